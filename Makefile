@@ -1,0 +1,35 @@
+# The two commands a newcomer needs: `make demo` and `make test`. Each sets itself up.
+
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+BIN := .venv/bin
+
+.PHONY: setup demo test check format clean
+
+setup: .venv/.ready
+
+.venv/.ready: requirements/lock.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "streamfl needs Python 3.11 or later; $(PYTHON) is older. Set PYTHON=/path/to/python3.11." >&2; exit 1; }
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check --requirement requirements/lock.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+demo: setup
+	@$(BIN)/streamfl demo --report report.html
+
+test: setup
+	$(BIN)/pytest --numprocesses 2
+
+check: setup
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: setup
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+clean:
+	rm -rf .venv dist .pytest_cache .mypy_cache .ruff_cache .hypothesis report.html

@@ -1,0 +1,23 @@
+"""Every error streamfl raises, by whose fault it is.
+
+StreamflError
+├── UsageError          the person who called: a file, a flag or a setting that cannot be used
+├── PeerError           the other side of a link: a message that does not fit, a version we cannot read
+└── BrokenInvariantError  streamfl itself: please report it with its transcript
+"""
+
+
+class StreamflError(Exception):
+    """The root of all errors that streamfl raises on purpose."""
+
+
+class UsageError(StreamflError):
+    """What was asked for cannot be done; the message names the place and the remedy. Exit code 2."""
+
+
+class PeerError(StreamflError):
+    """A message from the other side cannot be used; it is refused, counted and never trained on."""
+
+
+class BrokenInvariantError(StreamflError):
+    """Something that must hold does not: a defect of streamfl, never of its user."""

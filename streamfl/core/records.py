@@ -1,0 +1,114 @@
+"""Records as they arrive: columns, with the place of every record in its source.
+
+Records travel in batches of columns, never one Python object a record: a federation reads millions of them.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from streamfl.core.arrays import FloatArray, IntArray
+from streamfl.core.errors import BrokenInvariantError
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """One bad record: where it stands in its partition, and what is wrong with it."""
+
+    position: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """The positions `[start, end)` of one partition.
+
+    >>> Span("c0", 10, 25)
+    Span(partition='c0', start=10, end=25)
+    """
+
+    partition: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Batch:
+    """Consecutive records of one partition, good ones as columns, bad ones as rejections.
+
+    Parameters
+    ----------
+    span
+        The positions that this batch covers; those it does not name held nothing (a transaction's markers).
+    positions
+        The position of each good record, shape (n,), strictly increasing.
+    features
+        Names of the columns of `X`, length d.
+    X
+        Feature values, shape (n, d); NaN is a missing value.
+    y
+        Shape (n,): in classification the index of each record's label in `labels`, in regression its target.
+    labels
+        Names of the labels; empty in regression.
+    rejected
+        The bad records among them, by increasing position.
+    """
+
+    span: Span
+    positions: IntArray
+    features: tuple[str, ...]
+    X: FloatArray
+    y: FloatArray
+    labels: tuple[str, ...] = ()
+    rejected: tuple[Rejection, ...] = ()
+
+    def __len__(self) -> int:
+        """Count the good records."""
+        return len(self.positions)
+
+    @property
+    def read(self) -> int:
+        """Records read: good and bad."""
+        return len(self.positions) + len(self.rejected)
+
+    def head(self, n: int) -> "Batch":
+        """Return the batch up to and with its n-th good record, and every bad one before it.
+
+        >>> batch = Batch(Span("p", 0, 4), np.array([0, 2, 3]), ("a",), np.ones((3, 1)), np.zeros(3), ("x",),
+        ...               (Rejection(1, "no label"),))
+        >>> batch.head(2).span, len(batch.head(2).rejected)
+        (Span(partition='p', start=0, end=3), 1)
+        """
+        if n >= len(self):
+            return self
+        end = int(self.positions[n - 1]) + 1 if n else self.span.start
+        return self._cut(0, n, self.span.start, end)
+
+    def after(self, position: int) -> "Batch":
+        """Return the part of the batch that starts at `position`."""
+        if position <= self.span.start:
+            return self
+        first = int(np.searchsorted(self.positions, position))
+        return self._cut(first, len(self), min(position, self.span.end), self.span.end)
+
+    def _cut(self, first: int, last: int, start: int, end: int) -> "Batch":
+        return replace(
+            self,
+            span=Span(self.span.partition, start, end),
+            positions=self.positions[first:last],
+            X=self.X[first:last],
+            y=self.y[first:last],
+            rejected=tuple(r for r in self.rejected if start <= r.position < end),
+        )
+
+
+def spans(batches: Sequence[Batch]) -> tuple[Span, ...]:
+    """Return the positions that consecutive batches cover, one span a partition, in order of appearance."""
+    joined: dict[str, Span] = {}
+    for span in (batch.span for batch in batches):
+        before = joined.get(span.partition)
+        if before is not None and before.end != span.start:
+            raise BrokenInvariantError(f"{span} does not follow {before}")
+        joined[span.partition] = Span(span.partition, before.start if before else span.start, span.end)
+    return tuple(joined.values())

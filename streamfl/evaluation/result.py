@@ -1,0 +1,99 @@
+"""What a run found: the JSON that `replay` and `demo` write, and what the report draws."""
+
+from pydantic import BaseModel, ConfigDict
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Figures(_Part):
+    """One measure of the same predictions, taken at four moments.
+
+    `prequential`: each record predicted just before it was learnt, by the model that answers predictions.
+    `round_start`: by the model of the round's start. `post_update`: by the model after the round, which has
+    learnt the record already. `no_change`: the client's previous label (or target), repeated.
+    """
+
+    prequential: float | None
+    round_start: float | None
+    post_update: float | None
+    no_change: float | None
+
+
+class Kappa(_Part):
+    """Accuracy above chance: `cohen` against the class mix, `temporal` against NoChange."""
+
+    cohen: float | None
+    temporal: float | None
+
+
+class Loss(_Part):
+    """The bounded score in [0, 1] that the detectors see: before each record was learnt."""
+
+    prequential: float | None
+
+
+class Restarted(_Part):
+    """One restart, as the control topic told it; `round` is the round whose loss raised the alarm."""
+
+    round: int
+    epoch: int
+    cause: str
+    statistic: float
+    threshold: float
+    chosen: str
+    since: int
+    clients: tuple[str, ...]
+    labels: tuple[str, ...]
+
+
+class LocalDrifted(_Part):
+    """A drift of some clients only."""
+
+    round: int
+    clients: tuple[str, ...]
+    labels: tuple[str, ...]
+    since: int
+    state: str
+
+
+class RoundLine(_Part):
+    """One closed round. `accuracy` and `no_change` are means over its records; regression has `mae` there."""
+
+    round: int
+    epoch: int
+    block: int
+    records: int
+    loss: float
+    accuracy: float | None = None
+    mae: float | None = None
+    no_change: float | None = None
+
+
+class Result(_Part):
+    """The whole run. Classification has `accuracy` and `kappa`, regression `mae` and `rmse`."""
+
+    streamfl: str
+    source: str
+    seed: int
+    profile: str
+    records: int
+    accepted: int
+    held_out: int
+    rejected: int
+    pending: int
+    rounds: int
+    clients: int
+    seconds: float
+    records_per_second: float
+    accuracy: Figures | None = None
+    mae: Figures | None = None
+    rmse: Figures | None = None
+    kappa: Kappa | None = None
+    loss: Loss
+    restarts: tuple[Restarted, ...]
+    local_drifts: tuple[LocalDrifted, ...]
+    promotions: int
+    model_sha256: str
+    per_round: tuple[RoundLine, ...]
