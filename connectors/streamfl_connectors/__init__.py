@@ -1,0 +1,1 @@
+"""Transports of streamfl that need a broker."""

@@ -1,0 +1,51 @@
+"""FedAvg: local gradient steps, averaged by the number of records."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from streamfl.core.arrays import FloatArray
+
+
+@dataclass(frozen=True, slots=True)
+class FedAvg:
+    """x_n = x - eta grad F_n(x), then x <- sum p_n x_n, kept in a ball.
+
+    Parameters
+    ----------
+    radius
+        Euclidean radius of the ball that models stay in; large, so that it binds only when a model runs away.
+
+    References
+    ----------
+    McMahan et al., "Communication-efficient learning of deep networks from decentralized data", 2017;
+    Ganguly and Aggarwal, "Online federated learning via non-stationary detection and adaptation amidst concept
+    drift", Theorem 1.
+
+    Examples
+    --------
+    >>> FedAvg().step(np.array([[1.0, 2.0]]), np.array([[2.0, -2.0]]), 0.5)
+    array([[0., 3.]])
+    >>> FedAvg(radius=1.0).from_average(np.array([[3.0, 4.0]]))
+    array([[0.6, 0.8]])
+    """
+
+    radius: float = 1e3
+
+    def step(self, W: FloatArray, slope: FloatArray, eta: float) -> FloatArray:
+        """Return W - eta slope."""
+        return W - eta * slope
+
+    def to_average(self, W: FloatArray) -> FloatArray:
+        """Return W: models are averaged as they are."""
+        return W
+
+    def from_average(self, mean: FloatArray) -> FloatArray:
+        """Return the nearest point of the ball."""
+        return onto_ball(mean, self.radius)
+
+
+def onto_ball(W: FloatArray, radius: float) -> FloatArray:
+    """Return the Euclidean projection of W onto the ball of a radius."""
+    norm = float(np.linalg.norm(W))
+    return W if norm <= radius else W * (radius / norm)

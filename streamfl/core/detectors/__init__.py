@@ -1,0 +1,1 @@
+"""Drift detectors, one file each."""

@@ -1,0 +1,72 @@
+"""What the method asks of a model: a loss of linear outputs.
+
+A model here is a weight matrix W of shape (d, columns); its outputs for records Z of shape (n, d) are Z W. The
+last column of Z is the constant 1, so the last row of W is the intercept. Everything that tells one model from
+another is a function of the outputs, so k live models share one pass over the records: Z [W_1 | ... | W_k].
+"""
+
+from typing import Protocol
+
+import numpy as np
+
+from streamfl.core.arrays import FloatArray
+
+
+class Model(Protocol):
+    """A loss that is convex in the outputs, and the score that detectors see."""
+
+    def columns(self, labels: int) -> int:
+        """Return the number of columns of W when `labels` labels are registered."""
+        ...
+
+    def losses(self, outputs: FloatArray, y: FloatArray) -> FloatArray:
+        """Return the training loss of each record, unclipped, shape (n,)."""
+        ...
+
+    def derivative(self, outputs: FloatArray, y: FloatArray) -> FloatArray:
+        """Return d loss / d outputs, the shape of the outputs."""
+        ...
+
+    def scores(self, outputs: FloatArray, y: FloatArray, labels: int) -> FloatArray:
+        """Return the loss of each record clipped to [0, 1], shape (n,).
+
+        `labels` is the number of labels registered when the epoch began; in classification a record whose
+        label index lies outside the outputs' columns scores 1.
+        """
+        ...
+
+    def predict(self, outputs: FloatArray) -> FloatArray:
+        """Return the predicted label index (or target) of each record, shape (n,)."""
+        ...
+
+
+def gradient(model: Model, W: FloatArray, Z: FloatArray, y: FloatArray, *, l2: float = 0.0) -> FloatArray:
+    """Return the gradient of the mean loss on (Z, y) plus l2/2 |W|^2, at W.
+
+    Parameters
+    ----------
+    model
+        The loss.
+    W
+        Weights, shape (d, columns).
+    Z, y
+        Records, shapes (n, d) with n >= 1, and (n,).
+    l2
+        Weight of the penalty; the intercept is penalised like the rest.
+
+    Examples
+    --------
+    >>> from streamfl.models.softmax import Softmax
+    >>> gradient(Softmax(), np.zeros((1, 2)), np.ones((4, 1)), np.array([0.0, 0.0, 0.0, 1.0]))
+    array([[-0.25,  0.25]])
+    """
+    slope: FloatArray = Z.T @ model.derivative(Z @ W, y)
+    slope /= len(y)
+    if l2:
+        slope += l2 * W
+    return slope
+
+
+def objective(model: Model, W: FloatArray, Z: FloatArray, y: FloatArray, *, l2: float = 0.0) -> float:
+    """Return the mean loss on (Z, y) plus l2/2 |W|^2: what `gradient` is the gradient of."""
+    return float(np.mean(model.losses(Z @ W, y)) + 0.5 * l2 * np.sum(W * W))

@@ -1,0 +1,106 @@
+"""Algorithm 1: the schedule of a block, and the rates that place it."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+
+def rho(t: float) -> float:
+    """Return 1 / sqrt(t): the average regret that a base algorithm may have after t rounds.
+
+    >>> rho(16)
+    0.25
+    """
+    return 1.0 / math.sqrt(t)
+
+
+def rho_hat(t: float, *, horizon: int, delta: float = 0.05, scale: float = 1.0) -> float:
+    """Return 6 (log2 T + 1) ln(T / delta) rho(t): the same for a base algorithm run at many scales.
+
+    Parameters
+    ----------
+    t
+        Rounds.
+    horizon
+        T, rounds in all.
+    delta
+        Probability that the bounds may fail.
+    scale
+        `rho_scale`: 1 is the paper.
+
+    Examples
+    --------
+    The printed thresholds at T = 500: 3 rho_hat(250) of Test 2 and 9 rho_hat(128) of Test 1, for statistics that
+    never exceed 1.
+
+    >>> round(3 * rho_hat(250, horizon=500), 1), round(9 * rho_hat(128, horizon=500), 1)
+    (104.5, 438.1)
+    """
+    return scale * 6.0 * (math.log2(horizon) + 1.0) * math.log(horizon / delta) * rho(t)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Placement:
+    """An instance of order k: the 2^k rounds `start` .. `end`, both included."""
+
+    end: int
+    order: int
+    start: int
+
+    def covers(self, t: int) -> bool:
+        """Tell whether round t is one of its rounds."""
+        return self.start <= t <= self.end
+
+    @property
+    def rounds(self) -> int:
+        """Return 2^k."""
+        return self.end - self.start + 1
+
+
+def placed(order: int, start: int, rng: np.random.Generator) -> tuple[Placement, ...]:
+    """Return the schedule of a block: Algorithm 1.
+
+    For every offset tau of the block's 2^m rounds, and every order k = m .. 0 whose 2^k divides tau, an instance
+    of 2^k rounds is placed with probability rho(2^m) / rho(2^k). The offset counts inside the block, so a block
+    may start at any round. Order m is always placed.
+
+    Parameters
+    ----------
+    order
+        m.
+    start
+        The block's first round.
+    rng
+        Draws the placements.
+
+    Examples
+    --------
+    >>> schedule = placed(2, 5, np.random.default_rng(3))
+    >>> [(p.order, p.start, p.end) for p in schedule]
+    [(2, 5, 8), (1, 5, 6), (1, 7, 8), (0, 7, 7), (0, 8, 8)]
+    """
+    rounds = 2**order
+    return tuple(
+        Placement(start=start + offset, end=start + offset + 2**k - 1, order=k)
+        for offset in range(rounds)
+        for k in range(order, -1, -1)
+        if offset % 2**k == 0 and rng.random() < rho(rounds) / rho(2**k)
+    )
+
+
+def active(schedule: tuple[Placement, ...], t: int) -> Placement:
+    """Return the instance that plays round t: of those that cover it the one that ends soonest, then the smallest.
+
+    >>> active((Placement(start=1, end=4, order=2), Placement(start=3, end=4, order=1)), 4).order
+    1
+    """
+    return min(p for p in schedule if p.covers(t))
+
+
+def most_placed(rounds: int, *, horizon: int, delta: float = 0.05) -> float:
+    """Return the bound on the instances placed within `rounds` rounds, held with probability 1 - delta / T.
+
+    6 (log2 T + 1) ln(T / delta) C(t) / C(1), C(t) = t rho(t) = sqrt(t).
+    """
+    return rho_hat(1, horizon=horizon, delta=delta) * math.sqrt(rounds)

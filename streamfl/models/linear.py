@@ -1,0 +1,63 @@
+"""Linear regression with squared or Huber loss."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from streamfl.core.arrays import FloatArray
+
+
+@dataclass(frozen=True, slots=True)
+class Linear:
+    """Linear regression on targets in units of the epoch's robust scale.
+
+    Parameters
+    ----------
+    loss
+        `squared`: r^2 / 2. `huber`: r^2 / 2 up to |r| = delta, then delta (|r| - delta / 2).
+    delta
+        Where Huber's loss turns linear, in robust standard deviations.
+    cap
+        The residual, in robust standard deviations, whose loss scores 1; larger ones are clipped.
+
+    Examples
+    --------
+    >>> outputs, y = np.array([[1.0], [1.0]]), np.array([2.0, 5.0])
+    >>> Linear().losses(outputs, y), Linear(loss="huber", delta=1.0).losses(outputs, y)
+    (array([0.5, 8. ]), array([0.5, 3.5]))
+    >>> Linear(cap=3.0).scores(outputs, y, 0).round(4)
+    array([0.1111, 1.    ])
+    """
+
+    loss: Literal["squared", "huber"] = "squared"
+    delta: float = 1.345
+    cap: float = 3.0
+
+    def columns(self, labels: int) -> int:
+        """Return 1: a single target."""
+        return 1
+
+    def losses(self, outputs: FloatArray, y: FloatArray) -> FloatArray:
+        """Return r^2 / 2, or Huber's loss of r, r the residual."""
+        return self._of(outputs[:, 0] - y)
+
+    def derivative(self, outputs: FloatArray, y: FloatArray) -> FloatArray:
+        """Return r, clipped at delta for Huber's loss."""
+        residual = outputs - y[:, None]
+        return np.clip(residual, -self.delta, self.delta) if self.loss == "huber" else residual
+
+    def scores(self, outputs: FloatArray, y: FloatArray, labels: int) -> FloatArray:
+        """Return the loss over that of a residual of `cap`, at most 1."""
+        return np.minimum(self.losses(outputs, y) / self._of(np.array([self.cap])), 1.0)
+
+    def predict(self, outputs: FloatArray) -> FloatArray:
+        """Return the outputs."""
+        return outputs[:, 0]
+
+    def _of(self, residual: FloatArray) -> FloatArray:
+        square = 0.5 * residual * residual
+        if self.loss == "squared":
+            return square
+        size = np.abs(residual)
+        return np.where(size <= self.delta, square, self.delta * (size - 0.5 * self.delta))

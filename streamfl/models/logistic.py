@@ -1,0 +1,47 @@
+"""Binary logistic regression."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from streamfl.core.arrays import FloatArray
+from streamfl.core.errors import UsageError
+from streamfl.models.softmax import bounded
+
+
+@dataclass(frozen=True, slots=True)
+class Logistic:
+    """Logistic regression of two labels: a single column, the log-odds of label 1 against label 0.
+
+    Half the numbers of a two-column softmax for the same predictions. It cannot grow a third label.
+
+    >>> model, outputs = Logistic(), np.array([[0.0], [2.0]])
+    >>> model.losses(outputs, np.array([1.0, 0.0])).round(4)
+    array([0.6931, 2.1269])
+    >>> model.derivative(outputs, np.array([1.0, 0.0])).round(4)
+    array([[-0.5   ],
+           [ 0.8808]])
+    """
+
+    def columns(self, labels: int) -> int:
+        """Return 1; raise UsageError for a third label."""
+        if labels > 2:
+            raise UsageError(f"a logistic model has 2 labels, the stream has {labels}: use softmax")
+        return 1
+
+    def losses(self, outputs: FloatArray, y: FloatArray) -> FloatArray:
+        """Return ln(1 + exp(-margin))."""
+        margin = outputs[:, 0] * (2.0 * y - 1.0)
+        return np.logaddexp(0.0, -margin)
+
+    def derivative(self, outputs: FloatArray, y: FloatArray) -> FloatArray:
+        """Return p(1) - y."""
+        return np.exp(-np.logaddexp(0.0, -outputs)) - y[:, None]
+
+    def scores(self, outputs: FloatArray, y: FloatArray, labels: int) -> FloatArray:
+        """Return min(CE, 2 ln 2) / (2 ln 2)."""
+        return bounded(self.losses(outputs, y), 2)
+
+    def predict(self, outputs: FloatArray) -> FloatArray:
+        """Return 1 where the log-odds are positive, else 0."""
+        return (outputs[:, 0] > 0.0).astype(np.float64)

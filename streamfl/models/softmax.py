@@ -1,0 +1,75 @@
+"""Softmax regression."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from streamfl.core.arrays import FloatArray
+
+
+def bounded(cross_entropy: FloatArray, labels: int) -> FloatArray:
+    """Return min(CE, 2 ln K) / (2 ln K), K = max(2, labels): the score of a cross-entropy in nats.
+
+    >>> bounded(np.array([0.0, np.log(7), 99.0]), 7)
+    array([0. , 0.5, 1. ])
+    """
+    bound = 2.0 * np.log(max(2, labels))
+    score: FloatArray = np.minimum(cross_entropy, bound) / bound
+    return score
+
+
+@dataclass(frozen=True, slots=True)
+class Softmax:
+    """Multinomial logistic regression: one column a label, cross-entropy in nats.
+
+    A label index at or beyond the number of columns is one that no model knows yet: its record has an infinite loss,
+    scores 1, and pulls no column up: all known ones are pushed down.
+
+    >>> model, outputs = Softmax(), np.log(np.array([[0.7, 0.2, 0.1]]))
+    >>> model.losses(outputs, np.array([0.0])).round(4), model.scores(outputs, np.array([0.0]), 3).round(4)
+    (array([0.3567]), array([0.1623]))
+    >>> model.derivative(outputs, np.array([0.0])).round(4)
+    array([[-0.3,  0.2,  0.1]])
+    >>> model.predict(outputs)
+    array([0.])
+    """
+
+    def columns(self, labels: int) -> int:
+        """Return one column a label."""
+        return labels
+
+    def losses(self, outputs: FloatArray, y: FloatArray) -> FloatArray:
+        """Return -ln p(label): log-sum-exp of the outputs less the label's own."""
+        if not outputs.shape[1]:
+            return np.full(len(y), np.inf)
+        known = y < outputs.shape[1]
+        top = outputs.max(axis=1)
+        normaliser = top + np.log(np.exp(outputs - top[:, None]).sum(axis=1))
+        own = outputs[np.arange(len(y)), np.where(known, y, 0).astype(np.intp)]
+        losses: FloatArray = np.where(known, normaliser - own, np.inf)
+        return losses
+
+    def derivative(self, outputs: FloatArray, y: FloatArray) -> FloatArray:
+        """Return p - e_y."""
+        p = self.probabilities(outputs)
+        rows = np.flatnonzero(y < outputs.shape[1])
+        p[rows, y[rows].astype(np.intp)] -= 1.0
+        return p
+
+    def scores(self, outputs: FloatArray, y: FloatArray, labels: int) -> FloatArray:
+        """Return min(CE, 2 ln K) / (2 ln K) with K = max(2, labels)."""
+        return bounded(self.losses(outputs, y), labels)
+
+    def predict(self, outputs: FloatArray) -> FloatArray:
+        """Return the index of the largest output, the first of equals; -1 while no label is known."""
+        if not outputs.shape[1]:
+            return np.full(len(outputs), -1.0)
+        best: FloatArray = outputs.argmax(axis=1).astype(np.float64)
+        return best
+
+    def probabilities(self, outputs: FloatArray) -> FloatArray:
+        """Return the probability of each label, rows summing to 1."""
+        if not outputs.shape[1]:
+            return np.array(outputs)
+        p: FloatArray = np.exp(outputs - outputs.max(axis=1, keepdims=True))
+        return p / p.sum(axis=1, keepdims=True)

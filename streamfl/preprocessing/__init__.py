@@ -1,0 +1,1 @@
+"""Scaling and registries that clients agree on through the coordinator."""

@@ -1,0 +1,1 @@
+"""The one loop that drives the machines, and the clocks it reads."""

@@ -1,0 +1,1 @@
+"""Links between clients and the coordinator that need no network."""
