@@ -7,8 +7,8 @@ from typing import Literal
 
 from streamfl.core.alarm import Alarm, Reading
 from streamfl.core.arrays import FloatArray
-from streamfl.core.errors import BrokenInvariantError
 from streamfl.core.detectors.master_tests import MasterTests, first_horizon
+from streamfl.core.errors import BrokenInvariantError
 from streamfl.core.master import LiveModel, Observed, Opening, Played, Restart
 from streamfl.core.optimistic import history_estimate, radius, regret_estimate
 from streamfl.core.sampling import generator, sampled_rounds
@@ -112,7 +112,7 @@ class Block:
     @property
     def end(self) -> int:
         """Return the block's last round."""
-        return self.start + 2**self.order - 1
+        return self.start + (1 << self.order) - 1
 
 
 @dataclass
@@ -128,6 +128,7 @@ class Paper:
     """
 
     settings: PaperSettings
+    profile: Literal["paper"] = "paper"
     epoch: int = 1
     promotions: int = 0
     horizon: int = 0

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 from streamfl.core.alarm import Alarm, Reading
 from streamfl.core.arrays import FloatArray
@@ -59,6 +60,7 @@ class Promotion:
 
     settings: PromotionSettings = field(default_factory=PromotionSettings)
     detector: GLR = field(default_factory=GLR)
+    profile: Literal["adaptive"] = "adaptive"
     epoch: int = 1
     promotions: int = 0
     rungs: list[Rung] = field(default_factory=list)

@@ -80,7 +80,7 @@ class Batch:
         >>> batch.head(2).span, len(batch.head(2).rejected)
         (Span(partition='p', start=0, end=3), 1)
         """
-        if n >= len(self):
+        if n > len(self):
             return self
         end = int(self.positions[n - 1]) + 1 if n else self.span.start
         return self._cut(0, n, self.span.start, end)
@@ -91,6 +91,21 @@ class Batch:
             return self
         first = int(np.searchsorted(self.positions, position))
         return self._cut(first, len(self), min(position, self.span.end), self.span.end)
+
+    def only(self, rows: IntArray) -> "Batch":
+        """Return some of the good records, by increasing row, without the bad ones."""
+        return replace(self, positions=self.positions[rows], X=self.X[rows], y=self.y[rows], rejected=())
+
+    def ordinals(self, first: int) -> IntArray:
+        """Return the ordinal of each good record, `first` being that of the batch's first record, good or bad.
+
+        >>> batch = Batch(Span("p", 7, 10), np.array([7, 9]), (), np.ones((2, 0)), np.zeros(2), ("x",),
+        ...               (Rejection(8, "no label"),))
+        >>> batch.ordinals(100)
+        array([100, 102])
+        """
+        bad_before = np.searchsorted([r.position for r in self.rejected], self.positions)
+        return first + np.arange(len(self)) + bad_before
 
     def _cut(self, first: int, last: int, start: int, end: int) -> "Batch":
         return replace(

@@ -72,4 +72,5 @@ class Softmax:
         if not outputs.shape[1]:
             return np.array(outputs)
         p: FloatArray = np.exp(outputs - outputs.max(axis=1, keepdims=True))
-        return p / p.sum(axis=1, keepdims=True)
+        np.divide(p, p.sum(axis=1, keepdims=True), out=p)
+        return p

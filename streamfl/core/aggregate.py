@@ -1,0 +1,105 @@
+"""A round's updates become what the profile observes: exact sums, in an order that cannot matter."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from streamfl.core.algorithms.base import combine
+from streamfl.core.arrays import FloatArray
+from streamfl.core.fixed_point import weighted_mean
+from streamfl.core.local_round import Learner
+from streamfl.core.master import LiveModel, Played
+from streamfl.core.messages import Served, SlotLosses, Update
+from streamfl.core.registry import Registry, placed_columns
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Contribution:
+    """What one client says of one round's models: an Update, or its Scores for an Update."""
+
+    records: int
+    trained: int
+    labels: tuple[str, ...]
+    losses: Mapping[str, SlotLosses]
+    differences: Mapping[str, FloatArray]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Aggregation:
+    """How contributions are combined.
+
+    Parameters
+    ----------
+    learner
+        The federation's way of learning.
+    registry
+        Under which the clients worked.
+    labels
+        The registered labels and then all that any client saw first: the columns of the result.
+    """
+
+    learner: Learner
+    registry: Registry
+    labels: tuple[str, ...]
+
+    @classmethod
+    def of(cls, learner: Learner, registry: Registry, updates: Sequence[Update]) -> "Aggregation":
+        """Return the aggregation over the union of the clients' labels."""
+        new = sorted({label for update in updates for label in update.new_labels})
+        return cls(learner, registry, (*registry.labels, *new))
+
+    def played(self, model: LiveModel, contributions: Sequence[Contribution]) -> Played | None:
+        """Return what was measured of a model, and the model after its step; None where nobody scored it."""
+        scored = [c for c in contributions if model.name in c.losses and c.records]
+        records = sum(c.records for c in scored)
+        if not records:
+            return None
+        losses = [c.losses[model.name] for c in scored]
+        mean = math.fsum(x.loss for x in losses) / records
+        share = math.fsum(x.history_share for x in losses)
+        return Played(
+            loss=mean,
+            stepped=self._stepped(model, scored),
+            variance=max(0.0, math.fsum(x.square for x in losses) / records - mean**2),
+            history_loss=math.fsum(x.history for x in losses) / share if share > 0.0 else None,
+            history_records=sum(x.history_records for x in losses),
+        )
+
+    def _stepped(self, model: LiveModel, scored: Sequence[Contribution]) -> FloatArray:
+        """Return the model after its step, with a column for every label of the round."""
+        start = placed_columns(model.W, np.arange(model.W.shape[1]), self._columns)
+        parts = [
+            (c.trained, self._widened(c, model.name)) for c in scored if c.trained and model.name in c.differences
+        ]
+        if not parts:
+            return start
+        mean = weighted_mean(parts)
+        algorithm = self.learner.algorithm
+        whole = self.learner.exchange == "model"
+        return algorithm.from_average(mean) if whole else combine(algorithm, start, mean)
+
+    def _widened(self, contribution: Contribution, name: str) -> FloatArray:
+        """Return a client's difference with its columns where the federation has them."""
+        difference = contribution.differences[name]
+        if difference.shape[1] == self._columns:
+            return difference
+        at = {label: i for i, label in enumerate(self.labels)}
+        columns = np.array([at[label] for label in contribution.labels], dtype=np.int64)
+        return placed_columns(difference, columns, self._columns)
+
+    @property
+    def _columns(self) -> int:
+        return self.learner.model.columns(len(self.labels))
+
+
+def served_in_all(updates: Sequence[Update]) -> Served:
+    """Return the counts of all clients' served predictions."""
+    parts = [update.served for update in updates]
+    return Served(
+        records=sum(p.records for p in parts),
+        correct=sum(p.correct for p in parts),
+        absolute_error=math.fsum(p.absolute_error for p in parts),
+        no_change=math.fsum(p.no_change for p in parts),
+    )

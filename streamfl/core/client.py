@@ -1,0 +1,504 @@
+"""The client machine: reads and buffers records, scores and trains on a round's, follows the ledger.
+
+Theory of operation. A client knows the last ledger entry it has seen, its own place in the ledger, and the round
+that is open. It sends one update for the entry after the last; the update's records stay in the buffer until
+RoundClosed accepts them. Whenever its place is unknown (it has just started, an entry was missed, another
+incarnation's update was accepted) or nothing was heard for a while, it asks with Join, and Joined tells. So there is
+one way back from every fault. `wakes_at` says when it wants a Tick: a function of its state, so no timer can be lost.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+
+from streamfl.core.arrays import FloatArray
+from streamfl.core.buffer import Buffer
+from streamfl.core.decisions import ClientDecision, Fetch, Finished, PostUpdate, Predicted, Seek, Send
+from streamfl.core.events import ClientEvent, RecordsFetched, RecordsRead, SourceEnded, Stopped, Tick
+from streamfl.core.history import History, KeptRound, chosen
+from streamfl.core.local_round import Learner, LocalResult, LocalRound, RoundRecords, labels_in
+from streamfl.core.messages import (
+    Accepted,
+    Join,
+    Joined,
+    Leave,
+    Left,
+    ModelPublished,
+    RegistryPublished,
+    RoundClosed,
+    RoundOpened,
+    SampledRound,
+    Score,
+    Scores,
+    Served,
+    Slot,
+    Update,
+)
+from streamfl.core.moments import moments_of
+from streamfl.core.published import Published
+from streamfl.core.records import Batch, spans
+from streamfl.core.registry import TargetUnit
+from streamfl.core.serving import NoChange
+
+
+@dataclass(frozen=True, slots=True)
+class ClientSettings:
+    """How a client works.
+
+    Parameters
+    ----------
+    learner
+        How to learn; the same in the whole federation.
+    round_size
+        Records a round with the `records` clock, and the first records that a client introduces itself with.
+    clock
+        `records`: the buffer is closed when it is full. `interval`: at the time that RoundOpened names.
+    capacity
+        Most pending records, good and bad; None is twice the round size.
+    retry
+        Seconds without news after which it asks where it stands, and sends again what was not answered.
+    measure
+        Whether to tell Predicted and PostUpdate, for whoever evaluates this client in the same process.
+    """
+
+    learner: Learner
+    round_size: int = 100
+    clock: Literal["records", "interval"] = "records"
+    capacity: int | None = None
+    retry: float = 5.0
+    measure: bool = False
+
+
+@dataclass
+class Place:
+    """Where this client stands in the ledger: where it reads on, by partition, and records accounted for."""
+
+    positions: dict[str, int]
+    read: int
+
+
+@dataclass(frozen=True)
+class Sent:
+    """An update that was sent and not yet closed, with the records it was made from."""
+
+    update: Update
+    batches: tuple[Batch, ...]
+    kept: tuple[Batch, ...]
+    records: RoundRecords
+    scores: Scores | None = None
+
+
+@dataclass
+class Client:
+    """One client of a federation.
+
+    Parameters
+    ----------
+    settings
+        How it works.
+    name
+        The client's name: unique in the federation, the same after a restart.
+    incarnation
+        Unique for every start of the client; part of each attempt.
+    """
+
+    settings: ClientSettings
+    name: str
+    incarnation: str
+    _buffer: Buffer = field(init=False)
+    _entry: int = 0
+    _place: Place | None = None
+    _opened: RoundOpened | None = None
+    _score: Score | None = None
+    _sent: Sent | None = None
+    _measured: Sent | None = None
+    _published: Published = field(default_factory=Published)
+    _history: History = field(default_factory=History)
+    _awaited: tuple[SampledRound, ...] = ()
+    _no_change: NoChange = field(default_factory=NoChange)
+    _attempts: int = 0
+    _ended: bool = False
+    _stopped: bool = False
+    _left: bool = False
+    _asked: bool = False
+    _news: float = 0.0
+
+    def __post_init__(self) -> None:
+        self._buffer = Buffer(self.settings.capacity or 2 * self.settings.round_size)
+
+    @property
+    def room(self) -> int:
+        """Return how many more records it can take: what may be polled."""
+        return 0 if self._stopped or self._left else self._buffer.room
+
+    @property
+    def pending(self) -> int:
+        """Count the records read and not yet accepted or rejected by the ledger."""
+        return self._buffer.pending
+
+    @property
+    def wakes_at(self) -> float | None:
+        """Return when it wants a Tick, if nothing happens before; None when it waits for records alone."""
+        if self._left:
+            return None
+        if self._waits():
+            return self._news + self.settings.retry
+        return self._opened.closes if self._opened else None
+
+    def handle(self, event: ClientEvent, now: float) -> list[ClientDecision]:
+        """Take one event and return what is to be done, in order.
+
+        Parameters
+        ----------
+        event
+            What happened.
+        now
+            The time, in seconds of whatever clock drives the federation.
+        """
+        if self._left:
+            return []
+        decisions = self._take(event)
+        if isinstance(event, Tick) and self._waits() and now >= self._news + self.settings.retry:
+            self._asked = False
+        if not isinstance(event, RecordsRead | Tick):
+            self._news = now
+        return decisions + self._proceed(now)
+
+    # --- events ------------------------------------------------------------------------------------------------
+
+    def _take(self, event: ClientEvent) -> list[ClientDecision]:
+        match event:
+            case RecordsRead(batches):
+                self._buffer.add(batches)
+            case RecordsFetched(batches):
+                self._history.restore(self._awaited, batches)
+                self._awaited = ()
+            case SourceEnded():
+                self._ended = True
+            case Stopped():
+                self._stopped = True
+            case RegistryPublished() | ModelPublished():
+                self._published.add(event)
+            case Joined() if self._is_mine(event):
+                return self._joined(event)
+            case RoundOpened():
+                return self._round_opened(event)
+            case Score() if self._sent is not None and event.entry == self._sent.update.entry:
+                self._score = event
+                return _again(self._sent.scores)
+            case RoundClosed() if event.entry > self._entry:
+                self._round_closed(event)
+            case Left() if self._is_mine(event):
+                self._left = True
+                return [Finished()]
+            case _:
+                pass  # time alone, or a message for another client, of an older entry, or for people to read
+        return []
+
+    def _is_mine(self, answer: Joined | Left) -> bool:
+        return (answer.client, answer.incarnation) == (self.name, self.incarnation)
+
+    def _joined(self, joined: Joined) -> list[ClientDecision]:
+        """Take the ledger's word: read on from its positions, and restore the history sample it names."""
+        if joined.entry <= self._entry:
+            return []
+        before = self._place.positions if self._place else {}
+        self._entry = joined.entry - 1
+        self._place = Place(dict(joined.positions), joined.read)
+        if self._sent is not None and self._sent.update.entry < joined.entry:
+            self._sent = None
+        decisions: list[ClientDecision] = []
+        if joined.positions != before:
+            self._buffer.clear()
+            self._ended = False
+            decisions.append(Seek(joined.positions))
+        missing = tuple(kept for kept in joined.sample if kept.round not in self._history.rounds)
+        if missing:
+            self._awaited = missing
+            decisions.append(Fetch(_together(missing)))
+        return decisions
+
+    def _round_opened(self, opened: RoundOpened) -> list[ClientDecision]:
+        """Take the newest opening; one that is told again asks for what was sent under it."""
+        if self._opened is None or opened.entry > self._opened.entry:
+            self._opened = opened
+            self._score = None
+        elif self._sent is not None and opened.entry == self._sent.update.entry:
+            return _again(self._sent.update)
+        return []
+
+    def _round_closed(self, closed: RoundClosed) -> None:
+        """Move on by the next entry; after one that was missed, or another's attempt, the place is unknown."""
+        sent, self._sent = self._sent, None
+        in_step = closed.entry == self._entry + 1
+        self._entry = closed.entry if in_step else self._entry
+        own = next((a for a in closed.accepted if a.client == self.name), None)
+        if in_step and own is None:
+            return
+        if in_step and own is not None and sent is not None and own.attempt == sent.update.attempt:
+            self._accept(own, sent, closed)
+        else:
+            self._place = None
+            self._asked = False
+
+    def _accept(self, own: Accepted, sent: Sent, closed: RoundClosed) -> None:
+        if self._place is None:
+            return
+        self._buffer.drop(own.spans)
+        self._place.positions.update({span.partition: span.end for span in own.spans})
+        self._place.read += own.records + own.rejected
+        if sent.kept:
+            self._history.rounds[closed.round] = KeptRound(own.records / closed.records, sent.kept)
+        self._no_change.learn(sent.batches)
+        self._measured = sent if self.settings.measure and own.records else None
+
+    # --- what there is to do -----------------------------------------------------------------------------------
+
+    def _proceed(self, now: float) -> list[ClientDecision]:
+        """Do the next thing that everything needed for is here."""
+        if self._left:
+            return []
+        decisions = self._post_update()
+        if self._may_update(now):
+            decisions += self._update()
+        elif self._may_score():
+            decisions += self._answer_score()
+        elif self._waits() and not self._asked:
+            self._asked = True
+            self._news = now
+            decisions.append(Send(self._leave() if self._done() else self._join()))
+        return decisions
+
+    def _waits(self) -> bool:
+        """Tell whether the next step is the coordinator's: to answer Join or Leave, to open or to close a round."""
+        if self._place is None:
+            return self._full() or self._ended or self._stopped or self.settings.clock == "interval"
+        if self._done() or self._sent is not None or self._awaited:
+            return True
+        opened = self._opened
+        return opened is None or not self._is_next(opened) or not self._has_models(opened)
+
+    def _full(self) -> bool:
+        return self._buffer.size >= self.settings.round_size or self._buffer.room == 0
+
+    def _is_next(self, opened: RoundOpened) -> bool:
+        return self._place is not None and opened.entry == self._entry + 1
+
+    def _has_models(self, of: RoundOpened | Score) -> bool:
+        return self._published.has(of.registry, self._slots(of.slots))
+
+    def _may_update(self, now: float) -> bool:
+        opened = self._opened
+        if opened is None or self._sent is not None or self._awaited or self._done():
+            return False
+        return self._is_next(opened) and self._has_models(opened) and self._closes(opened, now)
+
+    def _closes(self, opened: RoundOpened, now: float) -> bool:
+        if self._stopped or self._ended:
+            return True
+        return self._full() if opened.closes is None else now >= opened.closes
+
+    def _done(self) -> bool:
+        """Tell whether nothing is left to send, so that the client may leave."""
+        nothing_more = self._stopped or (self._ended and not self._buffer.pending)
+        return nothing_more and self._sent is None and self._place is not None
+
+    def _slots(self, slots: tuple[Slot, ...]) -> tuple[Slot, ...]:
+        return tuple(slot for slot in slots if slot.is_for(self.name))
+
+    def _leave(self) -> Leave:
+        return Leave(client=self.name, incarnation=self.incarnation)
+
+    def _join(self) -> Join:
+        first = self._buffer.head(self.settings.round_size)
+        labels = labels_in(first)
+        return Join(
+            client=self.name,
+            incarnation=self.incarnation,
+            moments=moments_of(first),
+            labels=labels,
+            target=TargetUnit() if labels else TargetUnit.of(_targets(first)),
+            records=sum(map(len, first)),
+        )
+
+    # --- a round -----------------------------------------------------------------------------------------------
+
+    def _update(self) -> list[ClientDecision]:
+        opened = self._opened
+        if opened is None:
+            return []
+        self._published.forget_before(opened.slots)
+        self._history.retain(opened.sampled)
+        batches = self._closed_buffer(opened)
+        records = RoundRecords.of(batches, self._published.registry(opened.registry))
+        result = self._local_round(opened.slots, opened.serves, opened.known_labels, records, opened)
+        kept, sample = self._sample(opened, batches)
+        update = self._message(opened, batches, records, result, sample)
+        self._sent = Sent(update, batches, kept, records)
+        self._asked = True
+        measured = self.settings.measure and update.records
+        return [Send(update), *([self._predicted(update, records, result)] if measured else [])]
+
+    def _closed_buffer(self, opened: RoundOpened) -> tuple[Batch, ...]:
+        """Return the round's records: the first full round, or by the clock all there are."""
+        size = self.settings.round_size
+        by_clock = opened.closes is not None or self._buffer.size < size
+        return tuple(self._buffer.batches) if by_clock else self._buffer.head(size)
+
+    def _local_round(
+        self,
+        slots: tuple[Slot, ...],
+        serves: str | None,
+        known_labels: int,
+        records: RoundRecords,
+        of: RoundOpened | Score,
+    ) -> LocalResult:
+        mine = self._slots(slots)
+        latched = isinstance(of, RoundOpened) and self.name in of.latched
+        local = LocalRound(
+            learner=self.settings.learner,
+            records=records,
+            slots=mine,
+            weights=self._published.weights(mine),
+            serves=serves,
+            known_labels=known_labels,
+            key=(self.name, of.round),
+        )
+        return local.run(self._history, train=not latched)
+
+    def _sample(
+        self, opened: RoundOpened, batches: tuple[Batch, ...]
+    ) -> tuple[tuple[Batch, ...], SampledRound | None]:
+        if not opened.keep or not batches or self._place is None:
+            return (), None
+        return chosen(
+            batches,
+            t=opened.round,
+            first=self._place.read,
+            keep=opened.keep,
+            seed=self.settings.learner.seed,
+            client=self.name,
+        )
+
+    def _message(
+        self,
+        opened: RoundOpened,
+        batches: tuple[Batch, ...],
+        records: RoundRecords,
+        result: LocalResult,
+        sample: SampledRound | None,
+    ) -> Update:
+        registry = records.registry
+        norms = np.einsum("ij,ij->i", records.Z, records.Z)
+        seen = dict.fromkeys(name for batch in batches for name in batch.features)
+        return Update(
+            client=self.name,
+            attempt=self._next_attempt(),
+            entry=opened.entry,
+            round=opened.round,
+            epoch=opened.epoch,
+            registry=opened.registry,
+            records=len(records.y),
+            trained=len(records.y) if result.differences else 0,
+            rejected=sum(len(batch.rejected) for batch in batches),
+            spans=spans(batches),
+            losses=result.losses,
+            differences=result.differences,
+            new=result.by_label,
+            new_labels=records.labels[len(registry.labels) :],
+            new_features=tuple(sorted(set(seen) - set(registry.features))),
+            sample=sample,
+            moments=moments_of(batches) if opened.moments else None,
+            squared_norm=float(norms.sum()),
+            largest_norm=float(np.sqrt(norms.max(initial=0.0))),
+            target=TargetUnit() if records.labels else TargetUnit.of(_targets(batches)),
+            served=self._served(batches, records, result),
+        )
+
+    def _next_attempt(self) -> str:
+        self._attempts += 1
+        return f"{self.incarnation}-{self._attempts}"
+
+    def _served(self, batches: tuple[Batch, ...], records: RoundRecords, result: LocalResult) -> Served:
+        repeated = self._no_change.measured(batches)
+        if records.labels:
+            correct = int((result.served == records.y).sum())
+            return Served(records=len(records.y), correct=correct, no_change=repeated)
+        error = float(np.abs(result.served - records.y).sum()) * records.registry.target.scale
+        return Served(records=len(records.y), absolute_error=error, no_change=repeated)
+
+    def _predicted(self, update: Update, records: RoundRecords, result: LocalResult) -> Predicted:
+        return Predicted(
+            client=self.name,
+            round=update.round,
+            attempt=update.attempt,
+            truth=_natural(records.y, records),
+            served=_natural(result.served, records),
+            at_start=_natural(result.at_start, records),
+            labels=records.labels,
+        )
+
+    # --- scoring candidates ------------------------------------------------------------------------------------
+
+    def _may_score(self) -> bool:
+        score, sent = self._score, self._sent
+        if score is None or sent is None or sent.scores is not None:
+            return False
+        return self._has_models(score)
+
+    def _answer_score(self) -> list[ClientDecision]:
+        score, sent, opened = self._score, self._sent, self._opened
+        if score is None or sent is None or opened is None:
+            return []
+        result = self._local_round(score.slots, None, opened.known_labels, sent.records, score)
+        scores = Scores(
+            client=self.name,
+            attempt=sent.update.attempt,
+            entry=score.entry,
+            epoch=score.epoch,
+            losses=result.losses,
+            differences=result.differences,
+        )
+        self._sent = Sent(sent.update, sent.batches, sent.kept, sent.records, scores)
+        return [Send(scores)]
+
+    # --- evaluation --------------------------------------------------------------------------------------------
+
+    def _post_update(self) -> list[ClientDecision]:
+        """Predict the last round's records with the model that has learnt them, once it is here."""
+        sent, opened = self._measured, self._opened
+        if sent is None or opened is None or opened.round <= sent.update.round:
+            return []
+        serving = tuple(slot for slot in opened.slots if slot.name == opened.serves)
+        if not self._published.has(opened.registry, serving):
+            return []
+        self._measured = None
+        registry = self._published.registry(opened.registry)
+        records = sent.records if registry is sent.records.registry else RoundRecords.of(sent.batches, registry)
+        W = self._published.weights(serving)[opened.serves]
+        predicted = self.settings.learner.model.predict(records.Z @ W)
+        return [PostUpdate(self.name, sent.update.round, _natural(predicted, records))]
+
+
+def _again(message: Update | Scores | None) -> list[ClientDecision]:
+    return [] if message is None else [Send(message)]
+
+
+def _together(sample: tuple[SampledRound, ...]) -> Mapping[str, tuple[int, ...]]:
+    positions: dict[str, tuple[int, ...]] = {}
+    for kept in sample:
+        for partition, places in kept.positions.items():
+            positions[partition] = (*positions.get(partition, ()), *places)
+    return positions
+
+
+def _targets(batches: tuple[Batch, ...]) -> FloatArray:
+    return np.concatenate([np.zeros(0), *(batch.y for batch in batches)])
+
+
+def _natural(values: FloatArray, records: RoundRecords) -> FloatArray:
+    """Return label indices as they are, and targets in their own unit."""
+    target = records.registry.target
+    return values if records.labels else values * target.scale + target.centre

@@ -1,0 +1,592 @@
+"""The coordinator machine: opens rounds, adds updates up, lets the profile decide, closes rounds in the ledger.
+
+Theory of operation. Everything that must survive is in `Standing`, and it changes only together with a Commit: a
+ledger entry, or a change of membership. What a round has collected so far is not saved: after a kill the round is
+opened again from the last Commit, clients send again what they sent, and the step is repeated. After an alarm with
+candidates that nobody has scored yet, the round waits in a second phase for Scores; membership changes wait too, so
+that no Commit falls between the profile's alarm and its restart.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+
+from streamfl.core.admission import refusal, wrong_measurements
+from streamfl.core.aggregate import Aggregation, Contribution, served_in_all
+from streamfl.core.alarm import Alarm
+from streamfl.core.arrays import FloatArray
+from streamfl.core.decisions import Commit, CoordinatorDecision, Finished, Publish, Refused
+from streamfl.core.errors import PeerError
+from streamfl.core.events import CoordinatorEvent, Tick
+from streamfl.core.fingerprint import fingerprint
+from streamfl.core.ledger import Member
+from streamfl.core.local_round import Learner
+from streamfl.core.master import LiveModel, Observed, Opening, Restart
+from streamfl.core.messages import (
+    Accepted,
+    FromCoordinator,
+    Join,
+    Joined,
+    Leave,
+    Left,
+    ModelPublished,
+    RegistryPublished,
+    Restarted,
+    RoundClosed,
+    RoundOpened,
+    Score,
+    Scores,
+    Slot,
+    Update,
+)
+from streamfl.core.moments import Moments, merged
+from streamfl.core.paper import Paper
+from streamfl.core.promotion import Promotion
+from streamfl.core.registry import Registry, TargetUnit, ordered, re_expression
+
+
+@dataclass(frozen=True, slots=True)
+class CoordinatorSettings:
+    """How the coordinator works.
+
+    Parameters
+    ----------
+    learner
+        How to learn; the same in the whole federation.
+    expect
+        Clients that must have joined before round 1 opens.
+    quorum
+        Updates that close a round; None waits for every member.
+    deadline
+        Seconds after the opening (or after clients close their buffers) at which a round closes with what there
+        is; None waits for the quorum.
+    interval
+        Seconds a round lasts with the `interval` clock; None is the `records` clock.
+    task
+        `classification` or `regression`.
+    scaling
+        Whether features are standardised.
+    warm_up
+        Rounds after which the scaler freezes; None never does.
+    """
+
+    learner: Learner
+    expect: int
+    quorum: int | None = None
+    deadline: float | None = None
+    interval: float | None = None
+    task: Literal["classification", "regression"] = "classification"
+    scaling: bool = True
+    warm_up: int | None = 8
+
+
+@dataclass
+class Standing:
+    """All that a coordinator must remember, saved with every Commit.
+
+    Parameters
+    ----------
+    master
+        The profile and its models.
+    entry
+        Number of the ledger entry that is open.
+    round
+        The open round.
+    registry
+        None before round 1.
+    members
+        The ledger, by client.
+    known_labels
+        Labels registered when the epoch began.
+    squared_norm
+        Running mean of |z|^2.
+    moments
+        Moments of the features of accepted records, while the scaler is not frozen.
+    """
+
+    master: Paper | Promotion
+    entry: int = 1
+    round: int = 1
+    registry: Registry | None = None
+    members: dict[str, Member] = field(default_factory=dict)
+    known_labels: int = 0
+    squared_norm: float = 1.0
+    moments: Moments | None = None
+
+    def active(self) -> set[str]:
+        """Return the members that have not left."""
+        return {name for name, member in self.members.items() if not member.left}
+
+
+@dataclass(frozen=True)
+class Open:
+    """The open round: the profile's opening, and what was told of it."""
+
+    opening: Opening
+    told: RoundOpened
+    models: tuple[ModelPublished, ...]
+    since: float
+
+
+@dataclass(frozen=True)
+class Undecided:
+    """A round whose alarm waits for candidates to be scored."""
+
+    alarm: Alarm
+    observed: Observed
+    aggregation: Aggregation
+    asked: Score
+    models: tuple[ModelPublished, ...]
+    live: tuple[LiveModel, ...]
+    since: float
+
+
+@dataclass
+class Coordinator:
+    """The coordinator of a federation.
+
+    Parameters
+    ----------
+    settings
+        How it works.
+    standing
+        Where it stands: a new one, or the one of the last Commit.
+    """
+
+    settings: CoordinatorSettings
+    standing: Standing
+    _open: Open | None = None
+    _updates: list[Update] = field(default_factory=list)
+    _undecided: Undecided | None = None
+    _scores: dict[str, Scores] = field(default_factory=dict)
+    _introductions: dict[str, Join] = field(default_factory=dict)
+    _deferred: dict[str, Join | Leave] = field(default_factory=dict)
+    _refused: int = 0
+
+    def start(self, now: float) -> list[CoordinatorDecision]:
+        """Begin, or after a kill open the round of the last Commit again."""
+        if self.standing.registry is None:
+            return []
+        self._open_round(now)
+        return [Publish(self._round_messages()), *self._finished()]
+
+    @property
+    def wakes_at(self) -> float | None:
+        """Return when it wants a Tick: the deadline of what it waits for."""
+        if self._open is None:
+            return None
+        if self._undecided is not None:
+            return None if self.settings.deadline is None else self._undecided.since + self.settings.deadline
+        closes = self._open.told.closes
+        if self.settings.deadline is None:
+            return None
+        return (self._open.since if closes is None else closes) + self.settings.deadline
+
+    def handle(self, event: CoordinatorEvent, now: float) -> list[CoordinatorDecision]:
+        """Take one event and return what is to be done, in order.
+
+        Parameters
+        ----------
+        event
+            A client's message, or the time.
+        now
+            The time, in seconds.
+        """
+        match event:
+            case Join():
+                return self._join(event, now)
+            case Leave():
+                return self._leave(event, now)
+            case Update():
+                return self._update(event, now)
+            case Scores():
+                return self._take_scores(event, now)
+            case Tick():
+                return self._due(now)
+
+    # --- membership --------------------------------------------------------------------------------------------
+
+    def _join(self, join: Join, now: float) -> list[CoordinatorDecision]:
+        if self.standing.registry is None:
+            self._introductions[join.client] = join
+            return self._begin(now) if len(self._introductions) >= self.settings.expect else []
+        member = self.standing.members.get(join.client)
+        if member is not None and not member.left:
+            member.incarnation = join.incarnation
+            return [Publish((self._joined(join.client), *self._round_messages()))]
+        if self._undecided is not None:
+            self._deferred[join.client] = join
+            return []
+        if member is None:
+            self.standing.members[join.client] = Member(join.incarnation)
+        else:
+            member.left, member.incarnation = False, join.incarnation
+        return [Commit((self._joined(join.client), *self._round_messages()))]
+
+    def _joined(self, client: str) -> Joined:
+        member = self.standing.members[client]
+        return Joined(
+            client=client,
+            incarnation=member.incarnation,
+            entry=self.standing.entry,
+            positions=dict(member.positions),
+            read=member.read,
+            sample=member.sample,
+        )
+
+    def _leave(self, leave: Leave, now: float) -> list[CoordinatorDecision]:
+        member = self.standing.members.get(leave.client)
+        left = Left(client=leave.client, incarnation=leave.incarnation)
+        if member is None or member.left:
+            return [Publish((left,))]
+        if leave.incarnation != member.incarnation:
+            return [Refused(leave.client, "Leave of an older incarnation")]
+        if self._undecided is not None:
+            self._deferred[leave.client] = leave
+            return []
+        member.left = True
+        return [Commit((left,)), *self._finished(), *self._close_if_complete(now)]
+
+    def _finished(self) -> list[CoordinatorDecision]:
+        return [] if self.standing.active() else [Finished()]
+
+    def _begin(self, now: float) -> list[CoordinatorDecision]:
+        """Open round 1: the first records of all clients tell features, labels and scale."""
+        joins = [self._introductions[name] for name in sorted(self._introductions)]
+        standing = self.standing
+        moments = merged([join.moments for join in joins])
+        labels = ordered({label for join in joins for label in join.labels})
+        d = len(moments.features)
+        registry = Registry(1, moments.features, labels, np.zeros(d), np.ones(d), _middle_unit(joins))
+        standing.registry = registry.scaled_by(moments) if self.settings.scaling else registry
+        standing.members = {join.client: Member(join.incarnation) for join in joins}
+        standing.known_labels = len(labels)
+        standing.squared_norm = _expected_squared_norm(standing.registry, moments, sum(j.records for j in joins))
+        self._introductions = {}
+        self._open_round(now)
+        answers = tuple(self._joined(join.client) for join in joins)
+        return [Commit((*answers, *self._round_messages()))]
+
+    # --- opening a round ---------------------------------------------------------------------------------------
+
+    def _open_round(self, now: float) -> None:
+        """Ask the profile for the round's live models; the same answer however often it is asked."""
+        standing = self.standing
+        opening = standing.master.open(standing.round, self._scratch(), standing.squared_norm)
+        for member in standing.members.values():
+            member.retain(opening.sampled)
+        self._updates = []
+        self._refused = 0
+        self._open = Open(opening, self._told(opening, now), self._published(opening.live), now)
+
+    def _told(self, opening: Opening, now: float) -> RoundOpened:
+        standing, interval = self.standing, self.settings.interval
+        return RoundOpened(
+            entry=standing.entry,
+            round=standing.round,
+            epoch=standing.master.epoch,
+            block=opening.block,
+            registry=self._registry.version,
+            slots=tuple(self._slot(live) for live in opening.live),
+            serves=opening.serves,
+            known_labels=standing.known_labels,
+            closes=None if interval is None else now + interval,
+            moments=self._is_warming_up(),
+            keep=opening.keep,
+            sampled=opening.sampled,
+        )
+
+    def _slot(self, live: LiveModel) -> Slot:
+        return Slot(
+            name=live.name,
+            version=self.standing.entry,
+            eta=live.eta,
+            trained=live.trained,
+            clients=live.clients,
+            history=live.history,
+        )
+
+    def _published(self, models: tuple[LiveModel, ...]) -> tuple[ModelPublished, ...]:
+        version, registry = self.standing.entry, self._registry.version
+        return tuple(
+            ModelPublished(slot=live.name, version=version, registry=registry, weights=live.W) for live in models
+        )
+
+    def _round_messages(self) -> tuple[FromCoordinator, ...]:
+        """Return everything a client needs that knows nothing of the open round."""
+        if self._open is None:
+            return ()
+        told = (RegistryPublished(registry=self._registry), *self._open.models, self._open.told)
+        undecided = self._undecided
+        return told if undecided is None else (*told, *undecided.models, undecided.asked)
+
+    @property
+    def _registry(self) -> Registry:
+        if self.standing.registry is None:
+            raise PeerError("the federation has not begun: no registry is agreed on")
+        return self.standing.registry
+
+    def _scratch(self) -> FloatArray:
+        columns = self.settings.learner.model.columns(len(self._registry.labels))
+        return np.zeros((self._registry.rows, columns))
+
+    def _is_warming_up(self) -> bool:
+        warm_up = self.settings.warm_up
+        return self.settings.scaling and (warm_up is None or self.standing.round <= warm_up)
+
+    # --- collecting updates ------------------------------------------------------------------------------------
+
+    def _update(self, update: Update, now: float) -> list[CoordinatorDecision]:
+        if self._open is None or self._undecided is not None:
+            return self._refuse(update.client, "no round is open")
+        reason = refusal(
+            update,
+            member=self.standing.members.get(update.client),
+            opened=self._open.told,
+            already=self._updates,
+            shape=self._shape(update),
+        )
+        if reason is not None:
+            return self._refuse(update.client, reason)
+        self._updates.append(update)
+        return self._close_if_complete(now)
+
+    def _refuse(self, client: str, reason: str) -> list[CoordinatorDecision]:
+        self._refused += 1
+        return [Refused(client, reason)]
+
+    def _shape(self, update: Update) -> tuple[int, int]:
+        labels = len(self._registry.labels) + len(update.new_labels)
+        return self._registry.rows, self.settings.learner.model.columns(labels)
+
+    def _close_if_complete(self, now: float) -> list[CoordinatorDecision]:
+        waited_for = self.standing.active() - {update.client for update in self._updates}
+        quorum = self.settings.quorum
+        complete = (
+            not waited_for if quorum is None else len(self._updates) >= min(quorum, len(self.standing.active()))
+        )
+        return self._close(now) if complete and self._updates and self._undecided is None else []
+
+    def _due(self, now: float) -> list[CoordinatorDecision]:
+        """Close at the deadline with what there is; with nothing the round goes on."""
+        if self.wakes_at is None or now < self.wakes_at or self._open is None:
+            return []
+        if self._undecided is not None:
+            return self._settle(now)
+        if self._updates:
+            return self._close(now)
+        self._open = Open(self._open.opening, self._open.told, self._open.models, now)
+        return []
+
+    # --- closing a round ---------------------------------------------------------------------------------------
+
+    def _close(self, now: float) -> list[CoordinatorDecision]:
+        """Add the updates up and let the profile look at them."""
+        if self._open is None:
+            return []
+        self._updates.sort(key=lambda update: update.client)
+        if not any(update.records for update in self._updates):
+            return self._conclude(None, {}, now)
+        aggregation = Aggregation.of(self.settings.learner, self._registry, self._updates)
+        observed = self._observed(aggregation, self._open.opening.live)
+        alarm = self.standing.master.close(observed)
+        if alarm is None:
+            self.standing.master.advance(self.standing.round)
+            return self._conclude(None, _mean_losses(observed), now)
+        return self._ask_for_scores(alarm, observed, aggregation, now)
+
+    def _observed(self, aggregation: Aggregation, live: tuple[LiveModel, ...]) -> Observed:
+        contributions = [
+            Contribution(u.records, u.trained, (*self._registry.labels, *u.new_labels), u.losses, u.differences)
+            for u in self._updates
+        ]
+        played = {model.name: aggregation.played(model, contributions) for model in live}
+        return Observed(
+            round=self.standing.round,
+            records=sum(u.records for u in self._updates),
+            played={name: p for name, p in played.items() if p is not None},
+            largest_norm=max(u.largest_norm for u in self._updates),
+            loss_bound=2.0 * math.log(max(2, self.standing.known_labels)),
+        )
+
+    def _ask_for_scores(
+        self, alarm: Alarm, observed: Observed, aggregation: Aggregation, now: float
+    ) -> list[CoordinatorDecision]:
+        """Have the candidates scored that no client has scored yet; without any, decide at once."""
+        standing = self.standing
+        step = next((slot.eta for slot in self._slots() if slot.trained), 0.0)
+        candidates = standing.master.candidates(self._scratch())
+        live = tuple(LiveModel(name, W, step) for name, W in candidates.items())
+        asked = Score(
+            entry=standing.entry,
+            round=standing.round,
+            epoch=standing.master.epoch,
+            registry=self._registry.version,
+            slots=tuple(self._slot(model) for model in live),
+        )
+        self._undecided = Undecided(alarm, observed, aggregation, asked, self._published(live), live, now)
+        self._scores = {}
+        return [Publish((*self._undecided.models, asked))] if live else self._settle(now)
+
+    def _slots(self) -> tuple[Slot, ...]:
+        return self._open.told.slots if self._open else ()
+
+    def _take_scores(self, scores: Scores, now: float) -> list[CoordinatorDecision]:
+        undecided = self._undecided
+        update = next((u for u in self._updates if u.client == scores.client), None)
+        if undecided is None or update is None or scores.entry != self.standing.entry:
+            return self._refuse(scores.client, "no scores are asked for")
+        wrong = wrong_measurements(undecided.asked.slots, scores.losses, scores.differences, self._shape(update))
+        if wrong is not None:
+            return self._refuse(scores.client, wrong)
+        self._scores[scores.client] = scores
+        return self._settle(now) if len(self._scores) == len(self._updates) else []
+
+    def _settle(self, now: float) -> list[CoordinatorDecision]:
+        """Restart from the best candidate, then close the round."""
+        undecided = self._undecided
+        if undecided is None:
+            return []
+        contributions = [self._scored(u, self._scores[u.client]) for u in self._updates if u.client in self._scores]
+        scored = {model.name: undecided.aggregation.played(model, contributions) for model in undecided.live}
+        restart = self.standing.master.restart(
+            undecided.alarm,
+            undecided.observed,
+            {name: played for name, played in scored.items() if played is not None},
+            self._scratch(),
+        )
+        self._undecided = None
+        return self._conclude(restart, _mean_losses(undecided.observed), now)
+
+    def _scored(self, update: Update, scores: Scores) -> Contribution:
+        labels = (*self._registry.labels, *update.new_labels)
+        return Contribution(update.records, update.trained, labels, scores.losses, scores.differences)
+
+    def _conclude(
+        self, restart: Restart | None, losses: Mapping[str, float], now: float
+    ) -> list[CoordinatorDecision]:
+        """Enter the round into the ledger and open the next, in one transaction."""
+        standing, opened = self.standing, self._open
+        if opened is None:
+            return []
+        records = sum(update.records for update in self._updates)
+        accepted = tuple(self._accept(update, records) for update in self._updates)
+        closing = (self._updates, served_in_all(self._updates), self._refused)
+        readings = dict(standing.master.readings())
+        if records:
+            self._change_registry(restart)
+            standing.round += 1
+        standing.entry += 1
+        self._open_round(now)
+        updates, served, refused = closing
+        closed = RoundClosed(
+            entry=opened.told.entry,
+            round=opened.told.round,
+            epoch=opened.told.epoch,
+            block=opened.told.block,
+            accepted=accepted,
+            records=records,
+            trained=sum(update.trained for update in updates),
+            rejected=sum(update.rejected for update in updates),
+            losses=losses,
+            serves=opened.told.serves,
+            readings=readings,
+            served=served,
+            model=self.digest(),
+            registry=opened.told.registry,
+            promotions=standing.master.promotions,
+            refused=refused,
+        )
+        told = () if restart is None else (_restarted(restart),)
+        return [Commit((closed, *told, *self._round_messages())), *self._catch_up(now)]
+
+    def _accept(self, update: Update, records: int) -> Accepted:
+        share = update.records / records if records else 0.0
+        return self.standing.members[update.client].accept(update, share)
+
+    def _catch_up(self, now: float) -> list[CoordinatorDecision]:
+        """Handle the membership changes that waited."""
+        waiting, self._deferred = self._deferred, {}
+        return [decision for client in sorted(waiting) for decision in self.handle(waiting[client], now)]
+
+    def digest(self) -> str:
+        """Return the fingerprint of the model that serves."""
+        if self._open is None:
+            return ""
+        opening = self._open.opening
+        serving = next(live for live in opening.live if live.name == opening.serves)
+        return fingerprint(self._registry, serving.W)
+
+    # --- the registry ------------------------------------------------------------------------------------------
+
+    def _change_registry(self, restart: Restart | None) -> None:
+        """Register new names, follow the records' scale, and re-express every kept model."""
+        standing, old = self.standing, self._registry
+        new = self._grown(old)
+        new = self._rescaled(new)
+        if restart is not None and self.settings.task == "regression":
+            new = new.in_unit(_middle_unit(self._updates))
+        if new is not old:
+            columns = self.settings.learner.model.columns(len(new.labels))
+            standing.master.transform(re_expression(old, new, columns))
+            standing.registry = new
+        if restart is not None:
+            standing.known_labels = len(new.labels)
+        self._follow_norm()
+
+    def _grown(self, registry: Registry) -> Registry:
+        features = sorted({name for update in self._updates for name in update.new_features})
+        labels = sorted({label for update in self._updates for label in update.new_labels})
+        return registry.grown(features, labels) if features or labels else registry
+
+    def _rescaled(self, registry: Registry) -> Registry:
+        parts = [update.moments for update in self._updates if update.moments is not None]
+        if not self._is_warming_up() or not parts:
+            return registry
+        before = self.standing.moments
+        self.standing.moments = merged([*([before] if before else []), *parts])
+        return registry.scaled_by(self.standing.moments)
+
+    def _follow_norm(self) -> None:
+        """Keep a running mean of |z|^2: over all rounds at first, then over about the last twenty."""
+        records = sum(update.records for update in self._updates)
+        norm = math.fsum(update.squared_norm for update in self._updates) / records
+        weight = max(1.0 / (self.standing.round + 1), 0.05)
+        self.standing.squared_norm += weight * (norm - self.standing.squared_norm)
+
+
+def _mean_losses(observed: Observed) -> dict[str, float]:
+    return {name: played.loss for name, played in observed.played.items()}
+
+
+def _restarted(restart: Restart) -> Restarted:
+    alarm = restart.alarm
+    return Restarted(
+        round=restart.round,
+        epoch=restart.epoch,
+        cause=alarm.cause,
+        statistic=alarm.statistic,
+        threshold=alarm.threshold,
+        chosen=restart.chosen,
+        since=alarm.since,
+        clients=alarm.clients,
+        labels=alarm.labels,
+    )
+
+
+def _middle_unit(parts: list[Join] | list[Update]) -> TargetUnit:
+    """Return the median of the clients' units, those without records left out."""
+    units = [part.target for part in parts if part.records]
+    if not units:
+        return TargetUnit()
+    return TargetUnit(float(np.median([u.centre for u in units])), float(np.median([u.scale for u in units])))
+
+
+def _expected_squared_norm(registry: Registry, moments: Moments, records: int) -> float:
+    """Return the mean |z|^2 of the records behind the moments, the constant 1 included."""
+    seen = moments.count / max(1, records)
+    about = (moments.variance + (moments.mean - registry.mean) ** 2) / registry.scale**2
+    return 1.0 + float(np.sum(seen * about))

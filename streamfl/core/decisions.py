@@ -1,0 +1,85 @@
+"""What a machine asks the world to do, in the order given."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from streamfl.core.arrays import FloatArray
+from streamfl.core.messages import FromClient, FromCoordinator
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Client: send a message to the coordinator."""
+
+    message: FromClient
+
+
+@dataclass(frozen=True, slots=True)
+class Seek:
+    """Client: go on reading at these positions, by partition; every other partition from its start."""
+
+    positions: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Fetch:
+    """Client: read these old records again, and hand them over as RecordsFetched."""
+
+    positions: Mapping[str, Sequence[int]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Predicted:
+    """Client: what it predicted of a round's records, for whoever measures or answers locally.
+
+    `served`: just before each record was learnt; `at_start`: by the round's first model; both in label indices of
+    `labels`, or in target units. `positions` are those of the records, in the order of the arrays.
+    """
+
+    client: str
+    round: int
+    attempt: str
+    truth: FloatArray
+    served: FloatArray
+    at_start: FloatArray
+    labels: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PostUpdate:
+    """Client: what the model after a round predicts of that round's records."""
+
+    client: str
+    round: int
+    predicted: FloatArray
+
+
+@dataclass(frozen=True, slots=True)
+class Publish:
+    """Coordinator: tell all clients, atomically."""
+
+    messages: tuple[FromCoordinator, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """Coordinator: tell all clients and save the checkpoint, in one transaction."""
+
+    messages: tuple[FromCoordinator, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Coordinator: a message does not count, and why."""
+
+    client: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """Either: there is nothing left to do, ever."""
+
+
+ClientDecision = Send | Seek | Fetch | Predicted | PostUpdate | Finished
+CoordinatorDecision = Publish | Commit | Refused | Finished

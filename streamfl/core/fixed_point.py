@@ -1,0 +1,47 @@
+"""Sums that no order of addition can change."""
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from streamfl.core.arrays import FloatArray
+from streamfl.core.errors import PeerError
+
+SCALE = 2.0**32
+LIMIT = 2.0**62
+
+
+def weighted_mean(parts: Iterable[tuple[int, FloatArray]]) -> FloatArray:
+    """Return sum(n x) / sum(n) with every n x rounded to a multiple of 2^-32 and added in int64.
+
+    Integer addition is associative, so neither the order of arrival nor partial sums can change a bit.
+
+    Parameters
+    ----------
+    parts
+        Weights n >= 1, and arrays of one shape.
+
+    Raises
+    ------
+    PeerError
+        A product, or the sum, does not fit.
+
+    Examples
+    --------
+    >>> weighted_mean([(1, np.array([1.0])), (3, np.array([5.0]))])
+    array([4.])
+    """
+    weights = 0
+    total: np.ndarray[tuple[int, ...], np.dtype[np.int64]] | None = None
+    size = 0.0
+    for weight, x in parts:
+        scaled = np.rint(x * (weight * SCALE))
+        size += float(np.max(np.abs(scaled), initial=0.0))
+        if not size < LIMIT:
+            raise PeerError("an aggregate overflows the fixed-point range: a client's difference is far too large")
+        weights += weight
+        fixed = scaled.astype(np.int64)
+        total = fixed if total is None else total + fixed
+    if total is None:
+        raise PeerError("no client trained on any record")
+    return total / (SCALE * weights)

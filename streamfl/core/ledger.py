@@ -1,0 +1,60 @@
+"""The ledger: which records of which client have been accepted; the truth about what was trained on."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from streamfl.core.messages import Accepted, SampledRound, Update
+
+
+@dataclass
+class Member:
+    """One client's account.
+
+    Parameters
+    ----------
+    incarnation
+        The start of the client that joined last.
+    left
+        Whether it has left; it may come back.
+    positions
+        Where each of its partitions goes on.
+    accepted, rejected
+        Records accepted, and bad records passed.
+    sample
+        Where the records of its history sample are, to be read again after a kill.
+    """
+
+    incarnation: str
+    left: bool = False
+    positions: dict[str, int] = field(default_factory=dict)
+    accepted: int = 0
+    rejected: int = 0
+    sample: tuple[SampledRound, ...] = ()
+
+    @property
+    def read(self) -> int:
+        """Return how many records are accounted for."""
+        return self.accepted + self.rejected
+
+    def accept(self, update: Update, share: float) -> Accepted:
+        """Enter an update; `share` is its part of the round's records."""
+        for span in update.spans:
+            self.positions[span.partition] = span.end
+        self.accepted += update.records
+        self.rejected += update.rejected
+        if update.sample is not None:
+            kept = update.sample
+            sampled = SampledRound(round=kept.round, share=share, positions=kept.positions, ordinals=kept.ordinals)
+            self.sample = (*self.sample, sampled)
+        return Accepted(
+            client=update.client,
+            attempt=update.attempt,
+            spans=update.spans,
+            records=update.records,
+            rejected=update.rejected,
+        )
+
+    def retain(self, rounds: Iterable[int]) -> None:
+        """Forget the places of sampled rounds that are no longer in the sample."""
+        kept = set(rounds)
+        self.sample = tuple(s for s in self.sample if s.round in kept)

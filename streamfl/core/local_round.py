@@ -1,0 +1,221 @@
+"""A client's work in a round: score every live model on its records, then take the local steps."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+
+from streamfl.core.algorithms.base import Algorithm, LocalProblem, local_model
+from streamfl.core.arrays import FloatArray, IntArray
+from streamfl.core.history import History
+from streamfl.core.messages import LabelSums, Slot, SlotLosses
+from streamfl.core.model import Model
+from streamfl.core.records import Batch
+from streamfl.core.registry import Registry
+from streamfl.core.sampling import generator
+
+
+@dataclass(frozen=True, slots=True)
+class Learner:
+    """How a federation learns: the same at every client and at the coordinator.
+
+    Parameters
+    ----------
+    model
+        The loss.
+    algorithm
+        The base algorithm.
+    l2
+        Weight of the squared penalty in training.
+    local_batch
+        Records a local step; None takes the whole round in one step.
+    gamma
+        Part of a round's records that are used for training, in (0, 1].
+    exchange
+        Whether clients send differences to the round's model, or whole models.
+    seed
+        Of everything that is drawn.
+    """
+
+    model: Model
+    algorithm: Algorithm
+    l2: float = 0.0
+    local_batch: int | None = None
+    gamma: float = 1.0
+    exchange: Literal["difference", "model"] = "difference"
+    seed: int = 0
+
+    @property
+    def one_full_step(self) -> bool:
+        """Tell whether a round is a single step on all its records."""
+        return self.local_batch is None and self.gamma == 1.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RoundRecords:
+    """The records of one client's round in registry coordinates.
+
+    `labels` are the registered ones and then those that this client saw first; `y` counts in them.
+    """
+
+    registry: Registry
+    labels: tuple[str, ...]
+    Z: FloatArray
+    y: FloatArray
+
+    @classmethod
+    def of(cls, batches: Sequence[Batch], registry: Registry) -> "RoundRecords":
+        """Return the design of some batches under a registry."""
+        unknown = (label for label in labels_in(batches) if label not in registry.labels)
+        labels = (*registry.labels, *unknown)
+        return cls(registry, labels, registry.design(batches), registry.targets(batches, labels))
+
+
+@dataclass(slots=True, eq=False)
+class LocalResult:
+    """What came of it; arrays of predictions are label indices, or targets in the registry's unit."""
+
+    losses: dict[str, SlotLosses] = field(default_factory=dict)
+    differences: dict[str, FloatArray] = field(default_factory=dict)
+    by_label: tuple[LabelSums, ...] = ()
+    at_start: FloatArray = field(default_factory=lambda: np.zeros(0))
+    served: FloatArray = field(default_factory=lambda: np.zeros(0))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LocalRound:
+    """One client's round.
+
+    Parameters
+    ----------
+    learner
+        How to learn.
+    records
+        The round's records.
+    slots, weights
+        The live models that are for this client: what to do with each, and its weights under the registry.
+    serves
+        The name of the slot that answers predictions; None when nothing is predicted, as in Score.
+    known_labels
+        Labels registered when the epoch began.
+    key
+        Client and round: what randomness is keyed by.
+    """
+
+    learner: Learner
+    records: RoundRecords
+    slots: Sequence[Slot]
+    weights: Mapping[str, FloatArray]
+    serves: str | None
+    known_labels: int
+    key: tuple[str, int]
+
+    def run(self, history: History, *, train: bool = True) -> LocalResult:
+        """Score every model before any is trained, then step those that are to be trained."""
+        result = LocalResult()
+        outputs = self._outputs()
+        for slot in self.slots:
+            scores = self.learner.model.scores(outputs[slot.name], self.records.y, self.known_labels)
+            result.losses[slot.name] = self._losses(slot, scores, history)
+            if slot.name == self.serves:
+                result.by_label = self._by_label(scores)
+                result.at_start = self.learner.model.predict(outputs[slot.name])
+                result.served = result.at_start
+        if train and len(self.records.y):
+            self._train(outputs, result)
+        return result
+
+    def _outputs(self) -> dict[str, FloatArray]:
+        """Return the outputs of every live model from one pass over the records."""
+        stacked = self.records.Z @ np.hstack([self.weights[slot.name] for slot in self.slots])
+        width = stacked.shape[1] // len(self.slots)
+        return {slot.name: stacked[:, i * width : (i + 1) * width] for i, slot in enumerate(self.slots)}
+
+    def _losses(self, slot: Slot, scores: FloatArray, history: History) -> SlotLosses:
+        total, shares, count = 0.0, 0.0, 0
+        for kept in (history.rounds[t] for t in slot.history if t in history.rounds):
+            if kept.records:
+                total += kept.share * self._mean_score(slot, kept.batches)
+                shares += kept.share
+                count += kept.records
+        return SlotLosses(
+            loss=float(scores.sum()),
+            square=float(scores @ scores),
+            history=total,
+            history_share=shares,
+            history_records=count,
+        )
+
+    def _mean_score(self, slot: Slot, batches: Sequence[Batch]) -> float:
+        old = RoundRecords.of(batches, self.records.registry)
+        outputs = old.Z @ self.weights[slot.name]
+        return float(self.learner.model.scores(outputs, old.y, self.known_labels).mean())
+
+    def _by_label(self, scores: FloatArray) -> tuple[LabelSums, ...]:
+        labels = self.records.labels or ("",)
+        codes = self.records.y.astype(np.intp) if self.records.labels else np.zeros(len(scores), np.intp)
+        count = np.bincount(codes, minlength=len(labels))
+        loss = np.bincount(codes, scores, minlength=len(labels))
+        square = np.bincount(codes, scores * scores, minlength=len(labels))
+        sums = zip(labels, count.tolist(), loss.tolist(), square.tolist(), strict=True)
+        return tuple(LabelSums(label=name, count=n, loss=a, square=b) for name, n, a, b in sums if n)
+
+    def _train(self, outputs: Mapping[str, FloatArray], result: LocalResult) -> None:
+        trained = [slot for slot in self.slots if slot.trained]
+        slopes = self._full_slopes(trained, outputs) if self.learner.one_full_step else {}
+        for slot in trained:
+            result.differences[slot.name] = self._difference(slot, slopes.get(slot.name), result)
+
+    def _full_slopes(self, slots: Sequence[Slot], outputs: Mapping[str, FloatArray]) -> dict[str, FloatArray]:
+        """Return the gradient of every trained model at the round's start, from one more pass."""
+        model, records = self.learner.model, self.records
+        pulls = [model.derivative(self._widened(outputs[slot.name]), records.y) for slot in slots]
+        stacked = records.Z.T @ np.hstack(pulls)
+        stacked /= len(records.y)
+        width = pulls[0].shape[1]
+        return {
+            slot.name: stacked[:, i * width : (i + 1) * width]
+            + self.learner.l2 * self._widened(self.weights[slot.name])
+            for i, slot in enumerate(slots)
+        }
+
+    def _difference(self, slot: Slot, slope: FloatArray | None, result: LocalResult) -> FloatArray:
+        learner = self.learner
+        start = self._widened(self.weights[slot.name])
+        if slope is not None:
+            end = learner.algorithm.step(start, slope, slot.eta)
+        else:
+            end = self._local_steps(slot, start, result)
+        sent = learner.algorithm.to_average(end)
+        return sent - learner.algorithm.to_average(start) if learner.exchange == "difference" else sent
+
+    def _local_steps(self, slot: Slot, start: FloatArray, result: LocalResult) -> FloatArray:
+        learner, records = self.learner, self.records
+        problem = LocalProblem(
+            model=learner.model,
+            Z=records.Z,
+            y=records.y,
+            l2=learner.l2,
+            batch=learner.local_batch,
+            gamma=learner.gamma,
+            rng=generator(learner.seed, "gamma", *self.key) if learner.gamma < 1.0 else None,
+        )
+        if slot.name != self.serves:
+            return local_model(learner.algorithm, problem, start, slot.eta)
+        result.served = result.at_start.copy()
+
+        def served(rows: IntArray | slice, outputs: FloatArray) -> None:
+            result.served[rows] = learner.model.predict(outputs)
+
+        return local_model(learner.algorithm, problem, start, slot.eta, served=served)
+
+    def _widened(self, W: FloatArray) -> FloatArray:
+        """Return W, or outputs, with a column of zeros for every label that this client saw first."""
+        more = self.learner.model.columns(len(self.records.labels)) - W.shape[1]
+        return np.hstack([W, np.zeros((len(W), more))]) if more else W
+
+
+def labels_in(batches: Sequence[Batch]) -> tuple[str, ...]:
+    """Return the labels that occur among the records, in sorted order."""
+    return tuple(sorted({b.labels[c] for b in batches if b.labels for c in np.unique(b.y.astype(np.intp))}))

@@ -1,0 +1,325 @@
+"""Everything that clients and the coordinator say to one another.
+
+Messages are immutable values. Those of the coordinator go to all clients, those of a client to the coordinator.
+What carries an older round or epoch than its reader knows is discarded, so order between topics does not matter.
+`streamfl.messages` turns them into bytes and back; the core never sees bytes.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from streamfl.core.alarm import Reading
+from streamfl.core.arrays import FloatArray
+from streamfl.core.moments import Moments
+from streamfl.core.records import Span
+from streamfl.core.registry import Registry, TargetUnit
+
+
+@dataclass(frozen=True, kw_only=True)
+class Message:
+    """Anything that travels."""
+
+    # Arrays are checked by the core against the registry, which alone knows their shapes.
+    __pydantic_config__: ClassVar[dict[str, object]] = {"arbitrary_types_allowed": True, "extra": "ignore"}
+
+
+# --- joining and leaving ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Join(Message):
+    """A client asks to take part, or asks again where it stands.
+
+    `features`, `labels`, `moments` and `target` describe its first records; of a client that is known they are
+    not used again.
+    """
+
+    client: str
+    incarnation: str
+    moments: Moments
+    labels: tuple[str, ...] = ()
+    target: TargetUnit = TargetUnit()
+    records: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class SampledRound:
+    """A client's part of the history sample of one round.
+
+    `share` is p_n of that round: the client's part of all its records. `positions` and `ordinals` are those of
+    the records kept, by partition.
+    """
+
+    round: int
+    share: float
+    positions: Mapping[str, tuple[int, ...]]
+    ordinals: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Joined(Message):
+    """The coordinator's answer: where the ledger stands for this client.
+
+    `entry` is the ledger entry that is open. `positions` is where each of its partitions goes on, `read` how many of
+    its records are accounted for, `sample` what to read again for its history sample.
+    """
+
+    client: str
+    incarnation: str
+    entry: int
+    positions: Mapping[str, int]
+    read: int
+    sample: tuple[SampledRound, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Leave(Message):
+    """A client's source has ended, or it was told to stop; all that it sent before still counts."""
+
+    client: str
+    incarnation: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Left(Message):
+    """The coordinator has taken note of a Leave."""
+
+    client: str
+    incarnation: str
+
+
+# --- a round ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class Slot:
+    """A live model of a round: where to find it, and what to do with it.
+
+    `clients` are those it is for, None for all. `history` are the sampled rounds on which it is scored too.
+    """
+
+    name: str
+    version: int
+    eta: float
+    trained: bool = True
+    clients: tuple[str, ...] | None = None
+    history: tuple[int, ...] = ()
+
+    def is_for(self, client: str) -> bool:
+        """Tell whether a client scores this model."""
+        return self.clients is None or client in self.clients
+
+
+@dataclass(frozen=True, kw_only=True)
+class RoundOpened(Message):
+    """A round begins.
+
+    `entry` is the number of the ledger entry that will close it; a round that brings no record is opened again,
+    under the next entry. `closes` is when clients close their buffers, in seconds; None lets each close when it is
+    full. `serves` names the incumbent. `known_labels` is the number of labels registered when the epoch began.
+    `latched` clients score, are not trained, and keep their records. `keep` is how many records of this round go to
+    the history sample, whose other rounds are `sampled`.
+    """
+
+    entry: int
+    round: int
+    epoch: int
+    block: int
+    registry: int
+    slots: tuple[Slot, ...]
+    serves: str
+    known_labels: int
+    closes: float | None = None
+    latched: tuple[str, ...] = ()
+    moments: bool = False
+    second_moments: bool = False
+    keep: int = 0
+    sampled: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RegistryPublished(Message):
+    """The registry of a version: it travels with the models."""
+
+    registry: Registry
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ModelPublished(Message):
+    """The weights of a slot in a version, shape (d + 1, columns) under the registry of that version."""
+
+    slot: str
+    version: int
+    registry: int
+    weights: FloatArray
+
+
+@dataclass(frozen=True, kw_only=True)
+class SlotLosses:
+    """What a client measured of one model: sums over its records, so that totals are exact for any split.
+
+    `loss` and `square` are sums of scores and of their squares. `history` is the sum over the sampled rounds of
+    share x mean score, `history_share` the sum of those shares, `history_records` the records behind it.
+    """
+
+    loss: float
+    square: float
+    history: float = 0.0
+    history_share: float = 0.0
+    history_records: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelSums:
+    """Sums of the incumbent's scores over the records of one label."""
+
+    label: str
+    count: int
+    loss: float
+    square: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Served:
+    """Counts over a client's records of the predictions it served, each made just before its record was learnt."""
+
+    records: int = 0
+    correct: int = 0
+    absolute_error: float = 0.0
+    no_change: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Update(Message):
+    """What a client sends in a round: sums and differences, never a record.
+
+    `attempt` is its incarnation and a counter. `spans` are the positions its records cover. `new_labels` are those
+    not yet in the registry; differences have a column for each, after the registered ones, and `new_features` are
+    unused until they are registered. `differences` are those of the trained slots. `new` and `old` are the
+    incumbent's scores by label, on this round's and on held-out records. `squared_norm` is the sum over records of
+    |z|^2, `largest_norm` the largest |z|.
+    """
+
+    client: str
+    attempt: str
+    entry: int
+    round: int
+    epoch: int
+    registry: int
+    records: int
+    trained: int
+    rejected: int
+    spans: tuple[Span, ...]
+    losses: Mapping[str, SlotLosses]
+    differences: Mapping[str, FloatArray]
+    new: tuple[LabelSums, ...] = ()
+    old: tuple[LabelSums, ...] = ()
+    new_labels: tuple[str, ...] = ()
+    new_features: tuple[str, ...] = ()
+    sample: SampledRound | None = None
+    moments: Moments | None = None
+    second_moments: FloatArray | None = None
+    squared_norm: float = 0.0
+    largest_norm: float = 0.0
+    target: TargetUnit = TargetUnit()
+    served: Served = Served()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Score(Message):
+    """After an alarm: the coordinator asks for candidates to be scored on the alarm round's records.
+
+    With `relabel` clients send, for the first candidate, the sums S of log p_b over their records of label a.
+    """
+
+    entry: int
+    round: int
+    epoch: int
+    registry: int
+    slots: tuple[Slot, ...]
+    relabel: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Scores(Message):
+    """A client's answer to Score."""
+
+    client: str
+    attempt: str
+    entry: int
+    epoch: int
+    losses: Mapping[str, SlotLosses]
+    differences: Mapping[str, FloatArray]
+    relabelling: FloatArray | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Accepted:
+    """An update that counts."""
+
+    client: str
+    attempt: str
+    spans: tuple[Span, ...]
+    records: int
+    rejected: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class RoundClosed(Message):
+    """A ledger entry: which updates count. This is the truth about what was trained on.
+
+    Entries have consecutive numbers. One with `records` 0 moves positions only (past bad records): its round is
+    opened again. `losses` are the mean scores of the live models, `readings` where the detectors stand, `model` the
+    digest of the model that serves next.
+    """
+
+    entry: int
+    round: int
+    epoch: int
+    block: int
+    accepted: tuple[Accepted, ...]
+    records: int
+    trained: int
+    rejected: int
+    losses: Mapping[str, float]
+    serves: str
+    readings: Mapping[str, Reading]
+    served: Served
+    model: str
+    registry: int
+    promotions: int = 0
+    refused: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Restarted(Message):
+    """A new epoch begins: why, and from which model."""
+
+    round: int
+    epoch: int
+    cause: str
+    statistic: float
+    threshold: float
+    chosen: str
+    since: int
+    clients: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class LocalDrift(Message):
+    """Some clients drifted and the rest did not; `state` is latched, branched, merged or released."""
+
+    round: int
+    epoch: int
+    clients: tuple[str, ...]
+    labels: tuple[str, ...]
+    since: int
+    state: str
+
+
+FromClient = Join | Leave | Update | Scores
+FromCoordinator = (
+    Joined | Left | RoundOpened | RegistryPublished | ModelPublished | Score | RoundClosed | Restarted | LocalDrift
+)

@@ -1,0 +1,83 @@
+"""Counts, means and squared deviations of features, mergeable across clients."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from streamfl.core.arrays import FloatArray
+from streamfl.core.records import Batch
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Moments:
+    """First and second moments of features, missing values left out.
+
+    Parameters
+    ----------
+    features
+        Names, length d.
+    count, mean, m2
+        Values seen, their mean, and the sum of their squared deviations from it; shape (d,) each.
+
+    Examples
+    --------
+    >>> a, b = Moments.of(("x",), np.array([[1.0], [np.nan]])), Moments.of(("x",), np.array([[3.0], [5.0]]))
+    >>> both = merged([a, b])
+    >>> both.count, both.mean, both.variance.round(4)
+    (array([3.]), array([3.]), array([2.6667]))
+    """
+
+    features: tuple[str, ...]
+    count: FloatArray
+    mean: FloatArray
+    m2: FloatArray
+
+    @classmethod
+    def of(cls, features: tuple[str, ...], X: FloatArray) -> "Moments":
+        """Return the moments of the columns of X, shape (n, d); NaN is a missing value."""
+        there = ~np.isnan(X)
+        count = there.sum(axis=0).astype(np.float64)
+        mean = np.where(there, X, 0.0).sum(axis=0) / np.maximum(count, 1.0)
+        m2 = np.where(there, (X - mean) ** 2, 0.0).sum(axis=0)
+        return cls(features, count, mean, m2)
+
+    @property
+    def variance(self) -> FloatArray:
+        """Return m2 / count, 0 where nothing was seen."""
+        variance: FloatArray = self.m2 / np.maximum(self.count, 1.0)
+        return variance
+
+    def aligned(self, features: tuple[str, ...]) -> "Moments":
+        """Return the same moments in another order of features, with none seen of those it lacks."""
+        if features == self.features:
+            return self
+        at = {name: j for j, name in enumerate(self.features)}
+        columns = [at.get(name, len(self.features)) for name in features]
+        return Moments(features, *(np.append(a, 0.0)[columns] for a in (self.count, self.mean, self.m2)))
+
+
+def merged(parts: Sequence[Moments]) -> Moments:
+    """Return the moments of all the records behind the parts, over the union of their features.
+
+    Chan, Golub and LeVeque 1983: m2 = sum m2_i + sum n_i (mean_i - mean)^2. The order of the parts fixes the order
+    of the features, and the last bits.
+    """
+    features = tuple(dict.fromkeys(name for part in parts for name in part.features))
+    aligned = [part.aligned(features) for part in parts]
+    zero = np.zeros(len(features))
+    count = sum((a.count for a in aligned), zero)
+    mean = sum((a.count * a.mean for a in aligned), zero) / np.maximum(count, 1.0)
+    m2 = sum((a.m2 + a.count * (a.mean - mean) ** 2 for a in aligned), zero)
+    return Moments(features, count, mean, m2)
+
+
+def moments_of(batches: Iterable[Batch]) -> Moments:
+    """Return the moments of the features of some batches.
+
+    Batches of one set of features are joined first, so that how a source was polled leaves no trace.
+    """
+    alike: dict[tuple[str, ...], list[FloatArray]] = {}
+    for batch in batches:
+        alike.setdefault(batch.features, []).append(batch.X)
+    return merged([Moments.of(features, np.concatenate(parts)) for features, parts in alike.items()])

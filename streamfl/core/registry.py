@@ -1,0 +1,181 @@
+"""What all clients agree on: the order of features and labels, the scaler, the unit of targets."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from streamfl.core.arrays import FloatArray, IntArray
+from streamfl.core.moments import Moments
+from streamfl.core.records import Batch
+
+
+@dataclass(frozen=True, slots=True)
+class TargetUnit:
+    """A robust location and scale of regression targets: models predict (y - centre) / scale.
+
+    >>> TargetUnit.of(np.array([1.0, 2.0, 3.0, 100.0]))
+    TargetUnit(centre=2.5, scale=1.4826)
+    """
+
+    centre: float = 0.0
+    scale: float = 1.0
+
+    @classmethod
+    def of(cls, y: FloatArray) -> "TargetUnit":
+        """Return the median and 1.4826 times the median absolute deviation; the deviation where that is 0."""
+        if not len(y):
+            return cls()
+        centre = float(np.median(y))
+        scale = 1.4826 * float(np.median(np.abs(y - centre))) or float(np.std(y)) or 1.0
+        return cls(centre, scale)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Registry:
+    """The coordinates of the weights, in versions.
+
+    A row of weights belongs to a feature, the last row to the constant 1; a column belongs to a label.
+
+    Parameters
+    ----------
+    version
+        Grows with every change.
+    features, labels
+        Names; new ones are appended. In regression there are no labels.
+    mean, scale
+        The scaler: z = (x - mean) / scale; shape (d,) each.
+    target
+        The unit of regression targets.
+    """
+
+    version: int
+    features: tuple[str, ...]
+    labels: tuple[str, ...]
+    mean: FloatArray
+    scale: FloatArray
+    target: TargetUnit = TargetUnit()
+
+    @property
+    def rows(self) -> int:
+        """Return the number of rows of a weight matrix: the features and the intercept."""
+        return len(self.features) + 1
+
+    def scaled_by(self, moments: Moments) -> "Registry":
+        """Return a registry that standardises by these moments; a constant feature is only centred."""
+        aligned = moments.aligned(self.features)
+        deviation = np.sqrt(aligned.variance)
+        scale = np.where(deviation > 1e-12 * np.maximum(np.abs(aligned.mean), 1.0), deviation, 1.0)
+        return replace(self, version=self.version + 1, mean=aligned.mean, scale=scale)
+
+    def grown(self, features: Sequence[str], labels: Sequence[str]) -> "Registry":
+        """Return a registry with names appended; new features are unscaled until the scaler has seen them."""
+        more = len(features)
+        return replace(
+            self,
+            version=self.version + 1,
+            features=(*self.features, *features),
+            labels=(*self.labels, *labels),
+            mean=np.append(self.mean, np.zeros(more)),
+            scale=np.append(self.scale, np.ones(more)),
+        )
+
+    def in_unit(self, target: TargetUnit) -> "Registry":
+        """Return a registry with another unit of targets."""
+        return replace(self, version=self.version + 1, target=target)
+
+    def design(self, batches: Sequence[Batch]) -> FloatArray:
+        """Return the records as rows z and a last column of ones, shape (n, d + 1); a missing value is the mean."""
+        Z = np.empty((sum(map(len, batches)), self.rows))
+        at = 0
+        for batch in batches:
+            Z[at : at + len(batch), :-1] = self._aligned(batch)
+            at += len(batch)
+        Z[:, -1] = 1.0
+        z = Z[:, :-1]
+        z -= self.mean
+        z /= self.scale
+        if np.isnan(z.sum()):
+            np.nan_to_num(z, copy=False, nan=0.0)
+        return Z
+
+    def targets(self, batches: Sequence[Batch], labels: tuple[str, ...]) -> FloatArray:
+        """Return each record's label index in `labels`, or its target in the registry's unit; shape (n,)."""
+        if not batches:
+            return np.zeros(0)
+        if not labels:
+            y = np.concatenate([batch.y for batch in batches])
+            return (y - self.target.centre) / self.target.scale
+        at = {label: i for i, label in enumerate(labels)}
+        codes = [np.array([at.get(label, -1) for label in batch.labels], dtype=np.float64) for batch in batches]
+        return np.concatenate([c[b.y.astype(np.intp)] for c, b in zip(codes, batches, strict=True)])
+
+    def _aligned(self, batch: Batch) -> FloatArray:
+        if batch.features == self.features:
+            return batch.X
+        at = {name: j for j, name in enumerate(batch.features)}
+        columns = [at.get(name, len(batch.features)) for name in self.features]
+        padded = np.column_stack([batch.X, np.full(len(batch), np.nan)])
+        return padded[:, columns]
+
+
+def ordered(labels: Iterable[str]) -> tuple[str, ...]:
+    """Return labels in numeric order if all are whole numbers, else in alphabetic order.
+
+    >>> ordered(["10", "9"]), ordered(["b", "a", "1"])
+    (('9', '10'), ('1', 'a', 'b'))
+    """
+    names = sorted(labels)
+    return tuple(sorted(names, key=int) if all(_is_whole(name) for name in names) else names)
+
+
+def _is_whole(name: str) -> bool:
+    return name.removeprefix("-").isdecimal()
+
+
+def re_expression(old: Registry, new: Registry, columns: int) -> Callable[[FloatArray], FloatArray]:
+    """Return the map of weights from an old registry to a newer one, under which no prediction changes.
+
+    New features and labels get rows and columns of zeros. With z = (x - m) / s and z' = (x - m') / s',
+    w' = w s' / s and b' = b + sum_j w_j (m'_j - m_j) / s_j; a new unit of targets scales and shifts the outputs.
+
+    Parameters
+    ----------
+    old, new
+        `new` has the names of `old` first, in the same order.
+    columns
+        Columns of a weight matrix under `new`.
+
+    Examples
+    --------
+    >>> old = Registry(1, ("x",), ("a",), np.array([0.0]), np.array([1.0]))
+    >>> new = Registry(2, ("x",), ("a",), np.array([10.0]), np.array([2.0]))
+    >>> re_expression(old, new, 1)(np.array([[3.0], [1.0]]))
+    array([[ 6.],
+           [31.]])
+    """
+    d = len(old.features)
+    stretch = (new.scale[:d] / old.scale)[:, None]
+    shift = ((new.mean[:d] - old.mean) / old.scale)[:, None]
+    unit = old.target.scale / new.target.scale
+    offset = (old.target.centre - new.target.centre) / new.target.scale
+
+    def change(W: FloatArray) -> FloatArray:
+        changed = np.zeros((new.rows, columns))
+        kept = slice(0, W.shape[1])
+        changed[:d, kept] = W[:d] * stretch * unit
+        changed[-1, kept] = (W[-1] + (W[:d] * shift).sum(axis=0)) * unit + offset
+        return changed
+
+    return change
+
+
+def placed_columns(W: FloatArray, columns: IntArray, total: int) -> FloatArray:
+    """Return W with its columns at the given places among `total`, the others 0.
+
+    >>> placed_columns(np.array([[1.0, 2.0]]), np.array([0, 2]), 3)
+    array([[1., 0., 2.]])
+    """
+    wide = np.zeros((W.shape[0], total))
+    wide[:, columns] = W
+    return wide
