@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+from streamfl.core.coordinator import Standing
+from streamfl.core.messages import FromClient, FromCoordinator
 from streamfl.core.records import Batch
 
 
@@ -24,4 +26,48 @@ class Source(Protocol):
 
     def fetch(self, positions: Mapping[str, Sequence[int]]) -> Sequence[Batch]:
         """Read single old records again, one batch a partition, without moving; what is gone is left out."""
+        ...
+
+
+class ClientLink(Protocol):
+    """A client's way to the coordinator and back."""
+
+    def send(self, message: FromClient) -> None:
+        """Send to the coordinator."""
+        ...
+
+    def receive(self) -> Sequence[FromCoordinator]:
+        """Return the messages that have arrived, in the order of each topic."""
+        ...
+
+
+class CoordinatorLink(Protocol):
+    """The coordinator's way to all clients and back, and its memory."""
+
+    def publish(self, messages: Sequence[FromCoordinator]) -> None:
+        """Tell all clients, all or nothing."""
+        ...
+
+    def commit(self, messages: Sequence[FromCoordinator], standing: Standing) -> None:
+        """Tell all clients and save the standing, all or nothing."""
+        ...
+
+    def receive(self) -> Sequence[FromClient]:
+        """Return the messages that have arrived."""
+        ...
+
+    def restore(self) -> Standing | None:
+        """Return the standing that was committed last, if any."""
+        ...
+
+
+class Clock(Protocol):
+    """Time, in seconds."""
+
+    def now(self) -> float:
+        """Return the time."""
+        ...
+
+    def sleep_until(self, time: float) -> None:
+        """Return when it is that time."""
         ...

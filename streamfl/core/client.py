@@ -40,7 +40,7 @@ from streamfl.core.moments import moments_of
 from streamfl.core.published import Published
 from streamfl.core.records import Batch, spans
 from streamfl.core.registry import TargetUnit
-from streamfl.core.serving import NoChange
+from streamfl.core.no_change import NoChange
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +137,11 @@ class Client:
     def pending(self) -> int:
         """Count the records read and not yet accepted or rejected by the ledger."""
         return self._buffer.pending
+
+    @property
+    def accounted(self) -> int | None:
+        """Return how many records the ledger has accepted or rejected; None while it does not know."""
+        return None if self._place is None else self._place.read
 
     @property
     def wakes_at(self) -> float | None:
@@ -251,7 +256,7 @@ class Client:
         self._place.read += own.records + own.rejected
         if sent.kept:
             self._history.rounds[closed.round] = KeptRound(own.records / closed.records, sent.kept)
-        self._no_change.learn(sent.batches)
+        self._no_change.learn(_natural(sent.records.y, sent.records), sent.records.labels)
         self._measured = sent if self.settings.measure and own.records else None
 
     # --- what there is to do -----------------------------------------------------------------------------------
@@ -414,27 +419,31 @@ class Client:
             squared_norm=float(norms.sum()),
             largest_norm=float(np.sqrt(norms.max(initial=0.0))),
             target=TargetUnit() if records.labels else TargetUnit.of(_targets(batches)),
-            served=self._served(batches, records, result),
+            served=self._served(records, result),
         )
 
     def _next_attempt(self) -> str:
         self._attempts += 1
         return f"{self.incarnation}-{self._attempts}"
 
-    def _served(self, batches: tuple[Batch, ...], records: RoundRecords, result: LocalResult) -> Served:
-        repeated = self._no_change.measured(batches)
+    def _served(self, records: RoundRecords, result: LocalResult) -> Served:
+        truth, served = _natural(records.y, records), _natural(result.served, records)
+        repeated = self._no_change.predictions(truth, records.labels)
         if records.labels:
-            correct = int((result.served == records.y).sum())
-            return Served(records=len(records.y), correct=correct, no_change=repeated)
-        error = float(np.abs(result.served - records.y).sum()) * records.registry.target.scale
-        return Served(records=len(records.y), absolute_error=error, no_change=repeated)
+            correct, same = int((served == truth).sum()), float((repeated == truth).sum())
+            return Served(records=len(truth), correct=correct, no_change=same)
+        error, change = np.abs(served - truth).sum(), np.abs(repeated - truth).sum()
+        return Served(records=len(truth), absolute_error=float(error), no_change=float(change))
 
     def _predicted(self, update: Update, records: RoundRecords, result: LocalResult) -> Predicted:
+        truth = _natural(records.y, records)
         return Predicted(
             client=self.name,
             round=update.round,
             attempt=update.attempt,
-            truth=_natural(records.y, records),
+            spans=update.spans,
+            truth=truth,
+            no_change=self._no_change.predictions(truth, records.labels),
             served=_natural(result.served, records),
             at_start=_natural(result.at_start, records),
             labels=records.labels,
@@ -479,7 +488,8 @@ class Client:
         records = sent.records if registry is sent.records.registry else RoundRecords.of(sent.batches, registry)
         W = self._published.weights(serving)[opened.serves]
         predicted = self.settings.learner.model.predict(records.Z @ W)
-        return [PostUpdate(self.name, sent.update.round, _natural(predicted, records))]
+        truth, told = _natural(records.y, records), _natural(predicted, records)
+        return [PostUpdate(self.name, sent.update.round, truth, told)]
 
 
 def _again(message: Update | Scores | None) -> list[ClientDecision]:

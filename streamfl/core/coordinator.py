@@ -10,14 +10,14 @@ that no Commit falls between the profile's alarm and its restart.
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
 from streamfl.core.admission import refusal, wrong_measurements
 from streamfl.core.aggregate import Aggregation, Contribution, served_in_all
 from streamfl.core.alarm import Alarm
-from streamfl.core.arrays import FloatArray
+from streamfl.core.arrays import HOLDS_ARRAYS, FloatArray
 from streamfl.core.decisions import Commit, CoordinatorDecision, Finished, Publish, Refused
 from streamfl.core.errors import PeerError
 from streamfl.core.events import CoordinatorEvent, Tick
@@ -106,6 +106,8 @@ class Standing:
     moments
         Moments of the features of accepted records, while the scaler is not frozen.
     """
+
+    __pydantic_config__: ClassVar[dict[str, object]] = HOLDS_ARRAYS
 
     master: Paper | Promotion
     entry: int = 1
@@ -319,7 +321,11 @@ class Coordinator:
         """Return everything a client needs that knows nothing of the open round."""
         if self._open is None:
             return ()
-        told = (RegistryPublished(registry=self._registry), *self._open.models, self._open.told)
+        told: tuple[FromCoordinator, ...] = (
+            RegistryPublished(registry=self._registry),
+            *self._open.models,
+            self._open.told,
+        )
         undecided = self._undecided
         return told if undecided is None else (*told, *undecided.models, undecided.asked)
 
@@ -514,11 +520,21 @@ class Coordinator:
 
     def digest(self) -> str:
         """Return the fingerprint of the model that serves."""
+        return fingerprint(*self.serving())
+
+    def serving(self) -> tuple[Registry, FloatArray]:
+        """Return the registry and the weights of the model that serves.
+
+        Raises
+        ------
+        PeerError
+            No round has been opened.
+        """
+        registry = self._registry
         if self._open is None:
-            return ""
+            raise PeerError("no round has been opened")
         opening = self._open.opening
-        serving = next(live for live in opening.live if live.name == opening.serves)
-        return fingerprint(self._registry, serving.W)
+        return registry, next(live.W for live in opening.live if live.name == opening.serves)
 
     # --- the registry ------------------------------------------------------------------------------------------
 

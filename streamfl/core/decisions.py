@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from streamfl.core.arrays import FloatArray
 from streamfl.core.messages import FromClient, FromCoordinator
+from streamfl.core.records import Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,16 +33,18 @@ class Fetch:
 class Predicted:
     """Client: what it predicted of a round's records, for whoever measures or answers locally.
 
-    `served`: just before each record was learnt; `at_start`: by the round's first model; both in label indices of
-    `labels`, or in target units. `positions` are those of the records, in the order of the arrays.
+    `served`: just before each record was learnt; `at_start`: by the round's first model; `no_change`: the label
+    before. All are indices of `labels`, or targets in their own unit; one entry a record, in the order read.
     """
 
     client: str
     round: int
     attempt: str
+    spans: tuple[Span, ...]
     truth: FloatArray
     served: FloatArray
     at_start: FloatArray
+    no_change: FloatArray
     labels: tuple[str, ...]
 
 
@@ -51,6 +54,7 @@ class PostUpdate:
 
     client: str
     round: int
+    truth: FloatArray
     predicted: FloatArray
 
 

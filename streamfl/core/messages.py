@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from streamfl.core.alarm import Reading
-from streamfl.core.arrays import FloatArray
+from streamfl.core.arrays import HOLDS_ARRAYS, FloatArray
 from streamfl.core.moments import Moments
 from streamfl.core.records import Span
 from streamfl.core.registry import Registry, TargetUnit
@@ -20,8 +20,7 @@ from streamfl.core.registry import Registry, TargetUnit
 class Message:
     """Anything that travels."""
 
-    # Arrays are checked by the core against the registry, which alone knows their shapes.
-    __pydantic_config__: ClassVar[dict[str, object]] = {"arbitrary_types_allowed": True, "extra": "ignore"}
+    __pydantic_config__: ClassVar[dict[str, object]] = HOLDS_ARRAYS
 
 
 # --- joining and leaving ---------------------------------------------------------------------------------------

@@ -105,7 +105,6 @@ class Promotion:
         if self.rungs[best].discounted < incumbent.discounted - self.settings.hysteresis:
             self.serving = best
             self.promotions += 1
-            self.detector.reset()
         self._reset_hopeless(self.rungs[self.serving])
 
     def readings(self) -> Mapping[str, Reading]:

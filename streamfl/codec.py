@@ -1,0 +1,140 @@
+"""Values to bytes and back: JSON for what people may read, safetensors for arrays, pydantic for what may come in.
+
+A value is a frozen dataclass of plain fields, nested values and float64 arrays. Without arrays its bytes are JSON;
+with arrays they are a safetensors file whose metadata holds the JSON, in which every array is a reference. Nothing
+is pickled, and a value that does not fit its type is refused.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+import numpy as np
+import safetensors.numpy
+from pydantic import TypeAdapter, ValidationError
+from safetensors import SafetensorError
+
+from streamfl.core.arrays import FloatArray
+from streamfl.core.errors import PeerError
+
+T = TypeVar("T")
+
+REFERENCE = "$array"
+METADATA = "value"
+
+
+_ADAPTERS: dict[Any, TypeAdapter[Any]] = {}
+
+
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    """Return the validator of a type, built once."""
+    if kind not in _ADAPTERS:
+        _ADAPTERS[kind] = TypeAdapter(kind)
+    return _ADAPTERS[kind]
+
+
+def split(value: object) -> tuple[Any, dict[str, FloatArray]]:
+    """Return a value as plain data in which arrays are references, and the arrays."""
+    arrays: dict[str, FloatArray] = {}
+    plain = _adapter(type(value)).dump_python(value)
+    return _without(plain, arrays), arrays
+
+
+def join(kind: type[T], plain: Any, arrays: Mapping[str, FloatArray]) -> T:
+    """Return the value that `split` took apart.
+
+    Raises
+    ------
+    PeerError
+        The data are not such a value.
+    """
+    try:
+        value: T = _adapter(kind).validate_python(_with(plain, arrays))
+    except (ValidationError, KeyError) as error:
+        raise PeerError(f"not a {getattr(kind, '__name__', kind)}: {error}") from error
+    return value
+
+
+def encode(value: object, *, header: Mapping[str, object] | None = None) -> bytes:
+    """Return a value as bytes; `header` entries are written before its fields.
+
+    >>> from streamfl.core.messages import Left
+    >>> encode(Left(client="c0", incarnation="a"), header={"type": "left"})
+    b'{"type":"left","client":"c0","incarnation":"a"}'
+    """
+    plain, arrays = split(value)
+    text = json.dumps({**(header or {}), **plain}, separators=(",", ":"), allow_nan=True)
+    if not arrays:
+        return text.encode()
+    return safetensors.numpy.save(arrays, metadata={METADATA: text})
+
+
+def unpack(data: bytes) -> tuple[dict[str, Any], dict[str, FloatArray]]:
+    """Return the plain data and the arrays in some bytes.
+
+    Raises
+    ------
+    PeerError
+        They are neither JSON nor a safetensors file of ours.
+    """
+    try:
+        if data[:1] == b"{":
+            return _mapping(json.loads(data)), {}
+        length = int.from_bytes(data[:8], "little")
+        metadata = json.loads(data[8 : 8 + length])["__metadata__"]
+        return _mapping(json.loads(metadata[METADATA])), _floats(safetensors.numpy.load(data))
+    except (ValueError, KeyError, TypeError, SafetensorError) as error:
+        raise PeerError(f"neither JSON nor safetensors: {error}") from error
+
+
+def decode(kind: type[T], data: bytes) -> T:
+    """Return the value of some bytes.
+
+    >>> from streamfl.core.messages import ModelPublished
+    >>> message = ModelPublished(slot="rung-0", version=1, registry=1, weights=np.ones((1, 2)))
+    >>> decode(ModelPublished, encode(message)).weights
+    array([[1., 1.]])
+
+    Raises
+    ------
+    PeerError
+        The bytes are not such a value.
+    """
+    return join(kind, *unpack(data))
+
+
+def _without(plain: Any, arrays: dict[str, FloatArray]) -> Any:
+    match plain:
+        case np.ndarray():
+            name = str(len(arrays))
+            arrays[name] = np.ascontiguousarray(plain, dtype=np.float64)
+            return {REFERENCE: name}
+        case dict():
+            return {str(key): _without(item, arrays) for key, item in plain.items()}
+        case list() | tuple():
+            return [_without(item, arrays) for item in plain]
+    return plain
+
+
+def _with(plain: Any, arrays: Mapping[str, FloatArray]) -> Any:
+    match plain:
+        case {"$array": name}:
+            return arrays[name]
+        case dict():
+            return {key: _with(item, arrays) for key, item in plain.items()}
+        case list():
+            return [_with(item, arrays) for item in plain]
+    return plain
+
+
+def _mapping(plain: Any) -> dict[str, Any]:
+    if not isinstance(plain, dict):
+        raise TypeError("a JSON value that is no object")
+    return plain
+
+
+def _floats(arrays: Mapping[str, Any]) -> dict[str, FloatArray]:
+    for name, array in arrays.items():
+        if array.dtype != np.float64:
+            raise TypeError(f"array {name} is {array.dtype}, not float64")
+    return dict(arrays)

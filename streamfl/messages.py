@@ -1,0 +1,43 @@
+"""Messages to bytes and back: the one mapping between the wire and the core."""
+
+import re
+from types import UnionType
+from typing import get_args
+
+from streamfl import codec
+from streamfl.core.errors import PeerError
+from streamfl.core.messages import FromClient, FromCoordinator
+
+
+def _names(union: UnionType) -> dict[str, type]:
+    return {re.sub(r"(?<!^)(?=[A-Z])", "-", kind.__name__).lower(): kind for kind in get_args(union)}
+
+
+KINDS: dict[str, type] = _names(FromClient) | _names(FromCoordinator)
+TYPES = {kind: name for name, kind in KINDS.items()}
+
+
+def encode(message: FromClient | FromCoordinator) -> bytes:
+    """Return a message as bytes: JSON with its type first, or safetensors when it carries arrays.
+
+    >>> from streamfl.core.messages import Leave
+    >>> encode(Leave(client="c0", incarnation="a"))
+    b'{"type":"leave","client":"c0","incarnation":"a"}'
+    """
+    return codec.encode(message, header={"type": TYPES[type(message)]})
+
+
+def decode(data: bytes) -> FromClient | FromCoordinator:
+    """Return the message of some bytes.
+
+    Raises
+    ------
+    PeerError
+        The bytes are no message, or one of an unknown type; a reader counts it and goes on.
+    """
+    plain, arrays = codec.unpack(data)
+    kind = KINDS.get(str(plain.get("type")))
+    if kind is None:
+        raise PeerError(f"a message of unknown type {plain.get('type')!r}")
+    message: FromClient | FromCoordinator = codec.join(kind, plain, arrays)
+    return message

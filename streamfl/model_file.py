@@ -1,0 +1,104 @@
+"""The model that serves, as one safe file: safetensors with a JSON header and a format version."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from streamfl import codec
+from streamfl.core.arrays import HOLDS_ARRAYS, FloatArray
+from streamfl.core.errors import PeerError, UsageError
+from streamfl.core.fingerprint import fingerprint
+from streamfl.core.records import Batch, Span
+from streamfl.core.registry import Registry
+from streamfl.settings import MODELS
+
+FORMAT = 1
+
+Loss = Literal["softmax", "logistic", "squared", "huber"]
+
+
+@dataclass(frozen=True, eq=False)
+class ServedModel:
+    """Weights with all that predictions need: the registry of features and labels, the scaler, the kind of loss.
+
+    Parameters
+    ----------
+    task
+        `classification` or `regression`.
+    loss
+        What was learnt with: tells outputs to predictions.
+    registry
+        Names, scaler, unit of targets.
+    weights
+        Shape (d + 1, columns).
+
+    Examples
+    --------
+    >>> registry = Registry(1, ("x",), ("no", "yes"), np.zeros(1), np.ones(1))
+    >>> model = ServedModel("classification", "softmax", registry, np.array([[-1.0, 1.0], [0.0, 0.0]]))
+    >>> model.predict(np.array([[2.0], [-2.0]]), ("x",))
+    ['yes', 'no']
+    """
+
+    __pydantic_config__: ClassVar[dict[str, object]] = HOLDS_ARRAYS
+
+    task: Literal["classification", "regression"]
+    loss: Loss
+    registry: Registry
+    weights: FloatArray
+    format: int = FORMAT
+
+    @property
+    def sha256(self) -> str:
+        """Return the fingerprint that a run reports as `model_sha256`."""
+        return fingerprint(self.registry, self.weights)
+
+    def save(self, path: Path) -> None:
+        """Write the file.
+
+        Raises
+        ------
+        UsageError
+            It cannot be written.
+        """
+        try:
+            path.write_bytes(codec.encode(self))
+        except OSError as error:
+            raise UsageError(f"{path}: cannot be written: {error.strerror}") from error
+
+    @classmethod
+    def load(cls, path: Path) -> "ServedModel":
+        """Read a file that `save` wrote.
+
+        Raises
+        ------
+        UsageError
+            It is no such file, or of a later format.
+        """
+        try:
+            plain, arrays = codec.unpack(path.read_bytes())
+            version = plain.get("format")
+            if not isinstance(version, int) or version > FORMAT:
+                raise UsageError(f"{path}: model format {version}; this version reads formats up to {FORMAT}")
+            return codec.join(cls, plain, arrays)
+        except OSError as error:
+            raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
+        except PeerError as error:
+            raise UsageError(f"{path}: not a streamfl model file: {error}") from error
+
+    def outputs(self, X: FloatArray, features: tuple[str, ...]) -> FloatArray:
+        """Return Z W of records X, shape (n, d), whose columns are `features`; unknown ones are not used."""
+        n = len(X)
+        batch = Batch(Span("", 0, n), np.arange(n), features, X, np.zeros(n))
+        return self.registry.design([batch]) @ self.weights
+
+    def predict(self, X: FloatArray, features: tuple[str, ...]) -> list[str] | list[float]:
+        """Return the label, or the target, of each record."""
+        predicted = MODELS[self.loss].predict(self.outputs(X, features))
+        if self.task == "classification":
+            return [self.registry.labels[int(code)] for code in predicted]
+        target = self.registry.target
+        natural: list[float] = (predicted * target.scale + target.centre).tolist()
+        return natural

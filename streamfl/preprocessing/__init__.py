@@ -1,1 +1,0 @@
-"""Scaling and registries that clients agree on through the coordinator."""

@@ -1,0 +1,259 @@
+"""A federation over recorded streams: the very machines of a live one, over the in-memory transport."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from streamfl import __version__
+from streamfl.core.client import Client, ClientSettings
+from streamfl.core.coordinator import Coordinator, CoordinatorSettings, Standing
+from streamfl.core.decisions import PostUpdate, Predicted, Refused
+from streamfl.core.errors import BrokenInvariantError
+from streamfl.core.messages import FromCoordinator, LocalDrift, Restarted, RoundClosed
+from streamfl.core.registry import Registry
+from streamfl.evaluation.prequential import Prequential
+from streamfl.evaluation.result import LocalDrifted, Loss, Result, RoundLine
+from streamfl.evaluation.result import Restarted as RestartedLine
+from streamfl.model_file import ServedModel
+from streamfl.runtime.clock import ManualClock, stopwatch
+from streamfl.runtime.loop import run
+from streamfl.runtime.nodes import ClientNode, CoordinatorNode
+from streamfl.settings import LearningSettings, ProfileSettings
+from streamfl.streams.dealing import Log
+from streamfl.streams.source import TableSource
+from streamfl.streams.table import Table
+from streamfl.transport.memory import MemoryTransport
+
+
+@dataclass(frozen=True)
+class ReplaySettings:
+    """How a recorded stream is replayed.
+
+    Parameters
+    ----------
+    round_size
+        Records a client and round.
+    seed
+        Of everything that is drawn.
+    learning, profile
+        How the federation learns, and how it handles drift.
+    scaling
+        Whether features are standardised by the federation.
+    """
+
+    round_size: int = 100
+    seed: int = 0
+    learning: LearningSettings = LearningSettings()
+    profile: ProfileSettings = ProfileSettings()
+    scaling: bool = True
+
+
+Observer = Callable[[FromCoordinator | Refused | Predicted | PostUpdate], None]
+
+
+def _ignore(_: object) -> None:
+    """Observe nothing."""
+
+
+@dataclass
+class Chronicle:
+    """What happened in a run, gathered from the control messages and the clients' own measurements."""
+
+    figures: Prequential = field(default_factory=Prequential)
+    rounds: list[RoundLine] = field(default_factory=list)
+    restarts: list[RestartedLine] = field(default_factory=list)
+    local_drifts: list[LocalDrifted] = field(default_factory=list)
+    accepted: int = 0
+    rejected: int = 0
+    promotions: int = 0
+    model: str = ""
+
+    def take(self, event: FromCoordinator | Refused | Predicted | PostUpdate) -> None:
+        """Take in one event."""
+        match event:
+            case Predicted() | PostUpdate():
+                self.figures.add(event)
+            case RoundClosed():
+                self._closed(event)
+            case Restarted():
+                self.restarts.append(restart_line(event))
+            case LocalDrift():
+                self.local_drifts.append(
+                    LocalDrifted(
+                        round=event.round,
+                        clients=event.clients,
+                        labels=event.labels,
+                        since=event.since,
+                        state=event.state,
+                    )
+                )
+            case _:
+                pass
+
+    def _closed(self, closed: RoundClosed) -> None:
+        self.accepted += closed.records
+        self.rejected += closed.rejected
+        self.promotions = closed.promotions
+        self.model = closed.model
+        if closed.records:
+            self.rounds.append(round_line(closed))
+
+    def mean_loss(self) -> float | None:
+        """Return the mean score of the serving model over all records."""
+        records = sum(line.records for line in self.rounds)
+        return sum(line.loss * line.records for line in self.rounds) / records if records else None
+
+
+def round_line(closed: RoundClosed) -> RoundLine:
+    """Return what the report tells of a closed round."""
+    served = closed.served
+    regression = served.absolute_error > 0.0
+    return RoundLine(
+        round=closed.round,
+        epoch=closed.epoch,
+        block=closed.block,
+        records=closed.records,
+        loss=closed.losses[closed.serves],
+        accuracy=None if regression else served.correct / closed.records,
+        mae=served.absolute_error / closed.records if regression else None,
+        no_change=served.no_change / closed.records,
+    )
+
+
+def restart_line(restarted: Restarted) -> RestartedLine:
+    """Return what the result tells of a restart."""
+    return RestartedLine(
+        round=restarted.round,
+        epoch=restarted.epoch,
+        cause=restarted.cause,
+        statistic=restarted.statistic,
+        threshold=restarted.threshold,
+        chosen=restarted.chosen,
+        since=restarted.since,
+        clients=restarted.clients,
+        labels=restarted.labels,
+    )
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """A finished run: its result, its rounds, and the model that serves at its end."""
+
+    result: Result
+    rounds: tuple[RoundLine, ...]
+    model: ServedModel
+
+
+@dataclass
+class Replay:
+    """A federation over the logs of a table.
+
+    Parameters
+    ----------
+    table, logs
+        The records, and which of them each client has, in which order.
+    settings
+        How to replay.
+    observe
+        Called with everything that happens, as it happens.
+    """
+
+    table: Table
+    logs: Mapping[str, Log]
+    settings: ReplaySettings
+    observe: Observer = _ignore
+    _chronicle: Chronicle = field(default_factory=Chronicle)
+
+    @property
+    def task(self) -> Literal["classification", "regression"]:
+        """Return what is learnt."""
+        return "classification" if self.table.labels else "regression"
+
+    @property
+    def horizon(self) -> int:
+        """Return the number of rounds that the longest log gives."""
+        return max((-(-len(log.rows) // self.settings.round_size) for log in self.logs.values()), default=1)
+
+    def run(self) -> Replayed:
+        """Run the federation to the end of its records."""
+        transport = MemoryTransport()
+        coordinator = CoordinatorNode(self._coordinator(), transport.coordinator(), self._take)
+        clients = [self._client(name, transport) for name in self.logs]
+        began = stopwatch()
+        coordinator.start(0.0)
+        run([*clients, coordinator], ManualClock())
+        seconds = stopwatch() - began
+        pending = sum(node.machine.pending for node in clients)
+        return Replayed(
+            self._result(coordinator.machine.standing, seconds, pending),
+            tuple(self._chronicle.rounds),
+            self._model(coordinator.machine),
+        )
+
+    def _take(self, event: FromCoordinator | Refused | Predicted | PostUpdate) -> None:
+        self._chronicle.take(event)
+        self.observe(event)
+
+    def _coordinator(self) -> Coordinator:
+        settings = self.settings
+        return Coordinator(
+            CoordinatorSettings(
+                learner=settings.learning.learner(self.task, settings.seed),
+                expect=len(self.logs),
+                task=self.task,
+                scaling=settings.scaling,
+            ),
+            Standing(settings.profile.master(self.horizon, settings.seed)),
+        )
+
+    def _client(self, name: str, transport: MemoryTransport) -> ClientNode:
+        settings = self.settings
+        machine = Client(
+            ClientSettings(
+                learner=settings.learning.learner(self.task, settings.seed),
+                round_size=settings.round_size,
+                measure=True,
+            ),
+            name,
+            incarnation="0",
+        )
+        source = TableSource(self.table, name, self.logs[name])
+        return ClientNode(machine, source, transport.client(name), self._take)
+
+    def _model(self, coordinator: Coordinator) -> ServedModel:
+        registry, W = coordinator.serving()
+        return ServedModel(task=self.task, loss=self.settings.learning.loss(self.task), registry=registry, weights=W)
+
+    def _result(self, standing: Standing, seconds: float, pending: int) -> Result:
+        told = self._chronicle
+        records = sum(map(len, self.logs.values()))
+        if records != told.accepted + told.rejected + pending:
+            raise BrokenInvariantError(
+                f"{records} read, {told.accepted} accepted, {told.rejected} rejected, {pending} pending"
+            )
+        classes = self.task == "classification"
+        return Result(
+            streamfl=__version__,
+            source=self.table.name,
+            seed=self.settings.seed,
+            profile=self.settings.profile.profile,
+            records=records,
+            accepted=told.accepted,
+            held_out=0,
+            rejected=told.rejected,
+            pending=pending,
+            rounds=len(told.rounds),
+            clients=len(self.logs),
+            seconds=round(seconds, 3),
+            records_per_second=round(records / seconds) if seconds > 0.0 else 0,
+            accuracy=told.figures.accuracy() if classes else None,
+            kappa=told.figures.kappa() if classes else None,
+            mae=None if classes else told.figures.mae(),
+            rmse=None if classes else told.figures.rmse(),
+            loss=Loss(prequential=told.mean_loss()),
+            restarts=tuple(told.restarts),
+            local_drifts=tuple(told.local_drifts),
+            promotions=told.promotions,
+            model_sha256=told.model,
+            per_round=tuple(told.rounds),
+        )

@@ -1,0 +1,131 @@
+"""The report's two charts: what of a result is drawn, on which papers, and what hovering tells."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from streamfl.evaluation.result import Result, RoundLine
+from streamfl.report.chart import NARROW, WIDE, Chart, Event, Series, chart, finite
+from streamfl.report.story import epochs
+from streamfl.report.thin import kept
+from streamfl.report.words import count, evidence
+
+_STRETCHES = 300
+_LONGEST = 26
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One figure of the page: the same chart laid out for a wide and for a narrow screen."""
+
+    key: str
+    title: str
+    unit: str
+    series: tuple[Series, ...]
+    charts: tuple[Chart, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """All figures over the rounds that are drawn, with the same rounds' values for the hover text."""
+
+    figures: tuple[Figure, ...]
+    drawn: int
+    of: int
+    hover: dict[str, list[float | None] | list[int]]
+
+
+def drawing(result: Result, drifts: Sequence[int]) -> Drawing:
+    """Lay out the charts of a run.
+
+    Parameters
+    ----------
+    result
+        What the run found.
+    drifts
+        Rounds at which a drift was imposed.
+
+    Returns
+    -------
+    Drawing
+        Without figures if the run kept no rounds.
+    """
+    if not result.per_round:
+        return Drawing((), 0, 0, {})
+    lines = _thinned(result.per_round)
+    columns = _columns(lines)
+    rounds = [line.round for line in lines]
+    plans = (_loss(columns), _quality(columns))
+    figures = tuple(_figure(plan, rounds, result, drifts) for plan in plans if plan is not None)
+    hover = {"round": rounds, "epoch": [line.epoch for line in lines], **columns}
+    return Drawing(figures, len(lines), len(result.per_round), hover)
+
+
+def _thinned(lines: Sequence[RoundLine]) -> list[RoundLine]:
+    columns = _columns(lines)
+    return [lines[i] for i in kept(list(columns.values()), _STRETCHES)]
+
+
+def _columns(lines: Sequence[RoundLine]) -> dict[str, list[float | None]]:
+    names = ("loss", "accuracy", "mae", "no_change")
+    columns = {name: [_shortened(getattr(line, name)) for line in lines] for name in names}
+    return {name: values for name, values in columns.items() if any(v is not None for v in values)}
+
+
+def _shortened(value: float | None) -> float | None:
+    # Four digits are more than a pixel shows, and a third of the bytes.
+    known = finite(value)
+    return None if known is None else float(f"{known:.4g}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    key: str
+    title: str
+    unit: str
+    series: tuple[Series, ...]
+    y_max: float | None = None
+    labelled: bool = False
+
+
+def _loss(columns: dict[str, list[float | None]]) -> _Plan | None:
+    if "loss" not in columns:
+        return None
+    line = Series("loss", "model", columns["loss"])
+    return _Plan("loss", "Loss per round", "loss (0 best, 1 worst)", (line,), labelled=True)
+
+
+def _quality(columns: dict[str, list[float | None]]) -> _Plan | None:
+    naive = [Series("NoChange", "naive", columns["no_change"])] if "no_change" in columns else []
+    if "accuracy" in columns:
+        line = Series("accuracy", "model", columns["accuracy"])
+        unit = "accuracy (share of records, 1 best)"
+        return _Plan("accuracy", "Accuracy per round", unit, (*naive, line), y_max=1.0)
+    if "mae" in columns:
+        line = Series("MAE", "model", columns["mae"])
+        unit = "mean absolute error (the target's unit, 0 best)"
+        return _Plan("mae", "Error per round", unit, (*naive, line))
+    return None
+
+
+def _figure(plan: _Plan, rounds: Sequence[int], result: Result, drifts: Sequence[int]) -> Figure:
+    restarts = _restarts(result, labelled=plan.labelled)
+    imposed = [Event(drift, f"drift imposed at round {count(drift)}") for drift in drifts]
+    charts = tuple(
+        chart(paper, rounds, plan.series, epochs(result), restarts, imposed, plan.y_max) for paper in (WIDE, NARROW)
+    )
+    return Figure(plan.key, plan.title, plan.unit, plan.series, charts)
+
+
+def _restarts(result: Result, *, labelled: bool) -> list[Event]:
+    return [
+        Event(
+            round=r.round,
+            note=f"round {count(r.round)}: restart, epoch {count(r.epoch)}, {evidence(r)}, chosen: {r.chosen}",
+            label=_cut(f"{r.round}: {r.cause} → {r.chosen}") if labelled else "",
+        )
+        for r in result.restarts
+    ]
+
+
+def _cut(label: str) -> str:
+    return label if len(label) <= _LONGEST else label[: _LONGEST - 1] + "…"

@@ -1,0 +1,68 @@
+"""The report as one HTML page that needs nothing beside it: no network, no script, no other file."""
+
+from collections.abc import Sequence
+from importlib.resources import files
+
+from jinja2 import Environment, FunctionLoader, StrictUndefined
+
+from streamfl.evaluation.result import Result
+from streamfl.report.charts import drawing
+from streamfl.report.story import ledger, story, unaccounted
+from streamfl.report.tables import facts, headline, local_rows, measured, restart_rows
+from streamfl.report.words import count, counted, listed
+
+
+def render(result: Result, *, drifts: Sequence[int] = (), title: str) -> str:
+    """Return the page that explains a run to somebody who was not there.
+
+    The same result gives the same bytes: the page carries no date.
+
+    Parameters
+    ----------
+    result
+        What the run found.
+    drifts
+        Rounds at which a drift was imposed, each the first round that has it; empty if none is known.
+    title
+        The page's title.
+
+    Returns
+    -------
+    str
+        A complete HTML document. Names that came from data are escaped.
+    """
+    known = sorted(set(drifts))
+    return (
+        _environment()
+        .get_template("report.html.j2")
+        .render(
+            title=title,
+            result=result,
+            drifts=known,
+            story=story(result, known),
+            headline=headline(result),
+            drawing=drawing(result, known),
+            restarts=restart_rows(result.restarts, known),
+            local=local_rows(result.local_drifts),
+            measured=measured(result),
+            ledger=ledger(result),
+            unaccounted=unaccounted(result),
+            facts=facts(result),
+        )
+    )
+
+
+def _environment() -> Environment:
+    environment = Environment(
+        loader=FunctionLoader(_source),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(count=count, counted=counted, listed=listed)
+    return environment
+
+
+def _source(name: str) -> str:
+    return files("streamfl.report").joinpath(name).read_text(encoding="utf-8")

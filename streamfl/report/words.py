@@ -1,0 +1,87 @@
+"""Figures as the text that people read: on the page and in a terminal the same number looks the same."""
+
+import math
+from collections.abc import Sequence
+
+from streamfl.evaluation.result import Restarted
+
+MISSING = "–"
+
+
+def share(value: float | None, missing: str = MISSING) -> str:
+    """Return a figure on a fixed scale (accuracy, kappa, loss) with three decimals.
+
+    >>> share(0.70249), share(-0.0001), share(None)
+    ('0.702', '0.000', '–')
+    """
+    return missing if value is None or not math.isfinite(value) else f"{value:z.3f}"
+
+
+def quantity(value: float | None, missing: str = MISSING) -> str:
+    """Return a figure on a scale of its own (a statistic, an error in the target's unit): four digits.
+
+    >>> quantity(113.84), quantity(11.7), quantity(0.00031), quantity(123456.7), quantity(2.5e30)
+    ('113.8', '11.7', '0.00031', '123,457', '2.5e+30')
+    """
+    if value is None or math.isnan(value):
+        return missing
+    return f"{value:z,.0f}" if 1e4 <= abs(value) < 1e9 else f"{value:z.4g}"
+
+
+def count(number: float) -> str:
+    """Return a number of things, thousands apart.
+
+    >>> count(92962)
+    '92,962'
+    """
+    return f"{number:,.0f}"
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun, in the plural unless there is one.
+
+    >>> counted(1, "round"), counted(1200, "round")
+    ('1 round', '1,200 rounds')
+    """
+    return f"{count(number)} {noun}{'' if number == 1 else 's'}"
+
+
+def listed(names: Sequence[object], at_most: int = 8) -> str:
+    """Return the names in one line; past `at_most` their number only, since a fleet may have thousands.
+
+    >>> listed(["a", "b", "c"]), listed("abcd", at_most=2), listed([])
+    ('a, b, c', 'a, b and 2 more', '–')
+    """
+    shown = ", ".join(str(name) for name in names[:at_most]) or MISSING
+    rest = len(names) - at_most
+    return f"{shown} and {count(rest)} more" if rest > 0 else shown
+
+
+def evidence(restart: Restarted) -> str:
+    """Return what raised the alarm: the detector, its statistic and its threshold.
+
+    A new label is a fact, not a test, so it comes without numbers.
+
+    Parameters
+    ----------
+    restart
+        The restart to explain.
+
+    Returns
+    -------
+    str
+        For instance ``glr 113.8 > 11.7``; the relation is the true one, whatever it is.
+    """
+    if restart.cause == "new-label":
+        return restart.cause
+    relation = ">" if restart.statistic > restart.threshold else "<="
+    return f"{restart.cause} {quantity(restart.statistic)} {relation} {quantity(restart.threshold)}"
+
+
+def printable(text: str) -> str:
+    r"""Return the text with every control character spelled out, so that data cannot steer a terminal.
+
+    >>> printable("line 3: \x1b[2Jnot a number")
+    'line 3: \\x1b[2Jnot a number'
+    """
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)

@@ -1,0 +1,166 @@
+"""A machine with its ports: hands events in, carries decisions out. Threads and sockets stay behind the ports."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from streamfl.core.client import Client
+from streamfl.core.coordinator import Coordinator
+from streamfl.core.decisions import (
+    ClientDecision,
+    Commit,
+    CoordinatorDecision,
+    Fetch,
+    Finished,
+    PostUpdate,
+    Predicted,
+    Publish,
+    Refused,
+    Seek,
+    Send,
+)
+from streamfl.core.events import ClientEvent, RecordsFetched, RecordsRead, SourceEnded, Tick
+from streamfl.core.messages import FromCoordinator
+from streamfl.ports import ClientLink, CoordinatorLink, Source
+
+
+class Node(Protocol):
+    """A machine that the loop can drive."""
+
+    finished: bool
+
+    @property
+    def wakes_at(self) -> float | None:
+        """Return when it wants a Tick."""
+        ...
+
+    def step(self, now: float) -> bool:
+        """Do what there is to do now; tell whether there was anything."""
+        ...
+
+
+def _ignore(_: object) -> None:
+    """Observe nothing."""
+
+
+@dataclass
+class ClientNode:
+    """A client with its source and its link.
+
+    Parameters
+    ----------
+    machine, source, link
+        The client, where its records come from, and its way to the coordinator.
+    observe
+        Called with everything that the client measures or answers locally.
+    """
+
+    machine: Client
+    source: Source
+    link: ClientLink
+    observe: Callable[[Predicted | PostUpdate], None] = _ignore
+    finished: bool = False
+    _told_end: bool = False
+
+    @property
+    def wakes_at(self) -> float | None:
+        """Return when the client wants a Tick."""
+        return self.machine.wakes_at
+
+    def step(self, now: float) -> bool:
+        """Hand over messages that arrived, then records that it has room for."""
+        events: list[ClientEvent] = list(self.link.receive())
+        for event in events:
+            self._handle(event, now)
+        return self._read(now) or self._tick(now) or bool(events)
+
+    def _read(self, now: float) -> bool:
+        room = self.machine.room
+        batches = tuple(self.source.poll(room)) if room else ()
+        if batches:
+            self._handle(RecordsRead(batches), now)
+        elif self.source.ended and not self._told_end:
+            self._told_end = True
+            self._handle(SourceEnded(), now)
+        else:
+            return False
+        return True
+
+    def _tick(self, now: float) -> bool:
+        due = self.machine.wakes_at is not None and now >= self.machine.wakes_at
+        if due:
+            self._handle(Tick(), now)
+        return due
+
+    def _handle(self, event: ClientEvent, now: float) -> None:
+        for decision in self.machine.handle(event, now):
+            self._carry_out(decision, now)
+
+    def _carry_out(self, decision: ClientDecision, now: float) -> None:
+        match decision:
+            case Send(message):
+                self.link.send(message)
+            case Seek(positions):
+                self.source.seek(positions)
+                self._told_end = False
+            case Fetch(positions):
+                self._handle(RecordsFetched(tuple(self.source.fetch(positions))), now)
+            case Predicted() | PostUpdate():
+                self.observe(decision)
+            case Finished():
+                self.finished = True
+
+
+@dataclass
+class CoordinatorNode:
+    """A coordinator with its link.
+
+    Parameters
+    ----------
+    machine, link
+        The coordinator and its way to all clients.
+    observe
+        Called with every message that it publishes, and every refusal.
+    """
+
+    machine: Coordinator
+    link: CoordinatorLink
+    observe: Callable[[FromCoordinator | Refused], None] = _ignore
+    finished: bool = False
+
+    @property
+    def wakes_at(self) -> float | None:
+        """Return when the coordinator wants a Tick."""
+        return self.machine.wakes_at
+
+    def start(self, now: float) -> None:
+        """Begin, or go on from the last commit."""
+        self._carry_out(self.machine.start(now))
+
+    def step(self, now: float) -> bool:
+        """Hand over the messages that arrived, and the time when it is due."""
+        messages = self.link.receive()
+        for message in messages:
+            self._carry_out(self.machine.handle(message, now))
+        due = self.machine.wakes_at is not None and now >= self.machine.wakes_at
+        if due:
+            self._carry_out(self.machine.handle(Tick(), now))
+        return due or bool(messages)
+
+    def _carry_out(self, decisions: Sequence[CoordinatorDecision]) -> None:
+        for decision in decisions:
+            match decision:
+                case Publish(messages):
+                    self.link.publish(messages)
+                    self._tell(messages)
+                case Commit(messages):
+                    self.link.commit(messages, self.machine.standing)
+                    self._tell(messages)
+                case Refused():
+                    self.observe(decision)
+                case Finished():
+                    self.finished = True
+
+    def _tell(self, messages: Sequence[FromCoordinator]) -> None:
+        for message in messages:
+            self.observe(message)

@@ -1,0 +1,104 @@
+"""What a person may choose, with names and defaults; turned into the core's settings here and nowhere else."""
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from streamfl.core.algorithms import Algorithm, FedAvg, FedOMD
+from streamfl.core.algorithms.mirror_maps import Euclidean, Hypentropic, MirrorMap, PNorm
+from streamfl.core.local_round import Learner
+from streamfl.core.model import Model
+from streamfl.core.paper import Paper, PaperSettings
+from streamfl.core.promotion import Promotion
+from streamfl.models import Linear, Logistic, Softmax
+
+MODELS: dict[str, Model] = {
+    "softmax": Softmax(),
+    "logistic": Logistic(),
+    "squared": Linear(),
+    "huber": Linear(loss="huber"),
+}
+
+
+class _Settings(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class LearningSettings(_Settings):
+    """The model and the base algorithm.
+
+    `auto` takes a softmax for labels and squared loss for targets.
+    """
+
+    model: Literal["auto", "softmax", "logistic", "squared", "huber"] = "auto"
+    algorithm: Literal["fedavg", "fedomd"] = "fedavg"
+    mirror: Literal["euclidean", "hypentropic", "p-norm"] = "euclidean"
+    average: Literal["primal", "dual"] = "primal"
+    l1: float = Field(0.0, ge=0.0)
+    l2: float = Field(0.0, ge=0.0)
+    radius: float = Field(1e3, gt=0.0)
+    local_batch: int | None = Field(None, ge=1)
+    gamma: float = Field(1.0, gt=0.0, le=1.0)
+    exchange: Literal["difference", "model"] = "difference"
+
+    def learner(self, task: Literal["classification", "regression"], seed: int) -> Learner:
+        """Return the core's description of how to learn."""
+        return Learner(
+            model=MODELS[self.loss(task)],
+            algorithm=self._algorithm(),
+            l2=self.l2,
+            local_batch=self.local_batch,
+            gamma=self.gamma,
+            exchange=self.exchange,
+            seed=seed,
+        )
+
+    def loss(
+        self, task: Literal["classification", "regression"]
+    ) -> Literal["softmax", "logistic", "squared", "huber"]:
+        """Return the loss that is meant."""
+        if self.model == "auto":
+            return "softmax" if task == "classification" else "squared"
+        return self.model
+
+    def _algorithm(self) -> Algorithm:
+        if self.algorithm == "fedavg":
+            return FedAvg(self.radius)
+        maps: dict[str, MirrorMap] = {
+            "euclidean": Euclidean(self.radius),
+            "hypentropic": Hypentropic(radius=self.radius),
+            "p-norm": PNorm(radius=self.radius),
+        }
+        return FedOMD(maps[self.mirror], self.average, self.l1)
+
+
+class ProfileSettings(_Settings):
+    """How drift is handled."""
+
+    profile: Literal["adaptive", "paper"] = "adaptive"
+    detector: Literal["glr"] = "glr"
+    rho_scale: float = Field(1.0, ge=0.0)
+    optimistic: Literal["history", "regret"] = "history"
+    start: Literal["scratch", "warm"] = "scratch"
+    order_after_alarm: Literal["reset", "continue"] = "reset"
+    max_order: int = Field(8, ge=0, le=20)
+    step: float | None = Field(None, gt=0.0)
+
+    def paper(self, horizon: int, seed: int) -> PaperSettings:
+        """Return the settings of profile `paper` for a stream of so many rounds."""
+        return PaperSettings(
+            horizon=max(2, horizon),
+            rho_scale=self.rho_scale,
+            optimistic=self.optimistic,
+            new_instance=self.start,
+            new_block=self.start,
+            after_alarm=self.start,
+            order_after_alarm=self.order_after_alarm,
+            max_order=self.max_order,
+            step=self.step or 1.0,
+            seed=seed,
+        )
+
+    def master(self, horizon: int, seed: int) -> Paper | Promotion:
+        """Return the profile in its first state."""
+        return Paper(self.paper(horizon, seed)) if self.profile == "paper" else Promotion()

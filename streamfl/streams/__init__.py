@@ -1,0 +1,1 @@
+"""Recorded streams: read from files, dealt to clients, given drift."""

@@ -1,0 +1,210 @@
+"""Blocks of records, as a reader finds them, put together to a table in little more memory than it needs."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from streamfl.core.arrays import FloatArray, IntArray
+from streamfl.core.records import Rejection
+from streamfl.streams.cells import Cells, listed, texts
+from streamfl.streams.columns import Column, judge
+from streamfl.streams.labels import LabelTexts, resolve
+from streamfl.streams.request import Request
+from streamfl.streams.rows import GrowingRows
+from streamfl.streams.table import Numbers, Table, Texts
+
+BLOCK = 8192  # records read at a time
+MAX_COLUMNS = 10_000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Block:
+    """Some consecutive records of a file that could be taken apart, and those that could not.
+
+    Parameters
+    ----------
+    places
+        The number of each record in the file, bad ones counted too.
+    lines
+        The line or record that a message names for each, counted from 1.
+    features
+        The cells of each feature column.
+    label
+        The cells of the label column.
+    kept
+        The cells of the column to keep as text, if there is one.
+    rejected
+        Records that are no record at all, with `line 3: ...` as the reason.
+    """
+
+    places: IntArray
+    lines: IntArray
+    features: Mapping[str, Cells]
+    label: Cells
+    kept: Cells | None = None
+    rejected: tuple[Rejection, ...] = ()
+
+
+@dataclass(slots=True, eq=False)
+class _Rest:
+    """What is kept of the good records beside their features: a few bytes each, in pieces."""
+
+    codes: list[IntArray] = field(default_factory=list)
+    places: list[IntArray] = field(default_factory=list)
+    lines: list[IntArray] = field(default_factory=list)
+    kept: list[Texts] = field(default_factory=list)
+
+
+@dataclass(slots=True, eq=False)
+class Assembly:
+    """A table under construction.
+
+    Parameters
+    ----------
+    request
+        What the caller asked for.
+    name
+        The name of the table.
+    label
+        The name of the label column, for messages.
+    unit
+        What a message calls the place of a record: `line` or `record`.
+    """
+
+    request: Request
+    name: str
+    label: str
+    unit: str
+    _columns: dict[str, Column | None] = field(default_factory=dict)
+    _labels: LabelTexts = field(default_factory=LabelTexts)
+    _rows: list[GrowingRows] = field(default_factory=list)
+    _rest: _Rest = field(default_factory=_Rest)
+    _rejected: list[Rejection] = field(default_factory=list)
+
+    def add(self, block: Block) -> None:
+        """Take in the next block of the file.
+
+        Raises
+        ------
+        UsageError
+            If it has a bad record and the request is to stop, or a column that cannot be a feature.
+        """
+        X, features, bad = self._features(block)
+        codes, wrong = self._labels.add(block.label)
+        reasons = {i: f'column "{self.label}": {reason}' for i, reason in wrong.items()} | bad
+        self._reject([*block.rejected, *self._rejections(block.places, block.lines, reasons)])
+        good = np.delete(np.arange(len(codes)), list(reasons))
+        if not self._rows or self._rows[-1].features != features:
+            self._rows.append(GrowingRows(features))
+        self._rows[-1].add(X[good] if reasons else X)
+        self._rest.codes.append(codes[good])
+        self._rest.places.append(block.places[good])
+        self._rest.lines.append(block.lines[good])
+        if block.kept is not None:
+            self._rest.kept.append(texts(block.kept)[good])
+
+    def finish(self) -> Table:
+        """Return the table of all blocks.
+
+        Raises
+        ------
+        UsageError
+            If no record is usable, no column is a feature, or there are too many labels.
+        """
+        features = self._names()
+        y, labels = self._targets()
+        good = np.flatnonzero(~np.isnan(y))
+        if not len(good):
+            raise self._nothing()
+        X = _joined(self._rows, features)
+        rest = self._rest
+        kept = {self.request.keep: np.concatenate(rest.kept)[good]} if self.request.keep is not None else {}
+        return Table(
+            name=self.name,
+            features=features,
+            X=X if len(good) == len(y) else X[good],
+            y=y[good],
+            labels=labels,
+            places=np.concatenate(rest.places)[good],
+            rejected=tuple(sorted(self._rejected, key=lambda rejection: rejection.position)),
+            columns=kept,
+        )
+
+    def _features(self, block: Block) -> tuple[FloatArray, tuple[str, ...], dict[int, str]]:
+        columns = self._judged(block)
+        X = np.empty((len(block.places), sum(len(column.features) for column in columns)))
+        bad: dict[int, str] = {}
+        at = 0
+        for column in columns:
+            until = at + len(column.features)
+            wrong = column.encode(block.features[column.name], X[:, at:until])
+            bad = {i: f'column "{column.name}": {reason}' for i, reason in wrong.items()} | bad
+            at = until
+        return X, tuple(feature for column in columns for feature in column.features), bad
+
+    def _judged(self, block: Block) -> list[Column]:
+        for name, cells in block.features.items():
+            if self._columns.get(name) is None:
+                self._columns[name] = judge(self.request, name, cells)
+        if len(self._columns) > MAX_COLUMNS:
+            raise self.request.refusal(
+                f"more than {MAX_COLUMNS} columns", "leave out what grows without end with --drop"
+            )
+        known = (self._columns[name] for name in block.features)
+        return [column for column in known if column is not None]
+
+    def _rejections(self, places: IntArray, lines: IntArray, reasons: Mapping[int, str]) -> list[Rejection]:
+        return [Rejection(int(places[i]), f"{self.unit} {lines[i]}, {why}") for i, why in reasons.items()]
+
+    def _reject(self, rejections: Sequence[Rejection]) -> None:
+        if rejections and self.request.on_bad_record == "stop":
+            first = min(rejections, key=lambda rejection: rejection.position)
+            raise self.request.refusal(first.reason, "correct it, or say --on-bad-record reject to go on without it")
+        self._rejected.extend(rejections)
+
+    def _targets(self) -> tuple[FloatArray, tuple[str, ...]]:
+        """Return y and the labels; y is NaN, and the record rejected, where a text stands for a target."""
+        codes = np.concatenate(self._rest.codes) if self._rest.codes else np.empty(0, np.int64)
+        if not len(codes):
+            return np.empty(0), ()
+        said = list(self._labels.codes)
+        y, labels = resolve(self.request, said, codes)
+        wrong = {int(i): self._not_a_target(said[codes[i]]) for i in np.flatnonzero(np.isnan(y))}
+        if wrong:
+            self._reject(self._rejections(np.concatenate(self._rest.places), np.concatenate(self._rest.lines), wrong))
+        return y, labels
+
+    def _not_a_target(self, label: str) -> str:
+        return f'column "{self.label}": "{label}" is not a number, and the task is regression'
+
+    def _nothing(self) -> Exception:
+        if not self._rejected:
+            return self.request.refusal("it holds no records", "give a file with at least one")
+        first = min(self._rejected, key=lambda rejection: rejection.position)
+        what = f"none of its {len(self._rejected)} records can be used, the first because of {first.reason}"
+        return self.request.refusal(what, "correct the file, leave the column out with --drop, or name the --label")
+
+    def _names(self) -> tuple[str, ...]:
+        """Return the features in the order of their columns; a column without any value is one of numbers."""
+        names = [f for name, column in self._columns.items() for f in (column.features if column else (name,))]
+        if not names:
+            raise self.request.refusal("no feature column beside the label", "give at least one, separated by commas")
+        if len(set(names)) < len(names):
+            twice = sorted({name for name in names if names.count(name) > 1})
+            raise self.request.refusal(f"two features would be named {listed(twice)}", "rename one of the columns")
+        return tuple(names)
+
+
+def _joined(pieces: list[GrowingRows], features: tuple[str, ...]) -> Numbers:
+    """Put pieces that differ in their columns below one another; a column that a piece lacks is missing there."""
+    if len(pieces) == 1 and pieces[0].features == features:
+        return pieces[0].matrix()
+    at = {name: i for i, name in enumerate(features)}
+    parts = [(piece.features, piece.matrix()) for piece in pieces]
+    X = np.full((sum(len(part) for _, part in parts), len(features)), np.nan, np.result_type(*(x for _, x in parts)))
+    start = 0
+    for names, part in parts:
+        X[start : start + len(part), [at[name] for name in names]] = part
+        start += len(part)
+    return X

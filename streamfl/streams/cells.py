@@ -1,0 +1,153 @@
+"""One cell of a record: what it says as a number, what it says as text, how a message shows it."""
+
+import math
+from collections.abc import Sequence
+from typing import cast
+
+import numpy as np
+import numpy.typing as npt
+
+from streamfl.core.arrays import FloatArray
+from streamfl.streams.table import Numbers
+
+Cells = Sequence[object] | Numbers
+"""A column as it was read: texts from CSV, values from JSON, an array from what has types."""
+
+
+def number(cell: object) -> float:
+    """Return the number that a cell holds, possibly infinite; NaN if it is missing.
+
+    Parameters
+    ----------
+    cell
+        A text, a number, a truth value (0 or 1), or None.
+
+    Raises
+    ------
+    ValueError
+        If it is none of these, or a text that is no number; the message shows the cell.
+
+    >>> number(" 2.5 "), number(True), number(""), number(None)
+    (2.5, 1.0, nan, nan)
+    >>> number("abc")
+    Traceback (most recent call last):
+    ValueError: "abc" is not a number
+    """
+    if cell is None or (isinstance(cell, str) and not cell.strip()):
+        return math.nan
+    separated = isinstance(cell, str) and "_" in cell  # Python reads 1_000 as a number; we do not
+    if isinstance(cell, str | int | float) and not separated:
+        try:
+            return float(cell)
+        except OverflowError:
+            return math.inf
+        except ValueError:
+            pass
+    raise ValueError(f"{quoted(cell)} is not a number")
+
+
+def is_number(cell: object) -> bool:
+    """Return whether a cell holds a number, infinite ones counted, missing ones not."""
+    try:
+        return not math.isnan(number(cell))
+    except ValueError:
+        return False
+
+
+def text(cell: object) -> str:
+    """Return what a cell says as text, "" if it is missing; numbers that are integers have no decimal point.
+
+    >>> text(" red "), text(3.0), text(0.5), text(float("nan")), text(True)
+    ('red', '3', '0.5', '', 'True')
+    """
+    if cell is None:
+        return ""
+    if isinstance(cell, float):
+        if math.isnan(cell):
+            return ""
+        return str(int(cell)) if cell.is_integer() else repr(cell)
+    said = str(cell).strip()
+    return "" if said.lower() == "nan" else said
+
+
+def numbers(cells: Cells) -> tuple[FloatArray, dict[int, str]]:
+    """Read a column as numbers.
+
+    Returns
+    -------
+    The values, NaN where missing or bad, and for each index of a bad cell what is wrong with it.
+
+    >>> numbers(["1", "", "x", "inf"])
+    (array([ 1., nan, nan, nan]), {2: '"x" is not a number', 3: '"inf" is infinite'})
+    """
+    if isinstance(cells, np.ndarray):
+        values, bad = cells.astype(np.float64, copy=False), {}
+    else:
+        values, bad = _looked_up(_hashable(cells))
+    infinite = np.flatnonzero(np.isinf(values))
+    if len(infinite):
+        bad |= {int(i): f"{quoted(cells[int(i)])} is infinite" for i in infinite}
+        values = np.where(np.isinf(values), np.nan, values)
+    return values, bad
+
+
+def _looked_up(cells: Sequence[object]) -> tuple[FloatArray, dict[int, str]]:
+    """Read each different cell once: columns repeat themselves, and looking up is faster than reading."""
+    table, wrong = _table(set(cells))
+    values = np.fromiter(map(table.__getitem__, cells), np.float64, len(cells))
+    bad = {i: wrong[cell] for i, cell in enumerate(cells) if cell in wrong} if wrong else {}
+    return values, bad
+
+
+def _table(cells: set[object]) -> tuple[dict[object, float], dict[object, str]]:
+    kinds = set(map(type, cells))
+    if kinds <= {int, float, bool} or (kinds == {str} and "_" not in "".join(cast(set[str], cells))):
+        try:  # the common case: nothing is missing or bad
+            return dict(zip(cells, map(float, cast(set[float], cells)), strict=True)), {}
+        except (ValueError, OverflowError):
+            pass
+    table: dict[object, float] = {}
+    wrong: dict[object, str] = {}
+    for cell in cells:
+        try:
+            table[cell] = number(cell)
+        except ValueError as error:
+            table[cell], wrong[cell] = math.nan, str(error)
+    return table, wrong
+
+
+def _hashable(cells: Sequence[object]) -> Sequence[object]:
+    """Return the cells with lists, which JSON may hold, as text."""
+    if list in set(map(type, cells)):
+        return [str(cell) if isinstance(cell, list) else cell for cell in cells]
+    return cells
+
+
+def texts(cells: Cells) -> npt.NDArray[np.str_]:
+    """Return what each cell of a column says as text."""
+    return np.array([text(cell) for cell in _plain(cells)], np.str_)
+
+
+def _plain(cells: Cells) -> Sequence[object]:
+    return cells.tolist() if isinstance(cells, np.ndarray) else cells
+
+
+def quoted(cell: object) -> str:
+    r"""Show a cell in a message: in quotes, on one line, at most 40 characters of it.
+
+    >>> print(quoted("two\nlines"), quoted("x" * 50)[-6:])
+    "two\nlines" xx..."
+    """
+    said = str(cell)
+    said = said if len(said) <= 40 else said[:37] + "..."
+    return '"' + "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in said) + '"'
+
+
+def listed(names: Sequence[str]) -> str:
+    """Name up to twenty columns in a message.
+
+    >>> listed(["a", "b"])
+    'a, b'
+    """
+    shown = ", ".join(quoted(n)[1:-1] for n in names[:20])
+    return shown if len(names) <= 20 else f"{shown}, ... ({len(names)} in all)"

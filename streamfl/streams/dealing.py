@@ -1,0 +1,176 @@
+"""Dealing the records of one table to the clients of a federation."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from streamfl.core.arrays import FloatArray, IntArray
+from streamfl.core.errors import UsageError
+from streamfl.core.records import Rejection
+from streamfl.streams.cells import listed, texts
+from streamfl.streams.table import Table, Texts
+
+MAX_CLIENTS = 1000
+SPLITS = "round-robin, column:NAME, dirichlet:A"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Log:
+    """The records of one client, in order; the position of a record is its number among them, bad ones counted.
+
+    Parameters
+    ----------
+    rows
+        The row in the table of each good record, shape (n,).
+    y
+        The label index or target of each good record, shape (n,); a drift may have made it differ from the table's.
+    rejected
+        The bad records by increasing position.
+    """
+
+    rows: IntArray
+    y: FloatArray
+    rejected: tuple[Rejection, ...] = ()
+
+    def __len__(self) -> int:
+        """Count the records, good and bad."""
+        return len(self.rows) + len(self.rejected)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Deal:
+    """Which client has which record, by its index in `names`."""
+
+    names: tuple[str, ...]
+    good: IntArray
+    bad: IntArray
+
+
+def deal(table: Table, clients: int, split: str, seed: int) -> dict[str, Log]:
+    """Deal every record of a table to exactly one client, in the order of the file.
+
+    Parameters
+    ----------
+    table
+        The records.
+    clients
+        How many clients; `column:NAME` goes by the column instead.
+    split
+        `round-robin`: record i of the file, bad ones counted, goes to client i mod `clients`.
+        `column:NAME`: each value of that column is a client, named `NAME=value`; "" is a missing value.
+        `dirichlet:A`: the records of each class are dealt in proportions drawn from Dirichlet(A), so that clients
+        differ in their classes, the more the smaller A is. A client may get nothing.
+        A bad record goes with the good one before it in the file where its own place does not decide.
+    seed
+        Of the proportions, and of which record of a class goes where.
+
+    Returns
+    -------
+    The log of each client by its name: c0, c1, ..., padded with zeros to equal length, unless the column names it.
+
+    Raises
+    ------
+    UsageError
+        If the split is unknown or does not fit the table, or there are more clients than records.
+
+    >>> from streamfl.streams.covtype import covtype
+    >>> logs = deal(covtype(), 12, "round-robin", seed=0)
+    >>> list(logs)[:2], logs["c01"].rows[:3], len(logs["c11"])
+    (['c00', 'c01'], array([ 1, 13, 25]), 7746)
+    """
+    kind, _, argument = split.partition(":")
+    if kind == "column" and argument:
+        dealt = _by_column(table, argument)
+    elif kind == "dirichlet":
+        dealt = _by_dirichlet(table, _counted(table, clients), _concentration(argument, split), seed)
+    elif split == "round-robin":
+        dealt = _in_turn(table, _counted(table, clients))
+    else:
+        raise UsageError(f"--split {split}: unknown; take one of {SPLITS}")
+    return _logs(table, dealt)
+
+
+def _counted(table: Table, clients: int) -> int:
+    records = len(table) + len(table.rejected)
+    if clients < 1:
+        raise UsageError(f"--clients {clients}: a federation needs one; give at least 1")
+    if clients > records:
+        raise UsageError(f"--clients {clients}: {table.name} has only {records} records; give at most as many")
+    return clients
+
+
+def _concentration(argument: str, split: str) -> float:
+    try:
+        value = float(argument)
+    except ValueError:
+        value = math.nan
+    if not (value > 0 and math.isfinite(value)):
+        raise UsageError(f"--split {split}: A must be a positive number; try dirichlet:0.1")
+    return value
+
+
+def _numbered(clients: int) -> tuple[str, ...]:
+    width = len(str(clients - 1))
+    return tuple(f"c{i:0{width}}" for i in range(clients))
+
+
+def _in_turn(table: Table, clients: int) -> _Deal:
+    bad = np.array([rejection.position for rejection in table.rejected], np.int64)
+    return _Deal(_numbered(clients), table.places % clients, bad % clients)
+
+
+def _by_dirichlet(table: Table, clients: int, concentration: float, seed: int) -> _Deal:
+    if not table.labels:
+        raise UsageError(f"--split dirichlet: {table.name} is a regression without classes; take round-robin")
+    random = np.random.default_rng(seed)
+    owner = np.empty(len(table), np.int64)
+    for label in range(len(table.labels)):
+        rows = np.flatnonzero(table.y == label)
+        share = random.dirichlet(np.full(clients, concentration))
+        ends = np.round(np.cumsum(share) / share.sum() * len(rows)).astype(np.int64)
+        owner[rows] = random.permutation(np.repeat(np.arange(clients), np.diff(ends, prepend=0)))
+    return _Deal(_numbered(clients), owner, _followers(table, owner))
+
+
+def _by_column(table: Table, name: str) -> _Deal:
+    values, owner = np.unique(_texts_of(table, name), return_inverse=True)
+    if len(values) > MAX_CLIENTS:
+        what = f"--split column:{name}: {len(values)} values in {table.name}, more than {MAX_CLIENTS} clients"
+        raise UsageError(f"{what}; take a column with fewer, or round-robin")
+    owner = owner.astype(np.int64)
+    return _Deal(tuple(f"{name}={value}" for value in values), owner, _followers(table, owner))
+
+
+def _texts_of(table: Table, name: str) -> Texts:
+    if name in table.columns:
+        return table.columns[name]
+    if name not in table.features:
+        what = f"--split column:{name}: {table.name} has no such column; the columns are {listed(table.features)}"
+        raise UsageError(f"{what}; name one of them")
+    numbers, where = np.unique(table.X[:, table.features.index(name)], return_inverse=True)
+    return texts(numbers.tolist())[where]
+
+
+def _followers(table: Table, owner: IntArray) -> IntArray:
+    """Return who has each bad record: the owner of the good one before it, of the first one if none is before."""
+    bad = np.array([rejection.position for rejection in table.rejected], np.int64)
+    return owner[np.maximum(np.searchsorted(table.places, bad) - 1, 0)]
+
+
+def _logs(table: Table, dealt: _Deal) -> dict[str, Log]:
+    rows, bad = _grouped(dealt.good, len(dealt.names)), _grouped(dealt.bad, len(dealt.names))
+    return {name: _log(table, rows[i], bad[i]) for i, name in enumerate(dealt.names)}
+
+
+def _grouped(owner: IntArray, clients: int) -> list[IntArray]:
+    """Return the indices that belong to each client, increasing."""
+    order = np.argsort(owner, kind="stable")
+    return np.split(order, np.searchsorted(owner[order], np.arange(1, clients)))
+
+
+def _log(table: Table, rows: IntArray, bad: IntArray) -> Log:
+    rejected = [table.rejected[i] for i in bad]
+    before = np.searchsorted(table.places[rows], np.array([r.position for r in rejected], np.int64))
+    moved = (Rejection(int(n) + i, r.reason) for i, (n, r) in enumerate(zip(before, rejected, strict=True)))
+    return Log(rows, table.y[rows], tuple(moved))

@@ -1,0 +1,83 @@
+"""One JSON object a line."""
+
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+
+from streamfl.core.records import Rejection
+from streamfl.streams.assembly import BLOCK, Assembly
+from streamfl.streams.lines import lines
+from streamfl.streams.objects import Columns, Object, flat, names
+from streamfl.streams.request import Request, label_column
+from streamfl.streams.table import Table
+
+
+class _Line(NamedTuple):
+    number: int
+    record: Object
+    error: str = ""
+
+
+def read_jsonl(request: Request, path: Path) -> Table:
+    """Read a file of JSON lines; blank lines are no records.
+
+    A record may lack features and may bring new ones. The label column is looked for in the first 8192 records.
+
+    Raises
+    ------
+    UsageError
+        If the request names a column that is not there, no column can be the label, or a record is bad and the
+        request is to stop.
+    """
+    with path.open("rb") as stream:
+        parsed = _parsed(request, lines(request, stream))
+        taken = list(islice(parsed, BLOCK))
+        label = _label(request, taken)
+        assembly, columns, start = Assembly(request, path.name, label, "line"), Columns(request, label), 0
+        while taken:
+            good = [i for i, line in enumerate(taken) if not line.error]
+            assembly.add(
+                columns.block(
+                    places=np.array(good, np.int64) + start,
+                    lines=np.array([taken[i].number for i in good], np.int64),
+                    records=[taken[i].record for i in good],
+                    rejected=tuple(
+                        Rejection(start + i, f"line {line.number}: {line.error}")
+                        for i, line in enumerate(taken)
+                        if line.error
+                    ),
+                )
+            )
+            start += len(taken)
+            taken = list(islice(parsed, BLOCK))
+    return assembly.finish()
+
+
+def _label(request: Request, taken: list[_Line]) -> str:
+    records = [line.record for line in taken if not line.error]
+    if not taken:
+        raise request.refusal("it holds only blank lines", "give a file with one JSON object a line")
+    if not records:
+        what = f"no record can be read, the first because of line {taken[0].number}: {taken[0].error}"
+        raise request.refusal(what, "give a file with one JSON object a line")
+    return label_column(request, names(records), last=False)
+
+
+def _parsed(request: Request, source: Iterator[str]) -> Iterator[_Line]:
+    decoder = msgspec.json.Decoder()
+    for number, line in enumerate(source, start=1):
+        if not line.strip():
+            continue
+        try:
+            record = decoder.decode(line)
+        except (msgspec.DecodeError, RecursionError) as error:
+            yield _Line(number, {}, f"not JSON ({error})")
+            continue
+        if isinstance(record, dict):
+            yield _Line(number, flat(record))
+        else:
+            yield _Line(number, {}, "not a JSON object")

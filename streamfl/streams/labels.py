@@ -1,0 +1,92 @@
+"""The label column: texts while it is read, classes or targets once all of it has been seen."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from streamfl.core.arrays import BoolArray, FloatArray, IntArray
+from streamfl.streams.cells import Cells, number, text
+from streamfl.streams.request import Request
+from streamfl.streams.table import ordered
+
+MAX_LABELS = 1000
+
+
+@dataclass(slots=True)
+class LabelTexts:
+    """Every text that the label column holds, numbered by first appearance.
+
+    >>> labels = LabelTexts()
+    >>> labels.add(["a", "b", "", "a", "inf"])
+    (array([ 0,  1, -1,  0, -1]), {2: 'the label is missing', 4: 'the label is infinite'})
+    """
+
+    codes: dict[str, int] = field(default_factory=dict)
+
+    def add(self, cells: Cells) -> tuple[IntArray, dict[int, str]]:
+        """Number a block of labels; return the numbers, -1 for bad ones, and what is wrong with those."""
+        said = [text(cell) for cell in cells]
+        for new in dict.fromkeys(said):
+            if new not in self.codes and not _wrong(new):
+                self.codes[new] = len(self.codes)
+        codes = np.fromiter((self.codes.get(s, -1) for s in said), np.int64, len(said))
+        return codes, {int(i): _wrong(said[i]) for i in np.flatnonzero(codes < 0)}
+
+
+def _wrong(label: str) -> str:
+    if not label:
+        return "the label is missing"
+    return "the label is infinite" if np.isinf(_value(label)) else ""
+
+
+def _value(label: str) -> float:
+    """Return the number a label says, NaN if it says none."""
+    try:
+        return number(label)
+    except ValueError:
+        return np.nan
+
+
+def resolve(request: Request, texts: Sequence[str], codes: IntArray) -> tuple[FloatArray, tuple[str, ...]]:
+    """Turn numbered label texts into class indices, or into targets.
+
+    Parameters
+    ----------
+    request
+        Says which task; `auto` is regression if any label is a number that is not an integer.
+    texts
+        The label texts by number.
+    codes
+        The number of each record's label.
+
+    Returns
+    -------
+    y (in regression NaN where the label is no number), and the labels (empty in regression).
+
+    Raises
+    ------
+    UsageError
+        If a classification would have more than 1000 labels.
+
+    >>> resolve(Request("a.csv"), ["10", "9"], np.array([0, 1, 1]))
+    (array([1., 0., 0.]), ('9', '10'))
+    >>> resolve(Request("a.csv"), ["10", "9.5"], np.array([0, 1, 1]))
+    (array([10. ,  9.5,  9.5]), ())
+    """
+    used = np.unique(codes)
+    values = np.array([_value(label) for label in texts])
+    if request.task == "regression" or (request.task == "auto" and _fractional(values[used])):
+        return values[codes], ()
+    if len(used) > MAX_LABELS:
+        what = f"{len(used)} different labels, more than the {MAX_LABELS} classes there may be"
+        raise request.refusal(what, "say --task regression, or name another column with --label")
+    labels = ordered(texts[code] for code in used)
+    index = np.zeros(len(texts))
+    index[used] = [labels.index(texts[code]) for code in used]
+    return index[codes], labels
+
+
+def _fractional(values: FloatArray) -> bool:
+    numbers: BoolArray = ~np.isnan(values)
+    return bool(np.any(values[numbers] != np.round(values[numbers])))

@@ -1,0 +1,85 @@
+"""Records that are objects: names and values, some missing, some new, some nested."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from streamfl.core.arrays import IntArray
+from streamfl.core.records import Rejection
+from streamfl.streams.assembly import Block
+from streamfl.streams.request import Request
+
+Object = Mapping[str, object]
+
+
+def flat(record: Object) -> Object:
+    """Return a record in which the values of an object inside it are named with a dot.
+
+    >>> flat({"a": 1, "b": {"c": 2, "d": {"e": 3}}})
+    {'a': 1, 'b.c': 2, 'b.d.e': 3}
+    """
+    if dict not in set(map(type, record.values())):  # the common case, and a record is read a million times
+        return record
+    return dict(_leaves(record, ""))
+
+
+def _leaves(record: Object, before: str) -> Iterator[tuple[str, object]]:
+    for name, value in record.items():
+        if isinstance(value, dict):
+            yield from _leaves(value, f"{before}{name}.")
+        else:
+            yield f"{before}{name}", value
+
+
+@dataclass(slots=True, eq=False)
+class Columns:
+    """Turns records into columns, in the order in which names first appear.
+
+    Parameters
+    ----------
+    request
+        What the caller asked for.
+    label
+        The name of the label.
+    """
+
+    request: Request
+    label: str
+    _names: dict[str, None] = field(default_factory=dict)
+
+    def block(
+        self, places: IntArray, lines: IntArray, records: Sequence[Object], rejected: tuple[Rejection, ...] = ()
+    ) -> Block:
+        """Return the block of these flat records."""
+        for record in records:
+            self._names.update(dict.fromkeys(record))
+        without = self.request.aside | {self.label}
+        keep = self.request.keep
+        return Block(
+            places=places,
+            lines=lines,
+            features={name: _column(records, name) for name in self._names if name not in without},
+            label=_column(records, self.label),
+            kept=_column(records, keep) if keep is not None else None,
+            rejected=rejected,
+        )
+
+
+def _column(records: Sequence[Object], name: str) -> list[object]:
+    return [record.get(name) for record in records]
+
+
+def names(records: Sequence[Object]) -> list[str]:
+    """Return every name in these records, in order of first appearance."""
+    return list(dict.fromkeys(name for record in records for name in record))
+
+
+def counted(start: int, n: int) -> tuple[IntArray, IntArray]:
+    """Return the places of n records from `start` on, and their numbers counted from 1.
+
+    >>> counted(5, 2)
+    (array([5, 6]), array([6, 7]))
+    """
+    places = np.arange(start, start + n, dtype=np.int64)
+    return places, places + 1

@@ -1,0 +1,107 @@
+"""From the name of a file to a table of its records."""
+
+import zlib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from streamfl.streams.csv_file import read_csv
+from streamfl.streams.jsonl_file import read_jsonl
+from streamfl.streams.npz_file import read_npz
+from streamfl.streams.request import OnBadRecord, Request, Task
+from streamfl.streams.table import Table
+
+Reader = Callable[[Request, Path], Table]
+
+
+def read(
+    path_or_name: str,
+    *,
+    label: str | None = None,
+    drop: Sequence[str] = (),
+    time: str | None = None,
+    task: Task = "auto",
+    on_bad_record: OnBadRecord = "reject",
+    keep: str | None = None,
+) -> Table:
+    """Read a file of labelled records, or a data set of River.
+
+    Parameters
+    ----------
+    path_or_name
+        A file .csv, .csv.gz, .jsonl, .parquet or .npz, or `river:NAME`.
+    label
+        The label column; if None one named label, y, target or class in any case, else in CSV and Parquet the last.
+    drop
+        Columns to leave out.
+    time
+        A column that is no feature because it says when.
+    task
+        `auto` is regression if any label is a number that is not an integer.
+    on_bad_record
+        Whether a bad record (infinity, text in a number, a wrong number of fields, no label) is rejected and listed,
+        or is an error.
+    keep
+        A column whose text the table is to keep, feature or not, so that records can be dealt by it.
+
+    Returns
+    -------
+    The table of the good records, with the bad ones in its `rejected`.
+
+    Raises
+    ------
+    UsageError
+        If the file, a column or a record cannot be used; the message names the place and the remedy.
+
+    >>> read("river:Phishing").X.shape
+    (1250, 9)
+    >>> read("winter.xls")
+    Traceback (most recent call last):
+    streamfl.core.errors.UsageError: winter.xls: no such file; correct the path
+    """
+    request = Request(path_or_name, label, tuple(drop), time, task, on_bad_record, keep)
+    if path_or_name.startswith("river:"):
+        return _river(request)
+    path = Path(path_or_name)
+    try:
+        return _reader(request, path)(request, path)
+    except PermissionError:
+        raise request.refusal("no permission to read it", "change its mode, or read a copy") from None
+    except FileNotFoundError:
+        raise request.refusal("no such file", "correct the path") from None
+    except (EOFError, zlib.error) as error:
+        raise request.refusal(f"the compressed file is damaged ({error})", "compress it again") from None
+    except OSError as error:  # gzip's own error is one of these
+        raise request.refusal(f"it cannot be read ({error.strerror or error})", "make the file again") from None
+
+
+def _reader(request: Request, path: Path) -> Reader:
+    """Return what reads the format that the name ends in, after a look at the file itself."""
+    if path.is_dir():
+        raise request.refusal("it is a directory", "name one file in it")
+    if path.stat().st_size == 0:
+        raise request.refusal("it is empty", "give a file with at least one record")
+    for ending, reader in FORMATS.items():
+        if path.name.lower().endswith(ending):
+            return reader
+    raise request.refusal("unknown format", f"known are {', '.join(FORMATS)} and river:NAME")
+
+
+def _parquet(request: Request, path: Path) -> Table:
+    from streamfl.streams.parquet_file import read_parquet  # noqa: PLC0415  polars is slow to load, and rarely used
+
+    return read_parquet(request, path)
+
+
+def _river(request: Request) -> Table:
+    from streamfl.streams.river_data import read_river  # noqa: PLC0415  River is slow to load, and rarely used
+
+    return read_river(request)
+
+
+FORMATS: dict[str, Reader] = {
+    ".csv": read_csv,
+    ".csv.gz": read_csv,
+    ".jsonl": read_jsonl,
+    ".parquet": _parquet,
+    ".npz": read_npz,
+}

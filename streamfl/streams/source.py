@@ -1,0 +1,93 @@
+"""A dealt table as the source of one client."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from streamfl.core.arrays import IntArray
+from streamfl.core.errors import UsageError
+from streamfl.core.records import Batch, Span
+from streamfl.streams.dealing import Log
+from streamfl.streams.table import Table
+
+
+class TableSource:
+    """The records of one client of a table, read in order: `streamfl.ports.Source`.
+
+    Parameters
+    ----------
+    table
+        Where the features are.
+    name
+        The client, which is also the name of its one partition.
+    log
+        The client's records.
+
+    >>> from streamfl.streams.covtype import covtype
+    >>> from streamfl.streams.dealing import deal
+    >>> table = covtype()
+    >>> source = TableSource(table, "c3", deal(table, 10, "round-robin", 0)["c3"])
+    >>> source.poll(1000)[0].span, source.ended
+    (Span(partition='c3', start=0, end=1000), False)
+    """
+
+    def __init__(self, table: Table, name: str, log: Log) -> None:
+        self._table = table
+        self._name = name
+        self._log = log
+        self._bad: IntArray = np.array([rejection.position for rejection in log.rejected], np.int64)
+        self._at = 0
+
+    @property
+    def ended(self) -> bool:
+        """Whether every record has been read."""
+        return self._at >= len(self._log)
+
+    @property
+    def read(self) -> int:
+        """Count the records read so far, good and bad, from where it was last sought to."""
+        return self._at
+
+    def poll(self, limit: int) -> Sequence[Batch]:
+        """Return the next records, at most `limit` good and bad ones, as one batch; nothing at the end."""
+        end = min(self._at + max(limit, 0), len(self._log))
+        if end == self._at:
+            return ()
+        start, self._at = self._at, end
+        return (self._batch(start, end),)
+
+    def seek(self, positions: Mapping[str, int]) -> None:
+        """Go on reading at the position of this client, if it is named.
+
+        Raises
+        ------
+        UsageError
+            If it lies outside the client's records: they are not those that were read before.
+        """
+        at = positions.get(self._name, self._at)
+        if not 0 <= at <= len(self._log):
+            what = f"{self._table.name}: {self._name} has {len(self._log)} records and is to go on at {at}"
+            raise UsageError(f"{what}; give the same file, clients and split as before")
+        self._at = at
+
+    def fetch(self, positions: Mapping[str, Sequence[int]]) -> Sequence[Batch]:
+        """Read good records again at these positions, in order, without moving; others are left out."""
+        wanted = np.unique(np.array(positions.get(self._name, ()), np.int64))
+        wanted = wanted[(wanted >= 0) & (wanted < len(self._log)) & ~np.isin(wanted, self._bad)]
+        if not len(wanted):
+            return ()
+        span = Span(self._name, int(wanted[0]), int(wanted[-1]) + 1)
+        return (self._columns(span, wanted, wanted - np.searchsorted(self._bad, wanted)),)
+
+    def _batch(self, start: int, end: int) -> Batch:
+        first, last = np.searchsorted(self._bad, [start, end])
+        positions = np.arange(start, end, dtype=np.int64)
+        good = np.delete(positions, self._bad[first:last] - start)
+        batch = self._columns(Span(self._name, start, end), good, slice(start - first, end - last))
+        if first == last:
+            return batch
+        return Batch(batch.span, good, batch.features, batch.X, batch.y, batch.labels, self._log.rejected[first:last])
+
+    def _columns(self, span: Span, positions: IntArray, which: IntArray | slice) -> Batch:
+        X = self._table.X[self._log.rows[which]].astype(np.float64, copy=False)
+        return Batch(span, positions, self._table.features, X, self._log.y[which], self._table.labels)

@@ -1,0 +1,71 @@
+"""A file of labelled records, read and checked: columns in memory."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+import numpy as np
+import numpy.typing as npt
+
+from streamfl.core.arrays import FloatArray, IntArray
+from streamfl.core.records import Rejection
+
+Numbers = npt.NDArray[np.number] | npt.NDArray[np.bool_]
+Texts = npt.NDArray[np.str_]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Table:
+    """The good records of a file as columns, the bad ones as rejections.
+
+    Parameters
+    ----------
+    name
+        What reports call it: the file's name without its folder, or the data set's.
+    features
+        Names of the columns of `X`, length d.
+    X
+        Feature values, shape (n, d), in the type they are stored in; NaN is a missing value.
+    y
+        Shape (n,): in classification the index of each label in `labels`, in regression the target.
+    labels
+        Names of the labels that occur, in numerical order if all are integers; empty in regression.
+    places
+        Shape (n,): the number of each record in the file from 0 on, bad records counted too.
+    rejected
+        The bad records by increasing position, which is their number in the file as in `places`.
+    columns
+        The text of whole columns that `read` was asked to keep, one entry a good record; missing is "".
+    """
+
+    name: str
+    features: tuple[str, ...]
+    X: Numbers
+    y: FloatArray
+    labels: tuple[str, ...]
+    places: IntArray
+    rejected: tuple[Rejection, ...] = ()
+    columns: Mapping[str, Texts] = field(default_factory=lambda: MappingProxyType({}))
+
+    def __len__(self) -> int:
+        """Count the good records."""
+        return len(self.y)
+
+
+def ordered(labels: Iterable[str]) -> tuple[str, ...]:
+    """Return the labels in numerical order if all are integers, else in alphabetical order.
+
+    >>> ordered(["10", "9", "-1"]), ordered(["10", "9", "x"])
+    (('-1', '9', '10'), ('10', '9', 'x'))
+    """
+    names = sorted(labels)
+    if all(_is_integer(name) for name in names):
+        names.sort(key=float)
+    return tuple(names)
+
+
+def _is_integer(name: str) -> bool:
+    try:
+        return float(name).is_integer()
+    except ValueError:
+        return False

@@ -1,0 +1,92 @@
+"""What must hold in every run, however bad the world: checked from outside, by all that is said and by accounts."""
+
+from dataclasses import dataclass, field
+
+from streamfl.core.messages import Accepted, FromClient, FromCoordinator, Restarted, RoundClosed, Update
+
+
+class Violation(AssertionError):
+    """Something that must hold did not; the transcript tells how it came about."""
+
+
+@dataclass
+class Audit:
+    """The auditor of a run: watches every message, and knows the ledger by its own book-keeping.
+
+    Parameters
+    ----------
+    transcript
+        One line for everything that happened.
+    """
+
+    transcript: list[str] = field(default_factory=list)
+    sent: dict[tuple[str, str], Update] = field(default_factory=dict)
+    positions: dict[tuple[str, str], int] = field(default_factory=dict)
+    accepted: dict[str, int] = field(default_factory=dict)
+    rejected: dict[str, int] = field(default_factory=dict)
+    closed: list[RoundClosed] = field(default_factory=list)
+    restarts: list[Restarted] = field(default_factory=list)
+
+    def note(self, now: float, who: str, what: str) -> None:
+        """Write a line into the transcript."""
+        self.transcript.append(f"{now:9.3f}  {who:<12} {what}")
+
+    def watch(self, now: float, who: str, message: FromClient | FromCoordinator) -> None:
+        """Check a message that was sent, or committed."""
+        self.note(now, who, summary(message))
+        match message:
+            case Update():
+                self.sent[message.client, message.attempt] = message
+            case RoundClosed():
+                self._entry(message)
+            case Restarted():
+                self._restart(message)
+            case _:
+                pass
+
+    def accounts(self, client: str, read: int, accounted: int, pending: int) -> None:
+        """Check a client's own books: records read = accepted + rejected + pending."""
+        if read != accounted + pending:
+            raise Violation(f"{client} has read {read} records, but {accounted} accounted for + {pending} pending")
+
+    def _entry(self, closed: RoundClosed) -> None:
+        last = self.closed[-1] if self.closed else None
+        if closed.entry != (last.entry + 1 if last else 1):
+            raise Violation(f"ledger entry {closed.entry} follows {last.entry if last else 0}")
+        if last and (closed.round, closed.epoch) < (last.round + bool(last.records), last.epoch):
+            raise Violation(f"round {closed.round} of epoch {closed.epoch} follows round {last.round}")
+        self.closed.append(closed)
+        for accepted in closed.accepted:
+            self._accepted(closed, accepted)
+
+    def _accepted(self, closed: RoundClosed, accepted: Accepted) -> None:
+        update = self.sent.get((accepted.client, accepted.attempt))
+        if update is None:
+            raise Violation(f"entry {closed.entry} accepts an update that {accepted.client} never sent")
+        if (update.entry, update.round, update.epoch) != (closed.entry, closed.round, closed.epoch):
+            raise Violation(f"entry {closed.entry} accepts an update made for entry {update.entry}")
+        for span in accepted.spans:
+            place = (accepted.client, span.partition)
+            if span.start != self.positions.get(place, 0):
+                raise Violation(f"{span} accepted, but the ledger stands at {self.positions.get(place, 0)}")
+            self.positions[place] = span.end
+        self.accepted[accepted.client] = self.accepted.get(accepted.client, 0) + accepted.records
+        self.rejected[accepted.client] = self.rejected.get(accepted.client, 0) + accepted.rejected
+
+    def _restart(self, restarted: Restarted) -> None:
+        last = self.restarts[-1].epoch if self.restarts else 1
+        if restarted.epoch != last + 1:
+            raise Violation(f"epoch {restarted.epoch} follows epoch {last}")
+        self.restarts.append(restarted)
+
+
+def summary(message: FromClient | FromCoordinator) -> str:
+    """Return one line about a message, without its arrays."""
+    told = {
+        name: value
+        for name in ("client", "attempt", "incarnation", "slot", "version", "entry", "round", "epoch", "cause", "chosen")
+        if (value := getattr(message, name, None)) is not None
+    }
+    spans = "".join(f" [{s.start},{s.end})" for s in message.spans) if isinstance(message, Update) else ""
+    takes = " accepts " + " ".join(a.attempt for a in message.accepted) if isinstance(message, RoundClosed) else ""
+    return f"{type(message).__name__} " + " ".join(f"{k}={v}" for k, v in told.items()) + spans + takes

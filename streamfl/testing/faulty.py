@@ -1,0 +1,175 @@
+"""A transport on a virtual clock that delays, reorders, duplicates and loses messages, and kills its users."""
+
+import heapq
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from streamfl import codec, messages
+from streamfl.core.coordinator import Standing
+from streamfl.core.messages import FromClient, FromCoordinator
+from streamfl.runtime.clock import ManualClock
+
+
+class Killed(Exception):  # noqa: N818  it is no error of the machine that it happens to
+    """The machine that was using the transport has been killed, before or after the effect."""
+
+
+@dataclass(frozen=True, slots=True)
+class Faults:
+    """How bad the world is; all are probabilities, but for `delay`, the mean of a delay in seconds.
+
+    `kill` is that of a kill at each use of the transport, half of them before its effect and half after.
+    """
+
+    loss: float = 0.0
+    duplicate: float = 0.0
+    delay: float = 0.0
+    kill: float = 0.0
+
+
+@dataclass
+class Mailbox:
+    """Messages on their way to one machine, by arrival; each goes through its bytes, as on a real wire."""
+
+    clock: ManualClock
+    _heap: list[tuple[float, int, bytes]] = field(default_factory=list)
+    _count: int = 0
+
+    def put(self, data: bytes, delay: float) -> None:
+        """Let a message arrive after a delay."""
+        self._count += 1
+        heapq.heappush(self._heap, (self.clock.now() + delay, self._count, data))
+
+    def take(self) -> list[bytes]:
+        """Return what has arrived."""
+        arrived = []
+        while self._heap and self._heap[0][0] <= self.clock.now():
+            arrived.append(heapq.heappop(self._heap)[2])
+        return arrived
+
+    @property
+    def next_arrival(self) -> float | None:
+        """Return when the next message arrives."""
+        return self._heap[0][0] if self._heap else None
+
+
+@dataclass
+class FaultyTransport:
+    """Links between one coordinator and its clients through a bad network.
+
+    Parameters
+    ----------
+    clock
+        The virtual time.
+    rng
+        Draws every fault.
+    faults
+        How bad it is.
+    observe
+        Called with every message that was sent, and with every commit once it is durable.
+    """
+
+    clock: ManualClock
+    rng: np.random.Generator
+    faults: Faults
+    observe: Callable[[str, FromClient | FromCoordinator], None]
+    to_coordinator: Mailbox = field(init=False)
+    to_clients: dict[str, Mailbox] = field(default_factory=dict)
+    saved: bytes | None = None
+
+    def __post_init__(self) -> None:
+        self.to_coordinator = Mailbox(self.clock)
+
+    def client(self, name: str) -> "FaultyClientLink":
+        """Return a new link for a client; what was under way to an earlier one is lost."""
+        self.to_clients[name] = Mailbox(self.clock)
+        return FaultyClientLink(self, name)
+
+    def coordinator(self) -> "FaultyCoordinatorLink":
+        """Return a new link for the coordinator; what was under way to an earlier one is lost."""
+        self.to_coordinator = Mailbox(self.clock)
+        return FaultyCoordinatorLink(self)
+
+    def deliver(self, mailbox: Mailbox, data: bytes) -> None:
+        """Send bytes, or lose them, or send them twice."""
+        copies = 0 if self._happens(self.faults.loss) else 2 if self._happens(self.faults.duplicate) else 1
+        for _ in range(copies):
+            delay = float(self.rng.exponential(self.faults.delay)) if self.faults.delay else 0.0
+            mailbox.put(data, delay)
+
+    def with_kills(self, effect: Callable[[], None]) -> None:
+        """Do something, and perhaps kill whoever asked for it before or after."""
+        killed = self._happens(self.faults.kill)
+        before = killed and self._happens(0.5)
+        if not before:
+            effect()
+        if killed:
+            raise Killed
+
+    def arrivals(self) -> list[float | None]:
+        """Return when the next message arrives at each machine; to one that has ended it may have arrived long ago."""
+        return [box.next_arrival for box in (self.to_coordinator, *self.to_clients.values())]
+
+    def _happens(self, probability: float) -> bool:
+        return bool(self.rng.random() < probability)
+
+
+@dataclass(frozen=True)
+class FaultyClientLink:
+    """A client's end."""
+
+    transport: FaultyTransport
+    name: str
+
+    def send(self, message: FromClient) -> None:
+        """Send to the coordinator, perhaps in vain."""
+
+        def effect() -> None:
+            self.transport.observe(self.name, message)
+            self.transport.deliver(self.transport.to_coordinator, messages.encode(message))
+
+        self.transport.with_kills(effect)
+
+    def receive(self) -> Sequence[FromCoordinator]:
+        """Return what has arrived."""
+        arrived = [messages.decode(data) for data in self.transport.to_clients[self.name].take()]
+        return [message for message in arrived if isinstance(message, FromCoordinator)]
+
+
+@dataclass(frozen=True)
+class FaultyCoordinatorLink:
+    """The coordinator's end: commits are durable, what it tells may still be lost on its way to a client."""
+
+    transport: FaultyTransport
+
+    def publish(self, told: Sequence[FromCoordinator]) -> None:
+        """Tell all clients."""
+        self.transport.with_kills(lambda: self._tell(told))
+
+    def commit(self, told: Sequence[FromCoordinator], standing: Standing) -> None:
+        """Save the standing and tell all clients: both or neither."""
+        saved = codec.encode(standing)
+
+        def effect() -> None:
+            self.transport.saved = saved
+            self._tell(told)
+
+        self.transport.with_kills(effect)
+
+    def receive(self) -> Sequence[FromClient]:
+        """Return what has arrived."""
+        arrived = [messages.decode(data) for data in self.transport.to_coordinator.take()]
+        return [message for message in arrived if isinstance(message, FromClient)]
+
+    def restore(self) -> Standing | None:
+        """Return the standing that was committed last."""
+        return None if self.transport.saved is None else codec.decode(Standing, self.transport.saved)
+
+    def _tell(self, told: Sequence[FromCoordinator]) -> None:
+        for message in told:
+            self.transport.observe("coordinator", message)
+            data = messages.encode(message)
+            for mailbox in self.transport.to_clients.values():
+                self.transport.deliver(mailbox, data)

@@ -1,0 +1,167 @@
+"""A whole federation on one virtual clock and one seed, in a world as bad as wanted."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from threadpoolctl import threadpool_limits
+
+from streamfl.core.client import Client, ClientSettings
+from streamfl.core.coordinator import Coordinator, CoordinatorSettings, Standing
+from streamfl.core.messages import FromClient, FromCoordinator
+from streamfl.core.sampling import generator
+from streamfl.runtime.clock import ManualClock
+from streamfl.runtime.nodes import ClientNode, CoordinatorNode
+from streamfl.streams.dealing import Log
+from streamfl.streams.source import TableSource
+from streamfl.streams.table import Table
+from streamfl.testing.audit import Audit, Violation
+from streamfl.testing.faulty import Faults, FaultyTransport, Killed
+
+DOWN_FOR = 3.0
+
+
+@dataclass
+class Simulation:
+    """Runs a federation to its end, killing and restarting machines, and checks it after every step.
+
+    Parameters
+    ----------
+    table, logs
+        The records, and which of them each client has.
+    client, coordinator
+        How the machines work.
+    standing
+        Makes the coordinator's first standing.
+    faults
+        How bad the world is; it turns good after `calm_after` seconds, so that a run ends.
+    seed
+        Of every fault: the same seed gives the same run, step by step.
+    calm_after
+        Seconds of virtual time during which faults happen.
+    most_steps
+        A run that takes more has got stuck.
+
+    Raises
+    ------
+    Violation
+        From `run`: something that must hold did not; the message ends with the transcript.
+    """
+
+    table: Table
+    logs: Mapping[str, Log]
+    client: ClientSettings
+    coordinator: CoordinatorSettings
+    standing: Callable[[], Standing]
+    faults: Faults = Faults()
+    seed: int = 0
+    calm_after: float = 2000.0
+    most_steps: int = 50_000
+    audit: Audit = field(default_factory=Audit)
+    kills: int = 0
+    _clock: ManualClock = field(default_factory=ManualClock)
+    _nodes: dict[str, ClientNode | CoordinatorNode] = field(default_factory=dict)
+    _down: dict[str, float] = field(default_factory=dict)
+    _starts: int = 0
+
+    def __post_init__(self) -> None:
+        rng = generator(self.seed, "simulation")
+        self._rng = rng
+        self._network = FaultyTransport(self._clock, rng, self.faults, self._watch)
+
+    def run(self) -> Coordinator:
+        """Run to the end and return the coordinator; every invariant has held after every step."""
+        try:
+            with threadpool_limits(1):
+                return self._run()
+        except Violation as violation:
+            told = "\n".join(self.audit.transcript[-200:])
+            raise Violation(f"seed {self.seed}: {violation}\n{told}") from None
+
+    def _run(self) -> Coordinator:
+        for name in ("coordinator", *self.logs):
+            self._start(name)
+        for _ in range(self.most_steps):
+            if not self._step():
+                return self._finished()
+        raise Violation(f"not at its end after {self.most_steps} steps")
+
+    def _step(self) -> bool:
+        """Give every machine a turn, in an order that is drawn; tell whether the run goes on."""
+        if self._clock.now() > self.calm_after:
+            self._network.faults = Faults()
+        busy = False
+        for name in self._rng.permutation(["coordinator", *self.logs]).tolist():
+            busy = self._turn(name) or busy
+        if not busy:
+            self._let_time_pass()
+        return not all(name in self._nodes and self._nodes[name].finished for name in ("coordinator", *self.logs))
+
+    def _turn(self, name: str) -> bool:
+        if name in self._down:
+            if self._clock.now() < self._down[name]:
+                return False
+            del self._down[name]
+            self._start(name)
+            return True
+        node = self._nodes.get(name)
+        if node is None or (node.finished and name != "coordinator"):
+            return False
+        try:
+            busy = node.step(self._clock.now())
+        except Killed:
+            self._kill(name)
+            return True
+        self._check(name, node)
+        return busy
+
+    def _let_time_pass(self) -> None:
+        moments = [*self._network.arrivals(), *self._down.values(), *(n.wakes_at for n in self._running())]
+        later = [moment for moment in moments if moment is not None and moment > self._clock.now()]
+        if not later:
+            raise Violation("every machine waits for another one")
+        self._clock.sleep_until(min(later))
+
+    def _running(self) -> list[ClientNode | CoordinatorNode]:
+        return [node for name, node in self._nodes.items() if name not in self._down and not node.finished]
+
+    def _kill(self, name: str) -> None:
+        self.kills += 1
+        self._nodes.pop(name, None)
+        self._down[name] = self._clock.now() + float(self._rng.exponential(DOWN_FOR))
+        self.audit.note(self._clock.now(), name, "is killed")
+
+    def _start(self, name: str) -> None:
+        self._starts += 1
+        self.audit.note(self._clock.now(), name, "starts")
+        try:
+            self._nodes[name] = self._coordinator_node() if name == "coordinator" else self._client_node(name)
+        except Killed:
+            self._kill(name)
+
+    def _coordinator_node(self) -> CoordinatorNode:
+        link = self._network.coordinator()
+        node = CoordinatorNode(Coordinator(self.coordinator, link.restore() or self.standing()), link)
+        node.start(self._clock.now())
+        return node
+
+    def _client_node(self, name: str) -> ClientNode:
+        machine = Client(self.client, name, incarnation=f"{name}.{self._starts}")
+        return ClientNode(machine, TableSource(self.table, name, self.logs[name]), self._network.client(name))
+
+    def _watch(self, who: str, message: FromClient | FromCoordinator) -> None:
+        self.audit.watch(self._clock.now(), who, message)
+
+    def _check(self, name: str, node: ClientNode | CoordinatorNode) -> None:
+        if isinstance(node, ClientNode) and node.machine.accounted is not None:
+            read = node.source.read  # type: ignore[attr-defined]  # ours is a TableSource
+            self.audit.accounts(name, read, node.machine.accounted, node.machine.pending)
+
+    def _finished(self) -> Coordinator:
+        for name, log in self.logs.items():
+            done = self.audit.accepted.get(name, 0) + self.audit.rejected.get(name, 0)
+            if done != len(log):
+                raise Violation(f"{name} has {len(log)} records, the ledger {done}")
+        node = self._nodes["coordinator"]
+        if not isinstance(node, CoordinatorNode):
+            raise Violation("the coordinator is not where it should be")
+        return node.machine

@@ -1,0 +1,77 @@
+"""A transport inside one process: the default for replays, and the reference that others are held against."""
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from streamfl import codec
+from streamfl.core.coordinator import Standing
+from streamfl.core.messages import FromClient, FromCoordinator
+
+
+@dataclass
+class MemoryTransport:
+    """Links between one coordinator and its clients. Messages are values, so they are handed over as they are."""
+
+    _to_coordinator: deque[FromClient] = field(default_factory=deque)
+    _to_clients: dict[str, deque[FromCoordinator]] = field(default_factory=dict)
+    _saved: bytes | None = None
+    durable: bool = False
+
+    def client(self, name: str) -> "MemoryClientLink":
+        """Return the link of a client; it hears what is published from now on."""
+        self._to_clients[name] = deque()
+        return MemoryClientLink(self._to_coordinator, self._to_clients[name])
+
+    def coordinator(self) -> "MemoryCoordinatorLink":
+        """Return the coordinator's link."""
+        return MemoryCoordinatorLink(self)
+
+
+@dataclass(frozen=True)
+class MemoryClientLink:
+    """A client's end."""
+
+    outbox: deque[FromClient]
+    inbox: deque[FromCoordinator]
+
+    def send(self, message: FromClient) -> None:
+        """Send to the coordinator."""
+        self.outbox.append(message)
+
+    def receive(self) -> Sequence[FromCoordinator]:
+        """Return the messages that have arrived."""
+        return _drained(self.inbox)
+
+
+@dataclass(frozen=True)
+class MemoryCoordinatorLink:
+    """The coordinator's end. It saves the standing only if asked to: a replay is never continued."""
+
+    transport: MemoryTransport
+
+    def publish(self, messages: Sequence[FromCoordinator]) -> None:
+        """Tell all clients."""
+        for inbox in self.transport._to_clients.values():
+            inbox.extend(messages)
+
+    def commit(self, messages: Sequence[FromCoordinator], standing: Standing) -> None:
+        """Tell all clients and save the standing."""
+        if self.transport.durable:
+            self.transport._saved = codec.encode(standing)
+        self.publish(messages)
+
+    def receive(self) -> Sequence[FromClient]:
+        """Return the messages that have arrived."""
+        return _drained(self.transport._to_coordinator)
+
+    def restore(self) -> Standing | None:
+        """Return the standing that was committed last."""
+        saved = self.transport._saved
+        return None if saved is None else codec.decode(Standing, saved)
+
+
+def _drained(queue: deque) -> list:  # type: ignore[type-arg]
+    messages = list(queue)
+    queue.clear()
+    return messages

@@ -1,0 +1,72 @@
+"""The small federation that simulations run: three clients, a swap of labels, a late label, bad records."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from streamfl.core.client import ClientSettings
+from streamfl.core.coordinator import CoordinatorSettings, Standing
+from streamfl.core.paper import Paper, PaperSettings
+from streamfl.core.promotion import Promotion
+from streamfl.core.records import Rejection
+from streamfl.settings import LearningSettings
+from streamfl.streams.dealing import deal
+from streamfl.streams.table import Table
+from streamfl.testing import Faults, Simulation
+
+CLIENTS = 3
+ROUND = 20
+ROUNDS = 16
+BAD = 7
+
+PROFILES: dict[str, Callable[[], Standing]] = {
+    "adaptive": lambda: Standing(Promotion()),
+    "paper": lambda: Standing(
+        Paper(
+            PaperSettings(
+                horizon=ROUNDS,
+                rho_scale=0.0003,
+                new_instance="warm",
+                new_block="warm",
+                after_alarm="warm",
+                history_rounds=4,
+                history_records=6,
+            )
+        )
+    ),
+}
+
+
+def stream() -> Table:
+    """Two Gaussian classes that are swapped at round 11, and a third label that appears at round 5."""
+    rng = np.random.default_rng(7)
+    n = CLIENTS * ROUND * ROUNDS - 11
+    y = rng.integers(0, 2, n).astype(np.float64)
+    X = rng.normal(size=(n, 2)) + 3.0 * y[:, None]
+    late = rng.random(n) < 0.05
+    late[: CLIENTS * ROUND * 4] = False
+    X[late] = rng.normal(size=(int(late.sum()), 2)) + [9.0, -9.0]
+    y = np.where(np.arange(n) >= CLIENTS * ROUND * 10, 1.0 - y, y)
+    y[late] = 2.0
+    bad = tuple(Rejection(int(p), "not a number") for p in np.sort(rng.choice(n, BAD, replace=False)))
+    places = np.setdiff1d(np.arange(n + BAD), [r.position for r in bad])
+    return Table("two-gaussians", ("a", "b"), X, y, ("0", "1", "2"), places, bad)
+
+
+def federation(
+    profile: str = "adaptive", *, seed: int = 0, faults: Faults | None = None, quorum: int | None = None
+) -> Simulation:
+    """Return the federation under some faults."""
+    table = stream()
+    learner = LearningSettings().learner("classification", 0)
+    return Simulation(
+        table=table,
+        logs=deal(table, CLIENTS, "round-robin", 0),
+        client=ClientSettings(learner=learner, round_size=ROUND, retry=2.0),
+        coordinator=CoordinatorSettings(
+            learner=learner, expect=CLIENTS, quorum=quorum, deadline=None if quorum is None else 1.0
+        ),
+        standing=PROFILES[profile],
+        faults=faults or Faults(),
+        seed=seed,
+    )
