@@ -101,7 +101,8 @@ class Client:
     name
         The client's name: unique in the federation, the same after a restart.
     incarnation
-        Unique for every start of the client; part of each attempt.
+        Unique for every start of the client, and greater, as a string, than those of earlier starts: a message of
+        an older incarnation that arrives late is told by it. Part of each attempt.
     """
 
     settings: ClientSettings

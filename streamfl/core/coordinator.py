@@ -196,7 +196,14 @@ class Coordinator:
             A client's message, or the time.
         now
             The time, in seconds.
+
+        Returns
+        -------
+        At most one Commit or Publish, first, with all that is to be told: an event is one transaction.
         """
+        return _in_one_transaction(self._take(event, now))
+
+    def _take(self, event: CoordinatorEvent, now: float) -> list[CoordinatorDecision]:
         match event:
             case Join():
                 return self._join(event, now)
@@ -216,16 +223,18 @@ class Coordinator:
             self._introductions[join.client] = join
             return self._begin(now) if len(self._introductions) >= self.settings.expect else []
         member = self.standing.members.get(join.client)
+        if member is not None and join.incarnation < member.incarnation:
+            return self._refuse(join.client, "an older incarnation")
+        if member is not None and member.left and join.incarnation == member.incarnation:
+            return self._refuse(join.client, "a Join that is older than the Leave")
         if member is not None and not member.left:
             member.incarnation = join.incarnation
             return [Publish((self._joined(join.client), *self._round_messages()))]
         if self._undecided is not None:
             self._deferred[join.client] = join
             return []
-        if member is None:
-            self.standing.members[join.client] = Member(join.incarnation)
-        else:
-            member.left, member.incarnation = False, join.incarnation
+        member = self.standing.members.setdefault(join.client, Member(join.incarnation))
+        member.left, member.incarnation = False, join.incarnation
         return [Commit((self._joined(join.client), *self._round_messages()))]
 
     def _joined(self, client: str) -> Joined:
@@ -244,8 +253,8 @@ class Coordinator:
         left = Left(client=leave.client, incarnation=leave.incarnation)
         if member is None or member.left:
             return [Publish((left,))]
-        if leave.incarnation != member.incarnation:
-            return [Refused(leave.client, "Leave of an older incarnation")]
+        if leave.incarnation < member.incarnation:
+            return self._refuse(leave.client, "an older incarnation")
         if self._undecided is not None:
             self._deferred[leave.client] = leave
             return []
@@ -516,7 +525,7 @@ class Coordinator:
     def _catch_up(self, now: float) -> list[CoordinatorDecision]:
         """Handle the membership changes that waited."""
         waiting, self._deferred = self._deferred, {}
-        return [decision for client in sorted(waiting) for decision in self.handle(waiting[client], now)]
+        return [decision for client in sorted(waiting) for decision in self._take(waiting[client], now)]
 
     def digest(self) -> str:
         """Return the fingerprint of the model that serves."""
@@ -572,6 +581,21 @@ class Coordinator:
         norm = math.fsum(update.squared_norm for update in self._updates) / records
         weight = max(1.0 / (self.standing.round + 1), 0.05)
         self.standing.squared_norm += weight * (norm - self.standing.squared_norm)
+
+
+def _in_one_transaction(decisions: list[CoordinatorDecision]) -> list[CoordinatorDecision]:
+    """Return the decisions with everything that is told joined into the first.
+
+    The standing is saved as it is when a Commit is carried out, after all of the event; were it two transactions, a
+    kill between them would lose messages that the standing says were told.
+    """
+    telling = [decision for decision in decisions if isinstance(decision, Commit | Publish)]
+    if len(telling) < 2:
+        return decisions
+    told = tuple(message for decision in telling for message in decision.messages)
+    saved = any(isinstance(decision, Commit) for decision in telling)
+    others = [decision for decision in decisions if not isinstance(decision, Commit | Publish)]
+    return [Commit(told) if saved else Publish(told), *others]
 
 
 def _mean_losses(observed: Observed) -> dict[str, float]:

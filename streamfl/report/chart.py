@@ -33,6 +33,7 @@ class Paper:
 WIDE = Paper("wide", width=980, height=280, left=46, right=20, x_marks=12, y_marks=6, hovers=True)
 NARROW = Paper("narrow", width=360, height=220, left=38, right=16, x_marks=6, y_marks=5, hovers=False)
 _ABOVE, _BELOW = 10.0, 40.0
+_RING = "m-3 0a3 3 0 1 0 6 0a3 3 0 1 0-6 0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +123,7 @@ def chart(
     paper: Paper,
     rounds: Sequence[int],
     series: Sequence[Series],
+    *,
     epochs: Sequence[tuple[int, int]],
     restarts: Sequence[Event] = (),
     drifts: Sequence[Event] = (),
@@ -184,23 +186,23 @@ def finite(value: float | None) -> float | None:
 
 
 def path(rounds: Iterable[int], values: Iterable[float | None], x: Scale, y: Scale) -> str:
-    """Return a series as an SVG path; a missing value breaks it, and one alone between two breaks is a dot.
+    """Return a series as an SVG path; a missing value breaks it, and one alone between two breaks is a ring.
 
     >>> path([1, 2, 3, 4], [0, 1, None, 0.5], Scale(0, 10, 0, 100), Scale(0, 1, 50, 0))
-    'M10 50L20 0M40 25h0'
+    'M10 50L20 0M40 25m-3 0a3 3 0 1 0 6 0a3 3 0 1 0-6 0'
     """
     spots = [
         None if value is None else f"{x(at):.5g} {y(value):.5g}"
         for at, value in zip(rounds, map(finite, values), strict=True)
     ]
     runs = (list(run) for missing, run in groupby(spots, key=lambda spot: spot is None) if not missing)
-    return "".join(f"M{'L'.join(map(str, run))}{'h0' if len(run) == 1 else ''}" for run in runs)
+    return "".join(f"M{'L'.join(map(str, run))}{_RING if len(run) == 1 else ''}" for run in runs)
 
 
 def bands(epochs: Sequence[tuple[int, int]], x: Scale) -> tuple[Band, ...]:
     """Return the epochs as bands, each up to where the next begins; the first begins at the plot's edge.
 
-    >>> [(b.x, b.width, b.text, b.shaded) for b in bands([(1, 0), (2, 40)], Scale(0, 100, 0, 200))]
+    >>> [(b.x, b.width, b.text, b.shaded) for b in bands([(1, 0), (2, 40)], Scale(0, 100, 0.0, 200.0))]
     [(0.0, 80.0, 'epoch 1', False), (80.0, 120.0, 'epoch 2', True)]
     """
     edges = [x.start, *(x(begin) for _, begin in epochs[1:]), x.end]

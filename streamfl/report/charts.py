@@ -1,6 +1,6 @@
 """The report's two charts: what of a result is drawn, on which papers, and what hovering tells."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from streamfl.evaluation.result import Result, RoundLine
@@ -31,7 +31,7 @@ class Drawing:
     figures: tuple[Figure, ...]
     drawn: int
     of: int
-    hover: dict[str, list[float | None] | list[int]]
+    hover: Mapping[str, Sequence[float | None]]
 
 
 def drawing(result: Result, drifts: Sequence[int]) -> Drawing:
@@ -56,7 +56,7 @@ def drawing(result: Result, drifts: Sequence[int]) -> Drawing:
     rounds = [line.round for line in lines]
     plans = (_loss(columns), _quality(columns))
     figures = tuple(_figure(plan, rounds, result, drifts) for plan in plans if plan is not None)
-    hover = {"round": rounds, "epoch": [line.epoch for line in lines], **columns}
+    hover: dict[str, Sequence[float | None]] = {"round": rounds, "epoch": [line.epoch for line in lines], **columns}
     return Drawing(figures, len(lines), len(result.per_round), hover)
 
 
@@ -111,7 +111,16 @@ def _figure(plan: _Plan, rounds: Sequence[int], result: Result, drifts: Sequence
     restarts = _restarts(result, labelled=plan.labelled)
     imposed = [Event(drift, f"drift imposed at round {count(drift)}") for drift in drifts]
     charts = tuple(
-        chart(paper, rounds, plan.series, epochs(result), restarts, imposed, plan.y_max) for paper in (WIDE, NARROW)
+        chart(
+            paper,
+            rounds,
+            plan.series,
+            epochs=epochs(result),
+            restarts=restarts,
+            drifts=imposed,
+            y_max=plan.y_max,
+        )
+        for paper in (WIDE, NARROW)
     )
     return Figure(plan.key, plan.title, plan.unit, plan.series, charts)
 

@@ -145,7 +145,7 @@ class Simulation:
         return node
 
     def _client_node(self, name: str) -> ClientNode:
-        machine = Client(self.client, name, incarnation=f"{name}.{self._starts}")
+        machine = Client(self.client, name, incarnation=f"{self._starts:05d}.{name}")
         return ClientNode(machine, TableSource(self.table, name, self.logs[name]), self._network.client(name))
 
     def _watch(self, who: str, message: FromClient | FromCoordinator) -> None:

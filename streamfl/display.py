@@ -1,0 +1,267 @@
+"""What a run says in a terminal: a live line while it goes on, a few plain lines in a log, a summary."""
+
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from streamfl.evaluation.result import Figures, Restarted, Result, RoundLine
+from streamfl.report.story import ledger, unaccounted
+from streamfl.report.words import count, evidence, printable, quantity, share
+
+_MISSING = "-"  # a terminal may know ASCII only
+_LISTED = 5
+_KEY = 11
+_COLUMN = 13
+
+
+class Progress:
+    """Shows how a run goes: use it as a context manager and tell it every round.
+
+    On an interactive terminal one line is kept up to date; restarts and drifts are printed above it and stay.
+    Elsewhere (a file, a pipe, a dumb terminal) about every tenth part of the run gives one plain line.
+
+    Parameters
+    ----------
+    console
+        Where to write; its clock gives the rate.
+    rounds
+        How many rounds there will be, None if nobody knows.
+    title
+        Printed once, at the start.
+
+    >>> import sys
+    >>> console = Console(file=sys.stdout, force_terminal=False, get_time=lambda: 0.0)
+    >>> with Progress(console, 1, "replay of covtype") as progress:
+    ...     progress.drift(1, "class-swap")
+    ...     progress.round(RoundLine(round=1, epoch=1, block=1, records=20, loss=0.25, accuracy=0.5))
+    replay of covtype
+    round 1  drift imposed: class-swap
+    round 1/1  epoch 1  loss 0.250  accuracy 0.500  - records/s
+    """
+
+    def __init__(self, console: Console, rounds: int | None, title: str) -> None:
+        self._console = console
+        self._rounds = rounds
+        self._title = title
+        self._records = 0
+        self._started = 0.0
+        self._last: RoundLine | None = None
+        self._printed = True
+        self._live: Live | None = None
+
+    def __enter__(self) -> Self:
+        _say(self._console, self._title, "bold")
+        self._started = self._console.get_time()
+        if self._console.is_interactive:
+            self._live = self._started_live()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._live is not None:
+            self._live.stop()
+        # Where a run stopped is worth a line, above all when an error stopped it.
+        if not self._printed:
+            self._print_round()
+
+    def __rich__(self) -> RenderableType:
+        """Return the live line as it is now."""
+        line = Table.grid(padding=(0, 1))
+        cells: list[RenderableType] = [Text(self._text(), no_wrap=True, overflow="ellipsis")]
+        if self._rounds:
+            done = self._last.round if self._last else 0
+            cells.insert(0, ProgressBar(total=self._rounds, completed=done, width=12))
+        line.add_row(*cells)
+        return line
+
+    def round(self, line: RoundLine) -> None:
+        """Tell that a round was closed.
+
+        Parameters
+        ----------
+        line
+            The round, with what it found.
+        """
+        self._last, self._printed = line, False
+        self._records += line.records
+        if self._live is None and _due(line.round, self._rounds):
+            self._print_round()
+
+    def restart(self, restart: Restarted) -> None:
+        """Tell that the run restarted; the line stays.
+
+        Parameters
+        ----------
+        restart
+            The restart, as the control topic told it.
+        """
+        _say(self._console, restart_text(restart), "yellow")
+
+    def drift(self, at: int, kind: str = "") -> None:
+        """Tell that a drift is imposed; the line stays.
+
+        Parameters
+        ----------
+        at
+            The first round that has it.
+        kind
+            What kind of drift, for instance ``class-swap``.
+        """
+        _say(self._console, f"round {count(at)}  drift imposed" + (f": {kind}" if kind else ""), "magenta")
+
+    def _started_live(self) -> Live:
+        # Standard output may carry the result as JSON: it must not be redirected to where progress is shown.
+        live = Live(
+            self,
+            console=self._console,
+            refresh_per_second=8,
+            transient=True,
+            redirect_stdout=False,
+            redirect_stderr=False,
+        )
+        live.start()
+        return live
+
+    def _print_round(self) -> None:
+        self._printed = True
+        _say(self._console, self._text())
+
+    def _text(self) -> str:
+        if self._last is None:
+            return "waiting for the first round"
+        seconds = self._console.get_time() - self._started
+        return round_text(self._last, self._rounds, self._records / seconds if seconds > 0 else None)
+
+
+def _due(at: int, rounds: int | None) -> bool:
+    if rounds is None:  # 1, 2, ... 9, 10, 20, ... 90, 100, 200, ...: nine lines for each power of ten
+        return set(str(at)[1:]) <= {"0"}
+    return at == rounds or at % max(1, -(-rounds // 10)) == 0
+
+
+def round_text(line: RoundLine, rounds: int | None, rate: float | None) -> str:
+    """Return one round as a line.
+
+    Parameters
+    ----------
+    line
+        The round.
+    rounds
+        How many rounds there will be, None if nobody knows.
+    rate
+        Records per second since the start, None before any time has passed.
+
+    Returns
+    -------
+    str
+        Numbers stand under one another from line to line.
+
+    >>> line = RoundLine(round=7, epoch=1, block=1, records=9, loss=0.2, accuracy=0.7, no_change=0.38)
+    >>> round_text(line, 103, 30000.0)
+    'round   7/103  epoch 1  loss 0.200  accuracy 0.700  NoChange 0.380  30,000 records/s'
+    """
+    text = share if line.mae is None else quantity
+    of = "" if rounds is None else f"/{rounds}"
+    parts = [f"round {line.round:>{max(len(of) - 1, 0)}}{of}", f"epoch {line.epoch}"]
+    parts.append(f"loss {share(line.loss, _MISSING)}")
+    named = (("accuracy", line.accuracy), ("MAE", line.mae), ("NoChange", line.no_change))
+    parts += [f"{name} {text(value, _MISSING)}" for name, value in named if value is not None]
+    parts.append(f"{_MISSING if rate is None else count(rate)} records/s")
+    return "  ".join(parts)
+
+
+def restart_text(restart: Restarted) -> str:
+    """Return one restart as a line.
+
+    Parameters
+    ----------
+    restart
+        The restart.
+
+    Returns
+    -------
+    str
+        Its round, the epoch that begins, what raised the alarm, and the model that was chosen.
+
+    >>> restart_text(Restarted(round=32, epoch=2, cause="glr", statistic=113.8, threshold=11.7,
+    ...                        chosen="scratch", since=31, clients=(), labels=()))
+    'round 32  restart -> epoch 2: glr 113.8 > 11.7 since round 31, chosen: scratch'
+    """
+    return (
+        f"round {count(restart.round)}  restart -> epoch {restart.epoch}: {evidence(restart)} "
+        f"since round {count(restart.since)}, chosen: {restart.chosen}"
+    )
+
+
+def summary(console: Console, result: Result, rejections: Sequence[str] = ()) -> None:
+    """Print what a run found, with NoChange beside every accuracy.
+
+    Parameters
+    ----------
+    console
+        Where to write.
+    result
+        What the run found.
+    rejections
+        Why records were rejected, the first few; `result.rejected` is their total. At most five are listed.
+    """
+    for heading in _measures(result):
+        _say(console, heading)
+    for key, value in _lines(result):
+        _say(console, f"{key:<{_KEY}}{value}", "red" if key == "records" and unaccounted(result) else "")
+    for reason in rejections[:_LISTED]:
+        _say(console, f"  rejected: {reason}")
+    rest = result.rejected - len(rejections[:_LISTED])
+    if rejections and rest > 0:
+        _say(console, f"  ... and {count(rest)} more")
+
+
+def _measures(result: Result) -> list[str]:
+    named = (("accuracy", result.accuracy, share), ("MAE", result.mae, quantity), ("RMSE", result.rmse, quantity))
+    rows = [_row(name, *(text(v, _MISSING) for v in _moments(f))) for name, f, text in named if f is not None]
+    return [_row("", "prequential", "round_start", "post_update", "NoChange"), *rows] if rows else []
+
+
+def _moments(figures: Figures) -> tuple[float | None, ...]:
+    return figures.prequential, figures.round_start, figures.post_update, figures.no_change
+
+
+def _row(name: str, *cells: str) -> str:
+    return f"{name:<{_KEY}}" + "".join(f"{cell:<{_COLUMN}}" for cell in cells).rstrip()
+
+
+def _lines(result: Result) -> list[tuple[str, str]]:
+    lines = [("loss", share(result.loss.prequential, _MISSING))]
+    if result.kappa is not None:
+        cohen, temporal = (share(k, _MISSING) for k in (result.kappa.cohen, result.kappa.temporal))
+        lines.insert(0, ("kappa", f"Cohen {cohen}, temporal {temporal}"))
+    rate = f"{result.seconds:,.1f} s, {count(result.records_per_second)} records/s"
+    return [
+        *lines,
+        ("restarts", _restarts(result.restarts)),
+        ("records", ledger(result)),
+        ("rounds", count(result.rounds)),
+        ("clients", count(result.clients)),
+        ("time", rate),
+        ("model", f"sha256 {result.model_sha256}"),
+    ]
+
+
+def _restarts(restarts: Sequence[Restarted]) -> str:
+    if not restarts:
+        return "none"
+    told = ", ".join(f"round {count(r.round)} ({r.cause}, {r.chosen})" for r in restarts[:_LISTED])
+    rest = len(restarts) - _LISTED
+    return f"{count(len(restarts))}: {told}" + (f" and {count(rest)} more" if rest > 0 else "")
+
+
+def _say(console: Console, text: str, style: str = "") -> None:
+    # Soft: a line that is cut at 80 columns cannot be searched in a log.
+    console.print(Text(printable(text), style=style), soft_wrap=True, highlight=False)
