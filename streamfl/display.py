@@ -73,12 +73,14 @@ class Progress:
 
     def __rich__(self) -> RenderableType:
         """Return the live line as it is now."""
+        # All of it takes 98 columns; on 80 the bar is shorter and NoChange is left to the summary.
+        roomy = self._console.width >= 100
+        text = Text(self._text(no_change=roomy), no_wrap=True, overflow="ellipsis")
+        if not self._rounds:
+            return text
+        done = self._last.round if self._last else 0
         line = Table.grid(padding=(0, 1))
-        cells: list[RenderableType] = [Text(self._text(), no_wrap=True, overflow="ellipsis")]
-        if self._rounds:
-            done = self._last.round if self._last else 0
-            cells.insert(0, ProgressBar(total=self._rounds, completed=done, width=12))
-        line.add_row(*cells)
+        line.add_row(ProgressBar(total=self._rounds, completed=done, width=12 if roomy else 8), text)
         return line
 
     def round(self, line: RoundLine) -> None:
@@ -133,11 +135,12 @@ class Progress:
         self._printed = True
         _say(self._console, self._text())
 
-    def _text(self) -> str:
+    def _text(self, *, no_change: bool = True) -> str:
         if self._last is None:
             return "waiting for the first round"
         seconds = self._console.get_time() - self._started
-        return round_text(self._last, self._rounds, self._records / seconds if seconds > 0 else None)
+        line = self._last if no_change else self._last.model_copy(update={"no_change": None})
+        return round_text(line, self._rounds, self._records / seconds if seconds > 0 else None)
 
 
 def _due(at: int, rounds: int | None) -> bool:
@@ -216,11 +219,16 @@ def summary(console: Console, result: Result, rejections: Sequence[str] = ()) ->
         _say(console, heading)
     for key, value in _lines(result):
         _say(console, f"{key:<{_KEY}}{value}", "red" if key == "records" and unaccounted(result) else "")
-    for reason in rejections[:_LISTED]:
-        _say(console, f"  rejected: {reason}")
-    rest = result.rejected - len(rejections[:_LISTED])
-    if rejections and rest > 0:
-        _say(console, f"  ... and {count(rest)} more")
+        if key == "records":
+            _list_rejections(console, rejections, result.rejected)
+
+
+def _list_rejections(console: Console, reasons: Sequence[str], total: int) -> None:
+    for reason in reasons[:_LISTED]:
+        _say(console, f"{'':<{_KEY}}rejected: {reason}")
+    rest = total - len(reasons[:_LISTED])
+    if reasons and rest > 0:
+        _say(console, f"{'':<{_KEY}}... and {count(rest)} more")
 
 
 def _measures(result: Result) -> list[str]:

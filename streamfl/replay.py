@@ -10,7 +10,6 @@ from streamfl.core.coordinator import Coordinator, CoordinatorSettings, Standing
 from streamfl.core.decisions import PostUpdate, Predicted, Refused
 from streamfl.core.errors import BrokenInvariantError
 from streamfl.core.messages import FromCoordinator, LocalDrift, Restarted, RoundClosed
-from streamfl.core.registry import Registry
 from streamfl.evaluation.prequential import Prequential
 from streamfl.evaluation.result import LocalDrifted, Loss, Result, RoundLine
 from streamfl.evaluation.result import Restarted as RestartedLine

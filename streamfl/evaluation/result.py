@@ -86,7 +86,7 @@ class Result(_Part):
     rounds: int
     clients: int
     seconds: float
-    records_per_second: float
+    records_per_second: int
     accuracy: Figures | None = None
     mae: Figures | None = None
     rmse: Figures | None = None

@@ -7,7 +7,7 @@ import numpy as np
 
 from streamfl.core.arrays import FloatArray, IntArray
 from streamfl.core.records import Rejection
-from streamfl.streams.cells import Cells, listed, texts
+from streamfl.streams.cells import Cells, listed, quoted, texts
 from streamfl.streams.columns import Column, judge
 from streamfl.streams.labels import LabelTexts, resolve
 from streamfl.streams.request import Request
@@ -112,11 +112,11 @@ class Assembly:
         UsageError
             If no record is usable, no column is a feature, or there are too many labels.
         """
-        features = self._names()
         y, labels = self._targets()
         good = np.flatnonzero(~np.isnan(y))
         if not len(good):
             raise self._nothing()
+        features = self._names()
         X = _joined(self._rows, features)
         rest = self._rest
         kept = {self.request.keep: np.concatenate(rest.kept)[good]} if self.request.keep is not None else {}
@@ -176,7 +176,7 @@ class Assembly:
         return y, labels
 
     def _not_a_target(self, label: str) -> str:
-        return f'column "{self.label}": "{label}" is not a number, and the task is regression'
+        return f'column "{self.label}": {quoted(label)} is not a number, and the task is regression'
 
     def _nothing(self) -> Exception:
         if not self._rejected:

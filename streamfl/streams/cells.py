@@ -81,7 +81,8 @@ def numbers(cells: Cells) -> tuple[FloatArray, dict[int, str]]:
     (array([ 1., nan, nan, nan]), {2: '"x" is not a number', 3: '"inf" is infinite'})
     """
     if isinstance(cells, np.ndarray):
-        values, bad = cells.astype(np.float64, copy=False), {}
+        values: FloatArray = cells.astype(np.float64, copy=False)
+        bad: dict[int, str] = {}
     else:
         values, bad = _looked_up(_hashable(cells))
     infinite = np.flatnonzero(np.isinf(values))

@@ -41,7 +41,7 @@ def read_river(request: Request) -> Table:
         raise request.refusal("a River data set has its own label", "leave out --label")
     if request.task == "auto":
         request = replace(request, task="regression" if dataset.task == base.REG else "classification")
-    return _read(request, islice(iter(dataset), dataset.n_samples or ENDLESS))
+    return _read(request, iter(dataset) if dataset.n_samples else islice(iter(dataset), ENDLESS))
 
 
 def _read(request: Request, records: Iterator[Labelled]) -> Table:

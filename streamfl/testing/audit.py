@@ -4,8 +4,10 @@ from dataclasses import dataclass, field
 
 from streamfl.core.messages import Accepted, FromClient, FromCoordinator, Restarted, RoundClosed, Update
 
+TOLD = ("client", "attempt", "incarnation", "slot", "version", "entry", "round", "epoch", "cause", "chosen")
 
-class Violation(AssertionError):
+
+class Violation(AssertionError):  # noqa: N818  what is violated is an invariant, by whatever
     """Something that must hold did not; the transcript tells how it came about."""
 
 
@@ -82,11 +84,7 @@ class Audit:
 
 def summary(message: FromClient | FromCoordinator) -> str:
     """Return one line about a message, without its arrays."""
-    told = {
-        name: value
-        for name in ("client", "attempt", "incarnation", "slot", "version", "entry", "round", "epoch", "cause", "chosen")
-        if (value := getattr(message, name, None)) is not None
-    }
+    told = {name: value for name in TOLD if (value := getattr(message, name, None)) is not None}
     spans = "".join(f" [{s.start},{s.end})" for s in message.spans) if isinstance(message, Update) else ""
     takes = " accepts " + " ".join(a.attempt for a in message.accepted) if isinstance(message, RoundClosed) else ""
     return f"{type(message).__name__} " + " ".join(f"{k}={v}" for k, v in told.items()) + spans + takes

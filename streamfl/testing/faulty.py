@@ -109,7 +109,7 @@ class FaultyTransport:
             raise Killed
 
     def arrivals(self) -> list[float | None]:
-        """Return when the next message arrives at each machine; to one that has ended it may have arrived long ago."""
+        """Return when each machine's next message arrives; for one that has ended that may be long ago."""
         return [box.next_arrival for box in (self.to_coordinator, *self.to_clients.values())]
 
     def _happens(self, probability: float) -> bool:

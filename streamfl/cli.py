@@ -1,0 +1,178 @@
+"""The command line. Commands import what they need when they run, so that help is there at once."""
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from streamfl import __version__
+from streamfl.core.errors import StreamflError, UsageError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+# BLAS reads these when NumPy is loaded: one thread is faster on matrices of this size, and the same everywhere.
+for _variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(_variable, "1")
+
+DEMO_SWAPS = "class-swap@30,55,80"
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, package_name="streamfl", message="streamfl %(version)s")
+def cli() -> None:
+    """Federated learning on streams that drift."""
+
+
+def _outputs(command: Any) -> Any:
+    """Add the options for what is written, shared by the commands that run a federation."""
+    for option in (
+        click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of everything drawn."),
+        click.option("--predictions", type=click.Path(path_type=Path), help="Write every served prediction (CSV)."),
+        click.option("--model-out", type=click.Path(path_type=Path), help="Write the final model (safetensors)."),
+        click.option("--per-round", is_flag=True, help="List every round in the JSON."),
+        click.option("--json", "json_to", metavar="F", help="Write the result as JSON; - is standard output."),
+        click.option("--report", type=click.Path(path_type=Path), metavar="F", help="Write a report (HTML)."),
+        click.option(
+            "--profile",
+            type=click.Choice(["adaptive", "paper"]),
+            default="adaptive",
+            show_default=True,
+            help="How drift is handled.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+@cli.command()
+@_outputs
+def demo(**options: Any) -> None:
+    """Replay real forest records on 20 clients, swapping classes in rounds 30, 55 and 80."""
+    from streamfl.commands import run_replay  # noqa: PLC0415
+    from streamfl.replay import ReplaySettings  # noqa: PLC0415
+    from streamfl.settings import ProfileSettings  # noqa: PLC0415
+    from streamfl.streams.covtype import covtype  # noqa: PLC0415
+    from streamfl.streams.drift import parse  # noqa: PLC0415
+
+    run_replay(
+        covtype(),
+        clients=20,
+        split="round-robin",
+        round_size=45,
+        settings=ReplaySettings(
+            seed=options["seed"], profile=ProfileSettings.model_validate({"profile": options["profile"]})
+        ),
+        injection=parse(DEMO_SWAPS),
+        outputs=_named_outputs(options),
+        console=_console(),
+    )
+
+
+@cli.command()
+@click.argument("file")
+@click.option(
+    "--label", metavar="COL", help="The label's column; else one named label, y, target or class, or the last."
+)
+@click.option("--drop", metavar="COL,...", default="", help="Columns to leave out.")
+@click.option("--time", metavar="COL", help="The column that tells the time; it is no feature.")
+@click.option(
+    "--task", type=click.Choice(["auto", "classification", "regression"]), default="auto", show_default=True
+)
+@click.option("--clients", type=click.IntRange(1), default=10, show_default=True)
+@click.option("--split", default="round-robin", show_default=True, help="round-robin, column:NAME or dirichlet:A.")
+@click.option("--round-size", type=click.IntRange(1), help="Records a client and round; else about 100 rounds.")
+@click.option("--inject", metavar="KIND@R,...", help="Impose drift: class-swap, class-introduction or permutation.")
+@click.option("--on-bad-record", type=click.Choice(["reject", "stop"]), default="reject", show_default=True)
+@click.option("--algorithm", type=click.Choice(["fedavg", "fedomd"]), default="fedavg", show_default=True)
+@click.option("--local-batch", type=click.IntRange(1), help="Records a local step; else a round is one step.")
+@click.option("--detector", type=click.Choice(["glr"]), default="glr", show_default=True, help="Of profile adaptive.")
+@click.option("--rho-scale", type=click.FloatRange(0.0), default=1.0, show_default=True, help="Of profile paper.")
+@click.option("--optimistic", type=click.Choice(["history", "regret"]), default="history", show_default=True)
+@click.option("--start", type=click.Choice(["scratch", "warm"]), default="scratch", show_default=True)
+@_outputs
+def replay(file: str, **options: Any) -> None:
+    """Replay a recorded stream: FILE is .csv, .csv.gz, .jsonl, .parquet, .npz (X, y) or river:NAME."""
+    from streamfl.commands import run_replay  # noqa: PLC0415
+    from streamfl.streams.drift import parse  # noqa: PLC0415
+
+    injection = parse(options["inject"]) if options["inject"] else None
+    run_replay(
+        _table(file, options),
+        clients=options["clients"],
+        split=options["split"],
+        round_size=options["round_size"],
+        settings=_settings(options),
+        injection=injection,
+        outputs=_named_outputs(options),
+        console=_console(),
+    )
+
+
+def _table(file: str, options: dict[str, Any]) -> Any:
+    from streamfl.streams.readers import read  # noqa: PLC0415
+
+    kind, _, column = options["split"].partition(":")
+    return read(
+        file,
+        label=options["label"],
+        drop=[name for name in options["drop"].split(",") if name],
+        time=options["time"],
+        task=options["task"],
+        on_bad_record=options["on_bad_record"],
+        keep=column if kind == "column" else None,
+    )
+
+
+def _settings(options: dict[str, Any]) -> Any:
+    from streamfl.replay import ReplaySettings  # noqa: PLC0415
+    from streamfl.settings import LearningSettings, ProfileSettings  # noqa: PLC0415
+
+    if options["optimistic"] == "regret" and options["local_batch"] is not None:
+        raise UsageError("--optimistic regret holds for one full-batch step a round; leave --local-batch out")
+    named = {key: options[key] for key in ("profile", "detector", "rho_scale", "optimistic", "start")}
+    return ReplaySettings(
+        seed=options["seed"],
+        learning=LearningSettings(algorithm=options["algorithm"], local_batch=options["local_batch"]),
+        profile=ProfileSettings.model_validate(named),
+    )
+
+
+def _named_outputs(options: dict[str, Any]) -> Any:
+    from streamfl.commands import Outputs  # noqa: PLC0415
+
+    return Outputs(
+        json=options["json_to"],
+        per_round=options["per_round"],
+        report=options["report"],
+        model=options["model_out"],
+        predictions=options["predictions"],
+    )
+
+
+def _console() -> "Console":
+    """Return the console that people read; standard output is kept for what programs read."""
+    from rich.console import Console  # noqa: PLC0415
+
+    return Console(stderr=True)
+
+
+def main() -> None:
+    """Run a command; an error that has an owner is one line, without a traceback."""
+    try:
+        cli(standalone_mode=False)
+    except click.exceptions.Abort:
+        click.echo("streamfl: stopped", err=True)
+        sys.exit(130)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except click.exceptions.Exit as error:
+        sys.exit(error.exit_code)
+    except StreamflError as error:
+        click.echo(f"streamfl: error: {error}", err=True)
+        sys.exit(2 if isinstance(error, UsageError) else 1)
+    except BrokenPipeError:
+        sys.exit(0)

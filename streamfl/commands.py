@@ -1,0 +1,191 @@
+"""What `demo` and `replay` do: read a stream, deal it to clients, replay it, show and write what came of it."""
+
+import csv
+import json
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TextIO
+
+from rich.console import Console
+
+from streamfl.core.decisions import PostUpdate, Predicted, Refused
+from streamfl.core.errors import UsageError
+from streamfl.core.messages import FromCoordinator, Restarted, RoundClosed
+from streamfl.display import Progress, summary
+from streamfl.evaluation.result import Result
+from streamfl.replay import Replay, Replayed, ReplaySettings, restart_line, round_line
+from streamfl.report.html import render
+from streamfl.streams.dealing import Log, deal
+from streamfl.streams.drift import Injection, inject
+from streamfl.streams.table import Table
+
+# With no --round-size, a file is replayed in about so many rounds.
+ROUNDS_WANTED = 100
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """Where a command writes, besides the terminal; None writes nothing.
+
+    Parameters
+    ----------
+    json
+        The result; `-` is standard output.
+    per_round
+        Whether the JSON lists every round.
+    report
+        The HTML page.
+    model
+        The model that serves at the end.
+    predictions
+        A CSV line for every record: its number in the file, client, round, label and served prediction.
+    """
+
+    json: str | None = None
+    per_round: bool = False
+    report: Path | None = None
+    model: Path | None = None
+    predictions: Path | None = None
+
+    def check(self) -> None:
+        """Refuse, before anything runs, a place that cannot be written to.
+
+        Raises
+        ------
+        UsageError
+            Names the first such place.
+        """
+        named = Path(self.json) if self.json not in (None, "-") else None
+        for path in (named, self.report, self.model, self.predictions):
+            if path is not None and (path.is_dir() or not path.absolute().parent.is_dir()):
+                raise UsageError(f"{path}: cannot be written there; name a file in a directory that exists")
+
+
+@dataclass
+class PredictionsFile:
+    """Writes the served predictions of a replay as they are made.
+
+    Parameters
+    ----------
+    table, logs
+        Tell which record of the file a client's next one is.
+    to
+        An open text file.
+    """
+
+    table: Table
+    logs: dict[str, Log]
+    to: TextIO
+    _written: Counter[str] = field(default_factory=Counter)
+
+    def __post_init__(self) -> None:
+        self._csv = csv.writer(self.to, lineterminator="\n")
+        self._csv.writerow(["record", "client", "round", "label", "predicted"])
+
+    def take(self, told: Predicted) -> None:
+        """Write the predictions of one client's round."""
+        done = self._written[told.client]
+        self._written[told.client] += len(told.truth)
+        rows = self.logs[told.client].rows[done : done + len(told.truth)]
+        records = self.table.places[rows].tolist()
+        truth, served = _named(told.truth.tolist(), told), _named(told.served.tolist(), told)
+        for record, label, predicted in zip(records, truth, served, strict=True):
+            self._csv.writerow([record, told.client, told.round, label, predicted])
+
+
+def _named(values: list[float], told: Predicted) -> list[str] | list[float]:
+    return [told.labels[int(v)] if v >= 0 else "" for v in values] if told.labels else values
+
+
+def run_replay(
+    table: Table,
+    *,
+    clients: int,
+    split: str,
+    round_size: int | None,
+    settings: ReplaySettings,
+    injection: Injection | None,
+    outputs: Outputs,
+    console: Console,
+) -> Replayed:
+    """Replay a table, with progress and a closing summary on the console, and write the outputs.
+
+    Raises
+    ------
+    UsageError
+        The split, the injection or an output does not fit.
+    """
+    outputs.check()
+    logs = deal(table, clients, split, settings.seed)
+    size = round_size or _round_size(table, len(logs))
+    if injection is not None:
+        logs = inject(table, logs, injection, size, settings.seed)
+    replay = Replay(table, logs, replace(settings, round_size=size))
+    if settings.profile.profile == "paper":
+        console.print(
+            settings.profile.paper(replay.horizon, settings.seed).outlook(), highlight=False, soft_wrap=True
+        )
+    replayed = _watched(replay, injection, outputs, console)
+    summary(console, replayed.result, rejections=[r.reason for r in table.rejected[:5]])
+    _write(replayed, injection, outputs)
+    return replayed
+
+
+def _round_size(table: Table, clients: int) -> int:
+    return max(1, min(1000, len(table) // (clients * ROUNDS_WANTED)))
+
+
+def _watched(replay: Replay, injection: Injection | None, outputs: Outputs, console: Console) -> Replayed:
+    drifts = dict.fromkeys(injection.rounds, injection.kind) if injection else {}
+    with (
+        Progress(console, replay.horizon, f"{replay.table.name}: {len(replay.logs)} clients") as progress,
+        _predictions(replay, outputs.predictions) as predictions,
+    ):
+
+        def observe(event: FromCoordinator | Refused | Predicted | PostUpdate) -> None:
+            match event:
+                case RoundClosed() if event.records:
+                    if event.round in drifts:
+                        progress.drift(event.round, drifts[event.round])
+                    progress.round(round_line(event))
+                case Restarted():
+                    progress.restart(restart_line(event))
+                case Predicted() if predictions is not None:
+                    predictions.take(event)
+                case _:
+                    pass
+
+        replay.observe = observe
+        return replay.run()
+
+
+@contextmanager
+def _predictions(replay: Replay, path: Path | None) -> Iterator[PredictionsFile | None]:
+    with path.open("w", encoding="utf-8", newline="") if path else nullcontext() as file:
+        yield PredictionsFile(replay.table, dict(replay.logs), file) if file else None
+
+
+def _write(replayed: Replayed, injection: Injection | None, outputs: Outputs) -> None:
+    result = replayed.result
+    if outputs.model is not None:
+        replayed.model.save(outputs.model)
+    if outputs.report is not None:
+        drifts = injection.rounds if injection else ()
+        page = render(result, drifts=drifts, title=f"streamfl: {result.source}")
+        outputs.report.write_text(page, encoding="utf-8")
+    if outputs.json == "-":
+        sys.stdout.write(as_json(result, per_round=outputs.per_round))
+    elif outputs.json is not None:
+        Path(outputs.json).write_text(as_json(result, per_round=outputs.per_round), encoding="utf-8")
+
+
+def as_json(result: Result, *, per_round: bool) -> str:
+    """Return the result as `--json` writes it: what does not apply to the task is left out."""
+    plain = {key: value for key, value in result.model_dump(mode="json").items() if value is not None}
+    if not per_round:
+        plain["per_round"] = []
+    return json.dumps(plain, indent=1) + "\n"

@@ -1,0 +1,45 @@
+from collections.abc import Callable
+
+from streamfl.evaluation.result import Result
+from streamfl.report.story import Delay, delays, epochs, story, unanswered
+
+Build = Callable[..., Result]
+
+
+def test_a_restart_answers_the_nearest_drift_before_it() -> None:
+    assert delays([31, 34, 70], [31, 65]) == [Delay(0, 31), Delay(3, 31), Delay(5, 65)]
+
+
+def test_a_second_restart_long_after_an_answered_drift_answers_none() -> None:
+    assert delays([32, 36, 37], [31]) == [Delay(1, 31), Delay(5, 31), None]
+
+
+def test_a_restart_before_any_drift_answers_none() -> None:
+    assert delays([10], [31]) == [None]
+    assert delays([10], []) == [None]
+
+
+def test_a_drift_met_by_no_restart_is_named() -> None:
+    assert unanswered([32], [31, 65]) == [65]
+    assert unanswered([], [31, 65]) == [31, 65]
+
+
+def test_epochs_begin_at_their_restarts(made_up: Build) -> None:
+    assert epochs(made_up(at=[32, 66])) == [(1, 1), (2, 32), (3, 66)]
+    assert epochs(made_up(per_round=())) == []
+
+
+def test_many_restarts_are_told_in_few_sentences(made_up: Build) -> None:
+    told = [sentence.text for sentence in story(made_up(at=list(range(10, 100, 5))), [])]
+    assert told[0] == "There were 18 restarts in 103 rounds."
+    assert sum(text.startswith("Round ") for text in told) == 6
+    assert "12 more are in the table of restarts." in told
+
+
+def test_what_needs_a_look_is_marked(made_up: Build) -> None:
+    warned = [s.text for s in story(made_up(), [50, 200]) if s.warns]
+    assert warned == [
+        "No restart followed the drift imposed at round 50 before the next drift or the end.",
+        "The run ended before the drift planned for round 200.",
+        "2 bad records were rejected.",
+    ]

@@ -1,0 +1,322 @@
+import gzip
+import json
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from streamfl.streams.covtype import covtype
+from streamfl.streams.readers import read
+from streamfl.streams.table import Table
+
+SMALL = "width,colour,y\n1,red,b\n,blue,a\nx,red,a\n4.5,,b\n"
+
+
+def csv(folder: Path, text: str, name: str = "f.csv", **options: object) -> Table:
+    path = folder / name
+    data = text.encode()
+    path.write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+    return read(str(path), **options)  # type: ignore[arg-type]
+
+
+def jsonl(folder: Path, records: Sequence[object], **options: object) -> Table:
+    path = folder / "f.jsonl"
+    path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
+    return read(str(path), **options)  # type: ignore[arg-type]
+
+
+def reasons(table: Table) -> dict[int, str]:
+    return {rejection.position: rejection.reason for rejection in table.rejected}
+
+
+@pytest.mark.parametrize("name", ["f.csv", "f.csv.gz", "F.CSV"])
+def test_csv(name: str, tmp_path: Path) -> None:
+    table = csv(tmp_path, SMALL, name)
+    assert table.name == name
+    assert table.features == ("width", "colour=blue", "colour=red")
+    nan = math.nan
+    np.testing.assert_array_equal(table.X, [[1, 0, 1], [nan, 1, 0], [4.5, nan, nan]])
+    assert table.labels == ("a", "b")
+    np.testing.assert_array_equal(table.y, [1, 0, 1])
+    np.testing.assert_array_equal(table.places, [0, 1, 3])
+    assert reasons(table) == {2: 'line 4, column "width": "x" is not a number'}
+
+
+def test_every_kind_of_bad_record_is_listed_by_its_number_and_line(tmp_path: Path) -> None:
+    text = 'a,b,y\n1,2,0\n1,2\n\n1,inf,0\n"1\n",1e999,0\n1,2,\n1,2,nan\n1_0,2,0\n1,2,3,4\n5,6,1\n'
+    table = csv(tmp_path, text)
+    assert reasons(table) == {
+        1: "line 3: 2 fields where the header has 3",
+        2: 'line 5, column "b": "inf" is infinite',
+        3: 'line 6, column "b": "1e999" is infinite',
+        4: 'line 8, column "y": the label is missing',
+        5: 'line 9, column "y": the label is missing',
+        6: 'line 10, column "a": "1_0" is not a number',
+        7: "line 11: 4 fields where the header has 3",
+    }
+    np.testing.assert_array_equal(table.places, [0, 8])
+    np.testing.assert_array_equal(table.X, [[1, 2], [5, 6]])
+
+
+def test_a_byte_order_mark_crlf_and_quotes(tmp_path: Path) -> None:
+    table = csv(tmp_path, '\ufeff"a","b ",y\r\n"1", 2 ,"x, y"\r\n', "f.csv")
+    assert table.features == ("a", "b")
+    np.testing.assert_array_equal(table.X, [[1, 2]])
+    assert table.labels == ("x, y",)
+
+
+def test_a_column_without_a_name_gets_one(tmp_path: Path) -> None:
+    assert csv(tmp_path, ",a,y\n0,1,0\n").features == ("column1", "a")
+
+
+@pytest.mark.parametrize(
+    ("header", "options", "label"),
+    [
+        ("a,Target,b", {}, 1),
+        ("target,a,LABEL", {}, 2),
+        ("a,b,c", {}, 2),
+        ("a,b,c", {"label": "a"}, 0),
+        ("a,b,c", {"drop": ["c"]}, 1),
+        ("a,b,c", {"time": "c"}, 1),
+        ("y,b,c", {"drop": ["y"]}, 2),
+    ],
+)
+def test_which_column_is_the_label(header: str, options: dict[str, object], label: int, tmp_path: Path) -> None:
+    table = csv(tmp_path, header + "\n10,11,12\n", **options)
+    assert table.labels == (str(10 + label),)
+    names = header.split(",")
+    aside = {*options.get("drop", ()), options.get("time"), names[label]}  # type: ignore[misc]
+    assert table.features == tuple(name for name in names if name not in aside)
+
+
+@pytest.mark.parametrize(
+    ("values", "task", "labels", "y"),
+    [
+        (["10", "9", "10"], "auto", ("9", "10"), [1, 0, 1]),
+        (["2.0", "1.0", "10.0"], "auto", ("1.0", "2.0", "10.0"), [1, 0, 2]),
+        (["b", "10", "a"], "auto", ("10", "a", "b"), [2, 0, 1]),
+        (["True", "False", "True"], "auto", ("False", "True"), [1, 0, 1]),
+        (["1", "2.5", "-3"], "auto", (), [1, 2.5, -3]),
+        (["1", "2", "3"], "regression", (), [1, 2, 3]),
+        (["1", "2.5", "1"], "classification", ("1", "2.5"), [0, 1, 0]),
+        (["7", "7", "7"], "auto", ("7",), [0, 0, 0]),
+    ],
+)
+def test_labels_and_targets(
+    values: list[str], task: str, labels: tuple[str, ...], y: list[float], tmp_path: Path
+) -> None:
+    table = csv(tmp_path, "a,y\n" + "".join(f"0,{value}\n" for value in values), task=task)
+    assert table.labels == labels
+    np.testing.assert_array_equal(table.y, y)
+
+
+def test_a_text_among_targets_is_a_bad_record_wherever_the_first_fraction_is(tmp_path: Path) -> None:
+    table = csv(tmp_path, "a,y\n1,x\n2,3\n" + "3,0.5\n" * 9000)
+    assert len(table) == 9001
+    assert reasons(table) == {0: 'line 2, column "y": "x" is not a number, and the task is regression'}
+    np.testing.assert_array_equal(table.y[:2], [3, 0.5])
+    np.testing.assert_array_equal(table.X[:2], [[2], [3]])
+    np.testing.assert_array_equal(table.places[[0, -1]], [1, 9001])
+
+
+def test_a_label_of_bad_records_only_is_no_label(tmp_path: Path) -> None:
+    assert csv(tmp_path, "a,y\n1,p\nx,q\n").labels == ("p",)
+
+
+def test_a_column_with_a_number_in_the_first_thousand_records_is_numbers(tmp_path: Path) -> None:
+    table = csv(tmp_path, "a,y\n" + "x,0\n" * 999 + "1,0\n")
+    assert (table.features, len(table), len(table.rejected)) == (("a",), 1, 999)
+
+
+def test_a_number_after_the_first_thousand_records_is_a_value_not_seen(tmp_path: Path) -> None:
+    table = csv(tmp_path, "a,y\n" + "x,0\n" * 1000 + "1,0\nz,0\n,0\n")
+    assert table.features == ("a=x",)
+    np.testing.assert_array_equal(table.X[999:], [[1], [0], [0], [math.nan]])
+
+
+def test_fifty_values_of_a_text_are_features(tmp_path: Path) -> None:
+    assert len(csv(tmp_path, "a,y\n" + "".join(f"v{i},0\n" for i in range(50))).features) == 50
+
+
+def test_an_empty_and_a_constant_column_are_features(tmp_path: Path) -> None:
+    table = csv(tmp_path, "a,b,y\n,3,0\n,3,1\n")
+    np.testing.assert_array_equal(table.X, [[math.nan, 3], [math.nan, 3]])
+
+
+def test_a_column_empty_at_first_is_decided_when_it_has_a_value(tmp_path: Path) -> None:
+    table = csv(tmp_path, "a,b,y\n" + ",1,0\n" * 9000 + "up,2,0\n" * 9000)
+    assert table.features == ("a=up", "b")
+    np.testing.assert_array_equal(table.X[[0, 8999, 9000, -1]], [[math.nan, 1], [math.nan, 1], [1, 2], [1, 2]])
+
+
+@pytest.mark.parametrize(("value", "kind"), [("0.5", np.float32), ("0.1", np.float64), ("16777217", np.float64)])
+def test_numbers_are_exact(value: str, kind: type, tmp_path: Path) -> None:
+    table = csv(tmp_path, "a,y\n" + "1,0\n" * 9000 + f"{value},0\n" * 9000)
+    assert table.X.dtype == kind
+    np.testing.assert_array_equal(table.X[:, 0], [1.0] * 9000 + [float(value)] * 9000)
+
+
+def test_an_open_quote_spoils_what_it_swallows_and_nothing_else(tmp_path: Path) -> None:
+    table = csv(tmp_path, 'a,y\n1,0\n"2,0\n3,0\n')
+    assert len(table) == 1
+    assert reasons(table) == {1: "line 3: 1 fields where the header has 2"}
+
+
+def test_a_kept_column_is_text_feature_or_not(tmp_path: Path) -> None:
+    rows = "".join(f"{i},device {i % 60},0\n" for i in range(9000))
+    table = csv(tmp_path, "a,who,y\n" + rows + "x,device 1,0\n", drop=["who"], keep="who")
+    assert table.features == ("a",)
+    assert table.columns["who"].tolist() == [f"device {i % 60}" for i in range(9000)]
+
+
+def test_jsonl_records_lack_bring_and_nest_features(tmp_path: Path) -> None:
+    records = [
+        {"a": 1, "y": "p", "in": {"x": 1, "deep": {"z": True}}},
+        {"y": "q", "new": 2.5},
+        {"a": None, "in": {"x": "7"}, "y": "p"},
+    ]
+    table = jsonl(tmp_path, records)
+    assert table.features == ("a", "in.x", "in.deep.z", "new")
+    nan = math.nan
+    np.testing.assert_array_equal(table.X, [[1, 1, 1, nan], [nan, nan, nan, 2.5], [nan, 7, nan, nan]])
+    np.testing.assert_array_equal(table.y, [0, 1, 0])
+
+
+def test_a_jsonl_feature_of_a_later_block_is_missing_before(tmp_path: Path) -> None:
+    table = jsonl(tmp_path, [{"a": i, "y": 0} for i in range(9000)] + [{"b": "up", "y": 0}] * 9000)
+    assert table.features == ("a", "b=up")
+    np.testing.assert_array_equal(table.X[[0, 8999, 9000]], [[0, math.nan], [8999, math.nan], [math.nan, 1]])
+
+
+def test_bad_jsonl_records(tmp_path: Path) -> None:
+    path = tmp_path / "f.jsonl"
+    path.write_bytes(
+        b'{"a": 1, "y": 0}\n\n{"a": NaN, "y": 0}\n[1]\n{"a": "q", "y": 0}\n{"a": 1}\n'
+        b'{"a": [1], "y": 0}\n{"a": ' + b"9" * 400 + b', "y": 0}\n{"a": 2, "y": 1}\n{"a": 2, "y'
+    )
+    table = read(str(path))
+    np.testing.assert_array_equal(table.places, [0, 7])
+    found = reasons(table)
+    assert list(found) == [1, 2, 3, 4, 5, 6, 8]
+    starts = [
+        "line 3: not JSON",
+        "line 4: not a JSON object",
+        'line 5, column "a": "q" is not a number',
+        'line 6, column "y": the label is missing',
+        'line 7, column "a": "[1]" is not a number',
+        'line 8, column "a": "99999',
+        "line 10: not JSON",
+    ]
+    assert [reason.startswith(start) for reason, start in zip(found.values(), starts, strict=True)] == [True] * 7
+
+
+def test_parquet(tmp_path: Path) -> None:
+    path = tmp_path / "f.parquet"
+    pl.DataFrame(
+        {
+            "n": [1, None, 3, 4],
+            "f": [0.5, math.nan, math.inf, 1.0],
+            "b": [True, False, None, True],
+            "t": ["u", None, "v", "v"],
+            "c": pl.Series(["k", "k", "l", "l"], dtype=pl.Categorical),
+            "when": pl.Series([0, 1, 2, 3]).cast(pl.Datetime),
+            "kind": [1.0, 2.0, 1.0, None],
+        }
+    ).write_parquet(path)
+    table = read(str(path), time="when")
+    assert table.features == ("n", "f", "b", "t=u", "t=v", "c=k", "c=l")
+    nan = math.nan
+    np.testing.assert_array_equal(table.X, [[1, 0.5, 1, 1, 0, 1, 0], [nan, nan, 0, nan, nan, 1, 0]])
+    assert table.labels == ("1", "2")
+    assert reasons(table) == {
+        2: 'record 3, column "f": "inf" is infinite',
+        3: 'record 4, column "kind": the label is missing',
+    }
+
+
+def test_npz_stays_in_its_type(tmp_path: Path) -> None:
+    path = tmp_path / "f.npz"
+    np.savez(path, X=np.arange(6, dtype=np.int16).reshape(3, 2), y=np.array([10, 9, 10], np.int8))
+    table = read(str(path))
+    assert (table.X.dtype, table.features, table.labels) == (np.int16, ("x0", "x1"), ("9", "10"))
+    np.testing.assert_array_equal(table.y, [1, 0, 1])
+    dropped = read(str(path), drop=["x0"], keep="y")
+    np.testing.assert_array_equal(dropped.X, [[1], [3], [5]])
+    assert dropped.columns["y"].tolist() == ["10", "9", "10"]
+
+
+def test_npz_names_texts_and_bad_records(tmp_path: Path) -> None:
+    path = tmp_path / "f.npz"
+    np.savez(path, X=[[1.0], [-np.inf], [np.nan], [3]], y=np.array(["u", "v", "v", ""]), features=np.array(["w"]))
+    table = read(str(path), keep="w")
+    np.testing.assert_array_equal(table.X, [[1], [math.nan]])
+    assert (table.features, table.labels) == (("w",), ("u", "v"))
+    assert table.columns["w"].tolist() == ["1", ""]
+    assert reasons(table) == {
+        1: 'record 2, column "w": "-inf" is infinite',
+        3: 'record 4, column "y": the label is missing',
+    }
+
+
+@pytest.mark.parametrize(
+    ("y", "labels"), [([1.0, 2.0], ("1", "2")), ([1.5, 2.0], ()), ([True, False], ("False", "True"))]
+)
+def test_npz_task(y: list[float], labels: tuple[str, ...], tmp_path: Path) -> None:
+    np.savez(tmp_path / "f.npz", X=np.ones((2, 1)), y=np.array(y))
+    assert read(str(tmp_path / "f.npz")).labels == labels
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "labels"),
+    [("Phishing", (1250, 9), 2), ("ImageSegments", (2310, 18), 7), ("TrumpApproval", (1001, 6), 0)],
+)
+def test_river(name: str, shape: tuple[int, int], labels: int) -> None:
+    table = read(f"river:{name}")
+    assert (table.X.shape, len(table.labels), table.rejected) == (shape, labels, ())
+    assert table.name == f"river:{name}"
+
+
+def test_an_endless_river_is_cut_and_the_same_each_time() -> None:
+    table, again = read("river:synth.SEA"), read("river:synth.SEA")
+    assert table.X.shape == (10_000, 3)
+    assert table.features == ("x0", "x1", "x2")
+    np.testing.assert_array_equal(table.X, again.X)
+
+
+def test_covtype() -> None:
+    table = covtype()
+    assert (table.name, table.X.shape, table.X.dtype) == ("covtype", (92_962, 54), np.int16)
+    assert (table.features[13], table.features[53]) == ("Wilderness_Area4", "Soil_Type40")
+    assert table.labels == tuple("0123456")
+    assert np.bincount(table.y.astype(int)).tolist() == [33_894, 45_328, 5_721, 439, 1_519, 2_779, 3_282]
+
+
+cell = st.one_of(
+    st.none(), st.integers(-(2**40), 2**40), st.floats(allow_nan=False, allow_infinity=True), st.just("q")
+)
+word = st.one_of(st.none(), st.sampled_from(["p", "q r", "Ä"]))
+label = st.one_of(st.none(), st.sampled_from(["0", "1", "ok"]))
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(rows=st.lists(st.tuples(cell, word, label), min_size=1, max_size=12))
+def test_csv_and_jsonl_make_the_same_table(rows: list[tuple[object, ...]], tmp_path: Path) -> None:
+    rows = [(1, "p", "0"), *rows]
+    names = ("a", "w", "y")
+    text = "\n".join(",".join("" if c is None else str(c) for c in row) for row in rows)
+    table = csv(tmp_path, "a,w,y\n" + text + "\n")
+    texts = [
+        {name: str(c) if isinstance(c, float) else c for name, c in zip(names, row, strict=True)} for row in rows
+    ]
+    other = jsonl(tmp_path, texts)  # JSON has no infinity, so floats travel as text
+    assert table.features == other.features
+    assert table.labels == other.labels
+    np.testing.assert_array_equal(table.X, other.X)
+    np.testing.assert_array_equal(table.y, other.y)
+    np.testing.assert_array_equal(table.places, other.places)
+    assert [r.position for r in table.rejected] == [r.position for r in other.rejected]
