@@ -155,12 +155,15 @@ class Replay:
         How to replay.
     observe
         Called with everything that happens, as it happens.
+    sizes
+        The sizes of each client's rounds, if the stream was recorded by rounds; else all have `round_size`.
     """
 
     table: Table
     logs: Mapping[str, Log]
     settings: ReplaySettings
     observe: Observer = _ignore
+    sizes: Mapping[str, tuple[int, ...]] | None = None
     _chronicle: Chronicle = field(default_factory=Chronicle)
 
     @property
@@ -171,6 +174,8 @@ class Replay:
     @property
     def horizon(self) -> int:
         """Return the number of rounds that the longest log gives."""
+        if self.sizes is not None:
+            return max(map(len, self.sizes.values()))
         return max((-(-len(log.rows) // self.settings.round_size) for log in self.logs.values()), default=1)
 
     def run(self) -> Replayed:
@@ -210,7 +215,7 @@ class Replay:
         machine = Client(
             ClientSettings(
                 learner=settings.learning.learner(self.task, settings.seed),
-                round_size=settings.round_size,
+                round_size=self.sizes[name] if self.sizes else settings.round_size,
                 measure=True,
             ),
             name,

@@ -52,7 +52,8 @@ class ClientSettings:
     learner
         How to learn; the same in the whole federation.
     round_size
-        Records a round with the `records` clock, and the first records that a client introduces itself with.
+        Records a round with the `records` clock, and the first records that a client introduces itself with. Several
+        numbers are the sizes of rounds 1, 2, .. of a stream that was recorded by rounds; the last one goes on.
     clock
         `records`: the buffer is closed when it is full. `interval`: at the time that RoundOpened names.
     capacity
@@ -64,11 +65,28 @@ class ClientSettings:
     """
 
     learner: Learner
-    round_size: int = 100
+    round_size: int | tuple[int, ...] = 100
     clock: Literal["records", "interval"] = "records"
     capacity: int | None = None
     retry: float = 5.0
     measure: bool = False
+
+    def size(self, t: int) -> int:
+        """Return the records of round t.
+
+        >>> from streamfl.core.algorithms import FedAvg
+        >>> from streamfl.models import Softmax
+        >>> ClientSettings(Learner(Softmax(), FedAvg()), round_size=(10, 20)).size(7)
+        20
+        """
+        sizes = self.round_size
+        return sizes if isinstance(sizes, int) else sizes[min(t, len(sizes)) - 1]
+
+    @property
+    def most_pending(self) -> int:
+        """Return the capacity, chosen if it is not given."""
+        largest = self.round_size if isinstance(self.round_size, int) else max(self.round_size)
+        return self.capacity or 2 * largest
 
 
 @dataclass
@@ -127,7 +145,7 @@ class Client:
     _news: float = 0.0
 
     def __post_init__(self) -> None:
-        self._buffer = Buffer(self.settings.capacity or 2 * self.settings.round_size)
+        self._buffer = Buffer(self.settings.most_pending)
 
     @property
     def room(self) -> int:
@@ -287,7 +305,10 @@ class Client:
         return opened is None or not self._is_next(opened) or not self._has_models(opened)
 
     def _full(self) -> bool:
-        return self._buffer.size >= self.settings.round_size or self._buffer.room == 0
+        return self._buffer.size >= self._size() or self._buffer.room == 0
+
+    def _size(self) -> int:
+        return self.settings.size(self._opened.round if self._opened else 1)
 
     def _is_next(self, opened: RoundOpened) -> bool:
         return self._place is not None and opened.entry == self._entry + 1
@@ -318,7 +339,7 @@ class Client:
         return Leave(client=self.name, incarnation=self.incarnation)
 
     def _join(self) -> Join:
-        first = self._buffer.head(self.settings.round_size)
+        first = self._buffer.head(self._size())
         labels = labels_in(first)
         return Join(
             client=self.name,
@@ -349,7 +370,7 @@ class Client:
 
     def _closed_buffer(self, opened: RoundOpened) -> tuple[Batch, ...]:
         """Return the round's records: the first full round, or by the clock all there are."""
-        size = self.settings.round_size
+        size = self._size()
         by_clock = opened.closes is not None or self._buffer.size < size
         return tuple(self._buffer.batches) if by_clock else self._buffer.head(size)
 
