@@ -50,15 +50,19 @@ def _outputs(command: Any) -> Any:
 @cli.command()
 @_outputs
 def demo(**options: Any) -> None:
-    """Replay real forest records on 20 clients, swapping classes in rounds 30, 55 and 80."""
+    """Replay real forest records on 20 clients, swapping classes in rounds 30, 55 and 80.
+
+    The sample's order carries no meaning; the seed draws it anew.
+    """
     from streamfl.commands import run_replay  # noqa: PLC0415
     from streamfl.replay import ReplaySettings  # noqa: PLC0415
     from streamfl.settings import ProfileSettings  # noqa: PLC0415
     from streamfl.streams.covtype import covtype  # noqa: PLC0415
     from streamfl.streams.drift import parse  # noqa: PLC0415
+    from streamfl.streams.table import shuffled  # noqa: PLC0415
 
     run_replay(
-        covtype(),
+        shuffled(covtype(), options["seed"]),
         clients=20,
         split="round-robin",
         round_size=45,

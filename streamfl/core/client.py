@@ -37,10 +37,10 @@ from streamfl.core.messages import (
     Update,
 )
 from streamfl.core.moments import moments_of
+from streamfl.core.no_change import NoChange
 from streamfl.core.published import Published
 from streamfl.core.records import Batch, spans
 from streamfl.core.registry import TargetUnit
-from streamfl.core.no_change import NoChange
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,8 +30,8 @@ class PromotionSettings:
         A rung whose discounted loss is above this many times the incumbent's is reset to the incumbent's model.
     """
 
-    orders: tuple[int, ...] = (0, 4, 8)
-    step: float = 64.0
+    orders: tuple[int, ...] = (0, 2, 4, 6, 8)
+    step: float = 256.0
     discount: float = 0.7
     hysteresis: float = 1e-4
     hopeless: float = 1.15
@@ -55,7 +55,7 @@ class Promotion:
     >>> import numpy as np
     >>> adaptive = Promotion()
     >>> [(live.name, round(live.eta, 1)) for live in adaptive.open(1, np.zeros((1, 2)), 10.0).live]
-    [('rung-0', 6.4), ('rung-4', 1.6), ('rung-8', 0.4)]
+    [('rung-0', 25.6), ('rung-2', 12.8), ('rung-4', 6.4), ('rung-6', 3.2), ('rung-8', 1.6)]
     """
 
     settings: PromotionSettings = field(default_factory=PromotionSettings)

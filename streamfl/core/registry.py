@@ -120,17 +120,20 @@ class Registry:
 
 
 def ordered(labels: Iterable[str]) -> tuple[str, ...]:
-    """Return labels in numeric order if all are whole numbers, else in alphabetic order.
+    """Return labels in numerical order if all are whole numbers, else in alphabetical order.
 
-    >>> ordered(["10", "9"]), ordered(["b", "a", "1"])
-    (('9', '10'), ('1', 'a', 'b'))
+    >>> ordered(["10", "9", "-1"]), ordered(["10", "9", "x"])
+    (('-1', '9', '10'), ('10', '9', 'x'))
     """
     names = sorted(labels)
-    return tuple(sorted(names, key=int) if all(_is_whole(name) for name in names) else names)
+    return tuple(sorted(names, key=float) if all(_is_whole(name) for name in names) else names)
 
 
 def _is_whole(name: str) -> bool:
-    return name.removeprefix("-").isdecimal()
+    try:
+        return float(name).is_integer()
+    except ValueError:
+        return False
 
 
 def re_expression(old: Registry, new: Registry, columns: int) -> Callable[[FloatArray], FloatArray]:

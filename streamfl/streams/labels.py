@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from streamfl.core.arrays import BoolArray, FloatArray, IntArray
+from streamfl.core.registry import ordered
 from streamfl.streams.cells import Cells, number, text
 from streamfl.streams.request import Request
-from streamfl.streams.table import ordered
 
 MAX_LABELS = 1000
 

@@ -61,11 +61,12 @@ def read_npz(request: Request, path: Path) -> Table:
 def _loaded(request: Request, path: Path) -> dict[str, npt.NDArray[np.generic]]:
     damaged = "not a whole npz file without pickled objects"
     try:
-        with np.load(path, allow_pickle=False) as archive:
-            if not isinstance(archive, np.lib.npyio.NpzFile):
+        with path.open("rb") as stream:
+            archive = np.load(stream, allow_pickle=False)
+            if isinstance(archive, np.ndarray):
                 raise request.refusal("one array, not an npz archive", "save it with numpy.savez(file, X=X, y=y)")
             return {name: archive[name] for name in ("X", "y", "features") if name in archive.files}
-    except (ValueError, EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError) as error:
+    except (ValueError, EOFError, zipfile.BadZipFile, zlib.error, RuntimeError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise request.refusal(f"{damaged} ({reason})", "save plain arrays with numpy.savez(file, X=X, y=y)") from None
 

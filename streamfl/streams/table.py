@@ -1,7 +1,7 @@
 """A file of labelled records, read and checked: columns in memory."""
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 import numpy as np
@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from streamfl.core.arrays import FloatArray, IntArray
 from streamfl.core.records import Rejection
+from streamfl.core.sampling import generator
 
 Numbers = npt.NDArray[np.number] | npt.NDArray[np.bool_]
 Texts = npt.NDArray[np.str_]
@@ -52,20 +53,14 @@ class Table:
         return len(self.y)
 
 
-def ordered(labels: Iterable[str]) -> tuple[str, ...]:
-    """Return the labels in numerical order if all are integers, else in alphabetical order.
+def shuffled(table: Table, seed: int) -> Table:
+    """Return the same records in an order that the seed draws: for files whose order means nothing.
 
-    >>> ordered(["10", "9", "-1"]), ordered(["10", "9", "x"])
-    (('-1', '9', '10'), ('10', '9', 'x'))
+    >>> from streamfl.streams.covtype import covtype
+    >>> table = covtype()
+    >>> int(shuffled(table, 1).y.sum()) == int(table.y.sum()), (shuffled(table, 1).y == table.y).all()
+    (True, False)
     """
-    names = sorted(labels)
-    if all(_is_integer(name) for name in names):
-        names.sort(key=float)
-    return tuple(names)
-
-
-def _is_integer(name: str) -> bool:
-    try:
-        return float(name).is_integer()
-    except ValueError:
-        return False
+    order = generator(seed, "shuffle").permutation(len(table))
+    columns = {name: texts[order] for name, texts in table.columns.items()}
+    return replace(table, X=table.X[order], y=table.y[order], columns=columns)

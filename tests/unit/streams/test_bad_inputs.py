@@ -54,7 +54,7 @@ CASES = {
     "unknown format": Bad("f.xls", b"x", ("unknown format", ".csv.gz", ".parquet", "river:NAME")),
     "header alone": Bad("f.csv", b"a,b,y\n", ("no records", "at least one")),
     "no usable record": Bad(
-        "f.csv", b"a,y\nx,0\n1,0,0\n", ("none of its 2 records", "line 2", '"a"', '"x"', "--drop")
+        "f.csv", b"a,y\ninf,0\n1,0,0\n", ("none of its 2 records", "line 2", '"a"', '"inf"', "--drop")
     ),
     "no feature column": Bad("f.csv", b"y\n0\n1\n", ("no feature column", "commas")),
     "all dropped": Bad("f.csv", GOOD, ("no feature column",), {"drop": ["a", "b"]}),
