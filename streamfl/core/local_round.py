@@ -67,8 +67,9 @@ class RoundRecords:
     @classmethod
     def of(cls, batches: Sequence[Batch], registry: Registry) -> "RoundRecords":
         """Return the design of some batches under a registry."""
-        unknown = (label for label in labels_in(batches) if label not in registry.labels)
-        labels = (*registry.labels, *unknown)
+        labels = registry.labels
+        if any(label not in labels for batch in batches for label in batch.labels):
+            labels = (*labels, *(label for label in labels_in(batches) if label not in labels))
         return cls(registry, labels, registry.design(batches), registry.targets(batches, labels))
 
 
@@ -114,16 +115,19 @@ class LocalRound:
     def run(self, history: History, *, train: bool = True) -> LocalResult:
         """Score every model before any is trained, then step those that are to be trained."""
         result = LocalResult()
+        model, y = self.learner.model, self.records.y
         outputs = self._outputs()
+        pulls: dict[str, FloatArray] = {}
         for slot in self.slots:
-            scores = self.learner.model.scores(outputs[slot.name], self.records.y, self.known_labels)
+            losses, pulls[slot.name] = model.losses_and_derivative(outputs[slot.name], y)
+            scores = model.scores(losses, self.known_labels)
             result.losses[slot.name] = self._losses(slot, scores, history)
             if slot.name == self.serves:
                 result.by_label = self._by_label(scores)
-                result.at_start = self.learner.model.predict(outputs[slot.name])
+                result.at_start = model.predict(outputs[slot.name])
                 result.served = result.at_start
-        if train and len(self.records.y):
-            self._train(outputs, result)
+        if train and len(y):
+            self._train(outputs, pulls, result)
         return result
 
     def _outputs(self) -> dict[str, FloatArray]:
@@ -150,7 +154,8 @@ class LocalRound:
     def _mean_score(self, slot: Slot, batches: Sequence[Batch]) -> float:
         old = RoundRecords.of(batches, self.records.registry)
         outputs = old.Z @ self.weights[slot.name]
-        return float(self.learner.model.scores(outputs, old.y, self.known_labels).mean())
+        losses = self.learner.model.losses(outputs, old.y)
+        return float(self.learner.model.scores(losses, self.known_labels).mean())
 
     def _by_label(self, scores: FloatArray) -> tuple[LabelSums, ...]:
         labels = self.records.labels or ("",)
@@ -161,19 +166,25 @@ class LocalRound:
         sums = zip(labels, count.tolist(), loss.tolist(), square.tolist(), strict=True)
         return tuple(LabelSums(label=name, count=n, loss=a, square=b) for name, n, a, b in sums if n)
 
-    def _train(self, outputs: Mapping[str, FloatArray], result: LocalResult) -> None:
+    def _train(self, outputs: Mapping[str, FloatArray], pulls: Mapping[str, FloatArray], result: LocalResult) -> None:
         trained = [slot for slot in self.slots if slot.trained]
-        slopes = self._full_slopes(trained, outputs) if self.learner.one_full_step else {}
+        slopes = self._full_slopes(trained, outputs, pulls) if self.learner.one_full_step else {}
         for slot in trained:
             result.differences[slot.name] = self._difference(slot, slopes.get(slot.name), result)
 
-    def _full_slopes(self, slots: Sequence[Slot], outputs: Mapping[str, FloatArray]) -> dict[str, FloatArray]:
-        """Return the gradient of every trained model at the round's start, from one more pass."""
+    def _full_slopes(
+        self, slots: Sequence[Slot], outputs: Mapping[str, FloatArray], pulls: Mapping[str, FloatArray]
+    ) -> dict[str, FloatArray]:
+        """Return the gradient of every trained model at the round's start, from one more pass.
+
+        `pulls` are the derivatives of the losses; with labels seen first in this round they have more columns.
+        """
         model, records = self.learner.model, self.records
-        pulls = [model.derivative(self._widened(outputs[slot.name]), records.y) for slot in slots]
-        stacked = records.Z.T @ np.hstack(pulls)
+        if len(records.labels) > len(records.registry.labels):
+            pulls = {s.name: model.derivative(self._widened(outputs[s.name]), records.y) for s in slots}
+        stacked = records.Z.T @ np.hstack([pulls[slot.name] for slot in slots])
         stacked /= len(records.y)
-        width = pulls[0].shape[1]
+        width = stacked.shape[1] // len(slots)
         return {
             slot.name: stacked[:, i * width : (i + 1) * width]
             + self.learner.l2 * self._widened(self.weights[slot.name])

@@ -27,11 +27,15 @@ class Model(Protocol):
         """Return d loss / d outputs, the shape of the outputs."""
         ...
 
-    def scores(self, outputs: FloatArray, y: FloatArray, labels: int) -> FloatArray:
-        """Return the loss of each record clipped to [0, 1], shape (n,).
+    def losses_and_derivative(self, outputs: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return both at once, for the price of one where they share their work."""
+        ...
 
-        `labels` is the number of labels registered when the epoch began; in classification a record whose
-        label index lies outside the outputs' columns scores 1.
+    def scores(self, losses: FloatArray, labels: int) -> FloatArray:
+        """Return losses clipped to [0, 1], shape (n,).
+
+        `labels` is the number of labels registered when the epoch began. In classification the loss of a record
+        whose label index lies outside the outputs' columns is infinite, so it scores 1.
         """
         ...
 

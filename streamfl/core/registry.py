@@ -89,12 +89,11 @@ class Registry:
         Z = np.empty((sum(map(len, batches)), self.rows))
         at = 0
         for batch in batches:
-            Z[at : at + len(batch), :-1] = self._aligned(batch)
+            np.subtract(self._aligned(batch), self.mean, out=Z[at : at + len(batch), :-1])
             at += len(batch)
         Z[:, -1] = 1.0
         z = Z[:, :-1]
-        z -= self.mean
-        z /= self.scale
+        z *= 1.0 / self.scale
         if np.isnan(z.sum()):
             np.nan_to_num(z, copy=False, nan=0.0)
         return Z

@@ -26,7 +26,7 @@ class Linear:
     >>> outputs, y = np.array([[1.0], [1.0]]), np.array([2.0, 5.0])
     >>> Linear().losses(outputs, y), Linear(loss="huber", delta=1.0).losses(outputs, y)
     (array([0.5, 8. ]), array([0.5, 3.5]))
-    >>> Linear(cap=3.0).scores(outputs, y, 0).round(4)
+    >>> Linear(cap=3.0).scores(np.array([0.5, 8.0]), 0).round(4)
     array([0.1111, 1.    ])
     """
 
@@ -47,9 +47,13 @@ class Linear:
         residual = outputs - y[:, None]
         return np.clip(residual, -self.delta, self.delta) if self.loss == "huber" else residual
 
-    def scores(self, outputs: FloatArray, y: FloatArray, labels: int) -> FloatArray:
+    def losses_and_derivative(self, outputs: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return both."""
+        return self.losses(outputs, y), self.derivative(outputs, y)
+
+    def scores(self, losses: FloatArray, labels: int) -> FloatArray:
         """Return the loss over that of a residual of `cap`, at most 1."""
-        return np.minimum(self.losses(outputs, y) / self._of(np.array([self.cap])), 1.0)
+        return np.minimum(losses / self._of(np.array([self.cap])), 1.0)
 
     def predict(self, outputs: FloatArray) -> FloatArray:
         """Return the outputs."""

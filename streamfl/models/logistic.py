@@ -38,9 +38,13 @@ class Logistic:
         """Return p(1) - y."""
         return np.exp(-np.logaddexp(0.0, -outputs)) - y[:, None]
 
-    def scores(self, outputs: FloatArray, y: FloatArray, labels: int) -> FloatArray:
+    def losses_and_derivative(self, outputs: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return both."""
+        return self.losses(outputs, y), self.derivative(outputs, y)
+
+    def scores(self, losses: FloatArray, labels: int) -> FloatArray:
         """Return min(CE, 2 ln 2) / (2 ln 2)."""
-        return bounded(self.losses(outputs, y), 2)
+        return bounded(losses, 2)
 
     def predict(self, outputs: FloatArray) -> FloatArray:
         """Return 1 where the log-odds are positive, else 0."""

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from streamfl.core.arrays import FloatArray
+from streamfl.core.arrays import FloatArray, IntArray
 
 
 def bounded(cross_entropy: FloatArray, labels: int) -> FloatArray:
@@ -26,7 +26,7 @@ class Softmax:
     scores 1, and pulls no column up: all known ones are pushed down.
 
     >>> model, outputs = Softmax(), np.log(np.array([[0.7, 0.2, 0.1]]))
-    >>> model.losses(outputs, np.array([0.0])).round(4), model.scores(outputs, np.array([0.0]), 3).round(4)
+    >>> model.losses(outputs, np.array([0.0])).round(4), model.scores(np.array([0.3567]), 3).round(4)
     (array([0.3567]), array([0.1623]))
     >>> model.derivative(outputs, np.array([0.0])).round(4)
     array([[-0.3,  0.2,  0.1]])
@@ -40,25 +40,31 @@ class Softmax:
 
     def losses(self, outputs: FloatArray, y: FloatArray) -> FloatArray:
         """Return -ln p(label): log-sum-exp of the outputs less the label's own."""
-        if not outputs.shape[1]:
-            return np.full(len(y), np.inf)
-        known = y < outputs.shape[1]
-        top = outputs.max(axis=1)
-        normaliser = top + np.log(np.exp(outputs - top[:, None]).sum(axis=1))
-        own = outputs[np.arange(len(y)), np.where(known, y, 0).astype(np.intp)]
-        losses: FloatArray = np.where(known, normaliser - own, np.inf)
-        return losses
+        return self.losses_and_derivative(outputs, y)[0]
 
     def derivative(self, outputs: FloatArray, y: FloatArray) -> FloatArray:
         """Return p - e_y."""
-        p = self.probabilities(outputs)
-        rows = np.flatnonzero(y < outputs.shape[1])
-        p[rows, y[rows].astype(np.intp)] -= 1.0
-        return p
+        return self.losses_and_derivative(outputs, y)[1]
 
-    def scores(self, outputs: FloatArray, y: FloatArray, labels: int) -> FloatArray:
+    def losses_and_derivative(self, outputs: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return -ln p(label) and p - e_y, from one exponential."""
+        labels = outputs.shape[1]
+        if not labels:
+            return np.full(len(y), np.inf), np.array(outputs)
+        shifted = outputs - outputs.max(axis=1, keepdims=True)
+        p = np.exp(shifted)
+        total = p.sum(axis=1)
+        p /= total[:, None]
+        rows, codes = np.arange(len(y)), y.astype(np.intp)
+        if len(y) and codes.max() >= labels:
+            return _with_unknown(np.log(total), shifted, p, codes)
+        losses = np.log(total) - shifted[rows, codes]
+        p[rows, codes] -= 1.0
+        return losses, p
+
+    def scores(self, losses: FloatArray, labels: int) -> FloatArray:
         """Return min(CE, 2 ln K) / (2 ln K) with K = max(2, labels)."""
-        return bounded(self.losses(outputs, y), labels)
+        return bounded(losses, labels)
 
     def predict(self, outputs: FloatArray) -> FloatArray:
         """Return the index of the largest output, the first of equals; -1 while no label is known."""
@@ -74,3 +80,14 @@ class Softmax:
         p: FloatArray = np.exp(outputs - outputs.max(axis=1, keepdims=True))
         np.divide(p, p.sum(axis=1, keepdims=True), out=p)
         return p
+
+
+def _with_unknown(
+    log_total: FloatArray, shifted: FloatArray, p: FloatArray, codes: IntArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return losses and derivative where some records have labels that no column knows."""
+    rows = np.flatnonzero(codes < shifted.shape[1])
+    losses = np.full(len(codes), np.inf)
+    losses[rows] = log_total[rows] - shifted[rows, codes[rows]]
+    p[rows, codes[rows]] -= 1.0
+    return losses, p

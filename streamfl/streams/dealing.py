@@ -8,6 +8,7 @@ import numpy as np
 from streamfl.core.arrays import FloatArray, IntArray
 from streamfl.core.errors import UsageError
 from streamfl.core.records import Rejection
+from streamfl.core.sampling import generator
 from streamfl.streams.cells import listed, texts
 from streamfl.streams.table import Table, Texts
 
@@ -123,7 +124,7 @@ def _in_turn(table: Table, clients: int) -> _Deal:
 def _by_dirichlet(table: Table, clients: int, concentration: float, seed: int) -> _Deal:
     if not table.labels:
         raise UsageError(f"--split dirichlet: {table.name} is a regression without classes; take round-robin")
-    random = np.random.default_rng(seed)
+    random = generator(seed, "deal")
     owner = np.empty(len(table), np.int64)
     for label in range(len(table.labels)):
         rows = np.flatnonzero(table.y == label)

@@ -12,6 +12,7 @@ import numpy as np
 from streamfl.core.arrays import IntArray
 from streamfl.core.errors import UsageError
 from streamfl.core.records import Rejection
+from streamfl.core.sampling import generator
 from streamfl.streams.dealing import Log
 from streamfl.streams.table import Table
 
@@ -119,7 +120,7 @@ def _swaps(labels: int, injection: Injection) -> IntArray:
 def _permutations(labels: int, injection: Injection, seed: int) -> IntArray:
     names = [np.arange(labels)]
     for start in injection.rounds:
-        random = np.random.default_rng([seed, start])
+        random = generator(seed, "permutation", start)
         drawn = random.permutation(labels)
         while np.array_equal(drawn, names[-1]):  # no drift at all: with two labels, half of all draws
             drawn = random.permutation(labels)

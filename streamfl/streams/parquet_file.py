@@ -25,7 +25,7 @@ def read_parquet(request: Request, path: Path) -> Table:
     """
     try:
         return _read(request, path)
-    except pl.exceptions.PolarsError as error:
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:  # a spoilt page can make it panic
         what = f"not a whole Parquet file ({str(error).splitlines()[0]})"
         raise request.refusal(what, "write the file again") from None
 

@@ -58,7 +58,7 @@ def shuffled(table: Table, seed: int) -> Table:
 
     >>> from streamfl.streams.covtype import covtype
     >>> table = covtype()
-    >>> int(shuffled(table, 1).y.sum()) == int(table.y.sum()), (shuffled(table, 1).y == table.y).all()
+    >>> int(shuffled(table, 1).y.sum()) == int(table.y.sum()), bool((shuffled(table, 1).y == table.y).all())
     (True, False)
     """
     order = generator(seed, "shuffle").permutation(len(table))

@@ -197,5 +197,17 @@ def test_river(name: str, call: Callable[[], object], says: tuple[str, ...]) -> 
 
 def test_river_downloads_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("RIVER_DATA", str(tmp_path))
-    with pytest.raises(UsageError, match=r"river:Higgs: .*has not downloaded it; |not downloaded it yet; run python"):
+    with pytest.raises(UsageError, match=r"river:Higgs: River has not downloaded it yet; run python -c"):
         read("river:Higgs")
+
+
+def test_a_spoilt_page_that_makes_polars_panic(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "f.parquet"
+    path.write_bytes(TABLE)
+
+    def panic(*_: object, **__: object) -> None:
+        raise pl.exceptions.PanicException("out of specification")
+
+    monkeypatch.setattr(pl, "scan_parquet", panic)
+    with pytest.raises(UsageError, match=r"f\.parquet: not a whole Parquet file \(out of specification\); write"):
+        read(str(path))
