@@ -38,6 +38,8 @@ class ReplaySettings:
         How the federation learns, and how it handles drift.
     scaling
         Whether features are standardised by the federation.
+    measure
+        Whether predictions are measured: without it the result has no accuracy, and the run is faster.
     """
 
     round_size: int = 100
@@ -45,6 +47,7 @@ class ReplaySettings:
     learning: LearningSettings = LearningSettings()
     profile: ProfileSettings = ProfileSettings()
     scaling: bool = True
+    measure: bool = True
 
 
 Observer = Callable[[FromCoordinator | Refused | Predicted | PostUpdate], None]
@@ -216,7 +219,7 @@ class Replay:
             ClientSettings(
                 learner=settings.learning.learner(self.task, settings.seed),
                 round_size=self.sizes[name] if self.sizes else settings.round_size,
-                measure=True,
+                measure=settings.measure,
             ),
             name,
             incarnation="0",

@@ -8,7 +8,7 @@ one way back from every fault. `wakes_at` says when it wants a Tick: a function 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -99,12 +99,16 @@ class Place:
 
 @dataclass(frozen=True)
 class Sent:
-    """An update that was sent and not yet closed, with the records it was made from."""
+    """An update that was sent and not yet closed, with what it was made from.
+
+    Their design matrix is not kept: it is ten times the size of everything else, and seldom needed again.
+    """
 
     update: Update
     batches: tuple[Batch, ...]
     kept: tuple[Batch, ...]
-    records: RoundRecords
+    truth: FloatArray
+    labels: tuple[str, ...]
     scores: Scores | None = None
 
 
@@ -275,7 +279,7 @@ class Client:
         self._place.read += own.records + own.rejected
         if sent.kept:
             self._history.rounds[closed.round] = KeptRound(own.records / closed.records, sent.kept)
-        self._no_change.learn(_natural(sent.records.y, sent.records), sent.records.labels)
+        self._no_change.learn(sent.truth, sent.labels)
         self._measured = sent if self.settings.measure and own.records else None
 
     # --- what there is to do -----------------------------------------------------------------------------------
@@ -363,7 +367,7 @@ class Client:
         result = self._local_round(opened.slots, opened.serves, opened.known_labels, records, opened)
         kept, sample = self._sample(opened, batches)
         update = self._message(opened, batches, records, result, sample)
-        self._sent = Sent(update, batches, kept, records)
+        self._sent = Sent(update, batches, kept, _natural(records.y, records), records.labels)
         self._asked = True
         measured = self.settings.measure and update.records
         return [Send(update), *([self._predicted(update, records, result)] if measured else [])]
@@ -419,7 +423,6 @@ class Client:
     ) -> Update:
         registry = records.registry
         norms = np.einsum("ij,ij->i", records.Z, records.Z)
-        seen = dict.fromkeys(name for batch in batches for name in batch.features)
         return Update(
             client=self.name,
             attempt=self._next_attempt(),
@@ -435,7 +438,7 @@ class Client:
             differences=result.differences,
             new=result.by_label,
             new_labels=records.labels[len(registry.labels) :],
-            new_features=tuple(sorted(set(seen) - set(registry.features))),
+            new_features=registry.unknown_features(batches),
             sample=sample,
             moments=moments_of(batches) if opened.moments else None,
             squared_norm=float(norms.sum()),
@@ -483,7 +486,8 @@ class Client:
         score, sent, opened = self._score, self._sent, self._opened
         if score is None or sent is None or opened is None:
             return []
-        result = self._local_round(score.slots, None, opened.known_labels, sent.records, score)
+        records = RoundRecords.of(sent.batches, self._published.registry(score.registry))
+        result = self._local_round(score.slots, None, opened.known_labels, records, score)
         scores = Scores(
             client=self.name,
             attempt=sent.update.attempt,
@@ -492,7 +496,7 @@ class Client:
             losses=result.losses,
             differences=result.differences,
         )
-        self._sent = Sent(sent.update, sent.batches, sent.kept, sent.records, scores)
+        self._sent = replace(sent, scores=scores)
         return [Send(scores)]
 
     # --- evaluation --------------------------------------------------------------------------------------------
@@ -506,8 +510,7 @@ class Client:
         if not self._published.has(opened.registry, serving):
             return []
         self._measured = None
-        registry = self._published.registry(opened.registry)
-        records = sent.records if registry is sent.records.registry else RoundRecords.of(sent.batches, registry)
+        records = RoundRecords.of(sent.batches, self._published.registry(opened.registry))
         W = self._published.weights(serving)[opened.serves]
         predicted = self.settings.learner.model.predict(records.Z @ W)
         truth, told = _natural(records.y, records), _natural(predicted, records)

@@ -330,13 +330,14 @@ class Coordinator:
         """Return everything a client needs that knows nothing of the open round."""
         if self._open is None:
             return ()
-        told: tuple[FromCoordinator, ...] = (
-            RegistryPublished(registry=self._registry),
-            *self._open.models,
-            self._open.told,
-        )
         undecided = self._undecided
-        return told if undecided is None else (*told, *undecided.models, undecided.asked)
+        scoring: tuple[FromCoordinator, ...] = () if undecided is None else (*undecided.models, undecided.asked)
+        return (RegistryPublished(registry=self._registry), *self._open.models, self._open.told, *scoring)
+
+    def _next_round_messages(self, since: int) -> tuple[FromCoordinator, ...]:
+        """Return what a client needs that was there before: the registry only if it is newer than version `since`."""
+        messages = self._round_messages()
+        return messages if self._registry.version > since else messages[1:]
 
     @property
     def _registry(self) -> Registry:
@@ -516,7 +517,8 @@ class Coordinator:
             refused=refused,
         )
         told = () if restart is None else (_restarted(restart),)
-        return [Commit((closed, *told, *self._round_messages())), *self._catch_up(now)]
+        news = self._next_round_messages(since=opened.told.registry)
+        return [Commit((closed, *told, *news)), *self._catch_up(now)]
 
     def _accept(self, update: Update, records: int) -> Accepted:
         share = update.records / records if records else 0.0

@@ -132,7 +132,7 @@ class LocalRound:
 
     def _outputs(self) -> dict[str, FloatArray]:
         """Return the outputs of every live model from one pass over the records."""
-        stacked = self.records.Z @ np.hstack([self.weights[slot.name] for slot in self.slots])
+        stacked = self.records.Z @ _side_by_side([self.weights[slot.name] for slot in self.slots])
         width = stacked.shape[1] // len(self.slots)
         return {slot.name: stacked[:, i * width : (i + 1) * width] for i, slot in enumerate(self.slots)}
 
@@ -182,7 +182,7 @@ class LocalRound:
         model, records = self.learner.model, self.records
         if len(records.labels) > len(records.registry.labels):
             pulls = {s.name: model.derivative(self._widened(outputs[s.name]), records.y) for s in slots}
-        stacked = records.Z.T @ np.hstack([pulls[slot.name] for slot in slots])
+        stacked = records.Z.T @ _side_by_side([pulls[slot.name] for slot in slots])
         stacked /= len(records.y)
         width = stacked.shape[1] // len(slots)
         return {
@@ -225,6 +225,10 @@ class LocalRound:
         """Return W, or outputs, with a column of zeros for every label that this client saw first."""
         more = self.learner.model.columns(len(self.records.labels)) - W.shape[1]
         return np.hstack([W, np.zeros((len(W), more))]) if more else W
+
+
+def _side_by_side(parts: Sequence[FloatArray]) -> FloatArray:
+    return parts[0] if len(parts) == 1 else np.hstack(parts)
 
 
 def labels_in(batches: Sequence[Batch]) -> tuple[str, ...]:

@@ -38,9 +38,12 @@ class Moments:
         """Return the moments of the columns of X, shape (n, d); NaN is a missing value."""
         there = ~np.isnan(X)
         count = there.sum(axis=0).astype(np.float64)
-        mean = np.where(there, X, 0.0).sum(axis=0) / np.maximum(count, 1.0)
-        m2 = np.where(there, (X - mean) ** 2, 0.0).sum(axis=0)
-        return cls(features, count, mean, m2)
+        values = X if there.all() else np.where(there, X, 0.0)
+        mean = values.sum(axis=0) / np.maximum(count, 1.0)
+        deviation = X - mean
+        if values is not X:
+            deviation[~there] = 0.0
+        return cls(features, count, mean, np.einsum("ij,ij->j", deviation, deviation))
 
     @property
     def variance(self) -> FloatArray:

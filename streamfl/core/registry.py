@@ -80,6 +80,11 @@ class Registry:
             scale=np.append(self.scale, np.ones(more)),
         )
 
+    def unknown_features(self, batches: Sequence[Batch]) -> tuple[str, ...]:
+        """Return the features of some batches that are not registered, in alphabetical order."""
+        strange = {batch.features for batch in batches if batch.features != self.features}
+        return tuple(sorted({name for features in strange for name in features} - set(self.features)))
+
     def in_unit(self, target: TargetUnit) -> "Registry":
         """Return a registry with another unit of targets."""
         return replace(self, version=self.version + 1, target=target)
@@ -105,6 +110,8 @@ class Registry:
         if not labels:
             y = np.concatenate([batch.y for batch in batches])
             return (y - self.target.centre) / self.target.scale
+        if all(batch.labels == labels for batch in batches):
+            return np.concatenate([batch.y for batch in batches])
         at = {label: i for i, label in enumerate(labels)}
         codes = [np.array([at.get(label, -1) for label in batch.labels], dtype=np.float64) for batch in batches]
         return np.concatenate([c[b.y.astype(np.intp)] for c, b in zip(codes, batches, strict=True)])

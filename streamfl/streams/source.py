@@ -37,6 +37,8 @@ class TableSource:
         self._log = log
         self._bad: IntArray = np.array([rejection.position for rejection in log.rejected], np.int64)
         self._at = 0
+        steps = np.unique(np.diff(log.rows))
+        self._stride = int(steps[0]) if len(steps) == 1 and steps[0] > 0 else None
 
     @property
     def ended(self) -> bool:
@@ -88,6 +90,13 @@ class TableSource:
             return batch
         return Batch(batch.span, good, batch.features, batch.X, batch.y, batch.labels, self._log.rejected[first:last])
 
+    def _rows(self, which: IntArray | slice) -> IntArray | slice:
+        """Return rows of the table; as a slice, which copies nothing, where they are evenly spaced."""
+        if self._stride is None or not isinstance(which, slice):
+            return self._log.rows[which]
+        rows = self._log.rows[which]
+        return slice(int(rows[0]), int(rows[-1]) + 1, self._stride) if len(rows) else slice(0, 0)
+
     def _columns(self, span: Span, positions: IntArray, which: IntArray | slice) -> Batch:
-        X = self._table.X[self._log.rows[which]].astype(np.float64, copy=False)
+        X = self._table.X[self._rows(which)].astype(np.float64, copy=False)
         return Batch(span, positions, self._table.features, X, self._log.y[which], self._table.labels)

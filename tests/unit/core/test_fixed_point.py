@@ -1,0 +1,71 @@
+"""Sums that no order can change."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from streamfl.core.errors import PeerError
+from streamfl.core.fixed_point import weighted_mean
+
+
+def test_by_hand() -> None:
+    # (2 * 1 + 3 * 6) / 5 = 4 and (2 * 0.5 - 3 * 0.5) / 5 = -0.1.
+    mean = weighted_mean([(2, np.array([[1.0, 0.5]])), (3, np.array([[6.0, -0.5]]))])
+    np.testing.assert_array_equal(mean, [[4.0, -0.1]])
+
+
+def test_one_part_is_itself_to_the_grid() -> None:
+    x = np.random.default_rng(0).normal(size=(3, 4))
+    np.testing.assert_allclose(weighted_mean([(7, x)]), x, rtol=0, atol=2.0**-33 / 7)
+
+
+def test_products_are_rounded_to_multiples_of_2_to_the_minus_32() -> None:
+    # 2^-34 is less than half a step and vanishes; 3 * 2^-34 is three quarters of one, and rounds up to it.
+    small = np.array([2.0**-34, 3.0 * 2.0**-34])
+    np.testing.assert_array_equal(weighted_mean([(1, small)]), [0.0, 2.0**-32])
+
+
+def test_no_permutation_changes_a_bit() -> None:
+    rng = np.random.default_rng(1)
+    parts = [(int(rng.integers(1, 500)), rng.normal(size=(4, 3)) * 10.0 ** rng.integers(-8, 5)) for _ in range(5)]
+    bits = {weighted_mean(order).tobytes() for order in itertools.permutations(parts)}
+    assert len(bits) == 1
+
+
+def test_a_float_sum_would_depend_on_the_order() -> None:
+    # So that the test above can fail: the same kind of parts, added as floats.
+    rng = np.random.default_rng(1)
+    parts = [rng.normal(size=(4, 3)) * 10.0 ** rng.integers(-8, 5) for _ in range(5)]
+    assert len({np.sum(order, axis=0).tobytes() for order in itertools.permutations(parts)}) > 1
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        [(1, np.array([0.0, 2.0**30]))],
+        [(1, np.array([-(2.0**31)]))],
+        [(1024, np.array([2.0**20]))],
+        [(1, np.array([2.0**29])), (1, np.array([2.0**29]))],  # each fits, their sum does not
+        [(1, np.array([2.0**29])), (1, np.array([-(2.0**29)]))],  # nor when they would cancel
+        [(1, np.array([np.inf]))],
+        [(1, np.array([np.nan]))],
+    ],
+)
+def test_what_does_not_fit_is_refused(parts: list[tuple[int, np.ndarray]]) -> None:
+    with pytest.raises(PeerError, match="overflows"):
+        weighted_mean(parts)
+
+
+def test_the_largest_that_fits() -> None:
+    x = np.array([2.0**30 - 1.0])
+    np.testing.assert_array_equal(weighted_mean([(1, x)]), x)
+
+
+def test_nothing_to_add_is_refused() -> None:
+    with pytest.raises(PeerError, match="no client"):
+        weighted_mean([])
+
+
+def test_zero_is_zero() -> None:
+    np.testing.assert_array_equal(weighted_mean([(1, np.zeros((2, 0))), (2, np.zeros((2, 0)))]), np.zeros((2, 0)))

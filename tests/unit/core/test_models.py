@@ -1,0 +1,154 @@
+"""The losses: gradients, scores, probabilities."""
+
+import numpy as np
+import pytest
+
+from streamfl.core.errors import UsageError
+from streamfl.core.model import Model, gradient, objective
+from streamfl.models import Linear, Logistic, Softmax
+
+RNG = np.random.default_rng(0)
+Z = np.column_stack([RNG.normal(size=(30, 3)), np.ones(30)])
+
+MODELS = {
+    "softmax": (Softmax(), 4, RNG.integers(0, 4, 30).astype(float)),
+    "logistic": (Logistic(), 1, RNG.integers(0, 2, 30).astype(float)),
+    "squared": (Linear(), 1, RNG.normal(size=30)),
+    "huber": (Linear(loss="huber", delta=1.0), 1, 3.0 * RNG.normal(size=30)),
+}
+
+
+@pytest.mark.parametrize("l2", [0.0, 0.3])
+@pytest.mark.parametrize("name", MODELS)
+def test_gradients_against_finite_differences(name: str, l2: float) -> None:
+    model, columns, y = MODELS[name]
+    W = np.random.default_rng(1).normal(size=(4, columns))
+    slope = gradient(model, W, Z, y, l2=l2)
+    assert slope.shape == W.shape
+    for at in np.ndindex(*W.shape):
+        h = np.zeros_like(W)
+        h[at] = 1e-6
+        ahead, behind = (objective(model, W + s * h, Z, y, l2=l2) for s in (1.0, -1.0))
+        assert slope[at] == pytest.approx((ahead - behind) / 2e-6, abs=1e-7)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_losses_are_convex_along_a_line(name: str) -> None:
+    model, columns, y = MODELS[name]
+    A, B = np.random.default_rng(2).normal(size=(2, 4, columns)) * 5.0
+    ends = 0.5 * (objective(model, A, Z, y) + objective(model, B, Z, y))
+    assert objective(model, 0.5 * (A + B), Z, y) < ends
+
+
+def test_the_penalty_by_hand() -> None:
+    # l2/2 |W|^2 with l2 = 0.5, |W|^2 = 9 + 16: 6.25; its gradient is 0.5 W. The loss: (7 - 7)^2 / 2 = 0.
+    W, z, y = np.array([[3.0], [4.0]]), np.ones((1, 2)), np.array([7.0])
+    assert objective(Linear(), W, z, y, l2=0.5) == 6.25
+    np.testing.assert_array_equal(gradient(Linear(), W, z, y, l2=0.5), [[1.5], [2.0]])
+
+
+def test_a_softmax_by_hand() -> None:
+    # Outputs ln(6, 3, 1): p = 0.6, 0.3, 0.1. Label 1: loss -ln 0.3, derivative p - e_1.
+    outputs, y = np.log([[6.0, 3.0, 1.0]]), np.array([1.0])
+    assert Softmax().losses(outputs, y) == pytest.approx(-np.log(0.3))
+    np.testing.assert_allclose(Softmax().derivative(outputs, y), [[0.6, -0.7, 0.1]], atol=1e-15)
+    # K = 3: -ln 0.3 / (2 ln 3).
+    assert Softmax().scores(outputs, y, 3) == pytest.approx(-np.log(0.3) / np.log(9.0))
+
+
+def test_a_single_label_is_scored_as_one_of_two() -> None:
+    # K = max(2, 1): of equal outputs, a loss of ln 2 out of 2 ln 2.
+    assert Softmax().scores(np.zeros((1, 2)), np.zeros(1), 1) == pytest.approx(0.5)
+
+
+def test_the_score_is_relative_to_the_labels_known_when_the_epoch_began() -> None:
+    # ln 4 of 2 ln 4, but all of 2 ln 2.
+    outputs = np.zeros((1, 4))
+    assert Softmax().scores(outputs, np.zeros(1), 4) == pytest.approx(0.5)
+    assert Softmax().scores(outputs, np.zeros(1), 2) == pytest.approx(1.0)
+
+
+def test_a_logistic_is_a_softmax_whose_first_column_is_zero() -> None:
+    rng = np.random.default_rng(3)
+    margin = np.concatenate([rng.normal(size=(50, 1)) * 4.0, [[800.0], [-800.0], [0.0]]])
+    two = np.hstack([np.zeros_like(margin), margin])
+    for y in (np.zeros(53), np.ones(53)):
+        np.testing.assert_allclose(Logistic().losses(margin, y), Softmax().losses(two, y), rtol=1e-12)
+        np.testing.assert_allclose(Logistic().scores(margin, y, 2), Softmax().scores(two, y, 2), rtol=1e-12)
+        pull = Softmax().derivative(two, y)[:, 1:]
+        np.testing.assert_allclose(Logistic().derivative(margin, y), pull, atol=1e-15)
+    np.testing.assert_array_equal(Logistic().predict(margin), Softmax().predict(two))
+
+
+def test_huber_is_squared_near_zero_and_straight_beyond() -> None:
+    # delta = 2: r = -1.5: 1.125; r = 3: 2 (3 - 1) = 4; r = -5: 2 (5 - 1) = 8. Slopes r, 2, -2.
+    huber = Linear(loss="huber", delta=2.0)
+    outputs, y = np.array([[0.0], [3.0], [0.0]]), np.array([1.5, 0.0, 5.0])
+    np.testing.assert_allclose(huber.losses(outputs, y), [1.125, 4.0, 8.0])
+    np.testing.assert_allclose(huber.derivative(outputs, y), [[-1.5], [2.0], [-2.0]])
+    # cap = 3: its loss is 2 (3 - 1) = 4.
+    np.testing.assert_allclose(huber.scores(outputs, y, 0), [1.125 / 4.0, 1.0, 1.0])
+
+
+def test_a_residual_of_the_cap_scores_one_and_half_of_it_a_quarter() -> None:
+    outputs = np.array([[4.0], [2.0], [9.0]])
+    np.testing.assert_allclose(Linear(cap=4.0).scores(outputs, np.zeros(3), 0), [1.0, 0.25, 1.0])
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_scores_lie_between_0_and_1_and_grow_with_the_loss(name: str) -> None:
+    model, columns, y = MODELS[name]
+    outputs = np.random.default_rng(4).normal(size=(30, columns)) * np.logspace(-3, 6, 30)[:, None]
+    scores = model.scores(outputs, y, columns)
+    assert scores.min() >= 0.0
+    assert scores.max() == 1.0
+    order = np.argsort(model.losses(outputs, y))
+    assert (np.diff(scores[order]) >= -1e-12).all()
+
+
+def test_a_label_beyond_the_columns_scores_1_and_pushes_all_others_down() -> None:
+    outputs, y = np.array([[5.0, 0.0], [5.0, 0.0]]), np.array([2.0, 0.0])
+    scores = Softmax().scores(outputs, y, 2)
+    assert scores[0] == 1.0
+    assert scores[1] < 0.1
+    pull = Softmax().derivative(outputs, y)
+    np.testing.assert_allclose(pull[0], Softmax().probabilities(outputs)[0])
+    assert pull[1, 0] < 0.0
+
+
+def test_before_any_label_is_known() -> None:
+    outputs, y = np.zeros((3, 0)), np.zeros(3)
+    np.testing.assert_array_equal(Softmax().scores(outputs, y, 0), np.ones(3))
+    np.testing.assert_array_equal(Softmax().predict(outputs), -np.ones(3))
+    assert Softmax().probabilities(outputs).shape == Softmax().derivative(outputs, y).shape == (3, 0)
+
+
+def test_probabilities_sum_to_1_however_large_the_outputs() -> None:
+    outputs = np.random.default_rng(5).normal(size=(40, 6)) * np.logspace(-3, 6, 40)[:, None]
+    p = Softmax().probabilities(outputs)
+    np.testing.assert_allclose(p.sum(axis=1), 1.0, rtol=1e-12)
+    assert p.min() >= 0.0
+    np.testing.assert_allclose(Softmax().probabilities(outputs + 100.0), p, atol=1e-9)
+
+
+def test_derivatives_of_a_softmax_sum_to_0_for_known_labels() -> None:
+    model, columns, y = MODELS["softmax"]
+    outputs = np.random.default_rng(6).normal(size=(30, columns))
+    np.testing.assert_allclose(model.derivative(outputs, y).sum(axis=1), 0.0, atol=1e-12)
+
+
+def test_predictions() -> None:
+    np.testing.assert_array_equal(Softmax().predict(np.array([[0.0, 2.0, 1.0], [1.0, 1.0, 0.0]])), [1.0, 0.0])
+    np.testing.assert_array_equal(Logistic().predict(np.array([[0.1], [-0.1], [0.0]])), [1.0, 0.0, 0.0])
+    np.testing.assert_array_equal(Linear().predict(np.array([[2.5], [-1.0]])), [2.5, -1.0])
+
+
+@pytest.mark.parametrize(("model", "expected"), [(Softmax(), [0, 1, 2, 7]), (Linear(), [1, 1, 1, 1])])
+def test_columns(model: Model, expected: list[int]) -> None:
+    assert [model.columns(labels) for labels in (0, 1, 2, 7)] == expected
+
+
+def test_a_logistic_cannot_grow_a_third_label() -> None:
+    assert [Logistic().columns(labels) for labels in (0, 1, 2)] == [1, 1, 1]
+    with pytest.raises(UsageError, match="softmax"):
+        Logistic().columns(3)

@@ -1,0 +1,403 @@
+"""What scripts of events are made of: records, messages by hand, and a federation driven without a transport."""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
+
+import numpy as np
+
+from streamfl import codec, messages
+from streamfl.core.client import Client, ClientSettings
+from streamfl.core.coordinator import Coordinator, CoordinatorSettings, Standing
+from streamfl.core.decisions import Commit, Fetch, Finished, Publish, Refused, Seek, Send
+from streamfl.core.events import RecordsFetched, RecordsRead, SourceEnded
+from streamfl.core.local_round import Learner
+from streamfl.core.messages import (
+    Accepted,
+    FromClient,
+    FromCoordinator,
+    Join,
+    Joined,
+    ModelPublished,
+    RegistryPublished,
+    RoundClosed,
+    RoundOpened,
+    Scores,
+    Served,
+    Slot,
+    SlotLosses,
+    Update,
+)
+from streamfl.core.moments import Moments
+from streamfl.core.paper import Paper, PaperSettings
+from streamfl.core.promotion import Promotion
+from streamfl.core.records import Batch, Rejection, Span
+from streamfl.core.registry import Registry
+from streamfl.settings import LearningSettings
+
+M = TypeVar("M")
+LEARNER: Learner = LearningSettings().learner("classification", 0)
+REGISTRY = Registry(1, ("x",), ("a", "b"), np.zeros(1), np.ones(1))
+SLOT = Slot(name="m", version=1, eta=1.0)
+
+
+# --- records ---------------------------------------------------------------------------------------------------
+
+
+def batch(labels: str, *, start: int = 0, of: str = "c0", values: Sequence[float] | None = None) -> Batch:
+    """Return records of one feature `x`, one a character: its label, or `!` for a bad one.
+
+    The value of a record is 1 for label a, -1 for every other, if it is not given.
+    """
+    good = [i for i, label in enumerate(labels) if label != "!"]
+    names = tuple(sorted({labels[i] for i in good}))
+    X = [(1.0 if labels[i] == "a" else -1.0) for i in good] if values is None else list(values)
+    return Batch(
+        span=Span(of, start, start + len(labels)),
+        positions=start + np.array(good, np.int64),
+        features=("x",),
+        X=np.array(X, np.float64).reshape(len(good), 1),
+        y=np.array([names.index(labels[i]) for i in good], np.float64),
+        labels=names,
+        rejected=tuple(Rejection(start + i, "bad") for i, label in enumerate(labels) if label == "!"),
+    )
+
+
+# --- what a coordinator tells, by hand -------------------------------------------------------------------------
+
+
+def joined(client: str = "c0", *, entry: int = 1, incarnation: str = "i1", **more: Any) -> Joined:
+    """Return the answer to a Join, by default of a client that the ledger knows nothing of."""
+    told: dict[str, Any] = {"positions": {}, "read": 0} | more
+    return Joined(client=client, incarnation=incarnation, entry=entry, **told)
+
+
+def opening(
+    entry: int = 1,
+    *,
+    t: int | None = None,
+    slots: tuple[Slot, ...] = (SLOT,),
+    registry: Registry = REGISTRY,
+    weights: Mapping[str, np.ndarray] | None = None,
+    **more: Any,
+) -> tuple[FromCoordinator, ...]:
+    """Return what opens a round: the registry, every model, RoundOpened. Models are zero if not given."""
+    slots = tuple(replace(slot, version=entry) for slot in slots)
+    zero = np.zeros((registry.rows, len(registry.labels)))
+    told: dict[str, Any] = {
+        "entry": entry,
+        "round": entry if t is None else t,
+        "epoch": 1,
+        "block": 1,
+        "registry": registry.version,
+        "slots": slots,
+        "serves": slots[0].name,
+        "known_labels": len(registry.labels),
+    }
+    models = (
+        ModelPublished(
+            slot=slot.name,
+            version=slot.version,
+            registry=registry.version,
+            weights=(weights or {}).get(slot.name, zero),
+        )
+        for slot in slots
+    )
+    return (RegistryPublished(registry=registry), *models, RoundOpened(**(told | more)))
+
+
+def closed(entry: int, *accepted: Update, **more: Any) -> RoundClosed:
+    """Return the ledger entry that accepts some updates."""
+    told: dict[str, Any] = {
+        "entry": entry,
+        "round": entry,
+        "epoch": 1,
+        "block": 1,
+        "accepted": tuple(
+            Accepted(client=u.client, attempt=u.attempt, spans=u.spans, records=u.records, rejected=u.rejected)
+            for u in accepted
+        ),
+        "records": sum(u.records for u in accepted),
+        "trained": sum(u.trained for u in accepted),
+        "rejected": sum(u.rejected for u in accepted),
+        "losses": {"m": 0.5},
+        "serves": "m",
+        "readings": {},
+        "served": Served(),
+        "model": "",
+        "registry": 1,
+    }
+    return RoundClosed(**(told | more))
+
+
+def client(name: str = "c0", *, incarnation: str = "i1", **settings: Any) -> Client:
+    """Return a client with rounds of four records."""
+    return Client(ClientSettings(**({"learner": LEARNER, "round_size": 4, "retry": 5.0} | settings)), name, incarnation)
+
+
+def tell(machine: Client | Coordinator, *events: Any, now: float = 0.0) -> list[Any]:
+    """Hand over events in turn, messages as they are, and return all that was decided."""
+    return [decision for event in events for decision in machine.handle(event, now)]
+
+
+def sent(decisions: Iterable[Any], kind: type[M]) -> list[M]:
+    """Return the messages of a kind among those that a client sends."""
+    return [d.message for d in decisions if isinstance(d, Send) and isinstance(d.message, kind)]
+
+
+def told(decisions: Iterable[Any], kind: type[M]) -> list[M]:
+    """Return the messages of a kind among those that a coordinator tells."""
+    telling = [d for d in decisions if isinstance(d, Publish | Commit)]
+    return [message for d in telling for message in d.messages if isinstance(message, kind)]
+
+
+def first_update(machine: Client, records: Batch, **more: Any) -> Update:
+    """Let a client join, and return its update of round 1."""
+    decisions = tell(machine, RecordsRead((records,)), joined(machine.name, incarnation=machine.incarnation))
+    decisions += tell(machine, *opening(**more))
+    (update,) = sent(decisions, Update)
+    return update
+
+
+# --- what clients tell, by hand --------------------------------------------------------------------------------
+
+
+def join(name: str, *, incarnation: str = "i1", labels: Sequence[str] = ("a", "b"), **more: Any) -> Join:
+    """Return the introduction of a client with four records of the feature x, mean 0 and variance 1."""
+    moments = more.pop("moments", Moments(("x",), np.array([4.0]), np.zeros(1), np.array([4.0])))
+    return Join(client=name, incarnation=incarnation, moments=moments, labels=tuple(labels), records=4, **more)
+
+
+def answer(opened: RoundOpened, name: str, *, loss: float = 0.3, records: int = 4, start: int = 0, **more: Any) -> Update:
+    """Return the update of a client whose every model has the same mean loss, and steps by 0.01 of its number."""
+    labels = 2 + len(more.get("new_labels", ()))
+    shape = (1 + 1, labels)
+    step = 0.01 * (1 + int(name[1:]))
+    mine = [slot for slot in opened.slots if slot.is_for(name)]
+    told: dict[str, Any] = {
+        "client": name,
+        "attempt": "i1-1",
+        "entry": opened.entry,
+        "round": opened.round,
+        "epoch": opened.epoch,
+        "registry": opened.registry,
+        "records": records,
+        "trained": records,
+        "rejected": 0,
+        "spans": (Span(name, start, start + records),),
+        "losses": {slot.name: SlotLosses(loss=loss * records, square=loss * loss * records) for slot in mine},
+        "differences": {slot.name: np.full(shape, step) for slot in mine if slot.trained and records},
+        "squared_norm": 2.0 * records,
+        "largest_norm": 2.0,
+    }
+    return Update(**(told | more))
+
+
+def scores(update: Update, slots: Sequence[Slot], loss: float, **more: Any) -> Scores:
+    """Return a client's answer to Score."""
+    told: dict[str, Any] = {
+        "client": update.client,
+        "attempt": update.attempt,
+        "entry": update.entry,
+        "epoch": update.epoch,
+        "losses": {
+            slot.name: SlotLosses(loss=loss * update.records, square=loss * loss * update.records) for slot in slots
+        },
+        "differences": {slot.name: np.full((2, 2), 0.5) for slot in slots},
+    }
+    return Scores(**(told | more))
+
+
+def coordinator(expect: int = 2, *, master: Paper | Promotion | None = None, **settings: Any) -> Coordinator:
+    """Return a coordinator without scaling, so that the registry stays as it is."""
+    told: dict[str, Any] = {"learner": LEARNER, "expect": expect, "scaling": False} | settings
+    return Coordinator(CoordinatorSettings(**told), Standing(Promotion() if master is None else master))
+
+
+def begun(machine: Coordinator, *names: str, now: float = 0.0) -> RoundOpened:
+    """Let clients join, and return the opening of round 1."""
+    (opened,) = told(tell(machine, *(join(name) for name in names), now=now), RoundOpened)
+    return opened
+
+
+def refusals(decisions: Iterable[Any]) -> list[tuple[str, str]]:
+    """Return who was refused, and why."""
+    return [(d.client, d.reason) for d in decisions if isinstance(d, Refused)]
+
+
+# --- a whole federation ----------------------------------------------------------------------------------------
+
+PROFILES: dict[str, Callable[[], Standing]] = {
+    "adaptive": lambda: Standing(Promotion()),
+    "paper": lambda: Standing(
+        Paper(
+            PaperSettings(
+                horizon=40,
+                rho_scale=0.0003,
+                new_instance="warm",
+                new_block="warm",
+                after_alarm="warm",
+                history_rounds=4,
+                history_records=6,
+            )
+        )
+    ),
+}
+
+
+@dataclass
+class Federation:
+    """Clients, each with a list of records, and a coordinator; every decision is carried out at once, in order.
+
+    Parameters
+    ----------
+    coordinator
+        The machine.
+    records
+        The records of each client, one batch a partition, in order.
+    settings
+        How the clients work.
+    restart
+        Given the coordinator after a Commit, returns one that goes on in its place, or the same.
+    """
+
+    coordinator: Coordinator
+    records: Mapping[str, Batch]
+    settings: ClientSettings
+    restart: Callable[[Coordinator], Coordinator] = lambda machine: machine
+    clients: dict[str, Client] = field(default_factory=dict)
+    log: list[FromClient | FromCoordinator] = field(default_factory=list)
+    read: dict[str, int] = field(default_factory=dict)
+    _inbox: deque[FromClient] = field(default_factory=deque)
+    _outbox: deque[FromCoordinator] = field(default_factory=deque)
+
+    def run(self, steps: int = 5000) -> "Federation":
+        """Run to the end."""
+        self.clients = {name: Client(self.settings, name, "i1") for name in self.records}
+        self.read = dict.fromkeys(self.records, 0)
+        for _ in range(steps):
+            if not self._step():
+                return self
+        raise AssertionError("the federation did not come to its end")
+
+    def of(self, kind: type[M]) -> list[M]:
+        """Return all messages of a kind, in order."""
+        return [message for message in self.log if isinstance(message, kind)]
+
+    def _step(self) -> bool:
+        busy = [self._feed(name) for name in self.clients]
+        while self._inbox or self._outbox:
+            busy.append(True)
+            while self._outbox:
+                message = self._outbox.popleft()
+                for name in self.clients:
+                    self._client(name, message)
+            if self._inbox:
+                self._coordinator(self._inbox.popleft())
+        return any(busy)
+
+    def _feed(self, name: str) -> bool:
+        machine, source = self.clients[name], self.records[name]
+        room, at = machine.room, self.read[name]
+        if at > source.span.end or not (room or at == source.span.end):
+            return False
+        if at == source.span.end:
+            self.read[name] += 1
+            self._client(name, SourceEnded())
+            return True
+        self.read[name] = min(at + room, source.span.end)
+        self._client(name, RecordsRead((cut(source, at, self.read[name]),)))
+        return True
+
+    def _client(self, name: str, event: Any) -> None:
+        for decision in self.clients[name].handle(event, 0.0):
+            match decision:
+                case Send(message):
+                    self.log.append(message)
+                    self._inbox.append(message)
+                case Seek(positions):
+                    self.read[name] = positions.get(name, 0)
+                case Fetch(positions):
+                    self._client(name, RecordsFetched((fetched(self.records[name], positions[name]),)))
+                case _:
+                    pass
+
+    def _coordinator(self, event: FromClient) -> None:
+        for decision in self.coordinator.handle(event, 0.0):
+            match decision:
+                case Commit(told_) | Publish(told_):
+                    self._tell(told_)
+                    if isinstance(decision, Commit):
+                        self._restarted()
+                case Refused() | Finished():
+                    pass
+
+    def _restarted(self) -> None:
+        another = self.restart(self.coordinator)
+        if another is not self.coordinator:
+            self.coordinator = another
+            for decision in another.start(0.0):
+                if isinstance(decision, Publish):
+                    self._tell(decision.messages)
+
+    def _tell(self, told_: Sequence[FromCoordinator]) -> None:
+        self.log.extend(told_)
+        self._outbox.extend(told_)
+
+
+def cut(source: Batch, start: int, end: int) -> Batch:
+    """Return the part of a batch that covers [start, end)."""
+    after = source.after(start)
+    there = int(np.searchsorted(after.positions, end))
+    return replace(
+        after,
+        span=Span(source.span.partition, start, end),
+        positions=after.positions[:there],
+        X=after.X[:there],
+        y=after.y[:there],
+        rejected=tuple(r for r in after.rejected if r.position < end),
+    )
+
+
+def fetched(source: Batch, positions: Sequence[int]) -> Batch:
+    """Return single records of a batch."""
+    return source.only(np.flatnonzero(np.isin(source.positions, list(positions))))
+
+
+def swapping(name: str, rounds: int, *, size: int = 20, at: int | None = None, seed: int = 0) -> Batch:
+    """Return the records of a client: two Gaussian classes, exchanged from round `at` on; every 31st is bad."""
+    rng = np.random.default_rng([seed, int(name[1:])])
+    n = rounds * size
+    y = rng.integers(0, 2, n)
+    X = rng.normal(size=(n, 2)) * [1.0, 20.0] + np.outer(y, [3.0, 40.0]) + [0.0, 500.0]
+    if at is not None:
+        y = np.where(np.arange(n) >= (at - 1) * size, 1 - y, y)
+    everywhere = np.arange(n + n // 31)
+    bad = everywhere[everywhere % 31 == 7][: n // 31]
+    good = np.setdiff1d(everywhere, bad)[:n]
+    span = Span(name, 0, int(max(good[-1], bad[-1] if len(bad) else 0)) + 1)
+    rejected = tuple(Rejection(int(p), "bad") for p in bad)
+    return Batch(span, good, ("x", "y"), X, y.astype(np.float64), ("a", "b"), rejected)
+
+
+def federation(profile: str = "adaptive", *, rounds: int = 16, at: int | None = 11, **more: Any) -> Federation:
+    """Return three clients with rounds of 20 whose classes are exchanged at a round."""
+    settings = CoordinatorSettings(learner=LEARNER, expect=3)
+    records = {name: swapping(name, rounds, at=at) for name in ("c0", "c1", "c2")}
+    return Federation(
+        Coordinator(settings, PROFILES[profile]()),
+        records,
+        ClientSettings(learner=LEARNER, round_size=20),
+        **more,
+    )
+
+
+def reborn(machine: Coordinator) -> Coordinator:
+    """Return a coordinator that has nothing but the bytes of the other's standing."""
+    return Coordinator(machine.settings, codec.decode(Standing, codec.encode(machine.standing)))
+
+
+def as_bytes(told_: Iterable[FromClient | FromCoordinator]) -> list[bytes]:
+    """Return messages as they travel."""
+    return [messages.encode(message) for message in told_]

@@ -1,0 +1,378 @@
+"""Scripts for the client machine: how it joins, closes its buffer, follows the ledger, and leaves."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from unit.machines.script import (
+    REGISTRY,
+    SLOT,
+    as_bytes,
+    batch,
+    client,
+    closed,
+    first_update,
+    joined,
+    opening,
+    sent,
+    tell,
+)
+
+from streamfl.core.decisions import Finished, PostUpdate, Predicted, Seek
+from streamfl.core.events import RecordsRead, SourceEnded, Stopped, Tick
+from streamfl.core.messages import Join, LabelSums, Leave, Left, Slot, Update
+from streamfl.core.records import Span
+from streamfl.core.registry import Registry
+
+
+def left(incarnation: str = "i1", name: str = "c0") -> Left:
+    return Left(client=name, incarnation=incarnation)
+
+
+# --- joining ---------------------------------------------------------------------------------------------------
+
+
+def test_it_introduces_itself_when_its_first_round_is_full():
+    machine = client()
+    assert tell(machine, RecordsRead((batch("ab!"),))) == []
+    decisions = tell(machine, RecordsRead((batch("bbab", start=3),)))
+    (introduction,) = sent(decisions, Join)
+    assert (introduction.client, introduction.incarnation, introduction.labels) == ("c0", "i1", ("a", "b"))
+    assert introduction.records == 4
+    assert introduction.moments.count.tolist() == [4.0]
+    assert introduction.moments.mean.tolist() == [-0.5]
+    assert machine.accounted is None
+
+
+def test_a_source_that_ends_early_is_introduced_with_what_it_has():
+    machine = client()
+    (introduction,) = sent(tell(machine, RecordsRead((batch("ab"),)), SourceEnded()), Join)
+    assert introduction.records == 2
+
+
+def test_it_asks_once_and_again_when_nothing_is_heard():
+    machine = client()
+    tell(machine, RecordsRead((batch("abab"),)), now=10.0)
+    assert machine.wakes_at == 15.0
+    assert tell(machine, RecordsRead((batch("ab", start=4),)), now=12.0) == []
+    assert tell(machine, Tick(), now=14.9) == []
+    assert len(sent(tell(machine, Tick(), now=15.0), Join)) == 1
+    assert machine.wakes_at == 20.0
+
+
+def test_answers_to_others_are_not_for_it():
+    machine = client()
+    tell(machine, RecordsRead((batch("abab"),)))
+    assert tell(machine, joined("c1"), joined(incarnation="i0"), *opening()) == []
+    assert machine.accounted is None
+
+
+def test_joined_says_where_to_read_on_and_what_was_accounted_for():
+    machine = client(incarnation="i2")
+    tell(machine, RecordsRead((batch("abab"),)))
+    decisions = tell(machine, joined(incarnation="i2", entry=4, positions={"c0": 12}, read=11))
+    assert decisions == [Seek({"c0": 12})]
+    assert (machine.pending, machine.accounted, machine.room) == (0, 11, 8)
+
+
+def test_a_source_that_had_ended_may_go_on_after_a_seek():
+    machine = client(incarnation="i2")
+    tell(machine, RecordsRead((batch("ab"),)), SourceEnded())
+    decisions = tell(machine, joined(incarnation="i2", entry=4, positions={"c0": 1}, read=1), *opening(4))
+    assert sent(decisions, Leave) == sent(decisions, Update) == []
+    (update,) = sent(tell(machine, RecordsRead((batch("b", start=1),)), SourceEnded()), Update)
+    assert update.spans == (Span("c0", 1, 2),)
+
+
+def test_a_stale_joined_moves_nothing():
+    machine = client()
+    update = first_update(machine, batch("abab"))
+    tell(machine, closed(1, update))
+    assert machine.accounted == 4
+    assert tell(machine, joined(entry=1, positions={"c0": 0}, read=0)) == []
+    assert machine.accounted == 4
+
+
+# --- an update -------------------------------------------------------------------------------------------------
+
+
+def test_an_update_tells_sums_counts_and_a_step_and_no_record():
+    machine = client()
+    update = first_update(machine, batch("aab!b"))
+    assert (update.entry, update.round, update.epoch, update.registry) == (1, 1, 1, 1)
+    assert (update.records, update.trained, update.rejected) == (4, 4, 1)
+    assert update.spans == (Span("c0", 0, 5),)
+    assert update.attempt == "i1-1"
+    # An untrained softmax of two labels: ln 2 a record, of at most 2 ln 2.
+    assert update.losses["m"].loss == pytest.approx(4 * 0.5)
+    assert update.losses["m"].square == pytest.approx(4 * 0.25)
+    assert update.new == (
+        LabelSums(label="a", count=2, loss=1.0, square=0.5),
+        LabelSums(label="b", count=2, loss=1.0, square=0.5),
+    )
+    # The gradient is the mean of z (p - e_y), with z = (x, 1): x and the class agree, the intercept cancels.
+    assert update.differences["m"] == pytest.approx(np.array([[0.5, -0.5], [0.0, 0.0]]))
+    assert update.squared_norm == pytest.approx(8.0)
+    assert update.largest_norm == pytest.approx(math.sqrt(2.0))
+    assert (update.served.records, update.served.correct, update.served.no_change) == (4, 2, 2.0)
+    assert update.moments is None
+
+
+def test_only_the_records_of_one_round_are_sent():
+    update = first_update(client(), batch("abab" + "aaaa"))
+    assert (update.records, update.spans) == (4, (Span("c0", 0, 4),))
+
+
+def test_moments_are_sent_when_they_are_wanted():
+    update = first_update(client(), batch("aabb"), moments=True)
+    assert update.moments is not None
+    assert update.moments.count.tolist() == [4.0]
+
+
+def test_every_model_is_scored_and_only_trained_ones_are_stepped():
+    slots = (SLOT, Slot(name="average", version=1, eta=0.0, trained=False))
+    good = np.array([[5.0, -5.0], [0.0, 0.0]])
+    update = first_update(client(), batch("abab"), slots=slots, weights={"average": good})
+    assert set(update.losses) == {"m", "average"}
+    assert set(update.differences) == {"m"}
+    assert update.losses["average"].loss < 0.01 < update.losses["m"].loss
+
+
+def test_models_for_other_clients_are_neither_scored_nor_waited_for():
+    branch = Slot(name="branch", version=1, eta=1.0, clients=("c9",))
+    registry, model, *_, opened = opening(slots=(SLOT, branch))
+    machine = client()
+    tell(machine, RecordsRead((batch("abab"),)), joined())
+    (update,) = sent(tell(machine, registry, model, opened), Update)
+    assert set(update.losses) == set(update.differences) == {"m"}
+
+
+def test_a_model_of_its_own_is_scored_and_trained():
+    branch = Slot(name="branch", version=1, eta=1.0, clients=("c0",))
+    update = first_update(client(), batch("abab"), slots=(SLOT, branch))
+    assert set(update.losses) == set(update.differences) == {"m", "branch"}
+
+
+def test_a_latched_client_scores_and_is_not_trained():
+    update = first_update(client(), batch("abab"), latched=("c0",))
+    assert (update.records, update.trained, dict(update.differences)) == (4, 0, {})
+    assert update.losses["m"].loss == pytest.approx(2.0)
+    other = first_update(client("c1"), batch("abab", of="c1"), latched=("c0",))
+    assert other.trained == 4
+
+
+def test_a_label_that_nobody_knew_gets_a_column_and_scores_one():
+    update = first_update(client(), batch("abzz"))
+    assert update.new_labels == ("z",)
+    assert update.differences["m"].shape == (2, 3)
+    assert update.differences["m"][:, 2].tolist() != [0.0, 0.0]
+    (z,) = (sums for sums in update.new if sums.label == "z")
+    assert (z.count, z.loss, z.square) == (2, 2.0, 2.0)
+
+
+def test_new_features_are_named_and_vanished_ones_are_their_mean():
+    registry = Registry(1, ("gone",), ("a", "b"), np.array([7.0]), np.array([2.0]))
+    update = first_update(client(), batch("abab"), registry=registry)
+    assert update.new_features == ("x",)
+    # z = 0 for the feature that is missing, and 1 for the constant.
+    assert update.squared_norm == pytest.approx(4.0)
+    assert update.differences["m"][0].tolist() == [0.0, 0.0]
+
+
+def test_nothing_is_sent_before_every_model_is_here():
+    machine = client()
+    registry, model, opened = opening()
+    tell(machine, RecordsRead((batch("abab"),)), joined())
+    assert tell(machine, opened, registry) == []
+    assert len(sent(tell(machine, model), Update)) == 1
+
+
+# --- the ledger ------------------------------------------------------------------------------------------------
+
+
+def test_its_own_attempt_lets_go_of_the_records_and_the_next_round_follows():
+    machine = client()
+    update = first_update(machine, batch("abab" + "bbbb"))
+    decisions = tell(machine, closed(1, update))
+    assert sent(decisions, Update) == []
+    assert (machine.accounted, machine.pending) == (4, 4)
+    (following,) = sent(tell(machine, *opening(2)), Update)
+    assert following.spans == (Span("c0", 4, 8),)
+    assert (following.attempt, following.entry, following.round) == ("i1-2", 2, 2)
+
+
+def test_an_entry_without_it_has_the_same_records_sent_under_the_next():
+    machine = client()
+    update = first_update(machine, batch("abab"))
+    tell(machine, closed(1, records=99))
+    assert (machine.accounted, machine.pending) == (0, 4)
+    (again,) = sent(tell(machine, *opening(2)), Update)
+    assert again.spans == update.spans
+    assert (again.attempt, again.entry) == ("i1-2", 2)
+
+
+def test_another_attempt_in_its_name_makes_it_ask_where_it_stands():
+    machine = client()
+    update = first_update(machine, batch("abab"))
+    decisions = tell(machine, closed(1, replace(update, attempt="i0-7", spans=(Span("c0", 0, 2),))))
+    assert machine.accounted is None
+    assert len(sent(decisions, Join)) == 1
+    decisions = tell(machine, *opening(2), joined(entry=2, positions={"c0": 2}, read=2))
+    assert Seek({"c0": 2}) in decisions
+    assert machine.pending == 0
+    (update,) = sent(tell(machine, RecordsRead((batch("abab", start=2),))), Update)
+    assert update.spans == (Span("c0", 2, 6),)
+
+
+def test_a_missed_entry_makes_it_ask_where_it_stands():
+    machine = client()
+    update = first_update(machine, batch("abab"))
+    decisions = tell(machine, closed(3, replace(update, entry=3)))
+    assert machine.accounted is None
+    assert len(sent(decisions, Join)) == 1
+    assert sent(tell(machine, *opening(4)), Update) == []
+    tell(machine, joined(entry=4, positions={"c0": 4}, read=4))
+    (update,) = sent(tell(machine, RecordsRead((batch("abab", start=4),))), Update)
+    assert update.entry == 4
+
+
+def test_older_entries_and_openings_are_discarded():
+    machine = client()
+    update = first_update(machine, batch("abab" + "bbbb"))
+    tell(machine, closed(1, update))
+    (following,) = sent(tell(machine, *opening(2)), Update)
+    assert tell(machine, closed(1, update)) == []
+    assert tell(machine, *opening(1)) == []
+    assert (machine.accounted, machine.pending) == (4, 4)
+    tell(machine, closed(2, following))
+    assert machine.accounted == 8
+
+
+def test_an_opening_that_is_told_again_has_the_same_update_sent_again():
+    machine = client()
+    update = first_update(machine, batch("abab"))
+    *_, opened = opening()
+    for _ in range(2):
+        (again,) = sent(tell(machine, opened), Update)
+        assert as_bytes([again]) == as_bytes([update])
+
+
+def test_after_silence_it_asks_and_the_answer_has_the_update_sent_again():
+    machine = client()
+    update = first_update(machine, batch("abab"))
+    assert machine.wakes_at == 5.0
+    (asked,) = sent(tell(machine, Tick(), now=5.0), Join)
+    assert asked.incarnation == "i1"
+    decisions = tell(machine, joined(), *opening(), now=6.0)
+    assert as_bytes(sent(decisions, Update)) == as_bytes([update])
+    assert [d for d in decisions if isinstance(d, Seek)] == []
+
+
+def test_bad_records_alone_move_the_position_and_open_the_round_again():
+    machine = client()
+    update = first_update(machine, batch("!" * 8))
+    assert (update.records, update.trained, update.rejected) == (0, 0, 8)
+    assert update.spans == (Span("c0", 0, 8),)
+    assert dict(update.differences) == {}
+    tell(machine, closed(1, update))
+    assert (machine.accounted, machine.pending, machine.room) == (8, 0, 8)
+    tell(machine, *opening(2, t=1))
+    (update,) = sent(tell(machine, RecordsRead((batch("abab", start=8),))), Update)
+    assert (update.entry, update.round, update.spans) == (2, 1, (Span("c0", 8, 12),))
+
+
+# --- the end ---------------------------------------------------------------------------------------------------
+
+
+def test_a_source_that_ends_sends_its_rest_then_leaves():
+    machine = client()
+    update = first_update(machine, batch("abab" + "ab"))
+    assert sent(tell(machine, SourceEnded()), Leave) == []
+    tell(machine, closed(1, update))
+    (rest,) = sent(tell(machine, *opening(2)), Update)
+    assert (rest.records, rest.spans) == (2, (Span("c0", 4, 6),))
+    assert len(sent(tell(machine, closed(2, rest)), Leave)) == 1
+    assert len(sent(tell(machine, Tick(), now=99.0), Leave)) == 1
+    assert tell(machine, left("i0"), left(name="c1")) == []
+    assert tell(machine, left()) == [Finished()]
+    assert machine.room == 0
+    assert machine.wakes_at is None
+    assert tell(machine, *opening(3), RecordsRead((batch("abab"),)), Tick(), now=999.0) == []
+
+
+def test_one_that_is_stopped_waits_for_its_last_update_and_leaves_the_rest():
+    machine = client()
+    update = first_update(machine, batch("abab" + "ab"))
+    assert sent(tell(machine, Stopped()), Leave) == []
+    assert machine.room == 0
+    assert len(sent(tell(machine, closed(1, update)), Leave)) == 1
+    assert machine.pending == 2
+
+
+# --- the interval clock ----------------------------------------------------------------------------------------
+
+
+def test_by_the_clock_the_buffer_closes_at_the_time_told():
+    machine = client(clock="interval", capacity=100)
+    (introduction,) = sent(tell(machine, RecordsRead((batch("ab"),)), now=1.0), Join)
+    assert introduction.records == 2
+    assert sent(tell(machine, joined(), *opening(closes=7.0), now=2.0), Update) == []
+    assert machine.wakes_at == 7.0
+    assert tell(machine, RecordsRead((batch("abaab", start=2),)), Tick(), now=6.9) == []
+    (update,) = sent(tell(machine, Tick(), now=7.0), Update)
+    assert (update.records, update.spans) == (7, (Span("c0", 0, 7),))
+
+
+def test_by_the_clock_a_client_without_records_says_so():
+    machine = client(clock="interval")
+    tell(machine, Tick(), now=0.0)
+    tell(machine, joined(), *opening(closes=7.0), now=1.0)
+    (update,) = sent(tell(machine, Tick(), now=7.0), Update)
+    assert (update.records, update.trained, update.rejected, update.spans) == (0, 0, 0, ())
+
+
+# --- measurements ----------------------------------------------------------------------------------------------
+
+
+def test_predictions_are_told_before_and_after_a_round():
+    machine = client(measure=True)
+    tell(machine, RecordsRead((batch("abba"),)), joined())
+    decisions = tell(machine, *opening())
+    (predicted,) = (d for d in decisions if isinstance(d, Predicted))
+    assert predicted.labels == ("a", "b")
+    assert predicted.truth.tolist() == [0.0, 1.0, 1.0, 0.0]
+    assert predicted.served.tolist() == predicted.at_start.tolist() == [0.0] * 4
+    assert predicted.no_change.tolist() == [-1.0, 0.0, 1.0, 1.0]
+    (update,) = sent(decisions, Update)
+    good = np.array([[5.0, -5.0], [0.0, 0.0]])
+    decisions = tell(machine, closed(1, update), *opening(2, weights={"m": good}))
+    (after,) = (d for d in decisions if isinstance(d, PostUpdate))
+    assert (after.round, after.predicted.tolist()) == (1, [0.0, 1.0, 1.0, 0.0])
+
+
+def test_no_change_repeats_the_last_label_that_was_accepted():
+    machine = client()
+    update = first_update(machine, batch("abab" + "bbba"))
+    tell(machine, closed(1, update))
+    (following,) = sent(tell(machine, *opening(2)), Update)
+    assert following.served.no_change == 3.0
+
+
+def test_rounds_may_have_sizes_of_their_own():
+    machine = client(round_size=(2, 3))
+    tell(machine, RecordsRead((batch("ababab"),)), joined())
+    (first,) = sent(tell(machine, *opening()), Update)
+    tell(machine, closed(1, first))
+    (second,) = sent(tell(machine, *opening(2)), Update)
+    assert (first.records, second.records) == (2, 3)
+
+
+def test_a_registry_of_a_later_version_is_the_one_that_is_used():
+    machine = client()
+    update = first_update(machine, batch("abab" + "abab"))
+    tell(machine, closed(1, update))
+    doubled = Registry(2, REGISTRY.features, REGISTRY.labels, np.zeros(1), np.array([0.5]))
+    (following,) = sent(tell(machine, *opening(2, registry=doubled)), Update)
+    assert following.registry == 2
+    assert following.squared_norm == pytest.approx(4 * 5.0)

@@ -1,0 +1,170 @@
+"""Scripts for the client machine: candidates after an alarm, and the history sample."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from unit.machines.script import (
+    SLOT,
+    as_bytes,
+    batch,
+    client,
+    closed,
+    fetched,
+    first_update,
+    joined,
+    opening,
+    sent,
+    tell,
+)
+
+from streamfl.core.decisions import Fetch, Seek
+from streamfl.core.events import RecordsFetched, RecordsRead
+from streamfl.core.messages import ModelPublished, SampledRound, Score, Scores, Slot, Update
+
+SCRATCH = Slot(name="scratch", version=1, eta=1.0)
+HISTORY = Slot(name="m", version=1, eta=1.0, history=(1,))
+GOOD = np.array([[5.0, -5.0], [0.0, 0.0]])
+
+
+def asked(entry: int = 1, **more: object) -> Score:
+    return Score(**({"entry": entry, "round": 1, "epoch": 1, "registry": 1, "slots": (SCRATCH,)} | more))
+
+
+def model(weights: np.ndarray = GOOD, version: int = 1) -> ModelPublished:
+    return ModelPublished(slot="scratch", version=version, registry=1, weights=weights)
+
+
+# --- Score -----------------------------------------------------------------------------------------------------
+
+
+def test_candidates_are_scored_on_the_records_of_the_update():
+    machine = client()
+    update = first_update(machine, batch("abab" + "bbbb"))
+    (scores,) = sent(tell(machine, model(), asked()), Scores)
+    assert (scores.client, scores.attempt, scores.entry, scores.epoch) == ("c0", update.attempt, 1, 1)
+    assert set(scores.losses) == {"scratch"}
+    assert scores.losses["scratch"].loss < 0.01
+    assert scores.differences["scratch"].shape == (2, 2)
+
+
+def test_they_are_scored_once_the_models_are_here():
+    machine = client()
+    first_update(machine, batch("abab"))
+    assert tell(machine, asked()) == []
+    assert len(sent(tell(machine, model()), Scores)) == 1
+
+
+def test_asking_again_has_the_same_scores_sent_again():
+    machine = client()
+    first_update(machine, batch("abab"))
+    scores = sent(tell(machine, model(), asked()), Scores)
+    assert as_bytes(sent(tell(machine, asked()), Scores)) == as_bytes(scores)
+    assert as_bytes(sent(tell(machine, asked()), Scores)) == as_bytes(scores)
+
+
+def test_a_score_for_another_entry_is_discarded():
+    machine = client()
+    update = first_update(machine, batch("abab" + "abab"))
+    assert tell(machine, model(), asked(7), asked(0)) == []
+    tell(machine, closed(1, update), *opening(2))
+    assert tell(machine, asked(1)) == []
+
+
+def test_one_without_an_update_has_nothing_to_score():
+    machine = client()
+    tell(machine, joined())
+    assert tell(machine, *opening(), model(), asked()) == []
+
+
+def test_candidates_for_other_clients_are_not_scored():
+    machine = client()
+    first_update(machine, batch("abab"))
+    other = replace(SCRATCH, name="branch", clients=("c9",))
+    (scores,) = sent(tell(machine, model(), asked(slots=(SCRATCH, other))), Scores)
+    assert set(scores.losses) == {"scratch"}
+
+
+# --- the history sample ----------------------------------------------------------------------------------------
+
+
+def test_what_is_kept_of_a_round_is_named_and_scored_in_later_ones():
+    machine = client()
+    update = first_update(machine, batch("abab" + "aaaa"), keep=3)
+    assert update.sample is not None
+    assert update.sample.round == 1
+    assert len(update.sample.positions["c0"]) == 3
+    tell(machine, closed(1, update, records=10))
+    (following,) = sent(tell(machine, *opening(2, slots=(HISTORY,), sampled=(1,))), Update)
+    measured = following.losses["m"]
+    # An untrained model scores 0.5, weighed with the client's share of round 1: 4 of 10 records.
+    assert measured.history == pytest.approx(0.4 * 0.5)
+    assert (measured.history_share, measured.history_records) == (pytest.approx(0.4), 3)
+
+
+def test_a_round_that_leaves_the_sample_is_forgotten():
+    machine = client()
+    update = first_update(machine, batch("abab" + "aaaa"), keep=3)
+    tell(machine, closed(1, update))
+    (following,) = sent(tell(machine, *opening(2, slots=(HISTORY,), sampled=())), Update)
+    assert (following.losses["m"].history_share, following.losses["m"].history_records) == (0.0, 0)
+
+
+def test_what_was_not_accepted_does_not_enter_the_sample():
+    machine = client()
+    first_update(machine, batch("abab"), keep=3)
+    tell(machine, closed(1, records=10))
+    (following,) = sent(tell(machine, *opening(2, slots=(HISTORY,), sampled=(1,))), Update)
+    assert following.losses["m"].history_records == 0
+
+
+def test_after_a_restart_the_sample_is_read_again_and_scores_as_before():
+    weights = {"m": np.array([[0.3, -0.2], [0.1, 0.0]])}
+    source = batch("ab!bab" + "abbb")
+    before = client(round_size=5)
+    update = first_update(before, source, keep=3)
+    tell(before, closed(1, update, records=20))
+    second = opening(2, slots=(HISTORY,), sampled=(1,), weights=weights)
+    (undisturbed,) = sent(tell(before, *second, RecordsRead((batch("a", start=10),))), Update)
+
+    after = client(round_size=5, incarnation="i2")
+    assert update.sample is not None
+    sample = SampledRound(
+        round=1, share=0.25, positions=update.sample.positions, ordinals=update.sample.ordinals
+    )
+    tell(after, RecordsRead((batch("ab!bab" + "abb"),)))
+    answer = joined(incarnation="i2", entry=2, positions={"c0": 6}, read=6, sample=(sample,))
+    decisions = tell(after, answer, *second)
+    assert decisions == [Seek({"c0": 6}), Fetch({"c0": update.sample.positions["c0"]})]
+    assert tell(after, RecordsRead((batch("abbba", start=6),))) == []
+    old = fetched(source, update.sample.positions["c0"])
+    (restored,) = sent(tell(after, RecordsFetched((old,))), Update)
+    assert restored.losses["m"] == undisturbed.losses["m"]
+    assert restored.losses["m"].history_records == 3
+
+
+def test_old_records_that_are_gone_are_left_out():
+    machine = client(incarnation="i2")
+    sample = SampledRound(round=1, share=0.25, positions={"c0": (0, 1)})
+    tell(machine, RecordsRead((batch("abab"),)))
+    decisions = tell(machine, joined(incarnation="i2", entry=2, positions={"c0": 4}, read=4, sample=(sample,)))
+    assert Fetch({"c0": (0, 1)}) in decisions
+    tell(machine, *opening(2, slots=(HISTORY,), sampled=(1,)), RecordsFetched(()))
+    (update,) = sent(tell(machine, RecordsRead((batch("abab", start=4),))), Update)
+    assert (update.losses["m"].history, update.losses["m"].history_share) == (0.0, 0.0)
+
+
+def test_a_sample_that_it_still_has_is_not_fetched_again():
+    machine = client()
+    update = first_update(machine, batch("abab"), keep=2)
+    tell(machine, closed(1, update))
+    sample = SampledRound(round=1, share=1.0, positions={"c0": (0, 1)})
+    decisions = tell(machine, joined(entry=3, positions={"c0": 4}, read=4, sample=(sample,)))
+    assert [d for d in decisions if isinstance(d, Fetch)] == []
+
+
+def test_models_of_older_versions_are_not_mistaken_for_the_named_ones():
+    machine = client()
+    first_update(machine, batch("abab"), slots=(SLOT,))
+    assert tell(machine, model(version=0), asked()) == []
+    assert len(sent(tell(machine, model(version=1)), Scores)) == 1
