@@ -151,7 +151,7 @@ def _watched(replay: Replay, injection: Injection | None, outputs: Outputs, cons
                 case RoundClosed() if event.records:
                     if event.round in drifts:
                         progress.drift(event.round, drifts[event.round])
-                    progress.round(round_line(event))
+                    progress.round(round_line(event, replay.task))
                 case Restarted():
                     progress.restart(restart_line(event))
                 case Predicted() if predictions is not None:

@@ -61,6 +61,7 @@ def _ignore(_: object) -> None:
 class Chronicle:
     """What happened in a run, gathered from the control messages and the clients' own measurements."""
 
+    task: Task
     figures: Prequential = field(default_factory=Prequential)
     rounds: list[RoundLine] = field(default_factory=list)
     restarts: list[RestartedLine] = field(default_factory=list)
@@ -98,7 +99,7 @@ class Chronicle:
         self.promotions = closed.promotions
         self.model = closed.model
         if closed.records:
-            self.rounds.append(round_line(closed))
+            self.rounds.append(round_line(closed, self.task))
 
     def mean_loss(self) -> float | None:
         """Return the mean score of the serving model over all records."""
@@ -106,10 +107,13 @@ class Chronicle:
         return sum(line.loss * line.records for line in self.rounds) / records if records else None
 
 
-def round_line(closed: RoundClosed) -> RoundLine:
+Task = Literal["classification", "regression"]
+
+
+def round_line(closed: RoundClosed, task: Task) -> RoundLine:
     """Return what the report tells of a closed round."""
     served = closed.served
-    regression = served.absolute_error > 0.0
+    regression = task == "regression"
     return RoundLine(
         round=closed.round,
         epoch=closed.epoch,
@@ -167,10 +171,13 @@ class Replay:
     settings: ReplaySettings
     observe: Observer = _ignore
     sizes: Mapping[str, tuple[int, ...]] | None = None
-    _chronicle: Chronicle = field(default_factory=Chronicle)
+    _chronicle: Chronicle = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._chronicle = Chronicle(self.task)
 
     @property
-    def task(self) -> Literal["classification", "regression"]:
+    def task(self) -> Task:
         """Return what is learnt."""
         return "classification" if self.table.labels else "regression"
 

@@ -187,11 +187,12 @@ def test_the_same_stream_fires_with_a_small_factor() -> None:
 
 
 def test_the_first_horizon_is_the_first_within_a_hundredth() -> None:
-    first = first_horizon(rho_scale=1e-3)
+    first = first_horizon(rho_scale=0.1)
     assert first is not None
-    assert MasterTests(first, rho_scale=1e-3).threshold2(first // 2) <= 1.0
+    assert first > 1000
+    assert MasterTests(first, rho_scale=0.1).threshold2(first // 2) <= 1.0
     before = int(first / 1.02)
-    assert MasterTests(before, rho_scale=1e-3).threshold2(before // 2) > 1.0
+    assert MasterTests(before, rho_scale=0.1).threshold2(before // 2) > 1.0
 
 
 def test_the_first_horizon_of_blocks_of_one_round() -> None:

@@ -7,6 +7,11 @@ from streamfl.core.errors import UsageError
 from streamfl.core.model import Model, gradient, objective
 from streamfl.models import Linear, Logistic, Softmax
 
+
+def scores_of(model: Model, outputs: np.ndarray, y: np.ndarray, labels: int) -> np.ndarray:
+    return model.scores(model.losses(outputs, y), labels)
+
+
 RNG = np.random.default_rng(0)
 Z = np.column_stack([RNG.normal(size=(30, 3)), np.ones(30)])
 
@@ -33,6 +38,15 @@ def test_gradients_against_finite_differences(name: str, l2: float) -> None:
 
 
 @pytest.mark.parametrize("name", MODELS)
+def test_both_at_once_are_both(name: str) -> None:
+    model, columns, y = MODELS[name]
+    outputs = np.random.default_rng(7).normal(size=(30, columns))
+    losses, derivative = model.losses_and_derivative(outputs, y)
+    np.testing.assert_array_equal(losses, model.losses(outputs, y))
+    np.testing.assert_array_equal(derivative, model.derivative(outputs, y))
+
+
+@pytest.mark.parametrize("name", MODELS)
 def test_losses_are_convex_along_a_line(name: str) -> None:
     model, columns, y = MODELS[name]
     A, B = np.random.default_rng(2).normal(size=(2, 4, columns)) * 5.0
@@ -53,19 +67,19 @@ def test_a_softmax_by_hand() -> None:
     assert Softmax().losses(outputs, y) == pytest.approx(-np.log(0.3))
     np.testing.assert_allclose(Softmax().derivative(outputs, y), [[0.6, -0.7, 0.1]], atol=1e-15)
     # K = 3: -ln 0.3 / (2 ln 3).
-    assert Softmax().scores(outputs, y, 3) == pytest.approx(-np.log(0.3) / np.log(9.0))
+    assert scores_of(Softmax(), outputs, y, 3) == pytest.approx(-np.log(0.3) / np.log(9.0))
 
 
 def test_a_single_label_is_scored_as_one_of_two() -> None:
     # K = max(2, 1): of equal outputs, a loss of ln 2 out of 2 ln 2.
-    assert Softmax().scores(np.zeros((1, 2)), np.zeros(1), 1) == pytest.approx(0.5)
+    assert scores_of(Softmax(), np.zeros((1, 2)), np.zeros(1), 1) == pytest.approx(0.5)
 
 
 def test_the_score_is_relative_to_the_labels_known_when_the_epoch_began() -> None:
     # ln 4 of 2 ln 4, but all of 2 ln 2.
     outputs = np.zeros((1, 4))
-    assert Softmax().scores(outputs, np.zeros(1), 4) == pytest.approx(0.5)
-    assert Softmax().scores(outputs, np.zeros(1), 2) == pytest.approx(1.0)
+    assert scores_of(Softmax(), outputs, np.zeros(1), 4) == pytest.approx(0.5)
+    assert scores_of(Softmax(), outputs, np.zeros(1), 2) == pytest.approx(1.0)
 
 
 def test_a_logistic_is_a_softmax_whose_first_column_is_zero() -> None:
@@ -73,8 +87,8 @@ def test_a_logistic_is_a_softmax_whose_first_column_is_zero() -> None:
     margin = np.concatenate([rng.normal(size=(50, 1)) * 4.0, [[800.0], [-800.0], [0.0]]])
     two = np.hstack([np.zeros_like(margin), margin])
     for y in (np.zeros(53), np.ones(53)):
-        np.testing.assert_allclose(Logistic().losses(margin, y), Softmax().losses(two, y), rtol=1e-12)
-        np.testing.assert_allclose(Logistic().scores(margin, y, 2), Softmax().scores(two, y, 2), rtol=1e-12)
+        np.testing.assert_allclose(Logistic().losses(margin, y), Softmax().losses(two, y), rtol=1e-12, atol=1e-15)
+        np.testing.assert_allclose(scores_of(Logistic(), margin, y, 2), scores_of(Softmax(), two, y, 2), atol=1e-15)
         pull = Softmax().derivative(two, y)[:, 1:]
         np.testing.assert_allclose(Logistic().derivative(margin, y), pull, atol=1e-15)
     np.testing.assert_array_equal(Logistic().predict(margin), Softmax().predict(two))
@@ -87,19 +101,19 @@ def test_huber_is_squared_near_zero_and_straight_beyond() -> None:
     np.testing.assert_allclose(huber.losses(outputs, y), [1.125, 4.0, 8.0])
     np.testing.assert_allclose(huber.derivative(outputs, y), [[-1.5], [2.0], [-2.0]])
     # cap = 3: its loss is 2 (3 - 1) = 4.
-    np.testing.assert_allclose(huber.scores(outputs, y, 0), [1.125 / 4.0, 1.0, 1.0])
+    np.testing.assert_allclose(scores_of(huber, outputs, y, 0), [1.125 / 4.0, 1.0, 1.0])
 
 
 def test_a_residual_of_the_cap_scores_one_and_half_of_it_a_quarter() -> None:
     outputs = np.array([[4.0], [2.0], [9.0]])
-    np.testing.assert_allclose(Linear(cap=4.0).scores(outputs, np.zeros(3), 0), [1.0, 0.25, 1.0])
+    np.testing.assert_allclose(scores_of(Linear(cap=4.0), outputs, np.zeros(3), 0), [1.0, 0.25, 1.0])
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_scores_lie_between_0_and_1_and_grow_with_the_loss(name: str) -> None:
     model, columns, y = MODELS[name]
     outputs = np.random.default_rng(4).normal(size=(30, columns)) * np.logspace(-3, 6, 30)[:, None]
-    scores = model.scores(outputs, y, columns)
+    scores = scores_of(model, outputs, y, columns)
     assert scores.min() >= 0.0
     assert scores.max() == 1.0
     order = np.argsort(model.losses(outputs, y))
@@ -108,7 +122,7 @@ def test_scores_lie_between_0_and_1_and_grow_with_the_loss(name: str) -> None:
 
 def test_a_label_beyond_the_columns_scores_1_and_pushes_all_others_down() -> None:
     outputs, y = np.array([[5.0, 0.0], [5.0, 0.0]]), np.array([2.0, 0.0])
-    scores = Softmax().scores(outputs, y, 2)
+    scores = scores_of(Softmax(), outputs, y, 2)
     assert scores[0] == 1.0
     assert scores[1] < 0.1
     pull = Softmax().derivative(outputs, y)
@@ -118,7 +132,7 @@ def test_a_label_beyond_the_columns_scores_1_and_pushes_all_others_down() -> Non
 
 def test_before_any_label_is_known() -> None:
     outputs, y = np.zeros((3, 0)), np.zeros(3)
-    np.testing.assert_array_equal(Softmax().scores(outputs, y, 0), np.ones(3))
+    np.testing.assert_array_equal(scores_of(Softmax(), outputs, y, 0), np.ones(3))
     np.testing.assert_array_equal(Softmax().predict(outputs), -np.ones(3))
     assert Softmax().probabilities(outputs).shape == Softmax().derivative(outputs, y).shape == (3, 0)
 

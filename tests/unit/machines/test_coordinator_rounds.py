@@ -1,0 +1,467 @@
+"""Scripts for the coordinator machine: membership, opening and closing rounds, quorum and deadline."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from unit.machines.script import (
+    answer,
+    as_bytes,
+    batch,
+    begun,
+    client,
+    coordinator,
+    join,
+    opening,
+    refusals,
+    sent,
+    tell,
+    told,
+)
+
+from streamfl import codec
+from streamfl.core.coordinator import Coordinator
+from streamfl.core.decisions import Commit, Finished, Publish
+from streamfl.core.events import RecordsRead, Tick
+from streamfl.core.fingerprint import fingerprint
+from streamfl.core.master import LiveModel, Opening
+from streamfl.core.messages import (
+    Joined,
+    Leave,
+    Left,
+    ModelPublished,
+    RegistryPublished,
+    RoundClosed,
+    RoundOpened,
+    SlotLosses,
+    Update,
+)
+from streamfl.core.moments import Moments
+from streamfl.core.promotion import Promotion
+from streamfl.core.records import Span
+
+
+def leave(name: str, incarnation: str = "i1") -> Leave:
+    return Leave(client=name, incarnation=incarnation)
+
+
+# --- joining ---------------------------------------------------------------------------------------------------
+
+
+def test_round_one_opens_when_as_many_as_expected_have_joined():
+    machine = coordinator(2)
+    assert tell(machine, join("c0"), join("c0")) == []
+    (commit,) = tell(machine, join("c1"))
+    assert isinstance(commit, Commit)
+    assert [type(message) for message in commit.messages] == [
+        Joined,
+        Joined,
+        RegistryPublished,
+        *[ModelPublished] * 5,
+        RoundOpened,
+    ]
+    opened = commit.messages[-1]
+    assert isinstance(opened, RoundOpened)
+    assert (opened.entry, opened.round, opened.epoch, opened.known_labels) == (1, 1, 1, 2)
+    assert [slot.name for slot in opened.slots] == ["rung-0", "rung-2", "rung-4", "rung-6", "rung-8"]
+    assert opened.serves == "rung-0"
+    assert {message.client for message in told([commit], Joined)} == {"c0", "c1"}
+
+
+def test_what_the_clients_know_is_agreed_on_whoever_came_first():
+    mine = join("c1", labels=("10", "9"), moments=Moments(("x",), np.array([4.0]), np.array([1.0]), np.array([4.0])))
+    yours = join("c0", labels=("2",), moments=Moments(("y",), np.array([4.0]), np.array([3.0]), np.array([16.0])))
+    agreed = []
+    for joins in ((mine, yours), (yours, mine)):
+        (registry,) = told(tell(coordinator(2, scaling=True), *joins), RegistryPublished)
+        agreed.append(registry.registry)
+    assert agreed[0].features == agreed[1].features == ("y", "x")
+    assert agreed[0].labels == agreed[1].labels == ("2", "9", "10")
+    assert agreed[0].mean.tolist() == agreed[1].mean.tolist() == [3.0, 1.0]
+    assert agreed[0].scale.tolist() == agreed[1].scale.tolist() == [2.0, 1.0]
+
+
+def test_one_who_comes_later_is_told_the_open_round_and_waited_for():
+    machine = coordinator(1)
+    opened = begun(machine, "c0")
+    decisions = tell(machine, join("c1"))
+    assert isinstance(decisions[0], Commit)
+    (answered,) = told(decisions, Joined)
+    assert (answered.client, answered.entry, dict(answered.positions), answered.read) == ("c1", 1, {}, 0)
+    assert told(decisions, RoundOpened) == [opened]
+    assert tell(machine, answer(opened, "c0")) == []
+    (closed,) = told(tell(machine, answer(opened, "c1")), RoundClosed)
+    assert [a.client for a in closed.accepted] == ["c0", "c1"]
+
+
+def test_a_member_that_starts_again_is_told_where_the_ledger_stands():
+    machine = coordinator(1)
+    opened = begun(machine, "c0")
+    tell(machine, answer(opened, "c0", records=3, rejected=1, spans=(Span("c0", 0, 4),)))
+    decisions = tell(machine, join("c0", incarnation="i2"))
+    assert isinstance(decisions[0], Publish)
+    (answered,) = told(decisions, Joined)
+    assert (answered.incarnation, answered.entry) == ("i2", 2)
+    assert (dict(answered.positions), answered.read) == ({"c0": 4}, 4)
+
+
+def test_older_incarnations_are_refused():
+    machine = coordinator(1)
+    tell(machine, join("c0", incarnation="i5"))
+    assert refusals(tell(machine, join("c0", incarnation="i4"), leave("c0", "i4"))) == [
+        ("c0", "an older incarnation")
+    ] * 2
+
+
+def test_one_who_has_left_may_come_back_but_not_by_an_old_join():
+    machine = coordinator(2)
+    begun(machine, "c0", "c1")
+    (commit,) = tell(machine, leave("c0"))
+    assert isinstance(commit, Commit)
+    assert told([commit], Left) == [Left(client="c0", incarnation="i1")]
+    assert refusals(tell(machine, join("c0"))) == [("c0", "a Join that is older than the Leave")]
+    assert machine.standing.active() == {"c1"}
+    (back,) = tell(machine, join("c0", incarnation="i2"))
+    assert isinstance(back, Commit)
+    assert machine.standing.active() == {"c0", "c1"}
+
+
+def test_leaving_twice_is_answered_twice_and_written_once():
+    machine = coordinator(2)
+    begun(machine, "c0", "c1")
+    tell(machine, leave("c0"))
+    (again,) = tell(machine, leave("c0"))
+    assert isinstance(again, Publish)
+    assert told([again], Left) == [Left(client="c0", incarnation="i1")]
+
+
+def test_a_stranger_that_leaves_may_go():
+    (answered,) = tell(coordinator(2), leave("c9"))
+    assert told([answered], Left) == [Left(client="c9", incarnation="i1")]
+
+
+def test_when_the_last_one_leaves_it_is_finished():
+    machine = coordinator(2)
+    begun(machine, "c0", "c1")
+    assert not any(isinstance(d, Finished) for d in tell(machine, leave("c0")))
+    assert any(isinstance(d, Finished) for d in tell(machine, leave("c1")))
+
+
+def test_a_leave_closes_the_round_that_waited_for_it_alone_in_one_transaction():
+    machine = coordinator(2)
+    opened = begun(machine, "c0", "c1")
+    tell(machine, answer(opened, "c0"))
+    decisions = tell(machine, leave("c1"))
+    assert [type(d) for d in decisions] == [Commit]
+    assert len(told(decisions, Left)) == len(told(decisions, RoundClosed)) == 1
+
+
+# --- closing ---------------------------------------------------------------------------------------------------
+
+
+def test_a_closed_round_tells_who_counts_in_all_and_opens_the_next():
+    machine = coordinator(2)
+    opened = begun(machine, "c0", "c1")
+    assert tell(machine, answer(opened, "c1", loss=0.5, records=2)) == []
+    (commit,) = tell(machine, answer(opened, "c0", loss=0.2, records=4, rejected=1, spans=(Span("c0", 0, 5),)))
+    closed, *_, following = commit.messages
+    assert isinstance(commit, Commit)
+    assert [(a.client, a.attempt, a.spans, a.records, a.rejected) for a in closed.accepted] == [
+        ("c0", "i1-1", (Span("c0", 0, 5),), 4, 1),
+        ("c1", "i1-1", (Span("c1", 0, 2),), 2, 0),
+    ]
+    assert (closed.entry, closed.round, closed.epoch) == (1, 1, 1)
+    assert (closed.records, closed.trained, closed.rejected) == (6, 6, 1)
+    assert closed.losses["rung-0"] == pytest.approx((4 * 0.2 + 2 * 0.5) / 6)
+    assert (following.entry, following.round, following.epoch) == (2, 2, 1)
+    assert closed.model == machine.digest() == fingerprint(*machine.serving())
+
+
+def test_models_are_the_mean_of_the_differences_weighed_by_records():
+    machine = coordinator(2)
+    opened = begun(machine, "c0", "c1")
+    commit = tell(machine, answer(opened, "c0", records=1), answer(opened, "c1", records=3))
+    for model in told(commit, ModelPublished):
+        assert model.weights == pytest.approx(np.full((2, 2), (1 * 0.01 + 3 * 0.02) / 4), abs=1e-9)
+        assert model.version == 2
+
+
+def test_one_without_records_weighs_nothing():
+    machine = coordinator(2)
+    opened = begun(machine, "c0", "c1")
+    commit = tell(machine, answer(opened, "c0", records=0), answer(opened, "c1", loss=0.4))
+    (closed,) = told(commit, RoundClosed)
+    assert (closed.records, closed.losses["rung-0"]) == (4, pytest.approx(0.4))
+    assert told(commit, ModelPublished)[0].weights == pytest.approx(np.full((2, 2), 0.02), abs=1e-9)
+
+
+def test_bad_records_alone_move_positions_and_open_the_round_again():
+    machine = coordinator(2)
+    opened = begun(machine, "c0", "c1")
+    models = [m.weights.tolist() for m in told(tell(machine, join("c0")), ModelPublished)]
+    bad = answer(opened, "c0", records=0, rejected=3, spans=(Span("c0", 0, 3),))
+    commit = tell(machine, bad, answer(opened, "c1", records=0, spans=()))
+    (closed,) = told(commit, RoundClosed)
+    assert (closed.entry, closed.round, closed.records, closed.rejected, dict(closed.losses)) == (1, 1, 0, 3, {})
+    (again,) = told(commit, RoundOpened)
+    assert (again.entry, again.round) == (2, 1)
+    assert [m.weights.tolist() for m in told(commit, ModelPublished)] == models
+    (answered,) = told(tell(machine, join("c0")), Joined)
+    assert (dict(answered.positions), answered.read) == ({"c0": 3}, 3)
+
+
+def test_with_a_quorum_stragglers_are_too_late_and_may_send_again():
+    machine = coordinator(3, quorum=2)
+    opened = begun(machine, "c0", "c1", "c2")
+    assert tell(machine, answer(opened, "c2")) == []
+    commit = tell(machine, answer(opened, "c0"))
+    (closed,) = told(commit, RoundClosed)
+    assert ([a.client for a in closed.accepted], closed.refused) == (["c0", "c2"], 0)
+    assert refusals(tell(machine, answer(opened, "c1"))) == [("c1", "an older round")]
+    (second,) = told(commit, RoundOpened)
+    commit = tell(machine, answer(second, "c1"), answer(second, "c0", start=4))
+    (closed,) = told(commit, RoundClosed)
+    assert ([a.client for a in closed.accepted], closed.refused) == (["c0", "c1"], 1)
+
+
+def test_a_quorum_of_more_than_are_left_is_all_of_them():
+    machine = coordinator(2, quorum=2)
+    opened = begun(machine, "c0", "c1")
+    tell(machine, leave("c1"))
+    assert len(told(tell(machine, answer(opened, "c0")), RoundClosed)) == 1
+
+
+def test_at_the_deadline_a_round_closes_with_what_there_is():
+    machine = coordinator(2, deadline=3.0)
+    opened = begun(machine, "c0", "c1", now=10.0)
+    assert machine.wakes_at == 13.0
+    tell(machine, answer(opened, "c1"), now=11.0)
+    assert tell(machine, Tick(), now=12.9) == []
+    (closed,) = told(tell(machine, Tick(), now=13.0), RoundClosed)
+    assert [a.client for a in closed.accepted] == ["c1"]
+    assert machine.wakes_at == 16.0
+
+
+def test_at_the_deadline_with_nothing_the_round_goes_on():
+    machine = coordinator(2, deadline=3.0)
+    opened = begun(machine, "c0", "c1")
+    assert tell(machine, Tick(), now=3.0) == []
+    assert machine.wakes_at == 6.0
+    tell(machine, answer(opened, "c0"), now=4.0)
+    assert len(told(tell(machine, Tick(), now=6.0), RoundClosed)) == 1
+
+
+def test_the_deadline_of_a_timed_round_counts_from_the_closing_of_the_buffers():
+    machine = coordinator(2, deadline=3.0, interval=5.0)
+    assert begun(machine, "c0", "c1", now=10.0).closes == 15.0
+    assert machine.wakes_at == 18.0
+
+
+def test_without_a_deadline_it_waits_for_everyone():
+    machine = coordinator(2)
+    opened = begun(machine, "c0", "c1")
+    tell(machine, answer(opened, "c0"))
+    assert machine.wakes_at is None
+    assert tell(machine, Tick(), now=1e9) == []
+
+
+# --- admission -------------------------------------------------------------------------------------------------
+
+
+def without(update: Update, slot: str) -> Update:
+    return replace(update, losses={k: v for k, v in update.losses.items() if k != slot})
+
+
+def stepping(update: Update, value: object) -> Update:
+    return replace(update, differences={**update.differences, "rung-0": np.asarray(value, np.float64)})
+
+
+def scoring(update: Update, **sums: float) -> Update:
+    losses = SlotLosses(**({"loss": 1.0, "square": 1.0} | sums))
+    return replace(update, losses={**update.losses, "rung-0": losses})
+
+
+REFUSED: dict[str, tuple[Callable[[Update], Update], str]] = {
+    "unknown client": (lambda u: replace(u, client="c9"), "not a member"),
+    "older entry": (lambda u: replace(u, entry=u.entry - 1), "an older round"),
+    "older epoch": (lambda u: replace(u, epoch=u.epoch - 1), "an older round"),
+    "another registry": (lambda u: replace(u, registry=7), "another registry"),
+    "gap after the ledger": (lambda u: replace(u, spans=(Span("c1", 5, 9),)), "do not follow the ledger"),
+    "records again": (lambda u: replace(u, spans=(Span("c1", 0, 4),)), "do not follow the ledger"),
+    "backwards": (lambda u: replace(u, spans=(Span("c1", 4, 3),)), "run backwards"),
+    "wrong rows": (lambda u: stepping(u, np.zeros((3, 2))), "of shape (3, 2), not (2, 2)"),
+    "wrong columns": (lambda u: stepping(u, np.zeros((2, 3))), "of shape (2, 3), not (2, 2)"),
+    "no matrix": (lambda u: stepping(u, np.zeros(4)), "of shape (4,), not (2, 2)"),
+    "columns for too few labels": (lambda u: replace(u, new_labels=("z",)), "of shape (2, 2), not (2, 3)"),
+    "NaN in a step": (lambda u: stepping(u, [[0, np.nan], [0, 0]]), "not finite"),
+    "infinity in a step": (lambda u: stepping(u, [[0, -np.inf], [0, 0]]), "not finite"),
+    "NaN loss": (lambda u: scoring(u, loss=np.nan), "not a number"),
+    "infinite square": (lambda u: scoring(u, square=np.inf), "not a number"),
+    "NaN history": (lambda u: scoring(u, history=np.nan), "not a number"),
+    "infinite share": (lambda u: scoring(u, history_share=np.inf), "not a number"),
+    "negative records": (lambda u: replace(u, records=-1), "impossible counts"),
+    "negative trained": (lambda u: replace(u, trained=-1), "impossible counts"),
+    "negative rejected": (lambda u: replace(u, rejected=-1), "impossible counts"),
+    "trained on more than read": (lambda u: replace(u, trained=u.records + 1), "impossible counts"),
+    "a model was not scored": (lambda u: without(u, "rung-8"), "losses of other models"),
+    "unknown slot scored": (
+        lambda u: replace(u, losses={**u.losses, "what": SlotLosses(loss=1.0, square=1.0)}),
+        "losses of other models",
+    ),
+    "unknown slot stepped": (
+        lambda u: replace(u, differences={**u.differences, "what": np.zeros((2, 2))}),
+        "differences of models that are not trained",
+    ),
+}
+
+
+@pytest.mark.parametrize(("spoil", "reason"), REFUSED.values(), ids=REFUSED.keys())
+def test_what_does_not_fit_is_refused_counted_and_never_trained_on(spoil: Callable[[Update], Update], reason: str):
+    machine = coordinator(2)
+    first = begun(machine, "c0", "c1")
+    (second,) = told(tell(machine, answer(first, "c0"), answer(first, "c1")), RoundOpened)
+    honest = answer(second, "c1", start=4)
+    before = codec.encode(machine.standing)
+    ((_, said),) = refusals(tell(machine, spoil(honest)))
+    assert reason in said
+    assert codec.encode(machine.standing) == before
+    commit = tell(machine, honest, answer(second, "c0", start=4))
+    (closed,) = told(commit, RoundClosed)
+    assert (closed.refused, closed.records) == (1, 8)
+    assert refusals(commit) == []
+    # 0.015 more in every round: the mean of 0.01 and 0.02.
+    assert told(commit, ModelPublished)[0].weights == pytest.approx(np.full((2, 2), 0.03), abs=1e-9)
+
+
+def test_a_second_update_is_refused_also_if_it_is_another_one():
+    machine = coordinator(2)
+    opened = begun(machine, "c0", "c1")
+    first = answer(opened, "c0")
+    tell(machine, first)
+    for again in (first, replace(first, attempt="i1-2", records=1, trained=1)):
+        assert refusals(tell(machine, again)) == [("c0", "a second update for the round")]
+    (closed,) = told(tell(machine, answer(opened, "c1")), RoundClosed)
+    assert (closed.records, closed.refused) == (8, 2)
+
+
+def test_one_who_has_left_is_no_member():
+    machine = coordinator(3)
+    opened = begun(machine, "c0", "c1", "c2")
+    tell(machine, leave("c0"))
+    assert refusals(tell(machine, answer(opened, "c0"))) == [("c0", "not a member")]
+
+
+def test_before_round_one_there_is_nothing_to_update():
+    machine = coordinator(2)
+    opened = begun(coordinator(2), "c0", "c1")
+    assert refusals(tell(machine, answer(opened, "c0"))) == [("c0", "no round is open")]
+
+
+# --- models for some clients, and latched ones -----------------------------------------------------------------
+
+
+class Branching(Promotion):
+    """A profile whose last model is for c0 alone, and whose third is scored only."""
+
+    def open(self, t: int, scratch: np.ndarray, squared_norm: float) -> Opening:
+        opening = super().open(t, scratch, squared_norm)
+        live = list(opening.live)
+        live[2] = LiveModel(live[2].name, live[2].W, live[2].eta, trained=False)
+        live[-1] = LiveModel(live[-1].name, live[-1].W, live[-1].eta, clients=("c0",))
+        return Opening(tuple(live), opening.serves)
+
+
+def test_models_that_name_their_clients_are_scored_and_trained_by_those_alone():
+    machine = coordinator(2, master=Branching())
+    opened = begun(machine, "c0", "c1")
+    assert [slot.clients for slot in opened.slots] == [None, None, None, None, ("c0",)]
+    mine = replace(opened, slots=tuple(replace(slot, clients=None) for slot in opened.slots))
+    assert refusals(tell(machine, answer(mine, "c1")))[0][1] == "losses of other models than were asked for"
+    everything = replace(opened, slots=tuple(replace(slot, trained=True) for slot in opened.slots))
+    assert refusals(tell(machine, answer(everything, "c0")))[0][1] == "differences of models that are not trained"
+    commit = tell(machine, answer(opened, "c0", loss=0.1, records=1), answer(opened, "c1", loss=0.5, records=3))
+    (closed,) = told(commit, RoundClosed)
+    assert closed.losses["rung-0"] == pytest.approx(0.4)
+    assert closed.losses["rung-8"] == pytest.approx(0.1)
+    weights = {model.slot: model.weights[0, 0] for model in told(commit, ModelPublished)}
+    assert weights["rung-0"] == pytest.approx(0.0175, abs=1e-9)
+    assert weights["rung-4"] == 0.0
+    assert weights["rung-8"] == pytest.approx(0.01, abs=1e-9)
+
+
+def test_a_latched_client_counts_in_the_loss_and_not_in_the_model():
+    machine = coordinator(2)
+    opened = begun(machine, "c0", "c1")
+    latched = replace(opened, latched=("c1",))
+    other = client("c1")
+    tell(other, RecordsRead((batch("abab", of="c1"),)))
+    models = told(tell(machine, join("c1")), ModelPublished)
+    (registry,) = told(tell(machine, join("c1")), RegistryPublished)
+    (joined,) = told(tell(machine, join("c1")), Joined)
+    (update,) = sent(tell(other, joined, registry, *models, latched), Update)
+    commit = tell(machine, update, answer(opened, "c0", loss=0.1))
+    (closed,) = told(commit, RoundClosed)
+    assert (closed.records, closed.trained) == (8, 4)
+    assert closed.losses["rung-0"] == pytest.approx((0.1 + 0.5) / 2)
+    assert told(commit, ModelPublished)[0].weights == pytest.approx(np.full((2, 2), 0.01), abs=1e-9)
+
+
+# --- order and repetition --------------------------------------------------------------------------------------
+
+
+def awkward(opened: RoundOpened, name: str) -> Update:
+    """Return an update of numbers whose sum depends on the order in which floats are added."""
+    i = int(name[1:])
+    rng = np.random.default_rng(i)
+    labels = ("z",) if i % 2 else ("w", "z")
+    update = answer(opened, name, records=3 + i, loss=0.1 + 0.2 * i / 7, new_labels=labels)
+    steps = {slot.name: rng.normal(size=(2, 2 + len(labels))) * 10.0 ** rng.integers(-6, 3) for slot in opened.slots}
+    norms = {"squared_norm": float(rng.exponential() * 10.0 ** (i - 2)), "largest_norm": float(i)}
+    moments = Moments(("x",), np.array([3.0 + i]), rng.normal(size=1), np.array([0.1 + i]))
+    return replace(update, differences=steps, moments=moments, **norms)
+
+
+NAMES = ("c0", "c1", "c2", "c3", "c4")
+
+
+def committed(machine: Coordinator, order: list[str]) -> list[bytes]:
+    opened = begun(machine, *order)
+    (commit,) = tell(machine, *(awkward(opened, name) for name in order))
+    assert isinstance(commit, Commit)
+    return [*as_bytes(commit.messages), codec.encode(machine.standing)]
+
+
+REFERENCE = committed(coordinator(5, scaling=True), list(NAMES))
+
+
+@given(st.permutations(NAMES))
+def test_the_order_of_arrival_changes_no_bit(order):
+    assert committed(coordinator(5, scaling=True), order) == REFERENCE
+
+
+def test_the_reference_is_not_trivial():
+    assert len(REFERENCE) == 9
+    assert len(set(REFERENCE)) == 9
+
+
+def test_a_coordinator_that_starts_again_opens_the_same_round():
+    machine = coordinator(2)
+    opened = begun(machine, "c0", "c1")
+    commit = tell(machine, answer(opened, "c0"), answer(opened, "c1"))
+    again = Coordinator(machine.settings, machine.standing)
+    (publish,) = again.start(5.0)
+    assert isinstance(publish, Publish)
+    assert as_bytes(publish.messages) == as_bytes(commit[0].messages[1:])
+
+
+def test_a_coordinator_that_never_began_has_nothing_to_open():
+    assert coordinator(2).start(0.0) == []
+
+
+def test_names_of_messages_in_hand_made_rounds_are_those_of_real_ones():
+    real = begun(coordinator(1), "c0")
+    *_, by_hand = opening()
+    assert type(real) is type(by_hand)
