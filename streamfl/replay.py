@@ -50,6 +50,7 @@ class ReplaySettings:
     measure: bool = True
 
 
+Task = Literal["classification", "regression"]
 Observer = Callable[[FromCoordinator | Refused | Predicted | PostUpdate], None]
 
 
@@ -105,9 +106,6 @@ class Chronicle:
         """Return the mean score of the serving model over all records."""
         records = sum(line.records for line in self.rounds)
         return sum(line.loss * line.records for line in self.rounds) / records if records else None
-
-
-Task = Literal["classification", "regression"]
 
 
 def round_line(closed: RoundClosed, task: Task) -> RoundLine:

@@ -76,7 +76,7 @@ def test_a_p_norm_step_by_hand() -> None:
 def test_models_stay_in_the_ball() -> None:
     W, slope = np.zeros((1, 2)), np.array([[-3.0, -4.0]])
     np.testing.assert_allclose(FedOMD(Euclidean(radius=1.0)).step(W, slope, 10.0), [[0.6, 0.8]])
-    np.testing.assert_allclose(combine(FedAvg(radius=1.0), W, -slope), [[-0.6, -0.8]])
+    np.testing.assert_allclose(combine(FedAvg(radius=1.0), W, -slope), [[0.6, 0.8]])
     for mirror in (Euclidean(radius=2.0), PNorm(p=1.5, radius=2.0), Hypentropic(radius=2.0)):
         for average in ("primal", "dual"):
             algorithm = FedOMD(mirror, average=average)
@@ -119,13 +119,13 @@ def test_dual_averaging_is_one_mirror_step_on_the_mean_gradient(mirror: MirrorMa
 
 
 def test_primal_averaging_is_the_mean_of_the_models() -> None:
-    algorithm = FedOMD(PNorm(p=1.3))
+    algorithm = FedOMD(PNorm(p=1.3), average="primal")
     W = np.random.default_rng(2).normal(size=(4, 3))
     parts = [records(i, n) for i, n in enumerate((3, 9))]
     models = [local_model(algorithm, LocalProblem(Softmax(), Z, y), W, 0.7) for Z, y in parts]
     np.testing.assert_allclose(pooled_step(algorithm, parts, W), 0.25 * models[0] + 0.75 * models[1], atol=1e-12)
     dual = pooled_step(FedOMD(PNorm(p=1.3), average="dual"), parts, W)
-    assert np.abs(dual - pooled_step(algorithm, parts, W)).max() > 1e-3
+    assert np.abs(dual - pooled_step(algorithm, parts, W)).max() > 1e-4
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS.values(), ids=ALGORITHMS)
@@ -149,7 +149,7 @@ def contribution(learner: Learner, W: np.ndarray, seed: int, n: int) -> Contribu
     local = LocalRound(
         learner=learner,
         records=RoundRecords(REGISTRY, LABELS, Z, y),
-        slots=[Slot("main", 1, 0.5)],
+        slots=[Slot(name="main", version=1, eta=0.5)],
         weights={"main": W},
         serves="main",
         known_labels=3,
