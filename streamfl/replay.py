@@ -208,14 +208,15 @@ class Replay:
 
     def _coordinator(self) -> Coordinator:
         settings = self.settings
+        learner = settings.learning.learner(self.task, settings.seed)
         return Coordinator(
             CoordinatorSettings(
-                learner=settings.learning.learner(self.task, settings.seed),
+                learner=learner,
                 expect=len(self.logs),
                 task=self.task,
                 scaling=settings.scaling,
             ),
-            Standing(settings.profile.master(self.horizon, settings.seed)),
+            Standing(settings.profile.master(self.horizon, learner)),
         )
 
     def _client(self, name: str, transport: MemoryTransport) -> ClientNode:

@@ -9,7 +9,7 @@ from streamfl.core.algorithms.mirror_maps import Euclidean, Hypentropic, MirrorM
 from streamfl.core.local_round import Learner
 from streamfl.core.model import Model
 from streamfl.core.paper import Paper, PaperSettings
-from streamfl.core.promotion import Promotion
+from streamfl.core.promotion import Promotion, PromotionSettings, ladder_top
 from streamfl.models import Linear, Logistic, Softmax
 
 MODELS: dict[str, Model] = {
@@ -99,6 +99,9 @@ class ProfileSettings(_Settings):
             seed=seed,
         )
 
-    def master(self, horizon: int, seed: int) -> Paper | Promotion:
-        """Return the profile in its first state."""
-        return Paper(self.paper(horizon, seed)) if self.profile == "paper" else Promotion()
+    def master(self, horizon: int, learner: Learner) -> Paper | Promotion:
+        """Return the profile in its first state, for a stream of so many rounds."""
+        if self.profile == "paper":
+            return Paper(self.paper(horizon, learner.seed))
+        top = ladder_top(bounded_gradient=not isinstance(learner.model, Linear), one_full_step=learner.one_full_step)
+        return Promotion(PromotionSettings(step=self.step or top))

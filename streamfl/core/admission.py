@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from streamfl.core.arrays import FloatArray
+from streamfl.core.fixed_point import largest_part
 from streamfl.core.ledger import Member
 from streamfl.core.messages import RoundOpened, Slot, SlotLosses, Update
 
@@ -16,6 +17,7 @@ def refusal(
     opened: RoundOpened,
     already: Sequence[Update],
     shape: tuple[int, int],
+    members: int,
 ) -> str | None:
     """Return why an update does not count, or None if it does.
 
@@ -31,6 +33,8 @@ def refusal(
         The updates accepted for it so far.
     shape
         Rows of a weight matrix, and its columns for the labels that the client knows.
+    members
+        How many clients may be added up.
     """
     if member is None or member.left:
         return "not a member"
@@ -40,7 +44,7 @@ def refusal(
         return "a second update for the round"
     if update.registry != opened.registry:
         return "another registry"
-    return _wrong_spans(update, member) or _wrong_content(update, opened, shape)
+    return _wrong_spans(update, member) or _wrong_content(update, opened, shape, members)
 
 
 def _wrong_spans(update: Update, member: Member) -> str | None:
@@ -52,11 +56,12 @@ def _wrong_spans(update: Update, member: Member) -> str | None:
     return None
 
 
-def _wrong_content(update: Update, opened: RoundOpened, shape: tuple[int, int]) -> str | None:
+def _wrong_content(update: Update, opened: RoundOpened, shape: tuple[int, int], members: int) -> str | None:
     if min(update.records, update.trained, update.rejected) < 0 or update.trained > update.records:
         return "impossible counts"
     mine = tuple(slot for slot in opened.slots if slot.is_for(update.client))
-    return wrong_measurements(mine, update.losses, update.differences, shape)
+    largest = largest_part(update.trained, members)
+    return wrong_measurements(mine, update.losses, update.differences, shape, largest)
 
 
 def wrong_measurements(
@@ -64,8 +69,12 @@ def wrong_measurements(
     losses: Mapping[str, SlotLosses],
     differences: Mapping[str, FloatArray],
     shape: tuple[int, int],
+    largest: float,
 ) -> str | None:
-    """Return what is wrong with the losses and differences of some slots, or None."""
+    """Return what is wrong with the losses and differences of some slots, or None.
+
+    No number of a difference may exceed `largest`, so that the exact sum over all clients cannot overflow.
+    """
     if set(losses) != {slot.name for slot in slots}:
         return "losses of other models than were asked for"
     if not set(differences) <= {slot.name for slot in slots if slot.trained}:
@@ -78,4 +87,6 @@ def wrong_measurements(
             return f"a difference of {name} of shape {difference.shape}, not {shape}"
         if not np.isfinite(difference).all():
             return f"a difference of {name} that is not finite"
+        if np.abs(difference).max(initial=0.0) >= largest:
+            return f"a difference of {name} too large to be added exactly"
     return None

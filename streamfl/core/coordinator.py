@@ -22,6 +22,7 @@ from streamfl.core.decisions import Commit, CoordinatorDecision, Finished, Publi
 from streamfl.core.errors import PeerError
 from streamfl.core.events import CoordinatorEvent, Tick
 from streamfl.core.fingerprint import fingerprint
+from streamfl.core.fixed_point import largest_part
 from streamfl.core.ledger import Member
 from streamfl.core.local_round import Learner
 from streamfl.core.master import LiveModel, Observed, Opening, Restart
@@ -364,6 +365,7 @@ class Coordinator:
             opened=self._open.told,
             already=self._updates,
             shape=self._shape(update),
+            members=len(self.standing.members),
         )
         if reason is not None:
             return self._refuse(update.client, reason)
@@ -455,7 +457,13 @@ class Coordinator:
         update = next((u for u in self._updates if u.client == scores.client), None)
         if undecided is None or update is None or scores.entry != self.standing.entry:
             return self._refuse(scores.client, "no scores are asked for")
-        wrong = wrong_measurements(undecided.asked.slots, scores.losses, scores.differences, self._shape(update))
+        wrong = wrong_measurements(
+            undecided.asked.slots,
+            scores.losses,
+            scores.differences,
+            self._shape(update),
+            largest_part(update.trained, len(self.standing.members)),
+        )
         if wrong is not None:
             return self._refuse(scores.client, wrong)
         self._scores[scores.client] = scores

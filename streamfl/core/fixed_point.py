@@ -11,6 +11,15 @@ SCALE = 2.0**32
 LIMIT = 2.0**62
 
 
+def largest_part(weight: int, parts: int) -> float:
+    """Return the bound under which `parts` parts of such a weight can be added without overflow.
+
+    >>> largest_part(1000, 20)
+    53687.0912
+    """
+    return LIMIT / SCALE / parts / max(1, weight)
+
+
 def weighted_mean(parts: Iterable[tuple[int, FloatArray]]) -> FloatArray:
     """Return sum(n x) / sum(n) with every n x rounded to a multiple of 2^-32 and added in int64.
 

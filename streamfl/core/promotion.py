@@ -37,6 +37,21 @@ class PromotionSettings:
     hopeless: float = 1.15
 
 
+def ladder_top(*, bounded_gradient: bool, one_full_step: bool) -> float:
+    """Return the step s of the top rung, over the mean squared feature norm.
+
+    A gradient that grows with the residual allows at most s = 2 before steps diverge, so least squares start at 1.
+    That of a cross-entropy is bounded: one step on a whole round may be long, many steps a round may not (on the
+    streams tried the best rung lay between 4 and 256 for one step, and between 1 and 16 for one record a step).
+
+    >>> ladder_top(bounded_gradient=True, one_full_step=True)
+    256.0
+    """
+    if not bounded_gradient:
+        return 1.0
+    return 256.0 if one_full_step else 16.0
+
+
 @dataclass
 class Rung:
     """A live model of one order and its discounted loss."""

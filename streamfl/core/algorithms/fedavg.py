@@ -33,8 +33,8 @@ class FedAvg:
     radius: float = 1e3
 
     def step(self, W: FloatArray, slope: FloatArray, eta: float) -> FloatArray:
-        """Return W - eta slope."""
-        return W - eta * slope
+        """Return W - eta slope, or the nearest point of the ball."""
+        return onto_ball(W - eta * slope, self.radius)
 
     def to_average(self, W: FloatArray) -> FloatArray:
         """Return W: models are averaged as they are."""
