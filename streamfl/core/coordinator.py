@@ -16,6 +16,7 @@ import numpy as np
 
 from streamfl.core.admission import refusal, wrong_measurements
 from streamfl.core.aggregate import Aggregation, Contribution, served_in_all
+from streamfl.core.agreement import Agreement, middle_unit
 from streamfl.core.alarm import Alarm
 from streamfl.core.arrays import HOLDS_ARRAYS, FloatArray
 from streamfl.core.decisions import Commit, CoordinatorDecision, Finished, Publish, Refused
@@ -43,10 +44,9 @@ from streamfl.core.messages import (
     Slot,
     Update,
 )
-from streamfl.core.moments import Moments, merged
 from streamfl.core.paper import Paper
 from streamfl.core.promotion import Promotion
-from streamfl.core.registry import Registry, TargetUnit, ordered, re_expression
+from streamfl.core.registry import Registry, re_expression
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,16 +96,12 @@ class Standing:
         Number of the ledger entry that is open.
     round
         The open round.
-    registry
-        None before round 1.
+    agreement
+        What the clients agree on; None before round 1.
     members
         The ledger, by client.
     known_labels
         Labels registered when the epoch began.
-    squared_norm
-        Running mean of |z|^2.
-    moments
-        Moments of the features of accepted records, while the scaler is not frozen.
     """
 
     __pydantic_config__: ClassVar[dict[str, object]] = HOLDS_ARRAYS
@@ -113,11 +109,9 @@ class Standing:
     master: Paper | Promotion
     entry: int = 1
     round: int = 1
-    registry: Registry | None = None
+    agreement: Agreement | None = None
     members: dict[str, Member] = field(default_factory=dict)
     known_labels: int = 0
-    squared_norm: float = 1.0
-    moments: Moments | None = None
 
     def active(self) -> set[str]:
         """Return the members that have not left."""
@@ -171,7 +165,7 @@ class Coordinator:
 
     def start(self, now: float) -> list[CoordinatorDecision]:
         """Begin, or after a kill open the round of the last Commit again."""
-        if self.standing.registry is None:
+        if self.standing.agreement is None:
             return []
         self._open_round(now)
         return [Publish(self._round_messages()), *self._finished()]
@@ -220,7 +214,7 @@ class Coordinator:
     # --- membership --------------------------------------------------------------------------------------------
 
     def _join(self, join: Join, now: float) -> list[CoordinatorDecision]:
-        if self.standing.registry is None:
+        if self.standing.agreement is None:
             self._introductions[join.client] = join
             return self._begin(now) if len(self._introductions) >= self.settings.expect else []
         member = self.standing.members.get(join.client)
@@ -269,14 +263,9 @@ class Coordinator:
         """Open round 1: the first records of all clients tell features, labels and scale."""
         joins = [self._introductions[name] for name in sorted(self._introductions)]
         standing = self.standing
-        moments = merged([join.moments for join in joins])
-        labels = ordered({label for join in joins for label in join.labels})
-        d = len(moments.features)
-        registry = Registry(1, moments.features, labels, np.zeros(d), np.ones(d), _middle_unit(joins))
-        standing.registry = registry.scaled_by(moments) if self.settings.scaling else registry
+        standing.agreement = Agreement.of(joins, scaling=self.settings.scaling)
         standing.members = {join.client: Member(join.incarnation) for join in joins}
-        standing.known_labels = len(labels)
-        standing.squared_norm = _expected_squared_norm(standing.registry, moments, sum(j.records for j in joins))
+        standing.known_labels = len(self._registry.labels)
         self._introductions = {}
         self._open_round(now)
         answers = tuple(self._joined(join.client) for join in joins)
@@ -287,7 +276,7 @@ class Coordinator:
     def _open_round(self, now: float) -> None:
         """Ask the profile for the round's live models; the same answer however often it is asked."""
         standing = self.standing
-        opening = standing.master.open(standing.round, self._scratch(), standing.squared_norm)
+        opening = standing.master.open(standing.round, self._scratch(), self._agreement.squared_norm)
         for member in standing.members.values():
             member.retain(opening.sampled)
         self._updates = []
@@ -341,10 +330,14 @@ class Coordinator:
         return messages if self._registry.version > since else messages[1:]
 
     @property
+    def _agreement(self) -> Agreement:
+        if self.standing.agreement is None:
+            raise PeerError("the federation has not begun: nothing is agreed on")
+        return self.standing.agreement
+
+    @property
     def _registry(self) -> Registry:
-        if self.standing.registry is None:
-            raise PeerError("the federation has not begun: no registry is agreed on")
-        return self.standing.registry
+        return self._agreement.registry
 
     def _scratch(self) -> FloatArray:
         columns = self.settings.learner.model.columns(len(self._registry.labels))
@@ -558,39 +551,17 @@ class Coordinator:
     # --- the registry ------------------------------------------------------------------------------------------
 
     def _change_registry(self, restart: Restart | None) -> None:
-        """Register new names, follow the records' scale, and re-express every kept model."""
-        standing, old = self.standing, self._registry
-        new = self._grown(old)
-        new = self._rescaled(new)
-        if restart is not None and self.settings.task == "regression":
-            new = new.in_unit(_middle_unit(self._updates))
-        if new is not old:
-            columns = self.settings.learner.model.columns(len(new.labels))
-            standing.master.transform(re_expression(old, new, columns))
-            standing.registry = new
+        """Let the agreement follow the round's records, and re-express every kept model."""
+        standing, before = self.standing, self._agreement
+        renewed = restart is not None and self.settings.task == "regression"
+        unit = middle_unit(self._updates) if renewed else None
+        after = before.after(self._updates, t=standing.round, unit=unit)
+        if after.registry is not before.registry:
+            columns = self.settings.learner.model.columns(len(after.registry.labels))
+            standing.master.transform(re_expression(before.registry, after.registry, columns))
+        standing.agreement = after
         if restart is not None:
-            standing.known_labels = len(new.labels)
-        self._follow_norm()
-
-    def _grown(self, registry: Registry) -> Registry:
-        features = sorted({name for update in self._updates for name in update.new_features})
-        labels = sorted({label for update in self._updates for label in update.new_labels})
-        return registry.grown(features, labels) if features or labels else registry
-
-    def _rescaled(self, registry: Registry) -> Registry:
-        parts = [update.moments for update in self._updates if update.moments is not None]
-        if not self._is_warming_up() or not parts:
-            return registry
-        before = self.standing.moments
-        self.standing.moments = merged([*([before] if before else []), *parts])
-        return registry.scaled_by(self.standing.moments)
-
-    def _follow_norm(self) -> None:
-        """Keep a running mean of |z|^2: over all rounds at first, then over about the last twenty."""
-        records = sum(update.records for update in self._updates)
-        norm = math.fsum(update.squared_norm for update in self._updates) / records
-        weight = max(1.0 / (self.standing.round + 1), 0.05)
-        self.standing.squared_norm += weight * (norm - self.standing.squared_norm)
+            standing.known_labels = len(after.registry.labels)
 
 
 def _in_one_transaction(decisions: list[CoordinatorDecision]) -> list[CoordinatorDecision]:
@@ -625,18 +596,3 @@ def _restarted(restart: Restart) -> Restarted:
         clients=alarm.clients,
         labels=alarm.labels,
     )
-
-
-def _middle_unit(parts: list[Join] | list[Update]) -> TargetUnit:
-    """Return the median of the clients' units, those without records left out."""
-    units = [part.target for part in parts if part.records]
-    if not units:
-        return TargetUnit()
-    return TargetUnit(float(np.median([u.centre for u in units])), float(np.median([u.scale for u in units])))
-
-
-def _expected_squared_norm(registry: Registry, moments: Moments, records: int) -> float:
-    """Return the mean |z|^2 of the records behind the moments, the constant 1 included."""
-    seen = moments.count / max(1, records)
-    about = (moments.variance + (moments.mean - registry.mean) ** 2) / registry.scale**2
-    return 1.0 + float(np.sum(seen * about))

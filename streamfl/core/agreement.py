@@ -1,0 +1,91 @@
+"""What the clients agree on, as it follows their records: names, scale, the unit of targets, the features' norm."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from streamfl.core.messages import Join, Update
+from streamfl.core.moments import Moments, merged
+from streamfl.core.registry import Registry, TargetUnit, ordered
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Agreement:
+    """The registry, and what it is made from.
+
+    Parameters
+    ----------
+    registry
+        In force for the open round.
+    squared_norm
+        Running mean of |z|^2, by which scale-free steps are divided.
+    moments
+        Moments of the features of accepted records; they stop growing when the scaler freezes.
+    """
+
+    registry: Registry
+    squared_norm: float
+    moments: Moments | None = None
+
+    @classmethod
+    def of(cls, joins: Sequence[Join], *, scaling: bool) -> "Agreement":
+        """Return the first agreement: the clients' first records tell features, labels and scale.
+
+        Their moments serve the first round only: its updates bring those of the same records again.
+        """
+        moments = merged([join.moments for join in joins])
+        labels = ordered({label for join in joins for label in join.labels})
+        d = len(moments.features)
+        registry = Registry(1, moments.features, labels, np.zeros(d), np.ones(d), middle_unit(joins))
+        if scaling:
+            registry = registry.scaled_by(moments)
+        return cls(registry, _expected_squared_norm(registry, moments, sum(join.records for join in joins)))
+
+    def after(self, updates: Sequence[Update], *, t: int, unit: TargetUnit | None = None) -> "Agreement":
+        """Return the agreement after round t: new names registered, the scale followed, the norm averaged.
+
+        Parameters
+        ----------
+        updates
+            Those accepted, by client; with moments while the scaler is not frozen.
+        t
+            The round.
+        unit
+            A new unit of targets, with a new epoch.
+        """
+        registry = _grown(self.registry, updates)
+        parts = [update.moments for update in updates if update.moments is not None]
+        moments = merged([*([self.moments] if self.moments else []), *parts]) if parts else self.moments
+        if parts and moments is not None:
+            registry = registry.scaled_by(moments)
+        if unit is not None:
+            registry = registry.in_unit(unit)
+        return replace(self, registry=registry, moments=moments, squared_norm=self._norm_after(updates, t))
+
+    def _norm_after(self, updates: Sequence[Update], t: int) -> float:
+        """Return the mean of |z|^2 over all rounds at first, then over about the last twenty."""
+        norm = math.fsum(update.squared_norm for update in updates) / sum(update.records for update in updates)
+        return self.squared_norm + max(1.0 / (t + 1), 0.05) * (norm - self.squared_norm)
+
+
+def middle_unit(parts: Sequence[Join] | Sequence[Update]) -> TargetUnit:
+    """Return the median of the clients' units, those without records left out."""
+    units = [part.target for part in parts if part.records]
+    if not units:
+        return TargetUnit()
+    return TargetUnit(float(np.median([u.centre for u in units])), float(np.median([u.scale for u in units])))
+
+
+def _grown(registry: Registry, updates: Sequence[Update]) -> Registry:
+    features = sorted({name for update in updates for name in update.new_features})
+    labels = sorted({label for update in updates for label in update.new_labels})
+    return registry.grown(features, labels) if features or labels else registry
+
+
+def _expected_squared_norm(registry: Registry, moments: Moments, records: int) -> float:
+    """Return the mean |z|^2 of the records behind the moments, the constant 1 included."""
+    seen = moments.count / max(1, records)
+    about = (moments.variance + (moments.mean - registry.mean) ** 2) / registry.scale**2
+    return 1.0 + float(np.sum(seen * about))
