@@ -56,7 +56,7 @@ def made_up() -> Callable[..., Result]:
             "rounds": n,
             "clients": 12,
             "seconds": 3.1,
-            "records_per_second": 29987.7,
+            "records_per_second": 29988,
             "accuracy": Figures(prequential=0.702, round_start=0.693, post_update=0.714, no_change=0.381),
             "kappa": Kappa(cohen=0.512, temporal=0.519),
             "loss": Loss(prequential=0.213),
