@@ -56,7 +56,7 @@ def plain(table: Table, live: int, rounds: int) -> float:
             Z[:, :-1] = (table.X[rows] - mean) / scale
             y = table.y[rows].astype(int)
             for W, total in zip(models, sums, strict=True):
-                total += W - 0.1 * plain_gradient(W, Z, y)
+                np.add(total, W - 0.1 * plain_gradient(W, Z, y), out=total)
         models = [total / CLIENTS for total in sums]
     return stopwatch() - began
 

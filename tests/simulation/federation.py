@@ -45,7 +45,7 @@ def stream() -> Table:
     X = rng.normal(size=(n, 2)) + 3.0 * y[:, None]
     late = rng.random(n) < 0.05
     late[: CLIENTS * ROUND * 4] = False
-    X[late] = rng.normal(size=(int(late.sum()), 2)) + [9.0, -9.0]
+    X[late] = rng.normal(size=(int(late.sum()), 2)) + np.array([9.0, -9.0])
     y = np.where(np.arange(n) >= CLIENTS * ROUND * 10, 1.0 - y, y)
     y[late] = 2.0
     bad = tuple(Rejection(int(p), "not a number") for p in np.sort(rng.choice(n, BAD, replace=False)))

@@ -4,8 +4,8 @@ from functools import cache
 
 import numpy as np
 import pytest
-from simulation.federation import BAD, federation
 
+from simulation.federation import BAD, federation
 from streamfl.core.sampling import generator
 from streamfl.testing import Faults, Simulation
 

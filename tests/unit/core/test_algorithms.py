@@ -76,6 +76,7 @@ def test_a_p_norm_step_by_hand() -> None:
 def test_models_stay_in_the_ball() -> None:
     W, slope = np.zeros((1, 2)), np.array([[-3.0, -4.0]])
     np.testing.assert_allclose(FedOMD(Euclidean(radius=1.0)).step(W, slope, 10.0), [[0.6, 0.8]])
+    np.testing.assert_allclose(FedAvg(radius=1.0).step(W, slope, 10.0), [[0.6, 0.8]])
     np.testing.assert_allclose(combine(FedAvg(radius=1.0), W, -slope), [[0.6, 0.8]])
     for mirror in (Euclidean(radius=2.0), PNorm(p=1.5, radius=2.0), Hypentropic(radius=2.0)):
         for average in ("primal", "dual"):

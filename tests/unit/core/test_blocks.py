@@ -11,7 +11,7 @@ from streamfl.core.paper import Paper, PaperSettings, Start
 
 
 def standing(order: int, **settings: object) -> Paper:
-    """Return a profile in the last round of epoch 3's block number 6, of some order; the next round is 2^order + 1."""
+    """Return a profile in the last round of epoch 3's block number 6, of some order."""
     paper = in_block(PaperSettings(**settings), order, [instance(order, 1)])  # type: ignore[arg-type]
     assert paper.block is not None
     paper.epoch, paper.blocks, paper.block.number = 3, 6, 6

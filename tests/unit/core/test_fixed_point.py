@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from streamfl.core.errors import PeerError
-from streamfl.core.fixed_point import weighted_mean
+from streamfl.core.fixed_point import largest_part, weighted_mean
 
 
 def test_by_hand() -> None:
@@ -69,3 +69,18 @@ def test_nothing_to_add_is_refused() -> None:
 
 def test_zero_is_zero() -> None:
     np.testing.assert_array_equal(weighted_mean([(1, np.zeros((2, 0))), (2, np.zeros((2, 0)))]), np.zeros((2, 0)))
+
+
+def test_the_largest_part_by_hand() -> None:
+    # 2^62 / 2^32 = 2^30, shared by 4 clients of 8 records each: 2^25.
+    assert largest_part(8, 4) == 2.0**25
+    assert largest_part(0, 1) == 2.0**30
+
+
+def test_parts_below_the_bound_can_be_added_and_one_at_the_bound_is_not_below_it() -> None:
+    for weights in ((5,), (1, 1000), (3, 7, 20, 100)):
+        parts = [(n, np.array([0.999 * largest_part(n, len(weights))])) for n in weights]
+        mean = weighted_mean(parts)
+        np.testing.assert_allclose(mean, sum(n * x for n, x in parts) / sum(weights), rtol=1e-12)
+        with pytest.raises(PeerError, match="overflows"):
+            weighted_mean([(n, np.array([1.001 * largest_part(n, len(weights))])) for n in weights])

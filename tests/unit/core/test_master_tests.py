@@ -96,8 +96,8 @@ def test_optimistic_losses_by_history_as_they_are_computed_in_a_block() -> None:
 
 
 def test_a_second_instance_has_a_history_of_its_own() -> None:
-    # Round 2 is the first of an order 0, so nothing is past; in round 3 order 2 has played once before:
-    # (0.3 + 0.7) / 2.
+    # Round 2 is the first of an order 0, so nothing is past; in round 3 order 2 has played once before,
+    # which gives the mean of 0.3 and 0.7.
     paper = in_block(SMALL, 2, [instance(2, 1), instance(0, 2)])
     play(paper, 1, 0.5)
     play(paper, 2, 0.4)

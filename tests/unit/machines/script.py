@@ -11,7 +11,7 @@ from streamfl import codec, messages
 from streamfl.core.client import Client, ClientSettings
 from streamfl.core.coordinator import Coordinator, CoordinatorSettings, Standing
 from streamfl.core.decisions import Commit, Fetch, Finished, Publish, Refused, Seek, Send
-from streamfl.core.events import RecordsFetched, RecordsRead, SourceEnded
+from streamfl.core.events import RecordsFetched, RecordsRead, SourceEnded, Tick
 from streamfl.core.local_round import Learner
 from streamfl.core.messages import (
     Accepted,
@@ -133,7 +133,9 @@ def closed(entry: int, *accepted: Update, **more: Any) -> RoundClosed:
 
 def client(name: str = "c0", *, incarnation: str = "i1", **settings: Any) -> Client:
     """Return a client with rounds of four records."""
-    return Client(ClientSettings(**({"learner": LEARNER, "round_size": 4, "retry": 5.0} | settings)), name, incarnation)
+    return Client(
+        ClientSettings(**({"learner": LEARNER, "round_size": 4, "retry": 5.0} | settings)), name, incarnation
+    )
 
 
 def tell(machine: Client | Coordinator, *events: Any, now: float = 0.0) -> list[Any]:
@@ -169,7 +171,9 @@ def join(name: str, *, incarnation: str = "i1", labels: Sequence[str] = ("a", "b
     return Join(client=name, incarnation=incarnation, moments=moments, labels=tuple(labels), records=4, **more)
 
 
-def answer(opened: RoundOpened, name: str, *, loss: float = 0.3, records: int = 4, start: int = 0, **more: Any) -> Update:
+def answer(
+    opened: RoundOpened, name: str, *, loss: float = 0.3, records: int = 4, start: int = 0, **more: Any
+) -> Update:
     """Return the update of a client whose every model has the same mean loss, and steps by 0.01 of its number."""
     labels = 2 + len(more.get("new_labels", ()))
     shape = (1 + 1, labels)
@@ -269,6 +273,8 @@ class Federation:
     clients: dict[str, Client] = field(default_factory=dict)
     log: list[FromClient | FromCoordinator] = field(default_factory=list)
     read: dict[str, int] = field(default_factory=dict)
+    now: float = 0.0
+    finished: set[str] = field(default_factory=set)
     _inbox: deque[FromClient] = field(default_factory=deque)
     _outbox: deque[FromCoordinator] = field(default_factory=deque)
 
@@ -278,8 +284,18 @@ class Federation:
         self.read = dict.fromkeys(self.records, 0)
         for _ in range(steps):
             if not self._step():
+                self._wait()
+            if self.finished == set(self.clients):
                 return self
         raise AssertionError("the federation did not come to its end")
+
+    def _wait(self) -> None:
+        """Let it be the next moment that a client waits for."""
+        due = {name: at for name, machine in self.clients.items() if (at := machine.wakes_at) is not None}
+        self.now = max(self.now, min(due.values()))
+        for name, at in due.items():
+            if at <= self.now:
+                self._client(name, Tick())
 
     def of(self, kind: type[M]) -> list[M]:
         """Return all messages of a kind, in order."""
@@ -311,7 +327,7 @@ class Federation:
         return True
 
     def _client(self, name: str, event: Any) -> None:
-        for decision in self.clients[name].handle(event, 0.0):
+        for decision in self.clients[name].handle(event, self.now):
             match decision:
                 case Send(message):
                     self.log.append(message)
@@ -320,11 +336,13 @@ class Federation:
                     self.read[name] = positions.get(name, 0)
                 case Fetch(positions):
                     self._client(name, RecordsFetched((fetched(self.records[name], positions[name]),)))
+                case Finished():
+                    self.finished.add(name)
                 case _:
                     pass
 
     def _coordinator(self, event: FromClient) -> None:
-        for decision in self.coordinator.handle(event, 0.0):
+        for decision in self.coordinator.handle(event, self.now):
             match decision:
                 case Commit(told_) | Publish(told_):
                     self._tell(told_)
@@ -337,7 +355,7 @@ class Federation:
         another = self.restart(self.coordinator)
         if another is not self.coordinator:
             self.coordinator = another
-            for decision in another.start(0.0):
+            for decision in another.start(self.now):
                 if isinstance(decision, Publish):
                     self._tell(decision.messages)
 

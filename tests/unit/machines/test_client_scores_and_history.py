@@ -129,9 +129,7 @@ def test_after_a_restart_the_sample_is_read_again_and_scores_as_before():
 
     after = client(round_size=5, incarnation="i2")
     assert update.sample is not None
-    sample = SampledRound(
-        round=1, share=0.25, positions=update.sample.positions, ordinals=update.sample.ordinals
-    )
+    sample = SampledRound(round=1, share=0.25, positions=update.sample.positions, ordinals=update.sample.ordinals)
     tell(after, RecordsRead((batch("ab!bab" + "abb"),)))
     answer = joined(incarnation="i2", entry=2, positions={"c0": 6}, read=6, sample=(sample,))
     decisions = tell(after, answer, *second)
@@ -141,6 +139,30 @@ def test_after_a_restart_the_sample_is_read_again_and_scores_as_before():
     (restored,) = sent(tell(after, RecordsFetched((old,))), Update)
     assert restored.losses["m"] == undisturbed.losses["m"]
     assert restored.losses["m"].history_records == 3
+
+
+def test_records_that_are_read_again_together_go_to_their_own_rounds():
+    machine = client(incarnation="i2")
+    source = batch("aabb" + "bbaa")
+    sample = (
+        SampledRound(round=1, share=0.5, positions={"c0": (0, 1)}),
+        SampledRound(round=2, share=0.25, positions={"c0": (4, 5)}),
+    )
+    tell(machine, RecordsRead((batch("abab"),)))
+    decisions = tell(machine, joined(incarnation="i2", entry=3, positions={"c0": 8}, read=8, sample=sample))
+    assert Fetch({"c0": (0, 1, 4, 5)}) in decisions
+    # A model that always says a: right on all of round 1's sample, wrong on all of round 2's.
+    always_a = {"m": np.array([[0.0, 0.0], [50.0, -50.0]])}
+    history = replace(SLOT, history=(1, 2))
+    tell(
+        machine, *opening(3, slots=(history, replace(SLOT, name="n", history=(2,))), sampled=(1, 2), weights=always_a)
+    )
+    tell(machine, RecordsFetched((fetched(source, (0, 1, 4, 5)),)))
+    (update,) = sent(tell(machine, RecordsRead((batch("abab", start=8),))), Update)
+    assert update.losses["m"].history == pytest.approx(0.5 * 0.0 + 0.25 * 1.0)
+    assert (update.losses["m"].history_share, update.losses["m"].history_records) == (0.75, 4)
+    assert update.losses["n"].history == pytest.approx(0.25 * 0.5)
+    assert (update.losses["n"].history_share, update.losses["n"].history_records) == (0.25, 2)
 
 
 def test_old_records_that_are_gone_are_left_out():

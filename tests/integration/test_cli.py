@@ -1,0 +1,432 @@
+"""The command line as a person uses it: what it prints, what it writes, and how it ends."""
+
+import csv
+import io
+import json
+import math
+import pickle
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from streamfl.cli import cli, main
+from streamfl.core.errors import UsageError
+from streamfl.model_file import ServedModel
+
+KEYS = (
+    "streamfl source seed profile records accepted held_out rejected pending rounds clients seconds"
+    " records_per_second {} loss restarts local_drifts promotions model_sha256 per_round"
+)
+CLASSIFICATION = KEYS.format("accuracy kappa").split()
+REGRESSION = KEYS.format("mae rmse").split()
+RESTARTED = ("round", "epoch", "cause", "statistic", "threshold", "chosen", "since", "clients", "labels")
+FIGURES = ["prequential", "round_start", "post_update", "no_change"]
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a command ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> dict[str, Any]:
+        return json.loads(self.out)  # type: ignore[no-any-return]
+
+
+Command = Callable[..., Ended]
+
+
+@pytest.fixture
+def streamfl(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    """Run `streamfl ...` in this process, through the entry point that turns errors into exit codes."""
+
+    def command(*arguments: object) -> Ended:
+        monkeypatch.setattr(sys, "argv", ["streamfl", *map(str, arguments)])
+        capsys.readouterr()
+        code: object = 0
+        try:
+            main()
+        except SystemExit as ended:
+            code = ended.code or 0
+        told = capsys.readouterr()
+        assert isinstance(code, int)
+        return Ended(code, told.out, told.err)
+
+    return command
+
+
+@pytest.fixture
+def blobs(tmp_path: Path) -> Path:
+    """Write 600 records of two classes, as a CSV file with text labels."""
+    rng = np.random.default_rng(3)
+    rows = ["width,height,kind"]
+    for _ in range(600):
+        y = int(rng.integers(0, 2))
+        width, height = rng.normal(size=2) + 3 * y
+        rows.append(f"{width:.6f},{1000 * height:.6f},{('round', 'square')[y]}")
+    path = tmp_path / "blobs.csv"
+    path.write_text("\n".join(rows) + "\n")
+    return path
+
+
+@pytest.fixture
+def line(tmp_path: Path) -> Path:
+    rng = np.random.default_rng(3)
+    a = rng.normal(size=600)
+    rows = [f"{x:.6f},{3.0 * x + 7.0 + 0.1 * e:.6f}" for x, e in zip(a, rng.normal(size=600), strict=True)]
+    path = tmp_path / "line.csv"
+    path.write_text("\n".join(["a,target", *rows]) + "\n")
+    return path
+
+
+# --- demo ------------------------------------------------------------------------------------------------------
+
+
+def test_demo_prints_its_result_and_nothing_else_to_standard_output(streamfl: Command):
+    ended = streamfl("demo", "--json", "-", "--seed", 1)
+    assert ended.code == 0
+    result = ended.json
+    assert list(result) == CLASSIFICATION
+    assert list(result["accuracy"]) == FIGURES
+    assert list(result["kappa"]) == ["cohen", "temporal"]
+    assert list(result["loss"]) == ["prequential"]
+    assert (result["source"], result["seed"], result["profile"]) == ("covtype", 1, "adaptive")
+    assert (result["clients"], result["records"], result["rounds"]) == (20, 92962, 104)
+    assert result["records"] == result["accepted"] + result["rejected"] + result["pending"]
+    assert tuple(result["restarts"][0]) == RESTARTED
+    assert [30 <= result["restarts"][0]["round"] <= 33, len(result["restarts"])] == [True, 3]
+    assert [restarted["epoch"] for restarted in result["restarts"]] == [2, 3, 4]
+    assert re.fullmatch("[0-9a-f]{64}", result["model_sha256"])
+    assert result["per_round"] == []
+    assert "drift imposed: class-swap" in ended.err
+    assert "read 92,962 = accepted 92,962 + rejected 0 + pending 0" in ended.err
+
+
+def test_demo_of_profile_paper_says_that_it_cannot_fire(streamfl: Command):
+    ended = streamfl("demo", "--profile", "paper", "--json", "-")
+    assert "profile paper: Tests 1 and 2 cannot fire at T = 104" in ended.err
+    assert (ended.json["profile"], ended.json["restarts"]) == ("paper", [])
+
+
+# --- replay and what it writes ---------------------------------------------------------------------------------
+
+
+def test_replay_of_classes(streamfl: Command, blobs: Path):
+    ended = streamfl("replay", blobs, "--clients", 3, "--round-size", 10, "--json", "-", "--per-round")
+    assert ended.code == 0
+    result = ended.json
+    assert list(result) == CLASSIFICATION
+    assert (result["source"], result["records"], result["rounds"], result["clients"]) == ("blobs.csv", 600, 20, 3)
+    assert result["accuracy"]["prequential"] > 0.9
+    lines = result["per_round"]
+    assert [told["round"] for told in lines] == list(range(1, 21))
+    assert {told["records"] for told in lines} == {30}
+    assert all(0.0 <= told["loss"] <= 1.0 and told["mae"] is None for told in lines)
+    assert np.mean([told["accuracy"] for told in lines]) == pytest.approx(result["accuracy"]["prequential"])
+    assert np.mean([told["loss"] for told in lines]) == pytest.approx(result["loss"]["prequential"])
+
+
+def test_replay_of_a_target(streamfl: Command, line: Path):
+    ended = streamfl("replay", line, "--clients", 3, "--round-size", 10, "--json", "-", "--per-round")
+    result = ended.json
+    assert list(result) == REGRESSION
+    assert list(result["mae"]) == list(result["rmse"]) == FIGURES
+    assert result["mae"]["prequential"] < 0.5 * result["mae"]["no_change"]
+    assert all(told["accuracy"] is None and told["mae"] >= 0.0 for told in result["per_round"])
+    assert np.mean([told["mae"] for told in result["per_round"]]) == pytest.approx(result["mae"]["prequential"])
+
+
+def test_the_json_file_has_what_standard_output_has(streamfl: Command, blobs: Path, tmp_path: Path):
+    to = tmp_path / "result.json"
+    assert streamfl("replay", blobs, "--json", to).out == ""
+    printed = streamfl("replay", blobs, "--json", "-").json
+    written = json.loads(to.read_text())
+    for timed in ("seconds", "records_per_second"):
+        assert written.pop(timed) >= 0
+        printed.pop(timed)
+    assert written == printed
+
+
+@pytest.mark.parametrize("of", ["blobs", "line"])
+def test_the_report_is_one_page_that_needs_nothing_else(of: str, streamfl: Command, request, tmp_path: Path):
+    to = tmp_path / "report.html"
+    assert streamfl("replay", request.getfixturevalue(of), "--report", to).code == 0
+    page = to.read_text(encoding="utf-8")
+    assert page.lower().startswith("<!doctype html>")
+    assert f"{of}.csv" in page
+    assert "<svg" in page
+    assert not re.search(r'(src|href)="https?://', page)
+
+
+def test_the_model_is_the_one_that_the_result_names_and_predicts_labels(
+    streamfl: Command, blobs: Path, tmp_path: Path
+):
+    to = tmp_path / "model.safetensors"
+    result = streamfl("replay", blobs, "--model-out", to, "--json", "-").json
+    model = ServedModel.load(to)
+    assert model.sha256 == result["model_sha256"]
+    assert model.predict(np.array([[0.0, 0.0], [3.0, 3000.0]]), ("width", "height")) == ["round", "square"]
+    # Columns are found by name: in another order, beside others.
+    other = np.array([[9.9, 0.0, 0.0], [9.9, 3000.0, 3.0]])
+    assert model.predict(other, ("extra", "height", "width")) == ["round", "square"]
+
+
+def test_the_model_of_a_target_predicts_in_its_own_unit(streamfl: Command, line: Path, tmp_path: Path):
+    to = tmp_path / "model.safetensors"
+    streamfl("replay", line, "--model-out", to)
+    assert ServedModel.load(to).predict(np.array([[2.0], [-2.0]]), ("a",)) == pytest.approx([13.0, 1.0], abs=0.5)
+
+
+def test_a_file_that_is_no_model_is_refused(tmp_path: Path, blobs: Path):
+    for content in (b"", b"{}", b'{"format":99}', pickle.dumps({"format": 1}), blobs.read_bytes()):
+        path = tmp_path / "model"
+        path.write_bytes(content)
+        with pytest.raises(UsageError, match=f"{path}: "):
+            ServedModel.load(path)
+
+
+def test_predictions_are_one_line_a_record_and_as_good_as_the_result_says(
+    streamfl: Command, blobs: Path, tmp_path: Path
+):
+    to = tmp_path / "predictions.csv"
+    options = ("--clients", 4, "--round-size", 7, "--predictions", to, "--json", "-")
+    result = streamfl("replay", blobs, *options).json
+    with to.open(newline="") as file:
+        told = list(csv.DictReader(file))
+    assert list(told[0]) == ["record", "client", "round", "label", "predicted"]
+    assert sorted(int(one["record"]) for one in told) == list(range(600))
+    right = sum(one["label"] == one["predicted"] for one in told) / len(told)
+    assert right == pytest.approx(result["accuracy"]["prequential"])
+    labels = [row.split(",")[2] for row in blobs.read_text().splitlines()[1:]]
+    assert all(labels[int(one["record"])] == one["label"] for one in told)
+    assert {one["client"] for one in told} == {"c0", "c1", "c2", "c3"}
+    assert all(int(one["record"]) % 4 == int(one["client"][1:]) for one in told)
+
+
+def test_predictions_of_a_target(streamfl: Command, line: Path, tmp_path: Path):
+    to = tmp_path / "predictions.csv"
+    result = streamfl("replay", line, "--predictions", to, "--json", "-").json
+    with to.open(newline="") as file:
+        told = list(csv.DictReader(file))
+    mae = sum(abs(float(one["label"]) - float(one["predicted"])) for one in told) / len(told)
+    assert len(told) == 600
+    assert mae == pytest.approx(result["mae"]["prequential"])
+
+
+def test_predictions_name_the_records_of_the_file_also_past_bad_ones(streamfl: Command, tmp_path: Path):
+    path, to = tmp_path / "some.csv", tmp_path / "predictions.csv"
+    path.write_text("a,y\n" + "".join("oops,no\n" if i % 5 == 3 else f"{i},{'ab'[i % 2]}\n" for i in range(60)))
+    result = streamfl("replay", path, "--clients", 2, "--predictions", to, "--json", "-").json
+    with to.open(newline="") as file:
+        told = list(csv.DictReader(file))
+    assert result["rejected"] == 12
+    assert sorted(int(one["record"]) for one in told) == [i for i in range(60) if i % 5 != 3]
+    assert all(one["label"] == "ab"[int(one["record"]) % 2] for one in told)
+
+
+def test_the_same_seed_gives_the_same_result(streamfl: Command, blobs: Path):
+    options = ("replay", blobs, "--split", "dirichlet:0.5", "--clients", 3, "--json", "-")
+    digests = [streamfl(*options, "--seed", seed).json["model_sha256"] for seed in (5, 5, 6)]
+    assert digests[0] == digests[1] != digests[2]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--profile", "paper", "--rho-scale", "0.00005", "--start", "warm"),
+        ("--profile", "paper", "--optimistic", "regret"),
+        ("--algorithm", "fedomd"),
+        ("--local-batch", "4"),
+        ("--split", "column:kind"),
+        ("--inject", "permutation@20,60"),
+        ("--task", "classification", "--drop", "height"),
+    ],
+)
+def test_every_option_runs(options: tuple[str, ...], streamfl: Command, blobs: Path):
+    ended = streamfl("replay", blobs, *options, "--json", "-")
+    assert ended.code == 0
+    result = ended.json
+    assert result["records"] == result["accepted"] + result["rejected"] + result["pending"] == 600
+    assert math.isfinite(result["accuracy"]["prequential"])
+
+
+# --- bad records -----------------------------------------------------------------------------------------------
+
+
+def test_bad_records_are_rejected_counted_and_listed(streamfl: Command, tmp_path: Path):
+    rows = [f"{i % 7},{i % 3},{'xy'[i % 2]}" for i in range(100)]
+    rows[10] = "1,2"  # a ragged row
+    rows[20] = "oops,2,x"  # text in a number
+    rows[30] = "1,inf,y"  # infinity
+    rows[40] = "1,2,"  # no label
+    rows[50] = "NaN,,x"  # missing values: a good record
+    path = tmp_path / "dirty.csv"
+    path.write_text("\n".join(["a,b,y", *rows]) + "\n")
+    ended = streamfl("replay", path, "--clients", 2, "--json", "-")
+    assert ended.code == 0
+    result = ended.json
+    assert (result["records"], result["accepted"], result["rejected"], result["pending"]) == (100, 96, 4, 0)
+    for place, reason in ((12, "fields"), (22, "oops"), (32, "infinite"), (42, "missing")):
+        assert re.search(rf"line {place}\b.*{reason}", ended.err)
+
+
+def test_cut_json_lines_are_rejected_counted_and_listed(streamfl: Command, tmp_path: Path):
+    rows = [json.dumps({"a": i % 5, "y": i % 2}) for i in range(50)]
+    rows[7] = rows[7][:-3]
+    path = tmp_path / "cut.jsonl"
+    path.write_text("\n".join(rows) + "\n")
+    ended = streamfl("replay", path, "--clients", 2, "--json", "-")
+    assert (ended.json["accepted"], ended.json["rejected"]) == (49, 1)
+    assert "line 8" in ended.err
+
+
+# --- what cannot be done ---------------------------------------------------------------------------------------
+
+
+def npz(**arrays: Any) -> bytes:
+    stream = io.BytesIO()
+    np.savez(stream, **arrays)
+    return stream.getvalue()
+
+
+GOOD = b"a,b,y\n" + b"1,2,x\n3,4,z\n" * 30
+
+BAD: dict[str, tuple[str, bytes, tuple[str, ...], str]] = {
+    "empty": ("f.csv", b"", (), "empty"),
+    "unknown format": ("f.xls", b"x", (), "unknown format"),
+    "wrong arrays": ("f.npz", npz(X=np.ones((3, 2)), y=np.ones(2)), (), "make them"),
+    "pickled npz": ("f.npz", npz(X=np.array([[{}]], object), y=np.zeros(1)), (), "pickled"),
+    "a pickle": ("f.npz", pickle.dumps([1, 2]), (), "pickled"),
+    "no such label": ("f.csv", GOOD, ("--label", "nope"), "--label"),
+    "no label column": ("f.jsonl", b'{"a":1,"b":2}\n', (), "--label"),
+    "no feature column": ("f.csv", b"y\n1\n0\n", (), "no feature column"),
+    "header alone": ("f.csv", b"a,b,y\n", (), "no records"),
+    "wrong encoding": ("f.csv", b"a,y\n1,0\n2,\xe9\n", (), "line 3"),
+    "JSON cut short": ("f.jsonl", b'{"a":1,"y"\n{"a":2,\n', (), "line 1"),
+    "text to stop at": ("f.csv", b"a,slope,y\n1,2,x\n1,steep,z\n", ("--on-bad-record", "stop"), "line 3"),
+    "too many clients": ("f.csv", GOOD, ("--clients", "100"), "--clients 100"),
+    "unknown split": ("f.csv", GOOD, ("--split", "fair"), "--split fair"),
+    "split by no column": ("f.csv", GOOD, ("--split", "column:nope"), "nope"),
+    "wrong concentration": ("f.csv", GOOD, ("--split", "dirichlet:-1"), "dirichlet"),
+    "unknown drift": ("f.csv", GOOD, ("--inject", "earthquake@3"), "earthquake"),
+    "drift without rounds": ("f.csv", GOOD, ("--inject", "class-swap"), "class-swap"),
+    "drift backwards": ("f.csv", GOOD, ("--inject", "class-swap@5,2"), "increase"),
+    "drift of too many classes": ("f.csv", GOOD, ("--inject", "class-introduction@1,2,3"), "class-introduction"),
+    "regret with local batches": ("f.csv", GOOD, ("--optimistic", "regret", "--local-batch", "5"), "--local-batch"),
+}
+# These are about an option, not about the file.
+NAMES_NO_FILE = {
+    "unknown split",
+    "wrong concentration",
+    "unknown drift",
+    "drift without rounds",
+    "drift backwards",
+    "regret with local batches",
+}
+
+
+def one_line_of_error(ended: Ended) -> str:
+    assert (ended.code, ended.out) == (2, "")
+    (only,) = ended.err.splitlines()
+    assert only.startswith("streamfl: error: ")
+    assert "Traceback" not in only
+    # What is wrong, and after it what to do.
+    assert re.search(r"[;:] ", only.removeprefix("streamfl: error: "))
+    return only
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_what_cannot_be_done_ends_in_one_line_and_exit_code_2(case: str, streamfl: Command, tmp_path: Path):
+    name, content, options, says = BAD[case]
+    path = tmp_path / name
+    path.write_bytes(content)
+    told = one_line_of_error(streamfl("replay", path, *options))
+    assert says in told
+    if case not in NAMES_NO_FILE:
+        assert name in told
+    assert "; " in told
+
+
+def test_directories_and_files_that_are_not_there(streamfl: Command, tmp_path: Path):
+    assert "directory" in one_line_of_error(streamfl("replay", tmp_path))
+    assert "no such file" in one_line_of_error(streamfl("replay", tmp_path / "none.csv"))
+
+
+@pytest.mark.parametrize("option", ["--json", "--report", "--model-out", "--predictions"])
+def test_places_that_cannot_be_written_to_are_refused_before_anything_runs(
+    option: str, streamfl: Command, blobs: Path, tmp_path: Path
+):
+    for place in (tmp_path / "nowhere" / "out", tmp_path):
+        told = one_line_of_error(streamfl("replay", blobs, option, place))
+        assert str(place) in told
+        assert "directory" in told
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("replay", "f.csv", "--frobnicate"),
+        ("demo", "--rounds"),
+        ("replay",),
+        ("dance",),
+        ("replay", "f.csv", "--clients", "0"),
+        ("replay", "f.csv", "--clients", "many"),
+        ("replay", "f.csv", "--profile", "magic"),
+        ("replay", "f.csv", "--seed", "-1"),
+    ],
+)
+def test_options_that_do_not_exist_end_in_exit_code_2(arguments: tuple[str, ...], streamfl: Command):
+    ended = streamfl(*arguments)
+    assert (ended.code, ended.out) == (2, "")
+    assert "Error: " in ended.err
+    assert "Traceback" not in ended.err
+
+
+# --- help ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("arguments", [("--help",), ("-h",), ("demo", "--help"), ("replay", "--help")])
+def test_help(arguments: tuple[str, ...]):
+    ended = CliRunner().invoke(cli, arguments)
+    assert ended.exit_code == 0
+    assert "Usage: " in ended.output
+    assert max(map(len, ended.output.splitlines())) <= 100
+
+
+def test_help_names_every_option_that_people_are_promised():
+    told = CliRunner().invoke(cli, ("replay", "--help")).output
+    promised = (
+        "label clients split round-size profile task drop time rho-scale optimistic start detector algorithm"
+        " local-batch inject seed on-bad-record report json per-round model-out predictions"
+    )
+    assert [option for option in promised.split() if f"--{option}" not in told] == []
+
+
+def test_the_version_is_the_package_s(streamfl: Command):
+    from streamfl import __version__
+
+    assert streamfl("--version").out == f"streamfl {__version__}\n"
+
+
+def test_as_a_program_of_its_own(tmp_path: Path):
+    program = [sys.executable, "-c", "from streamfl.cli import main; main()"]
+    path = tmp_path / "f.csv"
+    path.write_bytes(b"")
+    failed = subprocess.run([*program, "replay", str(path)], capture_output=True, text=True, check=False)
+    assert (failed.returncode, failed.stdout) == (2, "")
+    assert failed.stderr == f"streamfl: error: {path}: it is empty; give a file with at least one record\n"
+    path.write_bytes(GOOD)
+    done = subprocess.run([*program, "replay", str(path), "--json", "-"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0
+    assert json.loads(done.stdout)["accepted"] == 60

@@ -1,0 +1,366 @@
+"""Whole federations over recorded streams, in this process."""
+
+import json
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from streamfl.core.client import Client, ClientSettings
+from streamfl.core.coordinator import Coordinator, CoordinatorSettings, Standing
+from streamfl.core.errors import UsageError
+from streamfl.core.messages import RoundClosed
+from streamfl.core.promotion import Promotion
+from streamfl.core.records import Rejection
+from streamfl.ports import Clock
+from streamfl.replay import Replay, Replayed, ReplaySettings
+from streamfl.runtime.clock import ManualClock, SystemClock
+from streamfl.runtime.loop import run
+from streamfl.runtime.nodes import ClientNode, CoordinatorNode
+from streamfl.settings import LearningSettings, ProfileSettings
+from streamfl.streams.covtype import covtype
+from streamfl.streams.dealing import Log, deal
+from streamfl.streams.drift import Injection, inject
+from streamfl.streams.readers import read
+from streamfl.streams.source import TableSource
+from streamfl.streams.table import Table, shuffled
+from streamfl.transport.memory import MemoryTransport
+
+SWAPS = (30, 55, 80)
+FOREST = covtype()
+
+
+@cache
+def demo(seed: int = 0, swaps: tuple[int, ...] = SWAPS, measure: bool = False, **profile: object) -> Replayed:
+    """Run the demo: forest records on 20 clients, 45 a round; without predictions measured it is faster."""
+    table = shuffled(FOREST, seed)
+    logs = deal(table, 20, "round-robin", seed)
+    if swaps:
+        logs = inject(table, logs, Injection("class-swap", swaps), 45, seed)
+    chosen = ProfileSettings.model_validate(profile)
+    settings = ReplaySettings(round_size=45, seed=seed, profile=chosen, measure=measure)
+    return Replay(table, logs, settings).run()
+
+
+def found(replayed: Replayed, swaps: tuple[int, ...] = SWAPS) -> list[bool]:
+    """Tell of every restart in turn whether it came within three rounds of the next swap."""
+    restarts = [restarted.round for restarted in replayed.result.restarts]
+    return [0 <= at - swap <= 3 for at, swap in zip(restarts, swaps, strict=True)]
+
+
+# --- the demo --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_adaptive_restarts_after_each_swap_and_nowhere_else(seed):
+    assert found(demo(seed)) == [True] * 3
+
+
+def test_adaptive_is_quiet_without_swaps_and_learns():
+    result = demo(swaps=(), measure=True).result
+    assert result.restarts == ()
+    assert result.accuracy is not None
+    assert result.accuracy.prequential > 0.68
+    assert result.accuracy.no_change < 0.4
+
+
+def test_the_paper_s_constants_never_restart_and_it_says_so():
+    profile = ProfileSettings(profile="paper")
+    assert "cannot fire at T = 104" in profile.paper(104, 0).outlook()
+    result = demo(profile="paper").result
+    assert (result.rounds, result.restarts) == (104, ())
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_with_smaller_constants_and_warm_starts_the_paper_finds_the_swaps(seed):
+    small: dict[str, Any] = {"profile": "paper", "rho_scale": 5e-5, "start": "warm"}
+    assert "can fire" in ProfileSettings(**small).paper(104, 0).outlook()
+    replayed = demo(seed, **small)
+    assert found(replayed) == [True] * 3
+    assert {restarted.cause for restarted in replayed.result.restarts} <= {"test1", "test2"}
+    assert demo(seed, swaps=(), **small).result.restarts == ()
+
+
+def test_the_same_seed_gives_the_same_model_and_another_seed_another():
+    again = demo.__wrapped__(0)
+    assert again.result.model_sha256 == demo(0).result.model_sha256 == again.model.sha256
+    assert again.rounds == demo(0).rounds
+    assert demo(1).result.model_sha256 != demo(0).result.model_sha256
+
+
+def test_the_books_balance():
+    for replayed in (demo(0), demo(profile="paper")):
+        result = replayed.result
+        assert result.records == result.accepted + result.rejected + result.pending == 92962
+        assert sum(line.records for line in replayed.rounds) == result.accepted
+        assert [line.round for line in replayed.rounds] == list(range(1, 105))
+
+
+# --- ways of learning ------------------------------------------------------------------------------------------
+
+
+def blobs(n: int = 2000, classes: int = 2, seed: int = 0) -> Table:
+    """Return classes around points of a plane, on scales that differ by a thousand."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, classes, n)
+    centres = 3.0 * np.array([[0, 0], [1, 1], [1, -1], [-1, 1]])
+    X = (rng.normal(size=(n, 2)) + centres[y]) * [1.0, 1000.0] + [0.0, 5000.0]
+    return Table("blobs", ("a", "b"), X, y.astype(np.float64), tuple(map(str, range(classes))), np.arange(n))
+
+
+def line(n: int = 3000, swap: int | None = None) -> Table:
+    """Return a linear target, large and far from 0; from record `swap` on its slope is turned round."""
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(n, 3)) * [1.0, 10.0, 0.1]
+    slope = np.array([300.0, -20.0, 500.0])
+    y = X @ slope + rng.normal(size=n) * 5.0
+    if swap is not None:
+        y[swap:] = -y[swap:]
+    return Table("line", ("a", "b", "c"), X, y + 10_000.0, (), np.arange(n))
+
+
+def replayed_of(
+    table: Table, *, clients: int = 4, size: int = 20, split: str = "round-robin", seed: int = 0, **learning: Any
+) -> Replayed:
+    logs = deal(table, clients, split, seed)
+    settings = ReplaySettings(round_size=size, seed=seed, learning=LearningSettings(**learning))
+    replayed = Replay(table, logs, settings).run()
+    result = replayed.result
+    assert result.records == result.accepted + result.rejected + result.pending
+    assert result.pending == 0
+    return replayed
+
+
+WAYS: dict[str, dict[str, Any]] = {
+    "one step": {},
+    "local batches": {"local_batch": 5},
+    "one record a step": {"local_batch": 1},
+    "a part of the records": {"gamma": 0.5},
+    "whole models": {"exchange": "model"},
+    "logistic": {"model": "logistic"},
+    "penalty": {"l2": 1e-3},
+    **{
+        f"fedomd {mirror} {average}": {"algorithm": "fedomd", "mirror": mirror, "average": average}
+        for mirror in ("euclidean", "hypentropic", "p-norm")
+        for average in ("primal", "dual")
+    },
+    "fedomd l1": {"algorithm": "fedomd", "l1": 1e-4},
+}
+
+
+@cache
+def learnt(way: str) -> Replayed:
+    return replayed_of(blobs(), **WAYS[way])
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_every_way_of_learning_learns(way):
+    replayed = learnt(way)
+    accuracy = replayed.result.accuracy
+    assert accuracy is not None
+    assert accuracy.prequential > 0.9
+    assert replayed.result.restarts == ()
+    assert np.isfinite(replayed.model.weights).all()
+
+
+def test_the_ways_are_different_ones():
+    digests = {name: learnt(name).result.model_sha256 for name in WAYS}
+    alike = [name for name in digests if digests[name] == digests["one step"]]
+    # The Euclidean map is FedAvg, in the primal and in the dual space.
+    assert set(alike) <= {"one step", "fedomd euclidean primal", "fedomd euclidean dual"}
+
+
+def test_whole_models_come_to_what_differences_come_to():
+    models = [learnt(way).model for way in ("one step", "whole models")]
+    assert models[0].weights == pytest.approx(models[1].weights, abs=1e-5)
+
+
+def test_a_logistic_model_cannot_grow_a_third_label_and_says_so():
+    with pytest.raises(UsageError, match="use softmax"):
+        replayed_of(blobs(classes=3), model="logistic")
+
+
+@pytest.mark.parametrize("loss", ["squared", "huber"])
+def test_regression_learns_a_target_in_its_own_unit(loss):
+    result = replayed_of(line(), model=loss).result
+    assert result.accuracy is None
+    assert result.mae is not None
+    assert result.rmse is not None
+    assert result.mae.prequential < 0.3 * result.mae.no_change
+    assert result.rmse.prequential >= result.mae.prequential
+    assert result.restarts == ()
+
+
+def test_regression_restarts_when_the_target_is_turned_round():
+    result = replayed_of(line(swap=1600)).result
+    assert [21 <= restarted.round <= 24 for restarted in result.restarts] == [True]
+
+
+# --- streams as they are ---------------------------------------------------------------------------------------
+
+
+def test_a_feature_and_a_label_that_come_late(tmp_path: Path):
+    rng = np.random.default_rng(2)
+    records = []
+    for i in range(1600):
+        y = int(rng.integers(0, 2 if i < 800 else 3))
+        record: dict[str, Any] = {"a": float(rng.normal() + 3 * (y == 1)), "y": f"class {y}"}
+        if i >= 400:
+            record["late"] = float(rng.normal() + 5 * (y == 2))
+        if i % 10:
+            record["b"] = float(rng.normal() - 3 * (y == 1))
+        records.append(json.dumps(record))
+    path = tmp_path / "late.jsonl"
+    path.write_text("\n".join(records) + "\n")
+    replayed = replayed_of(read(str(path)))
+    assert set(replayed.model.registry.features) == {"a", "b", "late"}
+    assert replayed.model.registry.labels == ("class 0", "class 1", "class 2")
+    assert replayed.model.predict(np.array([[0.0, 0.0, 6.0]]), ("a", "b", "late")) == ["class 2"]
+    assert replayed.result.accuracy is not None
+    assert replayed.result.accuracy.prequential > 0.75
+
+
+def test_clients_without_records_do_not_hold_up_the_rest():
+    table = blobs(400)
+    logs = deal(table, 8, "dirichlet:0.02", 3)
+    assert min(len(log) for log in logs.values()) == 0
+    replayed = replayed_of(table, clients=8, split="dirichlet:0.02", seed=3)
+    assert replayed.result.accepted == 400
+    assert replayed.result.clients == 8
+
+
+def test_one_class_alone():
+    table = blobs(400)
+    single = Table("single", table.features, table.X, np.zeros(400), ("only",), table.places)
+    result = replayed_of(single).result
+    assert result.accuracy is not None
+    assert result.accuracy.prequential == 1.0
+    assert result.restarts == ()
+
+
+def test_columns_that_never_change():
+    table = blobs(1000)
+    X = np.column_stack([table.X, np.zeros(1000), np.full(1000, 1e6)])
+    wider = Table("constant", ("a", "b", "zero", "million"), X, table.y, table.labels, table.places)
+    replayed = replayed_of(wider)
+    assert replayed.result.accuracy is not None
+    assert replayed.result.accuracy.prequential > 0.9
+    assert np.isfinite(replayed.model.weights).all()
+
+
+def test_only_constant_columns_still_learn_which_class_is_more_common():
+    y = (np.arange(800) % 10 == 0).astype(np.float64)
+    table = Table("nothing", ("a",), np.ones((800, 1)), y, ("often", "seldom"), np.arange(800))
+    result = replayed_of(table).result
+    assert result.accuracy is not None
+    assert result.accuracy.prequential == pytest.approx(0.9, abs=0.02)
+
+
+def test_bad_records_are_passed_counted_and_change_nothing_else():
+    good = blobs(800)
+    every = np.arange(800 + 200)
+    # A bad record behind every fourth place, so that rounds have them at their ends too.
+    bad = every[every % 5 == 2]
+    places = np.setdiff1d(every, bad)
+    spoilt = Table(
+        "spoilt", good.features, good.X, good.y, good.labels, places, tuple(Rejection(int(p), "bad") for p in bad)
+    )
+    logs = {"c0": deal(spoilt, 1, "round-robin", 0)["c0"]}
+    clean = {"c0": deal(good, 1, "round-robin", 0)["c0"]}
+    settings = ReplaySettings(round_size=20)
+    with_bad, without = (Replay(table, log, settings).run() for table, log in ((spoilt, logs), (good, clean)))
+    assert (with_bad.result.accepted, with_bad.result.rejected) == (800, 200)
+    assert with_bad.result.model_sha256 == without.result.model_sha256
+
+
+def test_a_client_with_nothing_but_bad_records():
+    good = blobs(200)
+    logs = deal(good, 1, "round-robin", 0)
+    logs["c1"] = Log(np.zeros(0, np.int64), np.zeros(0), tuple(Rejection(i, "bad") for i in range(90)))
+    result = Replay(good, logs, ReplaySettings(round_size=20)).run().result
+    assert (result.records, result.accepted, result.rejected, result.pending) == (290, 200, 90, 0)
+    assert result.rounds == 10
+
+
+def test_rounds_of_sizes_of_their_own():
+    table = blobs(100)
+    logs = deal(table, 2, "round-robin", 0)
+    sizes = {"c0": (10, 20, 20), "c1": (5, 5, 40)}
+    replayed = Replay(table, logs, ReplaySettings(), sizes=sizes).run()
+    assert [told.records for told in replayed.rounds] == [15, 25, 60]
+
+
+# --- rounds by the clock ---------------------------------------------------------------------------------------
+
+
+class Trickle(TableSource):
+    """Gives a few records, then nothing until it is asked in a later second; or nothing at all until the end."""
+
+    def __init__(self, table: Table, name: str, log: Log, clock: Clock, a_second: float) -> None:
+        super().__init__(table, name, log)
+        self._clock, self._rate, self._began = clock, a_second, clock.now()
+
+    def poll(self, limit: int):
+        there = int((self._clock.now() - self._began) * self._rate)
+        return super().poll(min(limit, max(0, there - self.read)))
+
+
+def by_the_clock(
+    clock: Clock, interval: float, rates: Mapping[str, float], n: int = 300
+) -> tuple[list[RoundClosed], Coordinator, list[Client]]:
+    """Run a federation whose clients get so many records a second each, with rounds of so many seconds."""
+    table = blobs(n * len(rates))
+    logs = deal(table, len(rates), "round-robin", 0)
+    learner = LearningSettings().learner("classification", 0)
+    transport = MemoryTransport()
+    told: list[Any] = []
+    settings = CoordinatorSettings(learner=learner, expect=len(rates), interval=interval, deadline=10 * interval)
+    node = CoordinatorNode(Coordinator(settings, Standing(Promotion())), transport.coordinator(), told.append)
+    client = ClientSettings(learner=learner, round_size=50, clock="interval", capacity=400, retry=interval)
+    nodes = [
+        ClientNode(Client(client, name, "1"), Trickle(table, name, logs[name], clock, rate), transport.client(name))
+        for name, rate in rates.items()
+    ]
+    node.start(clock.now())
+    run([*nodes, node], clock)
+    closed = [message for message in told if isinstance(message, RoundClosed)]
+    return closed, node.machine, [one.machine for one in nodes]
+
+
+def balanced(closed: list[RoundClosed], coordinator: Coordinator, clients: list[Client], n: int) -> None:
+    members = coordinator.standing.members
+    assert sum(entry.records for entry in closed) == sum(member.accepted for member in members.values())
+    for client in clients:
+        assert members[client.name].read + client.pending == n
+
+
+def test_by_a_clock_moved_by_hand_rounds_close_in_time_with_whatever_there_is():
+    # In a round of 2 seconds c0 has 8 records and c1 has 2; c2 has one in 7 seconds, so none in most rounds.
+    closed, coordinator, clients = by_the_clock(ManualClock(), 2.0, {"c0": 4.0, "c1": 1.0, "c2": 1 / 7}, n=60)
+    balanced(closed, coordinator, clients, 60)
+    rounds = [entry for entry in closed if entry.records]
+    shares = [{accepted.client: accepted.records for accepted in entry.accepted} for entry in rounds]
+    assert len(rounds) > 20
+    assert {share["c0"] for share in shares[1:6]} == {8}
+    assert {share["c1"] for share in shares[1:20]} == {2}
+    assert {share["c2"] for share in shares[1:20]} == {0, 1}
+    assert all(
+        entry.records == entry.trained == sum(share.values()) for entry, share in zip(rounds, shares, strict=True)
+    )
+    assert sum(share.get("c2", 0) for share in shares) == 60
+
+
+def test_by_the_real_clock_rounds_close_and_the_books_balance():
+    closed, coordinator, clients = by_the_clock(SystemClock(), 0.05, {"c0": 2000.0, "c1": 1500.0})
+    balanced(closed, coordinator, clients, 300)
+    assert sum(entry.records for entry in closed) == 600
+    assert len([entry for entry in closed if entry.records]) >= 2
+
+
+def test_every_case_of_learning_is_a_setting():
+    """A field added to the settings must be tried above, or be named here."""
+    tried = {key for learning in WAYS.values() for key in learning}
+    assert set(LearningSettings.model_fields) - tried == {"radius"}

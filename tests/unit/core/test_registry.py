@@ -1,0 +1,145 @@
+"""The registry by hand: scaler, design, targets, names."""
+
+import numpy as np
+import pytest
+
+from streamfl.core.moments import Moments
+from streamfl.core.records import Batch, Span
+from streamfl.core.registry import Registry, TargetUnit, ordered, placed_columns, re_expression
+
+REGISTRY = Registry(3, ("a", "b"), ("u", "v"), np.array([1.0, 10.0]), np.array([2.0, 5.0]))
+NAN = float("nan")
+
+
+def batch(
+    features: tuple[str, ...], X: list[list[float]], y: list[float] | None = None, labels: tuple[str, ...] = ()
+) -> Batch:
+    n = len(X)
+    columns = np.array(X).reshape(n, len(features))
+    return Batch(Span("p", 0, n), np.arange(n), features, columns, np.array(y or [0.0] * n), labels)
+
+
+def test_a_design_by_hand() -> None:
+    # (5 - 1) / 2 = 2, (0 - 10) / 5 = -2, and the constant; a missing value is the mean, so 0.
+    Z = REGISTRY.design([batch(("a", "b"), [[5.0, 0.0], [NAN, 15.0]]), batch(("a", "b"), [[1.0, NAN]])])
+    np.testing.assert_array_equal(Z, [[2.0, -2.0, 1.0], [0.0, 1.0, 1.0], [0.0, 0.0, 1.0]])
+
+
+def test_a_design_of_batches_with_other_features() -> None:
+    # Reordered; without a; with a stranger; without any.
+    Z = REGISTRY.design(
+        [
+            batch(("b", "a"), [[0.0, 5.0]]),
+            batch(("b",), [[20.0]]),
+            batch(("new", "a"), [[99.0, 3.0]]),
+            batch((), [[]]),
+        ]
+    )
+    np.testing.assert_array_equal(Z, [[2.0, -2.0, 1.0], [0.0, 2.0, 1.0], [1.0, 0.0, 1.0], [0.0, 0.0, 1.0]])
+
+
+def test_a_design_leaves_the_records_as_they_were() -> None:
+    records = batch(("a", "b"), [[5.0, NAN]])
+    REGISTRY.design([records])
+    np.testing.assert_array_equal(records.X, [[5.0, NAN]])
+
+
+def test_a_design_of_nothing() -> None:
+    assert REGISTRY.design([]).shape == (0, 3)
+    assert REGISTRY.targets([], ("u",)).shape == (0,)
+
+
+def test_targets_are_label_indices_by_name() -> None:
+    parts = [
+        batch(("a",), [[0.0]] * 3, [0.0, 1.0, 0.0], ("v", "u")),
+        batch(("a",), [[0.0]] * 2, [0.0, 1.0], ("u", "v")),
+        batch(("a",), [[0.0]], [1.0], ("u", "w")),
+    ]
+    np.testing.assert_array_equal(REGISTRY.targets(parts, ("u", "v", "w")), [1.0, 0.0, 1.0, 0.0, 1.0, 2.0])
+    np.testing.assert_array_equal(REGISTRY.targets(parts[1:2], ("u", "v")), [0.0, 1.0])
+    np.testing.assert_array_equal(REGISTRY.targets(parts[:1], ("u", "v")), [1.0, 0.0, 1.0])
+
+
+def test_targets_of_a_regression_are_in_the_registrys_unit() -> None:
+    unit = REGISTRY.in_unit(TargetUnit(centre=10.0, scale=4.0))
+    np.testing.assert_array_equal(unit.targets([batch(("a",), [[0.0]] * 2, [18.0, 2.0])], ()), [2.0, -2.0])
+
+
+def test_a_scaler_by_hand() -> None:
+    # 1 and 3: mean 2, deviation 1; 10 and 50: 30 and 20; in whatever order the moments name them.
+    moments = Moments.of(("b", "a"), np.array([[10.0, 1.0], [50.0, 3.0]]))
+    scaled = REGISTRY.scaled_by(moments)
+    np.testing.assert_array_equal(scaled.mean, [2.0, 30.0])
+    np.testing.assert_array_equal(scaled.scale, [1.0, 20.0])
+    assert scaled.version == 4
+
+
+@pytest.mark.parametrize("value", [0.0, 0.1, 1e9 + 0.1, -1e-9])
+def test_a_constant_column_is_only_centred(value: float) -> None:
+    column = np.full((1000, 1), value)
+    registry = Registry(1, ("a",), (), np.zeros(1), np.ones(1)).scaled_by(Moments.of(("a",), column))
+    assert registry.scale[0] == 1.0
+    Z = registry.design([Batch(Span("p", 0, 1000), np.arange(1000), ("a",), column, np.zeros(1000))])
+    np.testing.assert_allclose(Z[:, 0], 0.0, atol=1e-6)
+
+
+def test_a_column_that_was_never_seen_is_left_alone() -> None:
+    registry = REGISTRY.scaled_by(Moments.of(("a", "b"), np.array([[NAN, 1.0], [NAN, 3.0]])))
+    assert (registry.mean[0], registry.scale[0]) == (0.0, 1.0)
+    assert (registry.mean[1], registry.scale[1]) == (2.0, 1.0)
+
+
+def test_new_names_are_appended() -> None:
+    grown = REGISTRY.grown(("c",), ("w",))
+    assert (grown.version, grown.features, grown.labels) == (4, ("a", "b", "c"), ("u", "v", "w"))
+    np.testing.assert_array_equal(grown.mean, [1.0, 10.0, 0.0])
+    np.testing.assert_array_equal(grown.scale, [2.0, 5.0, 1.0])
+    assert grown.rows == 4
+
+
+def test_unknown_features_are_named_once_in_order() -> None:
+    parts = [batch(("z", "a"), [[0.0, 0.0]]), batch(("y", "z"), [[0.0, 0.0]]), batch(("a", "b"), [[0.0, 0.0]])]
+    assert REGISTRY.unknown_features(parts) == ("y", "z")
+    assert REGISTRY.unknown_features([]) == ()
+
+
+def test_a_change_of_scaler_by_hand() -> None:
+    # z = (x - 1) / 2 with weight 3 and intercept 1: 3 (x - 1) / 2 + 1. With z' = (x - 5) / 4: w' = 3 * 4 / 2 = 6,
+    # b' = 1 + 3 (5 - 1) / 2 = 7: 6 (x - 5) / 4 + 7 is the same.
+    old = Registry(1, ("a",), ("u",), np.array([1.0]), np.array([2.0]))
+    new = Registry(2, ("a",), ("u",), np.array([5.0]), np.array([4.0]))
+    np.testing.assert_array_equal(re_expression(old, new, 1)(np.array([[3.0], [1.0]])), [[6.0], [7.0]])
+
+
+def test_a_change_of_unit_by_hand() -> None:
+    # Outputs in units of 2 about 10: weight 3, intercept 1: 6 z + 12. In units of 4 about 20: 1.5 z - 2.
+    old = Registry(1, ("a",), (), np.zeros(1), np.ones(1), TargetUnit(10.0, 2.0))
+    new = old.in_unit(TargetUnit(20.0, 4.0))
+    np.testing.assert_array_equal(re_expression(old, new, 1)(np.array([[3.0], [1.0]])), [[1.5], [-2.0]])
+
+
+def test_new_features_and_labels_begin_with_zeros_between_the_old_and_the_intercept() -> None:
+    old = Registry(1, ("a",), ("u",), np.zeros(1), np.ones(1))
+    changed = re_expression(old, old.grown(("b", "c"), ("v",)), 2)(np.array([[3.0], [1.0]]))
+    np.testing.assert_array_equal(changed, [[3.0, 0.0], [0.0, 0.0], [0.0, 0.0], [1.0, 0.0]])
+
+
+def test_the_target_unit_is_robust() -> None:
+    # Median 3; deviations 2, 1, 0, 1, 97: median 1.
+    assert TargetUnit.of(np.array([1.0, 2.0, 3.0, 4.0, 100.0])) == TargetUnit(3.0, 1.4826)
+    # More than half alike: the deviation instead, here sqrt(3/16) 4.
+    assert TargetUnit.of(np.array([5.0, 5.0, 5.0, 9.0])) == TargetUnit(5.0, pytest.approx(3.0**0.5))
+    assert TargetUnit.of(np.array([5.0, 5.0])) == TargetUnit(5.0, 1.0)
+    assert TargetUnit.of(np.array([])) == TargetUnit(0.0, 1.0)
+
+
+def test_labels_are_ordered_as_numbers_if_all_are() -> None:
+    assert ordered({"10", "9", "-3"}) == ("-3", "9", "10")
+    assert ordered({"10", "9", "a"}) == ("10", "9", "a")
+    assert ordered({"nan", "10", "9"}) == ("10", "9", "nan")
+    assert ordered(()) == ()
+
+
+def test_columns_are_placed() -> None:
+    wide = placed_columns(np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([3, 1]), 4)
+    np.testing.assert_array_equal(wide, [[0.0, 2.0, 0.0, 1.0], [0.0, 4.0, 0.0, 3.0]])

@@ -1,0 +1,300 @@
+"""Clients and a coordinator together, without a transport: what a run as a whole must do."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from unit.machines.script import LEARNER, PROFILES, Federation, as_bytes, federation, reborn, swapping
+
+from streamfl.core.arrays import FloatArray
+from streamfl.core.client import ClientSettings
+from streamfl.core.coordinator import Coordinator, CoordinatorSettings, Standing
+from streamfl.core.master import Master
+from streamfl.core.messages import (
+    Join,
+    Joined,
+    Left,
+    ModelPublished,
+    RegistryPublished,
+    Restarted,
+    RoundClosed,
+    RoundOpened,
+    Score,
+    Scores,
+    Update,
+)
+from streamfl.core.paper import Paper, PaperSettings
+from streamfl.core.promotion import Promotion
+from streamfl.core.records import Batch, Span
+from streamfl.core.registry import Registry
+
+BOTH = pytest.mark.parametrize("profile", PROFILES)
+
+
+@BOTH
+def test_a_run_learns_every_record_once_and_ends(profile):
+    run = federation(profile).run()
+    assert [closed.entry for closed in run.of(RoundClosed)] == list(range(1, 17))
+    assert sum(closed.records for closed in run.of(RoundClosed)) == 3 * 320
+    assert sum(closed.rejected for closed in run.of(RoundClosed)) == 3 * 10
+    assert {name: (c.accounted, c.pending) for name, c in run.clients.items()} == dict.fromkeys(run.clients, (330, 0))
+    assert {left.client for left in run.of(Left)} == set(run.clients)
+
+
+@BOTH
+def test_it_learns_and_restarts_after_the_swap_and_only_then(profile):
+    run = federation(profile).run()
+    losses = {closed.round: closed.losses[closed.serves] for closed in run.of(RoundClosed)}
+    assert losses[1] == pytest.approx(0.5)
+    assert losses[10] < 0.2
+    assert losses[11] > 0.5
+    assert [11 <= restarted.round <= 15 for restarted in run.of(Restarted)] == [True]
+    assert federation(profile, at=None).run().of(Restarted) == []
+
+
+def test_the_alarm_of_the_swap_has_candidates_scored_by_all():
+    run = federation().run()
+    (asked,) = run.of(Score)
+    assert asked.round == 11
+    assert {scores.client for scores in run.of(Scores)} == set(run.clients)
+
+
+@BOTH
+def test_the_same_events_give_the_same_decisions(profile):
+    assert as_bytes(federation(profile).run().log) == as_bytes(federation(profile).run().log)
+
+
+@BOTH
+def test_a_coordinator_that_is_restored_at_every_commit_comes_to_the_same_end(profile):
+    undisturbed = federation(profile).run()
+    restored = federation(profile, restart=reborn).run()
+    assert restored.coordinator is not undisturbed.coordinator
+    assert restored.coordinator.digest() == undisturbed.coordinator.digest()
+    assert ledger(restored) == ledger(undisturbed)
+    assert as_bytes(restored.of(Restarted)) == as_bytes(undisturbed.of(Restarted))
+    assert any(closed.refused for closed in restored.of(RoundClosed))
+
+
+def ledger(run: Federation) -> list[bytes]:
+    """Return the entries; what was sent twice was refused once more often."""
+    return as_bytes(replace(closed, refused=0) for closed in run.of(RoundClosed))
+
+
+@BOTH
+def test_clients_that_start_again_at_any_time_read_on_by_the_ledger_and_fetch_their_sample(profile):
+    undisturbed = federation(profile).run()
+
+    class Restarting(Federation):
+        """Every client starts again, with nothing but its source, in rounds 3, 6, 9, .."""
+
+        starts = 1
+
+        def _restarted(self) -> None:
+            entry = self.coordinator.standing.entry
+            if entry % 3 == 0 and entry < 15:
+                Restarting.starts += 1
+                for name in self.clients:
+                    machine = type(self.clients[name])(self.settings, name, f"i{100 + Restarting.starts}")
+                    self.clients[name], self.read[name] = machine, 0
+
+    plain = federation(profile)
+    run = Restarting(plain.coordinator, plain.records, plain.settings).run()
+    assert Restarting.starts > 3
+    assert run.coordinator.digest() == undisturbed.coordinator.digest()
+    assert [c.records for c in run.of(RoundClosed)] == [c.records for c in undisturbed.of(RoundClosed)]
+    assert [c.readings for c in run.of(RoundClosed)] == [c.readings for c in undisturbed.of(RoundClosed)]
+    if profile == "paper":
+        assert any(len(joined.sample) > 1 for joined in run.of(Joined))
+
+
+# --- late labels and features ----------------------------------------------------------------------------------
+
+
+def late(name: str, *, labels: bool = False, features: bool = False) -> Batch:
+    """Return a client's records; from round 3 on c1 has a third label, or a third feature instead of the second."""
+    source = swapping(name, 8)
+    if name != "c1":
+        return source
+    y, X, names, columns = source.y.copy(), source.X.copy(), source.labels, source.features
+    after = np.arange(len(y)) >= 2 * 20
+    if labels:
+        y[after & (np.arange(len(y)) % 4 == 0)] = 2.0
+        X[y == 2.0] = [9.0, -300.0]
+        names = (*names, "z")
+    if features:
+        columns = (*columns, "late")
+        X = np.column_stack([X, np.where(after, 5.0 * y, np.nan)])
+        X[after, 1] = np.nan
+    return Batch(source.span, source.positions, columns, X, y, names, source.rejected)
+
+
+def run_of(records: dict[str, Batch], master: Paper | Promotion | None = None, **settings: object) -> Federation:
+    told = CoordinatorSettings(learner=LEARNER, expect=len(records), **settings)
+    machine = Coordinator(told, Standing(Promotion() if master is None else master))
+    return Federation(machine, records, ClientSettings(learner=LEARNER, round_size=20)).run()
+
+
+@BOTH
+def test_a_late_label_is_registered_with_the_round_that_brought_it(profile):
+    records = {name: late(name, labels=True) for name in ("c0", "c1", "c2")}
+    run = run_of(records, PROFILES[profile]().master)
+    brought = [update for update in run.of(Update) if update.new_labels]
+    assert {(update.client, update.round, update.new_labels) for update in brought} == {("c1", 3, ("z",))}
+    (z,) = (sums for sums in brought[0].new if sums.label == "z")
+    assert z.count > 0
+    assert z.loss == z.count
+    registries = {published.registry.version: published.registry for published in run.of(RegistryPublished)}
+    opened = {message.round: message for message in run.of(RoundOpened)}
+    assert registries[opened[3].registry].labels == ("a", "b")
+    assert registries[opened[4].registry].labels == ("a", "b", "z")
+    assert opened[4].known_labels == 2
+    models = [m for m in run.of(ModelPublished) if m.registry == opened[4].registry]
+    assert all(model.weights.shape[1] == 3 for model in models)
+    registry, W = run.coordinator.serving()
+    z_like = Batch(Span("", 0, 1), np.zeros(1, np.int64), ("x", "y"), np.array([[9.0, -300.0]]), np.zeros(1))
+    assert registry.labels[int((registry.design([z_like]) @ W).argmax())] == "z"
+
+
+def test_features_may_come_late_and_vanish():
+    run = run_of({name: late(name, features=True) for name in ("c0", "c1", "c2")})
+    registry, W = run.coordinator.serving()
+    assert registry.features == ("x", "y", "late")
+    assert np.isfinite(W).all()
+    assert run.of(RoundClosed)[-1].losses[run.of(RoundClosed)[-1].serves] < 0.2
+
+
+def test_a_feature_that_no_client_had_at_first_is_registered_for_the_next_round():
+    records = {name: swapping(name, 8) for name in ("c0", "c1")}
+    early, after = records["c1"], records["c1"].after(50)
+    wide = replace(after, features=("x", "y", "late"), X=np.column_stack([after.X, after.y]))
+
+    class TwoSets(Federation):
+        """c1 reads records of another set of features from position 50 on."""
+
+        def _client(self, name, event):
+            if name == "c1" and hasattr(event, "batches"):
+                event = type(event)(tuple(part for batch in event.batches for part in parted(batch)))
+            super()._client(name, event)
+
+    def parted(batch: Batch) -> list[Batch]:
+        if batch.span.end <= 50:
+            return [batch]
+        tail = wide.after(max(50, batch.span.start))
+        there = int(np.searchsorted(tail.positions, batch.span.end))
+        tail = replace(
+            tail,
+            span=Span("c1", max(50, batch.span.start), batch.span.end),
+            positions=tail.positions[:there],
+            X=tail.X[:there],
+            y=tail.y[:there],
+            rejected=tuple(r for r in tail.rejected if r.position < batch.span.end),
+        )
+        head = replace(
+            batch,
+            span=Span("c1", batch.span.start, 50),
+            positions=batch.positions[batch.positions < 50],
+            X=batch.X[batch.positions < 50],
+            y=batch.y[batch.positions < 50],
+            rejected=tuple(r for r in batch.rejected if r.position < 50),
+        )
+        return [head, tail] if batch.span.start < 50 else [tail]
+
+    settings = CoordinatorSettings(learner=LEARNER, expect=2)
+    machine = Coordinator(settings, Standing(Promotion()))
+    run = TwoSets(machine, records, ClientSettings(learner=LEARNER, round_size=20)).run()
+    assert early.features == ("x", "y")
+    assert {(u.client, u.round) for u in run.of(Update) if u.new_features == ("late",)} == {("c1", 3)}
+    features = {m.registry.version: m.registry.features for m in run.of(RegistryPublished)}
+    opened = {message.round: features[message.registry] for message in run.of(RoundOpened)}
+    assert (opened[3], opened[4]) == (("x", "y"), ("x", "y", "late"))
+    assert sum(closed.records for closed in run.of(RoundClosed)) == 2 * 160
+
+
+# --- the scaler ------------------------------------------------------------------------------------------------
+
+
+def kept(master: Master) -> dict[str, FloatArray]:
+    """Return every model that a profile keeps."""
+    if isinstance(master, Paper):
+        instances = master.block.instances if master.block else {}
+        models = {f"order-{order}": instance.W for order, instance in instances.items()}
+        return models if master.last_served is None else {**models, "last served": master.last_served}
+    assert isinstance(master, Promotion)
+    return {f"rung-{rung.order}": rung.W for rung in master.rungs}
+
+
+def followed(master: Paper | Promotion) -> list[dict[str, tuple[FloatArray, FloatArray]]]:
+    """Have every call of `transform` noted: all kept models before and after."""
+    notes: list[dict[str, tuple[FloatArray, FloatArray]]] = []
+    transform = master.transform
+
+    def noting(change):
+        before = kept(master)
+        transform(change)
+        after = kept(master)
+        assert before.keys() == after.keys()
+        notes.append({name: (before[name], after[name]) for name in before})
+
+    master.transform = noting
+    return notes
+
+
+def outputs(registry: Registry, W: FloatArray, records: Sequence[Batch]) -> FloatArray:
+    return registry.design(records) @ W
+
+
+SCALED = {
+    "adaptive": Promotion,
+    # Seed 4 places instances inside blocks, so that some are paused while the scaler changes.
+    "paper": lambda: Paper(PaperSettings(horizon=40, seed=4, new_block="warm", new_instance="warm", max_order=4)),
+}
+
+
+@pytest.mark.parametrize("profile", SCALED)
+@pytest.mark.parametrize("with_label", [False, True])
+def test_a_change_of_scaler_alters_no_prediction_of_any_kept_model(profile, with_label):
+    master = SCALED[profile]()
+    notes = followed(master)
+    records = {name: late(name, labels=with_label) for name in ("c0", "c1", "c2")}
+    run = run_of(records, master, warm_up=6)
+    registries = list({m.registry.version: m.registry for m in run.of(RegistryPublished)}.values())
+    assert len(notes) == len(registries) - 1 == 6
+    probe = [records["c0"], replace(records["c2"], X=records["c2"].X * 100.0)]
+    # Round 1's records are those that the clients introduced themselves with.
+    assert len({tuple(registry.scale) for registry in registries}) == 6
+    for old, new, models in zip(registries[:-1], registries[1:], notes, strict=True):
+        for before, after in models.values():
+            expected = outputs(old, before, probe)
+            got = outputs(new, after, probe)
+            assert np.abs(got[:, : expected.shape[1]] - expected).max() < 1e-9 * max(1.0, np.abs(expected).max())
+            assert not got[:, expected.shape[1] :].any()
+    trained = [before for models in notes for before, _ in models.values()]
+    assert any(np.abs(W).max() > 0.01 for W in trained)
+    if profile == "paper":
+        assert max(len(models) for models in notes) > 2
+
+
+def test_after_the_warm_up_the_scaler_is_frozen():
+    run = run_of({name: swapping(name, 8) for name in ("c0", "c1")}, warm_up=3)
+    versions = {message.round: message.registry for message in run.of(RoundOpened)}
+    assert len({versions[t] for t in (1, 2, 3, 4)}) == 4
+    assert len({versions[t] for t in (4, 5, 6, 7, 8)}) == 1
+    assert {update.round for update in run.of(Update) if update.moments is not None} == {1, 2, 3}
+
+
+def test_without_scaling_the_registry_never_changes():
+    run = run_of({name: swapping(name, 8) for name in ("c0", "c1")}, scaling=False)
+    (version,) = {message.registry for message in run.of(RoundOpened)}
+    registry, _ = run.coordinator.serving()
+    assert (registry.version, registry.mean.tolist(), registry.scale.tolist()) == (version, [0.0, 0.0], [1.0, 1.0])
+
+
+def test_the_scaler_is_that_of_all_clients_records():
+    records = {name: swapping(name, 1) for name in ("c0", "c1", "c2")}
+    run = run_of(records, warm_up=None)
+    registry, _ = run.coordinator.serving()
+    X = np.concatenate([batch.X for batch in records.values()])
+    assert registry.mean == pytest.approx(X.mean(axis=0))
+    assert registry.scale == pytest.approx(X.std(axis=0))
+    assert len(run.of(Join)) == 3
