@@ -50,7 +50,7 @@ def join(kind: type[T], plain: Any, arrays: Mapping[str, FloatArray]) -> T:
     """
     try:
         value: T = _adapter(kind).validate_python(_with(plain, arrays))
-    except (ValidationError, KeyError) as error:
+    except (ValidationError, RecursionError) as error:
         raise PeerError(f"not a {getattr(kind, '__name__', kind)}: {error}") from error
     return value
 
@@ -79,11 +79,11 @@ def unpack(data: bytes) -> tuple[dict[str, Any], dict[str, FloatArray]]:
     """
     try:
         if data[:1] == b"{":
-            return _mapping(json.loads(data)), {}
+            return _mapping(data.decode()), {}
         length = int.from_bytes(data[:8], "little")
         metadata = json.loads(data[8 : 8 + length])["__metadata__"]
-        return _mapping(json.loads(metadata[METADATA])), _floats(safetensors.numpy.load(data))
-    except (ValueError, KeyError, TypeError, SafetensorError) as error:
+        return _mapping(metadata[METADATA]), _floats(safetensors.numpy.load(data))
+    except (ValueError, KeyError, TypeError, RecursionError, SafetensorError) as error:
         raise PeerError(f"neither JSON nor safetensors: {error}") from error
 
 
@@ -118,7 +118,7 @@ def _without(plain: Any, arrays: dict[str, FloatArray]) -> Any:
 
 def _with(plain: Any, arrays: Mapping[str, FloatArray]) -> Any:
     match plain:
-        case {"$array": name}:
+        case {"$array": str() as name} if len(plain) == 1 and name in arrays:
             return arrays[name]
         case dict():
             return {key: _with(item, arrays) for key, item in plain.items()}
@@ -127,9 +127,12 @@ def _with(plain: Any, arrays: Mapping[str, FloatArray]) -> Any:
     return plain
 
 
-def _mapping(plain: Any) -> dict[str, Any]:
+def _mapping(text: str) -> dict[str, Any]:
+    plain = json.loads(text)
     if not isinstance(plain, dict):
         raise TypeError("a JSON value that is no object")
+    if "\\ud" in text.lower():
+        json.dumps(plain, ensure_ascii=False).encode()  # refuses half a surrogate pair, which no text may hold
     return plain
 
 

@@ -1,4 +1,8 @@
-"""Whether an update counts: every check that stands between a client's message and the model."""
+"""Whether a client's message counts: every check that stands between it and the model.
+
+A message is refused whole, with the first thing that is wrong with it. What passes cannot make a number that is not
+finite, register a name twice, overflow the exact sum, or move the ledger elsewhere than on.
+"""
 
 from collections.abc import Mapping, Sequence
 
@@ -7,7 +11,12 @@ import numpy as np
 from streamfl.core.arrays import FloatArray
 from streamfl.core.fixed_point import largest_part
 from streamfl.core.ledger import Member
-from streamfl.core.messages import RoundOpened, Slot, SlotLosses, Update
+from streamfl.core.messages import Join, RoundOpened, Slot, SlotLosses, Update
+from streamfl.core.moments import Moments
+from streamfl.core.registry import Registry, TargetUnit
+
+# Sums of scores in [0, 1] may exceed their number by rounding.
+ROUNDING = 1e-9
 
 
 def refusal(
@@ -16,7 +25,8 @@ def refusal(
     member: Member | None,
     opened: RoundOpened,
     already: Sequence[Update],
-    shape: tuple[int, int],
+    registry: Registry,
+    columns: int,
     members: int,
 ) -> str | None:
     """Return why an update does not count, or None if it does.
@@ -31,8 +41,10 @@ def refusal(
         The open round.
     already
         The updates accepted for it so far.
-    shape
-        Rows of a weight matrix, and its columns for the labels that the client knows.
+    registry
+        In force for the round.
+    columns
+        Columns of a weight matrix for the labels that the client knows.
     members
         How many clients may be added up.
     """
@@ -44,49 +56,129 @@ def refusal(
         return "a second update for the round"
     if update.registry != opened.registry:
         return "another registry"
-    return _wrong_spans(update, member) or _wrong_content(update, opened, shape, members)
+    return (
+        _wrong_positions(update, member)
+        or _wrong_names(update, registry)
+        or _wrong_numbers(update)
+        or _wrong_models(update, opened, (registry.rows, columns), members)
+    )
 
 
-def _wrong_spans(update: Update, member: Member) -> str | None:
-    for span in update.spans:
-        if span.end < span.start:
-            return f"positions of {span.partition} run backwards"
-        if member.positions.get(span.partition, span.start) != span.start:
-            return f"positions of {span.partition} do not follow the ledger"
-    return None
-
-
-def _wrong_content(update: Update, opened: RoundOpened, shape: tuple[int, int], members: int) -> str | None:
-    if min(update.records, update.trained, update.rejected) < 0 or update.trained > update.records:
-        return "impossible counts"
-    mine = tuple(slot for slot in opened.slots if slot.is_for(update.client))
-    largest = largest_part(update.trained, members)
-    return wrong_measurements(mine, update.losses, update.differences, shape, largest)
+def wrong_introduction(join: Join) -> str | None:
+    """Return why a Join cannot be used, or None."""
+    if join.records < 0 or len(set(join.labels)) != len(join.labels):
+        return "an impossible introduction"
+    return _wrong_moments(join.moments) or _wrong_unit(join.target)
 
 
 def wrong_measurements(
     slots: Sequence[Slot],
     losses: Mapping[str, SlotLosses],
     differences: Mapping[str, FloatArray],
+    *,
+    records: int,
+    trained: int,
     shape: tuple[int, int],
-    largest: float,
+    members: int,
 ) -> str | None:
     """Return what is wrong with the losses and differences of some slots, or None.
 
-    No number of a difference may exceed `largest`, so that the exact sum over all clients cannot overflow.
+    Parameters
+    ----------
+    slots
+        Those that the client was asked about.
+    losses, differences
+        What it says of them.
+    records, trained
+        How many records it scored, and trained on.
+    shape
+        Of a difference.
+    members
+        How many clients may be added up.
     """
     if set(losses) != {slot.name for slot in slots}:
         return "losses of other models than were asked for"
-    if not set(differences) <= {slot.name for slot in slots if slot.trained}:
-        return "differences of models that are not trained"
-    numbers = [x for loss in losses.values() for x in (loss.loss, loss.square, loss.history, loss.history_share)]
-    if not np.isfinite(numbers).all():
-        return "a loss that is not a number"
-    for name, difference in differences.items():
-        if difference.shape != shape:
-            return f"a difference of {name} of shape {difference.shape}, not {shape}"
-        if not np.isfinite(difference).all():
-            return f"a difference of {name} that is not finite"
-        if np.abs(difference).max(initial=0.0) >= largest:
-            return f"a difference of {name} too large to be added exactly"
+    if not all(_is_loss(loss, records) for loss in losses.values()):
+        return "a loss that scores in [0, 1] cannot add up to"
+    if set(differences) != ({slot.name for slot in slots if slot.trained} if trained else set()):
+        return "differences of other models than are trained"
+    largest = largest_part(trained, members)
+    wrong = (_wrong_difference(name, x, shape, largest) for name, x in differences.items())
+    return next((reason for reason in wrong if reason), None)
+
+
+def _is_loss(loss: SlotLosses, records: int) -> bool:
+    """Tell whether sums can be of scores in [0, 1]; a comparison with NaN is false."""
+    most = records * (1.0 + ROUNDING)
+    history = loss.history_share * (1.0 + ROUNDING)
+    ours = 0.0 <= loss.loss <= most and 0.0 <= loss.square <= most
+    return ours and 0.0 <= loss.history <= history and np.isfinite(history) and loss.history_records >= 0
+
+
+def _wrong_difference(name: str, x: FloatArray, shape: tuple[int, int], largest: float) -> str | None:
+    if x.shape != shape:
+        return f"a difference of {name} of shape {x.shape}, not {shape}"
+    if not np.isfinite(x).all():
+        return f"a difference of {name} that is not finite"
+    if np.abs(x).max(initial=0.0) >= largest:
+        return f"a difference of {name} too large to be added exactly"
     return None
+
+
+def _wrong_positions(update: Update, member: Member) -> str | None:
+    for span in update.spans:
+        if span.end < span.start:
+            return f"positions of {span.partition} run backwards"
+        if member.positions.get(span.partition, span.start) != span.start:
+            return f"positions of {span.partition} do not follow the ledger"
+    if len({span.partition for span in update.spans}) != len(update.spans):
+        return "a partition twice"
+    if min(update.records, update.trained, update.rejected) < 0 or update.trained > update.records:
+        return "impossible counts"
+    if update.records + update.rejected > sum(span.end - span.start for span in update.spans):
+        return "more records than positions"
+    return None
+
+
+def _wrong_names(update: Update, registry: Registry) -> str | None:
+    for new, known in ((update.new_labels, registry.labels), (update.new_features, registry.features)):
+        if len(set(new) - set(known)) != len(new):
+            return "a new name that is known, or comes twice"
+    return None
+
+
+def _wrong_numbers(update: Update) -> str | None:
+    if not (0.0 <= update.squared_norm < np.inf and 0.0 <= update.largest_norm < np.inf):
+        return "an impossible norm"
+    return (_wrong_moments(update.moments) if update.moments else None) or _wrong_unit(update.target)
+
+
+def _wrong_moments(moments: Moments) -> str | None:
+    parts = (moments.count, moments.mean, moments.m2)
+    if len(set(moments.features)) != len(moments.features):
+        return "moments of a feature twice"
+    if any(part.shape != (len(moments.features),) for part in parts):
+        return "moments of another shape"
+    if (
+        not all(np.isfinite(part).all() for part in parts)
+        or min(moments.count.min(initial=0), moments.m2.min(initial=0)) < 0
+    ):
+        return "impossible moments"
+    return None
+
+
+def _wrong_unit(unit: TargetUnit) -> str | None:
+    return None if np.isfinite(unit.centre) and 0.0 < unit.scale < np.inf else "an impossible unit of targets"
+
+
+def _wrong_models(update: Update, opened: RoundOpened, shape: tuple[int, int], members: int) -> str | None:
+    mine = tuple(slot for slot in opened.slots if slot.is_for(update.client))
+    return wrong_measurements(
+        mine,
+        update.losses,
+        update.differences,
+        records=update.records,
+        trained=update.trained,
+        shape=shape,
+        members=members,
+    )

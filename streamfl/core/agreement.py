@@ -21,12 +21,15 @@ class Agreement:
         In force for the open round.
     squared_norm
         Running mean of |z|^2, by which scale-free steps are divided.
+    unscaled
+        Features of which no value has been seen yet; the first round with some scales them, frozen or not.
     moments
         Moments of the features of accepted records; they stop growing when the scaler freezes.
     """
 
     registry: Registry
     squared_norm: float
+    unscaled: tuple[str, ...] = ()
     moments: Moments | None = None
 
     @classmethod
@@ -41,28 +44,42 @@ class Agreement:
         registry = Registry(1, moments.features, labels, np.zeros(d), np.ones(d), middle_unit(joins))
         if scaling:
             registry = registry.scaled_by(moments)
-        return cls(registry, _expected_squared_norm(registry, moments, sum(join.records for join in joins)))
+        norm = _expected_squared_norm(registry, moments, sum(join.records for join in joins))
+        return cls(registry, norm, _unseen(moments.features, moments) if scaling else ())
 
-    def after(self, updates: Sequence[Update], *, t: int, unit: TargetUnit | None = None) -> "Agreement":
+    def after(
+        self, updates: Sequence[Update], *, t: int, frozen: bool, unit: TargetUnit | None = None
+    ) -> "Agreement":
         """Return the agreement after round t: new names registered, the scale followed, the norm averaged.
 
         Parameters
         ----------
         updates
-            Those accepted, by client; with moments while the scaler is not frozen.
+            Those accepted, by client.
         t
             The round.
+        frozen
+            Whether the scaler stays as it is, but for features that were not scaled yet.
         unit
             A new unit of targets, with a new epoch.
         """
         registry = _grown(self.registry, updates)
-        parts = [update.moments for update in updates if update.moments is not None]
-        moments = merged([*([self.moments] if self.moments else []), *parts]) if parts else self.moments
-        if parts and moments is not None:
-            registry = registry.scaled_by(moments)
         if unit is not None:
             registry = registry.in_unit(unit)
-        return replace(self, registry=registry, moments=moments, squared_norm=self._norm_after(updates, t))
+        grown = replace(self, registry=registry, squared_norm=self._norm_after(updates, t))
+        parts = [update.moments for update in updates if update.moments is not None]
+        return grown._scaled(merged(parts), self.registry.features, frozen=frozen) if parts else grown
+
+    def _scaled(self, seen: Moments, known: tuple[str, ...], *, frozen: bool) -> "Agreement":
+        """Return the agreement with a scaler that follows moments: all features, or if frozen the new ones."""
+        waiting = (*self.unscaled, *self.registry.features[len(known) :])
+        unscaled = _unseen(waiting, seen)
+        if frozen:
+            fresh = set(waiting) - set(unscaled)
+            registry = self.registry.scaled_by(seen, only=fresh) if fresh else self.registry
+            return replace(self, registry=registry, unscaled=unscaled)
+        moments = merged([self.moments, seen]) if self.moments else seen
+        return replace(self, registry=self.registry.scaled_by(moments), unscaled=unscaled, moments=moments)
 
     def _norm_after(self, updates: Sequence[Update], t: int) -> float:
         """Return the mean of |z|^2 over all rounds at first, then over about the last twenty."""
@@ -76,6 +93,11 @@ def middle_unit(parts: Sequence[Join] | Sequence[Update]) -> TargetUnit:
     if not units:
         return TargetUnit()
     return TargetUnit(float(np.median([u.centre for u in units])), float(np.median([u.scale for u in units])))
+
+
+def _unseen(features: tuple[str, ...], moments: Moments) -> tuple[str, ...]:
+    count = moments.aligned(features).count
+    return tuple(name for name, values in zip(features, count, strict=True) if not values)
 
 
 def _grown(registry: Registry, updates: Sequence[Update]) -> Registry:

@@ -145,7 +145,7 @@ class Client:
     _ended: bool = False
     _stopped: bool = False
     _left: bool = False
-    _asked: bool = False
+    _asked: Literal["", "join", "leave"] = ""
     _news: float = 0.0
 
     def __post_init__(self) -> None:
@@ -189,7 +189,7 @@ class Client:
             return []
         decisions = self._take(event)
         if isinstance(event, Tick) and self._waits() and now >= self._news + self.settings.retry:
-            self._asked = False
+            self._asked = ""
         if not isinstance(event, RecordsRead | Tick):
             self._news = now
         return decisions + self._proceed(now)
@@ -269,7 +269,7 @@ class Client:
             self._accept(own, sent, closed)
         else:
             self._place = None
-            self._asked = False
+            self._asked = ""
 
     def _accept(self, own: Accepted, sent: Sent, closed: RoundClosed) -> None:
         if self._place is None:
@@ -280,7 +280,7 @@ class Client:
         if sent.kept:
             self._history.rounds[closed.round] = KeptRound(own.records / closed.records, sent.kept)
         self._no_change.learn(sent.truth, sent.labels)
-        self._measured = sent if self.settings.measure and own.records else None
+        self._measured = sent if self.settings.measure and sent.update.served.records else None
 
     # --- what there is to do -----------------------------------------------------------------------------------
 
@@ -293,11 +293,17 @@ class Client:
             decisions += self._update()
         elif self._may_score():
             decisions += self._answer_score()
-        elif self._waits() and not self._asked:
-            self._asked = True
-            self._news = now
-            decisions.append(Send(self._leave() if self._done() else self._join()))
+        elif self._waits():
+            decisions += self._ask(now)
         return decisions
+
+    def _ask(self, now: float) -> list[ClientDecision]:
+        """Send what has not been asked since something was heard: Leave when all is done, else Join."""
+        question: Literal["join", "leave"] = "leave" if self._done() else "join"
+        if self._asked == question:
+            return []
+        self._asked, self._news = question, now
+        return [Send(self._leave() if question == "leave" else self._join())]
 
     def _waits(self) -> bool:
         """Tell whether the next step is the coordinator's: to answer Join or Leave, to open or to close a round."""
@@ -368,8 +374,8 @@ class Client:
         kept, sample = self._sample(opened, batches)
         update = self._message(opened, batches, records, result, sample)
         self._sent = Sent(update, batches, kept, _natural(records.y, records), records.labels)
-        self._asked = True
-        measured = self.settings.measure and update.records
+        self._asked = "join"
+        measured = self.settings.measure and len(result.served)
         return [Send(update), *([self._predicted(update, records, result)] if measured else [])]
 
     def _closed_buffer(self, opened: RoundOpened) -> tuple[Batch, ...]:
@@ -423,6 +429,7 @@ class Client:
     ) -> Update:
         registry = records.registry
         norms = np.einsum("ij,ij->i", records.Z, records.Z)
+        strange = registry.unknown_features(batches)
         return Update(
             client=self.name,
             attempt=self._next_attempt(),
@@ -438,9 +445,9 @@ class Client:
             differences=result.differences,
             new=result.by_label,
             new_labels=records.labels[len(registry.labels) :],
-            new_features=registry.unknown_features(batches),
+            new_features=strange,
             sample=sample,
-            moments=moments_of(batches) if opened.moments else None,
+            moments=moments_of(batches) if opened.moments or strange else None,
             squared_norm=float(norms.sum()),
             largest_norm=float(np.sqrt(norms.max(initial=0.0))),
             target=TargetUnit() if records.labels else TargetUnit.of(_targets(batches)),
@@ -452,6 +459,8 @@ class Client:
         return f"{self.incarnation}-{self._attempts}"
 
     def _served(self, records: RoundRecords, result: LocalResult) -> Served:
+        if not len(result.served):
+            return Served()
         truth, served = _natural(records.y, records), _natural(result.served, records)
         repeated = self._no_change.predictions(truth, records.labels)
         if records.labels:

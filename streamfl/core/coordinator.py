@@ -14,7 +14,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from streamfl.core.admission import refusal, wrong_measurements
+from streamfl.core.admission import refusal, wrong_introduction, wrong_measurements
 from streamfl.core.aggregate import Aggregation, Contribution, served_in_all
 from streamfl.core.agreement import Agreement, middle_unit
 from streamfl.core.alarm import Alarm
@@ -23,7 +23,6 @@ from streamfl.core.decisions import Commit, CoordinatorDecision, Finished, Publi
 from streamfl.core.errors import PeerError
 from streamfl.core.events import CoordinatorEvent, Tick
 from streamfl.core.fingerprint import fingerprint
-from streamfl.core.fixed_point import largest_part
 from streamfl.core.ledger import Member
 from streamfl.core.local_round import Learner
 from streamfl.core.master import LiveModel, Observed, Opening, Restart
@@ -214,6 +213,9 @@ class Coordinator:
     # --- membership --------------------------------------------------------------------------------------------
 
     def _join(self, join: Join, now: float) -> list[CoordinatorDecision]:
+        wrong = wrong_introduction(join)
+        if wrong is not None:
+            return self._refuse(join.client, wrong)
         if self.standing.agreement is None:
             self._introductions[join.client] = join
             return self._begin(now) if len(self._introductions) >= self.settings.expect else []
@@ -295,7 +297,7 @@ class Coordinator:
             serves=opening.serves,
             known_labels=standing.known_labels,
             closes=None if interval is None else now + interval,
-            moments=self._is_warming_up(),
+            moments=self._is_warming_up() or bool(self._agreement.unscaled),
             keep=opening.keep,
             sampled=opening.sampled,
         )
@@ -357,7 +359,8 @@ class Coordinator:
             member=self.standing.members.get(update.client),
             opened=self._open.told,
             already=self._updates,
-            shape=self._shape(update),
+            registry=self._registry,
+            columns=self._columns(update),
             members=len(self.standing.members),
         )
         if reason is not None:
@@ -369,9 +372,8 @@ class Coordinator:
         self._refused += 1
         return [Refused(client, reason)]
 
-    def _shape(self, update: Update) -> tuple[int, int]:
-        labels = len(self._registry.labels) + len(update.new_labels)
-        return self._registry.rows, self.settings.learner.model.columns(labels)
+    def _columns(self, update: Update) -> int:
+        return self.settings.learner.model.columns(len(self._registry.labels) + len(update.new_labels))
 
     def _close_if_complete(self, now: float) -> list[CoordinatorDecision]:
         waited_for = self.standing.active() - {update.client for update in self._updates}
@@ -454,8 +456,10 @@ class Coordinator:
             undecided.asked.slots,
             scores.losses,
             scores.differences,
-            self._shape(update),
-            largest_part(update.trained, len(self.standing.members)),
+            records=update.records,
+            trained=update.trained,
+            shape=(self._registry.rows, self._columns(update)),
+            members=len(self.standing.members),
         )
         if wrong is not None:
             return self._refuse(scores.client, wrong)
@@ -555,7 +559,7 @@ class Coordinator:
         standing, before = self.standing, self._agreement
         renewed = restart is not None and self.settings.task == "regression"
         unit = middle_unit(self._updates) if renewed else None
-        after = before.after(self._updates, t=standing.round, unit=unit)
+        after = before.after(self._updates, t=standing.round, frozen=not self._is_warming_up(), unit=unit)
         if after.registry is not before.registry:
             columns = self.settings.learner.model.columns(len(after.registry.labels))
             standing.master.transform(re_expression(before.registry, after.registry, columns))

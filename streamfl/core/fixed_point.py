@@ -15,9 +15,9 @@ def largest_part(weight: int, parts: int) -> float:
     """Return the bound under which `parts` parts of such a weight can be added without overflow.
 
     >>> largest_part(1000, 20)
-    53687.0912
+    26843.5456
     """
-    return LIMIT / SCALE / parts / max(1, weight)
+    return 0.5 * LIMIT / SCALE / parts / max(1, weight)
 
 
 def weighted_mean(parts: Iterable[tuple[int, FloatArray]]) -> FloatArray:
@@ -44,7 +44,8 @@ def weighted_mean(parts: Iterable[tuple[int, FloatArray]]) -> FloatArray:
     total: np.ndarray[tuple[int, ...], np.dtype[np.int64]] | None = None
     size = 0.0
     for weight, x in parts:
-        scaled = np.rint(x * (weight * SCALE))
+        with np.errstate(over="ignore"):  # what overflows is refused just below
+            scaled = np.rint(x * (weight * SCALE))
         size += float(np.max(np.abs(scaled), initial=0.0))
         if not size < LIMIT:
             raise PeerError("an aggregate overflows the fixed-point range: a client's difference is far too large")

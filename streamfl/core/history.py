@@ -25,10 +25,12 @@ def chosen(
     first
         The ordinal of the round's first record: how many of the client's records were read before, bad ones too.
     keep
-        At most so many are kept: those whose ordinals have the smallest hash.
+        At most so many are kept, at least 1: those whose ordinals have the smallest hash.
     seed, client
         Key of the hash.
     """
+    if keep < 1:
+        raise ValueError(f"a sample of {keep} records")
     ordinals = _ordinals(batches, first)
     hashes = ranks(seed, client, np.concatenate([np.zeros(0, np.int64), *ordinals]))
     bar = np.partition(hashes, keep - 1)[keep - 1] if len(hashes) > keep else np.uint64(2**64 - 1)

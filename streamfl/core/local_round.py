@@ -132,6 +132,8 @@ class LocalRound:
 
     def _outputs(self) -> dict[str, FloatArray]:
         """Return the outputs of every live model from one pass over the records."""
+        if not self.slots:
+            return {}
         stacked = self.records.Z @ _side_by_side([self.weights[slot.name] for slot in self.slots])
         width = stacked.shape[1] // len(self.slots)
         return {slot.name: stacked[:, i * width : (i + 1) * width] for i, slot in enumerate(self.slots)}
@@ -168,6 +170,8 @@ class LocalRound:
 
     def _train(self, outputs: Mapping[str, FloatArray], pulls: Mapping[str, FloatArray], result: LocalResult) -> None:
         trained = [slot for slot in self.slots if slot.trained]
+        if not trained:
+            return
         slopes = self._full_slopes(trained, outputs, pulls) if self.learner.one_full_step else {}
         for slot in trained:
             result.differences[slot.name] = self._difference(slot, slopes.get(slot.name), result)

@@ -8,6 +8,9 @@ import numpy as np
 from streamfl.core.arrays import FloatArray
 from streamfl.core.records import Batch
 
+# Values beyond it count as it, so that no square overflows.
+LARGEST = 1e150
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Moments:
@@ -36,6 +39,7 @@ class Moments:
     @classmethod
     def of(cls, features: tuple[str, ...], X: FloatArray) -> "Moments":
         """Return the moments of the columns of X, shape (n, d); NaN is a missing value."""
+        X = np.clip(X, -LARGEST, LARGEST)
         there = ~np.isnan(X)
         count = there.sum(axis=0).astype(np.float64)
         values = X if there.all() else np.where(there, X, 0.0)

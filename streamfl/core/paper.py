@@ -67,7 +67,7 @@ class PaperSettings:
 
         >>> print(PaperSettings(horizon=104).outlook())
         profile paper: Tests 1 and 2 cannot fire at T = 104: their least threshold is 187.2, no statistic exceeds 1;
-        with blocks of at most T/2 rounds they could from T = 2.8e+08 on (--rho-scale lowers every threshold)
+        with blocks of T/2 rounds they could at T = 2.8e+08 (--rho-scale lowers every threshold)
         """
         tests = MasterTests(self.horizon, self.delta, self.rho_scale)
         order = min(self.max_order, int(math.log2(max(1, self.horizon // 2))))
@@ -76,11 +76,11 @@ class PaperSettings:
             return (
                 f"profile paper: Tests 1 and 2 can fire: their least threshold at T = {self.horizon} is {least:.3g}"
             )
-        first = first_horizon(rho_scale=self.rho_scale, delta=self.delta)
-        when = f"they could from T = {first:.2g} on" if first else "no T is known at which they could"
+        first = first_horizon(rho_scale=self.rho_scale, delta=self.delta, above=self.horizon)
+        when = f"they could at T = {first:.2g}" if first else "they could at no T that is worth a number"
         return (
             f"profile paper: Tests 1 and 2 cannot fire at T = {self.horizon}: their least threshold is {least:.1f},"
-            f" no statistic exceeds 1; with blocks of at most T/2 rounds {when}"
+            f" no statistic exceeds 1; with blocks of T/2 rounds {when}"
             " (--rho-scale lowers every threshold)"
         )
 
@@ -261,7 +261,8 @@ class Paper:
                 bound=observed.loss_bound,
             )
         scale, delta = self.settings.rho_scale, self.settings.delta
-        return estimate - radius(records, horizon=self.horizon, delta=delta, scale=scale)
+        # Losses are at least 0, so a lower estimate never needs to be below it; and no statistic can exceed 1.
+        return max(0.0, estimate - radius(records, horizon=self.horizon, delta=delta, scale=scale))
 
     def _tests(self) -> MasterTests:
         return MasterTests(self.horizon, self.settings.delta, self.settings.rho_scale)

@@ -1,6 +1,6 @@
 """What all clients agree on: the order of features and labels, the scaler, the unit of targets."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -8,6 +8,9 @@ import numpy as np
 from streamfl.core.arrays import FloatArray, IntArray
 from streamfl.core.moments import Moments
 from streamfl.core.records import Batch
+
+# In deviations: nothing real is so far out. A broken sensor's value must not make a gradient overflow.
+FARTHEST = 1e4
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +64,17 @@ class Registry:
         """Return the number of rows of a weight matrix: the features and the intercept."""
         return len(self.features) + 1
 
-    def scaled_by(self, moments: Moments) -> "Registry":
-        """Return a registry that standardises by these moments; a constant feature is only centred."""
+    def scaled_by(self, moments: Moments, *, only: Collection[str] | None = None) -> "Registry":
+        """Return a registry that standardises by these moments; a constant feature is only centred.
+
+        With `only` all other features keep their scale.
+        """
         aligned = moments.aligned(self.features)
         deviation = np.sqrt(aligned.variance)
         scale = np.where(deviation > 1e-12 * np.maximum(np.abs(aligned.mean), 1.0), deviation, 1.0)
-        return replace(self, version=self.version + 1, mean=aligned.mean, scale=scale)
+        follows = np.array([only is None or name in only for name in self.features], dtype=np.bool_)
+        mean, scale = np.where(follows, aligned.mean, self.mean), np.where(follows, scale, self.scale)
+        return replace(self, version=self.version + 1, mean=mean, scale=scale)
 
     def grown(self, features: Sequence[str], labels: Sequence[str]) -> "Registry":
         """Return a registry with names appended; new features are unscaled until the scaler has seen them."""
@@ -99,8 +107,9 @@ class Registry:
         Z[:, -1] = 1.0
         z = Z[:, :-1]
         z *= 1.0 / self.scale
-        if np.isnan(z.sum()):
+        if not np.einsum("ij,ij->", z, z) < FARTHEST**2:  # true also of NaN
             np.nan_to_num(z, copy=False, nan=0.0)
+            np.clip(z, -FARTHEST, FARTHEST, out=z)
         return Z
 
     def targets(self, batches: Sequence[Batch], labels: tuple[str, ...]) -> FloatArray:

@@ -172,7 +172,10 @@ class Hypentropic:
             w = np.minimum(w, np.arcsinh(target / (multiplier * self.beta)))
         for _ in range(60):
             excess = self.scale * w + multiplier * self.beta * np.sinh(w) - target
-            w = w - excess / (self.scale + multiplier * self.beta * np.cosh(w))
+            step = excess / (self.scale + multiplier * self.beta * np.cosh(w))
+            w = w - step
+            if float(np.max(np.abs(step), initial=0.0)) <= 1e-16 * float(np.max(w, initial=0.0)):
+                break
         return np.sign(theta) * self.beta * np.sinh(np.maximum(w, 0.0))
 
 

@@ -78,7 +78,7 @@ class GLR:
 
     def _variance(self, records: int) -> float:
         steps = np.abs(np.diff(self.losses))
-        return max((1.4826 * float(np.median(steps))) ** 2 / 2.0, 1.0 / (4.0 * records))
+        return max((1.4826 * float(np.median(steps))) ** 2 / 2.0, 1.0 / (4.0 * max(1, records)))
 
 
 def _gains(losses: FloatArray, margin: float) -> FloatArray:

@@ -82,18 +82,20 @@ class MasterTests:
         return rho_hat(rounds, horizon=self.horizon, delta=self.delta, scale=self.rho_scale)
 
 
-def first_horizon(*, rho_scale: float = 1.0, delta: float = 0.05, max_order: int | None = None) -> int | None:
-    """Return the least T, to a hundredth, from which a test could fire: a threshold of at most 1.
+def first_horizon(
+    *, rho_scale: float = 1.0, delta: float = 0.05, max_order: int | None = None, above: int = 2
+) -> int | None:
+    """Return the least T of at least `above`, to a hundredth, at which a test could fire: a threshold of at most 1.
 
     Losses lie in [0, 1], so no statistic exceeds 1. Blocks have at most T / 2 rounds, and at most 2^max_order.
-    None if no T can do it: with capped blocks the thresholds only grow with T.
+    None if no T below 1e15 does it: with capped blocks the thresholds only grow with T.
 
     >>> f"{first_horizon():.2g}", first_horizon(max_order=8)
     ('2.8e+08', None)
     """
     if rho_scale < 0.0:
         raise UsageError(f"rho_scale is {rho_scale}: it must be 0 or more")
-    horizon = 2.0
+    horizon = float(max(2, above))
     while horizon < 1e15:
         longest = horizon / 2.0 if max_order is None else min(horizon / 2.0, 2.0**max_order)
         tests = MasterTests(int(horizon), delta, rho_scale)
