@@ -99,7 +99,7 @@ def wrong_measurements(
     if set(losses) != {slot.name for slot in slots}:
         return "losses of other models than were asked for"
     if not all(_is_loss(loss, records) for loss in losses.values()):
-        return "a loss that scores in [0, 1] cannot add up to"
+        return "a loss that no scores in [0, 1] add up to"
     if set(differences) != ({slot.name for slot in slots if slot.trained} if trained else set()):
         return "differences of other models than are trained"
     largest = largest_part(trained, members)

@@ -21,15 +21,15 @@ class Agreement:
         In force for the open round.
     squared_norm
         Running mean of |z|^2, by which scale-free steps are divided.
-    unscaled
-        Features of which no value has been seen yet; the first round with some scales them, frozen or not.
+    scaling
+        Whether features are standardised at all.
     moments
         Moments of the features of accepted records; they stop growing when the scaler freezes.
     """
 
     registry: Registry
     squared_norm: float
-    unscaled: tuple[str, ...] = ()
+    scaling: bool = True
     moments: Moments | None = None
 
     @classmethod
@@ -44,8 +44,7 @@ class Agreement:
         registry = Registry(1, moments.features, labels, np.zeros(d), np.ones(d), middle_unit(joins))
         if scaling:
             registry = registry.scaled_by(moments)
-        norm = _expected_squared_norm(registry, moments, sum(join.records for join in joins))
-        return cls(registry, norm, _unseen(moments.features, moments) if scaling else ())
+        return cls(registry, _expected_squared_norm(registry, moments, sum(j.records for j in joins)), scaling)
 
     def after(
         self, updates: Sequence[Update], *, t: int, frozen: bool, unit: TargetUnit | None = None
@@ -63,23 +62,28 @@ class Agreement:
         unit
             A new unit of targets, with a new epoch.
         """
-        registry = _grown(self.registry, updates)
+        registry = self._grown(updates)
         if unit is not None:
             registry = registry.in_unit(unit)
         grown = replace(self, registry=registry, squared_norm=self._norm_after(updates, t))
         parts = [update.moments for update in updates if update.moments is not None]
-        return grown._scaled(merged(parts), self.registry.features, frozen=frozen) if parts else grown
+        if not parts or not self.scaling:
+            return grown
+        return grown._scaled(merged(parts), frozen=frozen)
 
-    def _scaled(self, seen: Moments, known: tuple[str, ...], *, frozen: bool) -> "Agreement":
-        """Return the agreement with a scaler that follows moments: all features, or if frozen the new ones."""
-        waiting = (*self.unscaled, *self.registry.features[len(known) :])
-        unscaled = _unseen(waiting, seen)
+    def _scaled(self, seen: Moments, *, frozen: bool) -> "Agreement":
+        """Return the agreement with a scaler that follows moments; if frozen, only for features not scaled yet."""
         if frozen:
-            fresh = set(waiting) - set(unscaled)
-            registry = self.registry.scaled_by(seen, only=fresh) if fresh else self.registry
-            return replace(self, registry=registry, unscaled=unscaled)
+            waiting = self.registry.unscaled
+            return replace(self, registry=self.registry.scaled_by(seen, only=waiting)) if waiting else self
         moments = merged([self.moments, seen]) if self.moments else seen
-        return replace(self, registry=self.registry.scaled_by(moments), unscaled=unscaled, moments=moments)
+        return replace(self, registry=self.registry.scaled_by(moments), moments=moments)
+
+    def _grown(self, updates: Sequence[Update]) -> Registry:
+        features = sorted({name for update in updates for name in update.new_features})
+        labels = sorted({label for update in updates for label in update.new_labels})
+        mean = np.nan if self.scaling else 0.0
+        return self.registry.grown(features, labels, mean=mean) if features or labels else self.registry
 
     def _norm_after(self, updates: Sequence[Update], t: int) -> float:
         """Return the mean of |z|^2 over all rounds at first, then over about the last twenty."""
@@ -95,19 +99,8 @@ def middle_unit(parts: Sequence[Join] | Sequence[Update]) -> TargetUnit:
     return TargetUnit(float(np.median([u.centre for u in units])), float(np.median([u.scale for u in units])))
 
 
-def _unseen(features: tuple[str, ...], moments: Moments) -> tuple[str, ...]:
-    count = moments.aligned(features).count
-    return tuple(name for name, values in zip(features, count, strict=True) if not values)
-
-
-def _grown(registry: Registry, updates: Sequence[Update]) -> Registry:
-    features = sorted({name for update in updates for name in update.new_features})
-    labels = sorted({label for update in updates for label in update.new_labels})
-    return registry.grown(features, labels) if features or labels else registry
-
-
 def _expected_squared_norm(registry: Registry, moments: Moments, records: int) -> float:
     """Return the mean |z|^2 of the records behind the moments, the constant 1 included."""
     seen = moments.count / max(1, records)
     about = (moments.variance + (moments.mean - registry.mean) ** 2) / registry.scale**2
-    return 1.0 + float(np.sum(seen * about))
+    return 1.0 + float(np.nansum(seen * about))

@@ -297,7 +297,7 @@ class Coordinator:
             serves=opening.serves,
             known_labels=standing.known_labels,
             closes=None if interval is None else now + interval,
-            moments=self._is_warming_up() or bool(self._agreement.unscaled),
+            moments=self._is_warming_up() or bool(self._registry.unscaled),
             keep=opening.keep,
             sampled=opening.sampled,
         )

@@ -47,7 +47,8 @@ class Registry:
     features, labels
         Names; new ones are appended. In regression there are no labels.
     mean, scale
-        The scaler: z = (x - mean) / scale; shape (d,) each.
+        The scaler: z = (x - mean) / scale; shape (d,) each. A mean of NaN is that of a feature whose scale is not
+        known yet: its values count as missing, so its weights stay 0.
     target
         The unit of regression targets.
     """
@@ -73,18 +74,24 @@ class Registry:
         deviation = np.sqrt(aligned.variance)
         scale = np.where(deviation > 1e-12 * np.maximum(np.abs(aligned.mean), 1.0), deviation, 1.0)
         follows = np.array([only is None or name in only for name in self.features], dtype=np.bool_)
-        mean, scale = np.where(follows, aligned.mean, self.mean), np.where(follows, scale, self.scale)
+        seen = np.where(aligned.count > 0, aligned.mean, np.nan)
+        mean, scale = np.where(follows, seen, self.mean), np.where(follows, scale, self.scale)
         return replace(self, version=self.version + 1, mean=mean, scale=scale)
 
-    def grown(self, features: Sequence[str], labels: Sequence[str]) -> "Registry":
-        """Return a registry with names appended; new features are unscaled until the scaler has seen them."""
+    @property
+    def unscaled(self) -> tuple[str, ...]:
+        """Return the features whose scale is not known yet."""
+        return tuple(name for name, mean in zip(self.features, self.mean, strict=True) if np.isnan(mean))
+
+    def grown(self, features: Sequence[str], labels: Sequence[str], *, mean: float = np.nan) -> "Registry":
+        """Return a registry with names appended; new features have this mean, and scale 1."""
         more = len(features)
         return replace(
             self,
             version=self.version + 1,
             features=(*self.features, *features),
             labels=(*self.labels, *labels),
-            mean=np.append(self.mean, np.zeros(more)),
+            mean=np.append(self.mean, np.full(more, mean)),
             scale=np.append(self.scale, np.ones(more)),
         )
 
@@ -174,7 +181,7 @@ def re_expression(old: Registry, new: Registry, columns: int) -> Callable[[Float
     """
     d = len(old.features)
     stretch = (new.scale[:d] / old.scale)[:, None]
-    shift = ((new.mean[:d] - old.mean) / old.scale)[:, None]
+    shift = (np.nan_to_num(new.mean[:d] - old.mean) / old.scale)[:, None]  # weights of an unknown scale are 0
     unit = old.target.scale / new.target.scale
     offset = (old.target.centre - new.target.centre) / new.target.scale
 

@@ -107,17 +107,24 @@ def test_a_second_instance_has_a_history_of_its_own() -> None:
 
 
 def test_optimistic_losses_by_regret_as_they_are_computed_in_a_block() -> None:
-    # eta = 2 / sqrt(4) = 1, D = 2, mu^2 = 2 (largest norm 1), a bound of 1, and c = 0.1.
-    # Round 1: 0.5 - (4 / 2 + 1) - 0.1 sqrt(10 / 1000) = -2.51.
-    # Round 2: (0.5 + 0.3) / 2 - (4 / 4 + 1) - 0.1 sqrt(10 / 2000), all records of its active rounds.
+    # eta = 0.2 / sqrt(4) = 0.1, D = 0.1, mu^2 = 2 (largest norm 1), a bound of 1, and c = 0.1.
+    # Round 1: 0.5 - (0.01 / 0.2 + 0.1) - 0.1 sqrt(10 / 1000) = 0.34.
+    # Round 2: (0.5 + 0.3) / 2 - (0.01 / 0.4 + 0.1) - 0.1 sqrt(10 / 2000), all records of its active rounds.
     settings = PaperSettings(
-        horizon=64, delta=SMALL.delta, rho_scale=0.1, optimistic="regret", step=2.0, distance=2.0
+        horizon=64, delta=SMALL.delta, rho_scale=0.1, optimistic="regret", step=0.2, distance=0.1
     )
     paper = in_block(settings, 2, [instance(2, 1)])
     play(paper, 1, 0.5)
     play(paper, 2, 0.3)
     assert paper.block is not None
-    assert paper.block.optimistic == pytest.approx([-2.51, -1.6 - 0.1 * math.sqrt(0.005)])
+    assert paper.block.optimistic == pytest.approx([0.34, 0.275 - 0.1 * math.sqrt(0.005)])
+
+
+def test_an_optimistic_loss_is_never_below_0_so_the_paper_s_constants_cannot_fire_on_it() -> None:
+    paper = in_block(PaperSettings(optimistic="regret"), 2, [instance(2, 1)])
+    play(paper, 1, 0.5)
+    assert paper.block is not None
+    assert paper.block.optimistic == [0.0]
 
 
 def test_test_1_fires_in_the_round_computed_by_hand_and_for_a_paused_instance() -> None:

@@ -83,16 +83,25 @@ def test_a_constant_column_is_only_centred(value: float) -> None:
     np.testing.assert_allclose(Z[:, 0], 0.0, atol=1e-6)
 
 
-def test_a_column_that_was_never_seen_is_left_alone() -> None:
+def test_a_column_that_was_never_seen_has_no_scale_and_its_values_count_as_missing() -> None:
     registry = REGISTRY.scaled_by(Moments.of(("a", "b"), np.array([[NAN, 1.0], [NAN, 3.0]])))
-    assert (registry.mean[0], registry.scale[0]) == (0.0, 1.0)
+    assert registry.unscaled == ("a",)
     assert (registry.mean[1], registry.scale[1]) == (2.0, 1.0)
+    np.testing.assert_array_equal(registry.design([batch(("a", "b"), [[1e6, 5.0]])]), [[0.0, 3.0, 1.0]])
+
+
+def test_only_the_named_features_follow_when_the_others_are_frozen() -> None:
+    grown = REGISTRY.grown(("c",), ())
+    scaled = grown.scaled_by(Moments.of(("a", "c"), np.array([[5.0, 1.0], [9.0, 3.0]])), only=("c",))
+    np.testing.assert_array_equal(scaled.mean, [1.0, 10.0, 2.0])
+    np.testing.assert_array_equal(scaled.scale, [2.0, 5.0, 1.0])
 
 
 def test_new_names_are_appended() -> None:
     grown = REGISTRY.grown(("c",), ("w",))
     assert (grown.version, grown.features, grown.labels) == (4, ("a", "b", "c"), ("u", "v", "w"))
-    np.testing.assert_array_equal(grown.mean, [1.0, 10.0, 0.0])
+    np.testing.assert_array_equal(grown.mean, [1.0, 10.0, NAN])
+    np.testing.assert_array_equal(REGISTRY.grown(("c",), (), mean=0.0).mean, [1.0, 10.0, 0.0])
     np.testing.assert_array_equal(grown.scale, [2.0, 5.0, 1.0])
     assert grown.rows == 4
 

@@ -106,7 +106,7 @@ def test_scores_that_are_told_again_count_once():
         ({"entry": 10}, "no scores are asked for"),
         ({"client": "c9"}, "no scores are asked for"),
         ({"losses": {}}, "losses of other models"),
-        ({"losses": {"scratch": SlotLosses(loss=float("nan"), square=0.0)}}, "not a number"),
+        ({"losses": {"scratch": SlotLosses(loss=float("nan"), square=0.0)}}, "scores in [0, 1]"),
         ({"losses": {"rung-0": SlotLosses(loss=1.0, square=0.0)}}, "losses of other models"),
     ],
 )

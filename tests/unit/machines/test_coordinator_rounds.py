@@ -302,10 +302,10 @@ REFUSED: dict[str, tuple[Callable[[Update], Update], str]] = {
     "columns for too few labels": (lambda u: replace(u, new_labels=("z",)), "of shape (2, 2), not (2, 3)"),
     "NaN in a step": (lambda u: stepping(u, [[0, np.nan], [0, 0]]), "not finite"),
     "infinity in a step": (lambda u: stepping(u, [[0, -np.inf], [0, 0]]), "not finite"),
-    "NaN loss": (lambda u: scoring(u, loss=np.nan), "not a number"),
-    "infinite square": (lambda u: scoring(u, square=np.inf), "not a number"),
-    "NaN history": (lambda u: scoring(u, history=np.nan), "not a number"),
-    "infinite share": (lambda u: scoring(u, history_share=np.inf), "not a number"),
+    "NaN loss": (lambda u: scoring(u, loss=np.nan), "scores in [0, 1]"),
+    "infinite square": (lambda u: scoring(u, square=np.inf), "scores in [0, 1]"),
+    "NaN history": (lambda u: scoring(u, history=np.nan), "scores in [0, 1]"),
+    "infinite share": (lambda u: scoring(u, history_share=np.inf), "scores in [0, 1]"),
     "negative records": (lambda u: replace(u, records=-1), "impossible counts"),
     "negative trained": (lambda u: replace(u, trained=-1), "impossible counts"),
     "negative rejected": (lambda u: replace(u, rejected=-1), "impossible counts"),
@@ -317,7 +317,7 @@ REFUSED: dict[str, tuple[Callable[[Update], Update], str]] = {
     ),
     "unknown slot stepped": (
         lambda u: replace(u, differences={**u.differences, "what": np.zeros((2, 2))}),
-        "differences of models that are not trained",
+        "differences of other models than are trained",
     ),
 }
 
@@ -385,7 +385,7 @@ def test_models_that_name_their_clients_are_scored_and_trained_by_those_alone():
     mine = replace(opened, slots=tuple(replace(slot, clients=None) for slot in opened.slots))
     assert refusals(tell(machine, answer(mine, "c1")))[0][1] == "losses of other models than were asked for"
     everything = replace(opened, slots=tuple(replace(slot, trained=True) for slot in opened.slots))
-    assert refusals(tell(machine, answer(everything, "c0")))[0][1] == "differences of models that are not trained"
+    assert refusals(tell(machine, answer(everything, "c0")))[0][1] == "differences of other models than are trained"
     commit = tell(machine, answer(opened, "c0", loss=0.52, records=1), answer(opened, "c1", loss=0.5, records=3))
     (closed,) = told(commit, RoundClosed)
     assert closed.losses["rung-0"] == pytest.approx(0.505)
