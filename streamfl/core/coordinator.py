@@ -223,7 +223,9 @@ class Coordinator:
         if member is not None and join.incarnation < member.incarnation:
             return self._refuse(join.client, "an older incarnation")
         if member is not None and member.left and join.incarnation == member.incarnation:
-            return self._refuse(join.client, "a Join that is older than the Leave")
+            return [
+                Publish((Left(client=join.client, incarnation=join.incarnation),))
+            ]  # it may have missed the first
         if member is not None and not member.left:
             member.incarnation = join.incarnation
             return [Publish((self._joined(join.client), *self._round_messages()))]

@@ -123,7 +123,9 @@ def test_one_who_has_left_may_come_back_but_not_by_an_old_join():
     (commit,) = tell(machine, leave("c0"))
     assert isinstance(commit, Commit)
     assert told([commit], Left) == [Left(client="c0", incarnation="i1")]
-    assert refusals(tell(machine, join("c0"))) == [("c0", "a Join that is older than the Leave")]
+    (again,) = tell(machine, join("c0"))  # it may have missed the answer, so that it asks where it stands
+    assert isinstance(again, Publish)
+    assert told([again], Left) == [Left(client="c0", incarnation="i1")]
     assert machine.standing.active() == {"c1"}
     (back,) = tell(machine, join("c0", incarnation="i2"))
     assert isinstance(back, Commit)
