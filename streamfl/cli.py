@@ -1,5 +1,6 @@
 """The command line. Commands import what they need when they run, so that help is there at once."""
 
+import math
 import os
 import sys
 from pathlib import Path
@@ -81,7 +82,9 @@ def demo(**options: Any) -> None:
     "--label", metavar="COL", help="The label's column; else one named label, y, target or class, or the last."
 )
 @click.option("--drop", metavar="COL,...", default="", help="Columns to leave out.")
-@click.option("--time", metavar="COL", help="The column that tells the time; it is no feature.")
+@click.option(
+    "--time", metavar="COL", help="The column that tells the time: no feature; the file's order is the stream's."
+)
 @click.option(
     "--task", type=click.Choice(["auto", "classification", "regression"]), default="auto", show_default=True
 )
@@ -93,9 +96,23 @@ def demo(**options: Any) -> None:
 @click.option("--algorithm", type=click.Choice(["fedavg", "fedomd"]), default="fedavg", show_default=True)
 @click.option("--local-batch", type=click.IntRange(1), help="Records a local step; else a round is one step.")
 @click.option("--detector", type=click.Choice(["glr"]), default="glr", show_default=True, help="Of profile adaptive.")
-@click.option("--rho-scale", type=click.FloatRange(0.0), default=1.0, show_default=True, help="Of profile paper.")
-@click.option("--optimistic", type=click.Choice(["history", "regret"]), default="history", show_default=True)
-@click.option("--start", type=click.Choice(["scratch", "warm"]), default="scratch", show_default=True)
+@click.option(
+    "--rho-scale", type=click.FloatRange(0.0, 1e6), default=1.0, show_default=True, help="Of profile paper."
+)
+@click.option(
+    "--optimistic",
+    type=click.Choice(["history", "regret"]),
+    default="history",
+    show_default=True,
+    help="Of profile paper: how low losses could be is told by old records, or by the regret bound.",
+)
+@click.option(
+    "--start",
+    type=click.Choice(["scratch", "warm"]),
+    default="scratch",
+    show_default=True,
+    help="Of profile paper: models begin untrained, or from the one that served last.",
+)
 @_outputs
 def replay(file: str, **options: Any) -> None:
     """Replay a recorded stream: FILE is .csv, .csv.gz, .jsonl, .parquet, .npz (X, y) or river:NAME."""
@@ -112,6 +129,7 @@ def replay(file: str, **options: Any) -> None:
         injection=injection,
         outputs=_named_outputs(options),
         console=_console(),
+        source=file,
     )
 
 
@@ -130,12 +148,26 @@ def _table(file: str, options: dict[str, Any]) -> Any:
     )
 
 
+OF_PROFILE = {"rho_scale": "paper", "optimistic": "paper", "start": "paper", "detector": "adaptive"}
+
+
+def _check_profile(profile: str) -> None:
+    """Refuse an option that was given for a profile that does not run: it would change nothing."""
+    given = click.get_current_context().get_parameter_source
+    for name, of in OF_PROFILE.items():
+        if of != profile and given(name) is click.core.ParameterSource.COMMANDLINE:
+            raise UsageError(f"--{name.replace('_', '-')} is of profile {of}; add --profile {of}, or leave it out")
+
+
 def _settings(options: dict[str, Any]) -> Any:
     from streamfl.replay import ReplaySettings  # noqa: PLC0415
     from streamfl.settings import LearningSettings, ProfileSettings  # noqa: PLC0415
 
+    _check_profile(options["profile"])
     if options["optimistic"] == "regret" and options["local_batch"] is not None:
         raise UsageError("--optimistic regret holds for one full-batch step a round; leave --local-batch out")
+    if math.isnan(options["rho_scale"]):
+        raise UsageError("--rho-scale is not a number; 1 is the paper, less makes the tests more sensitive")
     named = {key: options[key] for key in ("profile", "detector", "rho_scale", "optimistic", "start")}
     return ReplaySettings(
         seed=options["seed"],

@@ -23,6 +23,9 @@ from streamfl.streams.dealing import Log, deal
 from streamfl.streams.drift import Injection, inject
 from streamfl.streams.table import Table
 
+# More numbers than that are likely to be amounts, not labels.
+MANY_LABELS = 50
+
 # With no --round-size, a file is replayed in about so many rounds.
 ROUNDS_WANTED = 100
 
@@ -51,18 +54,31 @@ class Outputs:
     model: Path | None = None
     predictions: Path | None = None
 
-    def check(self) -> None:
-        """Refuse, before anything runs, a place that cannot be written to.
+    def check(self, source: str) -> None:
+        """Refuse, before anything runs, a place that cannot be written to, or that holds something else.
+
+        Parameters
+        ----------
+        source
+            The file that is read.
 
         Raises
         ------
         UsageError
             Names the first such place.
         """
+        if self.json == "":
+            raise UsageError("--json: it names no file; name one, or - for standard output")
         named = Path(self.json) if self.json not in (None, "-") else None
+        taken = {Path(source).resolve(): "is the file that is read"}
         for path in (named, self.report, self.model, self.predictions):
-            if path is not None and (path.is_dir() or not path.absolute().parent.is_dir()):
+            if path is None:
+                continue
+            if path.is_dir() or not path.absolute().parent.is_dir():
                 raise UsageError(f"{path}: cannot be written there; name a file in a directory that exists")
+            if path.resolve() in taken:
+                raise UsageError(f"{path}: {taken[path.resolve()]}; name another file")
+            taken[path.resolve()] = "is written to already"
 
 
 @dataclass
@@ -111,6 +127,7 @@ def run_replay(
     injection: Injection | None,
     outputs: Outputs,
     console: Console,
+    source: str = "",
 ) -> Replayed:
     """Replay a table, with progress and a closing summary on the console, and write the outputs.
 
@@ -119,12 +136,15 @@ def run_replay(
     UsageError
         The split, the injection or an output does not fit.
     """
-    outputs.check()
+    outputs.check(source)
     logs = deal(table, clients, split, settings.seed)
     size = round_size or _round_size(table, len(logs))
     if injection is not None:
         logs = inject(table, logs, injection, size, settings.seed)
     replay = Replay(table, logs, replace(settings, round_size=size))
+    if injection is not None and injection.rounds[-1] > replay.horizon:
+        what = f"{table.name} has {replay.horizon} rounds of {size} records a client"
+        raise UsageError(f"--inject: a drift at round {injection.rounds[-1]}, but {what}; name earlier rounds")
     if settings.profile.profile == "paper":
         console.print(
             settings.profile.paper(replay.horizon, settings.seed).outlook(), highlight=False, soft_wrap=True
@@ -139,10 +159,19 @@ def _round_size(table: Table, clients: int) -> int:
     return max(1, min(1000, len(table) // (clients * ROUNDS_WANTED)))
 
 
+def _title(replay: Replay) -> str:
+    """Return what is learnt, by how many: a task that was guessed wrong should be seen at once."""
+    labels = replay.table.labels
+    task = f"classification, {len(labels)} labels" if labels else "regression"
+    amounts = len(labels) > MANY_LABELS and all(label.lstrip("-").isdecimal() for label in labels)
+    hint = "; if they are amounts, say --task regression" if amounts else ""
+    return f"{replay.table.name}: {len(replay.logs)} clients, {task}{hint}"
+
+
 def _watched(replay: Replay, injection: Injection | None, outputs: Outputs, console: Console) -> Replayed:
     drifts = dict.fromkeys(injection.rounds, injection.kind) if injection else {}
     with (
-        Progress(console, replay.horizon, f"{replay.table.name}: {len(replay.logs)} clients") as progress,
+        Progress(console, replay.horizon, _title(replay)) as progress,
         _predictions(replay, outputs.predictions) as predictions,
     ):
 
@@ -165,7 +194,7 @@ def _watched(replay: Replay, injection: Injection | None, outputs: Outputs, cons
 
 @contextmanager
 def _predictions(replay: Replay, path: Path | None) -> Iterator[PredictionsFile | None]:
-    with path.open("w", encoding="utf-8", newline="") if path else nullcontext() as file:
+    with _opened(path) if path else nullcontext() as file:
         yield PredictionsFile(replay.table, dict(replay.logs), file) if file else None
 
 
@@ -176,11 +205,23 @@ def _write(replayed: Replayed, injection: Injection | None, outputs: Outputs) ->
     if outputs.report is not None:
         drifts = injection.rounds if injection else ()
         page = render(result, drifts=drifts, title=f"streamfl: {result.source}")
-        outputs.report.write_text(page, encoding="utf-8")
+        with _opened(outputs.report) as file:
+            file.write(page)
     if outputs.json == "-":
         sys.stdout.write(as_json(result, per_round=outputs.per_round))
     elif outputs.json is not None:
-        Path(outputs.json).write_text(as_json(result, per_round=outputs.per_round), encoding="utf-8")
+        with _opened(Path(outputs.json)) as file:
+            file.write(as_json(result, per_round=outputs.per_round))
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[TextIO]:
+    """Open a text file for writing; what the disk refuses is a UsageError."""
+    try:
+        with path.open("w", encoding="utf-8", newline="") as file:
+            yield file
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be written: {error.strerror}") from error
 
 
 def as_json(result: Result, *, per_round: bool) -> str:

@@ -171,7 +171,7 @@ def round_text(line: RoundLine, rounds: int | None, rate: float | None) -> str:
     'round   7/103  epoch 1  loss 0.200  accuracy 0.700  NoChange 0.380  30,000 records/s'
     """
     text = share if line.mae is None else quantity
-    of = "" if rounds is None else f"/{rounds}"
+    of = "" if rounds is None or line.round > rounds else f"/{rounds}"  # bad records may make it longer
     parts = [f"round {line.round:>{max(len(of) - 1, 0)}}{of}", f"epoch {line.epoch}"]
     parts.append(f"loss {share(line.loss, _MISSING)}")
     named = (("accuracy", line.accuracy), ("MAE", line.mae), ("NoChange", line.no_change))

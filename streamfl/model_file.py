@@ -89,7 +89,17 @@ class ServedModel:
             raise UsageError(f"{path}: not a streamfl model file: {error}") from error
 
     def outputs(self, X: FloatArray, features: tuple[str, ...]) -> FloatArray:
-        """Return Z W of records X, shape (n, d), whose columns are `features`; unknown ones are not used."""
+        """Return Z W of records X, shape (n, d), whose columns are `features`; unknown ones are not used.
+
+        Raises
+        ------
+        UsageError
+            X and the names do not fit one another, or the model knows none of the names.
+        """
+        if X.ndim != 2 or X.shape[1] != len(features) or len(set(features)) != len(features):
+            raise UsageError(f"X has shape {X.shape}; it needs two dimensions, and a column for each of {features}")
+        if not set(features) & set(self.registry.features):
+            raise UsageError(f"the model knows none of these features; it knows {self.registry.features}")
         n = len(X)
         batch = Batch(Span("", 0, n), np.arange(n), features, X, np.zeros(n))
         return self.registry.design([batch]) @ self.weights

@@ -16,6 +16,7 @@ import numpy as np
 from streamfl.core.arrays import FloatArray
 from streamfl.core.buffer import Buffer
 from streamfl.core.decisions import ClientDecision, Fetch, Finished, PostUpdate, Predicted, Seek, Send
+from streamfl.core.errors import BrokenInvariantError
 from streamfl.core.events import ClientEvent, RecordsFetched, RecordsRead, SourceEnded, Stopped, Tick
 from streamfl.core.history import History, KeptRound, chosen
 from streamfl.core.local_round import Learner, LocalResult, LocalRound, RoundRecords, labels_in
@@ -42,6 +43,9 @@ from streamfl.core.published import Published
 from streamfl.core.records import Batch, spans
 from streamfl.core.registry import TargetUnit
 
+# A client that hears nothing asks at last every 2^5 times `retry` seconds.
+LEAST_OFTEN = 5
+
 
 @dataclass(frozen=True, slots=True)
 class ClientSettings:
@@ -59,7 +63,8 @@ class ClientSettings:
     capacity
         Most pending records, good and bad; None is twice the round size.
     retry
-        Seconds without news after which it asks where it stands, and sends again what was not answered.
+        Seconds without news after which it asks where it stands; twice as many each time it hears nothing new. The
+        answer tells the open round again, upon which it sends again what it had sent for it.
     measure
         Whether to tell Predicted and PostUpdate, for whoever evaluates this client in the same process.
     """
@@ -147,6 +152,7 @@ class Client:
     _left: bool = False
     _asked: Literal["", "join", "leave"] = ""
     _news: float = 0.0
+    _in_vain: int = 0
 
     def __post_init__(self) -> None:
         self._buffer = Buffer(self.settings.most_pending)
@@ -172,8 +178,12 @@ class Client:
         if self._left:
             return None
         if self._waits():
-            return self._news + self.settings.retry
+            return self._patience_ends
         return self._opened.closes if self._opened else None
+
+    @property
+    def _patience_ends(self) -> float:
+        return self._news + self.settings.retry * 2.0 ** min(self._in_vain, LEAST_OFTEN)
 
     def handle(self, event: ClientEvent, now: float) -> list[ClientDecision]:
         """Take one event and return what is to be done, in order.
@@ -187,12 +197,28 @@ class Client:
         """
         if self._left:
             return []
+        if self._is_news(event):
+            self._news, self._in_vain = now, 0
         decisions = self._take(event)
-        if isinstance(event, Tick) and self._waits() and now >= self._news + self.settings.retry:
+        if isinstance(event, Tick) and self._waits() and now >= self._patience_ends:
             self._asked = ""
-        if not isinstance(event, RecordsRead | Tick):
-            self._news = now
+            self._in_vain += 1
         return decisions + self._proceed(now)
+
+    def _is_news(self, event: ClientEvent) -> bool:
+        """Tell whether an event answers what it waits for, so that there is no need to ask yet.
+
+        While it waits for Joined or Left, nothing else is: the others' federation goes on without it.
+        """
+        match event:
+            case Joined() | Left():
+                return self._is_mine(event)
+            case RoundOpened() | RoundClosed() | Score():
+                return self._place is not None and not self._done() and event.entry > self._entry
+            case SourceEnded() | Stopped() | RecordsFetched():
+                return True
+            case _:
+                return False
 
     # --- events ------------------------------------------------------------------------------------------------
 
@@ -273,7 +299,7 @@ class Client:
 
     def _accept(self, own: Accepted, sent: Sent, closed: RoundClosed) -> None:
         if self._place is None:
-            return
+            raise BrokenInvariantError("an update was accepted of a client that has no place in the ledger")
         self._buffer.drop(own.spans)
         self._place.positions.update({span.partition: span.end for span in own.spans})
         self._place.read += own.records + own.rejected
@@ -333,14 +359,15 @@ class Client:
         return self._is_next(opened) and self._has_models(opened) and self._closes(opened, now)
 
     def _closes(self, opened: RoundOpened, now: float) -> bool:
-        if self._stopped or self._ended:
+        if self._ended:
             return True
         return self._full() if opened.closes is None else now >= opened.closes
 
     def _done(self) -> bool:
         """Tell whether nothing is left to send, so that the client may leave."""
-        nothing_more = self._stopped or (self._ended and not self._buffer.pending)
-        return nothing_more and self._sent is None and self._place is not None
+        if self._stopped:
+            return self._sent is None
+        return self._ended and not self._buffer.pending and self._sent is None and self._place is not None
 
     def _slots(self, slots: tuple[Slot, ...]) -> tuple[Slot, ...]:
         return tuple(slot for slot in slots if slot.is_for(self.name))
@@ -365,7 +392,7 @@ class Client:
     def _update(self) -> list[ClientDecision]:
         opened = self._opened
         if opened is None:
-            return []
+            raise BrokenInvariantError("an update is due, but no round is open")
         self._published.forget_before(opened.slots)
         self._history.retain(opened.sampled)
         batches = self._closed_buffer(opened)
@@ -374,7 +401,7 @@ class Client:
         kept, sample = self._sample(opened, batches)
         update = self._message(opened, batches, records, result, sample)
         self._sent = Sent(update, batches, kept, _natural(records.y, records), records.labels)
-        self._asked = "join"
+        self._asked = "join"  # the update itself asks: Join would only be needed if nothing is heard
         measured = self.settings.measure and len(result.served)
         return [Send(update), *([self._predicted(update, records, result)] if measured else [])]
 
@@ -494,7 +521,7 @@ class Client:
     def _answer_score(self) -> list[ClientDecision]:
         score, sent, opened = self._score, self._sent, self._opened
         if score is None or sent is None or opened is None:
-            return []
+            raise BrokenInvariantError("scores are due that nobody asked for")
         records = RoundRecords.of(sent.batches, self._published.registry(score.registry))
         result = self._local_round(score.slots, None, opened.known_labels, records, score)
         scores = Scores(

@@ -1,15 +1,15 @@
 """The coordinator machine: opens rounds, adds updates up, lets the profile decide, closes rounds in the ledger.
 
-Theory of operation. Everything that must survive is in `Standing`, and it changes only together with a Commit: a
-ledger entry, or a change of membership. What a round has collected so far is not saved: after a kill the round is
-opened again from the last Commit, clients send again what they sent, and the step is repeated. After an alarm with
-candidates that nobody has scored yet, the round waits in a second phase for Scores; membership changes wait too, so
-that no Commit falls between the profile's alarm and its restart.
+Theory of operation. Everything that must survive is in `Standing`, and what it says changes only together with a
+Commit: a ledger entry, or a change of membership. What a round has collected so far is not saved: after a kill the
+round is opened again from the last Commit, clients send again what they sent, and the step is repeated. After an
+alarm with candidates that nobody has scored yet, the round waits in a second phase for Scores; membership changes
+wait too, so that no Commit falls between the profile's alarm and its restart.
 """
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -17,10 +17,10 @@ import numpy as np
 from streamfl.core.admission import refusal, wrong_introduction, wrong_measurements
 from streamfl.core.aggregate import Aggregation, Contribution, served_in_all
 from streamfl.core.agreement import Agreement, middle_unit
-from streamfl.core.alarm import Alarm
+from streamfl.core.alarm import Alarm, Reading
 from streamfl.core.arrays import HOLDS_ARRAYS, FloatArray
 from streamfl.core.decisions import Commit, CoordinatorDecision, Finished, Publish, Refused
-from streamfl.core.errors import PeerError
+from streamfl.core.errors import BrokenInvariantError, PeerError
 from streamfl.core.events import CoordinatorEvent, Tick
 from streamfl.core.fingerprint import fingerprint
 from streamfl.core.ledger import Member
@@ -161,6 +161,7 @@ class Coordinator:
     _introductions: dict[str, Join] = field(default_factory=dict)
     _deferred: dict[str, Join | Leave] = field(default_factory=dict)
     _refused: int = 0
+    _readings: dict[str, Reading] = field(default_factory=dict)
 
     def start(self, now: float) -> list[CoordinatorDecision]:
         """Begin, or after a kill open the round of the last Commit again."""
@@ -223,10 +224,11 @@ class Coordinator:
         if member is not None and join.incarnation < member.incarnation:
             return self._refuse(join.client, "an older incarnation")
         if member is not None and member.left and join.incarnation == member.incarnation:
-            return [
-                Publish((Left(client=join.client, incarnation=join.incarnation),))
-            ]  # it may have missed the first
+            # It left, and did not hear the answer.
+            return [Publish((Left(client=join.client, incarnation=join.incarnation),))]
         if member is not None and not member.left:
+            # Not committed, so that it is answered while candidates are scored too. If a kill takes it back, a late
+            # Join of an older incarnation may be answered, which nobody hears.
             member.incarnation = join.incarnation
             return [Publish((self._joined(join.client), *self._round_messages()))]
         if self._undecided is not None:
@@ -248,6 +250,7 @@ class Coordinator:
         )
 
     def _leave(self, leave: Leave, now: float) -> list[CoordinatorDecision]:
+        self._introductions.pop(leave.client, None)
         member = self.standing.members.get(leave.client)
         left = Left(client=leave.client, incarnation=leave.incarnation)
         if member is None or member.left:
@@ -255,7 +258,7 @@ class Coordinator:
         if leave.incarnation < member.incarnation:
             return self._refuse(leave.client, "an older incarnation")
         if self._undecided is not None:
-            self._deferred[leave.client] = leave
+            self._deferred[leave.client] = leave  # the last one that a client sends counts
             return []
         member.left = True
         return [Commit((left,)), *self._finished(), *self._close_if_complete(now)]
@@ -285,9 +288,10 @@ class Coordinator:
             member.retain(opening.sampled)
         self._updates = []
         self._refused = 0
-        self._open = Open(opening, self._told(opening, now), self._published(opening.live), now)
+        self._readings = {}
+        self._open = Open(opening, self._announcement(opening, now), self._published(opening.live), now)
 
-    def _told(self, opening: Opening, now: float) -> RoundOpened:
+    def _announcement(self, opening: Opening, now: float) -> RoundOpened:
         standing, interval = self.standing, self.settings.interval
         return RoundOpened(
             entry=standing.entry,
@@ -401,13 +405,14 @@ class Coordinator:
     def _close(self, now: float) -> list[CoordinatorDecision]:
         """Add the updates up and let the profile look at them."""
         if self._open is None:
-            return []
+            raise BrokenInvariantError("a round is to be closed, but none is open")
         self._updates.sort(key=lambda update: update.client)
         if not any(update.records for update in self._updates):
             return self._conclude(None, {}, now)
         aggregation = Aggregation.of(self.settings.learner, self._registry, self._updates)
         observed = self._observed(aggregation, self._open.opening.live)
         alarm = self.standing.master.close(observed)
+        self._readings = dict(self.standing.master.readings())
         if alarm is None:
             self.standing.master.advance(self.standing.round)
             return self._conclude(None, _mean_losses(observed), now)
@@ -472,7 +477,7 @@ class Coordinator:
         """Restart from the best candidate, then close the round."""
         undecided = self._undecided
         if undecided is None:
-            return []
+            raise BrokenInvariantError("a round is to be settled that had no alarm")
         contributions = [self._scored(u, self._scores[u.client]) for u in self._updates if u.client in self._scores]
         scored = {model.name: undecided.aggregation.played(model, contributions) for model in undecided.live}
         restart = self.standing.master.restart(
@@ -492,40 +497,44 @@ class Coordinator:
         self, restart: Restart | None, losses: Mapping[str, float], now: float
     ) -> list[CoordinatorDecision]:
         """Enter the round into the ledger and open the next, in one transaction."""
-        standing, opened = self.standing, self._open
-        if opened is None:
-            return []
-        records = sum(update.records for update in self._updates)
-        accepted = tuple(self._accept(update, records) for update in self._updates)
-        closing = (self._updates, served_in_all(self._updates), self._refused)
-        readings = dict(standing.master.readings())
-        if records:
+        standing, opened = self.standing, self._told()
+        closed = self._entry(opened, losses)
+        if closed.records:
             self._change_registry(restart)
             standing.round += 1
         standing.entry += 1
         self._open_round(now)
-        updates, served, refused = closing
-        closed = RoundClosed(
-            entry=opened.told.entry,
-            round=opened.told.round,
-            epoch=opened.told.epoch,
-            block=opened.told.block,
-            accepted=accepted,
+        closed = replace(closed, model=self.digest(), promotions=standing.master.promotions)
+        told = () if restart is None else (_restarted(restart),)
+        news = self._next_round_messages(since=opened.registry)
+        return [Commit((closed, *told, *news)), *self._catch_up(now)]
+
+    def _told(self) -> RoundOpened:
+        if self._open is None:
+            raise BrokenInvariantError("a round is to be concluded, but none is open")
+        return self._open.told
+
+    def _entry(self, opened: RoundOpened, losses: Mapping[str, float]) -> RoundClosed:
+        """Return the ledger entry of the open round, still without what the next one will be."""
+        updates = self._updates
+        records = sum(update.records for update in updates)
+        return RoundClosed(
+            entry=opened.entry,
+            round=opened.round,
+            epoch=opened.epoch,
+            block=opened.block,
+            accepted=tuple(self._accept(update, records) for update in updates),
             records=records,
             trained=sum(update.trained for update in updates),
             rejected=sum(update.rejected for update in updates),
             losses=losses,
-            serves=opened.told.serves,
-            readings=readings,
-            served=served,
-            model=self.digest(),
-            registry=opened.told.registry,
-            promotions=standing.master.promotions,
-            refused=refused,
+            serves=opened.serves,
+            readings=self._readings,
+            served=served_in_all(updates),
+            model="",
+            registry=opened.registry,
+            refused=self._refused,
         )
-        told = () if restart is None else (_restarted(restart),)
-        news = self._next_round_messages(since=opened.told.registry)
-        return [Commit((closed, *told, *news)), *self._catch_up(now)]
 
     def _accept(self, update: Update, records: int) -> Accepted:
         share = update.records / records if records else 0.0

@@ -20,6 +20,7 @@ class _Row(NamedTuple):
     line: int  # the first of its lines
     fields: list[str]
     error: str = ""
+    lines: int = 1
 
 
 def read_csv(request: Request, path: Path) -> Table:
@@ -51,10 +52,10 @@ def _rows(source: Iterable[str]) -> Iterator[_Row]:
         except StopIteration:
             return
         except csv.Error as error:
-            yield _Row(line, [], str(error))
+            yield _Row(line, [], str(error), reader.line_num - line + 1)
         else:
             if fields:
-                yield _Row(line, fields)
+                yield _Row(line, fields, lines=reader.line_num - line + 1)
 
 
 def _header(request: Request, row: _Row | None) -> list[str]:
@@ -86,11 +87,14 @@ def _block(request: Request, header: list[str], label: str, start: int, rows: li
         features={name: cells for name, cells in columns.items() if name != label and name not in request.aside},
         label=columns.get(label, ()),
         kept=columns.get(request.keep, ()) if request.keep is not None else None,
-        rejected=tuple(Rejection(start + i, _tear(row, len(header))) for i, row in torn),
+        rejected=tuple(Rejection(start + i, _tear(request, row, len(header))) for i, row in torn),
     )
 
 
-def _tear(row: _Row, expected: int) -> str:
+def _tear(request: Request, row: _Row, expected: int) -> str:
+    if row.lines > 1:  # good records may be among these lines: they must not vanish as one bad record
+        what = f"line {row.line}: a quote opens here and makes one record of {row.lines} lines"
+        raise request.refusal(what, "close the quote, or leave it out")
     if row.error:
         return f"line {row.line}: {row.error}"
     return f"line {row.line}: {len(row.fields)} fields where the header has {expected}"

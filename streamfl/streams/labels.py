@@ -88,5 +88,7 @@ def resolve(request: Request, texts: Sequence[str], codes: IntArray) -> tuple[Fl
 
 
 def _fractional(values: FloatArray) -> bool:
+    """Tell whether some number is no class: it has a fraction, or is so large that none could show."""
     numbers: BoolArray = ~np.isnan(values)
-    return bool(np.any(values[numbers] != np.round(values[numbers])))
+    told = values[numbers]
+    return bool(np.any((told != np.round(told)) | (np.abs(told) >= 2.0**53)))

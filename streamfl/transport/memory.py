@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from streamfl import codec
 from streamfl.core.coordinator import Standing
-from streamfl.core.messages import FromClient, FromCoordinator
+from streamfl.core.messages import FromClient, FromCoordinator, Joined, Left
 
 
 @dataclass
@@ -51,9 +51,14 @@ class MemoryCoordinatorLink:
     transport: MemoryTransport
 
     def publish(self, messages: Sequence[FromCoordinator]) -> None:
-        """Tell all clients."""
-        for inbox in self.transport._to_clients.values():
-            inbox.extend(messages)
+        """Tell all clients; an answer to one client only is delivered to that one."""
+        everyone = self.transport._to_clients
+        for message in messages:
+            if not isinstance(message, Joined | Left):
+                for inbox in everyone.values():
+                    inbox.append(message)
+            elif message.client in everyone:
+                everyone[message.client].append(message)
 
     def commit(self, messages: Sequence[FromCoordinator], standing: Standing) -> None:
         """Tell all clients and save the standing."""

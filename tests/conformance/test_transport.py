@@ -12,7 +12,16 @@ from streamfl import codec
 from streamfl import messages as wire
 from streamfl.core.coordinator import Standing
 from streamfl.core.ledger import Member
-from streamfl.core.messages import FromClient, FromCoordinator, Join, Leave, Left, ModelPublished, RegistryPublished
+from streamfl.core.messages import (
+    FromClient,
+    FromCoordinator,
+    Join,
+    Leave,
+    Left,
+    LocalDrift,
+    ModelPublished,
+    RegistryPublished,
+)
 from streamfl.core.moments import Moments
 from streamfl.core.promotion import Promotion
 from streamfl.core.registry import Registry
@@ -56,8 +65,8 @@ def as_bytes(told: Sequence[FromClient | FromCoordinator]) -> list[bytes]:
     return [wire.encode(message) for message in told]
 
 
-def left(i: int) -> Left:
-    return Left(client=f"c{i}", incarnation="1")
+def news(i: int) -> LocalDrift:
+    return LocalDrift(round=i, epoch=1, clients=(), labels=(), since=i, state="latched")
 
 
 def leave(client: str, i: int) -> Leave:
@@ -92,47 +101,47 @@ def test_each_link_keeps_its_own_order(kit):
 
 def test_what_is_published_reaches_every_client_in_order(kit):
     coordinator, links = kit.coordinator(), [kit.client(f"c{i}") for i in range(3)]
-    coordinator.publish([left(0), left(1)])
-    coordinator.publish([left(2)])
+    coordinator.publish([news(0), news(1)])
+    coordinator.publish([news(2)])
     for link in links:
-        assert received(kit, link, 3) == [left(0), left(1), left(2)]
+        assert received(kit, link, 3) == [news(0), news(1), news(2)]
         assert received(kit, link, 0) == []
 
 
 def test_what_is_committed_reaches_every_client_in_the_same_order_as_what_is_published(kit):
     coordinator, links = kit.coordinator(), [kit.client(f"c{i}") for i in range(2)]
-    coordinator.publish([left(0)])
-    coordinator.commit([left(1), left(2)], standing(1))
-    coordinator.publish([left(3)])
+    coordinator.publish([news(0)])
+    coordinator.commit([news(1), news(2)], standing(1))
+    coordinator.publish([news(3)])
     for link in links:
-        assert received(kit, link, 4) == [left(i) for i in range(4)]
+        assert received(kit, link, 4) == [news(i) for i in range(4)]
 
 
 def test_the_coordinator_does_not_hear_itself_nor_clients_one_another(kit):
     coordinator, links = kit.coordinator(), [kit.client(f"c{i}") for i in range(2)]
-    coordinator.publish([left(0)])
+    coordinator.publish([news(0)])
     links[0].send(leave("c0", 0))
     assert received(kit, coordinator, 1) == [leave("c0", 0)]
-    assert [received(kit, link, 1) for link in links] == [[left(0)], [left(0)]]
+    assert [received(kit, link, 1) for link in links] == [[news(0)], [news(0)]]
 
 
 def test_a_link_made_later_hears_what_comes_later(kit):
     coordinator, early = kit.coordinator(), kit.client("c0")
-    coordinator.publish([left(0)])
+    coordinator.publish([news(0)])
     late = kit.client("c1")
-    coordinator.publish([left(1)])
-    assert received(kit, early, 2) == [left(0), left(1)]
-    assert received(kit, late, 1) == [left(1)]
+    coordinator.publish([news(1)])
+    assert received(kit, early, 2) == [news(0), news(1)]
+    assert received(kit, late, 1) == [news(1)]
 
 
 def test_a_client_that_starts_again_hears_what_comes_later(kit):
     coordinator, first = kit.coordinator(), kit.client("c0")
-    coordinator.publish([left(0)])
-    assert received(kit, first, 1) == [left(0)]
-    coordinator.publish([left(1)])
+    coordinator.publish([news(0)])
+    assert received(kit, first, 1) == [news(0)]
+    coordinator.publish([news(1)])
     second = kit.client("c0")
-    coordinator.publish([left(2)])
-    assert received(kit, second, 1) == [left(2)]
+    coordinator.publish([news(2)])
+    assert received(kit, second, 1) == [news(2)]
 
 
 def test_arrays_and_any_script_arrive_as_they_were(kit):
@@ -153,15 +162,15 @@ def test_arrays_and_any_script_arrive_as_they_were(kit):
 
 def test_nothing_is_restored_before_the_first_commit(kit):
     coordinator = kit.coordinator()
-    coordinator.publish([left(0)])
+    coordinator.publish([news(0)])
     assert coordinator.restore() is None
 
 
 def test_what_is_restored_is_the_standing_of_the_last_commit(kit):
     coordinator = kit.coordinator()
     for entry in (1, 2, 3):
-        coordinator.commit([left(entry)], standing(entry))
-    coordinator.publish([left(9)])
+        coordinator.commit([news(entry)], standing(entry))
+    coordinator.publish([news(9)])
     for link in (coordinator, kit.coordinator()):
         restored = link.restore()
         assert restored is not None
@@ -181,5 +190,11 @@ def test_what_was_committed_is_not_changed_afterwards(kit):
 
 def test_a_transport_in_memory_saves_nothing_unless_asked_to():
     coordinator = MemoryTransport().coordinator()
-    coordinator.commit([left(0)], standing(1))
+    coordinator.commit([news(0)], standing(1))
     assert coordinator.restore() is None
+
+
+def test_an_answer_reaches_the_client_that_it_is_for(kit):
+    coordinator, asker = kit.coordinator(), kit.client("c0")
+    coordinator.publish([Left(client="c0", incarnation="1")])
+    assert received(kit, asker, 1) == [Left(client="c0", incarnation="1")]

@@ -323,7 +323,17 @@ BAD: dict[str, tuple[str, bytes, tuple[str, ...], str]] = {
     "drift without rounds": ("f.csv", GOOD, ("--inject", "class-swap"), "class-swap"),
     "drift backwards": ("f.csv", GOOD, ("--inject", "class-swap@5,2"), "increase"),
     "drift of too many classes": ("f.csv", GOOD, ("--inject", "class-introduction@1,2,3"), "class-introduction"),
-    "regret with local batches": ("f.csv", GOOD, ("--optimistic", "regret", "--local-batch", "5"), "--local-batch"),
+    "regret with local batches": (
+        "f.csv",
+        GOOD,
+        ("--profile", "paper", "--optimistic", "regret", "--local-batch", "5"),
+        "--local-batch",
+    ),
+    "an option of the other profile": ("f.csv", GOOD, ("--rho-scale", "2"), "--profile paper"),
+    "a rho that is no number": ("f.csv", GOOD, ("--profile", "paper", "--rho-scale", "nan"), "1 is the paper"),
+    "a drift after the end": ("f.csv", GOOD, ("--inject", "class-swap@99999"), "name earlier rounds"),
+    "two outputs in one file": ("f.csv", GOOD, ("--report", "r", "--predictions", "r"), "name another file"),
+    "an output without a name": ("f.csv", GOOD, ("--json", ""), "--json"),
 }
 # These are about an option, not about the file.
 NAMES_NO_FILE = {
@@ -333,6 +343,11 @@ NAMES_NO_FILE = {
     "drift without rounds",
     "drift backwards",
     "regret with local batches",
+    "an option of the other profile",
+    "a rho that is no number",
+    "a drift after the end",
+    "two outputs in one file",
+    "an output without a name",
 }
 
 
@@ -356,6 +371,21 @@ def test_what_cannot_be_done_ends_in_one_line_and_exit_code_2(case: str, streamf
     if case not in NAMES_NO_FILE:
         assert name in told
     assert "; " in told
+
+
+def test_an_output_never_overwrites_the_input(streamfl: Command, tmp_path: Path):
+    path = tmp_path / "f.csv"
+    path.write_bytes(GOOD)
+    assert "name another file" in one_line_of_error(streamfl("replay", path, "--predictions", path))
+    assert path.read_bytes() == GOOD
+
+
+def test_a_disk_that_is_full_is_an_error_in_one_line(streamfl: Command, tmp_path: Path):
+    path = tmp_path / "f.csv"
+    path.write_bytes(GOOD)
+    told = streamfl("replay", path, "--report", "/dev/full")
+    assert told.code == 2
+    assert told.err.splitlines()[-1].startswith("streamfl: error: /dev/full: cannot be written")
 
 
 def test_directories_and_files_that_are_not_there(streamfl: Command, tmp_path: Path):

@@ -58,7 +58,26 @@ def test_it_asks_once_and_again_when_nothing_is_heard():
     assert tell(machine, RecordsRead((batch("ab", start=4),)), now=12.0) == []
     assert tell(machine, Tick(), now=14.9) == []
     assert len(sent(tell(machine, Tick(), now=15.0), Join)) == 1
-    assert machine.wakes_at == 20.0
+    assert machine.wakes_at == 25.0  # twice as long each time
+    for waited in (10.0, 20.0, 40.0, 80.0, 160.0, 160.0):
+        now = machine.wakes_at
+        assert len(sent(tell(machine, Tick(), now=now), Join)) == 1
+        assert machine.wakes_at - now in (waited * 2, 160.0)
+
+
+def test_one_whose_join_was_lost_asks_again_though_the_others_go_on():
+    machine = client()
+    tell(machine, RecordsRead((batch("abab"),)), now=0.0)
+    joins = []
+    for entry in range(1, 40):
+        joins += sent(tell(machine, closed(entry), *opening(entry + 1), Tick(), now=float(entry)), Join)
+    assert len(joins) >= 3
+
+
+def test_one_that_is_stopped_before_the_federation_begins_leaves_at_once():
+    machine = client()
+    assert len(sent(tell(machine, Stopped()), Leave)) == 1
+    assert tell(machine, left()) == [Finished()]
 
 
 def test_answers_to_others_are_not_for_it():
@@ -292,10 +311,10 @@ def test_a_source_that_ends_sends_its_rest_then_leaves():
     tell(machine, closed(1, update))
     (rest,) = sent(tell(machine, *opening(2)), Update)
     assert (rest.records, rest.spans) == (2, (Span("c0", 4, 6),))
-    leaves = sent(tell(machine, closed(2, rest)), Leave) + sent(tell(machine, Tick(), now=5.0), Leave)
-    assert leaves
-    assert (leaves[-1].client, leaves[-1].incarnation) == ("c0", "i1")
-    assert sent(tell(machine, Tick(), now=10.0), Leave) == leaves[-1:]
+    (leave,) = sent(tell(machine, closed(2, rest)), Leave)
+    assert (leave.client, leave.incarnation) == ("c0", "i1")
+    assert sent(tell(machine, Tick(), now=5.0), Leave) == [leave]
+    assert sent(tell(machine, Tick(), now=15.0), Leave) == [leave]
     assert tell(machine, left("i0"), left(name="c1")) == []
     assert tell(machine, left()) == [Finished()]
     assert machine.room == 0

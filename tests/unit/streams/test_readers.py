@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from streamfl.core.errors import UsageError
 from streamfl.streams.covtype import covtype
 from streamfl.streams.readers import read
 from streamfl.streams.table import Table
@@ -161,10 +162,12 @@ def test_numbers_are_exact(value: str, kind: type, tmp_path: Path) -> None:
     np.testing.assert_array_equal(table.X[:, 0], [1.0] * 9000 + [float(value)] * 9000)
 
 
-def test_an_open_quote_spoils_what_it_swallows_and_nothing_else(tmp_path: Path) -> None:
-    table = csv(tmp_path, 'a,y\n1,0\n"2,0\n3,0\n')
-    assert len(table) == 1
-    assert reasons(table) == {1: "line 3: 1 fields where the header has 2"}
+def test_an_open_quote_is_an_error_for_the_records_it_swallows_would_vanish(tmp_path: Path) -> None:
+    with pytest.raises(
+        UsageError, match="line 3: a quote opens here and makes one record of 2 lines; close the quote"
+    ):
+        csv(tmp_path, 'a,y\n1,0\n"2,0\n3,0\n')
+    assert len(csv(tmp_path, 'a,who,y\n1,"two\nlines",0\n2,one,1\n')) == 2
 
 
 def test_a_kept_column_is_text_feature_or_not(tmp_path: Path) -> None:
