@@ -162,6 +162,15 @@ class Replay:
         Called with everything that happens, as it happens.
     sizes
         The sizes of each client's rounds, if the stream was recorded by rounds; else all have `round_size`.
+
+    Examples
+    --------
+    >>> from streamfl.streams.dealing import deal
+    >>> from streamfl.streams.readers import read
+    >>> table = read("river:Phishing")
+    >>> result = Replay(table, deal(table, 2, "round-robin", 0), ReplaySettings(round_size=25)).run().result
+    >>> result.rounds, round(result.accuracy.prequential, 3), round(result.accuracy.no_change, 3)
+    (25, 0.869, 0.511)
     """
 
     table: Table

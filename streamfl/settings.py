@@ -28,6 +28,9 @@ class LearningSettings(_Settings):
     """The model and the base algorithm.
 
     `auto` takes a softmax for labels and squared loss for targets.
+
+    >>> LearningSettings(algorithm="fedomd", l1=0.01).learner("classification", seed=0).algorithm.l1
+    0.01
     """
 
     model: Literal["auto", "softmax", "logistic", "squared", "huber"] = "auto"
@@ -73,7 +76,11 @@ class LearningSettings(_Settings):
 
 
 class ProfileSettings(_Settings):
-    """How drift is handled."""
+    """How drift is handled.
+
+    >>> type(ProfileSettings(profile="paper").master(100, LearningSettings().learner("regression", seed=0))).__name__
+    'Paper'
+    """
 
     profile: Literal["adaptive", "paper"] = "adaptive"
     detector: Literal["glr"] = "glr"

@@ -38,6 +38,20 @@ class Aggregation:
         Under which the clients worked.
     labels
         The registered labels and then all that any client saw first: the columns of the result.
+
+    Examples
+    --------
+    >>> from streamfl.core.algorithms import FedAvg
+    >>> from streamfl.models import Softmax
+    >>> registry = Registry(1, ("x",), ("a",), np.zeros(1), np.ones(1))
+    >>> two = Aggregation(Learner(Softmax(), FedAvg()), registry, ("a", "b"))
+    >>> lost = {"m": SlotLosses(loss=0.4, square=0.16)}
+    >>> one_saw_b = Contribution(1, 1, ("a", "b"), lost, {"m": np.full((2, 2), 4.0)})
+    >>> others = Contribution(3, 3, ("a",), {"m": SlotLosses(loss=0.6, square=0.12)}, {"m": np.full((2, 1), 8.0)})
+    >>> played = two.played(LiveModel("m", np.zeros((2, 1)), eta=0.1), [one_saw_b, others])
+    >>> played.loss, played.stepped
+    (0.25, array([[7., 1.],
+           [7., 1.]]))
     """
 
     learner: Learner

@@ -14,6 +14,17 @@ class Buffer:
     ----------
     capacity
         Most records, good and bad, that it holds.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from streamfl.core.records import Batch, Span
+    >>> batch = Batch(Span("p", 0, 3), np.arange(3), ("x",), np.array([[1.0], [2.0], [6.0]]), np.zeros(3), ("a",))
+    >>> buffer = Buffer(capacity=5)
+    >>> buffer.add([batch])
+    >>> buffer.drop([Span("p", 0, 2)])
+    >>> buffer.size, buffer.room, buffer.covers()
+    (1, 4, (Span(partition='p', start=2, end=3),))
     """
 
     capacity: int

@@ -130,6 +130,17 @@ class Client:
     incarnation
         Unique for every start of the client, and greater, as a string, than those of earlier starts: a message of
         an older incarnation that arrives late is told by it. Part of each attempt.
+
+    Examples
+    --------
+    >>> from streamfl.core.algorithms import FedAvg
+    >>> from streamfl.core.records import Span
+    >>> from streamfl.models import Softmax
+    >>> client = Client(ClientSettings(Learner(Softmax(), FedAvg()), round_size=3), "c0", incarnation="1")
+    >>> batch = Batch(Span("p", 0, 3), np.arange(3), ("x",), np.array([[1.0], [2.0], [6.0]]), np.zeros(3), ("a",))
+    >>> (asked,) = client.handle(RecordsRead((batch,)), now=0.0)
+    >>> asked.message.labels, asked.message.moments.mean, client.pending, client.wakes_at
+    (('a',), array([3.]), 3, 5.0)
     """
 
     settings: ClientSettings

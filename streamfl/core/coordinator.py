@@ -150,6 +150,20 @@ class Coordinator:
         How it works.
     standing
         Where it stands: a new one, or the one of the last Commit.
+
+    Examples
+    --------
+    >>> from streamfl.core.algorithms import FedAvg
+    >>> from streamfl.core.moments import Moments
+    >>> from streamfl.core.promotion import Promotion
+    >>> from streamfl.models import Softmax
+    >>> settings = CoordinatorSettings(Learner(Softmax(), FedAvg()), expect=1)
+    >>> coordinator = Coordinator(settings, Standing(Promotion()))
+    >>> moments = Moments.of(("x",), np.array([[1.0], [2.0], [6.0]]))
+    >>> join = Join(client="c0", incarnation="1", moments=moments, labels=("a",), records=3)
+    >>> (begun,) = coordinator.handle(join, now=0.0)
+    >>> [type(message).__name__ for message in begun.messages][:3], begun.messages[-1].round
+    (['Joined', 'RegistryPublished', 'ModelPublished'], 1)
     """
 
     settings: CoordinatorSettings

@@ -71,7 +71,18 @@ class KeptRound:
 
 @dataclass
 class History:
-    """The rounds kept so far. Raw records, so that a change of scaler does not spoil them."""
+    """The rounds kept so far. Raw records, so that a change of scaler does not spoil them.
+
+    >>> from streamfl.core.records import Span
+    >>> batch = Batch(Span("p", 0, 3), np.arange(3), ("x",), np.array([[1.0], [2.0], [6.0]]), np.zeros(3), ("a",))
+    >>> history = History()
+    >>> history.restore([SampledRound(round=4, share=0.5, positions={"p": (0, 2)})], [batch])
+    >>> history.rounds[4].records, history.rounds[4].share
+    (2, 0.5)
+    >>> history.retain([7])
+    >>> history.rounds
+    {}
+    """
 
     rounds: dict[int, KeptRound] = field(default_factory=dict)
 

@@ -22,6 +22,12 @@ class Member:
         Records accepted, and bad records passed.
     sample
         Where the records of its history sample are, to be read again after a kill.
+
+    Examples
+    --------
+    >>> member = Member("1", positions={"p": 12}, accepted=11, rejected=1)
+    >>> member.read
+    12
     """
 
     incarnation: str

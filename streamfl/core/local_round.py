@@ -57,6 +57,15 @@ class RoundRecords:
     """The records of one client's round in registry coordinates.
 
     `labels` are the registered ones and then those that this client saw first; `y` counts in them.
+
+    >>> from streamfl.core.records import Span
+    >>> registry = Registry(1, ("x",), ("a",), np.array([2.0]), np.array([4.0]))
+    >>> X, y = np.array([[6.0], [2.0]]), np.array([0.0, 1.0])
+    >>> batch = Batch(Span("p", 0, 2), np.arange(2), ("x",), X, y, ("b", "a"))
+    >>> records = RoundRecords.of([batch], registry)
+    >>> records.labels, records.y, records.Z
+    (('a', 'b'), array([1., 0.]), array([[1., 1.],
+           [0., 1.]]))
     """
 
     registry: Registry
@@ -102,6 +111,18 @@ class LocalRound:
         Labels registered when the epoch began.
     key
         Client and round: what randomness is keyed by.
+
+    Examples
+    --------
+    >>> from streamfl.core.algorithms import FedAvg
+    >>> from streamfl.models import Softmax
+    >>> registry = Registry(1, (), ("a", "b"), np.zeros(0), np.ones(0))
+    >>> records = RoundRecords(registry, ("a", "b"), np.ones((4, 1)), np.array([0.0, 0.0, 0.0, 1.0]))
+    >>> slots = [Slot(name="m", version=1, eta=2.0)]
+    >>> round_ = LocalRound(Learner(Softmax(), FedAvg()), records, slots, {"m": np.zeros((1, 2))}, "m", 2, ("c0", 1))
+    >>> result = round_.run(History())
+    >>> result.losses["m"].loss, result.differences["m"]
+    (2.0, array([[ 0.5, -0.5]]))
     """
 
     learner: Learner

@@ -96,6 +96,9 @@ class Slot:
     """A live model of a round: where to find it, and what to do with it.
 
     `clients` are those it is for, None for all. `history` are the sampled rounds on which it is scored too.
+
+    >>> Slot(name="branch-0", version=9, eta=0.1, clients=("c3",)).is_for("c4")
+    False
     """
 
     name: str

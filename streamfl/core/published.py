@@ -16,7 +16,15 @@ VERSIONS = 2
 
 @dataclass
 class Published:
-    """The newest versions of the registry and of every slot; messages may come in any order, and twice."""
+    """The newest versions of the registry and of every slot; messages may come in any order, and twice.
+
+    >>> import numpy as np
+    >>> here = Published()
+    >>> here.add(ModelPublished(slot="rung-0", version=3, registry=1, weights=np.ones((1, 2))))
+    >>> slot = Slot(name="rung-0", version=3, eta=0.1)
+    >>> here.has(1, [slot]), here.weights([slot])
+    (False, {'rung-0': array([[1., 1.]])})
+    """
 
     registries: dict[int, Registry] = field(default_factory=dict)
     slots: dict[str, dict[int, FloatArray]] = field(default_factory=dict)

@@ -51,6 +51,16 @@ class Registry:
         known yet: its values count as missing, so its weights stay 0.
     target
         The unit of regression targets.
+
+    Examples
+    --------
+    >>> from streamfl.core.records import Span
+    >>> registry = Registry(1, ("x", "late"), ("a",), np.zeros(2), np.ones(2))
+    >>> scaled = registry.scaled_by(Moments.of(("x",), np.array([[1.0], [3.0]])))
+    >>> scaled.unscaled
+    ('late',)
+    >>> scaled.design([Batch(Span("p", 0, 1), np.arange(1), ("x",), np.array([[5.0]]), np.zeros(1), ("a",))])
+    array([[3., 0., 1.]])
     """
 
     version: int

@@ -42,7 +42,12 @@ def rho_hat(t: float, *, horizon: int, delta: float = 0.05, scale: float = 1.0) 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Placement:
-    """An instance of order k: the 2^k rounds `start` .. `end`, both included."""
+    """An instance of order k: the 2^k rounds `start` .. `end`, both included.
+
+    >>> instance = Placement(order=2, start=5, end=8)
+    >>> instance.covers(8), instance.covers(9), instance.rounds
+    (True, False, 4)
+    """
 
     end: int
     order: int

@@ -13,7 +13,13 @@ from streamfl.evaluation.result import Figures, Kappa
 
 @dataclass
 class Errors:
-    """Sums over records of one kind of prediction."""
+    """Sums over records of one kind of prediction.
+
+    >>> errors = Errors()
+    >>> errors.add(np.array([1.0, 2.0]), np.array([1.0, 5.0]))
+    >>> errors.accuracy, errors.mae, round(errors.rmse, 4)
+    (0.5, 1.5, 2.1213)
+    """
 
     records: int = 0
     correct: int = 0

@@ -19,6 +19,12 @@ class Audit:
     ----------
     transcript
         One line for everything that happened.
+
+    Examples
+    --------
+    >>> Audit().accounts("c0", read=10, accounted=4, pending=5)
+    Traceback (most recent call last):
+    streamfl.testing.audit.Violation: c0 has read 10 records, but 4 accounted for + 5 pending
     """
 
     transcript: list[str] = field(default_factory=list)

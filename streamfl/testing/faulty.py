@@ -31,7 +31,17 @@ class Faults:
 
 @dataclass
 class Mailbox:
-    """Messages on their way to one machine, by arrival; each goes through its bytes, as on a real wire."""
+    """Messages on their way to one machine, by arrival; each goes through its bytes, as on a real wire.
+
+    >>> clock = ManualClock()
+    >>> mailbox = Mailbox(clock)
+    >>> mailbox.put(b"late", delay=2.0)
+    >>> mailbox.take(), mailbox.next_arrival
+    ([], 2.0)
+    >>> clock.sleep_until(2.0)
+    >>> mailbox.take()
+    [b'late']
+    """
 
     clock: ManualClock
     _heap: list[tuple[float, int, bytes]] = field(default_factory=list)

@@ -45,6 +45,26 @@ class Simulation:
     ------
     Violation
         From `run`: something that must hold did not; the message ends with the transcript.
+
+    Examples
+    --------
+    >>> from streamfl.core.promotion import Promotion
+    >>> from streamfl.settings import LearningSettings
+    >>> from streamfl.streams.dealing import deal
+    >>> from streamfl.streams.readers import read
+    >>> table = read("river:Phishing")
+    >>> learner = LearningSettings().learner("classification", seed=0)
+    >>> simulation = Simulation(
+    ...     table,
+    ...     deal(table, 2, "round-robin", 0),
+    ...     ClientSettings(learner, round_size=100),
+    ...     CoordinatorSettings(learner, expect=2),
+    ...     lambda: Standing(Promotion()),
+    ...     faults=Faults(loss=0.1, kill=0.05),
+    ... )
+    >>> coordinator = simulation.run()
+    >>> simulation.audit.accepted, simulation.kills > 0
+    ({'c0': 625, 'c1': 625}, True)
     """
 
     table: Table

@@ -11,7 +11,15 @@ from streamfl.core.messages import FromClient, FromCoordinator, Joined, Left
 
 @dataclass
 class MemoryTransport:
-    """Links between one coordinator and its clients. Messages are values, so they are handed over as they are."""
+    """Links between one coordinator and its clients. Messages are values, so they are handed over as they are.
+
+    >>> from streamfl.core.messages import Leave
+    >>> transport = MemoryTransport()
+    >>> client, coordinator = transport.client("c0"), transport.coordinator()
+    >>> client.send(Leave(client="c0", incarnation="1"))
+    >>> coordinator.receive()
+    [Leave(client='c0', incarnation='1')]
+    """
 
     _to_coordinator: deque[FromClient] = field(default_factory=deque)
     _to_clients: dict[str, deque[FromCoordinator]] = field(default_factory=dict)

@@ -28,6 +28,13 @@ class LocalProblem:
         Part of the round's records that are used, drawn without replacement, in (0, 1].
     rng
         Draws that part; needed only when gamma < 1.
+
+    Examples
+    --------
+    >>> from streamfl.models import Linear
+    >>> problem = LocalProblem(Linear(), np.ones((5, 1)), np.arange(5.0), batch=2)
+    >>> [problem.y[rows].tolist() for rows in problem.batches()]
+    [[0.0, 1.0], [2.0, 3.0], [4.0]]
     """
 
     model: Model
