@@ -54,6 +54,12 @@ class Outputs:
     model: Path | None = None
     predictions: Path | None = None
 
+    def files(self) -> list[tuple[str, Path]]:
+        """Return what is written where."""
+        named = Path(self.json) if self.json not in (None, "-") else None
+        places = {"json": named, "report": self.report, "model file": self.model, "predicted": self.predictions}
+        return [(what, path) for what, path in places.items() if path is not None]
+
     def check(self, source: str) -> None:
         """Refuse, before anything runs, a place that cannot be written to, or that holds something else.
 
@@ -69,11 +75,8 @@ class Outputs:
         """
         if self.json == "":
             raise UsageError("--json: it names no file; name one, or - for standard output")
-        named = Path(self.json) if self.json not in (None, "-") else None
         taken = {Path(source).resolve(): "is the file that is read"}
-        for path in (named, self.report, self.model, self.predictions):
-            if path is None:
-                continue
+        for _, path in self.files():
             if path.is_dir() or not path.absolute().parent.is_dir():
                 raise UsageError(f"{path}: cannot be written there; name a file in a directory that exists")
             if path.resolve() in taken:
@@ -152,6 +155,8 @@ def run_replay(
     replayed = _watched(replay, injection, outputs, console)
     summary(console, replayed.result, rejections=[r.reason for r in table.rejected[:5]])
     _write(replayed, injection, outputs)
+    for what, path in outputs.files():
+        console.print(f"{what:<11}{path}", highlight=False, soft_wrap=True, markup=False)
     return replayed
 
 
