@@ -408,7 +408,7 @@ class Client:
         self._history.retain(opened.sampled)
         batches = self._closed_buffer(opened)
         records = RoundRecords.of(batches, self._published.registry(opened.registry))
-        result = self._local_round(opened.slots, opened.serves, opened.known_labels, records, opened)
+        result = self._local_round(opened, opened, records, serves=opened.serves)
         kept, sample = self._sample(opened, batches)
         update = self._message(opened, batches, records, result, sample)
         self._sent = Sent(update, batches, kept, _natural(records.y, records), records.labels)
@@ -423,25 +423,20 @@ class Client:
         return tuple(self._buffer.batches) if by_clock else self._buffer.head(size)
 
     def _local_round(
-        self,
-        slots: tuple[Slot, ...],
-        serves: str | None,
-        known_labels: int,
-        records: RoundRecords,
-        of: RoundOpened | Score,
+        self, opened: RoundOpened, asked: RoundOpened | Score, records: RoundRecords, *, serves: str | None = None
     ) -> LocalResult:
-        mine = self._slots(slots)
-        latched = isinstance(of, RoundOpened) and self.name in of.latched
+        """Score and step the models that are asked about, on the records of the round that is open."""
+        mine = self._slots(asked.slots)
         local = LocalRound(
             learner=self.settings.learner,
             records=records,
             slots=mine,
             weights=self._published.weights(mine),
             serves=serves,
-            known_labels=known_labels,
-            key=(self.name, of.round),
+            known_labels=opened.known_labels,
+            key=(self.name, opened.round),
         )
-        return local.run(self._history, train=not latched)
+        return local.run(self._history, train=self.name not in opened.latched)
 
     def _sample(
         self, opened: RoundOpened, batches: tuple[Batch, ...]
@@ -534,7 +529,7 @@ class Client:
         if score is None or sent is None or opened is None:
             raise BrokenInvariantError("scores are due that nobody asked for")
         records = RoundRecords.of(sent.batches, self._published.registry(score.registry))
-        result = self._local_round(score.slots, None, opened.known_labels, records, score)
+        result = self._local_round(opened, score, records)
         scores = Scores(
             client=self.name,
             attempt=sent.update.attempt,
