@@ -1,7 +1,7 @@
 """A federation over recorded streams: the very machines of a live one, over the in-memory transport."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Literal
 
 from streamfl import __version__
@@ -16,7 +16,7 @@ from streamfl.evaluation.result import Restarted as RestartedLine
 from streamfl.model_file import ServedModel
 from streamfl.runtime.clock import ManualClock, stopwatch
 from streamfl.runtime.loop import run
-from streamfl.runtime.nodes import ClientNode, CoordinatorNode
+from streamfl.runtime.nodes import ClientNode, CoordinatorNode, unobserved
 from streamfl.settings import LearningSettings, ProfileSettings
 from streamfl.streams.dealing import Log
 from streamfl.streams.source import TableSource
@@ -52,10 +52,6 @@ class ReplaySettings:
 
 Task = Literal["classification", "regression"]
 Observer = Callable[[FromCoordinator | Refused | Predicted | PostUpdate], None]
-
-
-def _ignore(_: object) -> None:
-    """Observe nothing."""
 
 
 @dataclass
@@ -126,17 +122,7 @@ def round_line(closed: RoundClosed, task: Task) -> RoundLine:
 
 def restart_line(restarted: Restarted) -> RestartedLine:
     """Return what the result tells of a restart."""
-    return RestartedLine(
-        round=restarted.round,
-        epoch=restarted.epoch,
-        cause=restarted.cause,
-        statistic=restarted.statistic,
-        threshold=restarted.threshold,
-        chosen=restarted.chosen,
-        since=restarted.since,
-        clients=restarted.clients,
-        labels=restarted.labels,
-    )
+    return RestartedLine(**asdict(restarted))
 
 
 @dataclass(frozen=True)
@@ -176,7 +162,7 @@ class Replay:
     table: Table
     logs: Mapping[str, Log]
     settings: ReplaySettings
-    observe: Observer = _ignore
+    observe: Observer = unobserved
     sizes: Mapping[str, tuple[int, ...]] | None = None
     _chronicle: Chronicle = field(init=False)
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from streamfl.core.agreement import labels_seen_first
 from streamfl.core.algorithms.base import combine
 from streamfl.core.arrays import FloatArray
 from streamfl.core.fixed_point import weighted_mean
@@ -61,8 +62,7 @@ class Aggregation:
     @classmethod
     def of(cls, learner: Learner, registry: Registry, updates: Sequence[Update]) -> "Aggregation":
         """Return the aggregation over the union of the clients' labels."""
-        new = sorted({label for update in updates for label in update.new_labels})
-        return cls(learner, registry, (*registry.labels, *new))
+        return cls(learner, registry, (*registry.labels, *labels_seen_first(updates)))
 
     def played(self, model: LiveModel, contributions: Sequence[Contribution]) -> Played | None:
         """Return what was measured of a model, and the model after its step; None where nobody scored it."""

@@ -89,7 +89,7 @@ class Agreement:
 
     def _grown(self, updates: Sequence[Update]) -> Registry:
         features = sorted({name for update in updates for name in update.new_features})
-        labels = sorted({label for update in updates for label in update.new_labels})
+        labels = labels_seen_first(updates)
         mean = np.nan if self.scaling else 0.0
         return self.registry.grown(features, labels, mean=mean) if features or labels else self.registry
 
@@ -97,6 +97,11 @@ class Agreement:
         """Return the mean of |z|^2 over all rounds at first, then over about the last twenty."""
         norm = math.fsum(update.squared_norm for update in updates) / sum(update.records for update in updates)
         return self.squared_norm + max(1.0 / (t + 1), 0.05) * (norm - self.squared_norm)
+
+
+def labels_seen_first(updates: Sequence[Update]) -> tuple[str, ...]:
+    """Return the labels that a round brought, in the order of their columns after the registered ones."""
+    return tuple(sorted({label for update in updates for label in update.new_labels}))
 
 
 def middle_unit(parts: Sequence[Join] | Sequence[Update]) -> TargetUnit:

@@ -433,10 +433,7 @@ class Coordinator:
         return self._ask_for_scores(alarm, observed, aggregation, now)
 
     def _observed(self, aggregation: Aggregation, live: tuple[LiveModel, ...]) -> Observed:
-        contributions = [
-            Contribution(u.records, u.trained, (*self._registry.labels, *u.new_labels), u.losses, u.differences)
-            for u in self._updates
-        ]
+        contributions = [self._contribution(update, update) for update in self._updates]
         played = {model.name: aggregation.played(model, contributions) for model in live}
         return Observed(
             round=self.standing.round,
@@ -492,7 +489,9 @@ class Coordinator:
         undecided = self._undecided
         if undecided is None:
             raise BrokenInvariantError("a round is to be settled that had no alarm")
-        contributions = [self._scored(u, self._scores[u.client]) for u in self._updates if u.client in self._scores]
+        contributions = [
+            self._contribution(u, self._scores[u.client]) for u in self._updates if u.client in self._scores
+        ]
         scored = {model.name: undecided.aggregation.played(model, contributions) for model in undecided.live}
         restart = self.standing.master.restart(
             undecided.alarm,
@@ -503,9 +502,10 @@ class Coordinator:
         self._undecided = None
         return self._conclude(restart, _mean_losses(undecided.observed), now)
 
-    def _scored(self, update: Update, scores: Scores) -> Contribution:
+    def _contribution(self, update: Update, said: Update | Scores) -> Contribution:
+        """Return what a client says of models: in its update, or in its scores for the same records."""
         labels = (*self._registry.labels, *update.new_labels)
-        return Contribution(update.records, update.trained, labels, scores.losses, scores.differences)
+        return Contribution(update.records, update.trained, labels, said.losses, said.differences)
 
     def _conclude(
         self, restart: Restart | None, losses: Mapping[str, float], now: float

@@ -225,7 +225,7 @@ class Paper:
         block.instances = {k: i for k, i in block.instances.items() if i.placement.end >= t}
         placement = active(block.schedule, t)
         instance = block.instances.get(placement.order)
-        if instance is None or instance.placement != placement:
+        if instance is None:
             instance = Instance(placement, self._first_model(block, scratch))
             block.instances[placement.order] = instance
         return instance

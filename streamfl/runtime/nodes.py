@@ -39,7 +39,7 @@ class Node(Protocol):
         ...
 
 
-def _ignore(_: object) -> None:
+def unobserved(_: object) -> None:
     """Observe nothing."""
 
 
@@ -58,7 +58,7 @@ class ClientNode:
     machine: Client
     source: Source
     link: ClientLink
-    observe: Callable[[Predicted | PostUpdate], None] = _ignore
+    observe: Callable[[Predicted | PostUpdate], None] = unobserved
     finished: bool = False
     _told_end: bool = False
 
@@ -125,7 +125,7 @@ class CoordinatorNode:
 
     machine: Coordinator
     link: CoordinatorLink
-    observe: Callable[[FromCoordinator | Refused], None] = _ignore
+    observe: Callable[[FromCoordinator | Refused], None] = unobserved
     finished: bool = False
 
     @property

@@ -51,13 +51,11 @@ class GLR:
     window: int = 200
     shortest: int = 8
     losses: list[float] = field(default_factory=list)
-    last_round: int = 0
     reading: Reading | None = None
 
     def update(self, t: int, loss: float, records: int) -> Alarm | None:
         """Take the pooled loss of round t over `records` records, and return an alarm if there is one."""
         self.losses = [*self.losses, loss][-self.window :]
-        self.last_round = t
         n = len(self.losses)
         if n < self.shortest:
             self.reading = None
