@@ -3,7 +3,7 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 
-.PHONY: setup demo test check format clean
+.PHONY: setup demo kafka test check format clean
 
 setup: .venv/.ready
 
@@ -18,6 +18,11 @@ setup: .venv/.ready
 demo: setup
 	@$(BIN)/streamfl demo --report report.html
 
+# A real Apache Kafka on 127.0.0.1:9092, from its jars: needs Java 17 and Maven, not Docker.
+kafka: setup
+	@$(BIN)/python -m streamfl_connectors.kafka.broker
+
+# loadgroup: the tests that share a broker run in one of the processes.
 test: setup
 	$(BIN)/pytest --numprocesses 2
 
@@ -32,4 +37,4 @@ format: setup
 	$(BIN)/ruff check --fix .
 
 clean:
-	rm -rf .venv dist .pytest_cache .mypy_cache .ruff_cache .hypothesis report.html
+	rm -rf .venv .kafka dist .pytest_cache .mypy_cache .ruff_cache .hypothesis report.html

@@ -10,6 +10,7 @@ import click
 
 from streamfl import __version__
 from streamfl.core.errors import StreamflError, UsageError
+from streamfl.services.commands import COMMANDS
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -25,6 +26,10 @@ DEMO_SWAPS = "class-swap@30,55,80"
 @click.version_option(__version__, package_name="streamfl", message="streamfl %(version)s")
 def cli() -> None:
     """Federated learning on streams that drift."""
+
+
+for _command in COMMANDS:
+    cli.add_command(_command)
 
 
 def _outputs(command: Any) -> Any:
@@ -199,7 +204,7 @@ def main() -> None:
     """Run a command; an error that has an owner is one line, without a traceback."""
     try:
         cli(standalone_mode=False)
-    except click.exceptions.Abort:
+    except (click.exceptions.Abort, KeyboardInterrupt):
         click.echo("streamfl: stopped", err=True)
         sys.exit(130)
     except click.ClickException as error:

@@ -3,9 +3,25 @@
 import sys
 from pathlib import Path
 
+import pytest
 from hypothesis import settings
+from xdist.scheduler import LoadScopeScheduling, Scheduling
 
 sys.path.insert(0, str(Path(__file__).parent))
+
+KAFKA = "tests/integration/kafka/"
+
+
+class OneBroker(LoadScopeScheduling):
+    """Gives all tests that need a broker to one process: it starts a single one."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return KAFKA if nodeid.startswith(KAFKA) else nodeid
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> Scheduling:
+    return OneBroker(config, log)
+
 
 settings.register_profile("streamfl", deadline=None, derandomize=True)
 settings.load_profile("streamfl")

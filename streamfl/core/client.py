@@ -100,6 +100,7 @@ class Place:
 
     positions: dict[str, int]
     read: int
+    rejected: int
 
 
 @dataclass(frozen=True)
@@ -182,6 +183,16 @@ class Client:
     def accounted(self) -> int | None:
         """Return how many records the ledger has accepted or rejected; None while it does not know."""
         return None if self._place is None else self._place.read
+
+    @property
+    def rejected(self) -> int:
+        """Count the bad records among those accounted for."""
+        return 0 if self._place is None else self._place.rejected
+
+    @property
+    def positions(self) -> Mapping[str, int]:
+        """Return where the ledger goes on, by partition, as far as is known: what lies before is settled."""
+        return {} if self._place is None else dict(self._place.positions)
 
     @property
     def wakes_at(self) -> float | None:
@@ -271,7 +282,7 @@ class Client:
             return []
         before = self._place.positions if self._place else {}
         self._entry = joined.entry - 1
-        self._place = Place(dict(joined.positions), joined.read)
+        self._place = Place(dict(joined.positions), joined.read, joined.rejected)
         if self._sent is not None and self._sent.update.entry < joined.entry:
             self._sent = None
         decisions: list[ClientDecision] = []
@@ -314,6 +325,7 @@ class Client:
         self._buffer.drop(own.spans)
         self._place.positions.update({span.partition: span.end for span in own.spans})
         self._place.read += own.records + own.rejected
+        self._place.rejected += own.rejected
         if sent.kept:
             self._history.rounds[closed.round] = KeptRound(own.records / closed.records, sent.kept)
         self._no_change.learn(sent.truth, sent.labels)

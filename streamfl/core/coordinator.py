@@ -63,6 +63,9 @@ class CoordinatorSettings:
     deadline
         Seconds after the opening (or after clients close their buffers) at which a round closes with what there
         is; None waits for the quorum.
+    expire_after
+        Rounds closed without it after which a member is no longer waited for, until it is heard of again; None waits
+        for ever. It matters only where a deadline or a quorum closes rounds without all.
     interval
         Seconds a round lasts with the `interval` clock; None is the `records` clock.
     task
@@ -77,6 +80,7 @@ class CoordinatorSettings:
     expect: int
     quorum: int | None = None
     deadline: float | None = None
+    expire_after: int | None = None
     interval: float | None = None
     task: Literal["classification", "regression"] = "classification"
     scaling: bool = True
@@ -243,13 +247,13 @@ class Coordinator:
         if member is not None and not member.left:
             # Not committed, so that it is answered while candidates are scored too. If a kill takes it back, a late
             # Join of an older incarnation may be answered, which nobody hears.
-            member.incarnation = join.incarnation
+            member.incarnation, member.missed = join.incarnation, 0
             return [Publish((self._joined(join.client), *self._round_messages()))]
         if self._undecided is not None:
             self._deferred[join.client] = join
             return []
         member = self.standing.members.setdefault(join.client, Member(join.incarnation))
-        member.left, member.incarnation = False, join.incarnation
+        member.left, member.missed, member.incarnation = False, 0, join.incarnation
         return [Commit((self._joined(join.client), *self._round_messages()))]
 
     def _joined(self, client: str) -> Joined:
@@ -260,6 +264,7 @@ class Coordinator:
             entry=self.standing.entry,
             positions=dict(member.positions),
             read=member.read,
+            rejected=member.rejected,
             sample=member.sample,
         )
 
@@ -325,7 +330,7 @@ class Coordinator:
     def _slot(self, live: LiveModel) -> Slot:
         return Slot(
             name=live.name,
-            version=self.standing.entry,
+            version=self.standing.round,
             eta=live.eta,
             trained=live.trained,
             clients=live.clients,
@@ -333,7 +338,7 @@ class Coordinator:
         )
 
     def _published(self, models: tuple[LiveModel, ...]) -> tuple[ModelPublished, ...]:
-        version, registry = self.standing.entry, self._registry.version
+        version, registry = self.standing.round, self._registry.version
         return tuple(
             ModelPublished(slot=live.name, version=version, registry=registry, weights=live.W) for live in models
         )
@@ -396,12 +401,27 @@ class Coordinator:
         return self.settings.learner.model.columns(len(self._registry.labels) + len(update.new_labels))
 
     def _close_if_complete(self, now: float) -> list[CoordinatorDecision]:
-        waited_for = self.standing.active() - {update.client for update in self._updates}
         quorum = self.settings.quorum
-        complete = (
-            not waited_for if quorum is None else len(self._updates) >= min(quorum, len(self.standing.active()))
-        )
+        enough = quorum is not None and len(self._updates) >= min(quorum, len(self.present))
+        complete = enough or not self.waited_for
         return self._close(now) if complete and self._updates and self._undecided is None else []
+
+    @property
+    def introduced(self) -> int:
+        """Count the clients that wait for the federation to begin."""
+        return len(self._introductions)
+
+    @property
+    def present(self) -> set[str]:
+        """Return the members that have neither left nor expired."""
+        limit = self.settings.expire_after
+        missed = {name: member.missed for name, member in self.standing.members.items()}
+        return {name for name in self.standing.active() if limit is None or missed[name] < limit}
+
+    @property
+    def waited_for(self) -> set[str]:
+        """Return the members that are present and have not sent an update for the open round."""
+        return self.present - {update.client for update in self._updates}
 
     def _due(self, now: float) -> list[CoordinatorDecision]:
         """Close at the deadline with what there is; with nothing the round goes on."""
@@ -513,6 +533,8 @@ class Coordinator:
         """Enter the round into the ledger and open the next, in one transaction."""
         standing, opened = self.standing, self._told()
         closed = self._entry(opened, losses)
+        for name in standing.active() - {update.client for update in self._updates}:
+            standing.members[name].missed += 1
         if closed.records:
             self._change_registry(restart)
             standing.round += 1

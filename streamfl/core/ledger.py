@@ -20,6 +20,8 @@ class Member:
         Where each of its partitions goes on.
     accepted, rejected
         Records accepted, and bad records passed.
+    missed
+        Rounds closed without it since it was last heard of in one.
     sample
         Where the records of its history sample are, to be read again after a kill.
 
@@ -35,6 +37,7 @@ class Member:
     positions: dict[str, int] = field(default_factory=dict)
     accepted: int = 0
     rejected: int = 0
+    missed: int = 0
     sample: tuple[SampledRound, ...] = ()
 
     @property
@@ -46,6 +49,7 @@ class Member:
         """Enter an update; `share` is its part of the round's records."""
         for span in update.spans:
             self.positions[span.partition] = span.end
+        self.missed = 0
         self.accepted += update.records
         self.rejected += update.rejected
         if update.sample is not None:

@@ -61,7 +61,8 @@ class Joined(Message):
     """The coordinator's answer: where the ledger stands for this client.
 
     `entry` is the ledger entry that is open. `positions` is where each of its partitions goes on, `read` how many of
-    its records are accounted for, `sample` what to read again for its history sample.
+    its records are accounted for, `rejected` how many of those were bad, `sample` what to read again for its history
+    sample.
     """
 
     client: str
@@ -69,6 +70,7 @@ class Joined(Message):
     entry: int
     positions: Mapping[str, int]
     read: int
+    rejected: int = 0
     sample: tuple[SampledRound, ...] = ()
 
 

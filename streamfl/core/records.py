@@ -92,6 +92,13 @@ class Batch:
         first = int(np.searchsorted(self.positions, position))
         return self._cut(first, len(self), min(position, self.span.end), self.span.end)
 
+    def before(self, position: int) -> "Batch":
+        """Return the part of the batch that ends at `position`."""
+        if position >= self.span.end:
+            return self
+        last = int(np.searchsorted(self.positions, position))
+        return self._cut(0, last, self.span.start, max(position, self.span.start))
+
     def only(self, rows: IntArray) -> "Batch":
         """Return some of the good records, by increasing row, without the bad ones."""
         return replace(self, positions=self.positions[rows], X=self.X[rows], y=self.y[rows], rejected=())

@@ -1,7 +1,14 @@
 """The clocks: a real one, and one that is moved by hand. This is the only file that reads the time."""
 
+import math
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
+
+from streamfl.core.errors import BrokenInvariantError
+
+# A service looks at least so often (seconds) whether it is to stop.
+LONGEST_WAIT = 0.5
 
 
 @dataclass(frozen=True)
@@ -15,6 +22,23 @@ class SystemClock:
     def sleep_until(self, moment: float) -> None:
         """Sleep until it is that time."""
         time.sleep(max(0.0, moment - time.time()))
+
+
+@dataclass(frozen=True)
+class ListeningClock(SystemClock):
+    """The machine's clock of a service, which listens while it waits.
+
+    Parameters
+    ----------
+    listen
+        Returns when something may have arrived, or after so many seconds.
+    """
+
+    listen: Callable[[float], None]
+
+    def sleep_until(self, moment: float) -> None:
+        """Return when it is that time, or earlier when there may be something to do."""
+        self.listen(max(0.0, min(moment - time.time(), LONGEST_WAIT)))
 
 
 @dataclass
@@ -34,7 +58,15 @@ class ManualClock:
         return self.time
 
     def sleep_until(self, moment: float) -> None:
-        """Make it that time, never earlier."""
+        """Make it that time, never earlier.
+
+        Raises
+        ------
+        BrokenInvariantError
+            It is never that time: everyone waits for another one.
+        """
+        if moment == math.inf:
+            raise BrokenInvariantError("every machine waits for another one")
         self.time = max(self.time, moment)
 
 

@@ -19,7 +19,7 @@ from streamfl.core.decisions import (
     Seek,
     Send,
 )
-from streamfl.core.events import ClientEvent, RecordsFetched, RecordsRead, SourceEnded, Tick
+from streamfl.core.events import ClientEvent, RecordsFetched, RecordsRead, SourceEnded, Stopped, Tick
 from streamfl.core.messages import FromCoordinator
 from streamfl.ports import ClientLink, CoordinatorLink, Source
 
@@ -73,6 +73,10 @@ class ClientNode:
         for event in events:
             self._handle(event, now)
         return self._read(now) or self._tick(now) or bool(events)
+
+    def stop(self, now: float) -> None:
+        """Let the client end: it sends what is under way, and leaves."""
+        self._handle(Stopped(), now)
 
     def _read(self, now: float) -> bool:
         room = self.machine.room
@@ -139,13 +143,14 @@ class CoordinatorNode:
 
     def step(self, now: float) -> bool:
         """Hand over the messages that arrived, and the time when it is due."""
-        messages = self.link.receive()
-        for message in messages:
+        busy = False
+        for message in self.link.receive():
+            busy = True
             self._carry_out(self.machine.handle(message, now))
         due = self.machine.wakes_at is not None and now >= self.machine.wakes_at
         if due:
             self._carry_out(self.machine.handle(Tick(), now))
-        return due or bool(messages)
+        return due or busy
 
     def _carry_out(self, decisions: Sequence[CoordinatorDecision]) -> None:
         for decision in decisions:

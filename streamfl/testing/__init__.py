@@ -1,8 +1,19 @@
-"""What users' own tests can stand on: a clock moved by hand, a faulty transport, a simulated federation."""
+"""What users' own tests can stand on: a clock moved by hand, a faulty transport, a simulated federation, checks."""
 
 from streamfl.runtime.clock import ManualClock
 from streamfl.testing.audit import Audit, Violation
 from streamfl.testing.faulty import Faults, FaultyTransport, Killed
 from streamfl.testing.simulation import Simulation
+from streamfl.testing.transport import Kit, check_transport
 
-__all__ = ["Audit", "Faults", "FaultyTransport", "Killed", "ManualClock", "Simulation", "Violation"]
+__all__ = [
+    "Audit",
+    "Faults",
+    "FaultyTransport",
+    "Killed",
+    "Kit",
+    "ManualClock",
+    "Simulation",
+    "Violation",
+    "check_transport",
+]

@@ -1,0 +1,1 @@
+"""The federation on Apache Kafka."""

@@ -1,0 +1,87 @@
+"""The admin step: the topics a federation needs are made, or checked."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from kafka import KafkaAdminClient
+from kafka import errors as kafka_errors
+from kafka.admin import ConfigResource, ConfigResourceType
+
+from streamfl.core.errors import UsageError
+from streamfl.ports import Finding
+from streamfl_connectors.kafka.topics import TopicPlan
+
+# What a message may need above its value: key, headers and the log's own.
+ALLOWANCE = 10_000
+
+
+def partition_counts(admin: KafkaAdminClient, topics: Iterable[str]) -> dict[str, int]:
+    """Return the number of partitions of each of these topics that exists."""
+    told = admin.describe_topics(list(topics))
+    return {topic["name"]: len(topic["partitions"]) for topic in told if not topic["error_code"]}
+
+
+def configs_of(admin: KafkaAdminClient, topics: Sequence[str]) -> dict[str, dict[str, str]]:
+    """Return the settings in force of topics that exist."""
+    resources = [ConfigResource(ConfigResourceType.TOPIC, topic) for topic in topics]
+    told = admin.describe_configs(resources, config_filter="all")
+    return {name: {key: value["value"] for key, value in entry.items()} for name, entry in told["topic"].items()}
+
+
+def make_missing(admin: KafkaAdminClient, plans: Sequence[TopicPlan], replication: int) -> list[str]:
+    """Make the topics that do not exist and return their names; that another one makes them meanwhile is fine."""
+    there = partition_counts(admin, (plan.name for plan in plans))
+    missing = {plan.name: _new(plan, replication) for plan in plans if plan.name not in there}
+    if missing:
+        with suppress(kafka_errors.TopicAlreadyExistsError):  # whether all are there is checked next
+            admin.create_topics(missing, wait_for_metadata=True)
+    return sorted(missing)
+
+
+def _new(plan: TopicPlan, replication: int) -> Mapping[str, Any]:
+    return {"num_partitions": plan.made_with, "replication_factor": replication, "configs": dict(plan.configs)}
+
+
+def wrong_with(
+    plans: Sequence[TopicPlan],
+    partitions: Mapping[str, int],
+    configs: Mapping[str, Mapping[str, str]],
+    part_bytes: int,
+) -> list[Finding]:
+    """Return what is wrong with topics, one finding each that is an error or a warning.
+
+    >>> plan = TopicPlan("f.control", 1, 1, {})
+    >>> [finding.found for finding in wrong_with([plan], {"f.control": 3}, {}, 900_000)]
+    ['topic f.control has 3 partitions, not 1']
+    """
+    return [finding for plan in plans for finding in _wrong(plan, partitions, configs.get(plan.name, {}), part_bytes)]
+
+
+def _wrong(
+    plan: TopicPlan, partitions: Mapping[str, int], configs: Mapping[str, str], part_bytes: int
+) -> Iterable[Finding]:
+    has = partitions.get(plan.name)
+    if has is None:
+        yield Finding(
+            plan.name, "error", f"topic {plan.name} does not exist", "make it, or let the coordinator do so"
+        )
+        return
+    if plan.partitions is not None and has != plan.partitions:
+        found = f"topic {plan.name} has {has} partitions, not {plan.partitions}"
+        yield Finding(plan.name, "error", found, f"delete it, or make it anew with {plan.partitions}")
+    largest = int(configs.get("max.message.bytes", part_bytes + ALLOWANCE))
+    if largest < part_bytes + ALLOWANCE:
+        found = f"topic {plan.name} takes messages of {largest} bytes, parts have {part_bytes}"
+        yield Finding(plan.name, "error", found, "raise its max.message.bytes, or lower part_bytes in [kafka]")
+    wanted = plan.configs.get("cleanup.policy")
+    if wanted and configs.get("cleanup.policy", wanted) != wanted:
+        found = f"topic {plan.name} has cleanup.policy {configs['cleanup.policy']}, not {wanted}"
+        yield Finding(plan.name, "error", found, f"set its cleanup.policy to {wanted}")
+
+
+def require(findings: Sequence[Finding]) -> None:
+    """Raise a UsageError that tells all errors among findings, if there are any."""
+    errors = [f"{finding.found}; {finding.remedy}" for finding in findings if finding.state == "error"]
+    if errors:
+        raise UsageError("; ".join(errors))

@@ -1,0 +1,49 @@
+"""A broker in the foreground, for people who want one without Docker."""
+
+import signal
+import sys
+from pathlib import Path
+
+import click
+
+from streamfl.core.errors import UsageError
+from streamfl_connectors.kafka.broker.jars import folder_of_jars
+from streamfl_connectors.kafka.broker.node import Broker
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--port", type=click.IntRange(0, 65535), default=9092, show_default=True, help="0 draws a free one.")
+@click.option(
+    "--data",
+    "folder",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=".kafka",
+    show_default=True,
+    help="The folder for jars, data and log.",
+)
+@click.option("--fresh", is_flag=True, help="Begin with no data.")
+def main(port: int, folder: Path, fresh: bool) -> None:
+    """Run Apache Kafka on 127.0.0.1 until Ctrl-C. Its data stay for the next run."""
+    # Both, for a shell starts what it runs in the background with Ctrl-C ignored.
+    for ending in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(ending, signal.default_int_handler)
+    try:
+        _run(port, folder, fresh=fresh)
+    except KeyboardInterrupt:
+        click.echo("Stopped.")
+    except UsageError as error:
+        click.echo(f"error: {error}", err=True)
+        sys.exit(2)
+
+
+def _run(port: int, folder: Path, *, fresh: bool) -> None:
+    libs = folder / "libs"
+    if not folder_of_jars(libs).is_dir():
+        click.echo("Fetching Apache Kafka's jars, once ...", err=True)
+    with Broker.start(folder, port, libs=libs, fresh=fresh) as broker:
+        click.echo(f"Apache Kafka {broker.version} on {broker.bootstrap}; data in {broker.data}; stop with Ctrl-C")
+        broker.wait()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,215 @@
+"""A broker: Apache Kafka as one process of ours, that is its own controller."""
+
+import base64
+import shutil
+import subprocess
+import time
+import uuid
+from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Self
+
+from kafka.admin import KafkaAdminClient
+from kafka.errors import KafkaError
+
+from streamfl.core.errors import UsageError
+from streamfl_connectors.kafka.broker import jars
+from streamfl_connectors.kafka.broker.child import Child
+from streamfl_connectors.kafka.broker.lock import locked
+from streamfl_connectors.kafka.broker.ports import LOOPBACK, free_port, is_open, is_taken
+from streamfl_connectors.kafka.broker.properties import DATA, server_properties
+from streamfl_connectors.kafka.broker.toolchain import java
+
+PATIENCE = 60.0  # seconds until it must have started; on two cores it takes 3
+LINES_OF_LOG = 12  # in an error
+
+
+class Broker:
+    """A broker on 127.0.0.1 that keeps its data in a folder. Made by `start`; as a context manager it stops.
+
+    Attributes
+    ----------
+    bootstrap
+        Where clients find it: "127.0.0.1:PORT".
+    folder
+        Holds `data`, `server.properties` and `broker.log`.
+    version
+        Of Apache Kafka.
+    """
+
+    def __init__(
+        self, folder: Path, port: int, libs: Path, config: Mapping[str, str], client: Mapping[str, Any]
+    ) -> None:
+        self.folder = folder
+        self.port = port or free_port()
+        self.controller_port = free_port(besides=self.port)
+        self.bootstrap = f"{LOOPBACK}:{self.port}"
+        self.version = jars.version(libs)
+        self._class_path = f"{Path(__file__).parent}:{libs}/*"
+        self._config = config
+        self._client = client
+        self._child: Child | None = None
+        self._held = ExitStack()
+
+    @classmethod
+    def start(
+        cls,
+        folder: Path,
+        port: int = 0,
+        *,
+        libs: Path | None = None,
+        config: Mapping[str, str] | None = None,
+        client: Mapping[str, Any] | None = None,
+        fresh: bool = False,
+    ) -> Self:
+        """Start a broker and return when it answers.
+
+        Parameters
+        ----------
+        folder
+            Its own; what it held when it was stopped is there again.
+        port
+            Where clients are served; 0 draws a free one.
+        libs
+            Where the jars are kept; without it, `libs` in the folder. They are fetched if they are not there.
+        config
+            Further properties of the broker.
+        client
+            What kafka-python needs to reach a broker with such properties, to ask whether it is there.
+        fresh
+            Begin with no data.
+
+        Raises
+        ------
+        UsageError
+            If the port or the folder is taken, Java or the jars cannot be had, or Kafka does not start: with the
+            last lines of its log.
+        """
+        if port and is_taken(port):
+            raise UsageError(f"port {port} of {LOOPBACK} is taken: stop what listens there, or name another port")
+        java()  # before the jars: who has neither hears of Java first
+        broker = cls(folder, port, jars.fetched(libs or folder / "libs"), config or {}, client or {})
+        try:
+            broker._take_folder(fresh=fresh)
+            broker.up()
+        except BaseException:
+            broker.stop()
+            raise
+        return broker
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def up(self) -> None:
+        """Start the process, on the same ports and data as before; return when it answers.
+
+        Raises
+        ------
+        UsageError
+            If it does not start.
+        """
+        if self._child is not None and self._child.is_alive():
+            return
+        self.down()  # what is left of one that ended by itself
+        self._child = Child(
+            self._java("-Xmx512m", "kafka.Kafka", "server.properties"), folder=self.folder, log=self.log
+        )
+        try:
+            self._wait_until_it_answers(self._child)
+        except BaseException:
+            self.down()
+            raise
+
+    def down(self) -> None:
+        """Stop the process; data and ports stay. A process that does not end within 15 s is killed."""
+        if self._child is not None:
+            self._child.stop()
+            self._child = None
+
+    def stop(self) -> None:
+        """Stop for good: the folder is free for another broker."""
+        self.down()
+        self._held.close()
+
+    def wait(self) -> None:
+        """Wait for as long as the process runs.
+
+        Raises
+        ------
+        UsageError
+            When it has ended without being asked to.
+        """
+        if self._child is not None:
+            self._child.process.wait()
+            raise self._error("has ended")
+
+    @property
+    def data(self) -> Path:
+        """Where its data are."""
+        return self.folder / DATA
+
+    @property
+    def log(self) -> Path:
+        """The file with its warnings and errors since `start`."""
+        return self.folder / "broker.log"
+
+    def _take_folder(self, *, fresh: bool) -> None:
+        try:
+            self._held.enter_context(locked(self.folder / "lock", wait=False))
+        except BlockingIOError:
+            raise UsageError(f"another broker uses {self.folder}: stop it, or name another folder") from None
+        if fresh and self.data.exists():
+            shutil.rmtree(self.data)
+        self.log.unlink(missing_ok=True)
+        properties = server_properties(self.port, self.controller_port, self._config)
+        (self.folder / "server.properties").write_text(properties)
+        if not self._identity.exists():
+            self._format()
+
+    def _format(self) -> None:
+        # One that begins with a dash is taken for an option by Kafka's own tools; the = keeps it with its own.
+        cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        format_it = self._java(
+            "kafka.tools.StorageTool", "format", f"--cluster-id={cluster}", "-c", "server.properties"
+        )
+        with self.log.open("wb") as output:
+            said = subprocess.run(format_it, cwd=self.folder, stdout=output, stderr=output, check=False)  # noqa: S603  Java, with words of ours
+        if said.returncode != 0:
+            raise self._error("could not make its data folder")
+
+    def _java(self, *words: str) -> list[str]:
+        return [java(), "-Djava.awt.headless=true", "-cp", self._class_path, *words]
+
+    def _wait_until_it_answers(self, child: Child) -> None:
+        deadline = time.monotonic() + PATIENCE
+        while not is_open(self.port):
+            if not child.is_alive():
+                raise self._error("did not start")
+            if time.monotonic() > deadline:
+                raise self._error(f"did not open its port within {PATIENCE:.0f} s")
+            time.sleep(0.05)
+        try:
+            with KafkaAdminClient(**{"bootstrap_servers": self.bootstrap, **self._client}) as admin:
+                cluster = admin.describe_cluster()["cluster_id"]
+        except KafkaError as error:
+            raise self._error(f"does not answer a client ({error!r})") from error
+        # Another broker on the port answers just as well: so it is asked who it is.
+        if not child.is_alive() or cluster != self._cluster():
+            raise self._error(f"did not start; another broker answers on port {self.port}")
+
+    @property
+    def _identity(self) -> Path:
+        return self.data / "meta.properties"
+
+    def _cluster(self) -> str:
+        lines = self._identity.read_text().splitlines()
+        return dict(line.split("=", 1) for line in lines if "=" in line)["cluster.id"]
+
+    def _error(self, what: str) -> UsageError:
+        lines = self.log.read_text(errors="replace").splitlines() if self.log.exists() else []
+        told = [line for line in lines if not line.startswith("\tat ")]  # a stack trace hides what it is about
+        return UsageError("\n  ".join([f"Apache Kafka {what}. The last lines of {self.log}:", *told[-LINES_OF_LOG:]]))

@@ -1,0 +1,153 @@
+"""The connector: makes the links, hosts and writers of a federation on Kafka."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import structlog
+from kafka import TopicPartition
+
+from streamfl import messages
+from streamfl.core.errors import PeerError, UsageError
+from streamfl.core.messages import FromCoordinator
+from streamfl.ports import Finding, Placement, RecordFormat
+from streamfl_connectors.kafka.administration import (
+    configs_of,
+    make_missing,
+    partition_counts,
+    require,
+    wrong_with,
+)
+from streamfl_connectors.kafka.connection import Connection, KafkaSettings, explained
+from streamfl_connectors.kafka.coordinator_link import KafkaCoordinatorLink
+from streamfl_connectors.kafka.host import KafkaHost
+from streamfl_connectors.kafka.records import topic_of
+from streamfl_connectors.kafka.topics import TopicPlan, Topics
+from streamfl_connectors.kafka.writer import KafkaRecordWriter, places_of
+
+LOG = structlog.get_logger("streamfl.kafka")
+
+
+class KafkaConnector:
+    """`streamfl.ports.Connector` for Apache Kafka.
+
+    Parameters
+    ----------
+    federation
+        Its name: the first part of its topics' names.
+    settings
+        The `[kafka]` table.
+    """
+
+    def __init__(self, federation: str, settings: Mapping[str, object]) -> None:
+        self._connection = Connection(KafkaSettings.of(settings))
+        self._topics = Topics(federation)
+
+    def prepare(self) -> None:
+        """Make the federation's topics where they are missing, check the others, and wait for brokers, bounded."""
+        self._connection.patiently("the federation's topics", self._prepared)
+
+    def _prepared(self) -> bool:
+        settings, plans = self._connection.settings, self._topics.plans()
+        admin = self._connection.admin()
+        try:
+            with explained(settings.bootstrap_servers):
+                made = make_missing(admin, plans, settings.replication_factor)
+                if made:
+                    LOG.info("topics made", topics=made)
+                names = [plan.name for plan in plans]
+                wrong = wrong_with(
+                    plans, partition_counts(admin, names), configs_of(admin, names), settings.part_bytes
+                )
+        finally:
+            admin.close()
+        require(wrong)
+        return True
+
+    def coordinator(self) -> KafkaCoordinatorLink:
+        """Return the coordinator's link; it takes over from any other one."""
+        return KafkaCoordinatorLink(self._connection, self._topics)
+
+    def host(self, name: str, placement: Placement, records: RecordFormat) -> KafkaHost:
+        """Join the hosts' group, once the topics of the records are there."""
+        self._connection.patiently("the topics of the records", lambda: self._records_are_there(placement))
+        return KafkaHost(self._connection, self._topics, name, placement, records)
+
+    def _records_are_there(self, placement: Placement) -> bool | None:
+        names = [name for name in placement.topics if "*" not in name]
+        if not names:
+            return True
+        admin = self._connection.admin()
+        try:
+            with explained(self._connection.settings.bootstrap_servers):
+                there = partition_counts(admin, names)
+        finally:
+            admin.close()
+        missing = [name for name in names if name not in there]
+        if missing:
+            raise PeerError(f"no topic {', '.join(missing)}")
+        require(wrong_placement(placement, there))
+        return True
+
+    def writer(self, placement: Placement, clients: Sequence[str]) -> KafkaRecordWriter:
+        """Return a writer, after making the clients' topics where they are missing."""
+        topics = {client: topic_of(placement, client) for client in clients}
+        partitions = {"topic": 1, "partition": len(clients), "key": placement.partitions or 4}[placement.by]
+        plans = [TopicPlan(topic, None, partitions, {}) for topic in sorted(set(topics.values()))]
+        admin = self._connection.admin()
+        try:
+            with explained(self._connection.settings.bootstrap_servers):
+                make_missing(admin, plans, self._connection.settings.replication_factor)
+                there = partition_counts(admin, sorted(set(topics.values())))
+        finally:
+            admin.close()
+        require(wrong_placement(placement, there))
+        if placement.by == "partition" and min(there.values()) < len(clients):
+            raise UsageError(f"{len(clients)} clients, but topics have {there} partitions; produce for fewer clients")
+        return KafkaRecordWriter(self._connection, places_of(placement, clients, topics), there)
+
+    def control(self, *, from_start: bool) -> Iterator[FromCoordinator]:
+        """Return what the coordinator tells, without end."""
+        consumer = self._connection.consumer()
+        partition = TopicPartition(self._topics.control, 0)
+        try:
+            consumer.assign([partition])
+            seek = consumer.seek_to_beginning if from_start else consumer.seek_to_end
+            seek(partition)
+            while True:
+                for found in consumer.poll(timeout_ms=200).values():
+                    for message in found:
+                        yield from _told(message.value)
+        finally:
+            consumer.close()
+
+    def findings(self, placement: Placement, records: RecordFormat) -> Sequence[Finding]:
+        """Check everything that a federation needs, and try it on real records."""
+        from streamfl_connectors.kafka.checks import findings  # noqa: PLC0415  only `check` needs it
+
+        return findings(self._connection, self._topics, placement, records)
+
+
+def wrong_placement(placement: Placement, partitions: Mapping[str, int]) -> list[Finding]:
+    """Return what is wrong with the partitions of record topics.
+
+    >>> [finding.found for finding in wrong_placement(Placement(("a",)), {"a": 3})]
+    ['topic a has 3 partitions, and one client by topic reads one']
+    """
+    wrong = []
+    for topic, has in partitions.items():
+        if placement.by == "topic" and has != 1:
+            found = f"topic {topic} has {has} partitions, and one client by topic reads one"
+            wrong.append(Finding(topic, "error", found, 'say clients = "partition" or clients = "key" in [records]'))
+        elif placement.partitions is not None and has != placement.partitions:
+            found = f"topic {topic} has {has} partitions, the settings say {placement.partitions}"
+            wrong.append(Finding(topic, "error", found, "correct partitions in [records], or the topic"))
+    return wrong
+
+
+def _told(data: bytes | None) -> Iterator[FromCoordinator]:
+    try:
+        message = messages.decode(data or b"")
+    except PeerError as error:
+        LOG.warning("unusable message", reason=str(error))
+        return
+    if isinstance(message, FromCoordinator):
+        yield message

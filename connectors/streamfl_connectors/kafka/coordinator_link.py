@@ -1,0 +1,242 @@
+"""The coordinator's end: everything it tells is transactional, so nothing of a fenced one counts."""
+
+import time
+from collections import deque
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import structlog
+from kafka import KafkaProducer, OffsetAndMetadata, TopicPartition
+from kafka import errors as kafka_errors
+
+from streamfl import codec, messages
+from streamfl.core.coordinator import Standing
+from streamfl.core.errors import PeerError
+from streamfl.core.messages import FromClient, FromCoordinator, ModelPublished, RegistryPublished, RoundOpened
+from streamfl_connectors.kafka import dead_letters
+from streamfl_connectors.kafka.connection import Connection, explained
+from streamfl_connectors.kafka.dead_letters import DeadLetter
+from streamfl_connectors.kafka.parts import Assembly, cut
+from streamfl_connectors.kafka.standing_topic import KEY, last_standing
+from streamfl_connectors.kafka.topics import Topics
+
+LOG = structlog.get_logger("streamfl.kafka.coordinator")
+
+# Dead letters that wait for the next transaction; more are counted only.
+MOST_LETTERS = 1000
+
+# A model's key holds its version modulo this: the two newest of every slot survive compaction.
+VERSIONS = 2
+
+Tensors = RegistryPublished | ModelPublished
+
+
+class KafkaCoordinatorLink:
+    """`streamfl.ports.ServedCoordinatorLink` on Kafka.
+
+    Making one fences every other coordinator of the federation: also one that only slept.
+
+    Parameters
+    ----------
+    connection
+        To the brokers.
+    topics
+        Of the federation.
+    """
+
+    def __init__(self, connection: Connection, topics: Topics) -> None:
+        self._connection = connection
+        self._settings = connection.settings
+        self._topics = topics
+        self._producer = self._transactional_producer()
+        self._consumer = connection.consumer(group_id=topics.coordinator_group)
+        self._assembly = Assembly(self._settings.largest_update)
+        self._arrived: deque[Any] = deque()
+        self._handled: dict[TopicPartition, int] = {}
+        self._letters: list[DeadLetter] = []
+        self._written: dict[str, tuple[int, int]] = {}
+        self._live: set[str] = set()
+        self._assign()
+
+    # --- telling -----------------------------------------------------------------------------------------------
+
+    def publish(self, told: Sequence[FromCoordinator]) -> None:
+        """Tell all clients, all or nothing."""
+        self._transact(told, None)
+
+    def commit(self, told: Sequence[FromCoordinator], standing: Standing) -> None:
+        """Tell all clients, save the standing and move the input offsets on, all or nothing."""
+        self._transact(told, codec.encode(standing))
+
+    def _transact(self, told: Sequence[FromCoordinator], standing: bytes | None) -> None:
+        """Carry a transaction out, again if it was aborted; bounded, then the coordinator ends and is restarted."""
+        until = time.monotonic() + self._settings.patience
+        while True:
+            try:
+                with explained(self._settings.bootstrap_servers):
+                    self._producer.begin_transaction()
+                    self._write(told, standing)
+                    self._producer.commit_transaction()
+                break
+            except PeerError as error:
+                if isinstance(error.__cause__, FENCED) or time.monotonic() >= until:
+                    raise
+                LOG.warning("transaction repeated", reason=str(error))
+                self._producer.close(timeout=0)
+                self._producer = self._transactional_producer()
+        self._remember(told)
+        self._letters.clear()
+
+    def _write(self, told: Sequence[FromCoordinator], standing: bytes | None) -> None:
+        for message in told:
+            if not isinstance(message, Tensors):
+                self._producer.send(self._topics.control, messages.encode(message), partition=0)
+            elif self._written.get(_slot(message), (-1, 0))[0] != _version(message):
+                self._write_parts(self._topics.models, _model_key(message), messages.encode(message))
+        for slot in self._dead(told):
+            self._bury(slot)
+        for letter in self._letters:
+            dead_letters.write(self._producer, self._topics.dead_letters, letter)
+        if standing is not None:
+            self._write_parts(self._topics.state, KEY, standing)
+            self._move_on()
+
+    def _write_parts(self, topic: str, key: str, data: bytes) -> None:
+        for part in cut(data, self._settings.part_bytes):
+            name = f"{key}/{part.number}".encode()
+            self._producer.send(topic, part.value, key=name, headers=list(part.headers), partition=0)
+
+    def _move_on(self) -> None:
+        offsets = {partition: OffsetAndMetadata(offset, "", -1) for partition, offset in self._handled.items()}
+        if offsets:
+            self._producer.send_offsets_to_transaction(offsets, self._consumer.group_metadata())
+
+    def _dead(self, told: Sequence[FromCoordinator]) -> set[str]:
+        """Return the slots that no open round names any more."""
+        opened = [message for message in told if isinstance(message, RoundOpened)]
+        if not opened:
+            return set()
+        live = {slot.name for slot in opened[-1].slots}
+        fresh = {message.slot for message in told if isinstance(message, ModelPublished)}
+        return {slot for slot in self._written if slot} - live - self._live - fresh
+
+    def _bury(self, slot: str) -> None:
+        """Write tombstones, so that compaction lets go of a slot."""
+        _, parts = self._written[slot]
+        for version in range(VERSIONS):
+            for part in range(parts):
+                self._producer.send(self._topics.models, None, key=f"{slot}/{version}/{part}".encode(), partition=0)
+
+    def _remember(self, told: Sequence[FromCoordinator]) -> None:
+        for slot in self._dead(told):
+            del self._written[slot]
+        for message in told:
+            if isinstance(message, Tensors):
+                size = -(-len(messages.encode(message)) // self._settings.part_bytes)
+                before = self._written.get(_slot(message), (0, 0))[1]
+                self._written[_slot(message)] = (_version(message), max(size, before))
+            elif isinstance(message, RoundOpened):
+                self._live = {slot.name for slot in message.slots}
+
+    def _transactional_producer(self) -> KafkaProducer:
+        # kafka-python waits for `retry_backoff_ms` several times in a transaction, which takes 0.1 s by default.
+        producer = self._connection.producer(
+            transactional_id=self._topics.coordinator_group,
+            transaction_timeout_ms=self._settings.transaction_timeout_ms,
+            retry_backoff_ms=2,
+            linger_ms=0,
+        )
+        with explained(self._settings.bootstrap_servers):
+            producer.init_transactions()
+        return producer
+
+    # --- hearing -----------------------------------------------------------------------------------------------
+
+    def _assign(self) -> None:
+        """Read the clients' messages on from the last commit, or from the first that is still there."""
+        with explained(self._settings.bootstrap_servers):
+            numbers = self._consumer.partitions_for_topic(self._topics.updates) or set()
+            partitions = [TopicPartition(self._topics.updates, number) for number in sorted(numbers)]
+            self._consumer.assign(partitions)
+            for partition, begin in self._consumer.beginning_offsets(partitions).items():
+                committed = self._consumer.committed(partition)
+                self._consumer.seek(partition, max(begin, committed or 0))
+
+    def receive(self) -> Iterator[FromClient]:
+        """Return what has arrived; one that is taken out counts as handled at the next commit."""
+        if not self._arrived:
+            self.listen(0.0)
+        while self._arrived:
+            message = self._arrived.popleft()
+            self._handled[TopicPartition(message.topic, message.partition)] = message.offset + 1
+            understood = self._understood(message)
+            if understood is not None:
+                yield understood
+
+    def _understood(self, message: Any) -> FromClient | None:
+        client = (message.key or b"").decode(errors="replace")
+        try:
+            whole = self._assembly.add(client, message.headers, message.value or b"")
+            told = None if whole is None else messages.decode(whole)
+        except PeerError as error:
+            self._unusable(message, str(error))
+            return None
+        if told is None:
+            return None
+        if not isinstance(told, FromClient) or told.client != client:
+            self._unusable(message, f"no message of client {client!r}")
+            return None
+        return told
+
+    def _unusable(self, message: Any, reason: str) -> None:
+        LOG.warning("unusable message", partition=message.partition, offset=message.offset, reason=reason)
+        if len(self._letters) < MOST_LETTERS:
+            place = (message.topic, message.partition, message.offset)
+            self._letters.append(DeadLetter(*place, reason, message.key, message.value))
+
+    def listen(self, seconds: float) -> None:
+        """Return when a message has arrived, or after so many seconds."""
+        if self._arrived:
+            return
+        try:
+            polled = self._consumer.poll(timeout_ms=int(1000 * seconds))
+        except kafka_errors.OffsetOutOfRangeError as error:
+            # The clients' messages of long ago are gone; they ask again by themselves.
+            LOG.warning("messages of clients were deleted unread", positions=str(error))
+            for partition in error.args[0]:
+                self._consumer.seek_to_beginning(partition)
+            return
+        for found in polled.values():
+            self._arrived.extend(found)
+
+    # --- remembering -------------------------------------------------------------------------------------------
+
+    def restore(self) -> Standing | None:
+        """Return the standing that was committed last, if any."""
+        reader = self._connection.consumer()
+        try:
+            with explained(self._settings.bootstrap_servers):
+                return last_standing(reader, self._topics.state, self._settings.largest_update)
+        finally:
+            reader.close()
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        self._consumer.close()
+        self._producer.close(timeout=5)
+
+
+FENCED = (kafka_errors.ProducerFencedError, kafka_errors.InvalidProducerEpochError)
+
+
+def _slot(message: Tensors) -> str:
+    """Return the slot of a model; the registry's is the empty name, which no model has."""
+    return "" if isinstance(message, RegistryPublished) else message.slot
+
+
+def _version(message: Tensors) -> int:
+    return message.registry.version if isinstance(message, RegistryPublished) else message.version
+
+
+def _model_key(message: Tensors) -> str:
+    return f"{_slot(message)}/{_version(message) % VERSIONS}"

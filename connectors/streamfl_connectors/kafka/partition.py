@@ -1,0 +1,214 @@
+"""One partition of records, routed to the clients that are in it.
+
+Theory of operation. A partition is read in blocks from `head` on. Each client needs the records from its own `next`
+position; what lies before it, it has had. A client without room lets a block pass and lags: its `next` stays, and
+once it has room again the partition is read again from there, which the others do not notice. With one client the
+partition is rather paused. So a full buffer stops nobody else, nothing is lost, and memory is bounded.
+"""
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from streamfl.core.arrays import IntArray
+from streamfl.core.records import Batch, Rejection, Span
+from streamfl.ports import Decoded, Standpoint
+
+TOO_MANY = "more clients in this partition than one host may serve"
+
+_NO_ROWS: IntArray = np.zeros(0, np.int64)
+
+Fetch = Callable[[Sequence[int]], Decoded]
+
+
+@dataclass(eq=False)
+class LogSource:
+    """One client's records of one partition: `streamfl.ports.Source`.
+
+    Parameters
+    ----------
+    partition
+        Its name in the ledger.
+    next
+        The first position that this client has not had.
+    read_again
+        Reads single old records.
+    """
+
+    partition: str
+    next: int
+    read_again: Fetch
+    lags: bool = False
+    end: int | None = None
+    begun: int = field(init=False)
+    _given: int = field(init=False)
+    _inbox: deque[Batch] = field(default_factory=deque)
+
+    def __post_init__(self) -> None:
+        self.begun = self._given = self.next
+
+    @property
+    def waiting(self) -> int:
+        """Count the records that wait to be polled."""
+        return sum(batch.read for batch in self._inbox)
+
+    @property
+    def ended(self) -> bool:
+        """Whether an end-of-stream marker has been read and nothing waits."""
+        return self.end is not None and self.next >= self.end and not self._inbox
+
+    def poll(self, limit: int) -> Sequence[Batch]:
+        """Return the next records, at most `limit` good and bad ones."""
+        taken: list[Batch] = []
+        while self._inbox and limit > 0:
+            batch = self._inbox.popleft()
+            if batch.read > limit:
+                cut = _position_after(batch, limit)
+                self._inbox.appendleft(batch.after(cut))
+                batch = batch.before(cut)
+            taken.append(batch)
+            limit -= batch.read
+        return taken
+
+    def seek(self, positions: Mapping[str, int]) -> None:
+        """Go on reading at a position, if this partition is named."""
+        if self.partition in positions:
+            self.next = self.begun = self._given = positions[self.partition]
+            self._inbox.clear()
+            self.lags, self.end = True, None
+
+    def fetch(self, positions: Mapping[str, Sequence[int]]) -> Sequence[Batch]:
+        """Read old records again; what is gone is left out."""
+        wanted = sorted(positions.get(self.partition, ()))
+        if not wanted:
+            return ()
+        decoded = self.read_again(wanted)
+        rows = np.flatnonzero(np.isin(decoded.positions, wanted))
+        if not len(rows):
+            return ()
+        span = Span(self.partition, int(decoded.positions[rows[0]]), int(decoded.positions[rows[-1]]) + 1)
+        return (_batch(span, decoded, rows, ()),)
+
+    def give(self, start: int, end: int, decoded: Decoded, rows: IntArray, bad: Sequence[Rejection]) -> None:
+        """Take what a block `[start, end)` holds for this client, from `next` on, if the block connects to it."""
+        if start > self.next or end <= self.next:
+            return
+        rows = rows[decoded.positions[rows] >= self.next]
+        bad = [rejection for rejection in bad if rejection.position >= self.next]
+        self.next, self.lags = end, False
+        if len(rows) or bad:
+            batch = _batch(Span(self.partition, self._given, end), decoded, rows, tuple(bad))
+            self._inbox.append(batch)
+            self._given = end
+
+    def pass_by(self, end: int) -> None:
+        """Let a block pass that there is no room for."""
+        self.lags = self.lags or end > self.next
+
+
+@dataclass(eq=False)
+class PartitionReader:
+    """Routes the blocks of one partition.
+
+    Parameters
+    ----------
+    name
+        The partition's name in the ledger.
+    head
+        The position that is read next.
+    room
+        Records that each client holds before blocks pass it by.
+    only
+        The client whose partition it is; None if the records name theirs.
+    most_clients
+        More clients than that are not taken in: their records count as naming no client.
+    """
+
+    name: str
+    head: int
+    room: int
+    read_again: Fetch
+    only: str | None = None
+    most_clients: int = 1000
+    clients: dict[str, LogSource] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.only is not None:
+            self._welcome(self.only, self.head)
+
+    def _welcome(self, client: str, start: int) -> None:
+        self.clients[client] = LogSource(self.name, start, self.read_again)
+
+    def wanted(self) -> int | None:
+        """Return the position to read next, None while nobody has room."""
+        if not self.clients:
+            return self.head
+        hungry = [source.next for source in self.clients.values() if source.waiting < self.room]
+        if not hungry:
+            return None
+        behind = [source.next for source in self.clients.values() if source.lags and source.waiting == 0]
+        return min([*behind, self.head]) if self.only is None else min(hungry)
+
+    def take(self, end: int, decoded: Decoded) -> list[Rejection]:
+        """Route the block from `head` to `end`; return the records that are no client's."""
+        start, self.head = self.head, end
+        shares = self._shares(decoded)
+        strays: list[Rejection] = []
+        for client, (rows, bad) in shares.items():
+            if client and client not in self.clients and len(self.clients) < self.most_clients:
+                self._welcome(client, start)
+            if client not in self.clients:
+                strays += [*bad, *(Rejection(int(p), TOO_MANY) for p in decoded.positions[rows])]
+        for client, source in self.clients.items():
+            if self.only is None and source.waiting >= self.room:
+                source.pass_by(end)
+            else:
+                source.give(start, end, decoded, *shares.get(client, (_NO_ROWS, [])))
+        return strays
+
+    def _shares(self, decoded: Decoded) -> dict[str, tuple[IntArray, list[Rejection]]]:
+        """Return the rows and the bad records of each client; the name "" has those that name none."""
+        if self.only is not None:
+            return {self.only: (np.arange(len(decoded.positions)), list(decoded.rejected))}
+        bad: dict[str, list[Rejection]] = {}
+        for client, rejection in zip(decoded.rejected_clients, decoded.rejected, strict=True):
+            bad.setdefault(client, []).append(rejection)
+        names = np.array(decoded.clients, dtype=np.object_)
+        present = dict.fromkeys((*decoded.clients, *bad))
+        return {client: (np.flatnonzero(names == client), bad.get(client, [])) for client in present}
+
+    def ends_at(self, position: int | None) -> None:
+        """Note where an end-of-stream marker is, or that records came after it."""
+        for source in self.clients.values():
+            source.end = position
+
+    def settled(self, standpoints: Mapping[str, Standpoint]) -> int:
+        """Return the position before which nobody here needs anything any more."""
+        needed = [self.head]
+        for client, source in self.clients.items():
+            at = standpoints.get(client)
+            if at is None or at.pending or source.waiting or source.lags:
+                needed.append(at.positions.get(self.name, source.begun) if at else source.begun)
+        return min(needed)
+
+
+def _batch(span: Span, decoded: Decoded, rows: IntArray, bad: tuple[Rejection, ...]) -> Batch:
+    every = len(rows) == len(decoded.positions)
+    return Batch(
+        span,
+        decoded.positions if every else decoded.positions[rows],
+        decoded.features,
+        decoded.X if every else decoded.X[rows],
+        decoded.y if every else decoded.y[rows],
+        decoded.labels,
+        bad,
+    )
+
+
+def _position_after(batch: Batch, n: int) -> int:
+    """Return the position behind the n-th record, good or bad."""
+    bad = [rejection.position for rejection in batch.rejected]
+    every = np.sort(np.concatenate([batch.positions, np.array(bad, np.int64)]))
+    return int(every[n - 1]) + 1

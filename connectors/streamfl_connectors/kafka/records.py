@@ -1,0 +1,336 @@
+"""The records of all clients of one host: a member of the group that shares the partitions."""
+
+import re
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import structlog
+from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, OffsetAndMetadata, TopicPartition
+from kafka import errors as kafka_errors
+from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
+
+from streamfl.core.errors import UsageError
+from streamfl.core.records import Rejection
+from streamfl.ports import Decoded, Placement, ReadingCounts, RecordFormat, Standpoint
+from streamfl_connectors.kafka import dead_letters
+from streamfl_connectors.kafka.connection import Connection, explained
+from streamfl_connectors.kafka.dead_letters import DeadLetter
+from streamfl_connectors.kafka.partition import LogSource, PartitionReader
+from streamfl_connectors.kafka.topics import Topics
+from streamfl_connectors.kafka.writer import END_OF_STREAM
+
+LOG = structlog.get_logger("streamfl.kafka.records")
+
+# What a fetch may bring, in bytes: of one partition, and in all. It bounds what a client holds beyond its room.
+FETCHED_OF_ONE, FETCHED = 512 * 1024, 16 * 1024 * 1024
+
+# A poll takes all that was fetched. kafka-python 3.0.12 forgets the rest of a fetch that is taken in pieces when its
+# partition is paused in between: after `resume` it is neither handed out nor fetched again.
+EVERYTHING = 1_000_000
+
+# Records a client holds, beyond its machine's buffer, before its partition is paused or passes it by.
+ROOM = 1000
+
+# Seconds between two looks for topics that a name with a * may mean.
+LOOK_AGAIN = 5.0
+
+# While the group shares its partitions out anew, a poll must wait for it (milliseconds): one that does not never
+# gets there. Otherwise polls do not wait, the host does.
+GROUP_POLL_MS = 300
+
+
+class RecordConsumer:
+    """Reads the partitions that the group gives this host, and routes them to clients.
+
+    Parameters
+    ----------
+    connection, topics
+        Where to read.
+    host
+        The name of this member of the group, the same after a restart: so it has its partitions back at once.
+    placement, records
+        Which topics hold records, whose they are, and how messages hold them.
+    counts
+        Counted into.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        topics: Topics,
+        host: str,
+        placement: Placement,
+        records: RecordFormat,
+        counts: ReadingCounts,
+    ) -> None:
+        self._connection = connection
+        self._topics = topics
+        self._placement = placement
+        self._format = records
+        self._counts = counts
+        self._consumer: KafkaConsumer = connection.consumer(
+            group_id=topics.clients_group,
+            group_instance_id=host,
+            session_timeout_ms=connection.settings.session_timeout_ms,
+            heartbeat_interval_ms=connection.settings.session_timeout_ms // 4,
+            partition_assignment_strategy=(CooperativeStickyAssignor(),),
+            max_poll_records=EVERYTHING,
+            max_partition_fetch_bytes=FETCHED_OF_ONE,
+            fetch_max_bytes=FETCHED,
+        )
+        self._letters: KafkaProducer = connection.producer(linger_ms=20)
+        self._again: KafkaConsumer | None = None
+        self._admin: KafkaAdminClient | None = None
+        self._readers: dict[TopicPartition, PartitionReader] = {}
+        self._paused: set[TopicPartition] = set()
+        self._buried: dict[TopicPartition, int] = {}
+        self._newest: dict[TopicPartition, float] = {}
+        self._subscribed: list[str] = []
+        self._look_at = 0.0
+
+    # --- the group ---------------------------------------------------------------------------------------------
+
+    def _subscribe(self) -> None:
+        """Subscribe to the topics there are; look again now and then if names have a *.
+
+        Not by kafka-python's patterns: with those, a poll that does not wait never joins the group. And not by the
+        consumer's own list of topics: asking it for all of them makes the group share out anew, without end.
+        """
+        names = self._placement.topics
+        starred = any("*" in name for name in names)
+        if time.monotonic() < self._look_at or (self._subscribed and not starred):
+            return
+        self._look_at = time.monotonic() + LOOK_AGAIN
+        there = self._listed() if starred else names
+        wanted = sorted(topic for topic in there if any(re.fullmatch(_pattern(name), topic) for name in names))
+        if not wanted:
+            LOG.warning("no topic of that name yet", topics=list(names))
+        elif wanted != self._subscribed:
+            self._subscribed = wanted
+            self._consumer.subscribe(wanted)
+
+    def _listed(self) -> Sequence[str]:
+        if self._admin is None:
+            self._admin = self._connection.admin()
+        topics: Sequence[str] = self._admin.list_topics()
+        return topics
+
+    def _follow_the_group(self) -> None:
+        """Begin with partitions that were given to this host, and let go of those that were taken."""
+        assigned = self._consumer.assignment()
+        if assigned == self._readers.keys():
+            return
+        for partition in self._readers.keys() - assigned:
+            LOG.info("partition given up", partition=_name(partition))
+            del self._readers[partition]
+        for partition in sorted(assigned - self._readers.keys()):
+            self._readers[partition] = self._begun(partition)
+        self._paused &= assigned
+
+    def _begun(self, partition: TopicPartition) -> PartitionReader:
+        begin = self._consumer.beginning_offsets([partition])[partition]
+        end = self._consumer.end_offsets([partition])[partition]
+        hint = self._consumer.committed(partition)
+        first = begin if self._placement.start == "earliest" else end
+        offset = first if hint is None else min(max(hint, begin), end)
+        self._consumer.seek(partition, offset)
+        LOG.info("partition taken", partition=_name(partition), offset=offset)
+        return PartitionReader(
+            name=_name(partition),
+            head=offset * self._format.stride,
+            room=ROOM,
+            read_again=lambda positions: self._read_again(partition, positions),
+            only=self._owner(partition),
+        )
+
+    def _owner(self, partition: TopicPartition) -> str | None:
+        """Return the one client of a partition, None if the records name theirs."""
+        match self._placement.by:
+            case "topic":
+                return client_of(self._placement, partition.topic)
+            case "partition":
+                return _name(partition)
+        return None
+
+    @property
+    def sources(self) -> dict[str, LogSource]:
+        """Return the clients that are here."""
+        return {client: source for reader in self._readers.values() for client, source in reader.clients.items()}
+
+    # --- reading -----------------------------------------------------------------------------------------------
+
+    def read(self) -> bool:
+        """Read on where there is room; tell whether there was anything."""
+        with explained(self._connection.settings.bootstrap_servers):
+            self._subscribe()
+            if not self._subscribed:
+                return False
+            self._follow_the_group()
+            self._steer()
+            try:
+                polled = self._consumer.poll(timeout_ms=self._poll_ms)
+            except kafka_errors.NoOffsetForPartitionError:
+                return True  # partitions that nobody has read yet: the next turn says where they begin
+            except kafka_errors.OffsetOutOfRangeError as error:
+                self._lost(error.args[0])
+                return True
+            for partition, messages in polled.items():
+                if partition in self._readers:
+                    self._take(partition, messages)
+        return bool(polled)
+
+    @property
+    def _poll_ms(self) -> int:
+        """Return how long a poll waits."""
+        return 0 if self._consumer.group_metadata().state == "<stable>" else GROUP_POLL_MS
+
+    @property
+    def hungry(self) -> bool:
+        """Tell whether any partition is to be read."""
+        return not self._readers or len(self._paused) < len(self._readers)
+
+    def _steer(self) -> None:
+        """Seek, pause and resume, as the clients' positions and room want it."""
+        for partition, reader in self._readers.items():
+            wanted = reader.wanted()
+            if wanted is None:
+                if partition not in self._paused:
+                    self._consumer.pause(partition)
+                    self._paused.add(partition)
+                continue
+            if wanted != reader.head:
+                self._consumer.seek(partition, wanted // self._format.stride)
+                reader.head = wanted
+            if partition in self._paused:
+                self._consumer.resume(partition)
+                self._paused.remove(partition)
+
+    def _take(self, partition: TopicPartition, messages: Sequence[Any]) -> None:
+        reader, stride = self._readers[partition], self._format.stride
+        ends = [m.offset for m in messages if m.value is None and END_OF_STREAM in dict(m.headers)]
+        marks = set(ends)
+        told = [m for m in messages if m.offset not in marks] if ends else messages
+        decoded = self._format.decode([m.offset for m in told], [m.value for m in told])
+        self._count_late(partition, decoded)
+        if decoded.rejected:
+            self._bury(partition, decoded.rejected, {m.offset: m for m in told})
+        strays = reader.take((messages[-1].offset + 1) * stride, decoded)
+        self._counts.unrouted += len(strays)
+        last_end = ends[-1] if ends else None
+        if last_end is not None and last_end == messages[-1].offset:
+            reader.ends_at(last_end * stride)
+        elif told:
+            reader.ends_at(None)
+
+    def _count_late(self, partition: TopicPartition, decoded: Decoded) -> None:
+        """Count records measured long before others that came earlier."""
+        times = decoded.times[~np.isnan(decoded.times)]
+        if not len(times):
+            return
+        newest = np.maximum.accumulate(np.concatenate([[self._newest.get(partition, -np.inf)], times]))
+        self._counts.late += int((times < newest[:-1] - self._placement.late_after).sum())
+        self._newest[partition] = float(newest[-1])
+
+    def _bury(self, partition: TopicPartition, bad: Sequence[Rejection], messages: Mapping[int, Any]) -> None:
+        """Write bad records to the dead letters, once while this host runs."""
+        for rejection in bad:
+            message = messages[rejection.position // self._format.stride]
+            if rejection.position <= self._buried.get(partition, -1):
+                continue
+            self._buried[partition] = rejection.position
+            letter = DeadLetter(*partition, message.offset, rejection.reason, message.key, message.value)  # type: ignore[call-arg]
+            dead_letters.write(self._letters, self._topics.dead_letters, letter)
+            self._counts.dead_letters += 1
+
+    def _lost(self, positions: Mapping[TopicPartition, int]) -> None:
+        """Go on at what is left of a log, if that is wanted; else this is the end: nothing is skipped silently."""
+        for partition, offset in positions.items():
+            begin = self._consumer.beginning_offsets([partition])[partition]
+            end = self._consumer.end_offsets([partition])[partition]
+            what = f"{_name(partition)}: the ledger goes on at offset {offset}, but the log holds {begin} to {end}"
+            if offset > end:
+                remedy = "the topic is not the one that was read before; take another [federation] name"
+                raise UsageError(f"{what}; {remedy}")
+            if self._placement.lost == "stop":
+                remedy = 'raise the topic\'s retention; to go on without them, say lost = "skip" in [records]'
+                raise UsageError(f"{what}: records were deleted before they were accepted; {remedy}")
+            LOG.error("records lost", partition=_name(partition), first=offset, last=begin - 1)
+            self._consumer.seek(partition, begin)
+
+    def _read_again(self, partition: TopicPartition, positions: Sequence[int]) -> Decoded:
+        """Return old records by position, through a consumer of their own; what is gone is left out."""
+        if self._again is None:
+            self._again = self._connection.consumer()
+        stride = self._format.stride
+        found: dict[int, bytes | None] = {}
+        self._again.assign([partition])
+        begin = self._again.beginning_offsets([partition])[partition]
+        end = self._again.end_offsets([partition])[partition]
+        for offset in sorted({position // stride for position in positions}):
+            if not begin <= offset < end or offset in found:
+                continue
+            self._again.seek(partition, offset)
+            while self._again.position(partition) <= offset:
+                for messages in self._again.poll(timeout_ms=500).values():
+                    found.update((message.offset, message.value) for message in messages)
+        wanted = [offset for offset in sorted(found) if offset in {position // stride for position in positions}]
+        return self._format.decode(wanted, [found[offset] for offset in wanted])
+
+    # --- settling ----------------------------------------------------------------------------------------------
+
+    def settle(self, standpoints: Mapping[str, Standpoint]) -> None:
+        """Commit how far every partition is settled: a hint for whoever takes over, and for lag tools."""
+        offsets = {}
+        for partition, reader in self._readers.items():
+            position = reader.settled(standpoints)
+            offsets[partition] = OffsetAndMetadata(position // self._format.stride, "", -1)
+        if not offsets:
+            return
+        try:
+            self._consumer.commit(offsets, timeout_ms=2000)
+        except kafka_errors.KafkaError as error:
+            LOG.info("the group's offsets were not committed; they are behind the ledger", reason=repr(error))
+
+    def close(self) -> None:
+        """Let go of the connection; a static member keeps its partitions for the session timeout."""
+        self._letters.close(timeout=5)
+        self._consumer.close()
+        for other in (self._again, self._admin):
+            if other is not None:
+                other.close()
+
+
+def _name(partition: TopicPartition) -> str:
+    return f"{partition.topic}/{partition.partition}"
+
+
+def _pattern(name: str) -> str:
+    before, star, after = name.partition("*")
+    return re.escape(before) + (".+" if star else "") + re.escape(after)
+
+
+def client_of(placement: Placement, topic: str) -> str:
+    """Return the client whose topic it is: what the `*` of the placement's name stands for, else the topic's name.
+
+    >>> client_of(Placement(("forest.records.*",)), "forest.records.c07")
+    'c07'
+    """
+    for name in placement.topics:
+        found = re.fullmatch(re.escape(name).replace(r"\*", "(.+)"), topic)
+        if found:
+            return found[1] if found.groups() else topic
+    return topic
+
+
+def topic_of(placement: Placement, client: str) -> str:
+    """Return the topic of a client: the inverse of `client_of`.
+
+    >>> topic_of(Placement(("forest.records.*",)), "c07")
+    'forest.records.c07'
+    """
+    if placement.by == "topic":
+        starred = [name for name in placement.topics if "*" in name]
+        return starred[0].replace("*", client) if starred else client
+    return placement.topics[0]

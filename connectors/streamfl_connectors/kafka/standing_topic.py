@@ -1,0 +1,43 @@
+"""The `.state` topic: reading the coordinator's last standing from its end."""
+
+from kafka import KafkaConsumer, TopicPartition
+
+from streamfl import codec
+from streamfl.core.coordinator import Standing
+from streamfl_connectors.kafka.parts import Assembly
+
+KEY = "standing"
+
+# Messages read back from the end at first; most standings have a few parts. Doubled until one is found.
+WINDOW = 64
+
+
+def last_standing(consumer: KafkaConsumer, topic: str, most_bytes: int) -> Standing | None:
+    """Return the standing that was committed last, None if there is none.
+
+    The end is told by position, not by the last message seen: a log may end with transaction markers.
+    """
+    partition = TopicPartition(topic, 0)
+    consumer.assign([partition])
+    begin, end = consumer.beginning_offsets([partition])[partition], consumer.end_offsets([partition])[partition]
+    window = WINDOW
+    while begin < end:
+        start = max(begin, end - window)
+        data = _last_whole(consumer, partition, start, end, most_bytes)
+        if data is not None or start == begin:
+            return None if data is None else codec.decode(Standing, data)
+        window *= 2
+    return None
+
+
+def _last_whole(
+    consumer: KafkaConsumer, partition: TopicPartition, start: int, end: int, most_bytes: int
+) -> bytes | None:
+    consumer.seek(partition, start)
+    assembly, last = Assembly(most_bytes), None
+    while consumer.position(partition) < end:
+        for messages in consumer.poll(timeout_ms=500).values():
+            for message in messages:
+                if message.value is not None:
+                    last = assembly.add(KEY, message.headers, message.value) or last
+    return last

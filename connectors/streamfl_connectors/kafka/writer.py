@@ -1,0 +1,79 @@
+"""Writing records to where clients read them."""
+
+from collections.abc import Mapping, Sequence
+
+from kafka import KafkaProducer
+
+from streamfl.core.errors import UsageError
+from streamfl.ports import Placement
+from streamfl_connectors.kafka.connection import Connection, explained
+
+END_OF_STREAM = "end-of-stream"
+"""The header of a message without a value, which says that nothing more will come in its partition."""
+
+
+class KafkaRecordWriter:
+    """`streamfl.ports.RecordWriter` on Kafka.
+
+    Parameters
+    ----------
+    connection
+        To the brokers.
+    places
+        The topic and partition of each client; a partition of None goes by the client's name as key.
+    partitions
+        Number of partitions of each topic.
+    """
+
+    def __init__(
+        self, connection: Connection, places: Mapping[str, tuple[str, int | None]], partitions: Mapping[str, int]
+    ) -> None:
+        self._servers = connection.settings.bootstrap_servers
+        self._places = places
+        self._partitions = partitions
+        self._failed: list[BaseException] = []
+        self._producer: KafkaProducer = connection.producer(linger_ms=20, batch_size=256 * 1024, acks="all")
+
+    def write(self, client: str, value: bytes) -> None:
+        """Write one message of a client's."""
+        topic, partition = self._places[client]
+        with explained(self._servers):
+            sent = self._producer.send(topic, value, key=client.encode(), partition=partition)
+        sent.add_errback(self._failed.append)
+        self._raise_failure()
+
+    def end(self) -> None:
+        """Mark the end of every partition that clients were written to."""
+        written = {self._places[client] for client in self._places}
+        ends = {(topic, n) for topic, n in written if n is not None}
+        ends |= {(topic, n) for topic, number in written if number is None for n in range(self._partitions[topic])}
+        with explained(self._servers):
+            for topic, partition in sorted(ends):
+                key = END_OF_STREAM.encode()  # kafka-python sends no message without key and value
+                self._producer.send(topic, None, key=key, partition=partition, headers=[(END_OF_STREAM, b"")])
+
+    def close(self) -> None:
+        """Return when all has arrived."""
+        with explained(self._servers):
+            self._producer.flush()
+            self._producer.close()
+        self._raise_failure()
+
+    def _raise_failure(self) -> None:
+        if self._failed:
+            raise UsageError(f"a record could not be written: {self._failed[0]!r}")
+
+
+def places_of(
+    placement: Placement, clients: Sequence[str], topic_of_client: Mapping[str, str]
+) -> dict[str, tuple[str, int | None]]:
+    """Return where each client's records go.
+
+    By topic: to the one partition of its topic. By partition: client i to partition i. By key: wherever its name
+    leads.
+    """
+    places: dict[str, tuple[str, int | None]] = {}
+    for i, client in enumerate(clients):
+        number = {"topic": 0, "partition": i, "key": None}[placement.by]
+        places[client] = (topic_of_client[client], number)
+    return places

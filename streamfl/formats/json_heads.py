@@ -1,0 +1,174 @@
+"""What the fields of records say that are no numbers, a whole block at a time."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from streamfl.core.arrays import FloatArray, IntArray
+from streamfl.formats.any_json import Cell, client_text
+from streamfl.formats.classes import classes
+from streamfl.formats.field_map import FieldMap
+from streamfl.formats.times import seconds
+from streamfl.streams.cells import number, quoted, text
+from streamfl.streams.labels import LabelTexts
+
+Wrong = dict[int, str]
+"""What is wrong, by the index of the record."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Heads:
+    """The heads of n records, good and bad.
+
+    Parameters
+    ----------
+    clients
+        Length n, "" where a record names none.
+    times
+        Seconds since 1970, shape (n,), NaN where not known.
+    answers
+        Shape (n,): the number of each label in `texts`, or the target.
+    texts
+        The labels by number; empty in regression.
+    hot
+        The features of all categories, shape (n, c).
+    wrong
+        Why a record cannot be used.
+
+    Examples
+    --------
+    >>> heads = Heads.of(FieldMap(client="device"), [("b", "d1"), ("", "d1"), ("a", 2)])
+    >>> heads.clients, heads.wrong
+    (['d1', 'd1', '2'], {1: 'field "label": the label is missing'})
+    >>> heads.targets(np.array([0, 2]))
+    (array([1., 0.]), ('a', 'b'))
+    """
+
+    clients: list[str]
+    times: FloatArray
+    answers: FloatArray | IntArray
+    texts: tuple[str, ...]
+    hot: FloatArray
+    wrong: Wrong
+
+    @classmethod
+    def of(cls, fields: FieldMap, heads: Sequence[tuple[Cell, ...]]) -> "Heads":
+        """Read the cells of `FieldMap.head`, with which each record begins."""
+        column = {name: [cells[at] for cells in heads] for at, name in enumerate(fields.head)}
+        answers, texts, wrong = _answers(fields, column[fields.label])
+        named, times, bad_times, no_client = [""] * len(heads), np.full(len(heads), np.nan), Wrong(), Wrong()
+        if fields.time is not None:
+            times, bad_times = seconds(column[fields.time])
+        if fields.client is not None:
+            named, no_client = clients(fields.client, column[fields.client])
+        hot = [one_hot(column[name], values) for name, values in fields.categories.items()]
+        return cls(
+            clients=named,
+            times=times,
+            answers=answers,
+            texts=texts,
+            hot=np.column_stack(hot) if hot else np.empty((len(heads), 0)),
+            wrong=_in_field(fields.time, bad_times) | _in_field(fields.label, wrong) | no_client,
+        )
+
+    def targets(self, good: IntArray) -> tuple[FloatArray, tuple[str, ...]]:
+        """Return y and the labels of the good records."""
+        answers = self.answers[good]
+        if answers.dtype == np.float64:
+            return answers.astype(np.float64, copy=False), ()
+        return classes(answers.astype(np.int64, copy=False), self.texts)
+
+
+def _answers(fields: FieldMap, cells: Sequence[Cell]) -> tuple[FloatArray | IntArray, tuple[str, ...], Wrong]:
+    if fields.task == "classification":
+        return labels(cells)
+    values, wrong = targets(cells)
+    return values, (), wrong
+
+
+def _in_field(name: str | None, wrong: Mapping[int, str]) -> Wrong:
+    return {i: f"field {quoted(name)}: {reason}" for i, reason in wrong.items()}
+
+
+def labels(cells: Sequence[Cell]) -> tuple[IntArray, tuple[str, ...], Wrong]:
+    """Number the labels of some records; each different one is looked at once.
+
+    Returns
+    -------
+    The number of each label, -1 for bad ones; the labels by number; what is wrong.
+
+    >>> labels([1, "1", True, "", 2.0])
+    (array([ 0,  0,  1, -1,  2]), ('1', 'True', '2'), {3: 'the label is missing'})
+    """
+    cells = _apart(cells)
+    numbered = LabelTexts()
+    different = list(dict.fromkeys(cells))
+    codes, why = numbered.add(different)
+    code = dict(zip(different, codes.tolist(), strict=True))
+    found = np.fromiter(map(code.__getitem__, cells), np.int64, len(cells))
+    reasons = {different[i]: reason for i, reason in why.items()}
+    return found, tuple(numbered.codes), {i: reasons[cells[i]] for i in np.flatnonzero(found < 0).tolist()}
+
+
+def targets(cells: Sequence[Cell]) -> tuple[FloatArray, Wrong]:
+    """Read the targets of some records, NaN where bad.
+
+    >>> values, wrong = targets([1, "2.5", None, True])
+    >>> values, wrong[2], wrong[3]
+    (array([1. , 2.5, nan, nan]), 'the label is missing', '"True" is not a number, and the task is regression')
+    """
+    quick = set(map(type, cells)) <= {float}
+    values = np.array(cells if quick else [_target(cell) for cell in cells], np.float64)
+    bad = np.flatnonzero(~np.isfinite(values)).tolist()
+    values[bad] = np.nan
+    return values, {i: _not_a_target(cells[i]) for i in bad}
+
+
+def _target(cell: Cell) -> float:
+    try:
+        return np.nan if isinstance(cell, bool) else number(cell)
+    except ValueError:
+        return np.nan
+
+
+def _not_a_target(cell: Cell) -> str:
+    if not text(cell):
+        return "the label is missing"
+    if np.isinf(_target(cell)):
+        return "the label is infinite"
+    return f"{quoted(cell)} is not a number, and the task is regression"
+
+
+def clients(name: str, cells: Sequence[Cell]) -> tuple[list[str], Wrong]:
+    """Return the client that each cell names, "" where it names none, and what is wrong with those.
+
+    >>> clients("device", ["a", 7, None])
+    (['a', '7', ''], {2: 'field "device": the client is missing'})
+    """
+    named = {cell: client_text(cell) for cell in dict.fromkeys(cells)}
+    found = [named[cell] for cell in cells]
+    reason = f"field {quoted(name)}: the client is missing"
+    return found, {i: reason for i, client in enumerate(found) if not client} if "" in named.values() else {}
+
+
+def one_hot(cells: Sequence[Cell], values: tuple[str, ...]) -> FloatArray:
+    """Return 0/1 columns for the declared values, shape (n, number of values), NaN where missing.
+
+    >>> one_hot(["red", "green", None], ("blue", "red"))
+    array([[ 0.,  1.], [ 0.,  0.], [nan, nan]])
+    """
+    cells = _apart(cells)
+    place = {value: i for i, value in enumerate(values)} | {"": -1}
+    places = {cell: place.get(text(cell), len(values)) for cell in dict.fromkeys(cells)}
+    which = np.fromiter(map(places.__getitem__, cells), np.int64, len(cells))
+    hot: FloatArray = np.where(which[:, None] == np.arange(len(values)), 1.0, 0.0)
+    hot[which == -1] = np.nan
+    return hot
+
+
+def _apart(cells: Sequence[Cell]) -> Sequence[Cell]:
+    """Return the cells with truth values as text: Python takes True and 1 for the same key."""
+    if bool in set(map(type, cells)):
+        return [str(cell) if isinstance(cell, bool) else cell for cell in cells]
+    return cells

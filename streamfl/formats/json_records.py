@@ -1,0 +1,197 @@
+"""One JSON object a message."""
+
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from streamfl.core.arrays import FloatArray
+from streamfl.core.records import Rejection
+from streamfl.formats.any_json import AnyJson, UnusableRecordError
+from streamfl.formats.field_map import FieldMap
+from streamfl.formats.flat_json import Cells, FlatJson
+from streamfl.formats.json_heads import Heads
+from streamfl.formats.json_writer import JsonWriter
+from streamfl.ports import Decoded
+from streamfl.streams.cells import quoted
+
+MAX_FEATURES = 10_000
+
+
+@dataclass(slots=True, eq=False)
+class _Block:
+    """The messages of one call: those that are records, and those that are none."""
+
+    index: list[int] = field(default_factory=list)  # of the message of each record
+    cells: list[Cells] = field(default_factory=list)  # of each record; of a slow one only the head
+    slow: dict[int, Mapping[str, float]] = field(default_factory=dict)  # numbers by name, by place in `cells`
+    refused: dict[int, tuple[str, str]] = field(default_factory=dict)  # why, and whose, by index of the message
+
+
+class JsonRecords:
+    """Messages of one JSON object each: `streamfl.ports.RecordFormat`.
+
+    Numbers and labels are read as `streamfl.streams` reads those of a file of JSON lines; absent, null and empty text
+    are missing values. Where a name comes twice in an object the last one counts. Fields without a role are features
+    if the map lists none: a good record that brings a new name adds a column for good, up to 10,000 of them.
+
+    Parameters
+    ----------
+    fields
+        Which field is what.
+
+    Examples
+    --------
+    >>> format = JsonRecords(FieldMap(label="kind", client="device"))
+    >>> found = format.decode([7, 8], [b'{"kind":"b","device":"d1","x":1}', b'{"kind":"a","device":2,"x":2,"y":0.5}'])
+    >>> found.positions, found.features, found.y, found.labels, found.clients
+    (array([7, 8]), ('x', 'y'), array([1., 0.]), ('a', 'b'), ('d1', '2'))
+    >>> found.X
+    array([[1. , nan],
+           [2. , 0.5]])
+    >>> format.decode([9], [b'{"kind":"a","device":2,"x":"wide"}']).rejected[0].reason
+    'field "x": "wide" is not a number; drop the field, or declare its values under categories'
+    """
+
+    stride = 1
+
+    def __init__(self, fields: FieldMap) -> None:
+        self._fields = fields
+        self._any = AnyJson(fields)
+        self._columns: dict[str, int] = {}
+        self._reserved = frozenset(fields.category_features)
+        self._writer: JsonWriter | None = None
+        self._know(fields.features)
+
+    def decode(self, offsets: Sequence[int], values: Sequence[bytes | None]) -> Decoded:
+        """Return the records of consecutive messages.
+
+        Parameters
+        ----------
+        offsets
+            The offset of each message, strictly increasing.
+        values
+            The bytes of each message.
+
+        Returns
+        -------
+        Every message as one record or one rejection. The columns are those of every name known by now.
+        """
+        flat = self._flat
+        block = self._read(flat, [value or b"" for value in values])
+        heads = Heads.of(self._fields, block.cells)
+        wrong = self._take_names(block, heads.wrong) if block.slow else heads.wrong
+        X = self._matrix(flat, block, heads, wrong)
+        good = np.delete(np.arange(len(block.index)), list(wrong))
+        y, labels = heads.targets(good)
+        bad = {block.index[i]: (reason, heads.clients[i]) for i, reason in wrong.items()}
+        bad |= block.refused
+        named = self._fields.client is not None
+        return Decoded(
+            positions=np.array(offsets, np.int64)[np.array(block.index, np.int64)[good]],
+            features=self._features,
+            X=X[good] if wrong else X,
+            y=y,
+            labels=labels,
+            clients=tuple(map(heads.clients.__getitem__, good.tolist())) if named else (),
+            rejected=tuple(Rejection(int(offsets[i]), bad[i][0]) for i in sorted(bad)),
+            rejected_clients=tuple(bad[i][1] for i in sorted(bad)) if named else (),
+            times=heads.times[good] if self._fields.time is not None else np.empty(0),
+        )
+
+    def encode(
+        self,
+        features: Sequence[str],
+        values: Sequence[float] | FloatArray,
+        label: str | float,
+        client: str | None = None,
+        time: float | None = None,
+    ) -> bytes:
+        """Return the message that `decode` reads as this record, every number to the last bit.
+
+        Parameters
+        ----------
+        features
+            Names, length d.
+        values
+            Shape (d,); NaN is left out.
+        label
+            The text of a class, or a target.
+        client
+            Whose record it is; written if the map has a field for it.
+        time
+            When it was measured, seconds since 1970; written if the map has a field for it.
+
+        Raises
+        ------
+        UsageError
+            If the record could not be read again: what is wrong, and the remedy.
+
+        >>> JsonRecords(FieldMap()).encode(("x", "a.b"), [1.0, 0.1], "yes")
+        b'{"label":"yes","x":1,"a.b":0.1}'
+        """
+        names = tuple(features)
+        if self._writer is None or self._writer.features != names:
+            self._writer = JsonWriter(self._fields, names)
+        return self._writer.message(values, label, client, time)
+
+    def _read(self, flat: FlatJson, messages: Sequence[bytes]) -> _Block:
+        block = _Block()
+        for i, cells in enumerate(flat.cells(messages)):
+            if cells is None:
+                self._read_slowly(block, i, messages[i])
+            else:
+                block.index.append(i)
+                block.cells.append(cells)
+        return block
+
+    def _read_slowly(self, block: _Block, i: int, message: bytes) -> None:
+        try:
+            record = self._any.read(message)
+        except UnusableRecordError as error:
+            block.refused[i] = (
+                error.reason,
+                error.client,
+            )  # the error itself would keep its frames, and these the block
+            return
+        block.slow[len(block.cells)] = record.numbers
+        block.index.append(i)
+        block.cells.append(record.head)
+
+    def _take_names(self, block: _Block, wrong: Mapping[int, str]) -> dict[int, str]:
+        """Take in the names that good records bring, and return what is wrong now; bad records bring none."""
+        known, refused = dict(self._columns), dict(wrong)
+        for i, numbers in block.slow.items():
+            new = [] if i in wrong else [name for name in numbers if name not in known]
+            if reason := self._no_room(new, len(known)):
+                refused[i] = reason
+            else:
+                known.update(zip(new, range(len(known), len(known) + len(new)), strict=True))
+        if len(known) > len(self._columns):
+            self._know(tuple(known))
+        return refused
+
+    def _no_room(self, new: Sequence[str], known: int) -> str:
+        if taken := self._reserved.intersection(new):
+            return f"field {quoted(min(taken))} has the name of a category's feature; rename the field"
+        if new and known + len(new) > MAX_FEATURES:
+            return f"field {quoted(new[0])} is new, and there may be no more than {MAX_FEATURES} features"
+        return ""
+
+    def _know(self, names: tuple[str, ...]) -> None:
+        self._columns = {name: i for i, name in enumerate(names)}
+        self._features = (*names, *self._fields.category_features)
+        self._flat = FlatJson(self._fields, names)
+
+    def _matrix(self, flat: FlatJson, block: _Block, heads: Heads, wrong: Container[int]) -> FloatArray:
+        """Return the features of a block's records, shape (n, d); rows of bad ones mean nothing."""
+        if not block.slow and len(flat.columns) == len(self._columns):
+            numbers = flat.rows(block.cells)
+        else:
+            numbers = np.full((len(block.cells), len(self._columns)), np.nan)
+            fast = [i for i in range(len(block.cells)) if i not in block.slow]
+            numbers[np.ix_(np.array(fast, np.int64), flat.columns)] = flat.rows([block.cells[i] for i in fast])
+            for i, named in block.slow.items():
+                if i not in wrong:
+                    numbers[i, [self._columns[name] for name in named]] = list(named.values())
+        return np.hstack([numbers, heads.hot]) if self._reserved else numbers

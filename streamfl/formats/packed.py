@@ -1,0 +1,267 @@
+"""Many records a message, as float32 numbers: for producers who have them in arrays."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from streamfl.core.arrays import FloatArray, IntArray
+from streamfl.core.errors import UsageError
+from streamfl.core.records import Rejection
+from streamfl.formats.classes import classes
+from streamfl.formats.json_records import MAX_FEATURES
+from streamfl.formats.packed_layout import LENGTH, MAX_HEADER, MAX_RECORDS, Layout, Task, layout
+from streamfl.formats.times import in_seconds
+from streamfl.ports import Decoded
+from streamfl.streams.cells import quoted
+
+_REMEMBERED = 32  # headers: a producer has one for each number of records that it sends at once
+
+
+@dataclass(slots=True, eq=False)
+class _Block:
+    """The messages of one call that are packed records, and those that are not."""
+
+    offsets: list[int] = field(default_factory=list)
+    messages: list[bytes] = field(default_factory=list)
+    layouts: list[Layout] = field(default_factory=list)
+    columns: dict[str, int] = field(default_factory=dict)
+    refused: list[Rejection] = field(default_factory=list)
+
+
+@dataclass(slots=True, eq=False)
+class _Columns:
+    """All records of a block, bad ones too."""
+
+    X: FloatArray  # (n, d)
+    y: FloatArray  # (n,): class indices among the labels of the record's own message, or targets
+    times: FloatArray  # (n,)
+
+
+class Packed:
+    """Messages that are safetensors files of records: `streamfl.ports.RecordFormat`.
+
+    A message has the arrays `X`, float32 (n, d), NaN where missing; `y`, (n,), in classification int32 indices into
+    the labels, in regression float32 or float64 targets; and it may have `time`, float64 (n,), seconds since 1970.
+    Its metadata hold `features`, a JSON list of d names, and in classification `labels`, a JSON list of texts. A
+    message holds up to 65,536 records, all of one client, which it does not name.
+
+    Parameters
+    ----------
+    task
+        Whether `y` holds classes or targets.
+
+    Examples
+    --------
+    >>> format = Packed("classification")
+    >>> message = format.encode(("a", "b"), np.array([[1.0, 2.0], [3.0, np.inf]]), np.array([1, 0]), ("no", "yes"))
+    >>> found = format.decode([3], [message])
+    >>> found.positions, found.X, found.y, found.labels
+    (array([196608]), array([[1., 2.]]), array([0.]), ('yes',))
+    >>> found.rejected
+    (Rejection(position=196609, reason='feature "b" is infinite'),)
+    """
+
+    stride = MAX_RECORDS
+
+    def __init__(self, task: Task) -> None:
+        self._task: Task = task
+        self._layouts: dict[bytes, Layout] = {}
+
+    def decode(self, offsets: Sequence[int], values: Sequence[bytes | None]) -> Decoded:
+        """Return the records of consecutive messages.
+
+        Parameters
+        ----------
+        offsets
+            The offset of each message, strictly increasing.
+        values
+            The bytes of each message.
+
+        Returns
+        -------
+        Every record of every message as one record or one rejection; one rejection for a message that cannot be
+        read. The columns are those of all messages, NaN where a message has none.
+        """
+        block = self._read(offsets, values)
+        columns = _columns(block)
+        counts = np.array([one.n for one in block.layouts], np.int64)
+        positions = _positions(np.array(block.offsets, np.int64), counts)
+        codes, texts = self._codes(block, columns.y, counts)
+        times, no_time = in_seconds(columns.times)
+        wrong = no_time | self._no_answer(columns.y, codes) | _infinite(columns.X, tuple(block.columns))
+        good = np.delete(np.arange(len(positions)), list(wrong))
+        y, labels = (columns.y[good], ()) if codes is None else classes(codes[good], texts)
+        rejected = [*block.refused, *(Rejection(int(positions[i]), reason) for i, reason in wrong.items())]
+        return Decoded(
+            positions=positions[good],
+            features=tuple(block.columns),
+            X=columns.X[good] if wrong else columns.X,
+            y=y,
+            labels=labels,
+            clients=(),
+            rejected=tuple(sorted(rejected, key=lambda rejection: rejection.position)),
+            rejected_clients=(),
+            times=times[good] if any(one.time for one in block.layouts) else np.empty(0),
+        )
+
+    def encode(
+        self,
+        features: Sequence[str],
+        X: FloatArray,
+        y: FloatArray,
+        labels: Sequence[str],
+        times: FloatArray | None = None,
+    ) -> bytes:
+        """Return the message that `decode` reads as these records.
+
+        Parameters
+        ----------
+        features
+            Names, length d.
+        X
+            Shape (n, d), rounded to float32; NaN is a missing value.
+        y
+            Shape (n,): class indices in `labels`, or targets.
+        labels
+            Names of the classes; in regression none.
+        times
+            Shape (n,): seconds since 1970, NaN where not known.
+
+        Raises
+        ------
+        UsageError
+            If the message as a whole could not be read again: what is wrong, and the remedy.
+        """
+        with np.errstate(over="ignore"):  # becomes infinite, and so a bad record where it is read
+            small = np.asarray(X).astype("<f4")
+        answers = np.asarray(y).astype("<i4" if self._task == "classification" else "<f8")
+        arrays = {"y": answers, "X": small} if answers.itemsize == 8 else {"X": small, "y": answers}
+        if times is not None:
+            arrays = {"time": np.asarray(times).astype("<f8"), **arrays}
+        metadata = {"features": json.dumps(list(features)), "labels": json.dumps(list(labels))}
+        head = _head(arrays, metadata)
+        try:
+            layout(head, self._task)
+        except ValueError as error:
+            raise UsageError(
+                f"these records cannot be packed: {error}; correct that, or pack fewer at once"
+            ) from None
+        return head + b"".join(array.tobytes() for array in arrays.values())
+
+    def _read(self, offsets: Sequence[int], values: Sequence[bytes | None]) -> _Block:
+        block = _Block()
+        for offset, value in zip(offsets, values, strict=True):
+            try:
+                one = self._layout(value or b"")
+                _take_names(block.columns, one.features)
+            except ValueError as error:
+                block.refused.append(Rejection(int(offset) * self.stride, str(error)))
+                continue
+            block.offsets.append(offset)
+            block.messages.append(value or b"")
+            block.layouts.append(one)
+        return block
+
+    def _layout(self, message: bytes) -> Layout:
+        """Return where the arrays of a message are: the header says so, which is looked at once.
+
+        Raises
+        ------
+        ValueError
+            If the message is no packed message.
+        """
+        if not message:
+            raise ValueError("the message is empty")
+        end = LENGTH + int.from_bytes(message[:LENGTH], "little")
+        if end > min(len(message), MAX_HEADER):
+            raise ValueError("not safetensors (the header is longer than the message, or than 16 MiB)")
+        head = message[:end]
+        found = self._layouts.get(head)
+        if found is None:
+            found = layout(head, self._task)
+            while len(self._layouts) >= _REMEMBERED:
+                del self._layouts[next(iter(self._layouts))]
+            self._layouts[head] = found
+        if found.size != len(message):
+            raise ValueError(f"the message has {len(message)} bytes, and its header describes {found.size}")
+        return found
+
+    def _codes(self, block: _Block, y: FloatArray, counts: IntArray) -> tuple[IntArray | None, tuple[str, ...]]:
+        """Return the number of each record's label, -1 if it has none, and the labels of all messages by number."""
+        if self._task == "regression":
+            return None, ()
+        numbers: dict[str, int] = {}
+        tables: dict[tuple[str, ...], IntArray] = {}
+        for labels in dict.fromkeys(one.labels for one in block.layouts):
+            tables[labels] = np.array([numbers.setdefault(label, len(numbers)) for label in labels], np.int64)
+        codes = np.full(len(y), -1, np.int64)
+        of = {labels: i for i, labels in enumerate(tables)}
+        table_of = np.repeat([of[one.labels] for one in block.layouts], counts)
+        for i, table in enumerate(tables.values()):
+            there = np.flatnonzero((table_of == i) & (y >= 0) & (y < len(table)))
+            codes[there] = table[y[there].astype(np.int64)]
+        return codes, tuple(numbers)
+
+    def _no_answer(self, y: FloatArray, codes: IntArray | None) -> dict[int, str]:
+        if codes is not None:
+            bad = np.flatnonzero(codes < 0).tolist()
+            return {i: f"label {int(y[i])} is not in the list of labels" for i in bad}
+        bad = np.flatnonzero(~np.isfinite(y)).tolist()
+        return {i: "the label is missing" if np.isnan(y[i]) else "the label is infinite" for i in bad}
+
+
+def _take_names(columns: dict[str, int], features: tuple[str, ...]) -> None:
+    new = [name for name in features if name not in columns]
+    if len(columns) + len(new) > MAX_FEATURES:
+        raise ValueError(f"with the messages before it that is more than the {MAX_FEATURES} features there may be")
+    columns.update(zip(new, range(len(columns), len(columns) + len(new)), strict=True))
+
+
+def _columns(block: _Block) -> _Columns:
+    n, features = sum(one.n for one in block.layouts), tuple(block.columns)
+    same = all(one.features == features for one in block.layouts)
+    X = np.empty((n, len(features))) if same else np.full((n, len(features)), np.nan)
+    found = _Columns(X, np.empty(n), np.full(n, np.nan))
+    at = 0
+    for one, message in zip(block.layouts, block.messages, strict=True):
+        rows = slice(at, at + one.n)
+        numbers = np.frombuffer(message, one.X.dtype, one.n * len(one.features), one.X.start)
+        columns = slice(None) if same else [block.columns[name] for name in one.features]
+        X[rows, columns] = numbers.reshape(one.n, len(one.features))
+        found.y[rows] = np.frombuffer(message, one.y.dtype, one.n, one.y.start)
+        if one.time is not None:
+            found.times[rows] = np.frombuffer(message, one.time.dtype, one.n, one.time.start)
+        at += one.n
+    return found
+
+
+def _positions(offsets: IntArray, counts: IntArray) -> IntArray:
+    """Return the position of each record.
+
+    >>> _positions(np.array([1, 4]), np.array([2, 1]))
+    array([ 65536,  65537, 262144])
+    """
+    before = np.cumsum(counts) - counts
+    return np.repeat(offsets * MAX_RECORDS - before, counts) + np.arange(counts.sum())
+
+
+def _infinite(X: FloatArray, features: tuple[str, ...]) -> dict[int, str]:
+    infinite = np.isinf(X)
+    bad = np.flatnonzero(infinite.any(axis=1)).tolist()
+    return {i: f"feature {quoted(features[int(infinite[i].argmax())])} is infinite" for i in bad}
+
+
+def _head(arrays: dict[str, np.ndarray], metadata: dict[str, str]) -> bytes:
+    """Return the header of a safetensors file, the same bytes for the same arrays: readers remember it by them."""
+    names = {"<f4": "F32", "<f8": "F64", "<i4": "I32"}
+    header: dict[str, object] = {"__metadata__": metadata}
+    start = 0
+    for name, array in arrays.items():
+        spans = [start, start + array.nbytes]
+        header[name] = {"dtype": names[array.dtype.str], "shape": array.shape, "data_offsets": spans}
+        start += array.nbytes
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    return len(text).to_bytes(LENGTH, "little") + text

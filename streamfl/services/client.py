@@ -1,0 +1,207 @@
+"""`streamfl client`: one process that serves the clients whose records the group gives it."""
+
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import structlog
+
+from streamfl.core.client import Client, ClientSettings
+from streamfl.core.messages import FromCoordinator, Joined, Left, Restarted, RoundClosed
+from streamfl.ports import Connector, Host, Source, Standpoint
+from streamfl.runtime.clock import ListeningClock
+from streamfl.runtime.loop import run
+from streamfl.runtime.nodes import ClientNode
+from streamfl.services.settings import FederationSettings
+from streamfl.services.stopping import Stop
+
+LOG = structlog.get_logger("streamfl.client")
+
+# Seconds between two commits of the group's offsets, which are only a hint.
+SETTLE_EVERY = 5.0
+
+
+@dataclass
+class Totals:
+    """The accounts of clients that were here: records read = accepted + rejected + pending."""
+
+    read: int = 0
+    accepted: int = 0
+    rejected: int = 0
+    pending: int = 0
+
+    def add(self, machine: Client) -> None:
+        """Add a client's accounts."""
+        accounted = machine.accounted or 0
+        self.read += accounted + machine.pending
+        self.accepted += accounted - machine.rejected
+        self.rejected += machine.rejected
+        self.pending += machine.pending
+
+
+@dataclass
+class HostNode:
+    """The clients of one process as one node of the loop; they come and go as the group shares them.
+
+    Parameters
+    ----------
+    host
+        Where their records and links come from.
+    settings
+        How they work.
+    stop
+        Set when the process is to end: then every client sends what is under way, and leaves.
+    stop_within
+        Seconds for that.
+    until_end
+        Whether to end when the records of all clients have ended and are learnt.
+    incarnation
+        Makes the name of a client's start from the time; a later start has a greater one.
+    """
+
+    host: Host
+    settings: ClientSettings
+    stop: Stop
+    stop_within: float
+    until_end: bool
+    incarnation: Callable[[float], str]
+    nodes: dict[str, ClientNode] = field(default_factory=dict)
+    finished: bool = False
+    _deadline: float | None = None
+    _settle_at: float = 0.0
+
+    @property
+    def wakes_at(self) -> float | None:
+        """Return when the first client wants a Tick, or the time to end is up."""
+        moments = [node.wakes_at for node in self.nodes.values() if not node.finished]
+        return min((moment for moment in (*moments, self._deadline) if moment is not None), default=None)
+
+    def step(self, now: float) -> bool:
+        """Give every client its turn."""
+        self._follow(self.host.hosted(), now)
+        told = self.host.told()
+        for message in told:
+            self._tell(message)
+        self._begin_to_stop(now)
+        busy = [node.step(now) for node in self.nodes.values() if not node.finished]
+        self._settle(now)
+        self.finished = self._is_over(now)
+        return any(busy) or bool(told)
+
+    def _follow(self, hosted: Mapping[str, Source], now: float) -> None:
+        """Start the clients that are new here, and let go of those that are not here any more."""
+        for client in [name for name, node in self.nodes.items() if hosted.get(name) is not node.source]:
+            LOG.info("given up", client=client)
+            del self.nodes[client]
+            self.host.drop(client)
+        for client, source in hosted.items():
+            over = client in self.nodes and self.nodes[client].finished and not source.ended
+            if (client not in self.nodes or over) and not self.stop.requested:
+                LOG.info("taken", client=client)
+                machine = Client(self.settings, client, self.incarnation(now))
+                self.nodes[client] = ClientNode(machine, source, self.host.link(client))
+
+    def _begin_to_stop(self, now: float) -> None:
+        if self.stop.requested and self._deadline is None:
+            LOG.info("ending", clients=len(self.nodes), within=self.stop_within)
+            self._deadline = now + self.stop_within
+            for node in self.nodes.values():
+                node.stop(now)
+
+    def _is_over(self, now: float) -> bool:
+        done = all(node.finished for node in self.nodes.values())
+        if self._deadline is not None:
+            return done or now >= self._deadline
+        return self.until_end and done and bool(self.nodes)
+
+    def _settle(self, now: float) -> None:
+        if now >= self._settle_at:
+            self._settle_at = now + SETTLE_EVERY
+            self.settle()
+
+    def settle(self) -> None:
+        """Tell the group how far the clients are."""
+        machines = {name: node.machine for name, node in self.nodes.items()}
+        self.host.settle({name: Standpoint(m.positions, m.pending) for name, m in machines.items() if m.positions})
+
+    def _tell(self, message: FromCoordinator) -> None:
+        match message:
+            case RoundClosed():
+                mine = [accepted for accepted in message.accepted if accepted.client in self.nodes]
+                LOG.info(
+                    "round",
+                    round=message.round,
+                    epoch=message.epoch,
+                    entry=message.entry,
+                    clients=len(mine),
+                    records=sum(accepted.records for accepted in mine),
+                    rejected=sum(accepted.rejected for accepted in mine),
+                )
+            case Restarted():
+                LOG.warning("restart", round=message.round, epoch=message.epoch, cause=message.cause)
+            case Joined() if message.client in self.nodes:
+                LOG.info("joined", client=message.client, entry=message.entry, read=message.read)
+            case Left() if message.client in self.nodes:
+                LOG.info("left", client=message.client)
+            case _:
+                pass
+
+    def totals(self) -> Totals:
+        """Return the accounts of the clients that are here."""
+        totals = Totals()
+        for node in self.nodes.values():
+            totals.add(node.machine)
+        return totals
+
+
+def incarnation(now: float) -> str:
+    """Return the name of a start: hosts' clocks must agree to within the time that a takeover takes."""
+    return f"{int(1e6 * now):020d}.{secrets.token_hex(4)}"
+
+
+def serve_clients(settings: FederationSettings, connector: Connector, stop: Stop, *, until_end: bool) -> None:
+    """Serve clients until told to end or, if wanted, until their records have ended.
+
+    Parameters
+    ----------
+    settings, connector
+        What the process is told, and the log that carries the federation.
+    stop
+        Set when it is to end.
+    until_end
+        Whether it ends with its clients' records.
+
+    Raises
+    ------
+    PeerError
+        Another host of the same name has taken over, or the log does not answer.
+    UsageError
+        Topics do not fit, or records were deleted before they were accepted.
+    """
+    connector.prepare()
+    host = connector.host(settings.client.host, settings.placement, settings.record_format)
+    clock = ListeningClock(host.listen)
+    node = HostNode(host, settings.client_machine, stop, settings.client.stop_within, until_end, incarnation)
+    try:
+        run([node], clock)
+        node.settle()
+        _close(node, host)
+    finally:
+        host.close()
+
+
+def _close(node: HostNode, host: Host) -> None:
+    """Tell how much was read, accepted, rejected, and is pending."""
+    totals, counts = node.totals(), host.counts
+    LOG.info(
+        "ended",
+        clients=len(node.nodes),
+        read=totals.read,
+        accepted=totals.accepted,
+        rejected=totals.rejected,
+        pending=totals.pending,
+        unrouted=counts.unrouted,
+        late=counts.late,
+        dead_letters=counts.dead_letters,
+        foreign=counts.foreign,
+    )

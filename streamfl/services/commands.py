@@ -1,0 +1,170 @@
+"""The commands of a live federation. They import what they need when they run, so that help is there at once."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from streamfl.services.settings import FederationSettings
+    from streamfl.streams.table import Table
+
+
+def _service(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options that every process of a federation has."""
+    for option in (
+        click.option(
+            "--set",
+            "assignments",
+            metavar="TABLE.NAME=VALUE",
+            multiple=True,
+            help="A setting that comes before the file and the environment; may be repeated.",
+        ),
+        click.option(
+            "--settings",
+            "path",
+            type=click.Path(path_type=Path),
+            required=True,
+            metavar="F",
+            help="The federation's TOML file; deploy/federation.toml is one to begin with.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def _loaded(path: Path, assignments: tuple[str, ...]) -> "FederationSettings":
+    from streamfl.services.logs import configure  # noqa: PLC0415
+    from streamfl.services.settings import flag, load, merged  # noqa: PLC0415
+
+    settings = load(path, merged([flag(text) for text in assignments]))
+    configure(settings.logs.level, settings.logs.form)
+    return settings
+
+
+@click.command()
+@_service
+@click.option("--until-end", is_flag=True, help="End when all clients have left: for recorded streams.")
+def coordinator(path: Path, assignments: tuple[str, ...], *, until_end: bool) -> None:
+    """Run the rounds of a federation; restarted, it goes on where it was."""
+    from streamfl.services.connectors import connect  # noqa: PLC0415
+    from streamfl.services.coordinator import serve_coordinator  # noqa: PLC0415
+    from streamfl.services.stopping import stopped_by_signals  # noqa: PLC0415
+
+    settings = _loaded(path, assignments)
+    with stopped_by_signals() as stop:
+        serve_coordinator(settings, connect(settings), stop, until_end=until_end)
+
+
+@click.command()
+@_service
+@click.option("--host", metavar="NAME", help="Name of this process among the hosts; else the machine's name.")
+@click.option("--until-end", is_flag=True, help="End when the records have ended: for recorded streams.")
+def client(path: Path, assignments: tuple[str, ...], host: str | None, *, until_end: bool) -> None:
+    """Serve clients: read their records, learn, send what was learnt. Several such processes share the clients."""
+    from streamfl.services.client import serve_clients  # noqa: PLC0415
+    from streamfl.services.connectors import connect  # noqa: PLC0415
+    from streamfl.services.stopping import stopped_by_signals  # noqa: PLC0415
+
+    settings = _loaded(path, (*assignments, *([f"client.host={host}"] if host else [])))
+    with stopped_by_signals() as stop:
+        serve_clients(settings, connect(settings), stop, until_end=until_end)
+
+
+@click.command()
+@_service
+@click.option("--rounds", type=click.IntRange(1), help="End after so many rounds.")
+@click.option("--from-start", is_flag=True, help="Begin with the first round that is still in the log.")
+def watch(path: Path, assignments: tuple[str, ...], rounds: int | None, *, from_start: bool) -> None:
+    """Show a federation's rounds and restarts as they happen."""
+    from streamfl.services.connectors import connect  # noqa: PLC0415
+    from streamfl.services.watch import watch as show  # noqa: PLC0415
+
+    settings = _loaded(path, assignments)
+    show(connect(settings).control(from_start=from_start), _output(), rounds=rounds)
+
+
+@click.command()
+@_service
+def check(path: Path, assignments: tuple[str, ...]) -> None:
+    """Check brokers, topics, rights, and the schema on real records; each finding with its remedy."""
+    from streamfl.services.check import findings, show  # noqa: PLC0415
+
+    settings = _loaded(path, assignments)
+    found = findings(settings)
+    show(found, _output())
+    if any(finding.state == "error" for finding in found):
+        sys.exit(1)
+
+
+@click.command()
+@click.argument("file")
+@_service
+@click.option("--clients", type=click.IntRange(1), default=10, show_default=True)
+@click.option("--split", default="round-robin", show_default=True, help="round-robin, column:NAME or dirichlet:A.")
+@click.option("--inject", metavar="KIND@R,...", help="Impose drift at these rounds, such as class-swap@30,55.")
+@click.option("--rate", type=click.FloatRange(0.0, min_open=True), help="Records a second in all; else all at once.")
+@click.option("--limit", type=click.IntRange(1), help="Most records in all.")
+@click.option("--end", is_flag=True, help="Tell readers that nothing more will come; see client --until-end.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of everything drawn.")
+@click.option("--label", metavar="COL", help="The label's column; else as in replay.")
+@click.option("--drop", metavar="COL,...", default="", help="Columns to leave out.")
+@click.option("--time", metavar="COL", help="The column that tells the time: no feature.")
+def produce(file: str, path: Path, assignments: tuple[str, ...], **options: Any) -> None:
+    """Write a recorded stream to where the clients read: FILE as in replay, or covtype, the built-in sample."""
+    from rich.progress import Progress  # noqa: PLC0415
+
+    from streamfl.services.connectors import connect  # noqa: PLC0415
+    from streamfl.services.produce import Production  # noqa: PLC0415
+    from streamfl.services.produce import produce as write  # noqa: PLC0415
+    from streamfl.services.stopping import stopped_by_signals  # noqa: PLC0415
+    from streamfl.streams.dealing import deal  # noqa: PLC0415
+    from streamfl.streams.drift import inject, parse  # noqa: PLC0415
+
+    settings = _loaded(path, assignments)
+    table = _table(file, settings, options)
+    logs = deal(table, options["clients"], options["split"], options["seed"])
+    if options["inject"]:
+        logs = inject(table, logs, parse(options["inject"]), settings.rounds.size, options["seed"])
+    production = Production(table, logs, options["rate"], options["limit"], options["end"])
+    with stopped_by_signals() as stop, Progress(console=_errors()) as progress:
+        task = progress.add_task(table.name, total=production.records)
+        written = write(settings, connect(settings), production, stop, lambda n: progress.advance(task, n))
+    click.echo(f"{written:,} records of {len(logs)} clients written", err=True)
+
+
+def _table(file: str, settings: "FederationSettings", options: dict[str, Any]) -> "Table":
+    from streamfl.streams.covtype import covtype  # noqa: PLC0415
+    from streamfl.streams.readers import read  # noqa: PLC0415
+    from streamfl.streams.table import shuffled  # noqa: PLC0415
+
+    if file == "covtype" and not Path(file).exists():
+        return shuffled(covtype(), options["seed"])
+    kind, _, column = options["split"].partition(":")
+    return read(
+        file,
+        label=options["label"],
+        drop=[name for name in options["drop"].split(",") if name],
+        time=options["time"],
+        task=settings.federation.task,
+        keep=column if kind == "column" else None,
+    )
+
+
+def _output() -> "Console":
+    from rich.console import Console  # noqa: PLC0415
+
+    return Console()
+
+
+def _errors() -> "Console":
+    from rich.console import Console  # noqa: PLC0415
+
+    return Console(stderr=True)
+
+
+COMMANDS = (coordinator, client, produce, watch, check)

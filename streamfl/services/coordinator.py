@@ -1,0 +1,190 @@
+"""`streamfl coordinator`: the coordinator machine on a log."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+import structlog
+
+from streamfl.core.coordinator import Coordinator
+from streamfl.core.decisions import Refused
+from streamfl.core.messages import FromCoordinator, Joined, Left, LocalDrift, Restarted, RoundClosed
+from streamfl.ports import Connector, ServedCoordinatorLink
+from streamfl.runtime.clock import ListeningClock
+from streamfl.runtime.loop import run
+from streamfl.runtime.nodes import CoordinatorNode
+from streamfl.services.settings import FederationSettings
+from streamfl.services.stopping import Stop
+
+LOG = structlog.get_logger("streamfl.coordinator")
+
+# Seconds without a closed round after which it is told who is waited for; then after twice as many, and so on.
+QUIET = 30.0
+NAMES_TOLD = 10
+
+
+@dataclass
+class CoordinatorLog:
+    """Tells what the coordinator does, and who keeps it waiting."""
+
+    restarts: int = 0
+    _refusals: dict[str, str] = field(default_factory=dict)
+    _refused: Counter[str] = field(default_factory=Counter)
+
+    def take(self, event: FromCoordinator | Refused) -> None:
+        """Tell one event."""
+        match event:
+            case RoundClosed():
+                self._closed(event)
+            case Restarted():
+                self.restarts += 1
+                LOG.warning(
+                    "restart",
+                    round=event.round,
+                    epoch=event.epoch,
+                    cause=event.cause,
+                    statistic=round(event.statistic, 2),
+                    threshold=round(event.threshold, 2),
+                    chosen=event.chosen,
+                    since=event.since,
+                    clients=list(event.clients),
+                    labels=list(event.labels),
+                )
+            case LocalDrift():
+                LOG.warning("local drift", round=event.round, clients=list(event.clients), state=event.state)
+            case Joined():
+                LOG.info("joined", client=event.client, entry=event.entry, read=event.read)
+            case Left():
+                LOG.info("left", client=event.client)
+            case Refused(client, reason):
+                self._refused[client] += 1
+                if self._refusals.get(client) != reason:  # the same again and again is told once, and when it stalls
+                    LOG.warning("refused", client=client, reason=reason)
+                self._refusals[client] = reason
+            case _:
+                pass
+
+    def _closed(self, closed: RoundClosed) -> None:
+        LOG.info(
+            "round" if closed.records else "round without records",
+            round=closed.round,
+            epoch=closed.epoch,
+            entry=closed.entry,
+            clients=len(closed.accepted),
+            records=closed.records,
+            rejected=closed.rejected,
+            refused=closed.refused,
+            loss=round(closed.losses[closed.serves], 4) if closed.serves in closed.losses else None,
+            model=closed.model[:12],
+        )
+        for accepted in closed.accepted:
+            self._refusals.pop(accepted.client, None)
+
+    def waiting(self, machine: Coordinator, seconds: float) -> None:
+        """Tell who keeps the round open, and why as far as is known."""
+        waited = sorted(machine.waited_for)
+        told = [f"{name} (refused: {self._refusals[name]})" if name in self._refusals else name for name in waited]
+        standing = machine.standing
+        if standing.agreement is None:
+            there, needed = machine.introduced, machine.settings.expect
+            LOG.warning("waiting for clients to join", joined=there, expected=needed, seconds=round(seconds))
+        elif waited:
+            LOG.warning(
+                "waiting for updates",
+                round=standing.round,
+                clients=told[:NAMES_TOLD],
+                more=max(0, len(told) - NAMES_TOLD),
+                seconds=round(seconds),
+            )
+
+
+@dataclass
+class CoordinatorService:
+    """The coordinator as a node of the loop: it ends when told to, or with its clients if that is wanted."""
+
+    node: CoordinatorNode
+    log: CoordinatorLog
+    stop: Stop
+    until_end: bool
+    finished: bool = False
+    _entry: int = 0
+    _since: float = 0.0
+    _next_word: float = 0.0
+
+    @property
+    def wakes_at(self) -> float | None:
+        """Return when the machine wants a Tick."""
+        return self.node.wakes_at
+
+    def step(self, now: float) -> bool:
+        """Let the machine do what there is to do."""
+        busy = self.node.step(now)
+        self.finished = self.stop.requested or (self.until_end and self.node.finished)
+        self.node.finished = False  # that all clients have left is no end: they come back
+        self._watch(now)
+        return busy
+
+    def _watch(self, now: float) -> None:
+        entry = self.node.machine.standing.entry
+        if entry != self._entry:
+            self._entry, self._since, self._next_word = entry, now, now + QUIET
+        elif now >= self._next_word:
+            self.log.waiting(self.node.machine, now - self._since)
+            self._next_word = now + 2.0 * (now - self._since)
+
+
+def serve_coordinator(settings: FederationSettings, connector: Connector, stop: Stop, *, until_end: bool) -> None:
+    """Run the coordinator until it is told to end, fenced by another one, or, if wanted, left by all clients.
+
+    Parameters
+    ----------
+    settings, connector
+        What it is told, and the log that carries the federation.
+    stop
+        Set when it is to end.
+    until_end
+        Whether it ends when all clients have left.
+
+    Raises
+    ------
+    PeerError
+        Another coordinator has taken over, or the log does not answer.
+    """
+    connector.prepare()
+    link = connector.coordinator()
+    log = CoordinatorLog()
+    try:
+        machine = _machine(settings, link)
+        node = CoordinatorNode(machine, link, log.take)
+        clock = ListeningClock(link.listen)
+        node.start(clock.now())
+        run([CoordinatorService(node, log, stop, until_end)], clock)
+        _close(machine, log)
+    finally:
+        link.close()
+
+
+def _machine(settings: FederationSettings, link: ServedCoordinatorLink) -> Coordinator:
+    before = link.restore()
+    if before is None:
+        LOG.info("a new federation", federation=settings.federation.name, expects=settings.federation.expect)
+    else:
+        LOG.info("going on", round=before.round, epoch=before.master.epoch, entry=before.entry)
+    return Coordinator(settings.coordinator_machine, before or settings.first_standing())
+
+
+def _close(machine: Coordinator, log: CoordinatorLog) -> None:
+    """Tell how much was read, accepted and rejected, from the ledger."""
+    standing = machine.standing
+    accepted = sum(member.accepted for member in standing.members.values())
+    rejected = sum(member.rejected for member in standing.members.values())
+    LOG.info(
+        "ended",
+        rounds=standing.round - 1,
+        epoch=standing.master.epoch,
+        read=accepted + rejected,
+        accepted=accepted,
+        rejected=rejected,
+        clients=len(standing.members),
+        restarts=log.restarts,
+        model_sha256=machine.digest() if standing.agreement is not None else None,
+    )

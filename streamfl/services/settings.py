@@ -1,0 +1,281 @@
+"""The settings of a live federation: one TOML file, the environment, and flags, in rising order of precedence."""
+
+import socket
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic_settings import (
+    BaseSettings,
+    InitSettingsSource,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    TomlConfigSettingsSource,
+)
+
+from streamfl.core.client import ClientSettings
+from streamfl.core.coordinator import CoordinatorSettings, Standing
+from streamfl.core.errors import UsageError
+from streamfl.core.local_round import Learner
+from streamfl.formats import FieldMap, record_format
+from streamfl.ports import Placement, RecordFormat
+from streamfl.settings import LearningSettings, ProfileSettings
+
+PREFIX = "STREAMFL_"
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+
+class Federation(_Table):
+    """`[federation]`: what all of its processes agree on.
+
+    `name` is the first part of its topics' names. Round 1 opens when `expect` clients have joined. `horizon` is the
+    number of rounds that profile `paper` prepares for.
+    """
+
+    name: str = Field("federation", pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=200)
+    expect: int = Field(1, ge=1)
+    task: Literal["classification", "regression"] = "classification"
+    seed: int = Field(0, ge=0)
+    scaling: bool = True
+    horizon: int = Field(10_000, ge=2)
+    connector: str = "kafka"
+
+
+class Rounds(_Table):
+    """`[rounds]`: when a round closes.
+
+    With `clock = "interval"` clients close their buffers every `interval` seconds, with `records` when they hold
+    `size` records. A round closes with `quorum` updates (`all`: of every client that is present), or `deadline`
+    seconds after clients were to close (0: no deadline). A client without an update in `expire_after` rounds is not
+    waited for until it is heard of again.
+    """
+
+    clock: Literal["records", "interval"] = "interval"
+    size: int = Field(100, ge=1)
+    interval: float = Field(10.0, gt=0.0)
+    quorum: int | Literal["all"] = "all"
+    deadline: float = Field(5.0, ge=0.0)
+    expire_after: int = Field(3, ge=1)
+
+    @model_validator(mode="after")
+    def _quorum_is_positive(self) -> Self:
+        if self.quorum != "all" and self.quorum < 1:
+            raise ValueError("quorum: at least 1, or all")
+        return self
+
+
+class Records(_Table):
+    """`[records]`: where records are, whose they are, and how messages hold them; `[records.fields]` maps JSON."""
+
+    topics: tuple[str, ...] = Field(min_length=1)
+    clients: Literal["topic", "partition", "key"] = "topic"
+    partitions: int | None = Field(None, ge=1)
+    format: Literal["json", "packed"] = "json"
+    start: Literal["earliest", "latest"] = "earliest"
+    lost: Literal["stop", "skip"] = "stop"
+    late_after: float = Field(60.0, gt=0.0)
+    fields: FieldMap = FieldMap()
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if self.clients == "key" and (self.format != "json" or self.fields.client is None):
+            raise ValueError(
+                'clients = "key" needs format = "json" and the field that names the client: fields.client'
+            )
+        if any(name.count("*") > 1 for name in self.topics):
+            raise ValueError("topics: one * at most in a name")
+        if self.clients != "topic" and any("*" in name for name in self.topics):
+            raise ValueError('topics: a * names clients, which needs clients = "topic"')
+        return self
+
+
+class ClientProcess(_Table):
+    """`[client]`: one process that serves clients.
+
+    `host` is its name in the group of hosts: each has its own, the same after a restart. `buffer` is the most records
+    a client holds that are not yet accepted; above it its partition is paused. `retry` is when a client that hears
+    nothing asks again, `stop_within` how long a clean end may take, all in seconds.
+    """
+
+    host: str = Field(default_factory=socket.gethostname)
+    buffer: int | None = Field(None, ge=1)
+    retry: float = Field(5.0, gt=0.0)
+    stop_within: float = Field(10.0, ge=0.0)
+
+
+class Logs(_Table):
+    """`[logs]`: `json` lines for programs, `text` for people; `auto` is text on a terminal."""
+
+    level: Literal["debug", "info", "warning", "error"] = "info"
+    form: Literal["auto", "json", "text"] = "auto"
+
+
+class FederationSettings(BaseSettings):
+    """Everything that a process of a live federation is told.
+
+    Each table of the file is a field; `STREAMFL_ROUNDS__SIZE` in the environment is `size` in `[rounds]`.
+    """
+
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX, env_nested_delimiter="__", frozen=True, extra="forbid", hide_input_in_errors=True
+    )
+
+    federation: Federation = Federation()
+    rounds: Rounds = Rounds()
+    records: Records
+    learning: LearningSettings = LearningSettings()
+    profile: ProfileSettings = ProfileSettings()
+    client: ClientProcess = Field(default_factory=ClientProcess)
+    logs: Logs = Logs()
+    kafka: dict[str, Any] = Field(default_factory=dict, repr=False)
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        size, buffer = self.rounds.size, self.client.buffer
+        if buffer is not None and buffer < size:
+            raise ValueError(
+                f"client.buffer holds {buffer} records, and rounds.size is {size}; make it at least that"
+            )
+        if self.records.fields.task != self.federation.task and "task" in self.records.fields.model_fields_set:
+            raise ValueError("records.fields.task: leave it out, [federation] says it")
+        return self
+
+    @property
+    def learner(self) -> Learner:
+        """Return how to learn."""
+        return self.learning.learner(self.federation.task, self.federation.seed)
+
+    @property
+    def coordinator_machine(self) -> CoordinatorSettings:
+        """Return what the coordinator machine is told."""
+        rounds = self.rounds
+        return CoordinatorSettings(
+            learner=self.learner,
+            expect=self.federation.expect,
+            quorum=None if rounds.quorum == "all" else rounds.quorum,
+            deadline=rounds.deadline or None,
+            expire_after=rounds.expire_after,
+            interval=rounds.interval if rounds.clock == "interval" else None,
+            task=self.federation.task,
+            scaling=self.federation.scaling,
+        )
+
+    @property
+    def client_machine(self) -> ClientSettings:
+        """Return what the client machines are told."""
+        return ClientSettings(
+            learner=self.learner,
+            round_size=self.rounds.size,
+            clock=self.rounds.clock,
+            capacity=self.client.buffer,
+            retry=self.client.retry,
+        )
+
+    @property
+    def placement(self) -> Placement:
+        """Return where the records are."""
+        told = self.records
+        return Placement(told.topics, told.clients, told.partitions, told.start, told.lost, told.late_after)
+
+    @property
+    def record_format(self) -> RecordFormat:
+        """Return how messages hold records."""
+        return record_format(self.records.format, self.field_map)
+
+    @property
+    def field_map(self) -> FieldMap:
+        """Return which field is what."""
+        return self.records.fields.model_copy(update={"task": self.federation.task})
+
+    def first_standing(self) -> Standing:
+        """Return where a coordinator stands that has never committed."""
+        return Standing(self.profile.master(self.federation.horizon, self.learner))
+
+
+def load(path: Path, flags: Mapping[str, Any] | None = None) -> FederationSettings:
+    """Return the settings of a file, the environment and flags.
+
+    Parameters
+    ----------
+    path
+        The TOML file.
+    flags
+        Nested like the file; they come first.
+
+    Raises
+    ------
+    UsageError
+        The file cannot be read, or names the first setting that is wrong, never its value.
+    """
+
+    class Loaded(FederationSettings):
+        @classmethod
+        def settings_customise_sources(
+            cls,
+            settings_cls: type[BaseSettings],
+            init_settings: PydanticBaseSettingsSource,
+            env_settings: PydanticBaseSettingsSource,
+            dotenv_settings: PydanticBaseSettingsSource,
+            file_secret_settings: PydanticBaseSettingsSource,
+        ) -> tuple[PydanticBaseSettingsSource, ...]:
+            told = InitSettingsSource(settings_cls, dict(flags or {}))
+            return told, env_settings, TomlConfigSettingsSource(settings_cls, path)
+
+    if not path.is_file():
+        raise UsageError(f"{path}: no such file; deploy/federation.toml is one to begin with")
+    try:
+        return Loaded()
+    except ValidationError as error:
+        first = error.errors(include_input=False, include_url=False)[0]
+        place = ".".join(map(str, first["loc"]))
+        raise UsageError(f"{path}: {place + ': ' if place else ''}{first['msg']}") from None
+    except ValueError as error:  # not TOML, or not UTF-8
+        raise UsageError(f"{path}: {error}") from error
+
+
+def flag(text: str) -> dict[str, Any]:
+    """Return what `--set table.name=value` means; a value that is no TOML is text.
+
+    >>> flag("rounds.size=50"), flag("client.host=plant-7")
+    ({'rounds': {'size': 50}}, {'client': {'host': 'plant-7'}})
+
+    Raises
+    ------
+    UsageError
+        It has no such form.
+    """
+    name, equals, value = text.partition("=")
+    parts = name.strip().split(".")
+    if not equals or len(parts) < 2 or not all(parts):
+        raise UsageError(f"--set {text}: say table.name=value, such as rounds.size=50")
+    nested: Any = _value(value.strip())
+    for part in reversed(parts):
+        nested = {part: nested}
+    told: dict[str, Any] = nested
+    return told
+
+
+def _value(text: str) -> Any:
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
+def merged(flags: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return several nested mappings as one; a later one comes first.
+
+    >>> merged([{"rounds": {"size": 5}}, {"rounds": {"quorum": 2}}, {"rounds": {"size": 6}}])
+    {'rounds': {'size': 6, 'quorum': 2}}
+    """
+    result: dict[str, Any] = {}
+    for told in flags:
+        for key, value in told.items():
+            both = isinstance(value, Mapping) and isinstance(result.get(key), Mapping)
+            result[key] = merged([result[key], value]) if both else value
+    return result

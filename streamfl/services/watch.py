@@ -1,0 +1,72 @@
+"""`streamfl watch`: the rounds and restarts of a live federation, in a terminal."""
+
+from collections.abc import Iterable
+
+from rich.console import Console
+
+from streamfl.core.messages import FromCoordinator, Joined, Left, LocalDrift, Restarted, RoundClosed
+from streamfl.report.words import count
+
+
+def watch(messages: Iterable[FromCoordinator], console: Console, *, rounds: int | None = None) -> None:
+    """Print a line for every round, restart and change of membership, until `rounds` have been seen.
+
+    Parameters
+    ----------
+    messages
+        What the coordinator tells, in order.
+    console
+        Where to print.
+    rounds
+        Rounds after which it ends; None goes on.
+    """
+    seen = 0
+    for message in messages:
+        text, style = line(message)
+        if text:
+            console.print(text, style=style, highlight=False, soft_wrap=True, markup=False)
+        seen += isinstance(message, RoundClosed) and message.records > 0
+        if rounds is not None and seen >= rounds:
+            return
+
+
+def line(message: FromCoordinator) -> tuple[str, str]:
+    """Return what a person reads of a message, and its style; nothing for what only machines need.
+
+    >>> line(Left(client="c3", incarnation="1"))
+    ('c3 left', 'dim')
+    """
+    match message:
+        case RoundClosed() if message.records:
+            return _round(message), ""
+        case Restarted():
+            why = f"{message.cause} {message.statistic:.1f} > {message.threshold:.2f} since round {message.since}"
+            return (
+                f"round {message.round}  restart -> epoch {message.epoch}: {why}, chosen: {message.chosen}",
+                "bold red",
+            )
+        case LocalDrift():
+            return f"round {message.round}  local drift, {message.state}: {', '.join(message.clients)}", "bold yellow"
+        case Joined():
+            return f"{message.client} joined, {count(message.read)} records accounted for", "dim"
+        case Left():
+            return f"{message.client} left", "dim"
+    return "", ""
+
+
+def _round(closed: RoundClosed) -> str:
+    served = closed.served
+    parts = [f"round {closed.round:>4}", f"epoch {closed.epoch}", f"loss {closed.losses[closed.serves]:.3f}"]
+    if served.records and served.absolute_error == 0.0:
+        parts.append(
+            f"accuracy {served.correct / served.records:.3f}  NoChange {served.no_change / served.records:.3f}"
+        )
+    elif served.records:
+        error, change = served.absolute_error / served.records, served.no_change / served.records
+        parts.append(f"error {error:.4g}  NoChange {change:.4g}")
+    parts.append(f"{count(closed.records)} records of {len(closed.accepted)} clients")
+    if closed.rejected:
+        parts.append(f"{count(closed.rejected)} rejected")
+    if closed.refused:
+        parts.append(f"{count(closed.refused)} messages refused")
+    return "  ".join(parts)

@@ -1,0 +1,251 @@
+"""What any transport must do: hold yours against it.
+
+Each check is a function of a `Kit`, which gives links of one fresh transport; `check_transport` runs them all.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from time import monotonic, sleep
+
+import numpy as np
+
+from streamfl import codec
+from streamfl import messages as wire
+from streamfl.core.coordinator import Standing
+from streamfl.core.ledger import Member
+from streamfl.core.messages import (
+    FromClient,
+    FromCoordinator,
+    Join,
+    Leave,
+    Left,
+    LocalDrift,
+    ModelPublished,
+    RegistryPublished,
+)
+from streamfl.core.moments import Moments
+from streamfl.core.promotion import Promotion
+from streamfl.core.registry import Registry
+from streamfl.ports import ClientLink, CoordinatorLink
+from streamfl.testing.audit import Violation
+
+
+@dataclass(frozen=True)
+class Kit:
+    """How to get links of a transport that saves what is committed.
+
+    Parameters
+    ----------
+    client, coordinator
+        Make a new link, as after a restart.
+    patience
+        Seconds that a message may take to arrive.
+    """
+
+    client: Callable[[str], ClientLink]
+    coordinator: Callable[[], CoordinatorLink]
+    patience: float = 0.0
+
+
+def check_transport(kit: Callable[[], Kit]) -> None:
+    """Hold a transport against everything that the machines rely on.
+
+    Parameters
+    ----------
+    kit
+        Makes a kit of a fresh transport; called for every check.
+
+    Raises
+    ------
+    Violation
+        Names the first check that fails.
+
+    Examples
+    --------
+    >>> from streamfl.transport.memory import MemoryTransport
+    >>> def memory():
+    ...     transport = MemoryTransport(durable=True)
+    ...     return Kit(transport.client, transport.coordinator)
+    >>> check_transport(memory)
+    """
+    for check in CHECKS:
+        check(kit())
+
+
+def keeps_the_order_of_a_client(kit: Kit) -> None:
+    """A client's messages arrive in order, once."""
+    coordinator, client = kit.coordinator(), kit.client("c0")
+    sent = [_leave("c0", i) for i in range(50)]
+    for message in sent:
+        client.send(message)
+    _expect("a client's messages", _received(kit, coordinator, 50), sent)
+    _expect("messages after the last", _received(kit, coordinator, 0), [])
+
+
+def keeps_the_order_of_every_client(kit: Kit) -> None:
+    """Each of several links keeps its own order."""
+    coordinator, links = kit.coordinator(), {name: kit.client(name) for name in ("c0", "c1", "c2")}
+    for i in range(20):
+        for name, link in links.items():
+            link.send(_leave(name, i))
+    arrived = _received(kit, coordinator, 60)
+    for name in links:
+        mine = [message for message in arrived if isinstance(message, Leave) and message.client == name]
+        _expect(f"messages of {name}", mine, [_leave(name, i) for i in range(20)])
+
+
+def tells_every_client_in_order(kit: Kit) -> None:
+    """What is published reaches every client, in order, once."""
+    coordinator, links = kit.coordinator(), [kit.client(f"c{i}") for i in range(3)]
+    coordinator.publish([_news(0), _news(1)])
+    coordinator.publish([_news(2)])
+    for link in links:
+        _expect("what was published", _received(kit, link, 3), [_news(0), _news(1), _news(2)])
+        _expect("what came after it", _received(kit, link, 0), [])
+
+
+def keeps_commits_and_publications_in_one_order(kit: Kit) -> None:
+    """What is committed is told in the same order as what is published."""
+    coordinator, links = kit.coordinator(), [kit.client(f"c{i}") for i in range(2)]
+    coordinator.publish([_news(0)])
+    coordinator.commit([_news(1), _news(2)], _standing(1))
+    coordinator.publish([_news(3)])
+    for link in links:
+        _expect("what was told", _received(kit, link, 4), [_news(i) for i in range(4)])
+
+
+def keeps_the_sides_apart(kit: Kit) -> None:
+    """The coordinator does not hear itself, nor clients one another."""
+    coordinator, links = kit.coordinator(), [kit.client(f"c{i}") for i in range(2)]
+    coordinator.publish([_news(0)])
+    links[0].send(_leave("c0", 0))
+    _expect("what the coordinator hears", _received(kit, coordinator, 1), [_leave("c0", 0)])
+    for link in links:
+        _expect("what a client hears", _received(kit, link, 1), [_news(0)])
+
+
+def tells_a_later_link_what_comes_later(kit: Kit) -> None:
+    """A link made later, of a new client or of one that starts again, hears what is told from then on."""
+    coordinator, early = kit.coordinator(), kit.client("c0")
+    coordinator.publish([_news(0)])
+    _expect("what the first hears", _received(kit, early, 1), [_news(0)])
+    late, again = kit.client("c1"), kit.client("c0")
+    coordinator.publish([_news(1)])
+    _expect("what a new client hears", _received(kit, late, 1), [_news(1)])
+    _expect("what a client hears that starts again", _received(kit, again, 1), [_news(1)])
+
+
+def carries_arrays_and_any_script(kit: Kit) -> None:
+    """Arrays arrive to the last bit, names in any script."""
+    coordinator, client = kit.coordinator(), kit.client("東京 ß")
+    weights = np.array([[np.nan, np.inf, -0.0], [1e-300, -np.inf, 1.0]])
+    registry = Registry(2, ("größe", ""), ("😀",), np.array([0.1, 0.2]), np.ones(2))
+    published: list[FromCoordinator] = [
+        RegistryPublished(registry=registry),
+        ModelPublished(slot="rung-0", version=1, registry=2, weights=weights),
+    ]
+    coordinator.publish(published)
+    _expect("models", sorted(_as_bytes(_received(kit, client, 2))), sorted(_as_bytes(published)))
+    moments = Moments(("größe",), np.array([3.0]), np.array([np.nan]), np.array([0.0]))
+    join = Join(client="東京 ß", incarnation="1", moments=moments, labels=("😀",))
+    client.send(join)
+    _expect("an introduction", _as_bytes(_received(kit, coordinator, 1)), _as_bytes([join]))
+
+
+def carries_what_is_large(kit: Kit) -> None:
+    """A model larger than any log's largest message arrives whole."""
+    coordinator, client = kit.coordinator(), kit.client("c0")
+    weights = np.random.default_rng(0).normal(size=(1000, 400))
+    model = ModelPublished(slot="rung-0", version=1, registry=1, weights=weights)
+    coordinator.commit([model, _news(0)], _standing(1))
+    arrived = _received(kit, client, 2)
+    _expect("a large model", _as_bytes([m for m in arrived if isinstance(m, ModelPublished)]), _as_bytes([model]))
+
+
+def answers_one_client(kit: Kit) -> None:
+    """An answer reaches the client that it is for."""
+    coordinator, asker = kit.coordinator(), kit.client("c0")
+    coordinator.publish([Left(client="c0", incarnation="1")])
+    _expect("the answer", _received(kit, asker, 1), [Left(client="c0", incarnation="1")])
+
+
+def restores_nothing_before_a_commit(kit: Kit) -> None:
+    """Nothing is restored before the first commit."""
+    coordinator = kit.coordinator()
+    coordinator.publish([_news(0)])
+    _expect("what is restored", coordinator.restore(), None)
+
+
+def restores_the_last_commit(kit: Kit) -> None:
+    """The standing of the last commit is restored, by the link that wrote it and by a new one."""
+    coordinator = kit.coordinator()
+    for entry in (1, 2, 3):
+        coordinator.commit([_news(entry)], _standing(entry))
+    coordinator.publish([_news(9)])
+    _expect("the standing", _bytes_of(coordinator.restore()), _bytes_of(_standing(3)))
+    _expect("the standing, by a new link", _bytes_of(kit.coordinator().restore()), _bytes_of(_standing(3)))
+
+
+def keeps_what_was_committed(kit: Kit) -> None:
+    """A standing that is changed after its commit is restored as it was."""
+    coordinator = kit.coordinator()
+    committed = _standing(4)
+    coordinator.commit([], committed)
+    committed.entry = 5
+    committed.members["c0"].positions["p"] = 99
+    _expect("the standing", _bytes_of(coordinator.restore()), _bytes_of(_standing(4)))
+
+
+CHECKS: tuple[Callable[[Kit], None], ...] = (
+    keeps_the_order_of_a_client,
+    keeps_the_order_of_every_client,
+    tells_every_client_in_order,
+    keeps_commits_and_publications_in_one_order,
+    keeps_the_sides_apart,
+    tells_a_later_link_what_comes_later,
+    carries_arrays_and_any_script,
+    carries_what_is_large,
+    answers_one_client,
+    restores_nothing_before_a_commit,
+    restores_the_last_commit,
+    keeps_what_was_committed,
+)
+
+
+def _expect(what: str, found: object, expected: object) -> None:
+    if found != expected:
+        raise Violation(f"{what}: {found!r:.500}, not {expected!r:.500}")
+
+
+def _received(kit: Kit, link: ClientLink | CoordinatorLink, wanted: int) -> list[FromClient | FromCoordinator]:
+    """Return what arrives: at least as much as wanted, and whatever comes with it."""
+    until = monotonic() + kit.patience
+    found: list[FromClient | FromCoordinator] = list(link.receive())
+    while len(found) < wanted and monotonic() < until:
+        sleep(0.01)
+        found += link.receive()
+    return found
+
+
+def _as_bytes(told: Sequence[FromClient | FromCoordinator]) -> list[bytes]:
+    return [wire.encode(message) for message in told]
+
+
+def _bytes_of(standing: Standing | None) -> bytes | None:
+    return None if standing is None else codec.encode(standing)
+
+
+def _news(i: int) -> LocalDrift:
+    return LocalDrift(round=i, epoch=1, clients=(), labels=(), since=i, state="latched")
+
+
+def _leave(client: str, i: int) -> Leave:
+    return Leave(client=client, incarnation=str(i))
+
+
+def _standing(entry: int) -> Standing:
+    """Return a standing with arrays and a ledger in it."""
+    master = Promotion()
+    master.open(entry, np.full((2, 2), 0.1 * entry), 2.0)
+    members = {"c0": Member("7", positions={"p": 12}, accepted=11, rejected=1)}
+    return Standing(master, entry=entry, round=entry, members=members)

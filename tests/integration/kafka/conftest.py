@@ -1,0 +1,67 @@
+"""A real broker for the tests here; `tests/conftest.py` gives them all to one process."""
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+
+from streamfl.core.errors import UsageError
+from streamfl_connectors.kafka.broker import Broker
+from streamfl_connectors.kafka.broker.jars import fetched
+from streamfl_connectors.kafka.broker.toolchain import java
+
+HERE = Path(__file__).parent
+LIBS = HERE.parents[2] / ".kafka" / "libs"
+
+
+@dataclass(frozen=True)
+class NamedBroker:
+    """One that is run by somebody else: it cannot be taken down."""
+
+    bootstrap: str
+
+
+@pytest.fixture(scope="session")
+def libs() -> Path:
+    """The cache of the jars, filled once and kept in the project."""
+    try:
+        java()
+        fetched(LIBS)
+    except UsageError as error:
+        cannot_be_had(error)
+    return LIBS
+
+
+@pytest.fixture(scope="session")
+def broker(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Broker | NamedBroker]:
+    """A broker at `broker.bootstrap`: the one of STREAMFL_TEST_BOOTSTRAP, or ours."""
+    if named := os.environ.get("STREAMFL_TEST_BOOTSTRAP"):
+        yield NamedBroker(named)
+        return
+    libs = request.getfixturevalue("libs")
+    try:
+        started = Broker.start(tmp_path_factory.mktemp("kafka"), libs=libs)
+    except UsageError as error:
+        cannot_be_had(error)
+    with started:
+        yield started
+
+
+@pytest.fixture
+def own_broker(broker: Broker | NamedBroker) -> Iterator[Broker]:
+    """The same broker, for tests that call `down()` and `up()`; afterwards it is up."""
+    if not isinstance(broker, Broker):
+        pytest.skip("needs a broker that can be taken down: unset STREAMFL_TEST_BOOTSTRAP")
+    yield broker
+    broker.up()
+
+
+def cannot_be_had(error: UsageError) -> NoReturn:
+    if os.environ.get("STREAMFL_REQUIRE_BROKER"):
+        pytest.fail(f"STREAMFL_REQUIRE_BROKER is set, and there is no broker: {error}")
+    pytest.skip(str(error).splitlines()[0])

@@ -1,0 +1,379 @@
+"""What JSON messages become: good records as they are meant, bad ones with the reason, neighbours untouched."""
+
+import json
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from streamfl.core.errors import UsageError
+from streamfl.formats import FieldMap, JsonRecords
+from streamfl.formats.any_json import AnyJson, UnusableRecordError
+from streamfl.formats.flat_json import FlatJson
+from streamfl.ports import Decoded
+from streamfl.streams.readers import read
+
+NAN = np.nan
+GOOD = b'{"label":"up","device":"d1","t":1.5,"x":1,"y":0.5,"kind":"a"}'
+MAP = FieldMap(client="device", time="t", categories={"kind": ("a", "b")})
+
+
+def decode(fields: FieldMap, *messages: object) -> Decoded:
+    """Decode objects, or bytes as they are, at the offsets 10, 11, ..."""
+    values = [m if isinstance(m, bytes | None) else json.dumps(m).encode() for m in messages]
+    return JsonRecords(fields).decode(range(10, 10 + len(values)), values)
+
+
+def rows(found: Decoded) -> list[dict[str, float]]:
+    """Return the records without their missing values."""
+    return [{n: v for n, v in zip(found.features, row, strict=True) if not np.isnan(v)} for row in found.X.tolist()]
+
+
+def nested(depth: int) -> bytes:
+    return b'{"label":"up","device":"d1","x":' + b'{"a":' * depth + b"1" + b"}" * depth + b"}"
+
+
+POISON = {
+    "nothing": (None, "empty", ""),
+    "no bytes": (b"", "empty", ""),
+    "blank": (b"  ", "not JSON", ""),
+    "text": (b"hello", "not JSON", ""),
+    "half": (GOOD[:-1], "not JSON", ""),
+    "two objects": (GOOD + GOOD, "not JSON", ""),
+    "byte order mark": (b"\xef\xbb\xbf" + GOOD, "not JSON", ""),
+    "NaN": (GOOD.replace(b"0.5", b"NaN"), "not JSON", ""),
+    "Infinity": (GOOD.replace(b"0.5", b"-Infinity"), "not JSON", ""),
+    "half a surrogate pair": (GOOD.replace(b"up", b"\\ud800"), "not JSON", ""),
+    "not UTF-8": (GOOD.replace(b"up", b"\xff"), "not UTF-8", ""),
+    "name not UTF-8": (GOOD.replace(b'"y"', b'"\xff"'), "not UTF-8", ""),
+    "number": (b"17", "not a JSON object", ""),
+    "null": (b"null", "not a JSON object", ""),
+    "list": (b"[" + GOOD + b"]", "not a JSON object", ""),
+    "no label": (b'{"device":"d1","x":1}', 'field "label": the label is missing', "d1"),
+    "label null": (GOOD.replace(b'"up"', b"null"), 'field "label": the label is missing', "d1"),
+    "label blank": (GOOD.replace(b"up", b" "), 'field "label": the label is missing', "d1"),
+    "label nan": (GOOD.replace(b"up", b"NaN"), 'field "label": the label is missing', "d1"),
+    "label inf": (GOOD.replace(b"up", b"inf"), 'field "label": the label is infinite', "d1"),
+    "label huge": (GOOD.replace(b'"up"', b"9" * 400), 'field "label": the label is infinite', "d1"),
+    "label list": (GOOD.replace(b'"up"', b"[1]"), 'field "label": a list', "d1"),
+    "label object": (GOOD.replace(b'"up"', b'{"a":1}'), 'field "label": the label is missing', "d1"),
+    "text in a number": (
+        GOOD.replace(b"0.5", b'"wide"'),
+        'field "y": "wide" is not a number; drop the field, or',
+        "d1",
+    ),
+    "grouped digits": (GOOD.replace(b"0.5", b'"1_000"'), 'field "y": "1_000" is not a number', "d1"),
+    "infinite text": (GOOD.replace(b"0.5", b'"-inf"'), 'field "y": "-inf" is infinite', "d1"),
+    "list in a number": (GOOD.replace(b"0.5", b"[0.5]"), 'field "y": a list', "d1"),
+    "float too large": (GOOD.replace(b"0.5", b"1e999"), 'field "y": a number too large', ""),
+    "integer too large": (GOOD.replace(b"0.5", b"-" + b"9" * 400), 'field "y": a number too large', "d1"),
+    "integer beyond Python": (GOOD.replace(b"0.5", b"9" * 10_000), 'field "y": a number too large', ""),
+    "category list": (GOOD.replace(b'"a"', b"[]"), 'field "kind": a list', "d1"),
+    "no client": (GOOD.replace(b'"device":"d1",', b""), 'field "device": the client is missing', ""),
+    "client null": (GOOD.replace(b'"d1"', b"null"), 'field "device": the client is missing', ""),
+    "client blank": (GOOD.replace(b"d1", b" "), 'field "device": the client is missing', ""),
+    "client fraction": (GOOD.replace(b'"d1"', b"1.5"), 'field "device": "1.5" names no client', ""),
+    "client true": (GOOD.replace(b'"d1"', b"true"), 'field "device": "True" names no client', ""),
+    "client list": (GOOD.replace(b'"d1"', b'["d1"]'), 'field "device": "[\'d1\']" names no client', ""),
+    "time in words": (GOOD.replace(b"1.5", b'"noon"'), 'field "t": the time "noon" is no date; give', "d1"),
+    "time true": (GOOD.replace(b"1.5", b"true"), 'field "t": the time "True" is no date', "d1"),
+    "time in microseconds": (GOOD.replace(b"1.5", b"1700000000000000"), 'field "t": the time 17000', "d1"),
+    "time huge": (GOOD.replace(b"1.5", b"9" * 400), 'field "t": the time inf is no date', "d1"),
+    "time of no calendar": (GOOD.replace(b"1.5", b'"2023-02-30"'), 'field "t": the time "2023-02-30"', "d1"),
+    "nested too deeply": (nested(100_000), "too deeply", ""),
+    "a list too deep": (b'{"x":' + b"[" * 100_000 + b"]" * 100_000 + b"}", "too deeply", ""),
+    "name of a category's feature": (GOOD.replace(b'"y"', b'"kind=a"'), 'field "kind=a" has the name of a cat', "d1"),
+}
+
+
+@pytest.mark.parametrize("case", POISON)
+@pytest.mark.parametrize("known", [False, True])
+def test_a_poison_record_is_rejected_with_its_reason_and_harms_no_neighbour(case: str, known: bool) -> None:
+    message, says, client = POISON[case]
+    reader = JsonRecords(MAP)
+    if known:
+        reader.decode([0], [GOOD])
+    found = reader.decode([4, 6, 9], [GOOD, message, GOOD])
+    assert [r.position for r in found.rejected] == [6]
+    assert found.rejected[0].reason.startswith(says) or says in found.rejected[0].reason
+    assert found.rejected_clients == (client,)
+    assert found.positions.tolist() == [4, 9]
+    assert rows(found) == [{"x": 1.0, "y": 0.5, "kind=a": 1.0, "kind=b": 0.0}] * 2
+    assert (found.y.tolist(), found.labels) == ([0.0, 0.0], ("up",))
+    assert (found.clients, found.times.tolist()) == (("d1", "d1"), [1.5, 1.5])
+
+
+def test_reasons_are_short_whatever_the_record_holds() -> None:
+    long = "ab" * 10_000
+    found = decode(FieldMap(), {"label": "a", long: long}, {"label": "a", "x": [long]})
+    assert [len(r.reason) < 200 for r in found.rejected] == [True, True]
+
+
+def test_numbers_are_read_as_in_a_file() -> None:
+    found = decode(
+        FieldMap(), {"label": 1, "a": 2, "b": 2.5, "c": True, "d": " 3e1 ", "e": "", "f": None, "g": "nan"}
+    )
+    assert found.features == ("a", "b", "c", "d", "e", "f", "g")
+    np.testing.assert_array_equal(found.X, [[2.0, 2.5, 1.0, 30.0, NAN, NAN, NAN]])
+
+
+def test_records_are_those_that_a_file_of_the_same_lines_gives(tmp_path: Path) -> None:
+    lines = [
+        {"label": 10, "a": 1, "b": {"c": 2.5, "d": True}},
+        {"a": " 7 ", "label": "9", "new": 1e-300},
+        {"label": 9.0, "a": None, "b": {"c": "x"}},
+        {"label": None, "a": 1},
+        {"label": "inf", "a": 1},
+        {"label": 10, "a": "", "b.c": 12345678901234567890},
+    ]
+    text = "\n".join([*map(json.dumps, lines), "[1]", '{"label": 10, "a": 1e999}', '{"a": 1, "a": 2, "label": 10}'])
+    (tmp_path / "f.jsonl").write_text(text)
+    table = read(str(tmp_path / "f.jsonl"))
+    found = JsonRecords(FieldMap()).decode(range(9), text.encode().split(b"\n"))
+    assert found.features == table.features
+    np.testing.assert_array_equal(found.X, table.X)
+    assert found.y.tolist() == table.y.tolist()
+    assert found.labels == table.labels == ("9", "10")
+    assert found.positions.tolist() == table.places.tolist() == [0, 1, 5, 8]
+    assert [r.position for r in found.rejected] == [r.position for r in table.rejected]
+
+
+def test_labels_are_those_of_the_good_records_in_their_order() -> None:
+    found = decode(FieldMap(), {"label": 10, "x": 1}, {"label": "10"}, {"label": 9.0}, {"label": "8", "x": "bad"})
+    assert (found.labels, found.y.tolist()) == (("9", "10"), [1.0, 1.0, 0.0])
+
+
+def test_truth_values_and_numbers_are_different_labels() -> None:
+    found = decode(FieldMap(), {"label": True}, {"label": 1}, {"label": 1.0}, {"label": "True"}, {"label": False})
+    assert (found.labels, found.y.tolist()) == (("1", "False", "True"), [2.0, 0.0, 0.0, 2.0, 1.0])
+
+
+def test_targets_are_numbers() -> None:
+    labels = [1, 2.5, "3", True, "abc", None, "", "inf", -0.0]
+    found = decode(FieldMap(task="regression"), *({"label": label, "x": 1} for label in labels))
+    assert (found.y.tolist(), found.labels) == ([1.0, 2.5, 3.0, -0.0], ())
+    assert [(r.position, r.reason.removeprefix('field "label": ')) for r in found.rejected] == [
+        (13, '"True" is not a number, and the task is regression'),
+        (14, '"abc" is not a number, and the task is regression'),
+        (15, "the label is missing"),
+        (16, "the label is missing"),
+        (17, "the label is infinite"),
+    ]
+
+
+def test_categories_become_columns() -> None:
+    fields = FieldMap(categories={"kind": ("1", "True", "b")})
+    kinds = ["b", " b ", "c", None, "", 1, 1.0, True, "nan"]
+    found = decode(fields, *({"label": "a", "kind": kind, "x": 0} for kind in kinds), {"label": "a"})
+    assert found.features == ("x", "kind=1", "kind=True", "kind=b")
+    b, none, missing = [0.0, 0.0, 1.0], [0.0] * 3, [NAN] * 3
+    expected = [b, b, none, missing, missing, [1.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0], missing, missing]
+    np.testing.assert_array_equal(found.X[:, 1:], expected)
+
+
+def test_times_are_seconds_milliseconds_or_dates() -> None:
+    said = [1.7e9, 1_700_000_000_123, 1e11, "2023-11-14T22:13:20Z", "2023-11-14T23:13:20.5+01:00", None, "", -1]
+    fast = decode(FieldMap(time="t"), *({"label": "a", "t": t} for t in said), {"label": "a"})
+    assert fast.rejected == ()
+    times = [1.7e9, 1_700_000_000.123, 1e11, 1.7e9, 1.7e9 + 0.5, NAN, NAN, -1.0, NAN]
+    np.testing.assert_array_equal(fast.times, times)
+    assert decode(FieldMap(), {"label": "a"}).times.shape == (0,)
+
+
+def test_a_date_without_an_offset_is_in_UTC_wherever_it_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    try:
+        found = decode(FieldMap(time="t"), {"label": "a", "t": "2023-11-14 22:13:20"})
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    assert found.times.tolist() == [1.7e9]
+
+
+def test_clients_are_texts_or_integers() -> None:
+    found = decode(
+        FieldMap(client="c"), {"label": "a", "c": 7}, {"label": "a", "c": " d "}, {"label": "a", "c": "nan"}
+    )
+    assert found.clients == ("7", "d", "nan")
+    assert decode(FieldMap(), {"label": "a"}, b"").clients == ()
+    assert decode(FieldMap(), {"label": "a"}, b"").rejected_clients == ()
+
+
+def test_listed_features_are_all_and_nothing_else_is_looked_at() -> None:
+    fields = FieldMap(features=("b", "p.q"), label="m.y")
+    found = decode(
+        fields,
+        {"m.y": "a", "b": 1, "p.q": 2, "other": "text"},
+        {"m": {"y": "a", "z": "text"}, "b": 1, "p": {"q": 2, "r": 5}, "other": [1]},
+        b'{"m.y":"a","b":1,"p.q":2,"other":1e999}',
+        b'{"m":{"y":"a"},"b":"1","p.q":2,"other":1e999}',
+        {"m.y": "a", "p": None},
+    )
+    assert found.rejected == ()
+    assert found.features == ("b", "p.q")
+    np.testing.assert_array_equal(found.X, [[1.0, 2.0]] * 4 + [[NAN, NAN]])
+
+
+def test_dropped_fields_are_not_looked_at() -> None:
+    reader = JsonRecords(FieldMap(drop=("id", "meta", 'a"b'), label="meta.y"))
+    messages = [
+        b'{"meta.y":"u","x":1,"id":"text"}',
+        b'{"meta":{"y":"u","who":"text"},"x":1,"id":{"deep":[1]}}',
+        b'{"meta.y":"u","x":1,"id":1e999}',
+        b'{"meta.y":"u","x":"1","id":"text","a\\"b":"text","meta.who":"text"}',
+    ]
+    for _ in range(2):  # before and after the names are known
+        found = reader.decode(range(4), messages)
+        assert found.rejected == ()
+        assert rows(found) == [{"x": 1.0}] * 4
+
+
+@pytest.mark.parametrize("value", [b'"\xff"', b"[" * 100_000 + b"]" * 100_000, b"tru"])
+@pytest.mark.parametrize("fields", [FieldMap(features=("x",)), FieldMap(drop=("id",))])
+def test_what_is_not_looked_at_has_to_be_JSON_all_the_same(fields: FieldMap, value: bytes) -> None:
+    reader, good = JsonRecords(fields), b'{"label":"a","x":1,"id":2}'
+    for _ in range(2):  # before and after the names are known
+        found = reader.decode([0, 1, 2], [good, good.replace(b"2", value), good])
+        assert found.positions.tolist() == [0, 2]
+        assert len(found.rejected) == 1
+
+
+def test_columns_are_remembered_from_good_records_only() -> None:
+    reader = JsonRecords(FieldMap())
+    first = reader.decode([0, 1], [b'{"label":"a","x":1}', b'{"z":1}'])
+    second = reader.decode([2, 3], [b'{"label":"a","y":2}', b'{"label":"a","z":"bad","w":1}'])
+    third = reader.decode([4], [b'{"label":"a"}'])
+    assert [found.features for found in (first, second, third)] == [("x",), ("x", "y"), ("x", "y")]
+    np.testing.assert_array_equal(second.X, [[NAN, 2.0]])
+    assert third.X.shape == (1, 2)
+
+
+def test_a_record_that_brings_too_many_names_is_rejected() -> None:
+    reader = JsonRecords(FieldMap())
+    many = json.dumps({"label": "a", **{f"x{i}": 1 for i in range(9_999)}}).encode()
+    two = b'{"label":"a","p":1,"q":2}'
+    one, other = b'{"label":"a","p":1,"x7":3}', b'{"label":"a","q":1}'
+    found = reader.decode(range(5), [many, two, one, other, many])
+    assert found.positions.tolist() == [0, 2, 4]
+    assert (len(found.features), found.X[1, [7, 9_999]].tolist()) == (10_000, [3.0, 1.0])
+    assert [r.reason for r in found.rejected] == [
+        f'field "{name}" is new, and there may be no more than 10000 features' for name in "pq"
+    ]
+
+
+def test_of_a_name_that_comes_twice_the_last_counts() -> None:
+    message = b'{"label":"a","x":1,"x":2,"label":"b","p":{"q":1},"p.q":3}'
+    reader = JsonRecords(FieldMap())
+    for _ in range(2):  # before and after the names are known
+        found = reader.decode([0], [message])
+        assert (found.X.tolist(), found.labels) == ([[2.0, 3.0]], ("b",))
+
+
+def test_names_that_JSON_escapes_are_names() -> None:
+    message = json.dumps({"label": "a", 'p"q': 1, "größe": 2, "tab\t": 3, "x": 4}).encode()
+    reader = JsonRecords(FieldMap())
+    for _ in range(2):
+        found = reader.decode([0, 1], [message, b'{"label":"a","\\u0078":5}'])
+        assert found.features == ('p"q', "größe", "tab\t", "x")
+        np.testing.assert_array_equal(found.X, [[1.0, 2.0, 3.0, 4.0], [NAN, NAN, NAN, 5.0]])
+    np.testing.assert_array_equal(reader.decode([0], [b'{"label":"a","x":6}']).X, [[NAN, NAN, NAN, 6.0]])
+    assert decode(FieldMap(label='p"q', features=("x",)), json.loads(message)).X.tolist() == [[4.0]]
+
+
+def test_no_messages_are_no_records() -> None:
+    found = JsonRecords(FieldMap(features=("a",), client="c", time="t")).decode([], [])
+    assert found.X.shape == (0, 1)
+    assert (len(found.positions), found.labels, found.rejected) == (0, (), ())
+
+
+SAME = [
+    b'{"label":"u","x":1,"y":-0.0}',
+    b'{"label":true,"x":12345678901234567890123,"y":1e-320}',
+    b'{"label":1.5,"x":0.1,"y":null,"x":2}',
+    b' {"y":false, "\\u0078":1E5, "label":"\\u00e9"}\n',
+    b'{"label":-0,"x":9007199254740993}',
+    b"{}",
+]
+
+
+@pytest.mark.parametrize("message", SAME)
+def test_the_fast_path_reads_what_the_slow_one_reads(message: bytes) -> None:
+    fields = FieldMap()
+    fast = FlatJson(fields, ["x", "y"])
+    cells = fast.cells([message])[0]
+    assert cells is not None
+    slow = AnyJson(fields).read(message)
+    assert repr(cells[0]) == repr(slow.head[0])
+    expected = np.array([slow.numbers.get("x", NAN), slow.numbers.get("y", NAN)])
+    assert fast.rows([cells]).tobytes() == expected.tobytes()
+
+
+def test_flat_records_of_known_fields_take_the_fast_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    reader = JsonRecords(MAP)
+    reader.decode([0], [GOOD])
+
+    def refuse(*_: object) -> None:
+        raise UnusableRecordError("looked at one by one")
+
+    monkeypatch.setattr(AnyJson, "read", refuse)
+    messages = [GOOD, GOOD.replace(b"0.5", b"null"), GOOD.replace(b'"d1"', b"4").replace(b"1.5", b'"2024-01-01"')]
+    assert reader.decode(range(3), messages).rejected == ()
+    assert len(reader.decode([0], [GOOD.replace(b'"x"', b'"new"')]).rejected) == 1
+
+
+def test_records_are_written_as_short_as_they_read_back() -> None:
+    fields = FieldMap(client="c", time="t", categories={"k": ("a", "other")})
+    features = ("x", "k=a", "y", "k=other", "p.q")
+    reader = JsonRecords(fields)
+
+    def written(*values: float) -> bytes:
+        return reader.encode(features, values, "3", "d", 1.5)
+
+    assert written(3.0, 1, NAN, 0, -0.0) == b'{"label":"3","c":"d","t":1.5,"k":"a","x":3,"p.q":-0.0}'
+    assert (
+        written(0.1, 0, 2.0**53, 0, 1)
+        == b'{"label":"3","c":"d","t":1.5,"k":"other_","x":0.1,"y":9007199254740992.0,"p.q":1}'
+    )
+    assert written(0.0, NAN, 1, NAN, 1) == b'{"label":"3","c":"d","t":1.5,"x":0,"y":1,"p.q":1}'
+    timed = JsonRecords(FieldMap(time="t"))
+    assert timed.encode((), (), "a", time=NAN) == timed.encode((), (), "a") == b'{"label":"a"}'
+    plain = JsonRecords(FieldMap(task="regression"))
+    assert plain.encode(("x",), np.array([1.0]), np.float64(0.5)) == b'{"label":0.5,"x":1}'
+    assert plain.encode(("y",), [2.0], 2.0) == b'{"label":2.0,"y":2}'
+
+
+UNWRITABLE = {
+    "infinite": (FieldMap(), ("x",), [np.inf], "a", None, None, '"x" of a record is infinite'),
+    "label missing": (FieldMap(), ("x",), [1.0], "", None, None, "label"),
+    "label read as missing": (FieldMap(), ("x",), [1.0], "nan", None, None, 'label "nan"'),
+    "label read as infinite": (FieldMap(), ("x",), [1.0], "inf", None, None, 'label "inf"'),
+    "label with blanks": (FieldMap(), ("x",), [1.0], "a ", None, None, 'label "a "'),
+    "target infinite": (FieldMap(task="regression"), ("x",), [1.0], np.inf, None, None, 'label "inf"'),
+    "target missing": (FieldMap(task="regression"), ("x",), [1.0], NAN, None, None, 'label "nan"'),
+    "target in words": (FieldMap(task="regression"), ("x",), [1.0], "a", None, None, 'label "a"'),
+    "no client": (FieldMap(client="c"), ("x",), [1.0], "a", None, None, "name one"),
+    "client with blanks": (FieldMap(client="c"), ("x",), [1.0], "a", "d ", None, "blanks"),
+    "time read as milliseconds": (FieldMap(time="t"), ("x",), [1.0], "a", None, 1e12, "seconds since 1970"),
+    "feature named like the label": (FieldMap(), ("label",), [1.0], "a", None, None, "field label; rename"),
+    "feature twice": (FieldMap(), ("x", "x"), [1.0, 2.0], "a", None, None, "field x; rename"),
+    "two values at once": (
+        FieldMap(categories={"k": ("a", "b")}),
+        ("k=a", "k=b"),
+        [1.0, 1.0],
+        "a",
+        None,
+        None,
+        '"k"',
+    ),
+    "half a value": (FieldMap(categories={"k": ("a", "b")}), ("k=a", "k=b"), [0.5, 0.0], "a", None, None, '"k"'),
+    "half missing": (FieldMap(categories={"k": ("a", "b")}), ("k=a", "k=b"), [NAN, 0.0], "a", None, None, '"k"'),
+}
+
+
+@pytest.mark.parametrize("case", UNWRITABLE)
+def test_what_would_not_read_back_is_not_written(case: str) -> None:
+    fields, features, values, label, client, when, says = UNWRITABLE[case]
+    with pytest.raises(UsageError, match=says):
+        JsonRecords(fields).encode(features, values, label, client, when)
