@@ -1,6 +1,7 @@
 """A real broker for the tests here; `tests/conftest.py` gives them all to one process."""
 
 import os
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,7 @@ from streamfl_connectors.kafka.broker.jars import fetched
 from streamfl_connectors.kafka.broker.toolchain import java
 
 HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))  # for the files here that are no tests
 LIBS = HERE.parents[2] / ".kafka" / "libs"
 
 
@@ -65,3 +67,11 @@ def cannot_be_had(error: UsageError) -> NoReturn:
     if os.environ.get("STREAMFL_REQUIRE_BROKER"):
         pytest.fail(f"STREAMFL_REQUIRE_BROKER is set, and there is no broker: {error}")
     pytest.skip(str(error).splitlines()[0])
+
+
+@pytest.fixture(scope="session")
+def stream(broker: Broker | NamedBroker, tmp_path_factory: pytest.TempPathFactory) -> object:
+    """The recorded stream, written into the log once, with its end marked."""
+    from kafka_stream import Recorded, produce, replayed  # noqa: PLC0415
+
+    return Recorded(produce(broker.bootstrap, tmp_path_factory.mktemp("stream"), "--end"), replayed())

@@ -1,0 +1,234 @@
+"""A whole federation as separate processes on a real broker, for tests that kill them."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kafka import KafkaConsumer, TopicPartition
+
+from streamfl import messages
+from streamfl.core.messages import FromCoordinator, Restarted, RoundClosed, RoundOpened
+
+HERE = Path(__file__).parent
+COMMAND = str(Path(sys.executable).parent / "streamfl")
+
+CLIENTS = 12
+ROUND = 50
+HOSTS = ("a", "b", "c")
+
+# No test waits longer for anything (seconds): a federation that has not come so far has got stuck.
+PATIENCE = 90.0
+
+SETTINGS = """
+[federation]
+name = "{name}"
+expect = {clients}
+
+[rounds]
+clock = "records"
+size = {size}
+quorum = "all"
+deadline = 0
+
+[records]
+topics = ["{topics}"]
+
+[client]
+retry = 1.0
+stop_within = 5.0
+
+[logs]
+form = "json"
+level = "info"
+
+[kafka]
+bootstrap_servers = "{bootstrap}"
+part_bytes = 1000
+session_timeout_ms = 6000
+patience = 30
+"""
+
+
+@dataclass
+class Process:
+    """One process of a federation, with its log; `log` has the lines of all starts of the same name."""
+
+    name: str
+    popen: subprocess.Popen[bytes]
+    log: Path
+
+    def kill(self) -> None:
+        """End it as a power cut does."""
+        self.popen.kill()
+        self.popen.wait(PATIENCE)
+
+    def terminate(self) -> int:
+        """Ask it to end, and return its exit code."""
+        self.popen.terminate()
+        return self.popen.wait(PATIENCE)
+
+    def ended(self) -> int:
+        """Wait for its end, and return its exit code."""
+        return self.popen.wait(PATIENCE)
+
+    def lines(self) -> list[dict[str, object]]:
+        """Return what it has logged."""
+        text = self.log.read_text(encoding="utf-8", errors="replace")
+        return [json.loads(line) for line in text.splitlines() if line.startswith("{")]
+
+    def said(self, event: str) -> list[dict[str, object]]:
+        """Return the log lines of one kind of event."""
+        return [line for line in self.lines() if line["event"] == event]
+
+
+@dataclass
+class Federation:
+    """A federation in a folder: `start` its processes, read what its coordinator tells.
+
+    Parameters
+    ----------
+    bootstrap, folder
+        The broker, and where logs and settings go.
+    topics
+        Of the records, with a *.
+    extra
+        Settings, as for `--set`.
+    package
+        A folder with another `streamfl` to run, broken on purpose.
+    """
+
+    bootstrap: str
+    folder: Path
+    topics: str
+    clients: int = CLIENTS
+    size: int = ROUND
+    extra: Sequence[str] = ()
+    package: Path | None = None
+    name: str = field(default_factory=lambda: f"f{uuid.uuid4().hex[:10]}")
+    running: list[Process] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        told = {"name": self.name, "clients": self.clients, "size": self.size}
+        text = SETTINGS.format(**told, topics=self.topics, bootstrap=self.bootstrap)
+        self.settings.write_text(text, encoding="utf-8")
+
+    @property
+    def settings(self) -> Path:
+        """Return the settings file."""
+        return self.folder / "federation.toml"
+
+    def start(self, name: str, *arguments: str, dies_at: str = "") -> Process:
+        """Start a process: `coordinator`, a host's name, or any command.
+
+        `dies_at` names a point at which it is killed, see killable.py; `point:3` is its third passage.
+        """
+        roles = {"coordinator": ("coordinator", "--until-end")}
+        role = roles.get(name, ("client", "--host", name, "--until-end"))
+        program = [sys.executable, str(HERE / "killable.py"), dies_at, str(self.hit)] if dies_at else [COMMAND]
+        chosen = [word for setting in self.extra for word in ("--set", setting)]
+        log = self.folder / f"{name}.log"
+        with log.open("ab") as file:
+            popen = subprocess.Popen(
+                [*program, *role, "--settings", str(self.settings), *chosen, *arguments],
+                stdout=file,
+                stderr=file,
+                env=self._environment(),
+                cwd=self.folder,
+            )
+        process = Process(name, popen, log)
+        self.running.append(process)
+        return process
+
+    def _environment(self) -> dict[str, str]:
+        path = {} if self.package is None else {"PYTHONPATH": str(self.package)}
+        return {key: value for key, value in os.environ.items() if not key.startswith("STREAMFL_")} | path
+
+    @property
+    def hit(self) -> Path:
+        """Return the file that a process writes when it is killed at its point."""
+        return self.folder / "hit"
+
+    def told(self) -> list[FromCoordinator]:
+        """Return all that the coordinator has told so far."""
+        consumer = KafkaConsumer(
+            bootstrap_servers=self.bootstrap, isolation_level="read_committed", enable_auto_commit=False
+        )
+        try:
+            partition = TopicPartition(f"{self.name}.control", 0)
+            consumer.assign([partition])
+            consumer.seek_to_beginning(partition)
+            end = consumer.end_offsets([partition])[partition]
+            found = []
+            while consumer.position(partition) < end:
+                for batch in consumer.poll(timeout_ms=500).values():
+                    found += [messages.decode(message.value) for message in batch]
+            return [message for message in found if isinstance(message, FromCoordinator)]
+        finally:
+            consumer.close()
+
+    def closed(self) -> list[RoundClosed]:
+        """Return the ledger."""
+        return [message for message in self.told() if isinstance(message, RoundClosed)]
+
+    def restarts(self) -> list[Restarted]:
+        """Return the restarts."""
+        return [message for message in self.told() if isinstance(message, Restarted)]
+
+    def round_is_open(self) -> int:
+        """Return the round that is open, after checking that the last entry has been followed by an opening."""
+        told = self.told()
+        opened = [message for message in told if isinstance(message, RoundOpened)]
+        closed = [message for message in told if isinstance(message, RoundClosed)]
+        assert opened, "no round has been opened yet"
+        assert opened[-1].entry == (closed[-1].entry if closed else 0) + 1, "no round is open"
+        return opened[-1].round
+
+    def until(self, what: str, holds: Callable[[], bool], patience: float = PATIENCE) -> None:
+        """Wait until something holds; fail with the processes' last words if it never does."""
+        until = time.monotonic() + patience
+        while not holds():
+            assert time.monotonic() < until, f"{what}: not within {patience:g} s\n{self.last_words()}"
+            time.sleep(0.05)
+
+    def last_words(self) -> str:
+        """Return the ends of all logs."""
+        logs = sorted(self.folder.glob("*.log"))
+        return "\n".join(f"--- {log.name}\n" + "\n".join(log.read_text().splitlines()[-8:])[:3000] for log in logs)
+
+    def rounds(self) -> int:
+        """Return how many rounds have been closed, by the coordinator's log: reading the topic takes long."""
+        log = self.folder / "coordinator.log"
+        return log.read_bytes().count(b'"event": "round"') if log.exists() else 0
+
+    def close(self) -> None:
+        """End whatever still runs."""
+        for process in self.running:
+            if process.popen.poll() is None:
+                process.popen.send_signal(signal.SIGCONT)
+                process.kill()
+
+
+def check_ledger(closed: Sequence[RoundClosed], expected: dict[str, int]) -> None:
+    """Check that entries follow one another, and that every record of every client was accepted once."""
+    assert [entry.entry for entry in closed] == list(range(1, len(closed) + 1))
+    place: dict[str, int] = {}
+    count: dict[str, int] = {}
+    for entry in closed:
+        names = [accepted.client for accepted in entry.accepted]
+        assert len(names) == len(set(names)), f"a client twice in entry {entry.entry}"
+        for accepted in entry.accepted:
+            for span in accepted.spans:
+                assert span.start == place.get(accepted.client, span.start), f"{accepted.client}: {span} does not follow"
+                assert accepted.client in place or span.start == 0
+                place[accepted.client] = span.end
+            read = accepted.records + accepted.rejected
+            count[accepted.client] = count.get(accepted.client, 0) + read
+    assert count == expected

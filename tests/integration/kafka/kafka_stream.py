@@ -1,0 +1,65 @@
+"""The stream of these tests: covtype on 12 clients with two swaps of classes; in the log once, replayed once."""
+
+import subprocess
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+
+from kafka_federation import CLIENTS, COMMAND, ROUND, SETTINGS
+
+from streamfl.evaluation.result import Restarted, Result
+from streamfl.replay import Replay, ReplaySettings
+from streamfl.streams.covtype import covtype
+from streamfl.streams.dealing import Log, deal
+from streamfl.streams.drift import inject, parse
+from streamfl.streams.table import shuffled
+
+ROUNDS = 36
+SWAPS = "class-swap@14,25"
+RECORDS = CLIENTS * ROUND * ROUNDS
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """The topics that hold the stream, and what its replay says."""
+
+    topics: str
+    expected: Result
+
+    @property
+    def restarts(self) -> list[tuple[int, int, str, float, str]]:
+        """Return the restarts that must come."""
+        return [told(restart) for restart in self.expected.restarts]
+
+    @property
+    def each(self) -> dict[str, int]:
+        """Return the records of every client."""
+        return {f"c{i:02d}": ROUND * ROUNDS for i in range(CLIENTS)}
+
+
+def told(restart: Restarted) -> tuple[int, int, str, float, str]:
+    """Return what is compared of a restart."""
+    return restart.round, restart.epoch, restart.cause, restart.statistic, restart.chosen
+
+
+def replayed() -> Result:
+    """Return what the same records give in a replay."""
+    table = shuffled(covtype(), 0)
+    logs = inject(table, deal(table, CLIENTS, "round-robin", 0), parse(SWAPS), ROUND, 0)
+    cut = {name: Log(log.rows[: ROUND * ROUNDS], log.y[: ROUND * ROUNDS]) for name, log in logs.items()}
+    return Replay(table, cut, ReplaySettings(round_size=ROUND)).run().result
+
+
+def produce(bootstrap: str, folder: Path, *arguments: str, topics: str | None = None) -> str:
+    """Write the stream into topics of its own by `streamfl produce`, and return their pattern."""
+    topics = topics or f"covtype-{uuid.uuid4().hex[:8]}.*"
+    settings = folder / "produce.toml"
+    text = SETTINGS.format(name="producer", clients=CLIENTS, size=ROUND, topics=topics, bootstrap=bootstrap)
+    settings.write_text(text, encoding="utf-8")
+    subprocess.run(
+        [COMMAND, "produce", "covtype", "--settings", str(settings), "--clients", str(CLIENTS)]
+        + ["--limit", str(RECORDS), "--inject", SWAPS, *arguments],
+        check=True,
+        capture_output=True,
+    )
+    return topics

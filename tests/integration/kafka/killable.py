@@ -1,0 +1,119 @@
+"""Runs streamfl, and kills it at a named point: `killable.py POINT[:N] FILE COMMAND ...`.
+
+The N-th passage of the point writes FILE, then the process ends as by `kill -9`. The product knows nothing of it.
+"""
+
+import os
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from streamfl.cli import main
+from streamfl.core.events import RecordsRead
+from streamfl.core.messages import RoundClosed, Scores, Update
+from streamfl.runtime import nodes
+from streamfl_connectors.kafka import client_links, coordinator_link
+
+Die = Callable[[], None]
+
+
+def after_polling(die: Die) -> None:
+    """Client: records of a later round have been read, and nothing was done with them."""
+    handle = nodes.ClientNode._handle
+
+    def killing(self: nodes.ClientNode, event: object, now: float) -> None:
+        if isinstance(event, RecordsRead) and self.machine.accounted:
+            die()
+        handle(self, event, now)
+
+    nodes.ClientNode._handle = killing
+
+
+def _after_sending(kind: type, die: Die) -> None:
+    send = client_links.ClientLinks.send
+
+    def killing(self: client_links.ClientLinks, message: object) -> None:
+        send(self, message)
+        if isinstance(message, kind):
+            self.flush(10.0)
+            die()
+
+    client_links.ClientLinks.send = killing
+
+
+def update_sent(die: Die) -> None:
+    """Client: its update has arrived, and it does not know what becomes of it."""
+    _after_sending(Update, die)
+
+
+def scores_sent(die: Die) -> None:
+    """Client: after an alarm its scores have arrived."""
+    _after_sending(Scores, die)
+
+
+def between_parts(die: Die) -> None:
+    """Coordinator: some parts of a model are in the log, in a transaction that never ends."""
+    write = coordinator_link.KafkaCoordinatorLink._write_parts
+
+    def killing(self: coordinator_link.KafkaCoordinatorLink, topic: str, key: str, data: bytes) -> None:
+        if topic.endswith(".models") and len(data) > self._settings.part_bytes:
+            first = self._settings.part_bytes
+            write(self, topic, key, data[:first])
+            self._producer.flush()
+            die()
+        write(self, topic, key, data)
+
+    coordinator_link.KafkaCoordinatorLink._write_parts = killing
+
+
+def inside_transaction(die: Die) -> None:
+    """Coordinator: all of a round's messages are in the log, and not committed."""
+    write = coordinator_link.KafkaCoordinatorLink._write
+
+    def killing(self: coordinator_link.KafkaCoordinatorLink, told: tuple, standing: bytes | None) -> None:
+        write(self, told, standing)
+        if any(isinstance(message, RoundClosed) for message in told):
+            self._producer.flush()
+            die()
+
+    coordinator_link.KafkaCoordinatorLink._write = killing
+
+
+def round_closed(die: Die) -> None:
+    """Coordinator: a round is committed, and nothing else has happened."""
+    commit = coordinator_link.KafkaCoordinatorLink.commit
+
+    def killing(self: coordinator_link.KafkaCoordinatorLink, told: tuple, standing: object) -> None:
+        commit(self, told, standing)
+        if any(isinstance(message, RoundClosed) for message in told):
+            die()
+
+    coordinator_link.KafkaCoordinatorLink.commit = killing
+
+
+POINTS = {
+    kind.__name__: kind
+    for kind in (after_polling, update_sent, scores_sent, between_parts, inside_transaction, round_closed)
+}
+
+
+def run() -> None:
+    """Run the command that the arguments name."""
+    point, _, count = sys.argv[1].partition(":")
+    file, passages = Path(sys.argv[2]), int(count or 1)
+
+    def die() -> None:
+        nonlocal passages
+        passages -= 1
+        if passages == 0:
+            file.write_text(point, encoding="utf-8")
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    POINTS[point](die)
+    sys.argv = ["streamfl", *sys.argv[3:]]
+    main()
+
+
+if __name__ == "__main__":
+    run()

@@ -1,0 +1,139 @@
+"""A federation whose processes are killed learns what an undisturbed one learns, and accounts for every record once."""
+
+import random
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from kafka_federation import HOSTS, Federation, check_ledger
+from kafka_stream import ROUNDS, Recorded, told
+
+ROOT = Path(__file__).parents[3]
+
+# Rounds that must follow the last kill.
+AFTERWARDS = 5
+
+Make = Callable[..., Federation]
+
+
+@pytest.fixture
+def make(broker, stream, tmp_path) -> Iterator[Make]:
+    made: list[Federation] = []
+
+    def federation(**options: object) -> Federation:
+        made.append(Federation(broker.bootstrap, tmp_path / f"federation-{len(made)}", stream.topics, **options))
+        return made[-1]
+
+    yield federation
+    for one in made:
+        one.close()
+
+
+def check_as_undisturbed(federation: Federation, stream: Recorded) -> None:
+    """Wait for the end, and compare everything with the replay and the ledger."""
+    federation.until("the end of the stream", lambda: all(p.popen.poll() is not None for p in federation.running))
+    check_ledger(federation.closed(), stream.each)
+    assert [told(restart) for restart in federation.restarts()] == stream.restarts
+    assert federation.closed()[-1].model == stream.expected.model_sha256
+
+
+def check_accounts(federation: Federation, stream: Recorded) -> None:
+    """Compare the closing lines of all processes: records read = accepted + rejected + pending."""
+    ended = {process.name: process.said("ended")[-1] for process in federation.running if process.said("ended")}
+    for line in ended.values():
+        assert line["read"] == line["accepted"] + line["rejected"] + line.get("pending", 0)
+    assert ended["coordinator"]["accepted"] == sum(stream.each.values())
+    assert sum(ended[host]["accepted"] for host in HOSTS) == sum(stream.each.values())
+
+
+def test_separate_processes_learn_what_the_replay_learns(make, stream):
+    federation = make()
+    for name in (*HOSTS, "coordinator"):
+        federation.start(name)
+    check_as_undisturbed(federation, stream)
+    assert len(stream.restarts) == 2
+    assert [process.ended() for process in federation.running] == [0, 0, 0, 0]
+    check_accounts(federation, stream)
+
+
+CLIENT_POINTS = ("after_polling:9", "update_sent:30", "scores_sent:2")
+COORDINATOR_POINTS = ("between_parts:20", "inside_transaction:8", "round_closed:9")
+
+
+def disturbed(federation: Federation, *points: tuple[str, str]) -> None:
+    """Run with processes that are killed at their points; start them again as soon as they are."""
+    victims = dict(points)
+    for name in (*HOSTS, "coordinator"):
+        federation.start(name, dies_at=victims.get(name, ""))
+    for process in [process for process in federation.running if process.name in victims]:
+        federation.until(f"{process.name} is killed", lambda process=process: process.popen.poll() is not None)
+        assert process.popen.returncode == -9, federation.last_words()
+        assert federation.hit.read_text() in victims[process.name]
+        round_open = federation.round_is_open()
+        assert 1 < round_open <= ROUNDS - AFTERWARDS
+        federation.start(process.name)
+
+
+@pytest.mark.parametrize("point", CLIENT_POINTS)
+def test_a_client_host_killed_at(point, make, stream):
+    federation = make()
+    disturbed(federation, ("b", point))
+    check_as_undisturbed(federation, stream)
+
+
+@pytest.mark.parametrize("point", COORDINATOR_POINTS)
+def test_a_coordinator_killed_at(point, make, stream):
+    federation = make()
+    disturbed(federation, ("coordinator", point))
+    check_as_undisturbed(federation, stream)
+
+
+def test_coordinator_and_host_killed_in_one_round(make, stream):
+    federation = make()
+    disturbed(federation, ("b", "update_sent:30"), ("coordinator", "inside_transaction:8"))
+    check_as_undisturbed(federation, stream)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_five_kills_at_random_times(seed, make, stream):
+    federation, rng = make(), random.Random(seed)
+    processes = {name: federation.start(name) for name in (*HOSTS, "coordinator")}
+    federation.until("the first rounds", lambda: federation.rounds() >= 2)
+    for _ in range(5):
+        name = rng.choice([*HOSTS, "coordinator", "coordinator"])
+        time.sleep(rng.uniform(0.0, 0.5))
+        before = federation.rounds()
+        processes[name].kill()
+        assert federation.round_is_open() <= ROUNDS - AFTERWARDS
+        processes[name] = federation.start(name)
+        federation.until("a round after the kill", lambda before=before: federation.rounds() > before + 1)
+    federation.running = list(processes.values())
+    check_as_undisturbed(federation, stream)
+
+
+SAFEGUARDS = {
+    "the duplicate check": (
+        "core/admission.py",
+        "if any(update.client == other.client for other in already):",
+        "if False:",
+    ),
+    "the ledger seek": ("core/client.py", "decisions.append(Seek(joined.positions))", "pass"),
+}
+
+
+@pytest.mark.parametrize("safeguard", SAFEGUARDS)
+def test_without_a_safeguard_the_same_kill_is_noticed(safeguard, make, stream, tmp_path):
+    file, there, instead = SAFEGUARDS[safeguard]
+    shutil.copytree(ROOT / "streamfl", tmp_path / "broken" / "streamfl")
+    source = tmp_path / "broken" / "streamfl" / file
+    text = source.read_text()
+    assert text.count(there) == 1, f"{safeguard} is written otherwise now: follow it"
+    source.write_text(text.replace(there, instead))
+
+    federation = make(package=tmp_path / "broken")
+    disturbed(federation, ("b", "update_sent:30"))
+    with pytest.raises(AssertionError):
+        federation.until("the end", lambda: federation.rounds() >= ROUNDS, patience=20.0)
+        check_as_undisturbed(federation, stream)
