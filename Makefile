@@ -3,7 +3,7 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 
-.PHONY: setup demo kafka test check format clean
+.PHONY: setup demo kafka console test check format clean
 
 setup: .venv/.ready
 
@@ -22,7 +22,11 @@ demo: setup
 kafka: setup
 	@$(BIN)/python -m streamfl_connectors.kafka.broker
 
-# loadgroup: the tests that share a broker run in one of the processes.
+# What a topic holds, by Kafka's own console consumer: make console TOPIC=forest.control
+console:
+	@java -cp "$$(ls -d .kafka/libs/*/ | tail -1)*" org.apache.kafka.tools.consumer.ConsoleConsumer \
+	  --bootstrap-server 127.0.0.1:9092 --topic $(TOPIC) --from-beginning
+
 test: setup
 	$(BIN)/pytest --numprocesses 2
 

@@ -185,8 +185,8 @@ def serve_clients(settings: FederationSettings, connector: Connector, stop: Stop
     try:
         run([node], clock)
         node.settle()
-        _close(node, host)
     finally:
+        _close(node, host)
         host.close()
 
 

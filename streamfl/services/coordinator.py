@@ -156,9 +156,11 @@ def serve_coordinator(settings: FederationSettings, connector: Connector, stop: 
         machine = _machine(settings, link)
         node = CoordinatorNode(machine, link, log.take)
         clock = ListeningClock(link.listen)
-        node.start(clock.now())
-        run([CoordinatorService(node, log, stop, until_end)], clock)
-        _close(machine, log)
+        try:
+            node.start(clock.now())
+            run([CoordinatorService(node, log, stop, until_end)], clock)
+        finally:
+            _close(machine, log)
     finally:
         link.close()
 

@@ -22,6 +22,14 @@ def partition_counts(admin: KafkaAdminClient, topics: Iterable[str]) -> dict[str
     return {topic["name"]: len(topic["partitions"]) for topic in told if not topic["error_code"]}
 
 
+def visible(admin: KafkaAdminClient, plans: Sequence[TopicPlan]) -> list[TopicPlan]:
+    """Return the topics that this log-in may see: a client needs no right to the coordinator's state."""
+    hidden = kafka_errors.TopicAuthorizationFailedError.errno
+    told = admin.describe_topics([plan.name for plan in plans])
+    unseen = {topic["name"] for topic in told if topic["error_code"] == hidden}
+    return [plan for plan in plans if plan.name not in unseen]
+
+
 def configs_of(admin: KafkaAdminClient, topics: Sequence[str]) -> dict[str, dict[str, str]]:
     """Return the settings in force of topics that exist."""
     resources = [ConfigResource(ConfigResourceType.TOPIC, topic) for topic in topics]

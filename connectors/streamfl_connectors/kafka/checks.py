@@ -1,14 +1,272 @@
-"""What `streamfl check` looks at: brokers, topics, rights, and the schema on real records."""
+"""What `streamfl check` looks at: brokers, topics, rights, the schema on real records. It leaves nothing behind."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from typing import Any
 
+from kafka import KafkaAdminClient
+from kafka import errors as kafka_errors
+
+from streamfl.core.errors import StreamflError
 from streamfl.ports import Finding, Placement, RecordFormat
-from streamfl_connectors.kafka.connection import Connection
-from streamfl_connectors.kafka.topics import Topics
+from streamfl_connectors.kafka import sample
+from streamfl_connectors.kafka.administration import configs_of, wrong_with
+from streamfl_connectors.kafka.connection import Connection, KafkaSettings, explained
+from streamfl_connectors.kafka.connector import wrong_placement
+from streamfl_connectors.kafka.records import pattern
+from streamfl_connectors.kafka.rights import Rights
+from streamfl_connectors.kafka.topics import TopicPlan, Topics
+
+Described = Mapping[str, Mapping[str, Any]]
+
+# The first that lets whoever may write to a topic do so idempotently.
+OLDEST = (3, 0)
+
+NAMES_TOLD = 5
 
 
 def findings(
     connection: Connection, topics: Topics, placement: Placement, records: RecordFormat
 ) -> Sequence[Finding]:
-    """Return what was found, in the order in which things are needed."""
-    raise NotImplementedError
+    """Return what was found, in the order in which things are needed; it ends with what nothing else can do without.
+
+    Parameters
+    ----------
+    connection, topics
+        Of the federation.
+    placement, records
+        Where its records are, and how messages hold them.
+    """
+    found: list[Finding] = []
+    subject = "brokers"
+    try:
+        with closing(connection.admin()) as admin:
+            check = _Check(connection, admin, topics, placement, records)
+            for subject, look in check.looks():  # noqa: B007  an error names the last one
+                with explained(connection.settings.bootstrap_servers):
+                    found += look()
+    except (StreamflError, kafka_errors.KafkaError) as error:
+        found.append(failed(subject, error))
+    return found
+
+
+def failed(subject: str, error: Exception) -> Finding:
+    """Return an error as a finding: our errors end with what to do.
+
+    >>> failed("brokers", StreamflError("no answer; start it")).remedy
+    'start it'
+    """
+    found, _, remedy = str(error).rpartition("; ")
+    if isinstance(error, StreamflError) and found:
+        return Finding(subject, "error", found, remedy)
+    return Finding(subject, "error", f"{error}", "see the brokers' own log for the reason")
+
+
+class _Check:
+    """One check: what was learnt before is at hand for what comes after."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        admin: KafkaAdminClient,
+        topics: Topics,
+        placement: Placement,
+        records: RecordFormat,
+    ) -> None:
+        self._connection = connection
+        self._settings = connection.settings
+        self._admin = admin
+        self._topics = topics
+        self._placement = placement
+        self._format = records
+        self._brokers = 1
+        self._own: Described = {}
+        self._of_records: Described = {}
+
+    def looks(self) -> Iterator[tuple[str, Callable[[], Iterable[Finding]]]]:
+        """Return everything that is looked at."""
+        yield "brokers", self._cluster
+        yield "topics", self._own_topics
+        yield "records", self._record_topics
+        yield "rights", self._rights
+        yield "records", self._schema
+
+    def _cluster(self) -> Iterator[Finding]:
+        told = self._admin.describe_cluster()["brokers"]
+        self._brokers = len(told)
+        version = tuple(self._admin.get_broker_version_data(told[0]["broker_id"]).broker_version)
+        yield broker_finding(self._settings.bootstrap_servers, version, told)
+
+    def _own_topics(self) -> Iterator[Finding]:
+        plans = self._topics.plans()
+        self._own = described(self._admin, [plan.name for plan in plans])
+        there = {name: topic for name, topic in self._own.items() if not topic["error_code"]}
+        configs = configs_of(self._admin, sorted(there)) if there else {}
+        present = [plan for plan in plans if plan.name in there]
+        wrong = wrong_with(present, _partitions(there), configs, self._settings.part_bytes)
+        wrong += [
+            finding for name in there for finding in durability(there[name], configs.get(name, {}), self._brokers)
+        ]
+        if present and not wrong:
+            yield Finding("topics", "ok", f"as they should be: {_listed([plan.name for plan in present])}")
+        yield from wrong
+        missing = [plan for plan in plans if self._is(self._own, plan.name, UNKNOWN)]
+        yield from self._missing(missing)
+
+    def _missing(self, missing: Sequence[TopicPlan]) -> Iterator[Finding]:
+        """Ask whether the topics could be made, without making them."""
+        if not missing:
+            return
+        wanted = {
+            plan.name: {
+                "num_partitions": plan.made_with,
+                "replication_factor": self._settings.replication_factor,
+                "configs": dict(plan.configs),
+            }
+            for plan in missing
+        }
+        told = self._admin.create_topics(wanted, validate_only=True, raise_errors=False)["topics"]
+        yield from missing_findings(told, self._settings, self._brokers)
+
+    def _record_topics(self) -> Iterator[Finding]:
+        explicit = [name for name in self._placement.topics if "*" not in name]
+        starred = [name for name in self._placement.topics if "*" in name]
+        listed = self._admin.list_topics() if starred else ()
+        matched = {name: [topic for topic in listed if re.fullmatch(pattern(name), topic)] for name in starred}
+        yield from _astray(matched, self._own)
+        names = {*explicit, *(topic for topics in matched.values() for topic in topics)} - self._own.keys()
+        self._of_records = described(self._admin, sorted(names)) if names else {}
+        for name in explicit:
+            if self._is(self._of_records, name, UNKNOWN):
+                remedy = "make it, or correct topics in [records]; `streamfl produce` makes it too"
+                yield Finding(name, "error", f"topic {name} does not exist", remedy)
+        for name, topics in matched.items():
+            if not set(topics) - self._own.keys():
+                remedy = "correct topics in [records], or make topics of such names; `streamfl produce` makes them"
+                yield Finding(name, "warning", f"no topic is named like {name}", remedy)
+        there = {name: topic for name, topic in self._of_records.items() if not topic["error_code"]}
+        wrong = wrong_placement(self._placement, _partitions(there))
+        wrong += [finding for topic in there.values() for finding in durability(topic, {}, self._brokers)]
+        yield from wrong
+        if there and not wrong:
+            parts = sum(len(topic["partitions"]) for topic in there.values())
+            yield Finding("records", "ok", f"{len(there)} topics of {parts} partitions: {_listed(sorted(there))}")
+
+    def _rights(self) -> Iterable[Finding]:
+        return Rights(
+            self._admin, self._topics, {**self._of_records, **self._own}, sorted(self._of_records)
+        ).findings()
+
+    def _schema(self) -> Iterable[Finding]:
+        there = {name: topic for name, topic in self._of_records.items() if not topic["error_code"]}
+        readable = {name: topic for name, topic in there.items() if _may_read(topic)}
+        if not readable:
+            return ()
+        return sample.findings(self._connection, _partitions(readable), self._format, self._topics.dead_letters)
+
+    @staticmethod
+    def _is(told: Described, name: str, code: int) -> bool:
+        return bool(told[name]["error_code"] == code)
+
+
+UNKNOWN: int = kafka_errors.UnknownTopicOrPartitionError.errno
+DENIED: int = kafka_errors.TopicAuthorizationFailedError.errno
+
+
+def described(admin: KafkaAdminClient, names: Sequence[str]) -> Described:
+    """Return what the brokers tell of topics, those that are not there or not seen included."""
+    return {topic["name"]: topic for topic in admin.describe_topics(names)}
+
+
+def _partitions(topics: Described) -> dict[str, int]:
+    return {name: len(topic["partitions"]) for name, topic in topics.items()}
+
+
+def _may_read(topic: Mapping[str, Any]) -> bool:
+    rights = topic["authorized_operations"]
+    return rights is None or "READ" in rights
+
+
+def broker_finding(servers: object, version: tuple[int, ...], brokers: Sequence[Mapping[str, Any]]) -> Finding:
+    """Return what is found of the brokers.
+
+    >>> broker_finding("b:9092", (4, 1), [{"broker_id": 1, "is_fenced": False}]).found
+    'b:9092 answers: 1 broker, Apache Kafka 4.1'
+    """
+    number = f"{len(brokers)} broker{'s' * (len(brokers) != 1)}"
+    found = f"{servers} answers: {number}, Apache Kafka {'.'.join(map(str, version))}"
+    out = [str(broker["broker_id"]) for broker in brokers if broker.get("is_fenced")]
+    if version < OLDEST:
+        needed = ".".join(map(str, OLDEST))
+        return Finding("brokers", "warning", found, f"update them to {needed} or later; older ones were never tried")
+    if out:
+        return Finding("brokers", "warning", f"{found}; out of service: {', '.join(out)}", "start those again")
+    return Finding("brokers", "ok", found)
+
+
+def missing_findings(told: Sequence[Mapping[str, Any]], settings: KafkaSettings, brokers: int) -> Iterator[Finding]:
+    """Return what is found of topics that are not there, from the brokers' answers to whether they could be made."""
+    by_code: dict[int, list[Mapping[str, Any]]] = {}
+    for topic in told:
+        by_code.setdefault(topic["error_code"], []).append(topic)
+    for code, topics in by_code.items():
+        names = _listed([topic["name"] for topic in topics])
+        found = f"no {names} yet"
+        if not code and brokers > 1 and settings.replication_factor == 1:
+            remedy = "the coordinator will make them, of one copy each: set replication_factor in [kafka] before"
+            yield Finding("topics", "warning", found, remedy)
+        elif not code:
+            yield Finding("topics", "warning", found, "the coordinator will make them")
+        elif code == DENIED:
+            remedy = "start the coordinator first, under a log-in with CREATE on them, or make them by hand"
+            yield Finding("topics", "warning", f"{found}, and this log-in may not make them", remedy)
+        elif code == kafka_errors.InvalidReplicationFactorError.errno:
+            remedy = f"lower it to {brokers} or less, or add brokers"
+            found = f"{found}; [kafka] replication_factor is {settings.replication_factor}, with {brokers} brokers"
+            yield Finding("topics", "error", found, remedy)
+        else:
+            reason = topics[0]["error_message"] or kafka_errors.for_code(code).__name__
+            remedy = "make them by hand, as docs/kafka.md describes them"
+            yield Finding("topics", "error", f"{found}, and they could not be made: {reason}", remedy)
+
+
+def durability(topic: Mapping[str, Any], configs: Mapping[str, str], brokers: int) -> Iterator[Finding]:
+    """Return what is found of the copies of a topic: whether the loss of one broker could stop or undo training."""
+    name, parts = topic["name"], topic["partitions"]
+    copies = min((len(part["replica_nodes"]) for part in parts), default=0)
+    in_sync = min((len(part["isr_nodes"]) for part in parts), default=0)
+    needed = int(configs.get("min.insync.replicas", 1))
+    if any(part["leader_id"] < 0 for part in parts):
+        yield Finding(
+            name, "error", f"topic {name} has a partition without a leader", "start the brokers that hold it"
+        )
+    elif in_sync < needed:
+        found = f"topic {name} takes no message: {in_sync} of its copies in sync, min.insync.replicas is {needed}"
+        yield Finding(name, "error", found, "start the brokers that hold the others, or lower min.insync.replicas")
+    elif copies == 1 and brokers > 1:
+        found = f"topic {name} has one copy, on one of {brokers} brokers"
+        yield Finding(name, "warning", found, "move it to 3 copies; set replication_factor in [kafka] for new ones")
+    elif copies > 1 and needed >= copies:
+        found = (
+            f"topic {name} takes no message when one of its {copies} brokers is down: min.insync.replicas {needed}"
+        )
+        yield Finding(name, "warning", found, f"lower min.insync.replicas to {copies - 1}")
+
+
+def _astray(matched: Mapping[str, Sequence[str]], own: Described) -> Iterator[Finding]:
+    for name, topics in matched.items():
+        taken = sorted(own.keys() & set(topics))
+        if taken:
+            found = f"{name} means the federation's own {_listed(taken)} too"
+            yield Finding(name, "error", found, "give topics in [records] names of their own, such as NAME.records.*")
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Name the first few.
+
+    >>> _listed(["a", "b", "c", "d", "e", "f", "g"])
+    'a, b, c, d, e and 2 more'
+    """
+    more = len(names) - NAMES_TOLD
+    return ", ".join(names[:NAMES_TOLD]) + (f" and {more} more" if more > 0 else "")

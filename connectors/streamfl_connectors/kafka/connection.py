@@ -1,5 +1,6 @@
 """How to reach the brokers: the settings that all of kafka-python's clients share, and what its errors mean."""
 
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -9,9 +10,10 @@ from typing import Any, TypeVar
 import structlog
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 from kafka import errors as kafka_errors
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
 from streamfl.core.errors import PeerError, UsageError
+from streamfl_connectors.kafka import causes
 
 T = TypeVar("T")
 
@@ -21,6 +23,21 @@ FILE = "_file"
 
 # One attempt to reach the brokers; `patience` says how many are made.
 BOOTSTRAP_MS = 5000
+
+# A broker that expects TLS or a log-in where there is none, or the other way round, says nothing and hangs up.
+ENDED = re.compile("disconnected|[Hh]andshake")
+
+# What would undo exactly-once training if somebody else said it.
+OURS = {"acks", "auto_offset_reset", "enable_auto_commit", "enable_idempotence", "isolation_level"} | {
+    *("group_id", "group_instance_id", "transactional_id"),
+    *("key_deserializer", "key_serializer", "value_deserializer", "value_serializer"),
+}
+
+PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+
+# What kafka-python raises at once, or in its own thread, when it can do nothing with a setting: also files of keys
+# that are not there.
+UNUSABLE = (kafka_errors.KafkaConfigurationError, OSError, AssertionError, TypeError, ValueError)
 
 
 class KafkaSettings(BaseModel):
@@ -72,7 +89,8 @@ class KafkaSettings(BaseModel):
         known = set(KafkaConsumer.DEFAULT_CONFIG)
         from_files = {name: told[name] for name in told if name.endswith(FILE) and name.removesuffix(FILE) in known}
         rest = {name: value for name, value in told.items() if name not in from_files}
-        return rest | {name.removesuffix(FILE): _contents(name, Path(path)) for name, path in from_files.items()}
+        read = {name.removesuffix(FILE): _contents(name, Path(path)) for name, path in from_files.items()}
+        return {name: _typed(name, value) for name, value in (rest | read).items()}
 
     @classmethod
     def of(cls, told: Mapping[str, object]) -> "KafkaSettings":
@@ -89,9 +107,13 @@ class KafkaSettings(BaseModel):
             first = error.errors(include_input=False, include_url=False)[0]
             raise UsageError(f"[kafka] {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
         known = set(KafkaConsumer.DEFAULT_CONFIG) | set(KafkaProducer.DEFAULT_CONFIG)
-        unknown = next((name for name in settings.passed_through if name not in known), None)
-        if unknown is not None:
-            raise UsageError(f"[kafka] {unknown}: kafka-python knows no such setting; correct its name")
+        for name, value in settings.passed_through.items():
+            if name not in known:
+                raise UsageError(f"[kafka] {name}: kafka-python knows no such setting; correct its name")
+            if name in OURS:
+                raise UsageError(f"[kafka] {name}: exactly-once training depends on it; leave it out")
+            if name == "security_protocol" and value not in PROTOCOLS:  # kafka-python would take it for PLAINTEXT
+                raise UsageError(f"[kafka] {name}: say one of {', '.join(PROTOCOLS)}")
         return settings
 
     @property
@@ -104,6 +126,22 @@ class KafkaSettings(BaseModel):
         return f"KafkaSettings({self.bootstrap_servers!r}, {sorted(self.passed_through)})"
 
     __str__ = __repr__
+
+
+def _typed(name: str, value: Any) -> Any:
+    """Return a number or truth value as such: the environment has texts, which kafka-python would not convert.
+
+    >>> _typed("request_timeout_ms", "1000"), _typed("ssl_check_hostname", "false"), _typed("ssl_cafile", "1")
+    (1000, False, '1')
+    """
+    default = KafkaConsumer.DEFAULT_CONFIG.get(name, KafkaProducer.DEFAULT_CONFIG.get(name))
+    if not isinstance(value, str) or not isinstance(default, bool | int | float) or name in OURS:
+        return value
+    kind: type[bool | float | int] = type(default)
+    try:
+        return TypeAdapter(kind).validate_python(value)
+    except ValidationError:
+        raise UsageError(f"[kafka] {name}: {'true or false' if kind is bool else 'a number'} is needed") from None
 
 
 def _contents(name: str, path: Path) -> str:
@@ -148,8 +186,11 @@ class Connection:
         shared = {name: value for name, value in self.settings.passed_through.items() if name in known}
         fitting = {"bootstrap_timeout_ms": BOOTSTRAP_MS} | {k: v for k, v in own.items() if k in known}
         servers = self.settings.bootstrap_servers
-        with explained(servers):
-            return kind(bootstrap_servers=servers, **(fitting | shared))
+        try:
+            with explained(servers), causes.told():
+                return kind(bootstrap_servers=servers, **(fitting | shared))
+        except UNUSABLE as error:
+            raise UsageError(f"[kafka] a setting cannot be used: {error}; correct it") from error
 
     def patiently(self, what: str, attempt: Callable[[], T | None]) -> T:
         """Return the first answer of `attempt` that is not None, trying again until patience ends.
@@ -185,9 +226,13 @@ def explained(servers: object) -> Iterator[None]:
         raise PeerError(
             "another host of the same name has taken over; give each host its own [client] host"
         ) from error
-    except kafka_errors.SaslAuthenticationFailedError as error:
+    except causes.REFUSALS as error:
         raise UsageError(f"{servers} refuses the log-in: {error}; correct sasl_* in [kafka]") from error
     except kafka_errors.AuthorizationError as error:
         raise UsageError(f"{servers} does not allow it: {error}; grant what docs/kafka.md lists") from error
     except kafka_errors.RetriableError as error:
-        raise PeerError(f"no answer from {servers}: is it running, is the address right? ({error})") from error
+        if ENDED.search(str(error)):
+            remedy = "correct security_protocol, ssl_* and sasl_* in [kafka]"
+            raise PeerError(f"{servers} ends the connection ({error}); {remedy}") from error
+        remedy = "start it, or correct bootstrap_servers in [kafka]"
+        raise PeerError(f"no answer from {servers} ({error}); {remedy}") from error

@@ -14,6 +14,7 @@ from streamfl_connectors.kafka.administration import (
     make_missing,
     partition_counts,
     require,
+    visible,
     wrong_with,
 )
 from streamfl_connectors.kafka.connection import Connection, KafkaSettings, explained
@@ -46,10 +47,11 @@ class KafkaConnector:
         self._connection.patiently("the federation's topics", self._prepared)
 
     def _prepared(self) -> bool:
-        settings, plans = self._connection.settings, self._topics.plans()
+        settings = self._connection.settings
         admin = self._connection.admin()
         try:
             with explained(settings.bootstrap_servers):
+                plans = visible(admin, self._topics.plans())
                 made = make_missing(admin, plans, settings.replication_factor)
                 if made:
                     LOG.info("topics made", topics=made)

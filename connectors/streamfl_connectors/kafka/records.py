@@ -104,7 +104,7 @@ class RecordConsumer:
             return
         self._look_at = time.monotonic() + LOOK_AGAIN
         there = self._listed() if starred else names
-        wanted = sorted(topic for topic in there if any(re.fullmatch(_pattern(name), topic) for name in names))
+        wanted = sorted(topic for topic in there if any(re.fullmatch(pattern(name), topic) for name in names))
         if not wanted:
             LOG.warning("no topic of that name yet", topics=list(names))
         elif wanted != self._subscribed:
@@ -306,7 +306,12 @@ def _name(partition: TopicPartition) -> str:
     return f"{partition.topic}/{partition.partition}"
 
 
-def _pattern(name: str) -> str:
+def pattern(name: str) -> str:
+    """Return the regular expression of the topics that a name means.
+
+    >>> bool(re.fullmatch(pattern("records.*"), "records.c1")), bool(re.fullmatch(pattern("records.*"), "records."))
+    (True, False)
+    """
     before, star, after = name.partition("*")
     return re.escape(before) + (".+" if star else "") + re.escape(after)
 

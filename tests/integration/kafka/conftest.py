@@ -72,6 +72,36 @@ def cannot_be_had(error: UsageError) -> NoReturn:
 @pytest.fixture(scope="session")
 def stream(broker: Broker | NamedBroker, tmp_path_factory: pytest.TempPathFactory) -> object:
     """The recorded stream, written into the log once, with its end marked."""
-    from kafka_stream import Recorded, produce, replayed  # noqa: PLC0415
+    from kafka_stream import Recorded, produce, replayed
 
     return Recorded(produce(broker.bootstrap, tmp_path_factory.mktemp("stream"), "--end"), replayed())
+
+
+@pytest.fixture
+def small(broker: Broker | NamedBroker) -> Iterator[object]:
+    """A small stream, whose topics are there and empty."""
+    from small_stream import SmallStream  # noqa: PLC0415
+
+    stream = SmallStream(broker.bootstrap)
+    stream.make_topics()
+    yield stream
+    stream.close()
+
+
+@pytest.fixture
+def federate(broker: Broker | NamedBroker, tmp_path: Path) -> Iterator[object]:
+    """Make federations over a small stream; their processes end with the test."""
+    from kafka_federation import Federation  # noqa: PLC0415
+    from small_stream import SIZE  # noqa: PLC0415
+
+    made: list[Federation] = []
+
+    def federation(stream: object, *extra: str, **options: object) -> Federation:
+        folder = tmp_path / f"federation-{len(made)}"
+        told = {"topics": stream.topics, "clients": len(stream.names), "size": SIZE, **options}
+        made.append(Federation(broker.bootstrap, folder, extra=extra, **told))
+        return made[-1]
+
+    yield federation
+    for one in made:
+        one.close()

@@ -83,6 +83,23 @@ class Process:
         text = self.log.read_text(encoding="utf-8", errors="replace")
         return [json.loads(line) for line in text.splitlines() if line.startswith("{")]
 
+    def serves(self) -> set[str]:
+        """Return the clients that a host has now."""
+        mine: set[str] = set()
+        for line in self.lines():
+            if line["event"] == "taken":
+                mine.add(str(line["client"]))
+            elif line["event"] == "given up":
+                mine.discard(str(line["client"]))
+        return mine
+
+    def error(self) -> str:
+        """Return the one line in which a process that ended says why; fail if it says more than that."""
+        text = self.log.read_text(encoding="utf-8", errors="replace")
+        assert "Traceback" not in text, text[-3000:]
+        (line,) = [line for line in text.splitlines() if line.startswith("streamfl: ")]
+        return line.removeprefix("streamfl: error: ")
+
     def said(self, event: str) -> list[dict[str, object]]:
         """Return the log lines of one kind of event."""
         return [line for line in self.lines() if line["event"] == event]
@@ -125,13 +142,13 @@ class Federation:
         """Return the settings file."""
         return self.folder / "federation.toml"
 
-    def start(self, name: str, *arguments: str, dies_at: str = "") -> Process:
-        """Start a process: `coordinator`, a host's name, or any command.
+    def start(self, name: str, *arguments: str, role: Sequence[str] = (), dies_at: str = "") -> Process:
+        """Start a process: `coordinator`, a host's name, or with `role` any command.
 
         `dies_at` names a point at which it is killed, see killable.py; `point:3` is its third passage.
         """
         roles = {"coordinator": ("coordinator", "--until-end")}
-        role = roles.get(name, ("client", "--host", name, "--until-end"))
+        role = role or roles.get(name, ("client", "--host", name, "--until-end"))
         program = [sys.executable, str(HERE / "killable.py"), dies_at, str(self.hit)] if dies_at else [COMMAND]
         chosen = [word for setting in self.extra for word in ("--set", setting)]
         log = self.folder / f"{name}.log"
@@ -226,7 +243,9 @@ def check_ledger(closed: Sequence[RoundClosed], expected: dict[str, int]) -> Non
         assert len(names) == len(set(names)), f"a client twice in entry {entry.entry}"
         for accepted in entry.accepted:
             for span in accepted.spans:
-                assert span.start == place.get(accepted.client, span.start), f"{accepted.client}: {span} does not follow"
+                assert span.start == place.get(accepted.client, span.start), (
+                    f"{accepted.client}: {span} does not follow"
+                )
                 assert accepted.client in place or span.start == 0
                 place[accepted.client] = span.end
             read = accepted.records + accepted.rejected

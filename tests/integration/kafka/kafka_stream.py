@@ -4,8 +4,9 @@ import subprocess
 import uuid
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
-from kafka_federation import CLIENTS, COMMAND, ROUND, SETTINGS
+from kafka_federation import CLIENTS, COMMAND, ROUND, SETTINGS, Federation, check_ledger
 
 from streamfl.evaluation.result import Restarted, Result
 from streamfl.replay import Replay, ReplaySettings
@@ -17,6 +18,19 @@ from streamfl.streams.table import shuffled
 ROUNDS = 36
 SWAPS = "class-swap@14,25"
 RECORDS = CLIENTS * ROUND * ROUNDS
+
+
+class Compared(Protocol):
+    """A stream of which it is known what must come of it."""
+
+    @property
+    def expected(self) -> Result: ...
+
+    @property
+    def restarts(self) -> list[tuple[int, int, str, float, str]]: ...
+
+    @property
+    def each(self) -> dict[str, int]: ...
 
 
 @dataclass(frozen=True)
@@ -42,6 +56,14 @@ def told(restart: Restarted) -> tuple[int, int, str, float, str]:
     return restart.round, restart.epoch, restart.cause, restart.statistic, restart.chosen
 
 
+def check_as_undisturbed(federation: Federation, stream: Compared) -> None:
+    """Wait for the end, and compare everything with the replay and the ledger."""
+    federation.until("the end of the stream", lambda: all(p.popen.poll() is not None for p in federation.running))
+    check_ledger(federation.closed(), stream.each)
+    assert [told(restart) for restart in federation.restarts()] == stream.restarts
+    assert federation.closed()[-1].model == stream.expected.model_sha256
+
+
 def replayed() -> Result:
     """Return what the same records give in a replay."""
     table = shuffled(covtype(), 0)
@@ -56,9 +78,9 @@ def produce(bootstrap: str, folder: Path, *arguments: str, topics: str | None = 
     settings = folder / "produce.toml"
     text = SETTINGS.format(name="producer", clients=CLIENTS, size=ROUND, topics=topics, bootstrap=bootstrap)
     settings.write_text(text, encoding="utf-8")
+    options = ["--clients", str(CLIENTS), "--limit", str(RECORDS), "--inject", SWAPS]
     subprocess.run(
-        [COMMAND, "produce", "covtype", "--settings", str(settings), "--clients", str(CLIENTS)]
-        + ["--limit", str(RECORDS), "--inject", SWAPS, *arguments],
+        [COMMAND, "produce", "covtype", "--settings", str(settings), *options, *arguments],
         check=True,
         capture_output=True,
     )

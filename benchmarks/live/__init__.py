@@ -1,0 +1,1 @@
+"""A live federation, measured from outside: its processes, its log, its control topic."""

@@ -1,0 +1,156 @@
+"""How long a federation on the clock takes: to tell of a drift, and to close a round that nothing came in."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+from kafka import TopicPartition
+
+from live.federation import Federation, Told, World, federation, times_of
+from live.records import clients, produced
+from streamfl.core.messages import Restarted, RoundClosed, RoundOpened
+
+CLIENTS = 10
+INTERVAL = 2.0
+EACH = 90  # records a client and interval
+FIRST, APART = 16, 14  # rounds before the first swap, and between two
+
+
+# --- restart-delay -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Swap:
+    """A class swap: where it begins in every client's log."""
+
+    number: int
+    offset: int
+
+
+def restart_delay(world: World, runs: int, done: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield, for every swap, the time from its records to Restarted; one federation sees all of them."""
+    rounds = [FIRST + APART * i for i in range(runs)]
+    swaps = [Swap(i, (at - 1) * EACH) for i, at in enumerate(rounds, 1)]
+    if all(f"swap {swap.number}" in done for swap in swaps):
+        return
+    tables = {
+        "federation": {"expect": CLIENTS},
+        "rounds": {"clock": "interval", "interval": INTERVAL, "size": EACH, "quorum": "all", "deadline": 1.0},
+    }
+    with federation(world, tables) as live:
+        live.start("coordinator")
+        inject = f"class-swap@{','.join(map(str, rounds))}"
+        rate, limit = EACH * CLIENTS / INTERVAL, EACH * CLIENTS * (rounds[-1] + APART)
+        producer = live.start(
+            "produce", "covtype", f"--clients={CLIENTS}", f"--inject={inject}", f"--rate={rate}", f"--limit={limit}"
+        )
+        live.processes.remove(producer)  # it may end before the others
+        try:
+            live.start("client")
+            producer.wait(120 + limit / rate)
+        finally:
+            producer.stop()
+        live.when("RoundClosed", 30 + 5 * INTERVAL, lambda closed: not closed.records)
+        yield from _delays(live, swaps)
+
+
+def _delays(live: Federation, swaps: list[Swap]) -> Iterator[tuple[str, dict[str, Any]]]:
+    told = live.told()
+    restarts = [t for t in told if isinstance(t.message, Restarted)]
+    for swap in swaps:
+        starts = dict.fromkeys(_partitions(live), swap.offset)
+        began = min(times_of(live.world.bootstrap, starts).values())
+        end = began + APART * INTERVAL
+        found = next((t for t in restarts if began <= t.at < end), None)
+        yield f"swap {swap.number}", {"found": False} if found is None else _delay(live, told, found, began)
+
+
+def _delay(live: Federation, told: list[Told], restarted: Told, began: float) -> dict[str, Any]:
+    alarm: int = restarted.message.round  # type: ignore[union-attr]
+    closed = next(t.message for t in told if isinstance(t.message, RoundClosed) and t.message.round == alarm)
+    opened = next(t.message for t in told if isinstance(t.message, RoundOpened) and t.message.round == alarm)
+    ends = {
+        TopicPartition(span.partition.rpartition("/")[0], 0): span.end - 1
+        for accepted in closed.accepted  # type: ignore[union-attr]
+        for span in accepted.spans
+    }
+    return {
+        "found": True,
+        "round": alarm,
+        "from_first_record": restarted.at - began,
+        "from_last_record": restarted.at - max(times_of(live.world.bootstrap, ends).values()),
+        "from_closes": restarted.at - opened.closes,  # type: ignore[union-attr, operator]
+    }
+
+
+def _partitions(live: Federation) -> list[TopicPartition]:
+    return [TopicPartition(f"{live.name}.records.{client}", 0) for client in clients(CLIENTS)]
+
+
+def restart_table(done: dict[str, Any]) -> list[str]:
+    found = [one for name, one in done.items() if name.startswith("swap ") and one["found"]]
+    missed = sum(not one["found"] for name, one in done.items() if name.startswith("swap "))
+    if not found and not missed:
+        return []
+    lines = [
+        f"Restart after a class swap, {CLIENTS} clients, {EACH * CLIENTS} records an interval of {INTERVAL:g} s;"
+        f" {len(found)} found, {missed} missed.",
+        "",
+        "| from | median, s | least | most |",
+        "| --- | --- | --- | --- |",
+    ]
+    words = {
+        "from_first_record": "first drifted record's arrival",
+        "from_last_record": "arrival of the record that completes the drifted round",
+        "from_closes": "closing time of that round",
+    }
+    for name, word in words.items():
+        values = sorted(one[name] for one in found)
+        if values:
+            lines.append(f"| {word} | {median(values):.3f} | {values[0]:.3f} | {values[-1]:.3f} |")
+    return lines
+
+
+# --- empty-round ---------------------------------------------------------------------------------------------------
+
+EMPTY_ROUNDS, EMPTY_INTERVAL = 100, 0.5
+
+
+def empty_round(world: World, _: int, done: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the times from `closes` to RoundClosed, of rounds without records after some with: models are there."""
+    if "rounds" in done:
+        return
+    tables = {
+        "federation": {"expect": CLIENTS},
+        "rounds": {"clock": "interval", "interval": EMPTY_INTERVAL, "size": EACH, "quorum": "all", "deadline": 1.0},
+    }
+    with federation(world, tables) as live:
+        produced(live, clients(CLIENTS), 20 * EACH, end=False)
+        live.start("coordinator")
+        live.start("client")
+        live.when("RoundClosed", 60, lambda closed: closed.records > 0)
+        live.when("RoundClosed", 60, lambda closed: not closed.records)
+        wanted = world.size(EMPTY_ROUNDS)
+        closes: dict[int, float] = {}
+        delays: list[float] = []
+        for told in live.news(60 + 2 * wanted * EMPTY_INTERVAL):
+            match told.message:
+                case RoundOpened(entry=entry, closes=float(moment)):
+                    closes[entry] = moment
+                case RoundClosed(entry=entry, records=0) if entry in closes:
+                    delays.append(told.at - closes[entry])
+            if len(delays) == wanted:
+                break
+        yield "rounds", {"delays": delays}
+
+
+def empty_table(done: dict[str, Any]) -> list[str]:
+    if "rounds" not in done:
+        return []
+    delays = sorted(done["rounds"]["delays"])
+    late = delays[min(len(delays) - 1, int(0.95 * len(delays)))]
+    return [
+        f"A round without records, from its closing time to RoundClosed, {len(delays)} rounds of {CLIENTS} clients:"
+        f" median {1000 * median(delays):.0f} ms, 95% {1000 * late:.0f} ms, most {1000 * delays[-1]:.0f} ms."
+    ]

@@ -1,0 +1,216 @@
+"""A federation of its own for each measurement: settings, processes, and what its control topic says."""
+
+import json
+import secrets
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any, TypeVar
+
+from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
+
+from live.processes import Process
+from streamfl import messages
+from streamfl.core.errors import PeerError
+from streamfl.core.messages import FromCoordinator
+from streamfl.services.settings import FederationSettings, load
+from streamfl_connectors.kafka.topics import Topics
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class World:
+    """Where measurements take place.
+
+    Parameters
+    ----------
+    bootstrap
+        The broker.
+    folder
+        For settings and logs of processes.
+    tenth
+        Whether everything has a tenth of its size.
+    minutes
+        How long idle processes are watched.
+    """
+
+    bootstrap: str
+    folder: Path
+    tenth: bool
+    minutes: float
+
+    def size(self, n: int, least: int = 1) -> int:
+        """Return how much of n there is to be."""
+        return max(least, n // 10) if self.tenth else n
+
+
+@dataclass(frozen=True)
+class Told:
+    """A message of the coordinator's, and the time that the producer wrote on it (seconds since 1970)."""
+
+    at: float
+    message: FromCoordinator
+
+
+def fresh(part: str) -> str:
+    """Return a name that no federation has had."""
+    return f"{part}-{secrets.token_hex(4)}"
+
+
+def delete(bootstrap: str, wanted: Callable[[str], bool]) -> None:
+    """Delete topics, so that a long series does not fill the broker."""
+    admin = KafkaAdminClient(bootstrap_servers=bootstrap)
+    try:
+        old = [topic for topic in admin.list_topics() if wanted(topic)]
+        if old:
+            admin.delete_topics(old)
+    finally:
+        admin.close()
+
+
+@dataclass
+class Federation:
+    """One federation.
+
+    Parameters
+    ----------
+    world
+        Where.
+    tables
+        Its settings, by table of the file; the rest is as below.
+    """
+
+    world: World
+    tables: Mapping[str, Mapping[str, Any]]
+    name: str = field(default_factory=lambda: fresh("bench"))
+    processes: list[Process] = field(default_factory=list)
+    _reader: KafkaConsumer | None = None
+
+    def __post_init__(self) -> None:
+        defaults: dict[str, dict[str, Any]] = {
+            "federation": {"name": self.name},
+            "records": {"topics": [f"{self.name}.records.*"]},
+            "client": {"host": "host"},
+            "logs": {"form": "json"},
+            "kafka": {"bootstrap_servers": self.world.bootstrap},
+        }
+        names = [*defaults, *(name for name in self.tables if name not in defaults)]
+        lines = []
+        for name in names:
+            lines.append(f"[{name}]")
+            table = defaults.get(name, {}) | self.tables.get(name, {})
+            lines += [f"{key} = {json.dumps(value)}" for key, value in table.items()]  # TOML, for what is used here
+        self.file = self.world.folder / f"{self.name}.toml"
+        self.file.write_text("\n".join(lines) + "\n")
+
+    @property
+    def settings(self) -> FederationSettings:
+        return load(self.file)
+
+    @property
+    def topics(self) -> Topics:
+        return Topics(self.name)
+
+    def start(self, command: str, *words: str) -> Process:
+        """Start one of its processes: `coordinator`, `client` or `produce`."""
+        log = self.world.folder / f"{self.name}.{command}.{len(self.processes)}.log"
+        process = Process(["streamfl", command, *words, "--settings", str(self.file)], log)
+        self.processes.append(process)
+        return process
+
+    def close(self) -> None:
+        """End its processes, and delete its own topics; logs of a failure stay."""
+        for process in self.processes:
+            process.stop()
+        if self._reader is not None:
+            self._reader.close()
+        delete(self.world.bootstrap, lambda topic: topic.startswith(f"{self.name}."))
+
+    # --- what it says ------------------------------------------------------------------------------------------
+
+    def told(self) -> list[Told]:
+        """Return everything on the control topic."""
+        partition = TopicPartition(self.topics.control, 0)
+        reader = _consumer(self.world.bootstrap)
+        try:
+            reader.assign([partition])
+            reader.seek_to_beginning(partition)
+            end = reader.end_offsets([partition])[partition]
+            told: list[Told] = []
+            while reader.position(partition) < end:
+                told += _understood(reader.poll(timeout_ms=500))
+            return told
+        finally:
+            reader.close()
+
+    def news(self, seconds: float) -> Iterator[Told]:
+        """Return what comes from now on, for so many seconds at most; then, or when a process has ended, fail."""
+        if self._reader is None:
+            self._reader = _consumer(self.world.bootstrap)
+            self._reader.assign([TopicPartition(self.topics.control, 0)])
+            self._reader.seek_to_beginning()
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            yield from _understood(self._reader.poll(timeout_ms=50))
+            for process in self.processes:
+                process.require_alive()
+        words = "\n".join(process.last_words() for process in self.processes)
+        raise PeerError(f"{self.name}: what was waited for did not come within {seconds:.0f} s:\n{words}")
+
+    def when(self, of: str, seconds: float, wanted: Callable[[Any], bool] = lambda _: True) -> Told:
+        """Return the next message of a kind that is wanted."""
+        return next(t for t in self.news(seconds) if type(t.message).__name__ == of and wanted(t.message))
+
+
+@contextmanager
+def federation(world: World, tables: Mapping[str, Mapping[str, Any]]) -> Iterator[Federation]:
+    """Return a federation that is gone afterwards."""
+    made = Federation(world, tables)
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+def _consumer(bootstrap: str) -> KafkaConsumer:
+    return KafkaConsumer(
+        bootstrap_servers=bootstrap,
+        enable_auto_commit=False,
+        isolation_level="read_committed",
+        auto_offset_reset="earliest",
+        max_poll_records=100_000,
+    )
+
+
+def _understood(polled: Mapping[TopicPartition, list[Any]]) -> list[Told]:
+    found = [message for messages_ in polled.values() for message in messages_]
+    decoded = [Told(message.timestamp / 1000, messages.decode(message.value)) for message in found]  # type: ignore[arg-type]
+    return [told for told in decoded if isinstance(told.message, FromCoordinator)]
+
+
+def times_of(bootstrap: str, places: Mapping[TopicPartition, int]) -> dict[TopicPartition, float]:
+    """Return the timestamp of one message of each partition, seconds since 1970."""
+    reader = _consumer(bootstrap)
+    found = {}
+    try:
+        for partition, offset in places.items():
+            reader.assign([partition])
+            reader.seek(partition, offset)
+            until = time.monotonic() + 30
+            while partition not in found and time.monotonic() < until:
+                for message in reader.poll(timeout_ms=500, max_records=1).get(partition, ()):
+                    found[partition] = message.timestamp / 1000
+    finally:
+        reader.close()
+    return found
+
+
+def logged(log: Path, event: str) -> list[tuple[float, dict[str, Any]]]:
+    """Return the lines of a process' log about an event, with their times."""
+    lines = [line for line in log.read_text(errors="replace").splitlines() if line.startswith("{")]
+    said = [json.loads(line) for line in lines]
+    return [(datetime.fromisoformat(one["timestamp"]).timestamp(), one) for one in said if one["event"] == event]

@@ -1,0 +1,130 @@
+"""Processes of ours: started, watched and ended by their ids, and what they cost."""
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from streamfl.core.errors import PeerError
+
+TICKS = os.sysconf("SC_CLK_TCK")
+LINES_OF_LOG = 8  # in an error
+
+
+@dataclass(frozen=True)
+class Usage:
+    """CPU seconds of a process since it began: in all, and by the id of its threads."""
+
+    seconds: float
+    threads: Mapping[int, float]
+
+
+class Process:
+    """A running command that writes what it says to a file.
+
+    Parameters
+    ----------
+    command
+        Words, the first one a file of this environment's or a path.
+    log
+        The file that takes both of its outputs.
+    """
+
+    def __init__(self, command: Sequence[str], log: Path) -> None:
+        # Compiled once, as for everybody: else every start would read all of the sources.
+        environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+        program = Path(sys.executable).parent / command[0]  # an absolute path stays what it is
+        self.log = log
+        self.began = time.time()
+        with log.open("ab") as output:
+            self._child = subprocess.Popen(
+                [str(program) if program.exists() else command[0], *command[1:]],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env=environment,
+            )
+        self.cpu = 0.0  # seconds in all, once it has ended
+
+    @property
+    def pid(self) -> int:
+        return self._child.pid
+
+    def require_alive(self) -> None:
+        if self._ended():
+            raise PeerError(f"{self.log.stem} has ended ({self._child.returncode}):\n{self.last_words()}")
+
+    def _ended(self) -> bool:
+        if self._child.returncode is None:
+            pid, status, used = os.wait4(self.pid, os.WNOHANG)
+            if pid:
+                self._child.returncode = os.waitstatus_to_exitcode(status)
+                self.cpu = used.ru_utime + used.ru_stime
+        return self._child.returncode is not None
+
+    def wait(self, seconds: float) -> None:
+        """Wait until it has ended by itself, as it should: with exit code 0."""
+        until = time.monotonic() + seconds
+        while not self._ended():
+            if time.monotonic() > until:
+                raise PeerError(f"{self.log.stem} has not ended within {seconds:.0f} s:\n{self.last_words()}")
+            time.sleep(0.01)
+        if self._child.returncode:
+            raise PeerError(f"{self.log.stem} has failed ({self._child.returncode}):\n{self.last_words()}")
+
+    def kill(self) -> None:
+        """Kill it, as a power cut would."""
+        if not self._ended():
+            self._child.kill()
+            self._reap(10.0)
+
+    def stop(self) -> None:
+        """Ask it to end, and kill it if it does not."""
+        if not self._ended():
+            self._child.terminate()
+            self._reap(15.0)
+        self.kill()
+
+    def _reap(self, seconds: float) -> None:
+        until = time.monotonic() + seconds
+        while not self._ended() and time.monotonic() < until:
+            time.sleep(0.005)
+
+    def last_words(self) -> str:
+        lines = self.log.read_text(errors="replace").splitlines()
+        return "\n".join(lines[-LINES_OF_LOG:])
+
+    def usage(self) -> Usage:
+        """Return what it has used until now."""
+        tasks = Path(f"/proc/{self.pid}/task")
+        threads = {int(task.name): _seconds(task / "stat") for task in tasks.iterdir()}
+        return Usage(_seconds(Path(f"/proc/{self.pid}/stat")), threads)
+
+    def names(self) -> dict[int, str]:
+        """Return what each thread is: its name in Python and its innermost function if py-spy is installed."""
+        named = {
+            int(task.name): (task / "comm").read_text().strip() for task in Path(f"/proc/{self.pid}/task").iterdir()
+        }
+        spy = shutil.which("py-spy", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}")
+        if spy is None:
+            return named
+        said = subprocess.run([spy, "dump", "--pid", str(self.pid)], capture_output=True, text=True, check=False)
+        thread = 0
+        for line in said.stdout.splitlines():
+            if line.startswith("Thread "):
+                thread = int(line.split()[1], 0)
+                named[thread] = line.split(": ", 1)[-1].strip('"')
+            elif thread and line.strip():
+                named[thread] += f", {line.strip()}"
+                thread = 0
+        return named
+
+
+def _seconds(stat: Path) -> float:
+    """Return the user and system time of a process or thread, its children not counted."""
+    after_name = stat.read_text().rpartition(")")[2].split()
+    return (int(after_name[11]) + int(after_name[12])) / TICKS

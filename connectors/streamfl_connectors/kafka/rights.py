@@ -1,0 +1,161 @@
+"""Who may do what: the rights that clients and the coordinator need, and whether a log-in has them.
+
+The brokers are asked what they would allow. What they tell of a log-in itself (topics) is taken at its word; for
+groups a commit to a topic that does not exist is tried, which is refused for the one reason or the other.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from kafka import KafkaAdminClient, OffsetAndMetadata, TopicPartition
+from kafka import errors as kafka_errors
+
+from streamfl.ports import Finding
+from streamfl_connectors.kafka.topics import Topics
+
+T = TypeVar("T")
+
+# The brokers' first answers about groups and transactions are that they make room for them.
+ROOM_WITHIN = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """One right: to READ or WRITE a topic, group or transactional id.
+
+    >>> str(Need("WRITE", "topic", "forest.updates"))
+    'WRITE on topic forest.updates'
+    """
+
+    right: str
+    kind: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.right} on {self.kind} {self.name}"
+
+
+def client_needs(topics: Topics, records: Sequence[str]) -> list[Need]:
+    """Return what a client's log-in needs."""
+    return [
+        *(Need("READ", "topic", name) for name in (*records, topics.control, topics.models)),
+        *(Need("WRITE", "topic", name) for name in (topics.updates, topics.dead_letters)),
+        Need("READ", "group", topics.clients_group),
+    ]
+
+
+def coordinator_needs(topics: Topics) -> list[Need]:
+    """Return what the coordinator's log-in needs."""
+    written = (topics.control, topics.models, topics.state, topics.dead_letters)
+    return [
+        *(Need("READ", "topic", name) for name in (topics.updates, topics.state)),
+        *(Need("WRITE", "topic", name) for name in written),
+        Need("READ", "group", topics.coordinator_group),
+        Need("WRITE", "transactional id", topics.coordinator_group),
+    ]
+
+
+def role_findings(missing: Mapping[str, Sequence[Need]], needed: Mapping[str, int]) -> Iterator[Finding]:
+    """Return what is found of each role, from what its log-in lacks of what is needed.
+
+    A log-in is meant for a role when it has at least half of its rights, or no role is nearer: what lacks there is
+    an error. Of another role it is told only, since clients and the coordinator may well have log-ins of their own.
+    """
+    share = {role: 1.0 - len(lacks) / needed[role] for role, lacks in missing.items()}
+    meant = {role for role in missing if share[role] >= 0.5 or share[role] == max(share.values())}
+    for role, lacks in missing.items():
+        names = ", ".join(map(str, lacks))
+        if not lacks:
+            yield Finding(f"rights of {role}", "ok", "this log-in has all that they take")
+        elif role in meant:
+            yield Finding(f"rights of {role}", "error", f"this log-in lacks {names}", f"grant it {names}")
+        else:
+            remedy = f"check with the log-in of {role}, or grant this one {names}"
+            yield Finding(f"rights of {role}", "warning", "this log-in is not made for it", remedy)
+
+
+class Rights:
+    """Asks for what a log-in may do.
+
+    Parameters
+    ----------
+    admin
+        Of the log-in.
+    topics
+        The federation's own.
+    told
+        What the brokers told of these and of the records' topics.
+    records
+        The names of the latter.
+    """
+
+    def __init__(
+        self,
+        admin: KafkaAdminClient,
+        topics: Topics,
+        told: Mapping[str, Mapping[str, Any]],
+        records: Sequence[str],
+    ) -> None:
+        self._admin = admin
+        self._topics = topics
+        self._told = told
+        self._records = records
+
+    def findings(self) -> Iterator[Finding]:
+        """Return what is found, by role."""
+        roles = {
+            "clients": client_needs(self._topics, self._records),
+            "the coordinator": coordinator_needs(self._topics),
+        }
+        missing = {role: [need for need in needs if not self._has(need)] for role, needs in roles.items()}
+        return role_findings(missing, {role: len(needs) for role, needs in roles.items()})
+
+    def _has(self, need: Need) -> bool:
+        match need.kind:
+            case "topic":
+                return self._has_topic(need)
+            case "group":
+                return self._has_group(need.name)
+            case _:
+                return self._has_transactions(need.name)
+
+    def _has_topic(self, need: Need) -> bool:
+        topic = self._told[need.name]
+        if topic["error_code"] == kafka_errors.TopicAuthorizationFailedError.errno:
+            return False
+        rights = topic["authorized_operations"]
+        return rights is None or need.right in rights
+
+    def _has_group(self, group: str) -> bool:
+        nowhere = TopicPartition(f"{self._topics.federation}.check", 0)
+        denied = kafka_errors.GroupAuthorizationFailedError
+        try:
+            told = _once_there_is_room(
+                lambda: self._admin.alter_group_offsets(group, {nowhere: OffsetAndMetadata(0, "", -1)})
+            )
+        except denied:
+            return False
+        return denied not in told.values()
+
+    def _has_transactions(self, name: str) -> bool:
+        """Tell whether a transactional id may be seen: who may not, may not use it either."""
+        try:
+            _once_there_is_room(lambda: self._admin.describe_transactions([name]))
+        except kafka_errors.TransactionalIdAuthorizationFailedError:
+            return False
+        except kafka_errors.TransactionalIdNotFoundError:
+            return True  # nobody has used it yet
+        return True
+
+
+def _once_there_is_room(ask: Callable[[], T]) -> T:
+    until = time.monotonic() + ROOM_WITHIN
+    while True:
+        try:
+            return ask()
+        except (kafka_errors.CoordinatorNotAvailableError, kafka_errors.CoordinatorLoadInProgressError):
+            if time.monotonic() >= until:
+                raise
+            time.sleep(0.1)

@@ -1,0 +1,77 @@
+"""Hosts share the clients: one takes over from another, and no record is lost or counted twice."""
+
+import pytest
+from kafka_federation import check_ledger
+from kafka_stream import check_as_undisturbed
+from small_stream import NAMES, ROUNDS
+
+SOON = "kafka.session_timeout_ms=3000"
+
+
+@pytest.fixture
+def federation(federate, small):
+    """One whose two hosts share the clients, in the middle of round 6."""
+    federation = federate(small, SOON)
+    a, b = federation.start("a"), federation.start("b")
+    both = lambda: a.serves() and b.serves() and a.serves() | b.serves() == set(NAMES)  # noqa: E731
+    federation.until("both hosts have clients", both)
+    federation.start("coordinator")
+    small.write(until=5)
+    federation.until("five rounds", lambda: federation.rounds() == 5)
+    small.write(until=6, names=[min(a.serves()), min(b.serves())])
+    assert federation.round_is_open() == 6
+    return federation
+
+
+def host(federation, name):
+    return next(process for process in federation.running if process.name == name)
+
+
+def test_a_host_that_is_killed_leaves_its_clients_to_the_other(federation, small):
+    a, b = host(federation, "a"), host(federation, "b")
+    b.kill()
+    small.write(until=ROUNDS)
+    small.end()
+    federation.until("the other has all clients", lambda: a.serves() == set(NAMES), patience=20.0)
+    check_as_undisturbed(federation, small)
+    assert [process.popen.returncode for process in federation.running] == [0, -9, 0]
+
+
+def test_a_host_that_joins_while_a_round_is_open(federation, small):
+    c = federation.start("c")
+    federation.until("the new one has a client", lambda: bool(c.serves()))
+    assert federation.round_is_open() == 6
+    small.write(until=ROUNDS)
+    small.end()
+    check_as_undisturbed(federation, small)
+    assert sum(process.said("ended")[-1]["accepted"] > 0 for process in federation.running) == 4
+
+
+def test_a_host_that_is_asked_to_end_and_comes_back(federation, small):
+    b = host(federation, "b")
+    gone = b.serves()
+    assert b.terminate() == 0
+    (line,) = b.said("ended")
+    assert line["read"] == line["accepted"] + line["rejected"] + line["pending"] > 0
+
+    federation.running.remove(b)
+    again = federation.start("b")
+    joined = lambda: {line["client"] for line in again.said("joined")[-len(gone) :]} == gone  # noqa: E731
+    federation.until("its clients have come back", lambda: len(again.said("joined")) > len(gone) and joined())
+    small.write(until=ROUNDS)
+    small.end()
+    federation.until("the end", lambda: all(p.popen.poll() is not None for p in federation.running))
+    check_ledger(federation.closed(), small.each)
+    assert [process.ended() for process in federation.running] == [0, 0, 0]
+
+
+def test_of_two_hosts_of_one_name_the_first_ends(federation, small):
+    first = host(federation, "b")
+    second = federation.start("second", role=("client", "--host", "b", "--until-end"))
+    federation.until("the first ends", lambda: first.popen.poll() is not None, patience=20.0)
+    assert first.popen.returncode == 1
+    assert first.error() == "another host of the same name has taken over; give each host its own [client] host"
+    small.write(until=ROUNDS)
+    small.end()
+    check_as_undisturbed(federation, small)
+    assert second.popen.returncode == 0

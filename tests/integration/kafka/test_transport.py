@@ -1,0 +1,39 @@
+"""Kafka, held against what any transport must do."""
+
+import uuid
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+
+import pytest
+
+from streamfl.testing import Kit
+from streamfl.testing.transport import CHECKS
+from streamfl_connectors.kafka.client_links import ClientLinks
+from streamfl_connectors.kafka.connection import Connection, KafkaSettings
+from streamfl_connectors.kafka.connector import KafkaConnector
+from streamfl_connectors.kafka.coordinator_link import KafkaCoordinatorLink
+from streamfl_connectors.kafka.topics import Topics
+
+
+@pytest.fixture
+def kit(broker) -> Iterator[Kit]:
+    told = {"bootstrap_servers": broker.bootstrap, "part_bytes": 100_000}
+    name = f"t{uuid.uuid4().hex[:10]}"
+    connection, topics = Connection(KafkaSettings.of(told)), Topics(name)
+    connector = KafkaConnector(name, told)
+    connector.prepare()
+    with ExitStack() as made:
+
+        def client(named: str):
+            links = made.enter_context(closing(ClientLinks(connection, topics)))
+            return links.link(named)
+
+        def coordinator() -> KafkaCoordinatorLink:
+            return made.enter_context(closing(connector.coordinator()))
+
+        yield Kit(client, coordinator, patience=20.0)
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+def test_kafka(check, kit):
+    check(kit)
