@@ -25,6 +25,9 @@ from streamfl.settings import LearningSettings, ProfileSettings
 
 PREFIX = "STREAMFL_"
 
+# Records that a client holds at most when the clock closes rounds: how many come in an interval is not known.
+MANY = 10_000
+
 
 class _Table(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
@@ -98,7 +101,8 @@ class ClientProcess(_Table):
     """`[client]`: one process that serves clients.
 
     `host` is its name in the group of hosts: each has its own, the same after a restart. `buffer` is the most records
-    a client holds that are not yet accepted; above it its partition is paused. `retry` is when a client that hears
+    a client holds that are not yet accepted (twice `rounds.size`, or 10,000 with `clock = "interval"`); above it its
+    partition is paused. `retry` is when a client that hears
     nothing asks again, `stop_within` how long a clean end may take, all in seconds.
     """
 
@@ -172,7 +176,7 @@ class FederationSettings(BaseSettings):
             learner=self.learner,
             round_size=self.rounds.size,
             clock=self.rounds.clock,
-            capacity=self.client.buffer,
+            capacity=self.client.buffer or (MANY if self.rounds.clock == "interval" else None),
             retry=self.client.retry,
         )
 

@@ -236,3 +236,8 @@ def explained(servers: object) -> Iterator[None]:
             raise PeerError(f"{servers} ends the connection ({error}); {remedy}") from error
         remedy = "start it, or correct bootstrap_servers in [kafka]"
         raise PeerError(f"no answer from {servers} ({error}); {remedy}") from error
+    except (kafka_errors.MessageSizeTooLargeError, kafka_errors.RecordListTooLargeError) as error:
+        remedy = "raise max_request_size in [kafka] and the topic's max.message.bytes, or lower part_bytes"
+        raise UsageError(f"a message is too large ({error}); {remedy}") from error
+    except kafka_errors.KafkaError as error:
+        raise PeerError(f"{servers}: {error!r}") from error

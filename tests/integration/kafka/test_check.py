@@ -227,7 +227,7 @@ class TestSchema:
 
     def test_targets_and_clients_of_a_shared_topic_are_told(self, broker, name):
         make(broker, **{f"{name}.all": (2, {})})
-        form = record_format("json", FieldMap(label="y", client="site", task="regression"))
+        form = record_format("json", FieldMap(label="y", client="site", drop=("label",), task="regression"))
         write(broker, f"{name}.all", *(record(i, site=f"s{i % 3}") for i in range(8)), partition=1)
         findings = found(broker, name, topics=(f"{name}.all",), records=form, by="key")
         assert of(findings, f"{name}.all/1").found == "8 records, 1 features, targets from 0 to 3.5, 3 clients"
