@@ -8,13 +8,13 @@ from typing import Any
 from kafka import TopicPartition
 
 from live.federation import Federation, Told, World, federation, times_of
-from live.records import clients, produced
+from live.records import arriving, clients, produced
 from streamfl.core.messages import Restarted, RoundClosed, RoundOpened
 
 CLIENTS = 10
 INTERVAL = 2.0
 EACH = 90  # records a client and interval
-FIRST, APART = 16, 14  # rounds before the first swap, and between two
+FIRST, APART = 16, 20  # rounds before the first swap, and between two
 
 
 # --- restart-delay -------------------------------------------------------------------------------------------------
@@ -38,20 +38,13 @@ def restart_delay(world: World, runs: int, done: dict[str, Any]) -> Iterator[tup
         "federation": {"expect": CLIENTS},
         "rounds": {"clock": "interval", "interval": INTERVAL, "size": EACH, "quorum": "all", "deadline": 1.0},
     }
+    each, rate = EACH * (rounds[-1] + APART), EACH * CLIENTS / INTERVAL
     with federation(world, tables) as live:
         live.start("coordinator")
-        inject = f"class-swap@{','.join(map(str, rounds))}"
-        rate, limit = EACH * CLIENTS / INTERVAL, EACH * CLIENTS * (rounds[-1] + APART)
-        producer = live.start(
-            "produce", "covtype", f"--clients={CLIENTS}", f"--inject={inject}", f"--rate={rate}", f"--limit={limit}"
-        )
-        live.processes.remove(producer)  # it may end before the others
-        try:
+        with arriving(live, clients(CLIENTS), each, rate, f"class-swap@{','.join(map(str, rounds))}") as producer:
             live.start("client")
-            producer.wait(120 + limit / rate)
-        finally:
-            producer.stop()
-        live.when("RoundClosed", 30 + 5 * INTERVAL, lambda closed: not closed.records)
+            producer.result(120 + each * CLIENTS / rate)
+        live.when("RoundClosed", 60, lambda closed: not closed.records)
         yield from _delays(live, swaps)
 
 

@@ -3,6 +3,7 @@
 import json
 import secrets
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -89,6 +90,7 @@ class Federation:
     name: str = field(default_factory=lambda: fresh("bench"))
     processes: list[Process] = field(default_factory=list)
     _reader: KafkaConsumer | None = None
+    _arrived: deque[Told] = field(default_factory=deque)
 
     def __post_init__(self) -> None:
         defaults: dict[str, dict[str, Any]] = {
@@ -148,14 +150,16 @@ class Federation:
             reader.close()
 
     def news(self, seconds: float) -> Iterator[Told]:
-        """Return what comes from now on, for so many seconds at most; then, or when a process has ended, fail."""
+        """Return what has not been returned before, for so many seconds at most; then, or without a process, fail."""
         if self._reader is None:
             self._reader = _consumer(self.world.bootstrap)
             self._reader.assign([TopicPartition(self.topics.control, 0)])
             self._reader.seek_to_beginning()
         until = time.monotonic() + seconds
         while time.monotonic() < until:
-            yield from _understood(self._reader.poll(timeout_ms=50))
+            self._arrived.extend(_understood(self._reader.poll(timeout_ms=50)))
+            while self._arrived:  # whoever has seen enough leaves the rest to the next
+                yield self._arrived.popleft()
             for process in self.processes:
                 process.require_alive()
         words = "\n".join(process.last_words() for process in self.processes)

@@ -68,8 +68,8 @@ def _cost(process: Process, before: Usage, seconds: float) -> dict[str, Any]:
     percent = 100 * (after.seconds - before.seconds) / seconds
     of_threads = {t: 100 * (used - before.threads.get(t, 0.0)) / seconds for t, used in after.threads.items()}
     names = process.names() if percent > HOT else {}
-    threads = {names.get(t, str(t)): round(p, 2) for t, p in sorted(of_threads.items(), key=lambda item: -item[1])}
-    return {"percent": percent, "seconds": seconds, "threads": threads if names else list(threads.values())}
+    threads = [(names.get(t, str(t)), round(p, 2)) for t, p in sorted(of_threads.items(), key=lambda item: -item[1])]
+    return {"percent": percent, "seconds": seconds, "hot": bool(names), "threads": threads}
 
 
 def table(done: dict[str, Any]) -> list[str]:
@@ -77,8 +77,7 @@ def table(done: dict[str, Any]) -> list[str]:
     for clock in CLOCKS:
         if found := done.get(f"clock {clock}"):
             for name, cost in found.items():
-                hot = cost["threads"] if isinstance(cost["threads"], dict) else {}
-                told = "; ".join(f"{thread}: {p:.1f}" for thread, p in list(hot.items())[:3])
+                told = "; ".join(f"{thread}: {p:.1f}" for thread, p in cost["threads"][:3] if cost["hot"])
                 lines.append(f"| {name}, clock {clock} | {cost['percent']:.2f} | {cost['seconds']:.0f} | {told} |")
     head = ["| idle | percent of a core | seconds | threads, if hot |", "| --- | --- | --- | --- |"]
     return head + lines if lines else []

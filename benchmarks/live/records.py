@@ -1,5 +1,9 @@
 """Covtype records on the log, as often as wanted."""
 
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+
 import numpy as np
 
 from live.federation import Federation
@@ -8,19 +12,43 @@ from streamfl.services.produce import Production, produce
 from streamfl.services.stopping import Stop
 from streamfl.streams.covtype import covtype
 from streamfl.streams.dealing import Log
-from streamfl.streams.table import shuffled
+from streamfl.streams.drift import inject, parse
+from streamfl.streams.table import Table, shuffled
 
 
 def clients(n: int) -> list[str]:
-    """Return the names of n clients, as `streamfl produce` gives them."""
+    """Return the names of n clients."""
     return [f"c{i:0{len(str(n - 1))}}" for i in range(n)]
 
 
-def produced(of: Federation, names: list[str], each: int, *, end: bool) -> int:
-    """Write `each` records to every client, covtype again and again; return how many bytes the values have."""
+def _logs(table: Table, names: list[str], each: int) -> dict[str, Log]:
+    """Deal `each` records to every client in turn, covtype again and again."""
+    dealt = {name: (np.arange(each) * len(names) + i) % len(table) for i, name in enumerate(names)}
+    return {name: Log(rows, table.y[rows]) for name, rows in dealt.items()}
+
+
+def produced(of: Federation, names: list[str], each: int, *, end: bool) -> None:
+    """Write `each` records to every client, as fast as can be."""
     table = shuffled(covtype(), 0)
-    logs = {}
-    for i, name in enumerate(names):
-        rows = (np.arange(each) * len(names) + i) % len(table)
-        logs[name] = Log(rows, table.y[rows])
-    return produce(of.settings, connect(of.settings), Production(table, logs, end=end), Stop(), lambda _: None)
+    written = Production(table, _logs(table, names, each), end=end)
+    produce(of.settings, connect(of.settings), written, Stop(), lambda _: None)
+
+
+@contextmanager
+def arriving(of: Federation, names: list[str], each: int, rate: float, drift: str = "") -> Iterator[Future[int]]:
+    """Write records at a steady rate, so many a second in all, until every client has `each` or the block ends.
+
+    `drift` is imposed as `streamfl produce --inject` does it, by rounds of the federation's `size`.
+    """
+    table, settings, stop = shuffled(covtype(), 0), of.settings, Stop()
+    logs: Mapping[str, Log] = _logs(table, names, each)
+    if drift:
+        logs = inject(table, logs, parse(drift), settings.rounds.size, 0)
+    written = Production(table, logs, rate=rate)
+    with ThreadPoolExecutor(1) as pool:
+        writing = pool.submit(produce, settings, connect(settings), written, stop, lambda _: None)
+        try:
+            yield writing
+        finally:
+            stop.requested = True
+        writing.result()

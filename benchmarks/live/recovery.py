@@ -6,11 +6,13 @@ from statistics import median
 from typing import Any
 
 from live.federation import Federation, Told, World, federation
+from live.records import arriving, clients
 
 CLIENTS = 10
 SIZE, RATE = 50, 2000.0  # four rounds a second
 KINDS = ("coordinator", "client")
-BETWEEN = 12  # rounds between two kills
+BETWEEN = 24  # rounds between two kills: time to catch up
+MOST = 100_000  # records a client: enough for eight minutes
 
 
 def recovery(world: World, runs: int, done: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -23,18 +25,13 @@ def recovery(world: World, runs: int, done: dict[str, Any]) -> Iterator[tuple[st
         "federation": {"expect": CLIENTS},
         "rounds": {"clock": "records", "size": SIZE, "quorum": "all", "deadline": 0},
     }
-    with federation(world, tables) as live:
-        running = {"coordinator": live.start("coordinator")}
-        producer = live.start("produce", "covtype", f"--clients={CLIENTS}", f"--rate={RATE}")
-        running["client"] = live.start("client")
-        try:
-            live.when("RoundClosed", 60)
-            for kind, run in wanted:
-                for _ in range(BETWEEN):
-                    live.when("RoundClosed", 60)
-                yield f"{kind} | run {run}", _killed(live, running, kind)
-        finally:
-            producer.stop()
+    with federation(world, tables) as live, arriving(live, clients(CLIENTS), MOST, RATE):
+        running = {kind: live.start(kind) for kind in KINDS}
+        live.when("RoundClosed", 60)
+        for kind, run in wanted:
+            for _ in range(BETWEEN):
+                live.when("RoundClosed", 60)
+            yield f"{kind} | run {run}", _killed(live, running, kind)
 
 
 def _killed(live: Federation, running: dict[str, Any], kind: str) -> dict[str, Any]:

@@ -129,10 +129,11 @@ def _account(live: Federation, coordinator: Process, client: Process) -> dict[st
 
 def table(done: dict[str, Any]) -> list[str]:
     """Return the lines of the results."""
-    lines = [
+    head = [
         "| records | a second | bare consumer | ratio | from the first RoundOpened | whole, s | CPU of both, s |",
         "| --- | --- | --- | --- | --- | --- | --- |",
     ]
+    lines: list[str] = []
     for case in CASES:
         runs = _runs(done, case.key)
         bare = _runs(done, f"{case.form}, bare")
@@ -147,7 +148,7 @@ def table(done: dict[str, Any]) -> list[str]:
             f" | {of['rounds']:,.0f} | {of['whole_seconds']:.1f}"
             f" | {of['client_cpu']:.1f} + {of['coordinator_cpu']:.1f} |"
         )
-    return lines + _packed_beside_json(done)
+    return [*head, *lines, *_packed_beside_json(done)] if lines else []
 
 
 def _packed_beside_json(done: dict[str, Any]) -> list[str]:

@@ -1,6 +1,5 @@
 """`streamfl coordinator`: the coordinator machine on a log."""
 
-from collections import Counter
 from dataclasses import dataclass, field
 
 import structlog
@@ -28,7 +27,6 @@ class CoordinatorLog:
 
     restarts: int = 0
     _refusals: dict[str, str] = field(default_factory=dict)
-    _refused: Counter[str] = field(default_factory=Counter)
 
     def take(self, event: FromCoordinator | Refused) -> None:
         """Tell one event."""
@@ -56,7 +54,6 @@ class CoordinatorLog:
             case Left():
                 LOG.info("left", client=event.client)
             case Refused(client, reason):
-                self._refused[client] += 1
                 if self._refusals.get(client) != reason:  # the same again and again is told once, and when it stalls
                     LOG.warning("refused", client=client, reason=reason)
                 self._refusals[client] = reason
@@ -106,7 +103,7 @@ class CoordinatorService:
     stop: Stop
     until_end: bool
     finished: bool = False
-    _entry: int = 0
+    _at: tuple[int, bool] = (0, False)
     _since: float = 0.0
     _next_word: float = 0.0
 
@@ -119,14 +116,14 @@ class CoordinatorService:
         """Let the machine do what there is to do."""
         busy = self.node.step(now)
         self.finished = self.stop.requested or (self.until_end and self.node.finished)
-        self.node.finished = False  # that all clients have left is no end: they come back
         self._watch(now)
         return busy
 
     def _watch(self, now: float) -> None:
-        entry = self.node.machine.standing.entry
-        if entry != self._entry:
-            self._entry, self._since, self._next_word = entry, now, now + QUIET
+        standing = self.node.machine.standing
+        at = (standing.entry, standing.agreement is not None)
+        if at != self._at:
+            self._at, self._since, self._next_word = at, now, now + QUIET
         elif now >= self._next_word:
             self.log.waiting(self.node.machine, now - self._since)
             self._next_word = now + 2.0 * (now - self._since)

@@ -256,7 +256,7 @@ def flag(text: str) -> dict[str, Any]:
     name, equals, value = text.partition("=")
     parts = name.strip().split(".")
     if not equals or len(parts) < 2 or not all(parts):
-        raise UsageError(f"--set {text}: say table.name=value, such as rounds.size=50")
+        raise UsageError(f"--set {name}: say table.name=value, such as rounds.size=50")
     nested: Any = _value(value.strip())
     for part in reversed(parts):
         nested = {part: nested}

@@ -11,9 +11,8 @@ from kafka import errors as kafka_errors
 from streamfl.core.errors import StreamflError
 from streamfl.ports import Finding, Placement, RecordFormat
 from streamfl_connectors.kafka import sample
-from streamfl_connectors.kafka.administration import configs_of, wrong_with
+from streamfl_connectors.kafka.administration import configs_of, wrong_placement, wrong_with
 from streamfl_connectors.kafka.connection import Connection, KafkaSettings, explained
-from streamfl_connectors.kafka.connector import wrong_placement
 from streamfl_connectors.kafka.records import pattern
 from streamfl_connectors.kafka.rights import Rights
 from streamfl_connectors.kafka.topics import TopicPlan, Topics

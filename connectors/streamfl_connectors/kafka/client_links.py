@@ -10,6 +10,7 @@ from kafka import errors as kafka_errors
 
 from streamfl import messages
 from streamfl.core.messages import FromClient, FromCoordinator, Joined, Left
+from streamfl_connectors.kafka.absence import let_go
 from streamfl_connectors.kafka.connection import Connection
 from streamfl_connectors.kafka.listener import Listener
 from streamfl_connectors.kafka.parts import cut
@@ -84,7 +85,7 @@ class ClientLinks:
         """Let go of the connection."""
         self.flush(5.0)
         self._listener.close()
-        self._producer.close(timeout=5)
+        let_go(self._producer, 1.0)
 
 
 def _lost(client: str, error: Exception) -> None:

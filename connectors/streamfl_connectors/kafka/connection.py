@@ -40,6 +40,9 @@ PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 UNUSABLE = (kafka_errors.KafkaConfigurationError, OSError, AssertionError, TypeError, ValueError)
 
 
+TAKEN_OVER = "another coordinator of this federation has taken over; this one ends"
+
+
 class KafkaSettings(BaseModel):
     """The `[kafka]` table.
 
@@ -186,11 +189,12 @@ class Connection:
         shared = {name: value for name, value in self.settings.passed_through.items() if name in known}
         fitting = {"bootstrap_timeout_ms": BOOTSTRAP_MS} | {k: v for k, v in own.items() if k in known}
         servers = self.settings.bootstrap_servers
-        try:
-            with explained(servers), causes.told():
-                return kind(bootstrap_servers=servers, **(fitting | shared))
-        except UNUSABLE as error:
-            raise UsageError(f"[kafka] a setting cannot be used: {error}; correct it") from error
+        with explained(servers):
+            try:
+                with causes.told():
+                    return kind(bootstrap_servers=servers, **(fitting | shared))
+            except UNUSABLE as error:
+                raise UsageError(f"[kafka] a setting cannot be used: {error}; correct it") from error
 
     def patiently(self, what: str, attempt: Callable[[], T | None]) -> T:
         """Return the first answer of `attempt` that is not None, trying again until patience ends.
@@ -221,7 +225,7 @@ def explained(servers: object) -> Iterator[None]:
     try:
         yield
     except (kafka_errors.ProducerFencedError, kafka_errors.InvalidProducerEpochError) as error:
-        raise PeerError("another coordinator of this federation has taken over; this one ends") from error
+        raise PeerError(TAKEN_OVER) from error
     except kafka_errors.FencedInstanceIdError as error:
         raise PeerError(
             "another host of the same name has taken over; give each host its own [client] host"

@@ -15,6 +15,7 @@ from streamfl_connectors.kafka.administration import (
     partition_counts,
     require,
     visible,
+    wrong_placement,
     wrong_with,
 )
 from streamfl_connectors.kafka.connection import Connection, KafkaSettings, explained
@@ -126,23 +127,6 @@ class KafkaConnector:
         from streamfl_connectors.kafka.checks import findings  # noqa: PLC0415  only `check` needs it
 
         return findings(self._connection, self._topics, placement, records)
-
-
-def wrong_placement(placement: Placement, partitions: Mapping[str, int]) -> list[Finding]:
-    """Return what is wrong with the partitions of record topics.
-
-    >>> [finding.found for finding in wrong_placement(Placement(("a",)), {"a": 3})]
-    ['topic a has 3 partitions, and one client by topic reads one']
-    """
-    wrong = []
-    for topic, has in partitions.items():
-        if placement.by == "topic" and has != 1:
-            found = f"topic {topic} has {has} partitions, and one client by topic reads one"
-            wrong.append(Finding(topic, "error", found, 'say clients = "partition" or clients = "key" in [records]'))
-        elif placement.partitions is not None and has != placement.partitions:
-            found = f"topic {topic} has {has} partitions, the settings say {placement.partitions}"
-            wrong.append(Finding(topic, "error", found, "correct partitions in [records], or the topic"))
-    return wrong
 
 
 def _told(data: bytes | None) -> Iterator[FromCoordinator]:

@@ -2,7 +2,7 @@
 
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import structlog
@@ -14,7 +14,8 @@ from streamfl.core.coordinator import Standing
 from streamfl.core.errors import PeerError
 from streamfl.core.messages import FromClient, FromCoordinator, ModelPublished, RegistryPublished, RoundOpened
 from streamfl_connectors.kafka import dead_letters
-from streamfl_connectors.kafka.connection import Connection, explained
+from streamfl_connectors.kafka.absence import let_go
+from streamfl_connectors.kafka.connection import TAKEN_OVER, Connection, explained
 from streamfl_connectors.kafka.dead_letters import DeadLetter
 from streamfl_connectors.kafka.parts import Assembly, cut
 from streamfl_connectors.kafka.standing_topic import KEY, last_standing
@@ -27,6 +28,9 @@ MOST_LETTERS = 1000
 
 # A model's key holds its version modulo this: the two newest of every slot survive compaction.
 VERSIONS = 2
+
+# Seconds before a failed transaction is repeated.
+PAUSE = 0.1
 
 Tensors = RegistryPublished | ModelPublished
 
@@ -56,6 +60,7 @@ class KafkaCoordinatorLink:
         self._letters: list[DeadLetter] = []
         self._written: dict[str, tuple[int, int]] = {}
         self._live: set[str] = set()
+        self._saved = self._last_standing()
         self._assign()
 
     # --- telling -----------------------------------------------------------------------------------------------
@@ -69,23 +74,44 @@ class KafkaCoordinatorLink:
         self._transact(told, codec.encode(standing))
 
     def _transact(self, told: Sequence[FromCoordinator], standing: bytes | None) -> None:
-        """Carry a transaction out, again if it was aborted; bounded, then the coordinator ends and is restarted."""
-        until = time.monotonic() + self._settings.patience
+        """Carry a transaction out, again if it failed; bounded, then the coordinator ends and is restarted."""
+        until, failed = time.monotonic() + self._settings.patience, False
         while True:
             try:
                 with explained(self._settings.bootstrap_servers):
-                    self._producer.begin_transaction()
-                    self._write(told, standing)
-                    self._producer.commit_transaction()
+                    if not failed or not self._went_through(standing):
+                        self._producer.begin_transaction()
+                        self._write(told, standing)
+                        self._producer.commit_transaction()
                 break
             except PeerError as error:
-                if isinstance(error.__cause__, FENCED) or time.monotonic() >= until:
+                if _is_fenced(error.__cause__):
+                    raise PeerError(TAKEN_OVER) from error
+                if time.monotonic() >= until or not isinstance(error.__cause__, kafka_errors.KafkaError):
                     raise
                 LOG.warning("transaction repeated", reason=str(error))
-                self._producer.close(timeout=0)
-                self._producer = self._transactional_producer()
+                failed = True
+                time.sleep(PAUSE)
+        self._saved = standing or self._saved
         self._remember(told)
         self._letters.clear()
+
+    def _went_through(self, standing: bytes | None) -> bool:
+        """Begin anew after a transaction that failed, and tell whether it had been committed all the same.
+
+        A new producer takes over from any other coordinator: so not if one has committed since, which this one, that
+        may have slept, does not know of.
+        """
+        self._fail_if_overtaken(standing)
+        let_go(self._producer, 0.0)
+        self._producer = self._transactional_producer()
+        return self._fail_if_overtaken(standing) != self._saved
+
+    def _fail_if_overtaken(self, standing: bytes | None) -> bytes | None:
+        last = self._last_standing()
+        if last not in (self._saved, standing):
+            raise PeerError(TAKEN_OVER)
+        return last
 
     def _write(self, told: Sequence[FromCoordinator], standing: bytes | None) -> None:
         for message in told:
@@ -198,21 +224,29 @@ class KafkaCoordinatorLink:
         """Return when a message has arrived, or after so many seconds."""
         if self._arrived:
             return
+        with explained(self._settings.bootstrap_servers):
+            polled = self._polled(seconds)
+        for found in polled.values():
+            self._arrived.extend(found)
+
+    def _polled(self, seconds: float) -> Mapping[TopicPartition, Sequence[Any]]:
         try:
-            polled = self._consumer.poll(timeout_ms=int(1000 * seconds))
+            polled: Mapping[TopicPartition, Sequence[Any]] = self._consumer.poll(timeout_ms=int(1000 * seconds))
         except kafka_errors.OffsetOutOfRangeError as error:
             # The clients' messages of long ago are gone; they ask again by themselves.
             LOG.warning("messages of clients were deleted unread", positions=str(error))
             for partition in error.args[0]:
                 self._consumer.seek_to_beginning(partition)
-            return
-        for found in polled.values():
-            self._arrived.extend(found)
+            return {}
+        return polled
 
     # --- remembering -------------------------------------------------------------------------------------------
 
     def restore(self) -> Standing | None:
         """Return the standing that was committed last, if any."""
+        return None if self._saved is None else codec.decode(Standing, self._saved)
+
+    def _last_standing(self) -> bytes | None:
         reader = self._connection.consumer()
         try:
             with explained(self._settings.bootstrap_servers):
@@ -223,10 +257,15 @@ class KafkaCoordinatorLink:
     def close(self) -> None:
         """Let go of the connection."""
         self._consumer.close()
-        self._producer.close(timeout=5)
+        let_go(self._producer, 5.0)
 
 
 FENCED = (kafka_errors.ProducerFencedError, kafka_errors.InvalidProducerEpochError)
+
+
+def _is_fenced(error: BaseException | None) -> bool:
+    """Tell whether another producer has taken over; once its own thread knows, kafka-python only names the reason."""
+    return isinstance(error, FENCED) or any(kind.__name__ in repr(error) for kind in FENCED)
 
 
 def _slot(message: Tensors) -> str:

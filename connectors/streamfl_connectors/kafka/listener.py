@@ -12,6 +12,7 @@ from kafka import KafkaConsumer, TopicPartition
 from streamfl import messages
 from streamfl.core.errors import PeerError, StreamflError
 from streamfl.core.messages import FromCoordinator, ModelPublished, RegistryPublished
+from streamfl_connectors.kafka.absence import Absence
 from streamfl_connectors.kafka.connection import Connection, explained
 from streamfl_connectors.kafka.parts import Assembly
 from streamfl_connectors.kafka.topics import Topics
@@ -45,6 +46,7 @@ class Listener:
         self._failed: StreamflError | None = None
         self.foreign = 0
         self.current: dict[str, ModelPublished | RegistryPublished] = {}
+        self._absence = Absence(connection.settings.patience)
         self._consumer: KafkaConsumer = connection.consumer()
         with explained(self._servers):
             self._catch_up()
@@ -75,8 +77,14 @@ class Listener:
     def _listen(self) -> None:
         try:
             while not self._stop.is_set():
-                with explained(self._servers):
-                    polled = self._consumer.poll(timeout_ms=POLL_MS)
+                try:
+                    with explained(self._servers):
+                        polled = self._consumer.poll(timeout_ms=POLL_MS)
+                except PeerError as error:
+                    self._absence.bear(error)
+                    self._stop.wait(POLL_MS / 1000)
+                    continue
+                self._absence.over()
                 for found in polled.values():
                     for message in found:
                         self._put(message)
@@ -130,7 +138,7 @@ class Listener:
         return told
 
     def _model(self, message: Any) -> ModelPublished | RegistryPublished | None:
-        name = (message.key or b"").decode().rpartition("/")[0]
+        name = (message.key or b"").decode(errors="replace").rpartition("/")[0]
         if message.value is None:
             self.current.pop(name, None)
             return None

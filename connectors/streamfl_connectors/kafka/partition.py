@@ -179,10 +179,17 @@ class PartitionReader:
         present = dict.fromkeys((*decoded.clients, *bad))
         return {client: (np.flatnonzero(names == client), bad.get(client, [])) for client in present}
 
-    def ends_at(self, position: int | None) -> None:
-        """Note where an end-of-stream marker is, or that records came after it."""
+    def ends_at(self, position: int) -> None:
+        """Note where the end-of-stream marker of the last block is: those who have read on know better."""
         for source in self.clients.values():
-            source.end = position
+            if source.next <= self.head:
+                source.end = position
+
+    def goes_on(self, position: int) -> None:
+        """Note that there are records up to a position: a marker before it was none."""
+        for source in self.clients.values():
+            if source.end is not None and source.end < position:
+                source.end = None
 
     def settled(self, standpoints: Mapping[str, Standpoint]) -> int:
         """Return the position before which nobody here needs anything any more."""

@@ -111,7 +111,7 @@ def _told(headers: Headers) -> tuple[int, int, bytes]:
     try:
         number, count = (int(n) for n in told[PART].decode().split("/"))
         digest = told[DIGEST]
-    except (KeyError, ValueError) as error:
+    except (KeyError, ValueError, AttributeError) as error:  # a header may have no value at all
         raise PeerError("a message without the headers of a part") from error
     if not 0 <= number < count:
         raise PeerError(f"part {number} of {count}")

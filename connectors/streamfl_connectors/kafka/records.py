@@ -11,10 +11,12 @@ from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, OffsetAndMetad
 from kafka import errors as kafka_errors
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
 
-from streamfl.core.errors import UsageError
+from streamfl.core.errors import PeerError, UsageError
 from streamfl.core.records import Rejection
 from streamfl.ports import Decoded, Placement, ReadingCounts, RecordFormat, Standpoint
 from streamfl_connectors.kafka import dead_letters
+from streamfl_connectors.kafka.absence import Absence, let_go
+from streamfl_connectors.kafka.administration import partition_counts, require, wrong_placement
 from streamfl_connectors.kafka.connection import Connection, explained
 from streamfl_connectors.kafka.dead_letters import DeadLetter
 from streamfl_connectors.kafka.partition import LogSource, PartitionReader
@@ -85,10 +87,12 @@ class RecordConsumer:
         self._admin: KafkaAdminClient | None = None
         self._readers: dict[TopicPartition, PartitionReader] = {}
         self._paused: set[TopicPartition] = set()
-        self._buried: dict[TopicPartition, int] = {}
+        # Positions read before, while this host runs: what is read again was counted and buried then.
+        self._seen: dict[TopicPartition, int] = {}
         self._newest: dict[TopicPartition, float] = {}
         self._subscribed: list[str] = []
         self._look_at = 0.0
+        self._absence = Absence(connection.settings.patience)
 
     # --- the group ---------------------------------------------------------------------------------------------
 
@@ -108,14 +112,19 @@ class RecordConsumer:
         if not wanted:
             LOG.warning("no topic of that name yet", topics=list(names))
         elif wanted != self._subscribed:
+            if starred:
+                require(wrong_placement(self._placement, partition_counts(self._administrator(), wanted)))
             self._subscribed = wanted
             self._consumer.subscribe(wanted)
 
     def _listed(self) -> Sequence[str]:
+        topics: Sequence[str] = self._administrator().list_topics()
+        return topics
+
+    def _administrator(self) -> KafkaAdminClient:
         if self._admin is None:
             self._admin = self._connection.admin()
-        topics: Sequence[str] = self._admin.list_topics()
-        return topics
+        return self._admin
 
     def _follow_the_group(self) -> None:
         """Begin with partitions that were given to this host, and let go of those that were taken."""
@@ -163,23 +172,32 @@ class RecordConsumer:
 
     def read(self) -> bool:
         """Read on where there is room; tell whether there was anything."""
-        with explained(self._connection.settings.bootstrap_servers):
-            self._subscribe()
-            if not self._subscribed:
-                return False
-            self._follow_the_group()
-            self._steer()
-            try:
-                polled = self._consumer.poll(timeout_ms=self._poll_ms)
-            except kafka_errors.NoOffsetForPartitionError:
-                return True  # partitions that nobody has read yet: the next turn says where they begin
-            except kafka_errors.OffsetOutOfRangeError as error:
-                self._lost(error.args[0])
-                return True
-            for partition, messages in polled.items():
-                if partition in self._readers:
-                    self._take(partition, messages)
+        try:
+            with explained(self._connection.settings.bootstrap_servers):
+                polled = self._polled()
+        except PeerError as error:
+            self._absence.bear(error)
+            return False
+        self._absence.over()
+        for partition, messages in polled.items():
+            if partition in self._readers:
+                self._take(partition, messages)
         return bool(polled)
+
+    def _polled(self) -> Mapping[TopicPartition, Sequence[Any]]:
+        self._subscribe()
+        if not self._subscribed:
+            return {}
+        self._follow_the_group()
+        self._steer()
+        try:
+            polled: Mapping[TopicPartition, Sequence[Any]] = self._consumer.poll(timeout_ms=self._poll_ms)
+        except kafka_errors.NoOffsetForPartitionError:
+            return {}  # partitions that nobody has read yet: the next turn says where they begin
+        except kafka_errors.OffsetOutOfRangeError as error:
+            self._lost(error.args[0])
+            return {}
+        return polled
 
     @property
     def _poll_ms(self) -> int:
@@ -213,20 +231,21 @@ class RecordConsumer:
         marks = set(ends)
         told = [m for m in messages if m.offset not in marks] if ends else messages
         decoded = self._format.decode([m.offset for m in told], [m.value for m in told])
-        self._count_late(partition, decoded)
-        if decoded.rejected:
-            self._bury(partition, decoded.rejected, {m.offset: m for m in told})
-        strays = reader.take((messages[-1].offset + 1) * stride, decoded)
-        self._counts.unrouted += len(strays)
-        last_end = ends[-1] if ends else None
-        if last_end is not None and last_end == messages[-1].offset:
-            reader.ends_at(last_end * stride)
+        end, seen = (messages[-1].offset + 1) * stride, self._seen.get(partition, 0)
+        self._count_late(partition, decoded, seen)
+        self._bury(partition, [bad for bad in decoded.rejected if bad.position >= seen], {m.offset: m for m in told})
+        self._counts.unrouted += sum(stray.position >= seen for stray in reader.take(end, decoded))
+        self._seen[partition] = max(seen, end)
+        if ends and ends[-1] == messages[-1].offset:
+            reader.ends_at(ends[-1] * stride)
         elif told:
-            reader.ends_at(None)
+            reader.goes_on(told[-1].offset * stride)
 
-    def _count_late(self, partition: TopicPartition, decoded: Decoded) -> None:
+    def _count_late(self, partition: TopicPartition, decoded: Decoded, seen: int) -> None:
         """Count records measured long before others that came earlier."""
-        times = decoded.times[~np.isnan(decoded.times)]
+        if not len(decoded.times):
+            return
+        times = decoded.times[(decoded.positions >= seen) & ~np.isnan(decoded.times)]
         if not len(times):
             return
         newest = np.maximum.accumulate(np.concatenate([[self._newest.get(partition, -np.inf)], times]))
@@ -234,12 +253,9 @@ class RecordConsumer:
         self._newest[partition] = float(newest[-1])
 
     def _bury(self, partition: TopicPartition, bad: Sequence[Rejection], messages: Mapping[int, Any]) -> None:
-        """Write bad records to the dead letters, once while this host runs."""
+        """Write bad records to the dead letters."""
         for rejection in bad:
             message = messages[rejection.position // self._format.stride]
-            if rejection.position <= self._buried.get(partition, -1):
-                continue
-            self._buried[partition] = rejection.position
             letter = DeadLetter(*partition, message.offset, rejection.reason, message.key, message.value)  # type: ignore[call-arg]
             dead_letters.write(self._letters, self._topics.dead_letters, letter)
             self._counts.dead_letters += 1
@@ -290,12 +306,16 @@ class RecordConsumer:
             return
         try:
             self._consumer.commit(offsets, timeout_ms=2000)
+        except kafka_errors.FencedInstanceIdError:
+            # Only this tells: kafka-python gives up its heartbeats without a word, and goes on polling.
+            with explained(self._connection.settings.bootstrap_servers):
+                raise
         except kafka_errors.KafkaError as error:
             LOG.info("the group's offsets were not committed; they are behind the ledger", reason=repr(error))
 
     def close(self) -> None:
         """Let go of the connection; a static member keeps its partitions for the session timeout."""
-        self._letters.close(timeout=5)
+        let_go(self._letters, 5.0)
         self._consumer.close()
         for other in (self._again, self._admin):
             if other is not None:

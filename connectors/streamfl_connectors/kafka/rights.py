@@ -155,7 +155,7 @@ def _once_there_is_room(ask: Callable[[], T]) -> T:
     while True:
         try:
             return ask()
-        except (kafka_errors.CoordinatorNotAvailableError, kafka_errors.CoordinatorLoadInProgressError):
+        except kafka_errors.RetriableError:
             if time.monotonic() >= until:
                 raise
             time.sleep(0.1)

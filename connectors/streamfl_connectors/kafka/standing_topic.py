@@ -2,8 +2,6 @@
 
 from kafka import KafkaConsumer, TopicPartition
 
-from streamfl import codec
-from streamfl.core.coordinator import Standing
 from streamfl_connectors.kafka.parts import Assembly
 
 KEY = "standing"
@@ -12,8 +10,8 @@ KEY = "standing"
 WINDOW = 64
 
 
-def last_standing(consumer: KafkaConsumer, topic: str, most_bytes: int) -> Standing | None:
-    """Return the standing that was committed last, None if there is none.
+def last_standing(consumer: KafkaConsumer, topic: str, most_bytes: int) -> bytes | None:
+    """Return the standing that was committed last, as it was written; None if there is none.
 
     The end is told by position, not by the last message seen: a log may end with transaction markers.
     """
@@ -25,7 +23,7 @@ def last_standing(consumer: KafkaConsumer, topic: str, most_bytes: int) -> Stand
         start = max(begin, end - window)
         data = _last_whole(consumer, partition, start, end, most_bytes)
         if data is not None or start == begin:
-            return None if data is None else codec.decode(Standing, data)
+            return data
         window *= 2
     return None
 

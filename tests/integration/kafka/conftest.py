@@ -78,21 +78,20 @@ def stream(broker: Broker | NamedBroker, tmp_path_factory: pytest.TempPathFactor
 
 
 @pytest.fixture
-def small(broker: Broker | NamedBroker) -> Iterator[object]:
+def small(broker: Broker | NamedBroker) -> object:
     """A small stream, whose topics are there and empty."""
-    from small_stream import SmallStream  # noqa: PLC0415
+    from small_stream import SmallStream
 
     stream = SmallStream(broker.bootstrap)
     stream.make_topics()
-    yield stream
-    stream.close()
+    return stream
 
 
 @pytest.fixture
 def federate(broker: Broker | NamedBroker, tmp_path: Path) -> Iterator[object]:
     """Make federations over a small stream; their processes end with the test."""
-    from kafka_federation import Federation  # noqa: PLC0415
-    from small_stream import SIZE  # noqa: PLC0415
+    from kafka_federation import Federation
+    from small_stream import SIZE
 
     made: list[Federation] = []
 

@@ -5,6 +5,7 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from kafka import KafkaAdminClient, KafkaProducer
@@ -55,12 +56,12 @@ class SmallStream:
     prefix: str = field(default_factory=lambda: f"small-{uuid.uuid4().hex[:8]}")
     places: dict[str, Place] = field(default_factory=dict)
     written: dict[str, int] = field(default_factory=dict)
+    waiting: list[dict[str, Any]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         for i, name in enumerate(self.names):
             self.places.setdefault(name, (f"{self.prefix}.c{i}", 0))
         self.written = dict.fromkeys(self.names, 0)
-        self.producer = KafkaProducer(bootstrap_servers=self.bootstrap)
 
     @property
     def topics(self) -> str:
@@ -110,7 +111,7 @@ class SmallStream:
                 if k >= self.written[name]:
                     self.send(name, self.message(name, k))
                     self.written[name] = k + 1
-        self.producer.flush()
+        self.flush()
 
     def message(self, name: str, k: int) -> bytes:
         """Return the message of a client's k-th record."""
@@ -118,9 +119,18 @@ class SmallStream:
         return self.encode(name, self.table.X[log.rows[k]].tolist(), LABELS[int(log.y[k])])
 
     def send(self, name: str, value: bytes | None, headers: Sequence[tuple[str, bytes]] = ()) -> None:
-        """Write any message to where a client's records are."""
+        """Take any message for where a client's records are; `flush` writes it."""
         topic, partition = self.places[name]
-        self.producer.send(topic, value, key=name.encode(), partition=partition, headers=list(headers))
+        told = {"topic": topic, "partition": partition, "key": name.encode(), "headers": list(headers)}
+        self.waiting.append({**told, "value": value})
+
+    def flush(self) -> None:
+        """Write what was sent, by a producer of its own: so none is there while the broker is away."""
+        with KafkaProducer(bootstrap_servers=self.bootstrap) as producer:
+            sent = [producer.send(**message) for message in self.waiting]
+            producer.flush()
+        assert all(one.succeeded() for one in sent)
+        self.waiting.clear()
 
     def end(self, names: Iterable[str] | None = None) -> None:
         """Tell the readers that nothing more will come."""
@@ -128,11 +138,7 @@ class SmallStream:
         one_at = {self.places[name]: name for name in chosen}
         for name in one_at.values():
             self.send(name, None, [(END_OF_STREAM, b"")])
-        self.producer.flush()
-
-    def close(self) -> None:
-        """Let go of the connection."""
-        self.producer.close()
+        self.flush()
 
 
 def make(bootstrap: str, topics: Mapping[str, int]) -> None:

@@ -406,8 +406,10 @@ class TestRights:
         finally:
             host.close()
 
-    def test_a_group_that_may_not_be_joined_is_found(self, guarded, federation):
+    @pytest.mark.parametrize("seen", [(), ("DESCRIBE",)], ids=["unseen", "seen"])
+    def test_a_group_that_may_not_be_joined_is_found(self, guarded, federation, seen):
         rights = [right for right in as_client(federation) if right[1] != "GROUP"]
+        rights += [(right, "GROUP", f"{federation}.clients") for right in seen]
         grant(guarded, "client", *rights, ("WRITE", "TOPIC", f"{federation}.updates"))
         finding = of(self.found(guarded, federation, "client"), "rights of clients")
         assert finding.found == f"this log-in lacks READ on group {federation}.clients"

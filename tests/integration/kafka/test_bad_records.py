@@ -1,0 +1,124 @@
+"""What is no record and no message harms nobody, is counted, and is kept as it was with its place and reason."""
+
+import hashlib
+
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from kafka_federation import check_ledger
+from kafka_stream import check_as_undisturbed
+from small_stream import ROUNDS, SIZE
+
+from streamfl import messages
+from streamfl.core.messages import Leave, LocalDrift
+from streamfl_connectors.kafka.parts import cut
+
+GOOD = b'{"label":"fir","height":1,"slope":2,"shade":3}'
+
+POISON = {
+    "no value": None,
+    "no bytes": b"",
+    "blank": b"  ",
+    "text": b"hello",
+    "half an object": GOOD[:-1],
+    "a number": b"17",
+    "a list": b"[" + GOOD + b"]",
+    "not UTF-8": GOOD.replace(b"fir", b"\xff"),
+    "no label": b'{"height":1}',
+    "label null": GOOD.replace(b'"fir"', b"null"),
+    "text in a number": GOOD.replace(b"2", b'"steep"'),
+    "a number too large": GOOD.replace(b"2", b"1e999"),
+    "0.9 MB of garbage": bytes(range(256)) * 3500,
+    "deep": b'{"label":"fir","height":' + b"[" * 50_000 + b"]" * 50_000 + b"}",
+}
+
+
+def everything_in(bootstrap, topic):
+    with KafkaConsumer(bootstrap_servers=bootstrap, isolation_level="read_committed") as consumer:
+        partition = TopicPartition(topic, 0)
+        consumer.assign([partition])
+        consumer.seek_to_beginning(partition)
+        end, found = consumer.end_offsets([partition])[partition], []
+        while consumer.position(partition) < end:
+            found += [message for batch in consumer.poll(timeout_ms=500).values() for message in batch]
+    return found
+
+
+def test_poison_among_records(federate, small):
+    federation = federate(small)
+    sent = []
+    for k, poison in enumerate(POISON.values()):
+        for name in small.names:
+            small.send(name, small.message(name, k))
+            small.written[name] = k + 1
+        sent.append((small.written["c1"] + len(sent), poison))
+        small.send("c1", poison)
+    small.flush()
+    small.write(until=ROUNDS)
+    small.end()
+    host = federation.start("a")
+    federation.start("coordinator")
+    federation.until("the end", lambda: all(p.popen.poll() is not None for p in federation.running))
+
+    closed = federation.closed()
+    check_ledger(closed, {**small.each, "c1": SIZE * ROUNDS + len(POISON)})
+    assert sum(entry.rejected for entry in closed) == len(POISON)
+    assert closed[-1].model == small.expected.model_sha256
+    letters = everything_in(federation.bootstrap, f"{federation.name}.dead-letter")
+    topic = small.places["c1"][0].encode()
+    for letter, (offset, poison) in zip(letters, sent, strict=True):
+        told = dict(letter.headers)
+        assert (told["topic"], told["partition"], told["offset"]) == (topic, b"0", str(offset).encode())
+        assert told["reason"]
+        assert (letter.key, letter.value) == (b"c1", poison)
+    (line,) = host.said("ended")
+    assert (line["rejected"], line["dead_letters"]) == (len(POISON), len(POISON))
+
+
+def parted(value: bytes, number: int, count: int, digest: bytes) -> list[tuple[str, bytes]]:
+    return [("part", f"{number}/{count}".encode()), ("digest", digest)]
+
+
+def forged() -> dict[str, tuple[bytes | None, bytes | None, list[tuple[str, bytes]]]]:
+    """Messages that no client sends."""
+    leave = messages.encode(Leave(client="c0", incarnation="9" * 20))
+    drift = messages.encode(LocalDrift(round=1, epoch=1, clients=(), labels=(), since=1, state="latched"))
+    whole, other = (list(cut(data, 10_000)[0].headers) for data in (leave, drift))
+    right = hashlib.sha256(leave).hexdigest().encode()
+    return {
+        "no part": (b"c0", leave, []),
+        "another digest": (b"c0", leave, parted(leave, 0, 1, b"0" * 64)),
+        "in another's name": (b"c1", leave, whole),
+        "the coordinator's": (b"c0", drift, other),
+        "part beyond the last": (b"c0", leave, parted(leave, 7, 3, right)),
+        "no number": (b"c0", leave, [*parted(leave, 0, 1, right)[1:], ("part", b"\xffx")]),
+        "no value": (b"c0", None, whole),
+        "no key": (None, leave, whole),
+        "not JSON": (b"c0", b"{", list(cut(b"{", 10)[0].headers)),
+    }
+
+
+def test_garbage_among_messages(federate, small):
+    federation = federate(small)
+    host = federation.start("a")
+    coordinator = federation.start("coordinator")
+    small.write(until=5)
+    federation.until("five rounds", lambda: federation.rounds() == 5)
+    bad = forged()
+    endless = parted(b"x", 0, 10**9, b"1" * 64)
+    with KafkaProducer(bootstrap_servers=federation.bootstrap) as producer:
+        for key, value, headers in bad.values():
+            producer.send(f"{federation.name}.updates", value, key=key, headers=headers, partition=0)
+        producer.send(f"{federation.name}.updates", b"x", key=b"stranger", headers=endless, partition=0)
+        for topic in ("control", "models"):
+            producer.send(f"{federation.name}.{topic}", b"\xff\x00", key=b"\xff/0/0")
+            producer.send(f"{federation.name}.{topic}", b"{}", key=b"rung-0/0/0", headers=endless)
+        producer.flush()
+    federation.until("it is noticed", lambda: len(coordinator.said("unusable message")) == len(bad))
+    small.write(until=ROUNDS)
+    small.end()
+    check_as_undisturbed(federation, small)
+
+    letters = everything_in(federation.bootstrap, f"{federation.name}.dead-letter")
+    assert [letter.value for letter in letters] == [value for _, value, _ in bad.values()]
+    assert all(dict(letter.headers)["topic"] == f"{federation.name}.updates".encode() for letter in letters)
+    assert host.said("ended")[-1]["foreign"] >= 3
+    assert [process.popen.returncode for process in federation.running] == [0, 0]

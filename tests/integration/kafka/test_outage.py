@@ -1,0 +1,46 @@
+"""A broker that is away: whoever runs waits for it, whoever starts waits as long as told."""
+
+import time
+
+from kafka_stream import check_as_undisturbed
+from small_stream import ROUNDS
+
+AWAY = 10.0
+
+
+def test_ten_seconds_without_the_broker(federate, small, own_broker):
+    federation = federate(small, "kafka.session_timeout_ms=30000")
+    for name in ("a", "b", "coordinator"):
+        federation.start(name)
+    small.write(until=5)
+    federation.until("five rounds", lambda: federation.rounds() == 5)
+    small.write(until=6, names=small.names[:1])
+    assert federation.round_is_open() == 6
+
+    own_broker.down()
+    time.sleep(AWAY)
+    own_broker.up()
+    assert [process.popen.poll() for process in federation.running] == [None, None, None], federation.last_words()
+    small.write(until=ROUNDS)
+    small.end()
+    check_as_undisturbed(federation, small)
+    assert [process.popen.returncode for process in federation.running] == [0, 0, 0]
+
+
+def test_services_that_start_before_the_broker(federate, small, own_broker):
+    small.write(until=ROUNDS)
+    small.end()
+    own_broker.down()
+    federation, hasty = federate(small), federate(small, "kafka.patience=0")
+    processes = [federation.start(name) for name in ("a", "coordinator")]
+    waits = lambda: all(process.said("waiting") for process in processes)  # noqa: E731
+    federation.until("both wait, and say so", waits, patience=20.0)
+    ended = [hasty.start(name) for name in ("a", "coordinator")]
+    hasty.until("the hasty end", lambda: all(process.popen.poll() for process in ended), patience=20.0)
+    for process in ended:
+        assert process.popen.returncode == 2
+        assert process.error().startswith("the federation's topics: gave up after 0 s: no answer from 127.0.0.1")
+
+    own_broker.up()
+    check_as_undisturbed(federation, small)
+    assert [process.popen.returncode for process in processes] == [0, 0]

@@ -1,0 +1,76 @@
+"""When rounds close: by the clock, by quorum and deadline, and with clients that are silent, stopped or slow."""
+
+import signal
+
+import pytest
+from kafka_federation import check_ledger
+from kafka_stream import check_as_undisturbed
+from small_stream import NAMES, ROUNDS, SIZE
+
+
+def accepted_of(federation, client):
+    return [[a for a in entry.accepted if a.client == client] for entry in federation.closed()]
+
+
+def test_by_the_clock_a_silent_topic_weighs_nothing_and_holds_nobody(federate, small):
+    federation = federate(small, 'rounds.clock="interval"', "rounds.interval=0.5", "rounds.deadline=5.0")
+    for name in ("a", "coordinator"):
+        federation.start(name)
+    small.write(until=1, names=["c0", "c1"])
+    federation.until("its records are in", lambda: federation.rounds() >= 1)
+    coordinator = federation.running[-1]
+    empty = lambda: len(coordinator.said("round without records")) >= 2  # noqa: E731
+    federation.until("rounds without records", empty)
+    small.write(until=4, names=["c0", "c1"])
+    federation.until("a later round", lambda: federation.rounds() >= 2)
+    small.end()
+    federation.until("the end", lambda: all(p.popen.poll() is not None for p in federation.running))
+
+    closed = federation.closed()
+    check_ledger(closed, {"c0": 4 * SIZE, "c1": 4 * SIZE, "c2": 0})
+    with_records = [entry.round for entry in closed if entry.records]
+    assert with_records == list(range(1, len(with_records) + 1))
+    assert coordinator.said("ended")[-1]["rounds"] == len(with_records)
+
+
+@pytest.fixture
+def stalled(federate, small):
+    """A federation of two hosts and a quorum of clients that one of them has, in whose fifth round it is stopped."""
+    rules = ("rounds.quorum=3", "rounds.deadline=1.0", "rounds.expire_after=2", "kafka.session_timeout_ms=30000")
+    federation = federate(small, *rules)
+    a, b = federation.start("a"), federation.start("b")
+    both = lambda: a.serves() and b.serves() and a.serves() | b.serves() == set(NAMES)  # noqa: E731
+    federation.until("both hosts have clients", both)
+    federation.start("coordinator")
+    small.write(until=4)
+    federation.until("four rounds", lambda: federation.rounds() == 4)
+    b.popen.send_signal(signal.SIGSTOP)
+    return federation
+
+
+def test_rounds_go_on_without_a_host_that_is_stopped_and_take_it_back(stalled, small):
+    federation, b = stalled, stalled.running[1]
+    missing = sorted(b.serves())
+    small.write(until=10)
+    federation.until("six rounds without it", lambda: federation.rounds() == 10)
+    without = federation.closed()[4:]
+    assert all(set(missing).isdisjoint(a.client for a in entry.accepted) for entry in without)
+
+    b.popen.send_signal(signal.SIGCONT)
+    back = lambda: all(accepted_of(federation, client)[-1] for client in missing)  # noqa: E731
+    small.write(until=12)
+    federation.until("it is back", back)
+    small.write(until=ROUNDS)
+    small.end()
+    federation.until("the end", lambda: all(p.popen.poll() is not None for p in federation.running))
+    check_ledger(federation.closed(), small.each)
+    assert [process.popen.returncode for process in federation.running] == [0, 0, 0]
+
+
+def test_full_buffers_pause_and_go_on(federate, small):
+    federation = federate(small, f"client.buffer={SIZE}", "kafka.max_partition_fetch_bytes=1000")
+    small.write(until=ROUNDS)
+    small.end()
+    for name in ("a", "coordinator"):
+        federation.start(name)
+    check_as_undisturbed(federation, small)

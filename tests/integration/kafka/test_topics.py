@@ -1,0 +1,117 @@
+"""Topics that are not as they should be: a clear error or a bounded wait, and nothing is skipped silently."""
+
+import uuid
+
+import pytest
+from kafka import KafkaAdminClient, TopicPartition
+from kafka_stream import check_as_undisturbed
+from small_stream import ROUNDS, SIZE, make
+
+
+def ends_with(federation, process, text):
+    federation.until("its end", lambda: process.popen.poll() is not None, patience=30.0)
+    assert process.popen.returncode == 2
+    assert text in process.error()
+
+
+def test_a_record_topic_with_too_many_partitions(federate, small):
+    topic = f"wide-{uuid.uuid4().hex[:8]}"
+    make(small.bootstrap, {topic: 3})
+    federation = federate(small, f'records.topics=["{topic}"]')
+    ends_with(federation, federation.start("a"), f"topic {topic} has 3 partitions, and one client by topic reads one")
+
+
+def test_a_starred_record_topic_with_too_many_partitions(federate, small):
+    make(small.bootstrap, {f"{small.prefix}.wide": 3})
+    federation = federate(small)
+    told = f"topic {small.prefix}.wide has 3 partitions, and one client by topic reads one"
+    ends_with(federation, federation.start("a"), told)
+
+
+def test_a_control_topic_with_three_partitions(federate, small):
+    federation = federate(small)
+    make(small.bootstrap, {f"{federation.name}.control": 3})
+    for name in ("a", "coordinator"):
+        ends_with(federation, federation.start(name), f"topic {federation.name}.control has 3 partitions, not 1")
+
+
+def test_a_record_topic_that_is_missing(federate, small):
+    topic = f"missing-{uuid.uuid4().hex[:8]}"
+    federation = federate(small, f'records.topics=["{topic}"]', "kafka.patience=1.0")
+    host = federation.start("a")
+    ends_with(federation, host, f"the topics of the records: gave up after 1 s: no topic {topic}")
+    assert host.said("waiting")
+
+
+def test_a_record_topic_that_appears_in_time(federate, small):
+    names = [f"{small.prefix}.late{i}" for i in range(3)]
+    small.names = tuple(names)
+    small.places = {name: (name, 0) for name in names}
+    small.written = dict.fromkeys(names, 0)
+    federation = federate(small, f"records.topics={names!r}".replace("'", '"'))
+    host = federation.start("a")
+    federation.start("coordinator")
+    federation.until("it waits", lambda: bool(host.said("waiting")))
+    make(small.bootstrap, dict.fromkeys(names, 1))
+    small.write(until=ROUNDS)
+    small.end()
+    check_as_undisturbed(federation, small)
+
+
+def interrupted(federate, small, *extra):
+    """A federation whose host is away after five rounds."""
+    federation = federate(small, "kafka.session_timeout_ms=1000", *extra)
+    host = federation.start("a")
+    federation.start("coordinator")
+    small.write(until=5)
+    federation.until("five rounds", lambda: federation.rounds() == 5)
+    host.kill()
+    federation.running.remove(host)
+    return federation
+
+
+def delete_records(small, name, before):
+    with KafkaAdminClient(bootstrap_servers=small.bootstrap) as admin:
+        admin.delete_records({TopicPartition(*small.places[name]): before})
+
+
+LOST = 30
+
+
+@pytest.mark.parametrize("lost", ["stop", "skip"])
+def test_records_that_were_deleted_before_they_were_accepted(lost, federate, small):
+    federation = interrupted(federate, small, f"records.lost={lost}")
+    small.write(until=ROUNDS)
+    small.end()
+    delete_records(small, "c1", 5 * SIZE + LOST)
+    host = federation.start("again", role=("client", "--host", "a", "--until-end"))
+    topic = small.places["c1"][0]
+    if lost == "stop":
+        told = f"{topic}/0: the ledger goes on at offset {5 * SIZE}, but the log holds {5 * SIZE + LOST} to"
+        ends_with(federation, host, told)
+        assert "records were deleted before they were accepted" in host.error()
+        return
+    federation.until("the end", lambda: all(p.popen.poll() is not None for p in federation.running))
+    (line,) = host.said("records lost")
+    assert (line["first"], line["last"]) == (5 * SIZE, 5 * SIZE + LOST - 1)
+    mine = [a for entry in federation.closed() for a in entry.accepted if a.client == "c1"]
+    assert sum(a.records for a in mine) == SIZE * ROUNDS - LOST
+    (after,) = [a for a in mine if a.spans and a.spans[0].start == 5 * SIZE]
+    assert after.spans[0].end - after.spans[0].start == SIZE + LOST
+    assert after.records == SIZE
+
+
+def test_a_topic_that_was_made_anew(federate, small):
+    federation = interrupted(federate, small)
+    topic = small.places["c1"][0]
+    with KafkaAdminClient(bootstrap_servers=small.bootstrap) as admin:
+        admin.delete_topics([topic])
+        federation.until("it is gone", lambda: topic not in admin.list_topics())
+    make(small.bootstrap, {topic: 1})
+    small.written["c1"] = 0
+    small.write(until=1, names=["c1"])
+    host = federation.start("again", role=("client", "--host", "a", "--until-end"))
+    told = (
+        f"{topic}/0: the ledger goes on at offset {5 * SIZE}, but the log holds 0 to {SIZE}; the topic is not the one"
+    )
+    ends_with(federation, host, told)

@@ -1,0 +1,273 @@
+"""The coordinator as a service: what it tells, whom it waits for, when it ends."""
+
+import numpy as np
+import pytest
+from structlog.testing import capture_logs
+from unit.machines.script import answer, coordinator, join, told
+
+from streamfl.core.coordinator import Coordinator
+from streamfl.core.decisions import Refused
+from streamfl.core.messages import Leave, LocalDrift, Restarted, RoundOpened
+from streamfl.core.records import Span
+from streamfl.runtime.nodes import CoordinatorNode
+from streamfl.services import coordinator as service
+from streamfl.services.coordinator import QUIET, CoordinatorLog, CoordinatorService, serve_coordinator
+from streamfl.services.settings import FederationSettings, Records
+from streamfl.services.stopping import Stop
+from streamfl.transport.memory import MemoryTransport
+
+
+class Federation:
+    """A service on a transport in memory, driven by hand."""
+
+    def __init__(self, machine=None, *, until_end=False):
+        self.transport = MemoryTransport()
+        self.machine = machine or coordinator(expect=2)
+        self.log = CoordinatorLog()
+        node = CoordinatorNode(self.machine, self.transport.coordinator(), self.log.take)
+        self.stop = Stop()
+        self.service = CoordinatorService(node, self.log, self.stop, until_end)
+        self.hears = self.transport.client("observer")
+
+    def step(self, now, *messages):
+        """Hand over messages, take a turn, and return what was logged."""
+        for message in messages:
+            self.hears.send(message)
+        with capture_logs() as logged:
+            self.service.step(now)
+        return logged
+
+    def begun(self, now=0.0):
+        """Let two clients join, and return the opening of round 1."""
+        self.step(now, join("c0"), join("c1"))
+        return next(message for message in self.hears.receive() if isinstance(message, RoundOpened))
+
+
+def one_bad(opened, client):
+    """The update of three good records and a bad one."""
+    return answer(opened, client, records=3, rejected=1, spans=(Span(client, 0, 4),))
+
+
+def warnings(logged):
+    return [line for line in logged if line["log_level"] == "warning"]
+
+
+class TestWaiting:
+    def test_for_clients_to_join_is_told_with_how_many_there_are(self):
+        federation = Federation()
+        federation.step(0.0, join("c0"))
+        assert warnings(federation.step(QUIET - 0.1)) == []
+        (told_,) = warnings(federation.step(QUIET))
+        assert told_ == {
+            "event": "waiting for clients to join",
+            "joined": 1,
+            "expected": 2,
+            "seconds": 30,
+            "log_level": "warning",
+        }
+
+    def test_for_updates_is_told_with_whose(self):
+        federation = Federation()
+        opened = federation.begun()
+        federation.step(1.0, answer(opened, "c0"))
+        (told_,) = warnings(federation.step(QUIET))
+        assert (told_["event"], told_["round"], told_["clients"], told_["more"]) == (
+            "waiting for updates",
+            1,
+            ["c1"],
+            0,
+        )
+
+    def test_for_one_whose_updates_are_refused_is_told_with_the_reason(self):
+        federation = Federation()
+        opened = federation.begun()
+        wrong = answer(opened, "c1", registry=7)
+        refused = warnings(federation.step(1.0, answer(opened, "c0"), wrong))
+        assert [(line["event"], line["client"]) for line in refused] == [("refused", "c1")]
+        (told_,) = warnings(federation.step(QUIET))
+        assert told_["clients"] == ["c1 (refused: another registry)"]
+
+    def test_is_told_ever_more_seldom(self):
+        federation = Federation()
+        federation.begun()
+        moments = [now for now in range(400) if warnings(federation.step(float(now)))]
+        assert moments == [30, 90, 270]
+
+    def test_starts_anew_with_every_entry(self):
+        federation = Federation()
+        opened = federation.begun()
+        federation.step(QUIET)
+        federation.step(QUIET + 1, answer(opened, "c0"), answer(opened, "c1"))
+        assert federation.machine.standing.round == 2
+        assert warnings(federation.step(2 * QUIET)) == []
+        (told_,) = warnings(federation.step(2 * QUIET + 1))
+        assert (told_["round"], told_["clients"], told_["seconds"]) == (2, ["c0", "c1"], 30)
+
+    def test_for_updates_starts_when_the_first_round_opens(self):
+        federation = Federation()
+        federation.step(0.0)
+        federation.step(100.0, join("c0"))
+        federation.begun(now=110.0)
+        assert warnings(federation.step(139.0)) == []
+        (told_,) = warnings(federation.step(140.0))
+        assert (told_["event"], told_["seconds"]) == ("waiting for updates", 30)
+
+    def test_for_many_names_the_first(self):
+        federation = Federation(coordinator(expect=13))
+        federation.step(0.0, *(join(f"c{i:02}") for i in range(13)))
+        (told_,) = warnings(federation.step(QUIET))
+        assert (told_["clients"], told_["more"]) == ([f"c{i:02}" for i in range(10)], 3)
+
+
+class TestLog:
+    def test_a_refusal_is_told_once_for_the_same_reason(self):
+        log = CoordinatorLog()
+        with capture_logs() as logged:
+            for reason in ("a", "a", "b", "b"):
+                log.take(Refused("c0", reason))
+        assert [line["reason"] for line in logged] == ["a", "b"]
+
+    def test_a_refusal_is_over_when_an_update_counts(self):
+        federation = Federation()
+        opened = federation.begun()
+        federation.step(1.0, answer(opened, "c1", registry=7))
+        federation.step(2.0, answer(opened, "c0"), answer(opened, "c1"))
+        (told_,) = warnings(federation.step(QUIET + 2.0))
+        assert told_["clients"] == ["c0", "c1"]
+
+    def test_a_round_is_told_with_what_it_brought(self):
+        federation = Federation()
+        opened = federation.begun()
+        logged = federation.step(1.0, answer(opened, "c0"), one_bad(opened, "c1"))
+        (closed,) = [line for line in logged if line["event"] == "round"]
+        told_ = {name: closed[name] for name in ("round", "epoch", "entry", "clients", "records", "rejected", "loss")}
+        assert told_ == {"round": 1, "epoch": 1, "entry": 1, "clients": 2, "records": 7, "rejected": 1, "loss": 0.3}
+
+    def test_restarts_are_counted_and_told_with_their_cause(self):
+        log = CoordinatorLog()
+        with capture_logs() as logged:
+            log.take(
+                Restarted(
+                    round=31, epoch=2, cause="glr", statistic=113.84, threshold=11.7, chosen="scratch", since=30
+                )
+            )
+            log.take(LocalDrift(round=9, epoch=1, clients=("c3",), labels=(), since=8, state="latched"))
+        assert log.restarts == 1
+        assert [(line["event"], line["log_level"]) for line in logged] == [
+            ("restart", "warning"),
+            ("local drift", "warning"),
+        ]
+        assert (logged[0]["cause"], logged[0]["statistic"], logged[1]["clients"]) == ("glr", 113.84, ["c3"])
+
+
+def leaving(*names):
+    return [Leave(client=name, incarnation="i1") for name in names]
+
+
+class TestTheEnd:
+    def test_comes_when_all_have_left_if_that_is_wanted(self):
+        federation = Federation(until_end=True)
+        federation.begun()
+        federation.step(1.0, *leaving("c0"))
+        assert not federation.service.finished
+        federation.step(1.0, *leaving("c1"))
+        assert federation.service.finished
+
+    def test_does_not_come_with_them_otherwise_and_they_may_come_back(self):
+        federation = Federation()
+        federation.begun()
+        federation.step(1.0, *leaving("c0", "c1"))
+        assert not federation.service.finished
+        federation.step(2.0, join("c0", incarnation="i2"))
+        assert federation.machine.present == {"c0"}
+
+    def test_comes_when_it_is_told_to_end(self):
+        federation = Federation()
+        federation.begun()
+        federation.stop.requested = True
+        federation.step(1.0)
+        assert federation.service.finished
+
+
+class Link:
+    """The link of a service in memory; when nothing has come for a while, the process is told to end."""
+
+    def __init__(self, transport, stop, messages=()):
+        self.inner, self.stop, self.idle, self.closed = transport.coordinator(), stop, 0, False
+        self.outside = transport.client("outside")
+        for message in messages:
+            self.outside.send(message)
+
+    def __getattr__(self, name):
+        return getattr(self.inner, name)
+
+    def listen(self, seconds):
+        self.idle += 1
+        self.stop.requested = self.idle > 3
+
+    def close(self):
+        self.closed = True
+
+
+class Connector:
+    def __init__(self, link):
+        self.link, self.prepared = link, False
+
+    def prepare(self):
+        self.prepared = True
+
+    def coordinator(self):
+        assert self.prepared, "topics must be there before the link is made"
+        return self.link
+
+
+@pytest.fixture
+def settings():
+    return FederationSettings(
+        federation={"name": "f", "expect": 2, "scaling": False},
+        rounds={"clock": "records", "deadline": 0},
+        records=Records(topics=("r.*",)),
+        kafka={},
+    )
+
+
+def serve(settings, link):
+    with capture_logs() as logged:
+        serve_coordinator(settings, Connector(link), link.stop, until_end=False)
+    assert link.closed
+    return logged
+
+
+class TestProcess:
+    def test_begins_a_federation_and_goes_on_with_it_when_it_is_started_again(self, settings):
+        transport = MemoryTransport(durable=True)
+        first = serve(settings, Link(transport, Stop(), [join("c0"), join("c1")]))
+        assert first[0]["event"] == "a new federation"
+        standing = transport.coordinator().restore()
+        opened = told_opening(settings, standing)
+        updates = [answer(opened, "c0"), one_bad(opened, "c1")]
+        second = serve(settings, Link(transport, Stop(), updates))
+        assert (second[0]["event"], second[0]["round"]) == ("going on", 1)
+        (ended,) = [line for line in second if line["event"] == "ended"]
+        assert (ended["rounds"], ended["read"], ended["accepted"], ended["rejected"]) == (1, 8, 7, 1)
+        assert len(ended["model_sha256"]) == 64
+        third = serve(settings, Link(transport, Stop()))
+        assert third[-1]["model_sha256"] == ended["model_sha256"]
+        assert third[-1]["read"] == 8
+
+    def test_one_that_never_began_ends_without_a_model(self, settings):
+        logged = serve(settings, Link(MemoryTransport(durable=True), Stop()))
+        assert (logged[-1]["event"], logged[-1]["model_sha256"], logged[-1]["read"]) == ("ended", None, 0)
+
+    def test_lets_go_of_the_link_when_it_fails(self, settings, monkeypatch):
+        link = Link(MemoryTransport(), Stop())
+        monkeypatch.setattr(service, "run", lambda *_: np.linalg.inv(np.zeros((1, 1))))
+        with pytest.raises(np.linalg.LinAlgError):
+            serve_coordinator(settings, Connector(link), link.stop, until_end=False)
+        assert link.closed
+
+
+def told_opening(settings, standing):
+    """The opening that a coordinator tells which goes on from a standing."""
+    (opened,) = told(Coordinator(settings.coordinator_machine, standing).start(0.0), RoundOpened)
+    return opened

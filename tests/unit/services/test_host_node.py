@@ -1,0 +1,372 @@
+"""One process that serves clients, on a transport in memory: they come and go, and nothing is counted twice."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from structlog.testing import capture_logs
+from unit.machines.script import LEARNER, cut, fetched, swapping
+
+from streamfl.core.client import ClientSettings
+from streamfl.core.coordinator import Coordinator, CoordinatorSettings, Standing
+from streamfl.core.messages import Join, Leave
+from streamfl.core.promotion import Promotion
+from streamfl.ports import ReadingCounts, Standpoint
+from streamfl.runtime.clock import ManualClock
+from streamfl.runtime.loop import run
+from streamfl.runtime.nodes import CoordinatorNode
+from streamfl.services.client import SETTLE_EVERY, HostNode, incarnation, serve_clients
+from streamfl.services.settings import FederationSettings, Records
+from streamfl.services.stopping import Stop
+from streamfl.transport.memory import MemoryTransport
+
+SIZE = 10
+SETTINGS = ClientSettings(learner=LEARNER, round_size=SIZE, retry=1.0)
+
+
+class Partition:
+    """The records of a client as one process reads them: `streamfl.ports.Source`, with a count of its own."""
+
+    def __init__(self, name, records, *, ends=True):
+        self.name, self.records, self.ends = name, records, ends
+        self.at = self.first = 0
+
+    @property
+    def ended(self):
+        return self.ends and self.at >= self.records.span.end
+
+    @property
+    def read(self):
+        """How many records, good and bad, lie before where it is."""
+        before = self.records.before(self.at)
+        return before.read
+
+    def poll(self, limit):
+        left = self.records.after(self.at)
+        if not left.read or limit < 1:
+            return ()
+        batch = cut(self.records, self.at, min(self.at + limit, self.records.span.end))
+        self.at = batch.span.end
+        return (batch,)
+
+    def seek(self, positions):
+        self.at = positions.get(self.name, self.at)
+
+    def fetch(self, positions):
+        return (fetched(self.records, positions[self.name]),) if self.name in positions else ()
+
+
+class Host:
+    """Links of a transport in memory; which clients are here is said by the test."""
+
+    def __init__(self, transport, **here):
+        self.transport = transport
+        self.counts = ReadingCounts(unrouted=1, late=2, dead_letters=3, foreign=4)
+        self.here = dict(here)
+        self.dropped, self.settled = [], []
+        self.closed = False
+        self.listener = transport.client(f"host {id(self)}")
+
+    def hosted(self):
+        return dict(self.here)
+
+    def link(self, client):
+        return self.transport.client(client)
+
+    def drop(self, client):
+        self.dropped.append(client)
+
+    def told(self):
+        return self.listener.receive()
+
+    def settle(self, standpoints):
+        self.settled.append(dict(standpoints))
+
+    def listen(self, seconds):
+        pass
+
+    def close(self):
+        self.closed = True
+
+
+class Federation:
+    """A coordinator and hosts, with a clock that is moved by hand."""
+
+    def __init__(self, names=("c0", "c1"), *, rounds=4, ends=True):
+        self.transport = MemoryTransport()
+        self.records = {name: swapping(name, rounds, size=SIZE) for name in names}
+        self.ends = ends
+        settings = CoordinatorSettings(learner=LEARNER, expect=len(names))
+        self.coordinator = CoordinatorNode(Coordinator(settings, Standing(Promotion())), self.transport.coordinator())
+        self.clock = ManualClock(time=1000.0)
+        self.nodes = []
+
+    def partition(self, name):
+        return Partition(name, self.records[name], ends=self.ends)
+
+    def host(self, *names, until_end=True, stop_within=3.0):
+        host = Host(self.transport, **{name: self.partition(name) for name in names})
+        node = HostNode(host, SETTINGS, Stop(), stop_within, until_end, incarnation)
+        self.nodes.append(node)
+        return node
+
+    def run(self):
+        run([*self.nodes, self.coordinator], self.clock)
+
+    def turns(self, n):
+        """Give everybody some turns, a hundredth of a second each."""
+        for _ in range(n):
+            for node in (*self.nodes, self.coordinator):
+                node.step(self.clock.now())
+            self.clock.time += 0.01
+
+    def ledger(self):
+        """Return accepted and rejected records, by client."""
+        members = self.coordinator.machine.standing.members
+        return {name: (member.accepted, member.rejected) for name, member in members.items()}
+
+    def all_records(self):
+        return {name: (len(records), len(records.rejected)) for name, records in self.records.items()}
+
+
+class TestClients:
+    def test_every_record_of_every_client_is_learnt_once(self):
+        federation = Federation(("c0", "c1", "c2"))
+        federation.host("c0", "c1")
+        federation.host("c2")
+        federation.run()
+        assert federation.ledger() == federation.all_records()
+
+    def test_that_come_later_are_taken_in(self):
+        federation = Federation()
+        node = federation.host("c0")
+        federation.turns(5)
+        assert set(node.nodes) == {"c0"}
+        node.host.here["c1"] = federation.partition("c1")
+        federation.run()
+        assert federation.ledger() == federation.all_records()
+
+    @pytest.mark.parametrize("turns", [0, 1, 2, 3, 5, 8, 11])
+    def test_that_move_to_another_host_go_on_where_the_ledger_is(self, turns):
+        federation = Federation(rounds=6)
+        first, second = federation.host("c0", "c1"), federation.host(until_end=False)
+        federation.turns(turns)
+        del first.host.here["c1"]
+        second.host.here["c1"] = federation.partition("c1")
+        federation.turns(2)
+        assert first.host.dropped == (["c1"] if turns else [])
+        assert (set(first.nodes), set(second.nodes)) == ({"c0"}, {"c1"})
+        second.until_end = True
+        federation.run()
+        assert federation.ledger() == federation.all_records()
+
+    def test_whose_partition_was_taken_and_given_back_begin_anew(self):
+        federation = Federation(rounds=6)
+        node = federation.host("c0", "c1")
+        federation.turns(6)
+        before = node.nodes["c1"]
+        node.host.here["c1"] = federation.partition("c1")
+        federation.turns(1)
+        assert node.nodes["c1"] is not before
+        assert node.nodes["c1"].machine.incarnation > before.machine.incarnation
+        federation.run()
+        assert federation.ledger() == federation.all_records()
+
+    def test_that_had_left_begin_anew_when_records_come_again(self):
+        federation = Federation(rounds=2, ends=True)
+        node = federation.host("c0", "c1", until_end=False)
+        federation.turns(60)
+        assert all(client.finished for client in node.nodes.values())
+        partition = node.host.here["c1"]
+        old = node.nodes["c1"]
+        partition.records = federation.records["c1"] = swapping("c1", 3, size=SIZE)
+        federation.turns(60)
+        assert node.nodes["c1"] is not old
+        assert federation.ledger() == federation.all_records()
+
+
+class TestIncarnations:
+    @given(st.floats(0.0, 4e9), st.floats(1e-3, 1e9))
+    def test_a_later_start_has_a_greater_one(self, now, more):
+        assert incarnation(now) < incarnation(now + more)
+
+    def test_two_starts_at_one_moment_differ(self):
+        assert len({incarnation(5.0) for _ in range(100)}) == 100
+
+
+class TestStopping:
+    def test_ends_when_all_clients_have_left(self):
+        federation = Federation(ends=False)
+        node = federation.host("c0", "c1", until_end=False, stop_within=1000.0)
+        federation.turns(6)
+        node.stop.requested = True
+        federation.run()
+        assert node.finished
+        assert federation.clock.now() < 1000.0 + 100.0
+        assert federation.coordinator.machine.present == set()
+
+    def test_what_is_under_way_still_counts(self):
+        federation = Federation(ends=False)
+        node = federation.host("c0", "c1", until_end=False, stop_within=1000.0)
+        federation.turns(1)
+        node.step(federation.clock.now())  # both updates of round 1 are under way
+        assert federation.coordinator.machine.standing.round == 1
+        node.stop.requested = True
+        federation.run()
+        assert all(accepted >= SIZE for accepted, _ in federation.ledger().values())
+
+    def test_ends_at_the_deadline_if_nobody_answers(self):
+        federation = Federation(ends=False)
+        node = federation.host("c0", "c1", until_end=False, stop_within=0.5)
+        federation.turns(6)
+        node.stop.requested = True
+        now = federation.clock.now()
+        node.step(now)
+        assert not node.finished
+        assert node.wakes_at == now + 0.5
+        node.step(now + 0.499)
+        assert not node.finished
+        node.step(now + 0.5)
+        assert node.finished
+
+    def test_takes_nobody_in_any_more(self):
+        federation = Federation(ends=False)
+        node = federation.host("c0", until_end=False)
+        federation.turns(2)
+        node.stop.requested = True
+        node.host.here["c1"] = federation.partition("c1")
+        federation.turns(2)
+        assert set(node.nodes) == {"c0"}
+
+    def test_each_client_leaves_once_per_patience(self):
+        federation = Federation(ends=False)
+        node = federation.host("c0", "c1", until_end=False)
+        federation.turns(6)
+        node.stop.requested = True
+        for _ in range(5):
+            node.step(federation.clock.now())
+        sent = federation.transport.coordinator().receive()
+        leaves = [message.client for message in sent if isinstance(message, Leave)]
+        assert len(leaves) == len(set(leaves))
+
+    def test_without_clients_ends_at_once(self):
+        federation = Federation()
+        node = federation.host(until_end=False)
+        node.stop.requested = True
+        node.step(1000.0)
+        assert node.finished
+
+
+class TestUntilTheEnd:
+    def test_waits_for_clients_to_come(self):
+        federation = Federation()
+        node = federation.host(until_end=True)
+        node.step(1000.0)
+        assert not node.finished
+
+    def test_is_only_wanted_when_it_is_said(self):
+        federation = Federation(rounds=2)
+        node = federation.host("c0", "c1", until_end=False)
+        federation.turns(60)
+        assert all(client.finished for client in node.nodes.values())
+        assert not node.finished
+
+
+class TestSettling:
+    def test_tells_now_and_then_where_the_ledger_goes_on(self):
+        federation = Federation(ends=False, rounds=4)
+        node = federation.host("c0", "c1", until_end=False)
+        federation.turns(60)
+        now = federation.clock.now() + SETTLE_EVERY
+        node.step(now)
+        node.host.settled.clear()
+        for half in range(1, 9):
+            node.step(now + half * SETTLE_EVERY / 2)
+        assert len(node.host.settled) == 4
+        machines = {name: client.machine for name, client in node.nodes.items()}
+        expected = {name: Standpoint(machine.positions, machine.pending) for name, machine in machines.items()}
+        assert node.host.settled[-1] == expected
+        assert all(standpoint.positions[name] > 0 for name, standpoint in expected.items())
+
+    def test_says_nothing_of_a_client_whose_place_is_not_known(self):
+        federation = Federation()
+        node = federation.host("c0")
+        node.step(1000.0)
+        assert node.host.settled == [{}]
+
+
+class TestAccounts:
+    @pytest.mark.parametrize("turns", [1, 2, 3, 4, 5, 7, 9, 20, 80])
+    def test_what_was_read_is_accepted_rejected_or_pending(self, turns):
+        federation = Federation(rounds=7, ends=False)
+        node = federation.host("c0", "c1", until_end=False)
+        federation.turns(turns)
+        totals = node.totals()
+        assert totals.read == sum(partition.read for partition in node.host.here.values()) > 0
+        assert totals.read == totals.accepted + totals.rejected + totals.pending
+        known = [federation.ledger().get(name, (0, 0)) for name in ("c0", "c1")]
+        in_flight = 2 * SIZE  # what the last turn of the coordinator accepted, and the clients have not yet heard
+        assert 0 <= sum(accepted for accepted, _ in known) - totals.accepted <= in_flight
+
+    def test_at_the_end_nothing_is_pending(self):
+        federation = Federation(rounds=7)
+        node = federation.host("c0", "c1")
+        federation.run()
+        totals = node.totals()
+        assert (totals.accepted, totals.rejected) == tuple(
+            map(sum, zip(*federation.all_records().values(), strict=True))
+        )
+        assert totals.rejected > 0
+        assert totals.pending == 0
+        assert totals.read == totals.accepted + totals.rejected
+
+
+class Connector:
+    def __init__(self, host):
+        self.made, self.prepared, self.named = host, False, None
+
+    def prepare(self):
+        self.prepared = True
+
+    def host(self, name, placement, records):
+        assert self.prepared, "topics must be there before the host is made"
+        self.named = (name, placement.topics)
+        return self.made
+
+
+class TestProcess:
+    @pytest.fixture
+    def settings(self):
+        return FederationSettings(
+            federation={"name": "f", "expect": 1},
+            rounds={"clock": "records", "size": SIZE},
+            records=Records(topics=("r.*",)),
+            client={"host": "plant-7", "stop_within": 0.0},
+            kafka={},
+        )
+
+    def serve(self, settings, host, stop):
+        with capture_logs() as logged:
+            serve_clients(settings, connector := Connector(host), stop, until_end=False)
+        assert connector.named == ("plant-7", ("r.*",))
+        assert host.closed
+        return logged
+
+    def test_ends_with_its_accounts(self, settings):
+        transport, stop = MemoryTransport(), Stop()
+        host = Host(transport, c0=Partition("c0", swapping("c0", 4, size=SIZE), ends=False))
+        host.listen = lambda seconds: setattr(stop, "requested", True)
+        logged = self.serve(settings, host, stop)
+        ended = logged[-1]
+        assert ended["event"] == "ended"
+        assert (ended["clients"], ended["read"], ended["pending"]) == (1, 2 * SIZE, 2 * SIZE)
+        assert ended["read"] == ended["accepted"] + ended["rejected"] + ended["pending"]
+        counts = {name: ended[name] for name in ("unrouted", "late", "dead_letters", "foreign")}
+        assert counts == {"unrouted": 1, "late": 2, "dead_letters": 3, "foreign": 4}
+        sent = transport.coordinator().receive()
+        assert [type(message) for message in sent] == [Join, Leave]
+
+    def test_settles_before_it_ends(self, settings):
+        stop = Stop(requested=True)
+        host = Host(MemoryTransport())
+        self.serve(settings, host, stop)
+        assert host.settled == [{}, {}]

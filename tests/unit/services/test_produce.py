@@ -1,0 +1,224 @@
+"""A recorded stream, written to where clients read: every record once, in its order, no faster than wanted."""
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streamfl.core.errors import UsageError
+from streamfl.services import produce as module
+from streamfl.services.produce import PACK, Production, produce
+from streamfl.services.settings import FederationSettings
+from streamfl.services.stopping import Stop
+from streamfl.streams.dealing import Log, deal
+from streamfl.streams.table import Table
+
+
+def table(n=10, labels=("a", "b")):
+    y = np.arange(n, dtype=np.float64) % 2 if labels else np.arange(n) / 4
+    return Table("t.csv", ("x", "z"), np.column_stack([np.arange(n), -np.arange(n)]), y, labels, np.arange(n))
+
+
+def dealt(source, clients=3):
+    return deal(source, clients, "round-robin", 0)
+
+
+def settings(**tables):
+    told = {"federation": {"name": "f"}, "records": {"topics": ["r.*"]}, "kafka": {}}
+    for name, values in tables.items():
+        told[name] = told.get(name, {}) | values
+    return FederationSettings.model_validate(told)
+
+
+class Writer:
+    def __init__(self):
+        self.written, self.ended, self.closed = [], False, False
+
+    def write(self, client, value):
+        assert not self.ended and not self.closed
+        self.written.append((client, value))
+
+    def end(self):
+        self.ended = True
+
+    def close(self):
+        self.closed = True
+
+
+class Connector:
+    def __init__(self):
+        self.made, self.clients = Writer(), None
+
+    def writer(self, placement, clients):
+        self.clients = clients
+        return self.made
+
+
+def written(production, stop=None, told=None, progress=lambda n: None):
+    """Write, and return the writer and how many records it was told were written."""
+    connector = Connector()
+    n = produce(told or settings(), connector, production, stop or Stop(), progress)
+    assert connector.clients == list(production.logs)
+    return connector.made, n
+
+
+class TestMessages:
+    @given(
+        st.dictionaries(st.text("abc", min_size=1, max_size=2), st.integers(0, 9), max_size=5),
+        st.integers(1, 4),
+        st.one_of(st.none(), st.integers(1, 30)),
+    )
+    def test_hold_every_record_once_in_order_up_to_the_limit(self, lengths, pack, limit):
+        logs = {client: Log(np.arange(n), np.zeros(n)) for client, n in lengths.items()}
+        production = Production(table(), logs, limit=limit)
+        taken = {client: [] for client in logs}
+        for client, part in production.messages(pack):
+            assert 0 < part.stop - part.start <= pack
+            taken[client] += range(part.start, part.stop)
+        for client, rows in taken.items():
+            assert rows == list(range(len(rows)))
+            if limit is None:
+                assert len(rows) == lengths[client]
+        n = sum(map(len, taken.values()))
+        assert (
+            n == production.records == (sum(lengths.values()) if limit is None else min(limit, sum(lengths.values())))
+        )
+
+    @given(st.lists(st.integers(0, 9), min_size=2, max_size=5), st.integers(1, 4))
+    def test_let_clients_take_turns(self, lengths, pack):
+        logs = {f"c{i}": Log(np.arange(n), np.zeros(n)) for i, n in enumerate(lengths)}
+        so_far = dict.fromkeys(logs, 0)
+        for client, part in Production(table(), logs).messages(pack):
+            so_far[client] = part.stop
+            for other, n in so_far.items():
+                assert n >= min(so_far[client] - pack, len(logs[other].rows))
+
+
+class TestWriting:
+    def test_json_is_one_record_a_message_with_its_label(self):
+        source = table(4)
+        writer, n = written(Production(source, dealt(source, 2)))
+        assert n == 4
+        assert [(client, json.loads(value)) for client, value in writer.written] == [
+            ("c0", {"label": "a", "x": 0, "z": 0}),
+            ("c1", {"label": "b", "x": 1, "z": -1}),
+            ("c0", {"label": "a", "x": 2, "z": -2}),
+            ("c1", {"label": "b", "x": 3, "z": -3}),
+        ]
+        assert (writer.ended, writer.closed) == (False, True)
+
+    def test_a_label_that_a_drift_has_changed_is_written_as_it_is_now(self):
+        source = table(2)
+        logs = {"c0": Log(np.array([0, 1]), np.array([1.0, 1.0]))}
+        writer, _ = written(Production(source, logs))
+        assert [json.loads(value)["label"] for _, value in writer.written] == ["b", "b"]
+
+    def test_targets_are_numbers(self):
+        source = table(3, labels=())
+        writer, _ = written(Production(source, dealt(source, 1)), told=settings(federation={"task": "regression"}))
+        assert [json.loads(value)["label"] for _, value in writer.written] == [0, 0.25, 0.5]
+
+    def test_a_client_is_named_in_the_record_where_the_settings_say_so(self):
+        source = table(2)
+        told = settings(records={"topics": ["r"], "clients": "key", "fields": {"client": "site"}})
+        writer, _ = written(Production(source, dealt(source, 2)), told=told)
+        assert [json.loads(value)["site"] for _, value in writer.written] == ["c0", "c1"]
+
+    @pytest.mark.parametrize(("task", "labels"), [("classification", ("a", "b")), ("regression", ())])
+    def test_packed_records_read_back_as_they_were(self, task, labels):
+        source = table(2 * PACK + 7, labels)
+        told = settings(federation={"task": task}, records={"format": "packed"})
+        writer, n = written(Production(source, dealt(source, 1)), told=told)
+        assert (n, len(writer.written)) == (len(source), 3)
+        values = [value for _, value in writer.written]
+        decoded = told.record_format.decode(range(3), values)
+        assert decoded.features == source.features
+        assert np.array_equal(decoded.X, source.X)
+        y = [decoded.labels[int(i)] for i in decoded.y] if labels else decoded.y
+        assert list(y) == ([labels[int(i)] for i in source.y] if labels else list(source.y))
+
+    def test_the_end_is_marked_if_that_is_wanted(self):
+        source = table(3)
+        writer, _ = written(Production(source, dealt(source, 1), end=True))
+        assert (writer.ended, writer.closed) == (True, True)
+
+    def test_no_end_is_marked_when_it_was_stopped_on_the_way(self):
+        source, stop = table(9), Stop()
+        seen = []
+
+        def progress(n):
+            seen.append(n)
+            stop.requested = len(seen) == 4
+
+        writer, n = written(Production(source, dealt(source, 1), end=True), stop, progress=progress)
+        assert (n, len(writer.written), sum(seen)) == (4, 4, 4)
+        assert (writer.ended, writer.closed) == (False, True)
+
+    @pytest.mark.parametrize(
+        ("labels", "task", "found"), [(("a", "b"), "regression", "labels"), ((), "classification", "targets")]
+    )
+    def test_a_file_of_the_other_task_is_refused_before_anything_is_made(self, labels, task, found):
+        source, connector = table(3, labels), Connector()
+        with pytest.raises(UsageError, match=rf"t\.csv has {found}, and \[federation\] task is {task}; correct it"):
+            produce(
+                settings(federation={"task": task}),
+                connector,
+                Production(source, dealt(source)),
+                Stop(),
+                lambda n: None,
+            )
+        assert connector.clients is None
+
+
+class TestRate:
+    @pytest.fixture
+    def clock(self, monkeypatch):
+        """Time that passes by being slept through; a message takes `costs` of it."""
+
+        class Clock:
+            now, costs, slept = 100.0, 0.0, 0.0
+
+            def monotonic(self):
+                return self.now
+
+            def sleep(self, seconds):
+                assert seconds > 0.0
+                self.now += seconds
+                self.slept += seconds
+
+        clock = Clock()
+        monkeypatch.setattr(module, "time", clock)
+        return clock
+
+    def produced(self, clock, n, rate, **tables):
+        """Return how many records had been written at each moment."""
+        source, moments = table(n), []
+
+        def progress(n):
+            clock.now += clock.costs
+            moments.append((clock.now - 100.0, n))
+
+        written(Production(source, dealt(source, 1), rate), told=settings(**tables), progress=progress)
+        return moments
+
+    def test_is_kept_to_within_a_beat(self, clock):
+        written_by = 0
+        for moment, n in self.produced(clock, 500, rate=100.0):
+            written_by += n
+            assert written_by <= 100.0 * (moment + module.BEAT) + 1
+        assert clock.now - 100.0 == pytest.approx(5.0, abs=module.BEAT)
+
+    def test_counts_records_not_messages(self, clock):
+        self.produced(clock, 4 * PACK, rate=PACK, records={"format": "packed"})
+        assert clock.now - 100.0 == pytest.approx(4.0)
+
+    def test_time_that_was_lost_is_made_up_for(self, clock):
+        clock.costs = 1.0 / 50.0
+        self.produced(clock, 100, rate=100.0)
+        assert clock.slept == 0.0
+
+    def test_without_one_nothing_is_waited_for(self, clock):
+        self.produced(clock, 100, rate=None)
+        assert clock.slept == 0.0

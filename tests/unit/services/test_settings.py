@@ -1,0 +1,308 @@
+"""The settings of a live federation: which source counts, what cannot be used, and what is never shown."""
+
+import tomllib
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streamfl.core.errors import UsageError
+from streamfl.core.paper import Paper
+from streamfl.formats import Packed
+from streamfl.ports import Placement
+from streamfl.services.connectors import connect
+from streamfl.services.settings import FederationSettings, flag, load, merged
+
+DEPLOYED = Path(__file__).parents[3] / "deploy" / "federation.toml"
+SECRET = "sesame-7391"
+
+LEAST = """
+[records]
+topics = ["r.*"]
+[kafka]
+bootstrap_servers = "b:9092"
+"""
+
+
+@pytest.fixture
+def told(tmp_path):
+    """Load the settings of a file with these lines."""
+
+    def load_it(text=LEAST, **flags):
+        path = tmp_path / "federation.toml"
+        path.write_text(text)
+        return load(path, flags)
+
+    return load_it
+
+
+@pytest.fixture
+def refused(told, tmp_path):
+    """Load settings that cannot be used, and return why, without the file's name."""
+
+    def load_it(text=LEAST, **flags):
+        with pytest.raises(UsageError) as raised:
+            told(text, **flags)
+        file, _, why = str(raised.value).partition(": ")
+        assert file == str(tmp_path / "federation.toml")
+        return why
+
+    return load_it
+
+
+class TestSources:
+    def test_what_nobody_says_has_a_default(self, told):
+        settings = told()
+        assert (settings.federation.name, settings.rounds.clock, settings.rounds.deadline) == (
+            "federation",
+            "interval",
+            5.0,
+        )
+        assert settings.placement == Placement(("r.*",))
+
+    def test_flags_come_before_the_environment_and_that_before_the_file(self, told, monkeypatch):
+        text = LEAST + "[rounds]\nsize = 1\ndeadline = 1\ninterval = 1\nexpire_after = 1\n"
+        monkeypatch.setenv("STREAMFL_ROUNDS__SIZE", "2")
+        monkeypatch.setenv("STREAMFL_ROUNDS__DEADLINE", "2")
+        rounds = told(text, rounds={"size": 3, "interval": 3}).rounds
+        assert (rounds.size, rounds.deadline, rounds.interval, rounds.expire_after) == (3, 2.0, 3.0, 1)
+
+    def test_lists_and_nested_tables_can_come_from_the_environment(self, told, monkeypatch):
+        monkeypatch.setenv("STREAMFL_RECORDS__TOPICS", '["a", "b"]')
+        monkeypatch.setenv("STREAMFL_RECORDS__FIELDS__LABEL", "kind")
+        settings = told()
+        assert (settings.records.topics, settings.records.fields.label) == (("a", "b"), "kind")
+
+    def test_the_brokers_can_come_from_the_environment(self, told, monkeypatch):
+        monkeypatch.setenv("STREAMFL_KAFKA__BOOTSTRAP_SERVERS", "elsewhere:9092")
+        assert told().kafka["bootstrap_servers"] == "elsewhere:9092"
+
+    def test_a_secret_of_the_environment_gets_to_the_log_and_is_not_shown(self, told, monkeypatch):
+        monkeypatch.setenv("STREAMFL_KAFKA__SASL_PLAIN_PASSWORD", SECRET)
+        settings = told()
+        assert settings.kafka["sasl_plain_password"] == SECRET
+        assert SECRET not in repr(settings) + str(settings)
+
+    def test_other_variables_of_the_environment_are_none_of_ours(self, told, monkeypatch):
+        monkeypatch.setenv("ROUNDS__SIZE", "2")
+        monkeypatch.setenv("STREAMFL_TEST_BOOTSTRAP", "b:9092")
+        assert told().rounds.size == 100
+
+
+class TestErrors:
+    def test_a_file_that_is_not_there_is_named_with_one_to_begin_with(self, tmp_path):
+        with pytest.raises(UsageError, match=r"nowhere\.toml: no such file; deploy/federation\.toml is one"):
+            load(tmp_path / "nowhere.toml")
+
+    @pytest.mark.parametrize(
+        ("text", "why"),
+        [
+            ("[rounds]\nsize = 0", "rounds.size: Input should be greater than or equal to 1"),
+            ("[rounds]\nsiez = 5", "rounds.siez: Extra inputs are not permitted"),
+            ("[round]\nsize = 5", "round: Extra inputs are not permitted"),
+            ("[rounds]\nquorum = 0", "rounds: Value error, quorum: at least 1, or all"),
+            ("[federation]\nname = 'a/b'", "federation.name: String should match pattern"),
+            ("[federation]\nexpect = 0", "federation.expect: Input should be greater than or equal to 1"),
+            ("[learning]\nalgorithm = 'fedprox'", "learning.algorithm: Input should be 'fedavg' or 'fedomd'"),
+            (
+                "[client]\nbuffer = 99",
+                "Value error, client.buffer holds 99 records, and rounds.size is 100; make it at least that",
+            ),
+        ],
+    )
+    def test_name_the_table_and_the_setting(self, refused, text, why):
+        assert refused(LEAST + text).startswith(why)
+
+    @pytest.mark.parametrize(
+        ("records", "why"),
+        [
+            ("topics = []", "records.topics: Tuple should have at least 1 item"),
+            ("topics = ['a*b*']", "records: Value error, topics: one * at most in a name"),
+            (
+                "topics = ['a*']\nclients = 'partition'",
+                'records: Value error, topics: a * names clients, which needs clients = "topic"',
+            ),
+            (
+                "topics = ['a']\nclients = 'key'",
+                'records: Value error, clients = "key" needs format = "json" and the field that names the client',
+            ),
+            (
+                "topics = ['a']\nclients = 'key'\nformat = 'packed'\nfields = { client = 'site' }",
+                'records: Value error, clients = "key" needs format = "json"',
+            ),
+            ("topics = ['a']\npartitions = 0", "records.partitions: Input should be greater than or equal to 1"),
+            ("topics = ['a']\nfields = { lable = 'x' }", "records.fields.lable: Extra inputs are not permitted"),
+            (
+                "topics = ['a']\nfields = { label = 'x', drop = ['x'] }",
+                "records.fields: Value error, named more than once: x",
+            ),
+            (
+                "topics = ['a']\nfields = { task = 'regression' }",
+                "Value error, records.fields.task: leave it out, [federation] says it",
+            ),
+        ],
+    )
+    def test_name_what_does_not_fit_together_in_records(self, refused, records, why):
+        assert refused(f"[records]\n{records}").startswith(why)
+
+    def test_topics_must_be_named(self, refused):
+        assert refused("[federation]\nname = 'f'\n") == "records: Field required"
+
+    @pytest.mark.parametrize("text", ["[records", "[records]\ntopics = ["])
+    def test_what_is_no_toml_is_told_so(self, refused, text):
+        assert refused(text)
+
+    def test_a_wrong_value_is_not_shown(self, refused, monkeypatch):
+        monkeypatch.setenv("STREAMFL_ROUNDS__SIZE", SECRET)
+        why = refused()
+        assert why.startswith("rounds.size: ")
+        assert SECRET not in why
+
+    def test_a_secret_in_a_wrong_place_is_not_shown(self, refused):
+        why = refused(LEAST + f"[kafcka]\nsasl_plain_password = '{SECRET}'\n")
+        assert why.startswith("kafcka: ")
+        assert SECRET not in why
+
+    def test_a_connector_that_is_not_installed_is_named_with_those_that_are(self, told):
+        with pytest.raises(UsageError, match=r"\[federation\] connector: no 'rabbit' is installed; there are kafka"):
+            connect(told(LEAST + "[federation]\nconnector = 'rabbit'\n"))
+
+
+class TestFlags:
+    @pytest.mark.parametrize(
+        ("text", "told"),
+        [
+            ("rounds.size=50", {"rounds": {"size": 50}}),
+            ("rounds.deadline=0.5", {"rounds": {"deadline": 0.5}}),
+            ("federation.scaling=false", {"federation": {"scaling": False}}),
+            ("client.host=plant-7", {"client": {"host": "plant-7"}}),
+            ('client.host="7"', {"client": {"host": "7"}}),
+            ('records.topics=["a", "b"]', {"records": {"topics": ["a", "b"]}}),
+            ("records.fields.label=kind", {"records": {"fields": {"label": "kind"}}}),
+            ("kafka.bootstrap_servers=b:9092,c:9092", {"kafka": {"bootstrap_servers": "b:9092,c:9092"}}),
+            ("kafka.sasl_plain_password=a=b", {"kafka": {"sasl_plain_password": "a=b"}}),
+            (" rounds.size = 5 ", {"rounds": {"size": 5}}),
+        ],
+    )
+    def test_are_toml_or_text(self, text, told):
+        assert flag(text) == told
+
+    @pytest.mark.parametrize("text", ["rounds.size", "size=5", "=5", ".size=5", "rounds.=5", ""])
+    def test_of_another_form_are_refused_with_an_example(self, text):
+        with pytest.raises(UsageError, match=r"say table\.name=value, such as rounds\.size=50"):
+            flag(text)
+
+    def test_a_secret_of_another_form_is_not_shown(self):
+        with pytest.raises(UsageError, match="--set sasl_plain_password: ") as raised:
+            flag(f"sasl_plain_password={SECRET}")
+        assert SECRET not in str(raised.value)
+
+    def test_a_value_cannot_bring_settings_of_its_own(self):
+        assert flag('client.host=a\nlevel = "b"') == {"client": {"host": 'a\nlevel = "b"'}}
+
+    @given(st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from("cd"), st.integers())))
+    def test_the_last_of_a_name_counts_and_none_is_lost(self, told):
+        expected = {(table, name): value for table, name, value in told}
+        found = merged([{table: {name: value}} for table, name, value in told])
+        assert {(table, name): value for table, names in found.items() for name, value in names.items()} == expected
+
+    def test_what_was_merged_is_left_as_it_was(self):
+        first, second = {"a": {"b": 1}}, {"a": {"c": 2}}
+        merged([first, second])
+        assert (first, second) == ({"a": {"b": 1}}, {"a": {"c": 2}})
+
+
+class TestMeaning:
+    def test_the_coordinator_waits_for_all_and_for_ever_where_it_is_said_so(self, told):
+        told_ = told(LEAST + "[rounds]\nclock = 'records'\nquorum = 'all'\ndeadline = 0\n").coordinator_machine
+        assert (told_.quorum, told_.deadline, told_.interval) == (None, None, None)
+
+    def test_the_coordinator_closes_by_the_clock_where_it_is_said_so(self, told):
+        told_ = told(LEAST + "[rounds]\nclock = 'interval'\ninterval = 2\nquorum = 3\ndeadline = 1\n")
+        machine = told_.coordinator_machine
+        assert (machine.quorum, machine.deadline, machine.interval) == (3, 1.0, 2.0)
+        assert told_.client_machine.clock == "interval"
+
+    def test_all_machines_learn_the_same_way(self, told):
+        settings = told(LEAST + "[federation]\nseed = 7\n[learning]\nl2 = 0.5\n")
+        assert settings.client_machine.learner == settings.coordinator_machine.learner == settings.learner
+        assert (settings.learner.seed, settings.learner.l2) == (7, 0.5)
+
+    def test_a_clients_buffer_holds_a_round(self, told):
+        size = "[rounds]\nclock = 'records'\nsize = 50\n"
+        assert told(LEAST + size).client_machine.most_pending == 100
+        assert told(LEAST + size + "[client]\nbuffer = 50\n").client_machine.most_pending == 50
+
+    def test_the_task_is_said_once(self, told):
+        settings = told(LEAST + "[federation]\ntask = 'regression'\n")
+        assert (settings.field_map.task, settings.coordinator_machine.task) == ("regression", "regression")
+
+    def test_placement_and_format_are_what_records_says(self, told):
+        settings = told(
+            '[records]\ntopics = ["a"]\nclients = "partition"\npartitions = 3\nformat = "packed"\n'
+            'start = "latest"\nlost = "skip"\nlate_after = 5\n'
+        )
+        assert settings.placement == Placement(("a",), "partition", 3, "latest", "skip", 5.0)
+        assert isinstance(settings.record_format, Packed)
+
+    def test_a_first_standing_has_the_profile_that_was_chosen(self, told):
+        standing = told(LEAST + "[profile]\nprofile = 'paper'\n[federation]\nhorizon = 77\n").first_standing()
+        assert isinstance(standing.master, Paper)
+        assert (standing.master.settings.horizon, standing.round) == (77, 1)
+
+
+def uncommented(lines):
+    """Return the settings of a file with those that are commented out: `# name = value`."""
+    table = ""
+    for line in lines:
+        stripped = line.strip()
+        if stripped.startswith("["):
+            table = stripped.strip("[]")
+        name, equals, value = stripped.removeprefix("#").strip().partition(" = ")
+        if stripped.startswith("#") and equals and name.replace("_", "").isalnum():
+            yield f"{table}.{name}={value.split('  #')[0].strip()}"
+
+
+class TestDeployed:
+    @pytest.fixture(autouse=True)
+    def environment(self, monkeypatch):
+        """Nothing of whoever runs the tests."""
+        for name in ("STREAMFL_KAFKA__BOOTSTRAP_SERVERS", "STREAMFL_FEDERATION__NAME"):
+            monkeypatch.delenv(name, raising=False)
+
+    def test_says_what_it_seems_to_say(self):
+        settings = load(DEPLOYED)
+        assert (settings.federation.name, settings.federation.expect) == ("forest", 12)
+        assert (settings.rounds.clock, settings.rounds.size, settings.rounds.quorum) == ("records", 50, "all")
+        assert settings.coordinator_machine.deadline is None
+        assert settings.placement.topics == ("forest.records.*",)
+        connect(settings)
+
+    def test_has_defaults_only_but_for_what_makes_it_this_federation(self):
+        told = tomllib.loads(DEPLOYED.read_text())
+        least = FederationSettings.model_validate({"records": {"topics": ["x"]}}).model_dump()
+        other = {
+            f"{table}.{name}"
+            for table, values in told.items()
+            if table != "kafka"
+            for name, value in values.items()
+            if name != "fields" and least[table][name] != value
+        }
+        this = {"federation.name", "federation.expect", "records.topics"}
+        same_bytes = {"rounds.clock", "rounds.size", "rounds.deadline"}
+        assert other == this | same_bytes
+
+    def test_what_is_commented_out_would_be_understood(self):
+        flags = list(uncommented(DEPLOYED.read_text().splitlines()))
+        names = {text.partition("=")[0] for text in flags}
+        assert {"rounds.expire_after", "client.host", "records.fields.client", "kafka.replication_factor"} <= names
+        for text in flags:
+            if not text.startswith("kafka.sasl_plain_password_file"):  # the file is not on this machine
+                connect(load(DEPLOYED, flag(text)))
+
+    def test_what_is_commented_out_as_a_default_is_the_default(self):
+        least = FederationSettings.model_validate({"records": {"topics": ["x"]}})
+        told = dict(text.split("=", 1) for text in uncommented(DEPLOYED.read_text().splitlines()))
+        assert float(told["rounds.interval"]) == least.rounds.interval
+        assert int(told["rounds.expire_after"]) == least.rounds.expire_after

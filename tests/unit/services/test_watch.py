@@ -1,0 +1,112 @@
+"""What a person sees of a federation while it runs."""
+
+import io
+
+import pytest
+from rich.console import Console
+
+from streamfl.core.messages import (
+    Accepted,
+    Joined,
+    Left,
+    LocalDrift,
+    Restarted,
+    RoundClosed,
+    RoundOpened,
+    Served,
+    Slot,
+)
+from streamfl.services.watch import line, watch
+
+
+def closed(t=7, records=600, **more):
+    told = {
+        "entry": t,
+        "round": t,
+        "epoch": 2,
+        "block": 1,
+        "accepted": tuple(Accepted(client=f"c{i}", attempt="1", spans=(), records=50, rejected=0) for i in range(12)),
+        "records": records,
+        "trained": records,
+        "rejected": 0,
+        "losses": {"m": 0.41239, "other": 0.1},
+        "serves": "m",
+        "readings": {},
+        "served": Served(records=600, correct=450, no_change=228.0),
+        "model": "",
+        "registry": 1,
+    }
+    return RoundClosed(**(told | more))
+
+
+RESTARTED = Restarted(round=31, epoch=3, cause="glr", statistic=113.84, threshold=11.7, chosen="scratch", since=30)
+OPENED = RoundOpened(
+    entry=8,
+    round=8,
+    epoch=2,
+    block=1,
+    registry=1,
+    slots=(Slot(name="m", version=8, eta=1.0),),
+    serves="m",
+    known_labels=2,
+)
+
+
+def seen(messages, **more):
+    """Return the lines that are printed."""
+    printed = io.StringIO()
+    watch(messages, Console(file=printed, width=40), **more)
+    return printed.getvalue().splitlines()
+
+
+class TestLine:
+    def test_of_a_round_says_how_it_went(self):
+        text, style = line(closed())
+        assert text == ("round    7  epoch 2  loss 0.412  accuracy 0.750  NoChange 0.380  600 records of 12 clients")
+        assert style == ""
+
+    def test_of_a_round_says_what_did_not_count_if_there_was_any(self):
+        text, _ = line(closed(rejected=3, refused=1))
+        assert text.endswith("600 records of 12 clients  3 rejected  1 messages refused")
+        assert "rejected" not in line(closed())[0]
+
+    def test_of_a_round_of_targets_tells_the_error(self):
+        text, _ = line(closed(served=Served(records=10, absolute_error=12.5, no_change=31.0)))
+        assert "  error 1.25  NoChange 3.1  " in text
+
+    def test_of_a_round_in_which_nothing_was_served_tells_no_accuracy(self):
+        assert line(closed(served=Served()))[0] == "round    7  epoch 2  loss 0.412  600 records of 12 clients"
+
+    @pytest.mark.parametrize(
+        ("message", "text"),
+        [
+            (RESTARTED, "round 31  restart -> epoch 3: glr 113.8 > 11.70 since round 30, chosen: scratch"),
+            (
+                LocalDrift(round=9, epoch=1, clients=("c3", "c7"), labels=(), since=8, state="latched"),
+                "round 9  local drift, latched: c3, c7",
+            ),
+            (Joined(client="c1", incarnation="1", entry=3, positions={}, read=12345), None),
+            (Left(client="c1", incarnation="1"), "c1 left"),
+            (OPENED, ""),
+            (closed(records=0), ""),
+        ],
+    )
+    def test_of_everything_else(self, message, text):
+        assert line(message)[0] == ("c1 joined, 12,345 records accounted for" if text is None else text)
+
+    def test_of_a_restart_stands_out(self):
+        assert line(RESTARTED)[1] != line(closed())[1]
+
+
+class TestWatch:
+    def test_prints_a_line_each_of_what_people_read_however_narrow_the_terminal(self):
+        printed = seen([OPENED, closed(1), Left(client="[c]", incarnation="1"), closed(2, records=0), RESTARTED])
+        assert [text[:8] for text in printed] == ["round   ", "[c] left", "round 31"]
+
+    def test_ends_after_so_many_rounds_with_records(self):
+        endless = iter([closed(1), closed(2, records=0), RESTARTED, closed(2), closed(3)])
+        assert len(seen(endless, rounds=2)) == 3
+        assert next(endless).round == 3
+
+    def test_goes_on_as_long_as_there_is_something(self):
+        assert len(seen([closed(t) for t in range(1, 40)])) == 39
