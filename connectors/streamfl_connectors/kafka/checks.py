@@ -257,8 +257,9 @@ def _astray(matched: Mapping[str, Sequence[str]], own: Described) -> Iterator[Fi
     for name, topics in matched.items():
         taken = sorted(own.keys() & set(topics))
         if taken:
-            found = f"{name} means the federation's own {_listed(taken)} too"
-            yield Finding(name, "error", found, "give topics in [records] names of their own, such as NAME.records.*")
+            found = f"{name} means the federation's own {_listed(taken)} too, which hold no records"
+            remedy = "nobody reads records there; still, give topics of records names of their own, NAME.records.*"
+            yield Finding(name, "warning", found, remedy)
 
 
 def _listed(names: Sequence[str]) -> str:

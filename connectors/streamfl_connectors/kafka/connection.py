@@ -187,7 +187,9 @@ class Connection:
     def _made(self, kind: Callable[..., T], own: Mapping[str, Any]) -> T:
         known: Mapping[str, Any] = kind.DEFAULT_CONFIG  # type: ignore[attr-defined]
         shared = {name: value for name, value in self.settings.passed_through.items() if name in known}
-        fitting = {"bootstrap_timeout_ms": BOOTSTRAP_MS} | {k: v for k, v in own.items() if k in known}
+        # Nobody reads kafka-python's own metrics here, and they cost a tenth of a consumer's time.
+        quiet = {"metrics_enabled": False} if "metrics_enabled" in known else {}
+        fitting = {"bootstrap_timeout_ms": BOOTSTRAP_MS} | quiet | {k: v for k, v in own.items() if k in known}
         servers = self.settings.bootstrap_servers
         with explained(servers):
             try:

@@ -47,7 +47,7 @@ class KafkaConnector:
         """Make the federation's topics where they are missing, check the others, and wait for brokers, bounded."""
         self._connection.patiently("the federation's topics", self._prepared)
 
-    def _prepared(self) -> bool:
+    def _prepared(self) -> bool | None:
         settings = self._connection.settings
         admin = self._connection.admin()
         try:
@@ -57,9 +57,10 @@ class KafkaConnector:
                 if made:
                     LOG.info("topics made", topics=made)
                 names = [plan.name for plan in plans]
-                wrong = wrong_with(
-                    plans, partition_counts(admin, names), configs_of(admin, names), settings.part_bytes
-                )
+                there = partition_counts(admin, names)
+                if len(there) < len(names):
+                    return None  # another process is making them: not every broker knows them yet
+                wrong = wrong_with(plans, there, configs_of(admin, names), settings.part_bytes)
         finally:
             admin.close()
         require(wrong)

@@ -107,7 +107,8 @@ class RecordConsumer:
         if time.monotonic() < self._look_at or (self._subscribed and not starred):
             return
         self._look_at = time.monotonic() + LOOK_AGAIN
-        there = self._listed() if starred else names
+        own = {plan.name for plan in self._topics.plans()}
+        there = [topic for topic in (self._listed() if starred else names) if topic not in own]
         wanted = sorted(topic for topic in there if any(re.fullmatch(pattern(name), topic) for name in names))
         if not wanted:
             LOG.warning("no topic of that name yet", topics=list(names))

@@ -76,7 +76,7 @@ class Topics:
         return (
             TopicPlan(self.control, 1, 1, week),
             TopicPlan(self.models, 1, 1, COMPACTED),
-            TopicPlan(self.updates, None, 4, {"cleanup.policy": "delete", "retention.ms": str(DAY)}),
+            TopicPlan(self.updates, None, 1, {"cleanup.policy": "delete", "retention.ms": str(DAY)}),
             TopicPlan(self.state, 1, 1, COMPACTED),
             TopicPlan(self.dead_letters, None, 1, week),
         )

@@ -192,9 +192,14 @@ class TestMaking:
     def test_every_client_gets_what_it_knows_of_the_settings(self, monkeypatch):
         made = Made(fails=None)
         self.make(monkeypatch, made, ssl_cafile="ca.pem", batch_size=5)
-        assert made.configs == [
-            {"bootstrap_servers": "b:9092", "bootstrap_timeout_ms": connection.BOOTSTRAP_MS, "ssl_cafile": "ca.pem"}
-        ]
+        (configs,) = made.configs
+        told = {name: configs[name] for name in ("bootstrap_servers", "bootstrap_timeout_ms", "ssl_cafile")}
+        assert told == {
+            "bootstrap_servers": "b:9092",
+            "bootstrap_timeout_ms": connection.BOOTSTRAP_MS,
+            "ssl_cafile": "ca.pem",
+        }
+        assert configs.keys() <= Made.DEFAULT_CONFIG.keys()
 
     def test_the_log_is_left_as_it_was(self, monkeypatch):
         log = logging.getLogger("kafka")
