@@ -153,11 +153,9 @@ def serve_coordinator(settings: FederationSettings, connector: Connector, stop: 
         machine = _machine(settings, link)
         node = CoordinatorNode(machine, link, log.take)
         clock = ListeningClock(link.listen)
-        try:
-            node.start(clock.now())
-            run([CoordinatorService(node, log, stop, until_end)], clock)
-        finally:
-            _close(machine, log)
+        node.start(clock.now())
+        run([CoordinatorService(node, log, stop, until_end)], clock)
+        _close(machine, log)  # not after an error: what the machine knows may never have been committed
     finally:
         link.close()
 

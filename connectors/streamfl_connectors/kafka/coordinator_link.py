@@ -60,6 +60,7 @@ class KafkaCoordinatorLink:
         self._letters: list[DeadLetter] = []
         self._written: dict[str, tuple[int, int]] = {}
         self._live: set[str] = set()
+        self._listened = False
         self._saved = self._last_standing()
         self._assign()
 
@@ -190,8 +191,9 @@ class KafkaCoordinatorLink:
 
     def receive(self) -> Iterator[FromClient]:
         """Return what has arrived; one that is taken out counts as handled at the next commit."""
-        if not self._arrived:
+        if not self._listened:
             self.listen(0.0)
+        self._listened = False
         while self._arrived:
             message = self._arrived.popleft()
             self._handled[TopicPartition(message.topic, message.partition)] = message.offset + 1
@@ -222,6 +224,7 @@ class KafkaCoordinatorLink:
 
     def listen(self, seconds: float) -> None:
         """Return when a message has arrived, or after so many seconds."""
+        self._listened = True  # a second poll at once would, now and then, make the next one wait for half a second
         if self._arrived:
             return
         with explained(self._settings.bootstrap_servers):

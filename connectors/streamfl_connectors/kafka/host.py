@@ -12,7 +12,7 @@ from streamfl_connectors.kafka.topics import Topics
 
 # While records are waited for, they are polled ever more seldom, between these (seconds): a poll of nothing costs
 # half a millisecond, so the shortest all the time would be a tenth of a core.
-SHORTEST, LONGEST = 0.002, 0.05
+SHORTEST, LONGEST = 0.002, 0.1
 
 
 class KafkaHost:

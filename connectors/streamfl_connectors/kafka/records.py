@@ -258,8 +258,14 @@ class RecordConsumer:
         for rejection in bad:
             message = messages[rejection.position // self._format.stride]
             letter = DeadLetter(*partition, message.offset, rejection.reason, message.key, message.value)  # type: ignore[call-arg]
-            dead_letters.write(self._letters, self._topics.dead_letters, letter)
-            self._counts.dead_letters += 1
+            try:
+                dead_letters.write(self._letters, self._topics.dead_letters, letter)
+            except kafka_errors.KafkaError as error:  # the record is counted as rejected all the same
+                LOG.warning(
+                    "a dead letter was not written", place=f"{_name(partition)}@{message.offset}", why=repr(error)
+                )
+            else:
+                self._counts.dead_letters += 1
 
     def _lost(self, positions: Mapping[TopicPartition, int]) -> None:
         """Go on at what is left of a log, if that is wanted; else this is the end: nothing is skipped silently."""
@@ -289,7 +295,8 @@ class RecordConsumer:
             if not begin <= offset < end or offset in found:
                 continue
             self._again.seek(partition, offset)
-            while self._again.position(partition) <= offset:
+            until = time.monotonic() + self._connection.settings.patience
+            while self._again.position(partition) <= offset and time.monotonic() < until:
                 for messages in self._again.poll(timeout_ms=500).values():
                     found.update((message.offset, message.value) for message in messages)
         wanted = [offset for offset in sorted(found) if offset in {position // stride for position in positions}]

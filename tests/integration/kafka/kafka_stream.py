@@ -4,8 +4,9 @@ import subprocess
 import uuid
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
+from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from kafka_federation import CLIENTS, COMMAND, ROUND, SETTINGS, Federation, check_ledger
 
 from streamfl.evaluation.result import Restarted, Result
@@ -85,3 +86,52 @@ def produce(bootstrap: str, folder: Path, *arguments: str, topics: str | None = 
         capture_output=True,
     )
     return topics
+
+
+class Stages:
+    """The same stream in topics of its own, written round by round: so that no round is faster than the test.
+
+    Parameters
+    ----------
+    bootstrap
+        The broker.
+    stream
+        Where the records are.
+    """
+
+    def __init__(self, bootstrap: str, stream: Recorded) -> None:
+        self.topics = f"stages-{uuid.uuid4().hex[:8]}.*"
+        self._written = 0
+        self._producer = KafkaProducer(bootstrap_servers=bootstrap)
+        self._records = {client: self._read(bootstrap, stream.topics.replace("*", client)) for client in stream.each}
+        admin = KafkaAdminClient(bootstrap_servers=bootstrap)
+        one = {"num_partitions": 1, "replication_factor": 1}
+        admin.create_topics({self._topic(client): one for client in stream.each}, wait_for_metadata=True)
+        admin.close()
+
+    def _topic(self, client: str) -> str:
+        return self.topics.replace("*", client)
+
+    def _read(self, bootstrap: str, topic: str) -> list[Any]:
+        consumer = KafkaConsumer(bootstrap_servers=bootstrap, enable_auto_commit=False)
+        partition = TopicPartition(topic, 0)
+        consumer.assign([partition])
+        consumer.seek_to_beginning(partition)
+        end, found = consumer.end_offsets([partition])[partition], []
+        while consumer.position(partition) < end:
+            found += consumer.poll(timeout_ms=500).get(partition, [])
+        consumer.close()
+        return found
+
+    def write(self, rounds: int) -> None:
+        """Write the records of some more rounds; after the last, that this is the end."""
+        start, self._written = self._written, self._written + rounds * ROUND
+        last = self._written >= ROUND * ROUNDS
+        for client, records in self._records.items():
+            for record in records[start : None if last else self._written]:
+                self._producer.send(self._topic(client), record.value, key=record.key, headers=list(record.headers))
+        self._producer.flush()
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        self._producer.close()
