@@ -7,11 +7,11 @@ import re
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
-from kafka_federation import HOSTS, Federation
+from kafka_federation import HOSTS, Federation, Process
 from kafka_stream import ROUNDS, Recorded, Stages, check_as_undisturbed
 
 from streamfl_connectors.kafka.broker.jars import fetched
@@ -38,6 +38,14 @@ def make(broker, stream, tmp_path) -> Iterator[Make]:
         one.close()
 
 
+def start(federation: Federation, victims: Mapping[str, str] | None = None) -> dict[str, Process]:
+    """Start all processes; the coordinator when every host has clients, which one that is late may not get any more."""
+    dies_at = victims or {}
+    hosts = {name: federation.start(name, dies_at=dies_at.get(name, "")) for name in HOSTS}
+    federation.until("every host has clients", lambda: all(host.serves() for host in hosts.values()))
+    return hosts | {"coordinator": federation.start("coordinator", dies_at=dies_at.get("coordinator", ""))}
+
+
 def check_accounts(federation: Federation, stream: Recorded) -> None:
     """Compare the closing lines of all processes: records read = accepted + rejected + pending."""
     ended = {process.name: process.said("ended")[-1] for process in federation.running if process.said("ended")}
@@ -49,8 +57,7 @@ def check_accounts(federation: Federation, stream: Recorded) -> None:
 
 def test_separate_processes_learn_what_the_replay_learns(make, stream, request):
     federation = make()
-    for name in (*HOSTS, "coordinator"):
-        federation.start(name)
+    start(federation)
     check_as_undisturbed(federation, stream)
     assert len(stream.restarts) == 2
     assert [process.ended() for process in federation.running] == [0, 0, 0, 0]
@@ -90,8 +97,7 @@ COORDINATOR_POINTS = ("between_parts:20", "inside_transaction:8", "round_closed:
 def disturbed(federation: Federation, *points: tuple[str, str]) -> None:
     """Run with processes that are killed at their points; start them again as soon as they are."""
     victims = dict(points)
-    for name in (*HOSTS, "coordinator"):
-        federation.start(name, dies_at=victims.get(name, ""))
+    start(federation, victims)
     for process in [process for process in federation.running if process.name in victims]:
         federation.until(f"{process.name} is killed", lambda process=process: process.popen.poll() is not None)
         assert process.popen.returncode == -9, federation.last_words()
@@ -126,7 +132,7 @@ def test_five_kills_at_random_times(seed, broker, make, stream, request):
     rng, stages = random.Random(seed), Stages(broker.bootstrap, stream)
     request.addfinalizer(stages.close)
     federation = make(topics=stages.topics)
-    processes = {name: federation.start(name) for name in (*HOSTS, "coordinator")}
+    processes = start(federation)
     for kill in range(1, 6):
         stages.write(rounds=6)
         federation.until("some of these rounds", lambda kill=kill: federation.rounds() >= 6 * kill - 5)
