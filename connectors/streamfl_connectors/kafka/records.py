@@ -79,6 +79,8 @@ class RecordConsumer:
             heartbeat_interval_ms=connection.settings.session_timeout_ms // 4,
             partition_assignment_strategy=(CooperativeStickyAssignor(),),
             max_poll_records=EVERYTHING,
+            # Who leads the group shares out only what it knows of: a new topic must not wait five minutes for that.
+            metadata_max_age_ms=int(1000 * LOOK_AGAIN),
             max_partition_fetch_bytes=FETCHED_OF_ONE,
             fetch_max_bytes=FETCHED,
         )

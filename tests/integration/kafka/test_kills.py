@@ -39,7 +39,7 @@ def make(broker, stream, tmp_path) -> Iterator[Make]:
 
 
 def start(federation: Federation, victims: Mapping[str, str] | None = None) -> dict[str, Process]:
-    """Start all processes; the coordinator when every host has clients, which one that is late may not get any more."""
+    """Start all processes; the coordinator when every host has clients: one that is late might get none."""
     dies_at = victims or {}
     hosts = {name: federation.start(name, dies_at=dies_at.get(name, "")) for name in HOSTS}
     federation.until("every host has clients", lambda: all(host.serves() for host in hosts.values()))
