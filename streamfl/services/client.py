@@ -20,6 +20,10 @@ LOG = structlog.get_logger("streamfl.client")
 # Seconds between two commits of the group's offsets, which are only a hint.
 SETTLE_EVERY = 5.0
 
+# Seconds after all clients have left until that is taken for the end: longer than a takeover, after which a client
+# comes back if its records go on.
+FOR_GOOD = 30.0
+
 
 @dataclass
 class Totals:
@@ -54,7 +58,8 @@ class HostNode:
     stop_within
         Seconds for that.
     until_end
-        Whether to end when the records of all clients have ended and are learnt.
+        Whether to end when the records of all clients here have ended and are learnt; and, since clients that come
+        after the coordinator's end would wait for ever, when all that took part anywhere have left for good.
     incarnation
         Makes the name of a client's start from the time; a later start has a greater one.
     """
@@ -67,6 +72,8 @@ class HostNode:
     incarnation: Callable[[float], str]
     nodes: dict[str, ClientNode] = field(default_factory=dict)
     finished: bool = False
+    _taking_part: set[str] = field(default_factory=set)
+    _all_left_at: float | None = None
     _deadline: float | None = None
     _settle_at: float = 0.0
 
@@ -74,7 +81,16 @@ class HostNode:
     def wakes_at(self) -> float | None:
         """Return when the first client wants a Tick, or the time to end is up."""
         moments = [node.wakes_at for node in self.nodes.values() if not node.finished]
-        return min((moment for moment in (*moments, self._deadline) if moment is not None), default=None)
+        moments += [self._deadline, self._ends_at]
+        return min((moment for moment in moments if moment is not None), default=None)
+
+    @property
+    def _ends_at(self) -> float | None:
+        """Return when the federation is over, as far as it is known: nobody takes part, and nobody has records."""
+        lives = any(node.machine.pending and not node.source.ended for node in self.nodes.values())
+        if not self.until_end or self._all_left_at is None or lives:
+            return None
+        return self._all_left_at + FOR_GOOD
 
     def step(self, now: float) -> bool:
         """Give every client its turn."""
@@ -82,11 +98,12 @@ class HostNode:
         told = self.host.told()
         for message in told:
             self._tell(message)
+            self._note(message, now)
         self._begin_to_stop(now)
         busy = [node.step(now) for node in self.nodes.values() if not node.finished]
         self._settle(now)
         self.finished = self._is_over(now)
-        return any(busy) or bool(told)
+        return any(busy) or bool(told) or self.finished
 
     def _follow(self, hosted: Mapping[str, Source], now: float) -> None:
         """Start the clients that are new here, and let go of those that are not here any more."""
@@ -112,7 +129,8 @@ class HostNode:
         done = all(node.finished for node in self.nodes.values())
         if self._deadline is not None:
             return done or now >= self._deadline
-        return self.until_end and done and bool(self.nodes)
+        over = self._ends_at is not None and now >= self._ends_at
+        return over or (self.until_end and done and bool(self.nodes))
 
     def _settle(self, now: float) -> None:
         if now >= self._settle_at:
@@ -123,6 +141,19 @@ class HostNode:
         """Tell the group how far the clients are."""
         machines = {name: node.machine for name, node in self.nodes.items()}
         self.host.settle({name: Standpoint(m.positions, m.pending) for name, m in machines.items() if m.positions})
+
+    def _note(self, message: FromCoordinator, now: float) -> None:
+        """Note who takes part, here or on another host."""
+        match message:
+            case Joined():
+                self._taking_part.add(message.client)
+            case RoundClosed():
+                self._taking_part.update(accepted.client for accepted in message.accepted)
+            case Left():
+                self._taking_part.discard(message.client)
+            case _:
+                return
+        self._all_left_at = None if self._taking_part else now
 
     def _tell(self, message: FromCoordinator) -> None:
         match message:

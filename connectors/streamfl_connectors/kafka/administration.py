@@ -40,14 +40,15 @@ def configs_of(admin: KafkaAdminClient, topics: Sequence[str]) -> dict[str, dict
 def make_missing(admin: KafkaAdminClient, plans: Sequence[TopicPlan], replication: int) -> list[str]:
     """Make the topics that do not exist and return their names; that another one makes them meanwhile is fine."""
     there = partition_counts(admin, (plan.name for plan in plans))
-    missing = {plan.name: _new(plan, replication) for plan in plans if plan.name not in there}
+    missing = {plan.name: new_topic(plan, replication) for plan in plans if plan.name not in there}
     if missing:
         with suppress(kafka_errors.TopicAlreadyExistsError):  # whether all are there is checked next
             admin.create_topics(missing, wait_for_metadata=True)
     return sorted(missing)
 
 
-def _new(plan: TopicPlan, replication: int) -> Mapping[str, Any]:
+def new_topic(plan: TopicPlan, replication: int) -> Mapping[str, Any]:
+    """Return a topic as the brokers want it told when it is made."""
     return {"num_partitions": plan.made_with, "replication_factor": replication, "configs": dict(plan.configs)}
 
 

@@ -11,18 +11,17 @@ from kafka import errors as kafka_errors
 from streamfl.core.errors import StreamflError
 from streamfl.ports import Finding, Placement, RecordFormat
 from streamfl_connectors.kafka import sample
-from streamfl_connectors.kafka.administration import configs_of, wrong_placement, wrong_with
+from streamfl_connectors.kafka.administration import configs_of, new_topic, wrong_placement, wrong_with
 from streamfl_connectors.kafka.connection import Connection, KafkaSettings, explained
 from streamfl_connectors.kafka.records import pattern
 from streamfl_connectors.kafka.rights import Rights
+from streamfl_connectors.kafka.sample import listed
 from streamfl_connectors.kafka.topics import TopicPlan, Topics
 
 Described = Mapping[str, Mapping[str, Any]]
 
 # The first that lets whoever may write to a topic do so idempotently.
 OLDEST = (3, 0)
-
-NAMES_TOLD = 5
 
 
 def findings(
@@ -108,7 +107,7 @@ class _Check:
             finding for name in there for finding in durability(there[name], configs.get(name, {}), self._brokers)
         ]
         if present and not wrong:
-            yield Finding("topics", "ok", f"as they should be: {_listed([plan.name for plan in present])}")
+            yield Finding("topics", "ok", f"as they should be: {listed([plan.name for plan in present])}")
         yield from wrong
         missing = [plan for plan in plans if self._is(self._own, plan.name, UNKNOWN)]
         yield from self._missing(missing)
@@ -117,22 +116,15 @@ class _Check:
         """Ask whether the topics could be made, without making them."""
         if not missing:
             return
-        wanted = {
-            plan.name: {
-                "num_partitions": plan.made_with,
-                "replication_factor": self._settings.replication_factor,
-                "configs": dict(plan.configs),
-            }
-            for plan in missing
-        }
+        wanted = {plan.name: new_topic(plan, self._settings.replication_factor) for plan in missing}
         told = self._admin.create_topics(wanted, validate_only=True, raise_errors=False)["topics"]
         yield from missing_findings(told, self._settings, self._brokers)
 
     def _record_topics(self) -> Iterator[Finding]:
         explicit = [name for name in self._placement.topics if "*" not in name]
         starred = [name for name in self._placement.topics if "*" in name]
-        listed = self._admin.list_topics() if starred else ()
-        matched = {name: [topic for topic in listed if re.fullmatch(pattern(name), topic)] for name in starred}
+        every = self._admin.list_topics() if starred else ()
+        matched = {name: [topic for topic in every if re.fullmatch(pattern(name), topic)] for name in starred}
         yield from _astray(matched, self._own)
         names = {*explicit, *(topic for topics in matched.values() for topic in topics)} - self._own.keys()
         self._of_records = described(self._admin, sorted(names)) if names else {}
@@ -150,7 +142,7 @@ class _Check:
         yield from wrong
         if there and not wrong:
             parts = sum(len(topic["partitions"]) for topic in there.values())
-            yield Finding("records", "ok", f"{len(there)} topics of {parts} partitions: {_listed(sorted(there))}")
+            yield Finding("records", "ok", f"{len(there)} topics of {parts} partitions: {listed(sorted(there))}")
 
     def _rights(self) -> Iterable[Finding]:
         return Rights(
@@ -210,7 +202,7 @@ def missing_findings(told: Sequence[Mapping[str, Any]], settings: KafkaSettings,
     for topic in told:
         by_code.setdefault(topic["error_code"], []).append(topic)
     for code, topics in by_code.items():
-        names = _listed([topic["name"] for topic in topics])
+        names = listed([topic["name"] for topic in topics])
         found = f"no {names} yet"
         if not code and brokers > 1 and settings.replication_factor == 1:
             remedy = "the coordinator will make them, of one copy each: set replication_factor in [kafka] before"
@@ -257,16 +249,6 @@ def _astray(matched: Mapping[str, Sequence[str]], own: Described) -> Iterator[Fi
     for name, topics in matched.items():
         taken = sorted(own.keys() & set(topics))
         if taken:
-            found = f"{name} means the federation's own {_listed(taken)} too, which hold no records"
+            found = f"{name} means the federation's own {listed(taken)} too, which hold no records"
             remedy = "nobody reads records there; still, give topics of records names of their own, NAME.records.*"
             yield Finding(name, "warning", found, remedy)
-
-
-def _listed(names: Sequence[str]) -> str:
-    """Name the first few.
-
-    >>> _listed(["a", "b", "c", "d", "e", "f", "g"])
-    'a, b, c, d, e and 2 more'
-    """
-    more = len(names) - NAMES_TOLD
-    return ", ".join(names[:NAMES_TOLD]) + (f" and {more} more" if more > 0 else "")

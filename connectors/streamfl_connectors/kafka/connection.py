@@ -184,6 +184,16 @@ class Connection:
         """Return an administrator."""
         return self._made(KafkaAdminClient, {})
 
+    @contextmanager
+    def administered(self) -> Iterator[KafkaAdminClient]:
+        """Lend an administrator; its errors are explained."""
+        admin = self.admin()
+        try:
+            with explained(self.settings.bootstrap_servers):
+                yield admin
+        finally:
+            admin.close()
+
     def _made(self, kind: Callable[..., T], own: Mapping[str, Any]) -> T:
         known: Mapping[str, Any] = kind.DEFAULT_CONFIG  # type: ignore[attr-defined]
         shared = {name: value for name, value in self.settings.passed_through.items() if name in known}

@@ -5,7 +5,6 @@ from collections.abc import Iterator, Mapping, Sequence
 import structlog
 from kafka import TopicPartition
 
-from streamfl import messages
 from streamfl.core.errors import PeerError, UsageError
 from streamfl.core.messages import FromCoordinator
 from streamfl.ports import Finding, Placement, RecordFormat
@@ -18,9 +17,10 @@ from streamfl_connectors.kafka.administration import (
     wrong_placement,
     wrong_with,
 )
-from streamfl_connectors.kafka.connection import Connection, KafkaSettings, explained
+from streamfl_connectors.kafka.connection import Connection, KafkaSettings
 from streamfl_connectors.kafka.coordinator_link import KafkaCoordinatorLink
 from streamfl_connectors.kafka.host import KafkaHost
+from streamfl_connectors.kafka.listener import from_coordinator
 from streamfl_connectors.kafka.records import topic_of
 from streamfl_connectors.kafka.topics import TopicPlan, Topics
 from streamfl_connectors.kafka.writer import KafkaRecordWriter, places_of
@@ -49,20 +49,16 @@ class KafkaConnector:
 
     def _prepared(self) -> bool | None:
         settings = self._connection.settings
-        admin = self._connection.admin()
-        try:
-            with explained(settings.bootstrap_servers):
-                plans = visible(admin, self._topics.plans())
-                made = make_missing(admin, plans, settings.replication_factor)
-                if made:
-                    LOG.info("topics made", topics=made)
-                names = [plan.name for plan in plans]
-                there = partition_counts(admin, names)
-                if len(there) < len(names):
-                    return None  # another process is making them: not every broker knows them yet
-                wrong = wrong_with(plans, there, configs_of(admin, names), settings.part_bytes)
-        finally:
-            admin.close()
+        with self._connection.administered() as admin:
+            plans = visible(admin, self._topics.plans())
+            made = make_missing(admin, plans, settings.replication_factor)
+            if made:
+                LOG.info("topics made", topics=made)
+            names = [plan.name for plan in plans]
+            there = partition_counts(admin, names)
+            if len(there) < len(names):
+                return None  # another process is making them: not every broker knows them yet
+            wrong = wrong_with(plans, there, configs_of(admin, names), settings.part_bytes)
         require(wrong)
         return True
 
@@ -79,12 +75,8 @@ class KafkaConnector:
         names = [name for name in placement.topics if "*" not in name]
         if not names:
             return True
-        admin = self._connection.admin()
-        try:
-            with explained(self._connection.settings.bootstrap_servers):
-                there = partition_counts(admin, names)
-        finally:
-            admin.close()
+        with self._connection.administered() as admin:
+            there = partition_counts(admin, names)
         missing = [name for name in names if name not in there]
         if missing:
             raise PeerError(f"no topic {', '.join(missing)}")
@@ -96,13 +88,9 @@ class KafkaConnector:
         topics = {client: topic_of(placement, client) for client in clients}
         partitions = {"topic": 1, "partition": len(clients), "key": placement.partitions or 4}[placement.by]
         plans = [TopicPlan(topic, None, partitions, {}) for topic in sorted(set(topics.values()))]
-        admin = self._connection.admin()
-        try:
-            with explained(self._connection.settings.bootstrap_servers):
-                make_missing(admin, plans, self._connection.settings.replication_factor)
-                there = partition_counts(admin, sorted(set(topics.values())))
-        finally:
-            admin.close()
+        with self._connection.administered() as admin:
+            make_missing(admin, plans, self._connection.settings.replication_factor)
+            there = partition_counts(admin, sorted(set(topics.values())))
         require(wrong_placement(placement, there))
         if placement.by == "partition" and min(there.values()) < len(clients):
             raise UsageError(f"{len(clients)} clients, but topics have {there} partitions; produce for fewer clients")
@@ -119,7 +107,12 @@ class KafkaConnector:
             while True:
                 for found in consumer.poll(timeout_ms=200).values():
                     for message in found:
-                        yield from _told(message.value)
+                        try:
+                            told = from_coordinator(message.value)
+                        except PeerError as error:
+                            LOG.warning("unusable message", reason=str(error))
+                        else:
+                            yield told
         finally:
             consumer.close()
 
@@ -128,13 +121,3 @@ class KafkaConnector:
         from streamfl_connectors.kafka.checks import findings  # noqa: PLC0415  only `check` needs it
 
         return findings(self._connection, self._topics, placement, records)
-
-
-def _told(data: bytes | None) -> Iterator[FromCoordinator]:
-    try:
-        message = messages.decode(data or b"")
-    except PeerError as error:
-        LOG.warning("unusable message", reason=str(error))
-        return
-    if isinstance(message, FromCoordinator):
-        yield message

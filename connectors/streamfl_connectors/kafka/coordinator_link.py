@@ -76,13 +76,13 @@ class KafkaCoordinatorLink:
 
     def _transact(self, told: Sequence[FromCoordinator], standing: bytes | None) -> None:
         """Carry a transaction out, again if it failed; bounded, then the coordinator ends and is restarted."""
-        until, failed = time.monotonic() + self._settings.patience, False
+        until, failed, written = time.monotonic() + self._settings.patience, False, self._written
         while True:
             try:
                 with explained(self._settings.bootstrap_servers):
                     if not failed or not self._went_through(standing):
                         self._producer.begin_transaction()
-                        self._write(told, standing)
+                        written = self._write(told, standing)
                         self._producer.commit_transaction()
                 break
             except PeerError as error:
@@ -94,7 +94,10 @@ class KafkaCoordinatorLink:
                 failed = True
                 time.sleep(PAUSE)
         self._saved = standing or self._saved
-        self._remember(told)
+        self._written = written
+        self._live = next(
+            (_slots(message) for message in reversed(told) if isinstance(message, RoundOpened)), self._live
+        )
         self._letters.clear()
 
     def _went_through(self, standing: bytes | None) -> bool:
@@ -114,24 +117,34 @@ class KafkaCoordinatorLink:
             raise PeerError(TAKEN_OVER)
         return last
 
-    def _write(self, told: Sequence[FromCoordinator], standing: bytes | None) -> None:
+    def _write(self, told: Sequence[FromCoordinator], standing: bytes | None) -> dict[str, tuple[int, int]]:
+        """Write all of it; return which slots are in the log then, each with its version and most parts."""
+        written = dict(self._written)
         for message in told:
             if not isinstance(message, Tensors):
                 self._producer.send(self._topics.control, messages.encode(message), partition=0)
-            elif self._written.get(_slot(message), (-1, 0))[0] != _version(message):
-                self._write_parts(self._topics.models, _model_key(message), messages.encode(message))
+                continue
+            version, most = written.get(_slot(message), (-1, 0))
+            if version != _version(message):
+                parts = self._write_parts(self._topics.models, _model_key(message), messages.encode(message))
+                written[_slot(message)] = (_version(message), max(parts, most))
         for slot in self._dead(told):
             self._bury(slot)
+            del written[slot]
         for letter in self._letters:
             dead_letters.write(self._producer, self._topics.dead_letters, letter)
         if standing is not None:
             self._write_parts(self._topics.state, KEY, standing)
             self._move_on()
+        return written
 
-    def _write_parts(self, topic: str, key: str, data: bytes) -> None:
-        for part in cut(data, self._settings.part_bytes):
+    def _write_parts(self, topic: str, key: str, data: bytes) -> int:
+        """Write a value, and return in how many parts."""
+        parts = cut(data, self._settings.part_bytes)
+        for part in parts:
             name = f"{key}/{part.number}".encode()
             self._producer.send(topic, part.value, key=name, headers=list(part.headers), partition=0)
+        return len(parts)
 
     def _move_on(self) -> None:
         offsets = {partition: OffsetAndMetadata(offset, "", -1) for partition, offset in self._handled.items()}
@@ -143,7 +156,7 @@ class KafkaCoordinatorLink:
         opened = [message for message in told if isinstance(message, RoundOpened)]
         if not opened:
             return set()
-        live = {slot.name for slot in opened[-1].slots}
+        live = _slots(opened[-1])
         fresh = {message.slot for message in told if isinstance(message, ModelPublished)}
         return {slot for slot in self._written if slot} - live - self._live - fresh
 
@@ -153,17 +166,6 @@ class KafkaCoordinatorLink:
         for version in range(VERSIONS):
             for part in range(parts):
                 self._producer.send(self._topics.models, None, key=f"{slot}/{version}/{part}".encode(), partition=0)
-
-    def _remember(self, told: Sequence[FromCoordinator]) -> None:
-        for slot in self._dead(told):
-            del self._written[slot]
-        for message in told:
-            if isinstance(message, Tensors):
-                size = -(-len(messages.encode(message)) // self._settings.part_bytes)
-                before = self._written.get(_slot(message), (0, 0))[1]
-                self._written[_slot(message)] = (_version(message), max(size, before))
-            elif isinstance(message, RoundOpened):
-                self._live = {slot.name for slot in message.slots}
 
     def _transactional_producer(self) -> KafkaProducer:
         # kafka-python waits for `retry_backoff_ms` several times in a transaction, which takes 0.1 s by default.
@@ -269,6 +271,10 @@ FENCED = (kafka_errors.ProducerFencedError, kafka_errors.InvalidProducerEpochErr
 def _is_fenced(error: BaseException | None) -> bool:
     """Tell whether another producer has taken over; once its own thread knows, kafka-python only names the reason."""
     return isinstance(error, FENCED) or any(kind.__name__ in repr(error) for kind in FENCED)
+
+
+def _slots(opened: RoundOpened) -> set[str]:
+    return {slot.name for slot in opened.slots}
 
 
 def _slot(message: Tensors) -> str:

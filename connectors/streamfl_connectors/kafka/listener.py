@@ -125,17 +125,11 @@ class Listener:
 
     def _understand(self, message: Any) -> FromCoordinator | None:
         try:
-            return self._model(message) if message.topic == self._topics.models else self._told(message.value)
+            return self._model(message) if message.topic == self._topics.models else from_coordinator(message.value)
         except PeerError as error:
             self.foreign += 1
             LOG.warning("unusable message", topic=message.topic, offset=message.offset, reason=str(error))
             return None
-
-    def _told(self, data: bytes | None) -> FromCoordinator:
-        told = messages.decode(data or b"")
-        if not isinstance(told, FromCoordinator):
-            raise PeerError("a client's message among the coordinator's")
-        return told
 
     def _model(self, message: Any) -> ModelPublished | RegistryPublished | None:
         name = (message.key or b"").decode(errors="replace").rpartition("/")[0]
@@ -156,3 +150,17 @@ class Listener:
         self._stop.set()
         self._thread.join(timeout=5.0)
         self._consumer.close()
+
+
+def from_coordinator(data: bytes | None) -> FromCoordinator:
+    """Return a message of `.control`.
+
+    Raises
+    ------
+    PeerError
+        It is none of the coordinator's.
+    """
+    told = messages.decode(data or b"")
+    if not isinstance(told, FromCoordinator):
+        raise PeerError("a client's message among the coordinator's")
+    return told

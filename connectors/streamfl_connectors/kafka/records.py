@@ -10,6 +10,7 @@ import structlog
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, OffsetAndMetadata, TopicPartition
 from kafka import errors as kafka_errors
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
+from kafka.structs import MemberState
 
 from streamfl.core.errors import PeerError, UsageError
 from streamfl.core.records import Rejection
@@ -20,8 +21,8 @@ from streamfl_connectors.kafka.administration import partition_counts, require, 
 from streamfl_connectors.kafka.connection import Connection, explained
 from streamfl_connectors.kafka.dead_letters import DeadLetter
 from streamfl_connectors.kafka.partition import LogSource, PartitionReader
+from streamfl_connectors.kafka.reading import bounds, is_end, name_of, read_to
 from streamfl_connectors.kafka.topics import Topics
-from streamfl_connectors.kafka.writer import END_OF_STREAM
 
 LOG = structlog.get_logger("streamfl.kafka.records")
 
@@ -38,7 +39,7 @@ ROOM = 1000
 # Seconds between two looks for topics that a name with a * may mean.
 LOOK_AGAIN = 5.0
 
-# While the group shares its partitions out anew, a poll must wait for it (milliseconds): one that does not never
+# While the group shares its partitions out anew, a poll waits for it (milliseconds): one that does not hardly ever
 # gets there. Otherwise polls do not wait, the host does.
 GROUP_POLL_MS = 300
 
@@ -79,8 +80,6 @@ class RecordConsumer:
             heartbeat_interval_ms=connection.settings.session_timeout_ms // 4,
             partition_assignment_strategy=(CooperativeStickyAssignor(),),
             max_poll_records=EVERYTHING,
-            # Who leads the group shares out only what it knows of: a new topic must not wait five minutes for that.
-            metadata_max_age_ms=int(1000 * LOOK_AGAIN),
             max_partition_fetch_bytes=FETCHED_OF_ONE,
             fetch_max_bytes=FETCHED,
         )
@@ -135,22 +134,21 @@ class RecordConsumer:
         if assigned == self._readers.keys():
             return
         for partition in self._readers.keys() - assigned:
-            LOG.info("partition given up", partition=_name(partition))
+            LOG.info("partition given up", partition=name_of(partition))
             del self._readers[partition]
         for partition in sorted(assigned - self._readers.keys()):
             self._readers[partition] = self._begun(partition)
         self._paused &= assigned
 
     def _begun(self, partition: TopicPartition) -> PartitionReader:
-        begin = self._consumer.beginning_offsets([partition])[partition]
-        end = self._consumer.end_offsets([partition])[partition]
+        begin, end = bounds(self._consumer, partition)
         hint = self._consumer.committed(partition)
         first = begin if self._placement.start == "earliest" else end
         offset = first if hint is None else min(max(hint, begin), end)
         self._consumer.seek(partition, offset)
-        LOG.info("partition taken", partition=_name(partition), offset=offset)
+        LOG.info("partition taken", partition=name_of(partition), offset=offset)
         return PartitionReader(
-            name=_name(partition),
+            name=name_of(partition),
             head=offset * self._format.stride,
             room=ROOM,
             read_again=lambda positions: self._read_again(partition, positions),
@@ -163,7 +161,7 @@ class RecordConsumer:
             case "topic":
                 return client_of(self._placement, partition.topic)
             case "partition":
-                return _name(partition)
+                return name_of(partition)
         return None
 
     @property
@@ -194,7 +192,7 @@ class RecordConsumer:
         self._follow_the_group()
         self._steer()
         try:
-            polled: Mapping[TopicPartition, Sequence[Any]] = self._consumer.poll(timeout_ms=self._poll_ms)
+            polled: Mapping[TopicPartition, Sequence[Any]] = self._consumer.poll(timeout_ms=self._join())
         except kafka_errors.NoOffsetForPartitionError:
             return {}  # partitions that nobody has read yet: the next turn says where they begin
         except kafka_errors.OffsetOutOfRangeError as error:
@@ -202,10 +200,18 @@ class RecordConsumer:
             return {}
         return polled
 
-    @property
-    def _poll_ms(self) -> int:
-        """Return how long a poll waits."""
-        return 0 if self._consumer.group_metadata().state == "<stable>" else GROUP_POLL_MS
+    def _join(self) -> int:
+        """Join the group, if it shares its partitions out anew; return how long a poll waits for that.
+
+        A poll of kafka-python 3.0.12 that begins to join because topics are new, or other ones are wanted, may end
+        before the group has answered. Once the answer is on its way, the next poll sees no reason to join any more
+        and never takes it: this member would stay without its new partitions, send no heartbeats and be put out.
+        So the reason is given again until the member has joined.
+        """
+        if self._consumer.group_metadata().state == MemberState.STABLE:
+            return 0
+        self._consumer._coordinator.request_rejoin()
+        return GROUP_POLL_MS
 
     @property
     def hungry(self) -> bool:
@@ -230,7 +236,7 @@ class RecordConsumer:
 
     def _take(self, partition: TopicPartition, messages: Sequence[Any]) -> None:
         reader, stride = self._readers[partition], self._format.stride
-        ends = [m.offset for m in messages if m.value is None and END_OF_STREAM in dict(m.headers)]
+        ends = [m.offset for m in messages if is_end(m)]
         marks = set(ends)
         told = [m for m in messages if m.offset not in marks] if ends else messages
         decoded = self._format.decode([m.offset for m in told], [m.value for m in told])
@@ -264,7 +270,7 @@ class RecordConsumer:
                 dead_letters.write(self._letters, self._topics.dead_letters, letter)
             except kafka_errors.KafkaError as error:  # the record is counted as rejected all the same
                 LOG.warning(
-                    "a dead letter was not written", place=f"{_name(partition)}@{message.offset}", why=repr(error)
+                    "a dead letter was not written", place=f"{name_of(partition)}@{message.offset}", why=repr(error)
                 )
             else:
                 self._counts.dead_letters += 1
@@ -272,16 +278,15 @@ class RecordConsumer:
     def _lost(self, positions: Mapping[TopicPartition, int]) -> None:
         """Go on at what is left of a log, if that is wanted; else this is the end: nothing is skipped silently."""
         for partition, offset in positions.items():
-            begin = self._consumer.beginning_offsets([partition])[partition]
-            end = self._consumer.end_offsets([partition])[partition]
-            what = f"{_name(partition)}: the ledger goes on at offset {offset}, but the log holds {begin} to {end}"
+            begin, end = bounds(self._consumer, partition)
+            what = f"{name_of(partition)}: the ledger goes on at offset {offset}, but the log holds {begin} to {end}"
             if offset > end:
                 remedy = "the topic is not the one that was read before; take another [federation] name"
                 raise UsageError(f"{what}; {remedy}")
             if self._placement.lost == "stop":
                 remedy = 'raise the topic\'s retention; to go on without them, say lost = "skip" in [records]'
                 raise UsageError(f"{what}: records were deleted before they were accepted; {remedy}")
-            LOG.error("records lost", partition=_name(partition), first=offset, last=begin - 1)
+            LOG.error("records lost", partition=name_of(partition), first=offset, last=begin - 1)
             self._consumer.seek(partition, begin)
 
     def _read_again(self, partition: TopicPartition, positions: Sequence[int]) -> Decoded:
@@ -289,20 +294,21 @@ class RecordConsumer:
         if self._again is None:
             self._again = self._connection.consumer()
         stride = self._format.stride
+        wanted = sorted({position // stride for position in positions})
         found: dict[int, bytes | None] = {}
         self._again.assign([partition])
-        begin = self._again.beginning_offsets([partition])[partition]
-        end = self._again.end_offsets([partition])[partition]
-        for offset in sorted({position // stride for position in positions}):
+        begin, end = bounds(self._again, partition)
+        for offset in wanted:
             if not begin <= offset < end or offset in found:
                 continue
             self._again.seek(partition, offset)
             until = time.monotonic() + self._connection.settings.patience
-            while self._again.position(partition) <= offset and time.monotonic() < until:
-                for messages in self._again.poll(timeout_ms=500).values():
-                    found.update((message.offset, message.value) for message in messages)
-        wanted = [offset for offset in sorted(found) if offset in {position // stride for position in positions}]
-        return self._format.decode(wanted, [found[offset] for offset in wanted])
+            for messages in read_to(self._again, partition, offset + 1):
+                found.update((message.offset, message.value) for message in messages)
+                if time.monotonic() >= until:
+                    break
+        there = [offset for offset in wanted if offset in found]
+        return self._format.decode(there, [found[offset] for offset in there])
 
     # --- settling ----------------------------------------------------------------------------------------------
 
@@ -332,18 +338,13 @@ class RecordConsumer:
                 other.close()
 
 
-def _name(partition: TopicPartition) -> str:
-    return f"{partition.topic}/{partition.partition}"
-
-
 def pattern(name: str) -> str:
-    """Return the regular expression of the topics that a name means.
+    """Return the regular expression of the topics that a name means; its group is what the `*` stands for.
 
-    >>> bool(re.fullmatch(pattern("records.*"), "records.c1")), bool(re.fullmatch(pattern("records.*"), "records."))
-    (True, False)
+    >>> re.fullmatch(pattern("records.*"), "records.c1")[1], re.fullmatch(pattern("records.*"), "records.")
+    ('c1', None)
     """
-    before, star, after = name.partition("*")
-    return re.escape(before) + (".+" if star else "") + re.escape(after)
+    return re.escape(name).replace(r"\*", "(.+)")
 
 
 def client_of(placement: Placement, topic: str) -> str:
@@ -353,7 +354,7 @@ def client_of(placement: Placement, topic: str) -> str:
     'c07'
     """
     for name in placement.topics:
-        found = re.fullmatch(re.escape(name).replace(r"\*", "(.+)"), topic)
+        found = re.fullmatch(pattern(name), topic)
         if found:
             return found[1] if found.groups() else topic
     return topic

@@ -11,7 +11,7 @@ from kafka import KafkaConsumer, TopicPartition
 from streamfl.core.records import Rejection
 from streamfl.ports import Decoded, Finding, RecordFormat
 from streamfl_connectors.kafka.connection import Connection
-from streamfl_connectors.kafka.writer import END_OF_STREAM
+from streamfl_connectors.kafka.reading import is_end, name_of, read_to
 
 # What is read: messages of a partition, their bytes, partitions that hold any, and seconds until it must be there.
 MESSAGES, BYTES, PARTITIONS, PATIENCE = 200, 32 * 1024 * 1024, 5, 20.0
@@ -42,7 +42,7 @@ def findings(
         for partition in partitions:
             if looked_at == PARTITIONS:
                 break
-            name = f"{partition.topic}/{partition.partition}"
+            name = name_of(partition)
             messages = _newest(consumer, partition, begins[partition], ends[partition])
             if messages:
                 looked_at += 1
@@ -60,22 +60,27 @@ def _newest(consumer: KafkaConsumer, partition: TopicPartition, begin: int, end:
     consumer.assign([partition])
     consumer.seek(partition, max(begin, end - MESSAGES))
     until, size = time.monotonic() + PATIENCE, 0
-    while consumer.position(partition) < end and size < BYTES and time.monotonic() < until:
-        for messages in consumer.poll(timeout_ms=200).values():
-            found += [message for message in messages if not _is_end(message)]
-            size += sum(len(message.value or b"") for message in messages)
+    for messages in read_to(consumer, partition, end):
+        found += [message for message in messages if not is_end(message)]
+        size += sum(len(message.value or b"") for message in messages)
+        if size >= BYTES or time.monotonic() >= until:
+            break
     return found
 
 
-def _is_end(message: Any) -> bool:
-    return message.value is None and END_OF_STREAM in dict(message.headers)
-
-
 def _nothing_in(names: Sequence[str]) -> Finding:
-    more = len(names) - NAMES_TOLD
-    told = ", ".join(names[:NAMES_TOLD]) + (f" and {more} more" if more > 0 else "")
     remedy = "start what writes there; a client without records takes no part"
-    return Finding("records", "warning", f"no record in {told}", remedy)
+    return Finding("records", "warning", f"no record in {listed(names, NAMES_TOLD)}", remedy)
+
+
+def listed(names: Sequence[str], at_most: int = 5) -> str:
+    """Name the first few.
+
+    >>> listed("abcd", at_most=2)
+    'a, b and 2 more'
+    """
+    more = len(names) - at_most
+    return ", ".join(names[:at_most]) + (f" and {more} more" if more > 0 else "")
 
 
 def judged(name: str, decoded: Decoded, stride: int, dead_letters: str) -> Finding:
@@ -125,8 +130,7 @@ def _described(decoded: Decoded) -> str:
     parts = [f"{len(decoded.positions)} records", f"{seen} features"]
     if decoded.labels:
         labels = [decoded.labels[i] for i in np.unique(decoded.y).astype(int)]
-        more = len(labels) - NAMES_TOLD
-        parts.append(f"labels {', '.join(labels[:NAMES_TOLD])}" + (f" and {more} more" if more > 0 else ""))
+        parts.append(f"labels {listed(labels, NAMES_TOLD)}")
     else:
         parts.append(f"targets from {decoded.y.min():g} to {decoded.y.max():g}")
     if decoded.clients:

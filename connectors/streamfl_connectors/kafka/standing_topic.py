@@ -3,6 +3,7 @@
 from kafka import KafkaConsumer, TopicPartition
 
 from streamfl_connectors.kafka.parts import Assembly
+from streamfl_connectors.kafka.reading import bounds, read_to
 
 KEY = "standing"
 
@@ -11,13 +12,10 @@ WINDOW = 64
 
 
 def last_standing(consumer: KafkaConsumer, topic: str, most_bytes: int) -> bytes | None:
-    """Return the standing that was committed last, as it was written; None if there is none.
-
-    The end is told by position, not by the last message seen: a log may end with transaction markers.
-    """
+    """Return the standing that was committed last, as it was written; None if there is none."""
     partition = TopicPartition(topic, 0)
     consumer.assign([partition])
-    begin, end = consumer.beginning_offsets([partition])[partition], consumer.end_offsets([partition])[partition]
+    begin, end = bounds(consumer, partition)
     window = WINDOW
     while begin < end:
         start = max(begin, end - window)
@@ -33,9 +31,8 @@ def _last_whole(
 ) -> bytes | None:
     consumer.seek(partition, start)
     assembly, last = Assembly(most_bytes), None
-    while consumer.position(partition) < end:
-        for messages in consumer.poll(timeout_ms=500).values():
-            for message in messages:
-                if message.value is not None:
-                    last = assembly.add(KEY, message.headers, message.value) or last
+    for messages in read_to(consumer, partition, end):
+        for message in messages:
+            if message.value is not None:
+                last = assembly.add(KEY, message.headers, message.value) or last
     return last

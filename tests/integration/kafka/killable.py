@@ -32,10 +32,12 @@ def after_polling(die: Die) -> None:
 
 def _after_sending(kind: type, die: Die) -> None:
     send = client_links.ClientLinks.send
+    sent: list[object] = []  # what is sent again, because it was asked for again, is the same object
 
     def killing(self: client_links.ClientLinks, message: object) -> None:
         send(self, message)
-        if isinstance(message, kind):
+        if isinstance(message, kind) and not any(message is other for other in sent):
+            sent.append(message)
             self.flush(10.0)
             die()
 
@@ -56,13 +58,13 @@ def between_parts(die: Die) -> None:
     """Coordinator: some parts of a model are in the log, in a transaction that never ends."""
     write = coordinator_link.KafkaCoordinatorLink._write_parts
 
-    def killing(self: coordinator_link.KafkaCoordinatorLink, topic: str, key: str, data: bytes) -> None:
+    def killing(self: coordinator_link.KafkaCoordinatorLink, topic: str, key: str, data: bytes) -> int:
         if topic.endswith(".models") and len(data) > self._settings.part_bytes:
             first = self._settings.part_bytes
             write(self, topic, key, data[:first])
             self._producer.flush()
             die()
-        write(self, topic, key, data)
+        return write(self, topic, key, data)
 
     coordinator_link.KafkaCoordinatorLink._write_parts = killing
 
@@ -71,11 +73,12 @@ def inside_transaction(die: Die) -> None:
     """Coordinator: all of a round's messages are in the log, and not committed."""
     write = coordinator_link.KafkaCoordinatorLink._write
 
-    def killing(self: coordinator_link.KafkaCoordinatorLink, told: tuple, standing: bytes | None) -> None:
-        write(self, told, standing)
+    def killing(self: coordinator_link.KafkaCoordinatorLink, told: tuple, standing: bytes | None) -> dict:
+        written = write(self, told, standing)
         if any(isinstance(message, RoundClosed) for message in told):
             self._producer.flush()
             die()
+        return written
 
     coordinator_link.KafkaCoordinatorLink._write = killing
 

@@ -3,7 +3,7 @@
 import pytest
 from kafka_federation import check_ledger
 from kafka_stream import check_as_undisturbed
-from small_stream import NAMES, ROUNDS
+from small_stream import NAMES, ROUNDS, make
 
 SOON = "kafka.session_timeout_ms=3000"
 
@@ -45,6 +45,19 @@ def test_a_host_that_joins_while_a_round_is_open(federation, small):
     small.end()
     check_as_undisturbed(federation, small)
     assert sum(process.said("ended")[-1]["accepted"] > 0 for process in federation.running) == 4
+
+
+def test_topics_that_come_later_are_shared_too(federate, small):
+    federation = federate(small, SOON)
+    hosts = [federation.start(name) for name in ("a", "b", "c")]
+    shared = lambda names: (  # noqa: E731
+        all(host.serves() for host in hosts) and sorted(name for host in hosts for name in host.serves()) == names
+    )
+    federation.until("every host has a client", lambda: shared(sorted(NAMES)))
+    for come in (("d0", "d1", "d2"), ("e0", "e1", "e2")):
+        make(small.bootstrap, {f"{small.prefix}.{name}": 1 for name in come})
+        small.names = (*small.names, *come)
+        federation.until("new clients are served, each once", lambda: shared(sorted(small.names)), patience=40.0)
 
 
 def test_a_host_that_is_asked_to_end_and_comes_back(federation, small):

@@ -14,7 +14,7 @@ from streamfl.ports import ReadingCounts, Standpoint
 from streamfl.runtime.clock import ManualClock
 from streamfl.runtime.loop import run
 from streamfl.runtime.nodes import CoordinatorNode
-from streamfl.services.client import SETTLE_EVERY, HostNode, incarnation, serve_clients
+from streamfl.services.client import FOR_GOOD, SETTLE_EVERY, HostNode, incarnation, serve_clients
 from streamfl.services.settings import FederationSettings, Records
 from streamfl.services.stopping import Stop
 from streamfl.transport.memory import MemoryTransport
@@ -64,7 +64,7 @@ class Host:
         self.here = dict(here)
         self.dropped, self.settled = [], []
         self.closed = False
-        self.listener = transport.client(f"host {id(self)}")
+        self.heard = []
 
     def hosted(self):
         return dict(self.here)
@@ -76,7 +76,8 @@ class Host:
         self.dropped.append(client)
 
     def told(self):
-        return self.listener.receive()
+        heard, self.heard = self.heard, []
+        return heard
 
     def settle(self, standpoints):
         self.settled.append(dict(standpoints))
@@ -96,9 +97,15 @@ class Federation:
         self.records = {name: swapping(name, rounds, size=SIZE) for name in names}
         self.ends = ends
         settings = CoordinatorSettings(learner=LEARNER, expect=len(names))
-        self.coordinator = CoordinatorNode(Coordinator(settings, Standing(Promotion())), self.transport.coordinator())
+        machine, link = Coordinator(settings, Standing(Promotion())), self.transport.coordinator()
+        self.coordinator = CoordinatorNode(machine, link, self.tell)
         self.clock = ManualClock(time=1000.0)
         self.nodes = []
+
+    def tell(self, message):
+        """Let every host hear what the coordinator tells anybody."""
+        for node in self.nodes:
+            node.host.heard.append(message)
 
     def partition(self, name):
         return Partition(name, self.records[name], ends=self.ends)
@@ -265,10 +272,63 @@ class TestUntilTheEnd:
 
     def test_is_only_wanted_when_it_is_said(self):
         federation = Federation(rounds=2)
-        node = federation.host("c0", "c1", until_end=False)
+        node, idle = federation.host("c0", "c1", until_end=False), federation.host(until_end=False)
         federation.turns(60)
         assert all(client.finished for client in node.nodes.values())
-        assert not node.finished
+        for host in (node, idle):
+            host.step(federation.clock.now() + FOR_GOOD)
+            assert not host.finished
+
+    @pytest.fixture
+    def ended(self):
+        """A federation whose coordinator has ended, and a host that served nobody so far."""
+        federation = Federation(rounds=2)
+        busy, idle = federation.host("c0", "c1"), federation.host()
+        federation.turns(60)
+        assert busy.finished
+        assert not idle.finished
+        return federation, idle
+
+    def test_comes_for_a_host_that_never_served_anybody(self, ended):
+        federation, idle = ended
+        run([idle], federation.clock)
+        assert idle.finished
+        assert 1000.0 + FOR_GOOD < federation.clock.now() < 1000.6 + FOR_GOOD
+
+    @pytest.mark.parametrize("reads_again", [True, False])
+    def test_comes_for_clients_that_are_given_after_the_coordinator_has_ended(self, reads_again, ended):
+        """Their new host reads the last records again, up to the mark of their end, or goes on behind that mark."""
+        federation, idle = ended
+        partition = idle.host.here["c0"] = federation.partition("c0")
+        if not reads_again:
+            partition.ends, partition.at = False, partition.records.span.end
+        now = federation.clock.now()
+        idle.step(now)
+        assert set(idle.nodes) == {"c0"}
+        assert not idle.finished
+        idle.step(now + FOR_GOOD)
+        assert idle.finished
+
+    def test_is_not_there_while_a_client_has_records_that_go_on(self, ended):
+        federation, idle = ended
+        partition = idle.host.here["c0"] = federation.partition("c0")
+        partition.ends = False
+        for late in (0.0, FOR_GOOD, 10 * FOR_GOOD):
+            idle.step(federation.clock.now() + late)
+            assert not idle.finished
+
+    def test_is_not_there_while_a_client_of_another_host_takes_part(self):
+        federation = Federation(("c0", "c1"), rounds=2)
+        federation.host("c0")
+        other, idle = federation.host("c1"), federation.host()
+        other.host.here["c1"].ends = False
+        federation.turns(60)
+        idle.step(federation.clock.now() + 2 * FOR_GOOD)
+        assert not idle.finished
+        other.host.here["c1"].ends = True
+        federation.turns(20)
+        idle.step(federation.clock.now() + FOR_GOOD)
+        assert idle.finished
 
 
 class TestSettling:
