@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from streamfl import __version__
+from streamfl.bench.commands import bench
 from streamfl.core.errors import StreamflError, UsageError
 from streamfl.services.commands import COMMANDS
 
@@ -28,7 +29,7 @@ def cli() -> None:
     """Federated learning on streams that drift."""
 
 
-for _command in COMMANDS:
+for _command in (*COMMANDS, bench):
     cli.add_command(_command)
 
 
@@ -43,7 +44,7 @@ def _outputs(command: Any) -> Any:
         click.option("--report", type=click.Path(path_type=Path), metavar="F", help="Write a report (HTML)."),
         click.option(
             "--profile",
-            type=click.Choice(["adaptive", "paper"]),
+            type=click.Choice(["adaptive", "experts", "paper", "calibrated"]),
             default="adaptive",
             show_default=True,
             help="How drift is handled.",
@@ -100,7 +101,13 @@ def demo(**options: Any) -> None:
 @click.option("--on-bad-record", type=click.Choice(["reject", "stop"]), default="reject", show_default=True)
 @click.option("--algorithm", type=click.Choice(["fedavg", "fedomd"]), default="fedavg", show_default=True)
 @click.option("--local-batch", type=click.IntRange(1), help="Records a local step; else a round is one step.")
-@click.option("--detector", type=click.Choice(["glr"]), default="glr", show_default=True, help="Of profile adaptive.")
+@click.option(
+    "--detector",
+    metavar="NAME",
+    default="excess",
+    show_default=True,
+    help="Of profile adaptive: excess, glr, e-detector, or river:NAME for one of river.drift.",
+)
 @click.option(
     "--rho-scale", type=click.FloatRange(0.0, 1e6), default=1.0, show_default=True, help="Of profile paper."
 )
@@ -114,9 +121,7 @@ def demo(**options: Any) -> None:
 @click.option(
     "--start",
     type=click.Choice(["scratch", "warm"]),
-    default="scratch",
-    show_default=True,
-    help="Of profile paper: models begin untrained, or from the one that served last.",
+    help="Models begin untrained, or from the one that served last; paper: scratch, calibrated and experts: warm.",
 )
 @_outputs
 def replay(file: str, **options: Any) -> None:
@@ -153,15 +158,21 @@ def _table(file: str, options: dict[str, Any]) -> Any:
     )
 
 
-OF_PROFILE = {"rho_scale": "paper", "optimistic": "paper", "start": "paper", "detector": "adaptive"}
+OF_PROFILE = {
+    "rho_scale": ("paper",),
+    "optimistic": ("paper", "calibrated"),
+    "start": ("paper", "calibrated", "experts"),
+    "detector": ("adaptive",),
+}
 
 
 def _check_profile(profile: str) -> None:
     """Refuse an option that was given for a profile that does not run: it would change nothing."""
     given = click.get_current_context().get_parameter_source
     for name, of in OF_PROFILE.items():
-        if of != profile and given(name) is click.core.ParameterSource.COMMANDLINE:
-            raise UsageError(f"--{name.replace('_', '-')} is of profile {of}; add --profile {of}, or leave it out")
+        if profile not in of and given(name) is click.core.ParameterSource.COMMANDLINE:
+            flag, profiles = name.replace("_", "-"), " or ".join(of)
+            raise UsageError(f"--{flag} is of profile {profiles}; add --profile {of[0]}, or leave it out")
 
 
 def _settings(options: dict[str, Any]) -> Any:

@@ -9,9 +9,10 @@ from streamfl.core.client import Client, ClientSettings
 from streamfl.core.coordinator import Coordinator, CoordinatorSettings, Standing
 from streamfl.core.decisions import PostUpdate, Predicted, Refused
 from streamfl.core.errors import BrokenInvariantError
-from streamfl.core.messages import FromCoordinator, LocalDrift, Restarted, RoundClosed
+from streamfl.core.messages import FromCoordinator, LocalDrift, Noticed, Restarted, RoundClosed
 from streamfl.evaluation.prequential import Prequential
 from streamfl.evaluation.result import LocalDrifted, Loss, Result, RoundLine
+from streamfl.evaluation.result import Noticed as NoticedLine
 from streamfl.evaluation.result import Restarted as RestartedLine
 from streamfl.model_file import ServedModel
 from streamfl.runtime.clock import ManualClock, stopwatch
@@ -63,7 +64,9 @@ class Chronicle:
     rounds: list[RoundLine] = field(default_factory=list)
     restarts: list[RestartedLine] = field(default_factory=list)
     local_drifts: list[LocalDrifted] = field(default_factory=list)
+    notices: list[NoticedLine] = field(default_factory=list)
     accepted: int = 0
+    trained: int = 0
     rejected: int = 0
     promotions: int = 0
     model: str = ""
@@ -77,6 +80,8 @@ class Chronicle:
                 self._closed(event)
             case Restarted():
                 self.restarts.append(restart_line(event))
+            case Noticed():
+                self.notices.append(NoticedLine(**asdict(event)))
             case LocalDrift():
                 self.local_drifts.append(
                     LocalDrifted(
@@ -92,6 +97,7 @@ class Chronicle:
 
     def _closed(self, closed: RoundClosed) -> None:
         self.accepted += closed.records
+        self.trained += closed.trained
         self.rejected += closed.rejected
         self.promotions = closed.promotions
         self.model = closed.model
@@ -247,7 +253,7 @@ class Replay:
             profile=self.settings.profile.profile,
             records=records,
             accepted=told.accepted,
-            held_out=0,
+            held_out=told.accepted - told.trained,
             rejected=told.rejected,
             pending=pending,
             rounds=len(told.rounds),
@@ -261,6 +267,7 @@ class Replay:
             loss=Loss(prequential=told.mean_loss()),
             restarts=tuple(told.restarts),
             local_drifts=tuple(told.local_drifts),
+            notices=tuple(told.notices),
             promotions=told.promotions,
             model_sha256=told.model,
             per_round=tuple(told.rounds),

@@ -2,15 +2,22 @@
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from streamfl.core.algorithms import Algorithm, FedAvg, FedOMD
 from streamfl.core.algorithms.mirror_maps import Euclidean, Hypentropic, MirrorMap, PNorm
+from streamfl.core.calibration import Calibration
+from streamfl.core.detectors.e_detector import EDetector
+from streamfl.core.detectors.excess import Excess
+from streamfl.core.detectors.glr import GLR
+from streamfl.core.errors import UsageError
+from streamfl.core.experts import Experts, ExpertsSettings
 from streamfl.core.local_round import Learner
 from streamfl.core.model import Model
 from streamfl.core.paper import Paper, PaperSettings
-from streamfl.core.promotion import Promotion, PromotionSettings, ladder_top
+from streamfl.core.promotion import Detector, Promotion, ladder_settings
 from streamfl.models import Linear, Logistic, Softmax
+from streamfl.models.river_drift import river_detector
 
 MODELS: dict[str, Model] = {
     "softmax": Softmax(),
@@ -82,33 +89,78 @@ class ProfileSettings(_Settings):
     'Paper'
     """
 
-    profile: Literal["adaptive", "paper"] = "adaptive"
-    detector: Literal["glr"] = "glr"
+    profile: Literal["adaptive", "paper", "calibrated", "experts"] = "adaptive"
+    detector: str = "excess"
     rho_scale: float = Field(1.0, ge=0.0)
     optimistic: Literal["history", "regret"] = "history"
-    start: Literal["scratch", "warm"] = "scratch"
+    start: Literal["scratch", "warm"] | None = None
     order_after_alarm: Literal["reset", "continue"] = "reset"
     max_order: int = Field(8, ge=0, le=20)
     step: float | None = Field(None, gt=0.0)
 
+    @field_validator("detector")
+    @classmethod
+    def _there_is(cls, name: str) -> str:
+        named_detector(name)
+        return name
+
     def paper(self, horizon: int, seed: int) -> PaperSettings:
-        """Return the settings of profile `paper` for a stream of so many rounds."""
+        """Return the settings of profiles `paper` and `calibrated` for a stream of so many rounds.
+
+        Calibrated tests on scratch starts would answer to learning, so there models start warm.
+        """
+        calibrated = self.profile == "calibrated"
+        start = self.start or ("warm" if calibrated else "scratch")
         return PaperSettings(
             horizon=max(2, horizon),
             rho_scale=self.rho_scale,
             optimistic=self.optimistic,
-            new_instance=self.start,
-            new_block=self.start,
-            after_alarm=self.start,
+            new_instance=start,
+            new_block=start,
+            after_alarm=start,
             order_after_alarm=self.order_after_alarm,
             max_order=self.max_order,
             step=self.step or 1.0,
+            calibration=Calibration() if calibrated else None,
             seed=seed,
         )
 
-    def master(self, horizon: int, learner: Learner) -> Paper | Promotion:
+    def master(self, horizon: int, learner: Learner) -> Paper | Promotion | Experts:
         """Return the profile in its first state, for a stream of so many rounds."""
-        if self.profile == "paper":
+        if self.profile in {"paper", "calibrated"}:
             return Paper(self.paper(horizon, learner.seed))
-        top = ladder_top(bounded_gradient=not isinstance(learner.model, Linear), one_full_step=learner.one_full_step)
-        return Promotion(PromotionSettings(step=self.step or top))
+        ladder = ladder_settings(
+            bounded_gradient=not isinstance(learner.model, Linear),
+            one_full_step=learner.one_full_step,
+            euclidean=_is_euclidean(learner.algorithm),
+            step=self.step,
+        )
+        if self.profile == "experts":
+            return Experts(ExpertsSettings(self.max_order, ladder.step, self.start or "warm", ladder.whitened))
+        return Promotion(ladder, named_detector(self.detector))
+
+
+def _is_euclidean(algorithm: Algorithm) -> bool:
+    """Tell whether a step is a plain gradient step, which may be whitened."""
+    if isinstance(algorithm, FedOMD):
+        return isinstance(algorithm.mirror, Euclidean) and not algorithm.l1
+    return True
+
+
+def named_detector(name: str) -> Detector:
+    """Return a drift detector by its name; `river:NAME` is one of `river.drift`.
+
+    Raises
+    ------
+    UsageError
+        There is no such detector.
+
+    >>> named_detector("river:ADWIN").name
+    'ADWIN'
+    """
+    if name.startswith("river:"):
+        return river_detector(name.removeprefix("river:"))
+    own: dict[str, type[Excess | GLR | EDetector]] = {"excess": Excess, "glr": GLR, "e-detector": EDetector}
+    if name not in own:
+        raise UsageError(f"no detector is called {name!r}: take one of {', '.join(own)}, or river:NAME")
+    return own[name]()

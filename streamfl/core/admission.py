@@ -4,19 +4,22 @@ A message is refused whole, with the first thing that is wrong with it. What pas
 finite, register a name twice, overflow the exact sum, or move the ledger elsewhere than on.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
 from streamfl.core.arrays import FloatArray
 from streamfl.core.fixed_point import largest_part
 from streamfl.core.ledger import Member
-from streamfl.core.messages import Join, RoundOpened, Slot, SlotLosses, Update
+from streamfl.core.messages import Join, LabelSums, RoundOpened, Slot, SlotLosses, Update
 from streamfl.core.moments import Moments
-from streamfl.core.registry import Registry, TargetUnit
+from streamfl.core.registry import FARTHEST, Registry, TargetUnit
 
 # Sums of scores in [0, 1] may exceed their number by rounding.
 ROUNDING = 1e-9
+
+# No client holds back more records of a label.
+MOST_HELD = 1000
 
 
 def refusal(
@@ -59,7 +62,10 @@ def refusal(
     return (
         _wrong_positions(update, member)
         or _wrong_names(update, registry)
-        or _wrong_numbers(update)
+        or _wrong_numbers(update, registry.rows)
+        or _wrong_held(update, opened, member)
+        or _wrong_label_sums(update, registry)
+        or _wrong_second_moments(update, opened, registry.rows)
         or _wrong_models(update, opened, (registry.rows, columns), members)
     )
 
@@ -73,6 +79,7 @@ def wrong_introduction(join: Join) -> str | None:
 
 def wrong_measurements(
     slots: Sequence[Slot],
+    trains: Collection[str],
     losses: Mapping[str, SlotLosses],
     differences: Mapping[str, FloatArray],
     *,
@@ -87,6 +94,8 @@ def wrong_measurements(
     ----------
     slots
         Those that the client was asked about.
+    trains
+        The names of those that it trains.
     losses, differences
         What it says of them.
     records, trained
@@ -100,11 +109,30 @@ def wrong_measurements(
         return "losses of other models than were asked for"
     if not all(_is_loss(loss, records) for loss in losses.values()):
         return "a loss that no scores in [0, 1] add up to"
-    if set(differences) != ({slot.name for slot in slots if slot.trained} if trained else set()):
+    if set(differences) != (set(trains) if trained else set()):
         return "differences of other models than are trained"
     largest = largest_part(trained, members)
     wrong = (_wrong_difference(name, x, shape, largest) for name, x in differences.items())
     return next((reason for reason in wrong if reason), None)
+
+
+def trained_by(client: str, opened: RoundOpened, slots: Sequence[Slot]) -> frozenset[str]:
+    """Return the names of those models that a client trains in a round."""
+    return frozenset(slot.name for slot in slots if opened.trains(slot, client))
+
+
+def wrong_relabelling(
+    relabelling: Mapping[str, FloatArray], asked: Collection[str], labels: int, records: int, bound: float
+) -> str | None:
+    """Return what is wrong with the sums of log-likelihoods by label, each at least `-bound`, or None."""
+    if set(relabelling) != set(asked):
+        return "labels fitted to other models than were asked for"
+    for S in relabelling.values():
+        if S.shape != (labels, labels):
+            return "labels fitted in another shape"
+        if not ((S <= ROUNDING).all() and (records * bound * (1.0 + ROUNDING) >= -S).all()):  # false also of NaN
+            return "impossible log-likelihoods"
+    return None
 
 
 def _is_loss(loss: SlotLosses, records: int) -> bool:
@@ -140,6 +168,63 @@ def _wrong_positions(update: Update, member: Member) -> str | None:
     return None
 
 
+def _wrong_held(update: Update, opened: RoundOpened, member: Member) -> str | None:
+    """Return why what a client holds back cannot be so: it must be of this round's records, each once."""
+    if opened.held is None:
+        return "records held back that nobody asked for" if update.held or update.let_go else None
+    if len(update.held) + update.trained > update.records:
+        return "records both trained on and held back"
+    spans = {span.partition: span for span in update.spans}
+    ordinals = range(member.read, member.read + update.records + update.rejected)
+    for record in update.held:
+        span = spans.get(record.partition)
+        if record.round != opened.round or span is None or not span.start <= record.position < span.end:
+            return "a record held back that is not of this round"
+        if record.ordinal not in ordinals:
+            return "a record held back under another's number"
+    places = {(record.partition, record.position) for record in update.held}
+    if min(len(places), len({record.ordinal for record in update.held})) < len(update.held):
+        return "a record held back twice"
+    return None
+
+
+def _wrong_label_sums(update: Update, registry: Registry) -> str | None:
+    """Return what is wrong with the scores by label of the serving model, or None."""
+    labels = {*registry.labels, *update.new_labels} or {""}
+    for sums, most in ((update.new, update.records), (update.old, MOST_HELD)):
+        if len({x.label for x in sums}) < len(sums) or not {x.label for x in sums} <= labels:
+            return "losses of a label that is not known, or comes twice"
+        if not all(0 <= x.count <= most and _is_sum(x) for x in sums):
+            return "losses by label that no scores in [0, 1] add up to"
+    return None
+
+
+def _is_sum(sums: LabelSums) -> bool:
+    """Tell whether sums can be of scores in [0, 1]; a comparison with NaN is false."""
+    most = sums.count * (1.0 + ROUNDING)
+    return 0.0 <= sums.loss <= most and 0.0 <= sums.square <= most
+
+
+def _wrong_second_moments(update: Update, opened: RoundOpened, rows: int) -> str | None:
+    """Return why second moments cannot be of the update's records: their trace is the squared norms' sum."""
+    C = update.second_moments
+    if (C is not None) != opened.second_moments:
+        return "second moments that nobody asked for, or none"
+    if C is None:
+        return None
+    if C.shape != (rows, rows) or not np.isfinite(C).all():
+        return "second moments of another shape, or not finite"
+    diagonal, slack = np.diag(C), 1e-6 * (1.0 + update.squared_norm)
+    if not 0.0 <= diagonal.min() <= diagonal.max() <= update.squared_norm + slack:
+        return "second moments of other records than were told"
+    if abs(float(diagonal.sum()) - update.squared_norm) > slack:
+        return "second moments of other records than were told"
+    sizes = np.sqrt(diagonal)
+    if not np.allclose(C, C.T) or (np.abs(C) > np.outer(sizes, sizes) + slack).any():
+        return "impossible second moments"
+    return "second moments of no constant" if abs(diagonal[-1] - update.records) > slack else None
+
+
 def _wrong_names(update: Update, registry: Registry) -> str | None:
     for new, known in ((update.new_labels, registry.labels), (update.new_features, registry.features)):
         if len(set(new) - set(known)) != len(new):
@@ -147,8 +232,9 @@ def _wrong_names(update: Update, registry: Registry) -> str | None:
     return None
 
 
-def _wrong_numbers(update: Update) -> str | None:
-    if not (0.0 <= update.squared_norm < np.inf and 0.0 <= update.largest_norm < np.inf):
+def _wrong_numbers(update: Update, rows: int) -> str | None:
+    farthest = FARTHEST**2 * rows
+    if not (0.0 <= update.squared_norm <= update.records * farthest and 0.0 <= update.largest_norm**2 <= farthest):
         return "an impossible norm"
     return (_wrong_moments(update.moments) if update.moments else None) or _wrong_unit(update.target)
 
@@ -175,6 +261,7 @@ def _wrong_models(update: Update, opened: RoundOpened, shape: tuple[int, int], m
     mine = tuple(slot for slot in opened.slots if slot.is_for(update.client))
     return wrong_measurements(
         mine,
+        trained_by(update.client, opened, mine),
         update.losses,
         update.differences,
         records=update.records,

@@ -6,20 +6,21 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from streamfl.core.agreement import labels_seen_first
+from streamfl.core.agreement import Agreement, labels_seen_first
 from streamfl.core.algorithms.base import combine
 from streamfl.core.arrays import FloatArray
 from streamfl.core.fixed_point import weighted_mean
 from streamfl.core.local_round import Learner
 from streamfl.core.master import LiveModel, Played
 from streamfl.core.messages import Served, SlotLosses, Update
-from streamfl.core.registry import Registry, placed_columns
+from streamfl.core.registry import placed_columns
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Contribution:
     """What one client says of one round's models: an Update, or its Scores for an Update."""
 
+    client: str
     records: int
     trained: int
     labels: tuple[str, ...]
@@ -35,20 +36,24 @@ class Aggregation:
     ----------
     learner
         The federation's way of learning.
-    registry
+    agreement
         Under which the clients worked.
     labels
         The registered labels and then all that any client saw first: the columns of the result.
+    apart
+        The clients whose part in the models of all is left out.
 
     Examples
     --------
     >>> from streamfl.core.algorithms import FedAvg
     >>> from streamfl.models import Softmax
+    >>> from streamfl.core.registry import Registry
     >>> registry = Registry(1, ("x",), ("a",), np.zeros(1), np.ones(1))
-    >>> two = Aggregation(Learner(Softmax(), FedAvg()), registry, ("a", "b"))
+    >>> two = Aggregation(Learner(Softmax(), FedAvg()), Agreement(registry, 1.0), ("a", "b"))
     >>> lost = {"m": SlotLosses(loss=0.4, square=0.16)}
-    >>> one_saw_b = Contribution(1, 1, ("a", "b"), lost, {"m": np.full((2, 2), 4.0)})
-    >>> others = Contribution(3, 3, ("a",), {"m": SlotLosses(loss=0.6, square=0.12)}, {"m": np.full((2, 1), 8.0)})
+    >>> one_saw_b = Contribution("c0", 1, 1, ("a", "b"), lost, {"m": np.full((2, 2), 4.0)})
+    >>> lost = {"m": SlotLosses(loss=0.6, square=0.12)}
+    >>> others = Contribution("c1", 3, 3, ("a",), lost, {"m": np.full((2, 1), 8.0)})
     >>> played = two.played(LiveModel("m", np.zeros((2, 1)), eta=0.1), [one_saw_b, others])
     >>> played.loss, played.stepped
     (0.25, array([[7., 1.],
@@ -56,17 +61,22 @@ class Aggregation:
     """
 
     learner: Learner
-    registry: Registry
+    agreement: Agreement
     labels: tuple[str, ...]
+    apart: frozenset[str] = frozenset()
 
     @classmethod
-    def of(cls, learner: Learner, registry: Registry, updates: Sequence[Update]) -> "Aggregation":
+    def of(
+        cls, learner: Learner, agreement: Agreement, updates: Sequence[Update], apart: frozenset[str] = frozenset()
+    ) -> "Aggregation":
         """Return the aggregation over the union of the clients' labels."""
-        return cls(learner, registry, (*registry.labels, *labels_seen_first(updates)))
+        return cls(learner, agreement, (*agreement.registry.labels, *labels_seen_first(updates)), apart)
 
     def played(self, model: LiveModel, contributions: Sequence[Contribution]) -> Played | None:
         """Return what was measured of a model, and the model after its step; None where nobody scored it."""
-        scored = [c for c in contributions if model.name in c.losses and c.records]
+        there = [c for c in contributions if model.name in c.losses and c.records]
+        # Clients apart tell what the models of all lose where nobody else does; they never train them.
+        scored = [c for c in there if self._is_for(model, c)] or there
         records = sum(c.records for c in scored)
         if not records:
             return None
@@ -81,6 +91,9 @@ class Aggregation:
             history_records=sum(x.history_records for x in losses),
         )
 
+    def _is_for(self, model: LiveModel, contribution: Contribution) -> bool:
+        return model.clients is not None or contribution.client not in self.apart
+
     def _stepped(self, model: LiveModel, scored: Sequence[Contribution]) -> FloatArray:
         """Return the model after its step, with a column for every label of the round."""
         start = placed_columns(model.W, np.arange(model.W.shape[1]), self._columns)
@@ -90,6 +103,9 @@ class Aggregation:
         if not parts:
             return start
         mean = weighted_mean(parts)
+        if model.whitened:
+            kept = 1.0 - model.eta * self.learner.l2  # the penalty too is measured in whitened features
+            return self.learner.algorithm.from_average(kept * start + self.agreement.whitened(mean))
         algorithm = self.learner.algorithm
         whole = self.learner.exchange == "model"
         return algorithm.from_average(mean) if whole else combine(algorithm, start, mean)

@@ -6,9 +6,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from streamfl.core.arrays import FloatArray
 from streamfl.core.messages import Join, Update
 from streamfl.core.moments import Moments, merged
 from streamfl.core.registry import Registry, TargetUnit, ordered
+from streamfl.core.second_moments import RIDGE, SecondMoments
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -25,6 +27,8 @@ class Agreement:
         Whether features are standardised at all.
     moments
         Moments of the features of accepted records; they stop growing when the scaler freezes.
+    second
+        Second moments of the features in registry coordinates; None until any were sent.
 
     Examples
     --------
@@ -39,6 +43,7 @@ class Agreement:
     squared_norm: float
     scaling: bool = True
     moments: Moments | None = None
+    second: SecondMoments | None = None
 
     @classmethod
     def of(cls, joins: Sequence[Join], *, scaling: bool) -> "Agreement":
@@ -75,9 +80,27 @@ class Agreement:
             registry = registry.in_unit(unit)
         grown = replace(self, registry=registry, squared_norm=self._norm_after(updates, t))
         parts = [update.moments for update in updates if update.moments is not None]
-        if not parts or not self.scaling:
-            return grown
-        return grown._scaled(merged(parts), frozen=frozen)
+        if parts and self.scaling:
+            grown = grown._scaled(merged(parts), frozen=frozen)
+        return replace(grown, second=self._second_after(updates, grown.registry))
+
+    def whitened(self, slope: FloatArray) -> FloatArray:
+        """Return A^-1 slope, A the second moments; before there are any, a multiple of 1 of the same trace."""
+        if self.second is None:
+            return slope * (len(slope) / ((1.0 + RIDGE) * self.squared_norm))
+        return self.second.whitened(slope)
+
+    def _second_after(self, updates: Sequence[Update], registry: Registry) -> SecondMoments | None:
+        """Return the second moments after a round, in the coordinates of its end."""
+        parts = [update.second_moments for update in updates if update.second_moments is not None and update.records]
+        second = self.second
+        if parts:
+            d = self.registry.rows
+            before = second or SecondMoments(np.zeros((d, d)), 0.0)
+            second = before.after(parts, sum(u.records for u in updates if u.second_moments is not None))
+        if second is None or registry is self.registry:
+            return second
+        return second.re_expressed(self.registry, registry)
 
     def _scaled(self, seen: Moments, *, frozen: bool) -> "Agreement":
         """Return the agreement with a scaler that follows moments; if frozen, only for features not scaled yet."""

@@ -17,6 +17,8 @@ class Alarm:
         The round with which the change began, as far as the detector can tell.
     clients, labels
         The evidence: whose records, of which labels, changed; empty where a detector sees only the total.
+    local
+        Whether only the clients named have drifted.
     """
 
     cause: str
@@ -25,6 +27,7 @@ class Alarm:
     since: int
     clients: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
+    local: bool = False
 
 
 @dataclass(frozen=True, slots=True)

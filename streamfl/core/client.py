@@ -13,15 +13,19 @@ from typing import Literal
 
 import numpy as np
 
-from streamfl.core.arrays import FloatArray
+from streamfl.core.arrays import BoolArray, FloatArray
 from streamfl.core.buffer import Buffer
+from streamfl.core.comparison import Comparison
 from streamfl.core.decisions import ClientDecision, Fetch, Finished, PostUpdate, Predicted, Seek, Send
 from streamfl.core.errors import BrokenInvariantError
 from streamfl.core.events import ClientEvent, RecordsFetched, RecordsRead, SourceEnded, Stopped, Tick
+from streamfl.core.held_out import HeldOut
 from streamfl.core.history import History, KeptRound, chosen
 from streamfl.core.local_round import Learner, LocalResult, LocalRound, RoundRecords, labels_in
 from streamfl.core.messages import (
     Accepted,
+    Held,
+    HeldRecord,
     Join,
     Joined,
     Leave,
@@ -113,6 +117,7 @@ class Sent:
     update: Update
     batches: tuple[Batch, ...]
     kept: tuple[Batch, ...]
+    comparison: Comparison
     truth: FloatArray
     labels: tuple[str, ...]
     scores: Scores | None = None
@@ -156,7 +161,8 @@ class Client:
     _measured: Sent | None = None
     _published: Published = field(default_factory=Published)
     _history: History = field(default_factory=History)
-    _awaited: tuple[SampledRound, ...] = ()
+    _comparison: Comparison = field(default_factory=Comparison)
+    _awaited: Joined | None = None
     _no_change: NoChange = field(default_factory=NoChange)
     _attempts: int = 0
     _ended: bool = False
@@ -248,9 +254,10 @@ class Client:
         match event:
             case RecordsRead(batches):
                 self._buffer.add(batches)
-            case RecordsFetched(batches):
-                self._history.restore(self._awaited, batches)
-                self._awaited = ()
+            case RecordsFetched(batches) if self._awaited is not None:
+                self._history.restore(self._missing(self._awaited), batches)
+                self._comparison = Comparison(HeldOut.restored(self._awaited.held, batches))
+                self._awaited = None
             case SourceEnded():
                 self._ended = True
             case Stopped():
@@ -262,8 +269,7 @@ class Client:
             case RoundOpened():
                 return self._round_opened(event)
             case Score() if self._sent is not None and event.entry == self._sent.update.entry:
-                self._score = event
-                return _again(self._sent.scores)
+                return self._asked_to_score(event, self._sent)
             case RoundClosed() if event.entry > self._entry:
                 self._round_closed(event)
             case Left() if self._is_mine(event):
@@ -290,11 +296,22 @@ class Client:
             self._buffer.clear()
             self._ended = False
             decisions.append(Seek(joined.positions))
-        missing = tuple(kept for kept in joined.sample if kept.round not in self._history.rounds)
-        if missing:
-            self._awaited = missing
-            decisions.append(Fetch(_together(missing)))
+        if self._missing(joined) or set(joined.held) != set(self._comparison.out.places()):
+            self._awaited = joined
+            decisions.append(Fetch(_together(self._missing(joined), joined.held)))
         return decisions
+
+    def _missing(self, joined: Joined) -> tuple[SampledRound, ...]:
+        return tuple(kept for kept in joined.sample if kept.round not in self._history.rounds)
+
+    def _asked_to_score(self, score: Score, sent: Sent) -> list[ClientDecision]:
+        """Take the newest stage of what is asked; one that is told again asks for what was sent under it."""
+        if self._score is None or score.stage > self._score.stage:
+            self._score = score
+            self._sent = replace(sent, scores=None)
+        elif score.stage == self._score.stage:
+            return _again(sent.scores)
+        return []
 
     def _round_opened(self, opened: RoundOpened) -> list[ClientDecision]:
         """Take the newest opening; one that is told again asks for what was sent under it."""
@@ -302,6 +319,8 @@ class Client:
             self._opened = opened
             self._score = None
         elif self._sent is not None and opened.entry == self._sent.update.entry:
+            # A coordinator that was killed asks for scores from the first stage on again.
+            self._score, self._sent = None, replace(self._sent, scores=None)
             return _again(self._sent.update)
         return []
 
@@ -328,6 +347,7 @@ class Client:
         self._place.rejected += own.rejected
         if sent.kept:
             self._history.rounds[closed.round] = KeptRound(own.records / closed.records, sent.kept)
+        self._comparison = sent.comparison
         self._no_change.learn(sent.truth, sent.labels)
         self._measured = sent if self.settings.measure and sent.update.served.records else None
 
@@ -358,7 +378,7 @@ class Client:
         """Tell whether the next step is the coordinator's: to answer Join or Leave, to open or to close a round."""
         if self._place is None:
             return self._full() or self._ended or self._stopped or self.settings.clock == "interval"
-        if self._done() or self._sent is not None or self._awaited:
+        if self._done() or self._sent is not None or self._awaited is not None:
             return True
         opened = self._opened
         return opened is None or not self._is_next(opened) or not self._has_models(opened)
@@ -377,7 +397,7 @@ class Client:
 
     def _may_update(self, now: float) -> bool:
         opened = self._opened
-        if opened is None or self._sent is not None or self._awaited or self._done():
+        if opened is None or self._sent is not None or self._awaited is not None or self._done():
             return False
         return self._is_next(opened) and self._has_models(opened) and self._closes(opened, now)
 
@@ -420,10 +440,13 @@ class Client:
         self._history.retain(opened.sampled)
         batches = self._closed_buffer(opened)
         records = RoundRecords.of(batches, self._published.registry(opened.registry))
-        result = self._local_round(opened, opened, records, serves=opened.serves)
+        before, after, held = self._held_back(opened, batches, records)
+        local = self._local_round(opened, opened, records, serves=opened.served_by(self.name))
+        result = replace(local, held=held, old=before.design).run(self._history)
         kept, sample = self._sample(opened, batches)
-        update = self._message(opened, batches, records, result, sample)
-        self._sent = Sent(update, batches, kept, _natural(records.y, records), records.labels)
+        came, left = after.changes(self._comparison)
+        update = replace(self._message(opened, batches, records, result), sample=sample, held=came, let_go=left)
+        self._sent = Sent(update, batches, kept, after, _natural(records.y, records), records.labels)
         self._asked = "join"  # the update itself asks: Join would only be needed if nothing is heard
         measured = self.settings.measure and len(result.served)
         return [Send(update), *([self._predicted(update, records, result)] if measured else [])]
@@ -436,19 +459,39 @@ class Client:
 
     def _local_round(
         self, opened: RoundOpened, asked: RoundOpened | Score, records: RoundRecords, *, serves: str | None = None
-    ) -> LocalResult:
-        """Score and step the models that are asked about, on the records of the round that is open."""
+    ) -> LocalRound:
+        """Return the work on the models that are asked about, on the records of the round that is open."""
         mine = self._slots(asked.slots)
-        local = LocalRound(
+        return LocalRound(
             learner=self.settings.learner,
             records=records,
             slots=mine,
             weights=self._published.weights(mine),
+            trains=frozenset(slot.name for slot in mine if opened.trains(slot, self.name)),
             serves=serves,
             known_labels=opened.known_labels,
             key=(self.name, opened.round),
         )
-        return local.run(self._history, train=self.name not in opened.latched)
+
+    def _held_back(
+        self, opened: RoundOpened, batches: tuple[Batch, ...], records: RoundRecords
+    ) -> tuple[Comparison, Comparison, BoolArray | None]:
+        """Return what was held back before this round and what is after it, and which of its records that is."""
+        held, group = opened.held, opened.group_of(self.name)
+        if held is None or self._place is None:
+            return Comparison(), Comparison(), None
+        since = held.since if group is None else max(held.since, group.since)
+        before = self._comparison.under(records.registry, since)
+        after, mine = before.after(
+            batches,
+            records,
+            Held(per_label=held.per_label, since=since),
+            t=opened.round,
+            first=self._place.read,
+            seed=self.settings.learner.seed,
+            client=self.name,
+        )
+        return before, after, mine
 
     def _sample(
         self, opened: RoundOpened, batches: tuple[Batch, ...]
@@ -470,7 +513,6 @@ class Client:
         batches: tuple[Batch, ...],
         records: RoundRecords,
         result: LocalResult,
-        sample: SampledRound | None,
     ) -> Update:
         registry = records.registry
         norms = np.einsum("ij,ij->i", records.Z, records.Z)
@@ -483,16 +525,17 @@ class Client:
             epoch=opened.epoch,
             registry=opened.registry,
             records=len(records.y),
-            trained=len(records.y) if result.differences else 0,
+            trained=result.trained if result.differences else 0,
             rejected=sum(len(batch.rejected) for batch in batches),
             spans=spans(batches),
             losses=result.losses,
             differences=result.differences,
-            new=result.by_label,
+            new=result.new,
+            old=result.old,
             new_labels=records.labels[len(registry.labels) :],
             new_features=strange,
-            sample=sample,
             moments=moments_of(batches) if opened.moments or strange else None,
+            second_moments=records.Z.T @ records.Z if opened.second_moments else None,
             squared_norm=float(norms.sum()),
             largest_norm=float(np.sqrt(norms.max(initial=0.0))),
             target=TargetUnit() if records.labels else TargetUnit.of(_targets(batches)),
@@ -541,14 +584,18 @@ class Client:
         if score is None or sent is None or opened is None:
             raise BrokenInvariantError("scores are due that nobody asked for")
         records = RoundRecords.of(sent.batches, self._published.registry(score.registry))
-        result = self._local_round(opened, score, records)
+        _, _, held = self._held_back(opened, sent.batches, records)
+        local = replace(self._local_round(opened, score, records), held=held)
+        result = local.run(self._history, relabel=score.relabel)
         scores = Scores(
             client=self.name,
             attempt=sent.update.attempt,
             entry=score.entry,
             epoch=score.epoch,
+            stage=score.stage,
             losses=result.losses,
             differences=result.differences,
+            relabelling=result.relabelling,
         )
         self._sent = replace(sent, scores=scores)
         return [Send(scores)]
@@ -560,12 +607,13 @@ class Client:
         sent, opened = self._measured, self._opened
         if sent is None or opened is None or opened.round <= sent.update.round:
             return []
-        serving = tuple(slot for slot in opened.slots if slot.name == opened.serves)
+        serves = opened.served_by(self.name)
+        serving = tuple(slot for slot in opened.slots if slot.name == serves)
         if not self._published.has(opened.registry, serving):
             return []
         self._measured = None
         records = RoundRecords.of(sent.batches, self._published.registry(opened.registry))
-        W = self._published.weights(serving)[opened.serves]
+        W = self._published.weights(serving)[serves]
         predicted = self.settings.learner.model.predict(records.Z @ W)
         truth, told = _natural(records.y, records), _natural(predicted, records)
         return [PostUpdate(self.name, sent.update.round, truth, told)]
@@ -575,12 +623,15 @@ def _again(message: Update | Scores | None) -> list[ClientDecision]:
     return [] if message is None else [Send(message)]
 
 
-def _together(sample: tuple[SampledRound, ...]) -> Mapping[str, tuple[int, ...]]:
-    positions: dict[str, tuple[int, ...]] = {}
+def _together(sample: tuple[SampledRound, ...], held: tuple[HeldRecord, ...]) -> Mapping[str, tuple[int, ...]]:
+    """Return the positions of all that is to be read again, in order, each once."""
+    positions: dict[str, set[int]] = {}
     for kept in sample:
         for partition, places in kept.positions.items():
-            positions[partition] = (*positions.get(partition, ()), *places)
-    return positions
+            positions.setdefault(partition, set()).update(places)
+    for record in held:
+        positions.setdefault(record.partition, set()).add(record.position)
+    return {partition: tuple(sorted(places)) for partition, places in positions.items()}
 
 
 def _targets(batches: tuple[Batch, ...]) -> FloatArray:

@@ -8,24 +8,41 @@ wait too, so that no Commit falls between the profile's alarm and its restart.
 """
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import ClassVar, Literal
 
 import numpy as np
 
-from streamfl.core.admission import refusal, wrong_introduction, wrong_measurements
+from streamfl.core.admission import (
+    refusal,
+    trained_by,
+    wrong_introduction,
+    wrong_measurements,
+    wrong_relabelling,
+)
 from streamfl.core.aggregate import Aggregation, Contribution, served_in_all
 from streamfl.core.agreement import Agreement, middle_unit
-from streamfl.core.alarm import Alarm, Reading
+from streamfl.core.alarm import Reading
 from streamfl.core.arrays import HOLDS_ARRAYS, FloatArray
 from streamfl.core.decisions import Commit, CoordinatorDecision, Finished, Publish, Refused
 from streamfl.core.errors import BrokenInvariantError, PeerError
 from streamfl.core.events import CoordinatorEvent, Tick
+from streamfl.core.experts import Experts
 from streamfl.core.fingerprint import fingerprint
 from streamfl.core.ledger import Member
 from streamfl.core.local_round import Learner
-from streamfl.core.master import LiveModel, Observed, Opening, Restart
+from streamfl.core.master import (
+    Answer,
+    ClientPart,
+    Deliberation,
+    LiveModel,
+    Local,
+    Master,
+    Observed,
+    Opening,
+    Restart,
+)
 from streamfl.core.messages import (
     Accepted,
     FromCoordinator,
@@ -33,7 +50,9 @@ from streamfl.core.messages import (
     Joined,
     Leave,
     Left,
+    LocalDrift,
     ModelPublished,
+    Noticed,
     RegistryPublished,
     Restarted,
     RoundClosed,
@@ -46,6 +65,7 @@ from streamfl.core.messages import (
 from streamfl.core.paper import Paper
 from streamfl.core.promotion import Promotion
 from streamfl.core.registry import Registry, re_expression
+from streamfl.core.second_moments import wanted
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +129,7 @@ class Standing:
 
     __pydantic_config__: ClassVar[dict[str, object]] = HOLDS_ARRAYS
 
-    master: Paper | Promotion
+    master: Paper | Promotion | Experts
     entry: int = 1
     round: int = 1
     agreement: Agreement | None = None
@@ -135,7 +155,7 @@ class Open:
 class Undecided:
     """A round whose alarm waits for candidates to be scored."""
 
-    alarm: Alarm
+    deliberation: Deliberation
     observed: Observed
     aggregation: Aggregation
     asked: Score
@@ -266,6 +286,7 @@ class Coordinator:
             read=member.read,
             rejected=member.rejected,
             sample=member.sample,
+            held=member.held,
         )
 
     def _leave(self, leave: Leave, now: float) -> list[CoordinatorDecision]:
@@ -303,8 +324,8 @@ class Coordinator:
         """Ask the profile for the round's live models; the same answer however often it is asked."""
         standing = self.standing
         opening = standing.master.open(standing.round, self._scratch(), self._agreement.squared_norm)
-        for member in standing.members.values():
-            member.retain(opening.sampled)
+        for name, member in standing.members.items():
+            member.retain(opening.sampled, held_since=_held_since(opening, name))
         self._updates = []
         self._refused = 0
         self._readings = {}
@@ -322,9 +343,12 @@ class Coordinator:
             serves=opening.serves,
             known_labels=standing.known_labels,
             closes=None if interval is None else now + interval,
+            apart=opening.apart,
             moments=self._is_warming_up() or bool(self._registry.unscaled),
+            second_moments=any(m.whitened for m in opening.live) and wanted(standing.round, self._registry.rows),
             keep=opening.keep,
             sampled=opening.sampled,
+            held=opening.held,
         )
 
     def _slot(self, live: LiveModel) -> Slot:
@@ -335,6 +359,7 @@ class Coordinator:
             trained=live.trained,
             clients=live.clients,
             history=live.history,
+            whitened=live.whitened,
         )
 
     def _published(self, models: tuple[LiveModel, ...]) -> tuple[ModelPublished, ...]:
@@ -442,62 +467,74 @@ class Coordinator:
             raise BrokenInvariantError("a round is to be closed, but none is open")
         self._updates.sort(key=lambda update: update.client)
         if not any(update.records for update in self._updates):
-            return self._conclude(None, {}, now)
-        aggregation = Aggregation.of(self.settings.learner, self._registry, self._updates)
+            return self._conclude((), {}, now)
+        apart = frozenset(client for group in self._open.told.apart for client in group.clients)
+        aggregation = Aggregation.of(self.settings.learner, self._agreement, self._updates, apart)
         observed = self._observed(aggregation, self._open.opening.live)
         alarm = self.standing.master.close(observed)
         self._readings = dict(self.standing.master.readings())
         if alarm is None:
-            self.standing.master.advance(self.standing.round)
-            return self._conclude(None, _mean_losses(observed), now)
-        return self._ask_for_scores(alarm, observed, aggregation, now)
+            news = self.standing.master.advance(self.standing.round)
+            return self._conclude(news, _mean_losses(observed), now)
+        deliberation = self.standing.master.deliberate(alarm, observed, self._scratch())
+        return self._deliberate(deliberation, observed, aggregation, 1, now)
 
     def _observed(self, aggregation: Aggregation, live: tuple[LiveModel, ...]) -> Observed:
         contributions = [self._contribution(update, update) for update in self._updates]
         played = {model.name: aggregation.played(model, contributions) for model in live}
+        known = self.standing.known_labels
         return Observed(
             round=self.standing.round,
             records=sum(u.records for u in self._updates),
             played={name: p for name, p in played.items() if p is not None},
             largest_norm=max(u.largest_norm for u in self._updates),
-            loss_bound=2.0 * math.log(max(2, self.standing.known_labels)),
+            loss_bound=2.0 * math.log(max(2, known)),
+            known_labels=self._registry.labels[:known],
+            clients={u.client: ClientPart(u.records, _sums(u), u.new, u.old) for u in self._updates},
         )
 
-    def _ask_for_scores(
-        self, alarm: Alarm, observed: Observed, aggregation: Aggregation, now: float
+    def _deliberate(
+        self, deliberation: Deliberation, observed: Observed, aggregation: Aggregation, stage: int, now: float
     ) -> list[CoordinatorDecision]:
-        """Have the candidates scored that no client has scored yet; without any, decide at once."""
-        standing = self.standing
-        step = next((slot.eta for slot in self._slots() if slot.trained), 0.0)
-        candidates = standing.master.candidates(self._scratch())
-        live = tuple(LiveModel(name, W, step) for name, W in candidates.items())
+        """Have scored what must be scored next; when that is nothing, conclude."""
+        standing, ask = self.standing, deliberation.ask()
+        if ask is None:
+            return self._decide(deliberation, observed, now)
         asked = Score(
             entry=standing.entry,
             round=standing.round,
             epoch=standing.master.epoch,
             registry=self._registry.version,
-            slots=tuple(self._slot(model) for model in live),
+            slots=tuple(self._slot(model) for model in ask.models),
+            stage=stage,
+            relabel=ask.relabel,
         )
-        self._undecided = Undecided(alarm, observed, aggregation, asked, self._published(live), live, now)
+        models = self._published(ask.models)
+        self._undecided = Undecided(deliberation, observed, aggregation, asked, models, ask.models, now)
         self._scores = {}
-        return [Publish((*self._undecided.models, asked))] if live else self._settle(now)
-
-    def _slots(self) -> tuple[Slot, ...]:
-        return self._open.told.slots if self._open else ()
+        return [Publish((*models, asked))]
 
     def _take_scores(self, scores: Scores, now: float) -> list[CoordinatorDecision]:
         undecided = self._undecided
         update = next((u for u in self._updates if u.client == scores.client), None)
-        if undecided is None or update is None or scores.entry != self.standing.entry:
+        if undecided is None or update is None or not _answers(scores, undecided.asked):
             return self._refuse(scores.client, "no scores are asked for")
+        mine = tuple(slot for slot in undecided.asked.slots if slot.is_for(scores.client))
         wrong = wrong_measurements(
-            undecided.asked.slots,
+            mine,
+            trained_by(scores.client, self._told(), mine),
             scores.losses,
             scores.differences,
             records=update.records,
             trained=update.trained,
             shape=(self._registry.rows, self._columns(update)),
             members=len(self.standing.members),
+        ) or wrong_relabelling(
+            scores.relabelling,
+            {slot.name for slot in mine} & set(undecided.asked.relabel),
+            labels=len(self._registry.labels) if undecided.live[0].W.shape[1] == len(self._registry.labels) else 0,
+            records=update.records,
+            bound=undecided.observed.loss_bound,
         )
         if wrong is not None:
             return self._refuse(scores.client, wrong)
@@ -505,45 +542,50 @@ class Coordinator:
         return self._settle(now) if len(self._scores) == len(self._updates) else []
 
     def _settle(self, now: float) -> list[CoordinatorDecision]:
-        """Restart from the best candidate, then close the round."""
+        """Hand over what was scored; those silent by now are left out."""
         undecided = self._undecided
         if undecided is None:
             raise BrokenInvariantError("a round is to be settled that had no alarm")
-        contributions = [
-            self._contribution(u, self._scores[u.client]) for u in self._updates if u.client in self._scores
-        ]
-        scored = {model.name: undecided.aggregation.played(model, contributions) for model in undecided.live}
-        restart = self.standing.master.restart(
-            undecided.alarm,
-            undecided.observed,
-            {name: played for name, played in scored.items() if played is not None},
-            self._scratch(),
+        heard = [(u, self._scores[u.client]) for u in self._updates if u.client in self._scores]
+        contributions = [self._contribution(update, scores) for update, scores in heard]
+        played = {model.name: undecided.aggregation.played(model, contributions) for model in undecided.live}
+        answer = Answer(
+            {name: found for name, found in played.items() if found is not None},
+            {update.client: ClientPart(update.records, _sums(scores)) for update, scores in heard},
+            {scores.client: scores.relabelling for _, scores in heard},
         )
+        undecided.deliberation.answer(answer)
+        stage = undecided.asked.stage + 1
+        return self._deliberate(undecided.deliberation, undecided.observed, undecided.aggregation, stage, now)
+
+    def _decide(self, deliberation: Deliberation, observed: Observed, now: float) -> list[CoordinatorDecision]:
+        """Let the profile draw its conclusion, and close the round."""
         self._undecided = None
-        return self._conclude(restart, _mean_losses(undecided.observed), now)
+        return self._conclude((self.standing.master.conclude(deliberation),), _mean_losses(observed), now)
 
     def _contribution(self, update: Update, said: Update | Scores) -> Contribution:
         """Return what a client says of models: in its update, or in its scores for the same records."""
         labels = (*self._registry.labels, *update.new_labels)
-        return Contribution(update.records, update.trained, labels, said.losses, said.differences)
+        return Contribution(update.client, update.records, update.trained, labels, said.losses, said.differences)
 
     def _conclude(
-        self, restart: Restart | None, losses: Mapping[str, float], now: float
+        self, news: Sequence[Restart | Local], losses: Mapping[str, float], now: float
     ) -> list[CoordinatorDecision]:
         """Enter the round into the ledger and open the next, in one transaction."""
         standing, opened = self.standing, self._told()
         closed = self._entry(opened, losses)
+        noticed = _noticed(closed, standing.master) if closed.records else ()
         for name in standing.active() - {update.client for update in self._updates}:
             standing.members[name].missed += 1
         if closed.records:
-            self._change_registry(restart)
+            self._change_registry(restarted=any(isinstance(said, Restart) for said in news))
             standing.round += 1
         standing.entry += 1
         self._open_round(now)
         closed = replace(closed, model=self.digest(), promotions=standing.master.promotions)
-        told = () if restart is None else (_restarted(restart),)
-        news = self._next_round_messages(since=opened.registry)
-        return [Commit((closed, *told, *news)), *self._catch_up(now)]
+        told = (*noticed, *map(_news, news))
+        next_round = self._next_round_messages(since=opened.registry)
+        return [Commit((closed, *told, *next_round)), *self._catch_up(now)]
 
     def _told(self) -> RoundOpened:
         if self._open is None:
@@ -601,17 +643,17 @@ class Coordinator:
 
     # --- the registry ------------------------------------------------------------------------------------------
 
-    def _change_registry(self, restart: Restart | None) -> None:
+    def _change_registry(self, *, restarted: bool) -> None:
         """Let the agreement follow the round's records, and re-express every kept model."""
         standing, before = self.standing, self._agreement
-        renewed = restart is not None and self.settings.task == "regression"
+        renewed = restarted and self.settings.task == "regression"
         unit = middle_unit(self._updates) if renewed else None
         after = before.after(self._updates, t=standing.round, frozen=not self._is_warming_up(), unit=unit)
         if after.registry is not before.registry:
             columns = self.settings.learner.model.columns(len(after.registry.labels))
             standing.master.transform(re_expression(before.registry, after.registry, columns))
         standing.agreement = after
-        if restart is not None:
+        if restarted:
             standing.known_labels = len(after.registry.labels)
 
 
@@ -630,19 +672,54 @@ def _in_one_transaction(decisions: list[CoordinatorDecision]) -> list[Coordinato
     return [Commit(told) if saved else Publish(told), *others]
 
 
+def _held_since(opening: Opening, client: str) -> int | None:
+    """Return the round since which a client holds records back; None if it does not."""
+    if opening.held is None:
+        return None
+    group = next((group for group in opening.apart if client in group.clients), None)
+    return opening.held.since if group is None else max(opening.held.since, group.since)
+
+
+def _answers(scores: Scores, asked: Score) -> bool:
+    return (scores.entry, scores.stage) == (asked.entry, asked.stage)
+
+
+def _sums(said: Update | Scores) -> dict[str, float]:
+    return {name: losses.loss for name, losses in said.losses.items()}
+
+
 def _mean_losses(observed: Observed) -> dict[str, float]:
     return {name: played.loss for name, played in observed.played.items()}
 
 
-def _restarted(restart: Restart) -> Restarted:
-    alarm = restart.alarm
+def _noticed(closed: RoundClosed, master: Master) -> tuple[Noticed, ...]:
+    alarm = master.noticed
+    if alarm is None:
+        return ()
+    return (
+        Noticed(
+            round=closed.round,
+            epoch=closed.epoch,
+            cause=alarm.cause,
+            statistic=alarm.statistic,
+            threshold=alarm.threshold,
+            since=alarm.since,
+            labels=alarm.labels,
+        ),
+    )
+
+
+def _news(said: Restart | Local) -> Restarted | LocalDrift:
+    if isinstance(said, Local):
+        return LocalDrift(**asdict(said))
+    alarm = said.alarm
     return Restarted(
-        round=restart.round,
-        epoch=restart.epoch,
+        round=said.round,
+        epoch=said.epoch,
         cause=alarm.cause,
         statistic=alarm.statistic,
         threshold=alarm.threshold,
-        chosen=restart.chosen,
+        chosen=said.chosen,
         since=alarm.since,
         clients=alarm.clients,
         labels=alarm.labels,

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from streamfl.core.messages import Accepted, SampledRound, Update
+from streamfl.core.messages import Accepted, HeldRecord, SampledRound, Update
 
 
 @dataclass
@@ -24,6 +24,8 @@ class Member:
         Rounds closed without it since it was last heard of in one.
     sample
         Where the records of its history sample are, to be read again after a kill.
+    held
+        Where those are that it holds back from training.
 
     Examples
     --------
@@ -39,6 +41,7 @@ class Member:
     rejected: int = 0
     missed: int = 0
     sample: tuple[SampledRound, ...] = ()
+    held: tuple[HeldRecord, ...] = ()
 
     @property
     def read(self) -> int:
@@ -56,6 +59,8 @@ class Member:
             kept = update.sample
             sampled = SampledRound(round=kept.round, share=share, positions=kept.positions, ordinals=kept.ordinals)
             self.sample = (*self.sample, sampled)
+        gone = set(update.let_go)
+        self.held = (*(record for record in self.held if record.ordinal not in gone), *update.held)
         return Accepted(
             client=update.client,
             attempt=update.attempt,
@@ -64,7 +69,11 @@ class Member:
             rejected=update.rejected,
         )
 
-    def retain(self, rounds: Iterable[int]) -> None:
-        """Forget the places of sampled rounds that are no longer in the sample."""
+    def retain(self, rounds: Iterable[int], *, held_since: int | None) -> None:
+        """Forget the places of rounds no longer in the sample, and of records held back before a round."""
         kept = set(rounds)
         self.sample = tuple(s for s in self.sample if s.round in kept)
+        if held_since is None:
+            self.held = ()
+        elif self.held and self.held[0].round < held_since:  # they are in order
+            self.held = tuple(record for record in self.held if record.round >= held_since)

@@ -1,18 +1,18 @@
 """A client's work in a round: score every live model on its records, then take the local steps."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
 
 from streamfl.core.algorithms.base import Algorithm, LocalProblem, local_model
-from streamfl.core.arrays import FloatArray, IntArray
+from streamfl.core.arrays import BoolArray, FloatArray, IntArray
 from streamfl.core.history import History
 from streamfl.core.messages import LabelSums, Slot, SlotLosses
 from streamfl.core.model import Model
 from streamfl.core.records import Batch
-from streamfl.core.registry import Registry
+from streamfl.core.registry import Registry, widened
 from streamfl.core.sampling import generator
 
 
@@ -88,7 +88,10 @@ class LocalResult:
 
     losses: dict[str, SlotLosses] = field(default_factory=dict)
     differences: dict[str, FloatArray] = field(default_factory=dict)
-    by_label: tuple[LabelSums, ...] = ()
+    new: tuple[LabelSums, ...] = ()
+    old: tuple[LabelSums, ...] = ()
+    relabelling: dict[str, FloatArray] = field(default_factory=dict)
+    trained: int = 0
     at_start: FloatArray = field(default_factory=lambda: np.zeros(0))
     served: FloatArray = field(default_factory=lambda: np.zeros(0))
 
@@ -105,12 +108,18 @@ class LocalRound:
         The round's records.
     slots, weights
         The live models that are for this client: what to do with each, and its weights under the registry.
+    trains
+        The names of those that it trains.
     serves
         The name of the slot that answers predictions; None when nothing is predicted, as in Score.
     known_labels
         Labels registered when the epoch began.
     key
         Client and round: what randomness is keyed by.
+    held
+        Which of the round's records are held back from training, shape (n,); None: none.
+    old
+        The records held back before.
 
     Examples
     --------
@@ -119,7 +128,8 @@ class LocalRound:
     >>> registry = Registry(1, (), ("a", "b"), np.zeros(0), np.ones(0))
     >>> records = RoundRecords(registry, ("a", "b"), np.ones((4, 1)), np.array([0.0, 0.0, 0.0, 1.0]))
     >>> slots = [Slot(name="m", version=1, eta=2.0)]
-    >>> round_ = LocalRound(Learner(Softmax(), FedAvg()), records, slots, {"m": np.zeros((1, 2))}, "m", 2, ("c0", 1))
+    >>> weights, learner = {"m": np.zeros((1, 2))}, Learner(Softmax(), FedAvg())
+    >>> round_ = LocalRound(learner, records, slots, weights, {"m"}, "m", 2, ("c0", 1))
     >>> result = round_.run(History())
     >>> result.losses["m"].loss, result.differences["m"]
     (2.0, array([[ 0.5, -0.5]]))
@@ -129,12 +139,23 @@ class LocalRound:
     records: RoundRecords
     slots: Sequence[Slot]
     weights: Mapping[str, FloatArray]
+    trains: Collection[str]
     serves: str | None
     known_labels: int
     key: tuple[str, int]
+    held: BoolArray | None = None
+    old: RoundRecords | None = None
 
-    def run(self, history: History, *, train: bool = True) -> LocalResult:
-        """Score every model before any is trained, then step those that are to be trained."""
+    def run(self, history: History, *, relabel: Collection[str] = ()) -> LocalResult:
+        """Score every model before any is trained, then step those that are to be trained.
+
+        Parameters
+        ----------
+        history
+            The sampled old rounds that slots may ask to be scored on.
+        relabel
+            Slots of which it is told how well each label would fit the records of each.
+        """
         result = LocalResult()
         model, y = self.learner.model, self.records.y
         outputs = self._outputs()
@@ -143,11 +164,15 @@ class LocalRound:
             losses, pulls[slot.name] = model.losses_and_derivative(outputs[slot.name], y)
             scores = model.scores(losses, self.known_labels)
             result.losses[slot.name] = self._losses(slot, scores, history)
+            if slot.name in relabel:
+                result.relabelling[slot.name] = self._relabelling(outputs[slot.name])
             if slot.name == self.serves:
-                result.by_label = self._by_label(scores)
+                result.new = self._by_label(self.records, scores)
+                result.old = self._old_by_label(self.weights[slot.name])
                 result.at_start = model.predict(outputs[slot.name])
                 result.served = result.at_start
-        if train and len(y):
+        result.trained = len(y) if self.held is None else int(len(y) - self.held.sum())
+        if self.trains and result.trained:
             self._train(outputs, pulls, result)
         return result
 
@@ -180,9 +205,26 @@ class LocalRound:
         losses = self.learner.model.losses(outputs, old.y)
         return float(self.learner.model.scores(losses, self.known_labels).mean())
 
-    def _by_label(self, scores: FloatArray) -> tuple[LabelSums, ...]:
-        labels = self.records.labels or ("",)
-        codes = self.records.y.astype(np.intp) if self.records.labels else np.zeros(len(scores), np.intp)
+    def _old_by_label(self, W: FloatArray) -> tuple[LabelSums, ...]:
+        """Return the same model's scores on the records held back before."""
+        if self.old is None or not len(self.old.y):
+            return ()
+        losses = self.learner.model.losses(self.old.Z @ W, self.old.y)
+        return self._by_label(self.old, self.learner.model.scores(losses, self.known_labels))
+
+    def _relabelling(self, outputs: FloatArray) -> FloatArray:
+        """Return S[a, b], the sum over records of label a of max(log p_b, -2 ln K), for the registered labels."""
+        logs = self.learner.model.log_likelihoods(outputs)
+        labels = logs.shape[1]
+        known = self.records.y < labels if labels else np.zeros(len(logs), np.bool_)
+        one_hot = np.eye(labels)[self.records.y[known].astype(np.intp)]
+        fits: FloatArray = one_hot.T @ np.maximum(logs[known], -2.0 * np.log(max(2, self.known_labels)))
+        return fits
+
+    @staticmethod
+    def _by_label(records: RoundRecords, scores: FloatArray) -> tuple[LabelSums, ...]:
+        labels = records.labels or ("",)
+        codes = records.y.astype(np.intp) if records.labels else np.zeros(len(scores), np.intp)
         count = np.bincount(codes, minlength=len(labels))
         loss = np.bincount(codes, scores, minlength=len(labels))
         square = np.bincount(codes, scores * scores, minlength=len(labels))
@@ -190,34 +232,42 @@ class LocalRound:
         return tuple(LabelSums(label=name, count=n, loss=a, square=b) for name, n, a, b in sums if n)
 
     def _train(self, outputs: Mapping[str, FloatArray], pulls: Mapping[str, FloatArray], result: LocalResult) -> None:
-        trained = [slot for slot in self.slots if slot.trained]
-        if not trained:
-            return
-        slopes = self._full_slopes(trained, outputs, pulls) if self.learner.one_full_step else {}
+        trained = [slot for slot in self.slots if slot.name in self.trains]
+        slopes = self._full_slopes(trained, outputs, pulls, result.trained) if self.learner.one_full_step else {}
         for slot in trained:
             result.differences[slot.name] = self._difference(slot, slopes.get(slot.name), result)
 
     def _full_slopes(
-        self, slots: Sequence[Slot], outputs: Mapping[str, FloatArray], pulls: Mapping[str, FloatArray]
+        self,
+        slots: Sequence[Slot],
+        outputs: Mapping[str, FloatArray],
+        pulls: Mapping[str, FloatArray],
+        count: int,
     ) -> dict[str, FloatArray]:
         """Return the gradient of every trained model at the round's start, from one more pass.
 
         `pulls` are the derivatives of the losses; with labels seen first in this round they have more columns.
+        `count` records are trained on.
         """
         model, records = self.learner.model, self.records
         if len(records.labels) > len(records.registry.labels):
             pulls = {s.name: model.derivative(self._widened(outputs[s.name]), records.y) for s in slots}
-        stacked = records.Z.T @ _side_by_side([pulls[slot.name] for slot in slots])
-        stacked /= len(records.y)
+        beside = _side_by_side([pulls[slot.name] for slot in slots])
+        if self.held is not None:
+            beside = np.where(self.held[:, None], 0.0, beside)
+        stacked = records.Z.T @ beside
+        stacked /= count
         width = stacked.shape[1] // len(slots)
-        return {
-            slot.name: stacked[:, i * width : (i + 1) * width]
-            + self.learner.l2 * self._widened(self.weights[slot.name])
-            for i, slot in enumerate(slots)
-        }
+        slopes = {slot.name: stacked[:, i * width : (i + 1) * width] for i, slot in enumerate(slots)}
+        for slot in slots:
+            if not slot.whitened:  # there the coordinator takes the step, penalty and all
+                slopes[slot.name] = slopes[slot.name] + self.learner.l2 * self._widened(self.weights[slot.name])
+        return slopes
 
     def _difference(self, slot: Slot, slope: FloatArray | None, result: LocalResult) -> FloatArray:
         learner = self.learner
+        if slot.whitened and slope is not None:
+            return -slot.eta * slope
         start = self._widened(self.weights[slot.name])
         if slope is not None:
             end = learner.algorithm.step(start, slope, slot.eta)
@@ -236,6 +286,7 @@ class LocalRound:
             batch=learner.local_batch,
             gamma=learner.gamma,
             rng=generator(learner.seed, "gamma", *self.key) if learner.gamma < 1.0 else None,
+            held=self.held,
         )
         if slot.name != self.serves:
             return local_model(learner.algorithm, problem, start, slot.eta)
@@ -248,8 +299,7 @@ class LocalRound:
 
     def _widened(self, W: FloatArray) -> FloatArray:
         """Return W, or outputs, with a column of zeros for every label that this client saw first."""
-        more = self.learner.model.columns(len(self.records.labels)) - W.shape[1]
-        return np.hstack([W, np.zeros((len(W), more))]) if more else W
+        return widened(W, self.learner.model.columns(len(self.records.labels)))
 
 
 def _side_by_side(parts: Sequence[FloatArray]) -> FloatArray:

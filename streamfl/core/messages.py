@@ -6,7 +6,7 @@ What carries an older round or epoch than its reader knows is discarded, so orde
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from streamfl.core.alarm import Reading
@@ -16,7 +16,7 @@ from streamfl.core.records import Span
 from streamfl.core.registry import Registry, TargetUnit
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Message:
     """Anything that travels."""
 
@@ -57,12 +57,22 @@ class SampledRound:
 
 
 @dataclass(frozen=True, kw_only=True)
+class HeldRecord:
+    """Where a record is that a client holds back from training, and since which round."""
+
+    round: int
+    ordinal: int
+    partition: str
+    position: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class Joined(Message):
     """The coordinator's answer: where the ledger stands for this client.
 
     `entry` is the ledger entry that is open. `positions` is where each of its partitions goes on, `read` how many of
     its records are accounted for, `rejected` how many of those were bad, `sample` what to read again for its history
-    sample.
+    sample, `held` what it holds back from training.
     """
 
     client: str
@@ -72,6 +82,7 @@ class Joined(Message):
     read: int
     rejected: int = 0
     sample: tuple[SampledRound, ...] = ()
+    held: tuple[HeldRecord, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,7 +108,8 @@ class Left(Message):
 class Slot:
     """A live model of a round: where to find it, and what to do with it.
 
-    `clients` are those it is for, None for all. `history` are the sampled rounds on which it is scored too.
+    `clients` are those it is for, None for all. `history` are the sampled rounds on which it is scored too. With
+    `whitened` the coordinator takes the step: the difference is -eta times the gradient, wherever that would lead.
 
     >>> Slot(name="branch-0", version=9, eta=0.1, clients=("c3",)).is_for("c4")
     False
@@ -109,10 +121,31 @@ class Slot:
     trained: bool = True
     clients: tuple[str, ...] | None = None
     history: tuple[int, ...] = ()
+    whitened: bool = False
 
     def is_for(self, client: str) -> bool:
         """Tell whether a client scores this model."""
         return self.clients is None or client in self.clients
+
+
+@dataclass(frozen=True, kw_only=True)
+class Held:
+    """What clients hold back from training, to be able to compare: at most `per_label` records of each label.
+
+    Records of rounds before `since` are let go.
+    """
+
+    per_label: int
+    since: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Apart:
+    """Clients that score the models of all but train only those that are for them alone, and how they are served."""
+
+    clients: tuple[str, ...]
+    serves: str
+    since: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,8 +155,8 @@ class RoundOpened(Message):
     `entry` is the number of the ledger entry that will close it; a round that brings no record is opened again,
     under the next entry. `closes` is when clients close their buffers, in seconds; None lets each close when it is
     full. `serves` names the incumbent. `known_labels` is the number of labels registered when the epoch began.
-    `latched` clients score, are not trained, and keep their records. `keep` is how many records of this round go to
-    the history sample, whose other rounds are `sampled`.
+    `apart` are groups of clients that do not train the models of all. `keep` is how many records of this round go to
+    the history sample, whose other rounds are `sampled`. `held` is what clients hold back from training.
     """
 
     entry: int
@@ -135,11 +168,25 @@ class RoundOpened(Message):
     serves: str
     known_labels: int
     closes: float | None = None
-    latched: tuple[str, ...] = ()
+    apart: tuple[Apart, ...] = ()
     moments: bool = False
     second_moments: bool = False
     keep: int = 0
     sampled: tuple[int, ...] = ()
+    held: Held | None = None
+
+    def group_of(self, client: str) -> Apart | None:
+        """Return the group apart that a client belongs to."""
+        return next((group for group in self.apart if client in group.clients), None)
+
+    def served_by(self, client: str) -> str:
+        """Return the name of the model that serves a client."""
+        group = self.group_of(client)
+        return self.serves if group is None else group.serves
+
+    def trains(self, slot: Slot, client: str) -> bool:
+        """Tell whether a client trains a model."""
+        return slot.trained and slot.is_for(client) and (slot.clients is not None or self.group_of(client) is None)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -200,9 +247,10 @@ class Update(Message):
 
     `attempt` is its incarnation and a counter. `spans` are the positions its records cover. `new_labels` are those
     not yet in the registry; differences have a column for each, after the registered ones, and `new_features` are
-    unused until they are registered. `differences` are those of the trained slots. `new` and `old` are the
-    incumbent's scores by label, on this round's and on held-out records. `squared_norm` is the sum over records of
-    |z|^2, `largest_norm` the largest |z|.
+    unused until they are registered. `differences` are those of the trained slots. `new` and `old` are the scores by
+    label of the model that serves the client, on this round's records and on those held back; `held` and `let_go`
+    (ordinals) are how this round changes the latter. `squared_norm` is the sum over records of |z|^2, `largest_norm`
+    the largest |z|.
     """
 
     client: str
@@ -222,6 +270,8 @@ class Update(Message):
     new_labels: tuple[str, ...] = ()
     new_features: tuple[str, ...] = ()
     sample: SampledRound | None = None
+    held: tuple[HeldRecord, ...] = ()
+    let_go: tuple[int, ...] = ()
     moments: Moments | None = None
     second_moments: FloatArray | None = None
     squared_norm: float = 0.0
@@ -234,7 +284,8 @@ class Update(Message):
 class Score(Message):
     """After an alarm: the coordinator asks for candidates to be scored on the alarm round's records.
 
-    With `relabel` clients send, for the first candidate, the sums S of log p_b over their records of label a.
+    For the slots named in `relabel` clients also send the sums S[a, b] of max(log p_b, -2 ln K) over their records of
+    label a. What is asked may depend on the answers before: `stage` counts.
     """
 
     entry: int
@@ -242,7 +293,8 @@ class Score(Message):
     epoch: int
     registry: int
     slots: tuple[Slot, ...]
-    relabel: bool = False
+    stage: int = 1
+    relabel: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -255,7 +307,8 @@ class Scores(Message):
     epoch: int
     losses: Mapping[str, SlotLosses]
     differences: Mapping[str, FloatArray]
-    relabelling: FloatArray | None = None
+    stage: int = 1
+    relabelling: Mapping[str, FloatArray] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -323,7 +376,29 @@ class LocalDrift(Message):
     state: str
 
 
+@dataclass(frozen=True, kw_only=True)
+class Noticed(Message):
+    """Something changed that is no drift of the concept, and no reason for a restart: `cause` is class-mix."""
+
+    round: int
+    epoch: int
+    cause: str
+    statistic: float
+    threshold: float
+    since: int
+    labels: tuple[str, ...] = ()
+
+
 FromClient = Join | Leave | Update | Scores
 FromCoordinator = (
-    Joined | Left | RoundOpened | RegistryPublished | ModelPublished | Score | RoundClosed | Restarted | LocalDrift
+    Joined
+    | Left
+    | RoundOpened
+    | RegistryPublished
+    | ModelPublished
+    | Score
+    | RoundClosed
+    | Restarted
+    | LocalDrift
+    | Noticed
 )

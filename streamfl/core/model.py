@@ -39,6 +39,10 @@ class Model(Protocol):
         """
         ...
 
+    def log_likelihoods(self, outputs: FloatArray) -> FloatArray:
+        """Return ln p of each label, shape (n, labels); of shape (n, 0) where outputs do not stand for labels."""
+        ...
+
     def predict(self, outputs: FloatArray) -> FloatArray:
         """Return the predicted label index (or target) of each record, shape (n,)."""
         ...

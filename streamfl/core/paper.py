@@ -1,4 +1,7 @@
-"""Profile `paper`: Master-FL with the active runner and Tests 1 and 2, as the paper means it."""
+"""Profiles `paper` and `calibrated`: Master-FL with the active runner and Tests 1 and 2.
+
+`paper` has the thresholds that the paper means; `calibrated` finds a factor for each of them in the first rounds.
+"""
 
 import math
 from collections.abc import Callable, Mapping
@@ -7,12 +10,14 @@ from typing import Literal
 
 from streamfl.core.alarm import Alarm, Reading
 from streamfl.core.arrays import FloatArray
+from streamfl.core.block import Block, Instance
+from streamfl.core.calibration import Calibrated, Calibration
 from streamfl.core.detectors.master_tests import MasterTests, first_horizon
 from streamfl.core.errors import BrokenInvariantError
-from streamfl.core.master import LiveModel, Observed, Opening, Played, Restart
+from streamfl.core.master import Answer, Deliberation, LiveModel, Local, Observed, Opening, Played, Restart
 from streamfl.core.optimistic import history_estimate, radius, regret_estimate
 from streamfl.core.sampling import generator, sampled_rounds
-from streamfl.core.schedule import Placement, active, placed
+from streamfl.core.schedule import active, placed
 
 Start = Literal["scratch", "warm"]
 
@@ -43,6 +48,9 @@ class PaperSettings:
         D of `regret`.
     history_rounds, history_records
         Size of the history sample: rounds, and records a client keeps of each.
+    calibration
+        How the thresholds are found in the first rounds: profile `calibrated`, in which `rho_scale` is not used and
+        the optimistic loss has no radius. None is profile `paper`.
     seed
         Draws schedules.
     """
@@ -60,7 +68,13 @@ class PaperSettings:
     distance: float = 1.0
     history_rounds: int = 32
     history_records: int = 64
+    calibration: Calibration | None = None
     seed: int = 0
+
+    @property
+    def longest(self) -> int:
+        """Return the order of the longest blocks: what was calibrated on shorter ones does not hold for longer."""
+        return self.max_order if self.calibration is None else min(self.max_order, self.calibration.order)
 
     def outlook(self) -> str:
         """Say whether the tests can fire at all, and from which T on they could.
@@ -69,6 +83,8 @@ class PaperSettings:
         profile paper: Tests 1 and 2 cannot fire at T = 104: their least threshold is 187.2, no statistic exceeds 1;
         with blocks of T/2 rounds they could at T = 2.8e+08 (--rho-scale lowers every threshold)
         """
+        if self.calibration is not None:
+            return self.calibration.outlook()
         tests = MasterTests(self.horizon, self.delta, self.rho_scale)
         order = min(self.max_order, int(math.log2(max(1, self.horizon // 2))))
         least = min(tests.threshold2(1 << order), tests.threshold1(order))
@@ -85,39 +101,25 @@ class PaperSettings:
         )
 
 
-@dataclass
-class Instance:
-    """A placed copy of the base algorithm that has begun: its model, and the rounds in which it was active."""
+@dataclass(frozen=True)
+class Settled:
+    """A deliberation with nothing to deliberate."""
 
-    placement: Placement
-    W: FloatArray
-    active_rounds: list[int] = field(default_factory=list)
-    records: int = 0
-    played: float = 0.0
+    alarm: Alarm
+    round: int
 
+    def ask(self) -> None:
+        """Ask nothing."""
 
-@dataclass
-class Block:
-    """2^order rounds with one schedule, and their losses so far. `instances` has at most one an order."""
-
-    order: int
-    start: int
-    number: int
-    schedule: tuple[Placement, ...]
-    instances: dict[int, Instance] = field(default_factory=dict)
-    played: list[float] = field(default_factory=list)
-    optimistic: list[float] = field(default_factory=list)
-    sampled: tuple[int, ...] = ()
-
-    @property
-    def end(self) -> int:
-        """Return the block's last round."""
-        return self.start + (1 << self.order) - 1
+    def answer(self, answer: Answer) -> None:
+        """Expect nothing."""
 
 
 @dataclass
 class Paper:
     """Algorithms 2 and 3: blocks of order 0, 1, 2, .., one active instance a round, two tests, restarts.
+
+    What a calibration found, with its power, is in `calibrated`.
 
     Examples
     --------
@@ -128,15 +130,22 @@ class Paper:
     """
 
     settings: PaperSettings
-    profile: Literal["paper"] = "paper"
+    profile: Literal["paper", "calibrated"] = "paper"
     epoch: int = 1
     promotions: int = 0
+    noticed: Alarm | None = None
     horizon: int = 0
     block: Block | None = None
     last_served: FloatArray | None = None
     next_order: int = 0
     next_start: Start = "scratch"
     blocks: int = 0
+    first_losses: list[tuple[float, float]] = field(default_factory=list)
+    calibrated: Calibrated | None = None
+
+    def __post_init__(self) -> None:
+        """Name the profile."""
+        self.profile = "paper" if self.settings.calibration is None else "calibrated"
 
     def open(self, t: int, scratch: FloatArray, squared_norm: float) -> Opening:
         """Begin round t: a new block where the last has ended, then the active instance."""
@@ -169,32 +178,38 @@ class Paper:
         block.played.append(played.loss)
         block.optimistic.append(self._optimistic(instance, played, observed))
         block.sampled = self._sample(block, observed.round)
+        if self.settings.calibration is not None and self.calibrated is None:
+            self.calibrated = self._calibrate(self.settings.calibration, block)
+            return None
         return self._test(block, observed.round)
 
-    def candidates(self, scratch: FloatArray) -> Mapping[str, FloatArray]:
-        """Return nothing: where the next epoch starts is a setting, not a choice by loss."""
-        return {}
+    def deliberate(self, alarm: Alarm, observed: Observed, scratch: FloatArray) -> "Settled":
+        """Deliberate nothing: where the next epoch starts is a setting, not a choice by loss."""
+        return Settled(alarm, observed.round)
 
-    def restart(self, alarm: Alarm, observed: Observed, scored: Mapping[str, Played], scratch: FloatArray) -> Restart:
+    def conclude(self, deliberation: Deliberation) -> Restart:
         """Begin a new epoch with the next round."""
+        if not isinstance(deliberation, Settled):
+            raise BrokenInvariantError("a deliberation of another profile")
         self.next_order = 0 if self.settings.order_after_alarm == "reset" else self._following_order()
         self.next_start = self.settings.after_alarm
         self.block = None
         self.blocks = 0
         self.epoch += 1
         chosen = "scratch" if self.next_start == "scratch" else "incumbent"
-        return Restart(observed.round, self.epoch, alarm, chosen)
+        return Restart(deliberation.round, self.epoch, deliberation.alarm, chosen)
 
-    def advance(self, t: int) -> None:
+    def advance(self, t: int) -> tuple[Local, ...]:
         """End the block with its last round."""
         if t >= self._block().end:
             self.next_order = self._following_order()
             self.next_start = self.settings.new_block
             self.block = None
+        return ()
 
     def readings(self) -> Mapping[str, Reading]:
-        """Return where Test 2 stands; Test 1 has a reading only when an instance ends."""
-        if self.block is None or not self.block.played:
+        """Return where Test 2 stands, once it acts; Test 1 has a reading only when an instance ends."""
+        if self.block is None or not self.block.played or self._calibrating:
             return {}
         rounds = len(self.block.played)
         statistic = (sum(self.block.played) - sum(self.block.optimistic)) / rounds
@@ -214,11 +229,12 @@ class Paper:
 
     def _new_block(self, t: int) -> Block:
         self.blocks += 1
+        order = self.settings.longest if self._calibrating else self.next_order
         rng = generator(self.settings.seed, "schedule", self.epoch, t)
-        return Block(self.next_order, t, self.blocks, placed(self.next_order, t, rng))
+        return Block(order, t, self.blocks, placed(order, t, rng))
 
     def _following_order(self) -> int:
-        return min(self._block().order + 1, self.settings.max_order)
+        return min(self._block().order + 1, self.settings.longest)
 
     def _active(self, block: Block, t: int, scratch: FloatArray) -> Instance:
         """Return the instance that plays round t, begun now if it has not played yet; forget those that ended."""
@@ -260,12 +276,31 @@ class Paper:
                 lipschitz=math.sqrt(2.0) * observed.largest_norm,
                 bound=observed.loss_bound,
             )
-        scale, delta = self.settings.rho_scale, self.settings.delta
+        # What a calibration finds takes the place of every constant; a radius would only hide changes from it.
+        scale = self.settings.rho_scale if self.settings.calibration is None else 0.0
+        delta = self.settings.delta
         # Losses are at least 0, so a lower estimate never needs to be below it; and no statistic can exceed 1.
         return max(0.0, estimate - radius(records, horizon=self.horizon, delta=delta, scale=scale))
 
+    @property
+    def _calibrating(self) -> bool:
+        return self.settings.calibration is not None and self.calibrated is None
+
+    def _calibrate(self, calibration: Calibration, block: Block) -> Calibrated | None:
+        """Note the round's losses, and find the thresholds when there are enough."""
+        self.first_losses.append((block.played[-1], block.optimistic[-1]))
+        if len(self.first_losses) < calibration.rounds:
+            return None
+        played, optimistic = zip(*self.first_losses, strict=True)
+        self.first_losses = []
+        tests, settings = MasterTests(self.horizon, self.settings.delta), self.settings
+        return calibration.run(played, optimistic, tests=tests, order=settings.longest, seed=settings.seed)
+
     def _tests(self) -> MasterTests:
-        return MasterTests(self.horizon, self.settings.delta, self.settings.rho_scale)
+        if self.calibrated is None:
+            return MasterTests(self.horizon, self.settings.delta, self.settings.rho_scale)
+        found = self.calibrated
+        return MasterTests(self.horizon, self.settings.delta, kappa1=found.kappa1, kappa2=found.kappa2)
 
     def _test(self, block: Block, t: int) -> Alarm | None:
         tests = self._tests()

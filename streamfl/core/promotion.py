@@ -1,146 +1,286 @@
-"""Profile `adaptive` by promotion: one model serves, others train beside it, and a better one takes over."""
+"""Profile `adaptive` by promotion: one model serves, others train beside it; drift restarts them all."""
 
-import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+import numpy as np
+
 from streamfl.core.alarm import Alarm, Reading
 from streamfl.core.arrays import FloatArray
+from streamfl.core.branch import LATCHED, Branch, Latch, Trial
+from streamfl.core.choice import Choice
+from streamfl.core.detectors.class_mix import ClassMix
+from streamfl.core.detectors.e_detector import EDetector
+from streamfl.core.detectors.excess import Excess
+from streamfl.core.detectors.foreign import Foreign
 from streamfl.core.detectors.glr import GLR
-from streamfl.core.master import LiveModel, Observed, Opening, Played, Restart
+from streamfl.core.errors import BrokenInvariantError
+from streamfl.core.ladder import Ladder, LadderSettings
+from streamfl.core.master import Deliberation, Local, Observed, Opening, Restart
+from streamfl.core.messages import Apart, Held
+from streamfl.core.recall import RecallPool, Trail
+
+# Records of all labels together that a client holds back.
+HELD = 200
+
+# Groups apart at a time.
+MOST_BRANCHES = 4
+
+# Deviations of the rest's excess from which on drift that seemed local is everybody's.
+EVERYBODYS = 5.0
 
 
-@dataclass(frozen=True, slots=True)
-class PromotionSettings:
-    """The constants of promotion; none is meant to be tuned.
+def ladder_settings(
+    *, bounded_gradient: bool, one_full_step: bool, euclidean: bool = True, step: float | None = None
+) -> LadderSettings:
+    """Return the ladder for a loss and a way of stepping.
 
-    Parameters
-    ----------
-    orders
-        The rungs: a model of order k steps with s / sqrt(2^k), so choosing among rungs tunes the step to the
-        speed of the drift.
-    step
-        s in units of the mean squared feature norm: scale-free.
-    discount
-        Decay a round of each model's discounted loss, by which models compete.
-    hysteresis
-        By how much a challenger's discounted loss must be lower.
-    hopeless
-        A rung whose discounted loss is above this many times the incumbent's is reset to the incumbent's model.
+    Whole-round gradient steps are whitened; there, least squares have curvature 1, so s is 1, and a cross-entropy,
+    whose gradient is bounded, takes longer steps. Other mirror maps bend their steps themselves, and one on a whole
+    round may be long. Many local steps answer from the model that they adapt, which an average does not.
+
+    >>> ladder_settings(bounded_gradient=False, one_full_step=True).step
+    1.0
     """
-
-    orders: tuple[int, ...] = (0, 2, 4, 6, 8)
-    step: float = 256.0
-    discount: float = 0.7
-    hysteresis: float = 1e-4
-    hopeless: float = 1.15
+    if one_full_step and euclidean:
+        return LadderSettings(step=step or (16.0 if bounded_gradient else 1.0))
+    top = step or ((256.0 if one_full_step else 16.0) if bounded_gradient else 1.0)
+    return LadderSettings(orders=(0, 2, 4, 6, 8), heavy=(), step=top, whitened=False, averages=False)
 
 
-def ladder_top(*, bounded_gradient: bool, one_full_step: bool) -> float:
-    """Return the step s of the top rung, over the mean squared feature norm.
-
-    A gradient that grows with the residual allows at most s = 2 before steps diverge, so least squares start at 1.
-    That of a cross-entropy is bounded: one step on a whole round may be long, many steps a round may not (on the
-    streams tried the best rung lay between 4 and 256 for one step, and between 1 and 16 for one record a step).
-
-    >>> ladder_top(bounded_gradient=True, one_full_step=True)
-    256.0
-    """
-    if not bounded_gradient:
-        return 1.0
-    return 256.0 if one_full_step else 16.0
-
-
-@dataclass
-class Rung:
-    """A live model of one order and its discounted loss."""
-
-    order: int
-    W: FloatArray
-    discounted: float = 0.0
+Detector = Excess | GLR | EDetector | Foreign
 
 
 @dataclass
 class Promotion:
-    """A ladder of step sizes: the rung with the least discounted loss serves; a detector's alarm restarts all.
+    """A ladder of step sizes for all, one for every group of clients apart, a detector, and models from before.
+
+    Parameters
+    ----------
+    ladder
+        The constants of every ladder.
+    detector
+        Its alarm restarts.
+    class_mix, noticed
+        What tells changes of the mix of labels, and what it said in the last round.
+    epoch
+        From 1; a restart begins the next.
+    held_since
+        The round since which records are held back.
+    main
+        The models of all.
+    trail, pool
+        Models from before: candidates at a restart.
+    latch, branches
+        Clients apart.
 
     Examples
     --------
     >>> import numpy as np
-    >>> adaptive = Promotion()
-    >>> [(live.name, round(live.eta, 1)) for live in adaptive.open(1, np.zeros((1, 2)), 10.0).live]
-    [('rung-0', 25.6), ('rung-2', 12.8), ('rung-4', 6.4), ('rung-6', 3.2), ('rung-8', 1.6)]
+    >>> opening = Promotion().open(1, np.zeros((1, 2)), 10.0)
+    >>> [live.name for live in opening.live][:4], opening.serves, opening.held
+    (['rung-0', 'rung-4', 'rung-8', 'heavy-4'], 'rung-0', Held(per_label=100, since=1))
     """
 
-    settings: PromotionSettings = field(default_factory=PromotionSettings)
-    detector: GLR = field(default_factory=GLR)
+    ladder: LadderSettings = field(default_factory=LadderSettings)
+    detector: Detector = field(default_factory=Excess)
+    class_mix: ClassMix = field(default_factory=ClassMix)
+    noticed: Alarm | None = None
     profile: Literal["adaptive"] = "adaptive"
     epoch: int = 1
-    promotions: int = 0
-    rungs: list[Rung] = field(default_factory=list)
-    serving: int = 0
+    held_since: int = 1
+    main: Ladder = field(default_factory=Ladder)
+    trail: Trail = field(default_factory=Trail)
+    pool: RecallPool = field(default_factory=RecallPool)
+    latch: Latch | None = None
+    branches: list[Branch] = field(default_factory=list)
+    squared_norm: float = 1.0
+
+    @property
+    def promotions(self) -> int:
+        """Return how often another model took over without an alarm."""
+        return self.main.promotions
 
     def open(self, t: int, scratch: FloatArray, squared_norm: float) -> Opening:
-        """Begin round t: every rung is scored and trained."""
-        if not self.rungs:
-            self._reset(scratch)
-        step = self.settings.step / squared_norm
-        live = tuple(LiveModel(_name(r.order), r.W, step / math.sqrt(2**r.order)) for r in self.rungs)
-        return Opening(live, live[self.serving].name)
+        """Begin round t: every model is scored; clients apart train only their own."""
+        if not self.main.rungs:
+            self.main = Ladder(self.ladder)
+            self.main.reset(scratch, scratch)
+        self.squared_norm = squared_norm
+        live = list(self.main.live(squared_norm))
+        if self.latch is not None:
+            live += self.latch.live(self._candidates_eta, whitened=self.ladder.whitened)
+        for branch in self.branches:
+            live += branch.ladder.live(squared_norm, branch.clients)
+        held = Held(per_label=max(1, HELD // scratch.shape[1]), since=self.held_since) if self._compares else None
+        return Opening(tuple(live), self.main.serves, held=held, apart=self._apart())
 
     def close(self, observed: Observed) -> Alarm | None:
-        """Score the incumbent for the detector, and step every rung."""
-        served = observed.played[_name(self.rungs[self.serving].order)]
-        for rung in self.rungs:
-            played = observed.played[_name(rung.order)]
-            rung.W = played.stepped
-            rung.discounted = self.settings.discount * rung.discounted + played.loss
-        return self.detector.update(observed.round, served.loss, observed.records)
+        """Let the detector see the round, and step every model."""
+        alarm = self._watch(observed)
+        self.noticed = self.class_mix.update(observed.round, observed.clients) if observed.known_labels else None
+        serving = self.main.serves
+        self.trail.keep(observed.round, self.main.incumbent)
+        scratch = np.zeros_like(observed.played[serving].stepped)
+        for branch in self.branches:
+            branch.close(observed, serving)
+            branch.ladder.step(observed.played, scratch)
+        if self.latch is not None:
+            self.latch.close(observed, serving)
+        self.main.step(observed.played, scratch)
+        return alarm
 
-    def candidates(self, scratch: FloatArray) -> Mapping[str, FloatArray]:
-        """Return an untrained model: the live ones have been scored already."""
-        return {"scratch": scratch}
+    def deliberate(self, alarm: Alarm, observed: Observed, scratch: FloatArray) -> Choice:
+        """Look for the best candidate: scratch, what is live, models from before, and relabelled ones."""
+        before = self.trail.before(alarm.since)
+        fits = {"incumbent": self.trail.kept[0][1]}
+        if before is not None and before is not fits["incumbent"]:
+            fits["former"] = before
+        recalled = {name: entry.W for name, entry in self.pool.entries.items()}
+        apart = {f"branch-{i}": branch.ladder.incumbent for i, branch in enumerate(self.branches)}
+        live = [model.name for model in self.main.live(1.0)]
+        return Choice(
+            alarm,
+            observed,
+            live=(self.main.serves, *(name for name in live if name != self.main.serves)),
+            candidates={"scratch": scratch, **recalled, **apart},
+            relabel=fits,
+            eta=self._candidates_eta,
+            whitened=self.ladder.whitened,
+            clients=alarm.clients if alarm.local else None,
+        )
 
-    def restart(self, alarm: Alarm, observed: Observed, scored: Mapping[str, Played], scratch: FloatArray) -> Restart:
-        """Begin a new epoch from the candidate with the least loss on the alarm round, copied to every rung."""
-        incumbent = observed.played[_name(self.rungs[self.serving].order)]
-        others = {name: played for name, played in observed.played.items() if played is not incumbent}
-        field_ = {"incumbent": incumbent, **others, **scored}
-        chosen = min(field_, key=lambda name: field_[name].loss)
-        self._reset(field_[chosen].stepped)
-        self.detector.reset()
-        self.epoch += 1
-        return Restart(observed.round, self.epoch, alarm, chosen)
+    def conclude(self, deliberation: Deliberation) -> Restart | Local:
+        """Begin an epoch with the chosen model, or latch the clients that alone have drifted."""
+        if not isinstance(deliberation, Choice):
+            raise BrokenInvariantError("a deliberation of another profile")
+        if deliberation.alarm.local:
+            return self._latched(deliberation)
+        return self._restarted(deliberation)
 
-    def advance(self, t: int) -> None:
-        """Promote a better rung, and reset hopeless ones."""
-        best = min(range(len(self.rungs)), key=lambda i: self.rungs[i].discounted)
-        incumbent = self.rungs[self.serving]
-        if self.rungs[best].discounted < incumbent.discounted - self.settings.hysteresis:
-            self.serving = best
-            self.promotions += 1
-        self._reset_hopeless(self.rungs[self.serving])
+    def advance(self, t: int) -> tuple[Local, ...]:
+        """Promote better models, and see what becomes of clients apart."""
+        self.main.promote()
+        for branch in self.branches:
+            branch.ladder.promote()
+        return (*self._unlatched(t), *self._merged(t))
 
     def readings(self) -> Mapping[str, Reading]:
         """Return where the detector stands."""
-        return {"glr": self.detector.reading} if self.detector.reading else {}
+        readings = {self.detector.kind: self.detector.reading, "class-mix": self.class_mix.reading}
+        return {name: reading for name, reading in readings.items() if reading is not None}
 
     def transform(self, change: Callable[[FloatArray], FloatArray]) -> None:
-        """Re-express every rung."""
-        for rung in self.rungs:
-            rung.W = change(rung.W)
+        """Re-express every model: live, apart, and from before."""
+        self.main.transform(change)
+        self.trail.transform(change)
+        self.pool.transform(change)
+        for branch in self.branches:
+            branch.transform(change)
+        for trial in self.latch.trials.values() if self.latch else ():
+            trial.W = change(trial.W)
 
-    def _reset(self, W: FloatArray) -> None:
-        self.rungs = [Rung(order, W) for order in self.settings.orders]
-        self.serving = min(self.serving, len(self.rungs) - 1)
+    # --- the detector ------------------------------------------------------------------------------------------
 
-    def _reset_hopeless(self, incumbent: Rung) -> None:
-        for rung in self.rungs:
-            if rung.discounted > self.settings.hopeless * incumbent.discounted:
-                rung.W = incumbent.W
-                rung.discounted = 1.02 * incumbent.discounted
+    @property
+    def _compares(self) -> bool:
+        return isinstance(self.detector, Excess)
 
+    def _watch(self, observed: Observed) -> Alarm | None:
+        """Return an alarm, unless it is of clients that are latched already."""
+        if not isinstance(self.detector, Excess):
+            return self.detector.update(observed.round, observed.played[self.main.serves].loss, observed.records)
+        groups = {client: i for i, branch in enumerate(self.branches, 1) for client in branch.clients}
+        alarm = self.detector.update(observed, groups)
+        if self.latch is None or alarm is None or alarm.cause == "new-label":
+            return alarm
+        if not self.detector.rest_is_quiet(observed, groups, self.latch.clients, EVERYBODYS):
+            return Alarm(alarm.cause, alarm.statistic, alarm.threshold, alarm.since, alarm.clients, alarm.labels)
+        self._name_more(observed.clients)
+        return None
 
-def _name(order: int) -> str:
-    return f"rung-{order}"
+    def _name_more(self, clients: Collection[str]) -> None:
+        """Latch the clients too that stand out by now."""
+        if self.latch is not None and isinstance(self.detector, Excess):
+            self._keep_apart(tuple(sorted({*self.latch.clients, *self.detector.named(clients)})))
+
+    def _forget_streams(self) -> None:
+        """Let the detector begin anew, with the records that are held back as they are."""
+        if isinstance(self.detector, Excess):
+            self.detector.reset(filled=True)
+
+    # --- everybody ---------------------------------------------------------------------------------------------
+
+    @property
+    def _candidates_eta(self) -> float:
+        return self.ladder.eta(self.ladder.shadow_order, self.squared_norm)
+
+    def _restarted(self, choice: Choice) -> Restart:
+        alarm, t = choice.alarm, choice.observed.round
+        chosen = choice.best()
+        self.epoch += 1
+        former = self.trail.before(alarm.since)
+        if former is not None:
+            self.pool.add(former, epoch=self.epoch - 1)
+        self.pool.choose(chosen, epoch=self.epoch)
+        serving = self.main.serves
+        self.main.reset(choice.found[chosen], np.zeros_like(choice.found[chosen]))
+        self.trail, self.branches, self.latch = Trail(), [], None
+        if isinstance(self.detector, Excess):
+            self.detector.reset(filled=alarm.cause == "new-label")
+        else:
+            self.detector.reset()
+        if alarm.cause != "new-label":
+            self.held_since = t + 1
+        return Restart(t, self.epoch, alarm, "incumbent" if chosen == serving else chosen)
+
+    # --- clients apart -----------------------------------------------------------------------------------------
+
+    def _apart(self) -> tuple[Apart, ...]:
+        latched = () if self.latch is None else (Apart(clients=self.latch.clients, serves=self.main.serves, since=0),)
+        return (*latched, *(branch.apart() for branch in self.branches))
+
+    def _latched(self, choice: Choice) -> Local:
+        alarm, t = choice.alarm, choice.observed.round
+        ours = {"incumbent": choice.found[self.main.serves], "shadow": choice.found[self.main.shadow_name]}
+        scored = {name: W for name, W in choice.found.items() if name not in choice.live}
+        trials = {name: Trial(W) for name, W in {**ours, **scored}.items()}
+        self.latch = Latch(alarm.clients, alarm.labels, alarm.since, t + LATCHED, trials)
+        self._keep_apart(alarm.clients)
+        self.advance(t)
+        return self._local(t, self.latch, "latched")
+
+    def _keep_apart(self, clients: tuple[str, ...]) -> None:
+        """Latch these clients; those on a branch leave it."""
+        if self.latch is not None:
+            self.latch.clients = clients
+        for branch in self.branches:
+            branch.clients = tuple(client for client in branch.clients if client not in clients)
+        self.branches = [branch for branch in self.branches if branch.clients]
+
+    def _unlatched(self, t: int) -> tuple[Local, ...]:
+        """After the last latched round: the best trial becomes a branch, if it surely gains."""
+        latch = self.latch
+        if latch is None or t < latch.until:
+            return ()
+        self.latch = None
+        self._forget_streams()
+        best = latch.best()
+        if best is None or len(self.branches) >= MOST_BRANCHES:
+            return (self._local(t, latch, "released"),)
+        ladder = Ladder(self.ladder, prefix=f"branch-{latch.since}/")
+        ladder.reset(latch.trials[best].W, np.zeros_like(latch.trials[best].W))
+        branch = Branch(latch.clients, latch.labels, latch.since, ladder, began=t + 1)
+        self.branches.append(branch)
+        return (self._local(t, branch, "branched"),)
+
+    def _merged(self, t: int) -> tuple[Local, ...]:
+        over = [branch for branch in self.branches if branch.is_over(t)]
+        self.branches = [branch for branch in self.branches if branch not in over]
+        if over:
+            self._forget_streams()
+        return tuple(self._local(t, branch, "merged") for branch in over)
+
+    def _local(self, t: int, group: Latch | Branch, state: str) -> Local:
+        return Local(t, self.epoch, group.clients, group.labels, group.since, state)

@@ -134,3 +134,46 @@ def spans(batches: Sequence[Batch]) -> tuple[Span, ...]:
             raise BrokenInvariantError(f"{span} does not follow {before}")
         joined[span.partition] = Span(span.partition, before.start if before else span.start, span.end)
     return tuple(joined.values())
+
+
+def stacked(batches: Sequence[Batch]) -> Batch:
+    """Return the good records of some batches as one, over the union of their features and labels; NaN is missing.
+
+    Its span is the first one's: it says nothing of where the others came from.
+
+    >>> a = Batch(Span("p", 0, 1), np.arange(1), ("x",), np.array([[1.0]]), np.zeros(1), ("a",))
+    >>> b = Batch(Span("q", 0, 1), np.arange(1), ("y",), np.array([[2.0]]), np.zeros(1), ("b",))
+    >>> both = stacked([a, b])
+    >>> both.X, both.y, both.labels
+    (array([[ 1., nan],
+           [nan,  2.]]), array([0., 1.]), ('a', 'b'))
+    """
+    parts = [batch for batch in batches if len(batch)]
+    if not parts:
+        return Batch(Span("", 0, 0), np.zeros(0, np.int64), (), np.zeros((0, 0)), np.zeros(0))
+    features = tuple(dict.fromkeys(name for part in parts for name in part.features))
+    labels = tuple(dict.fromkeys(name for part in parts for name in part.labels))
+    return Batch(
+        parts[0].span,
+        np.concatenate([part.positions for part in parts]),
+        features,
+        np.concatenate([_with_columns(part, features) for part in parts]),
+        np.concatenate([_coded(part, labels) for part in parts]),
+        labels,
+    )
+
+
+def _with_columns(batch: Batch, features: tuple[str, ...]) -> FloatArray:
+    if batch.features == features:
+        return batch.X
+    at = {name: j for j, name in enumerate(features)}
+    X = np.full((len(batch), len(features)), np.nan)
+    X[:, [at[name] for name in batch.features]] = batch.X
+    return X
+
+
+def _coded(batch: Batch, labels: tuple[str, ...]) -> FloatArray:
+    if batch.labels == labels:
+        return batch.y
+    at = {label: float(i) for i, label in enumerate(labels)}
+    return np.array([at[label] for label in batch.labels])[batch.y.astype(np.intp)]

@@ -205,6 +205,32 @@ def re_expression(old: Registry, new: Registry, columns: int) -> Callable[[Float
     return change
 
 
+def change_of_coordinates(old: Registry, new: Registry) -> FloatArray:
+    """Return M with z' = M z for a record's features z under an old registry and z' under a newer one.
+
+    >>> old = Registry(1, ("x",), ("a",), np.array([0.0]), np.array([1.0]))
+    >>> change_of_coordinates(old, Registry(2, ("x",), ("a",), np.array([10.0]), np.array([2.0])))
+    array([[ 0.5, -5. ],
+           [ 0. ,  1. ]])
+    """
+    d = len(old.features)
+    M = np.zeros((new.rows, old.rows))
+    M[:d, :d] = np.diag(old.scale / new.scale[:d])
+    M[:d, -1] = np.nan_to_num(old.mean - new.mean[:d]) / new.scale[:d]  # what had no scale yet was the mean
+    M[-1, -1] = 1.0
+    return M
+
+
+def widened(W: FloatArray, columns: int) -> FloatArray:
+    """Return W with columns of zeros appended, for labels seen first in this round.
+
+    >>> widened(np.array([[1.0]]), 2)
+    array([[1., 0.]])
+    """
+    more = columns - W.shape[1]
+    return np.hstack([W, np.zeros((len(W), more))]) if more else W
+
+
 def placed_columns(W: FloatArray, columns: IntArray, total: int) -> FloatArray:
     """Return W with its columns at the given places among `total`, the others 0.
 

@@ -58,6 +58,18 @@ class LocalDrifted(_Part):
     state: str
 
 
+class Noticed(_Part):
+    """A change that is no drift of the concept: of the mix of labels."""
+
+    round: int
+    epoch: int
+    cause: str
+    statistic: float
+    threshold: float
+    since: int
+    labels: tuple[str, ...]
+
+
 class RoundLine(_Part):
     """One closed round. `accuracy` and `no_change` are means over its records; regression has `mae` there."""
 
@@ -94,6 +106,7 @@ class Result(_Part):
     loss: Loss
     restarts: tuple[Restarted, ...]
     local_drifts: tuple[LocalDrifted, ...]
+    notices: tuple[Noticed, ...] = ()
     promotions: int
     model_sha256: str
     per_round: tuple[RoundLine, ...]

@@ -46,6 +46,10 @@ class Logistic:
         """Return min(CE, 2 ln 2) / (2 ln 2)."""
         return bounded(losses, 2)
 
+    def log_likelihoods(self, outputs: FloatArray) -> FloatArray:
+        """Return nothing: a single column does not stand for a label."""
+        return np.zeros((len(outputs), 0))
+
     def predict(self, outputs: FloatArray) -> FloatArray:
         """Return 1 where the log-odds are positive, else 0."""
         return (outputs[:, 0] > 0.0).astype(np.float64)

@@ -66,6 +66,14 @@ class Softmax:
         """Return min(CE, 2 ln K) / (2 ln K) with K = max(2, labels)."""
         return bounded(losses, labels)
 
+    def log_likelihoods(self, outputs: FloatArray) -> FloatArray:
+        """Return ln p of each label."""
+        if not outputs.shape[1]:
+            return np.array(outputs)
+        shifted = outputs - outputs.max(axis=1, keepdims=True)
+        logs: FloatArray = shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
+        return logs
+
     def predict(self, outputs: FloatArray) -> FloatArray:
         """Return the index of the largest output, the first of equals; -1 while no label is known."""
         if not outputs.shape[1]:

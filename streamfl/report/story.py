@@ -178,6 +178,9 @@ def _local(result: Result) -> Iterator[Sentence]:
     if result.local_drifts:
         rounds = listed(sorted({drift.round for drift in result.local_drifts}))
         yield Sentence(f"Some clients drifted on their own (found at round {rounds}); see the local drifts.")
+    if result.notices:
+        rounds = listed(sorted({notice.round for notice in result.notices}))
+        yield Sentence(f"The mix of labels changed (noticed in round {rounds}): no drift of the concept, no restart.")
 
 
 def _records(result: Result) -> Iterator[Sentence]:

@@ -6,7 +6,7 @@ import structlog
 
 from streamfl.core.coordinator import Coordinator
 from streamfl.core.decisions import Refused
-from streamfl.core.messages import FromCoordinator, Joined, Left, LocalDrift, Restarted, RoundClosed
+from streamfl.core.messages import FromCoordinator, Joined, Left, LocalDrift, Noticed, Restarted, RoundClosed
 from streamfl.ports import Connector, ServedCoordinatorLink
 from streamfl.runtime.clock import ListeningClock
 from streamfl.runtime.loop import run
@@ -49,6 +49,8 @@ class CoordinatorLog:
                 )
             case LocalDrift():
                 LOG.warning("local drift", round=event.round, clients=list(event.clients), state=event.state)
+            case Noticed():
+                LOG.info(event.cause, round=event.round, since=event.since, labels=list(event.labels))
             case Joined():
                 LOG.info("joined", client=event.client, entry=event.entry, read=event.read)
             case Left():

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from rich.console import Console
 
-from streamfl.core.messages import FromCoordinator, Joined, Left, LocalDrift, Restarted, RoundClosed
+from streamfl.core.messages import FromCoordinator, Joined, Left, LocalDrift, Noticed, Restarted, RoundClosed
 from streamfl.report.words import count
 
 
@@ -47,6 +47,9 @@ def line(message: FromCoordinator) -> tuple[str, str]:
             )
         case LocalDrift():
             return f"round {message.round}  local drift, {message.state}: {', '.join(message.clients)}", "bold yellow"
+        case Noticed():
+            labels = ", ".join(message.labels)
+            return f"round {message.round}  {message.cause} since round {message.since}: labels {labels}", "yellow"
         case Joined():
             return f"{message.client} joined, {count(message.read)} records accounted for", "dim"
         case Left():

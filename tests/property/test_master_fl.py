@@ -79,7 +79,7 @@ def test_alarms_are_those_of_the_text(seed: int, scale: float, quiet: float, old
         alarm = paper.close(Observed(t, RECORDS, {live.name: played}))
         assert (alarm.cause if alarm else None) == reference.alarm(t, loss, past)
         if alarm:
-            paper.restart(alarm, Observed(t, RECORDS, {}), {}, np.zeros((1, 1)))
+            paper.conclude(paper.deliberate(alarm, Observed(t, RECORDS, {}), np.zeros((1, 1))))
         else:
             paper.advance(t)
 
@@ -101,7 +101,7 @@ def test_such_losses_do_raise_both_alarms() -> None:
             alarm = paper.close(Observed(t, RECORDS, {live.name: played}))
             if alarm:
                 found.add(alarm.cause)
-                paper.restart(alarm, Observed(t, RECORDS, {}), {}, np.zeros((1, 1)))
+                paper.conclude(paper.deliberate(alarm, Observed(t, RECORDS, {}), np.zeros((1, 1))))
             else:
                 paper.advance(t)
         return found

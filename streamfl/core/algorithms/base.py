@@ -6,7 +6,7 @@ from typing import Protocol
 
 import numpy as np
 
-from streamfl.core.arrays import FloatArray, IntArray
+from streamfl.core.arrays import BoolArray, FloatArray, IntArray
 from streamfl.core.model import Model, gradient
 
 
@@ -28,6 +28,8 @@ class LocalProblem:
         Part of the round's records that are used, drawn without replacement, in (0, 1].
     rng
         Draws that part; needed only when gamma < 1.
+    held
+        Which records are answered and not trained on, shape (n,); None: all are trained on.
 
     Examples
     --------
@@ -44,6 +46,13 @@ class LocalProblem:
     batch: int | None = None
     gamma: float = 1.0
     rng: np.random.Generator | None = None
+    held: BoolArray | None = None
+
+    def trained(self, rows: IntArray | slice) -> IntArray | slice:
+        """Return those of some rows that are trained on."""
+        if self.held is None:
+            return rows
+        return np.arange(len(self.y))[rows][~self.held[rows]]
 
     def batches(self) -> Iterator[IntArray | slice]:
         """Yield the rows of each local step, in record order."""
@@ -89,7 +98,6 @@ def local_model(
     W: FloatArray,
     eta: float,
     *,
-    first_slope: FloatArray | None = None,
     served: Served | None = None,
 ) -> FloatArray:
     """Return a client's model after its local steps from W.
@@ -102,8 +110,6 @@ def local_model(
         The model of the round's start, shape (d, columns).
     eta
         Step size.
-    first_slope
-        The gradient at W over the whole round, when it is known already: used by a single full-batch step.
     served
         Called before each step with its rows and the outputs of the model that is about to learn them.
 
@@ -116,13 +122,12 @@ def local_model(
     array([[1.]])
     """
     for rows in problem.batches():
-        Z, y = problem.Z[rows], problem.y[rows]
         if served is not None:
-            served(rows, Z @ W)
-        slope = first_slope
-        if slope is None or not isinstance(rows, slice):
-            slope = gradient(problem.model, W, Z, y, l2=problem.l2)
-        W = algorithm.step(W, slope, eta)
+            served(rows, problem.Z[rows] @ W)
+        used = problem.trained(rows)
+        Z, y = problem.Z[used], problem.y[used]
+        if len(y):
+            W = algorithm.step(W, gradient(problem.model, W, Z, y, l2=problem.l2), eta)
     return W
 
 

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 
@@ -51,6 +52,7 @@ class GLR:
     window: int = 200
     shortest: int = 8
     losses: list[float] = field(default_factory=list)
+    kind: Literal["glr"] = "glr"
     reading: Reading | None = None
 
     def update(self, t: int, loss: float, records: int) -> Alarm | None:

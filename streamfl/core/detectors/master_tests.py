@@ -25,6 +25,8 @@ class MasterTests:
     rho_scale
         Factor of rho_hat; 1 is the paper, with which neither test can fire before T is in the hundreds of
         millions (`first_horizon`).
+    kappa1, kappa2
+        Further factors of the threshold of each test; 1 is the paper.
 
     References
     ----------
@@ -35,22 +37,24 @@ class MasterTests:
     horizon: int
     delta: float = 0.05
     rho_scale: float = 1.0
+    kappa1: float = 1.0
+    kappa2: float = 1.0
 
     def threshold1(self, order: int) -> float:
-        """Return 9 rho_hat(2^k).
+        """Return 9 rho_hat(2^k) kappa1.
 
         >>> round(MasterTests(500).threshold1(7), 1)
         438.1
         """
-        return 9.0 * self._rho_hat(2**order)
+        return self.kappa1 * 9.0 * self._rho_hat(2**order)
 
     def threshold2(self, rounds: int) -> float:
-        """Return 3 rho_hat(rounds).
+        """Return 3 rho_hat(rounds) kappa2.
 
         >>> round(MasterTests(500).threshold2(250), 1)
         104.5
         """
-        return 3.0 * self._rho_hat(rounds)
+        return self.kappa2 * 3.0 * self._rho_hat(rounds)
 
     def test1(
         self, ending: Placement, *, block_start: int, played: Sequence[float], optimistic: Sequence[float]

@@ -6,8 +6,9 @@ import numpy as np
 
 from streamfl.core.alarm import Alarm
 from streamfl.core.arrays import FloatArray
-from streamfl.core.master import LiveModel, Observed, Played
-from streamfl.core.paper import Block, Paper, PaperSettings
+from streamfl.core.block import Block
+from streamfl.core.master import LiveModel, Observed, Played, Restart
+from streamfl.core.paper import Paper, PaperSettings
 from streamfl.core.schedule import Placement
 
 ROUNDS = 600
@@ -52,6 +53,7 @@ def play(
     return live, alarm
 
 
-def restart(paper: Paper, t: int, alarm: Alarm | None = None) -> None:
+def restart(paper: Paper, t: int, alarm: Alarm | None = None) -> Restart:
     """Restart after round t."""
-    paper.restart(alarm or Alarm("test2", 1.0, 1.0, since=t), Observed(t, 1000, {}), {}, SCRATCH)
+    alarm = alarm or Alarm("test2", 1.0, 1.0, since=t)
+    return paper.conclude(paper.deliberate(alarm, Observed(t, 1000, {}), SCRATCH))

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from streamfl.core.aggregate import Aggregation, Contribution
+from streamfl.core.agreement import Agreement
 from streamfl.core.algorithms import Algorithm, FedAvg, FedOMD, LocalProblem, combine, local_model
 from streamfl.core.algorithms.mirror_maps import Euclidean, Hypentropic, MirrorMap, PNorm
 from streamfl.core.history import History
@@ -136,7 +137,7 @@ def test_exchanging_models_is_the_same_as_exchanging_differences(algorithm: Algo
     for exchange in ("difference", "model"):
         learner = Learner(Softmax(), algorithm, local_batch=4, exchange=exchange)
         sent = [contribution(learner, W, i, n) for i, n in enumerate((3, 10, 200))]
-        played = Aggregation(learner, REGISTRY, LABELS).played(LiveModel("main", W, 0.5), sent)
+        played = Aggregation(learner, Agreement(REGISTRY, 1.0), LABELS).played(LiveModel("main", W, 0.5), sent)
         assert played is not None
         results.append(played.stepped)
     # Sums are rounded to 2^-32.
@@ -152,12 +153,13 @@ def contribution(learner: Learner, W: np.ndarray, seed: int, n: int) -> Contribu
         records=RoundRecords(REGISTRY, LABELS, Z, y),
         slots=[Slot(name="main", version=1, eta=0.5)],
         weights={"main": W},
+        trains={"main"},
         serves="main",
         known_labels=3,
         key=(f"c{seed}", 1),
     )
     result = local.run(History())
-    return Contribution(n, n, LABELS, result.losses, result.differences)
+    return Contribution(f"c{seed}", n, n, LABELS, result.losses, result.differences)
 
 
 @pytest.mark.parametrize("weights", [(100, 300), (1, 1)])
@@ -297,8 +299,23 @@ def test_what_is_served_is_said_before_it_is_learnt() -> None:
     assert told == [([0], 0.0), ([1], 0.5)]
 
 
-def test_a_known_first_gradient_is_used_by_a_full_step_only() -> None:
-    Z, y, W = np.ones((2, 1)), np.array([1.0, 3.0]), np.zeros((1, 1))
-    slope = np.array([[-7.0]])
-    assert local_model(FedAvg(), LocalProblem(Linear(), Z, y), W, 0.5, first_slope=slope) == 3.5
-    assert local_model(FedAvg(), LocalProblem(Linear(), Z, y, batch=1), W, 0.5, first_slope=slope) == 1.75
+@pytest.mark.parametrize("batch", [None, 1, 3])
+def test_what_is_held_back_is_served_and_not_learnt(batch: int | None) -> None:
+    # Of the records 1, 3, 5 the second is held back: the steps are those of 1 and 5 alone.
+    Z, y, held = np.ones((3, 1)), np.array([1.0, 3.0, 5.0]), np.array([False, True, False])
+    told: list[int] = []
+    found = local_model(
+        FedAvg(),
+        LocalProblem(Linear(), Z, y, batch=batch, held=held),
+        np.zeros((1, 1)),
+        0.5,
+        served=lambda rows, _: told.extend(np.arange(3)[rows].tolist()),
+    )
+    # One by one: half way to 1, then to 5. As one batch: half way to their mean, 3.
+    assert found == (2.75 if batch == 1 else 1.5)
+    assert told == [0, 1, 2]
+
+
+def test_where_all_is_held_back_nothing_is_learnt() -> None:
+    problem = LocalProblem(Linear(), np.ones((2, 1)), np.ones(2), l2=1.0, held=np.ones(2, np.bool_))
+    assert local_model(FedAvg(), problem, np.full((1, 1), 7.0), 0.5) == 7.0

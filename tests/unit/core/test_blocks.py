@@ -6,7 +6,6 @@ import pytest
 from unit.core.driving import SCRATCH, close, in_block, instance, play, restart, trained_in
 
 from streamfl.core.alarm import Alarm
-from streamfl.core.master import Observed
 from streamfl.core.paper import Paper, PaperSettings, Start
 
 
@@ -116,7 +115,7 @@ def test_a_restart_says_what_it_chose(start: Start, chosen: str) -> None:
     paper = Paper(PaperSettings(after_alarm=start))
     close(paper, 1)
     alarm = Alarm("test1", 0.7, 0.6, since=1)
-    told = paper.restart(alarm, Observed(1, 10, {}), {}, SCRATCH)
+    told = restart(paper, 1, alarm)
     assert (told.round, told.epoch, told.alarm, told.chosen) == (1, 2, alarm, chosen)
 
 

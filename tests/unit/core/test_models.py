@@ -54,6 +54,20 @@ def test_losses_are_convex_along_a_line(name: str) -> None:
     assert objective(model, 0.5 * (A + B), Z, y) < ends
 
 
+@pytest.mark.parametrize("spread", [1.0, 1e4])
+def test_log_likelihoods_are_what_each_label_would_lose(spread: float) -> None:
+    outputs = spread * np.random.default_rng(8).normal(size=(30, 4))
+    logs = Softmax().log_likelihoods(outputs)
+    for label in range(4):
+        np.testing.assert_allclose(-logs[:, label], Softmax().losses(outputs, np.full(30, float(label))), atol=1e-9)
+    assert np.exp(logs).sum(axis=1) == pytest.approx(np.ones(30))
+
+
+@pytest.mark.parametrize("model", [Logistic(), Linear()])
+def test_a_single_column_stands_for_no_label(model: Model) -> None:
+    assert model.log_likelihoods(np.ones((5, 1))).shape == (5, 0)
+
+
 def test_the_penalty_by_hand() -> None:
     # l2/2 |W|^2 with l2 = 0.5, |W|^2 = 9 + 16: 6.25; its gradient is 0.5 W. The loss: (7 - 7)^2 / 2 = 0.
     W, z, y = np.array([[3.0], [4.0]]), np.ones((1, 2)), np.array([7.0])

@@ -5,7 +5,7 @@ import pytest
 
 from streamfl.core.buffer import Buffer
 from streamfl.core.errors import BrokenInvariantError
-from streamfl.core.records import Batch, Rejection, Span, spans
+from streamfl.core.records import Batch, Rejection, Span, spans, stacked
 
 # Positions 10 .. 17: good 10, 12, 15; bad 11 and 16; nothing at 13, 14 and 17.
 BATCH = Batch(
@@ -95,3 +95,25 @@ def test_a_span_that_held_nothing_is_kept_until_it_is_accepted() -> None:
     assert buffer.covers() == (Span("p", 0, 5),)
     buffer.drop([Span("p", 0, 5)])
     assert buffer.covers() == ()
+
+
+def test_stacked_batches_keep_their_own_names_and_labels() -> None:
+    other = Batch(
+        Span("q", 0, 3),
+        np.array([0, 2]),
+        ("b", "a"),
+        np.array([[7.0, 8.0], [9.0, 6.0]]),
+        np.array([0.0, 1.0]),
+        ("v", "w"),
+    )
+    both = stacked([BATCH, empty(3, 9), other])
+    assert both.features == ("a", "b")
+    np.testing.assert_array_equal(both.X, [[0.0, np.nan], [1.0, np.nan], [2.0, np.nan], [8.0, 7.0], [6.0, 9.0]])
+    assert [both.labels[int(code)] for code in both.y] == ["u", "v", "u", "v", "w"]
+    assert both.positions.tolist() == [10, 12, 15, 0, 2]
+
+
+def test_stacked_targets_are_no_labels() -> None:
+    targets = Batch(Span("p", 0, 2), np.arange(2), ("a",), np.ones((2, 1)), np.array([-2.5, 7.0]))
+    assert (stacked([targets, targets]).y.tolist(), stacked([targets]).labels) == ([-2.5, 7.0, -2.5, 7.0], ())
+    assert (len(stacked([])), len(stacked([empty(0, 5)]))) == (0, 0)

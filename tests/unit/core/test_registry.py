@@ -5,7 +5,15 @@ import pytest
 
 from streamfl.core.moments import Moments
 from streamfl.core.records import Batch, Span
-from streamfl.core.registry import Registry, TargetUnit, ordered, placed_columns, re_expression
+from streamfl.core.registry import (
+    Registry,
+    TargetUnit,
+    change_of_coordinates,
+    ordered,
+    placed_columns,
+    re_expression,
+    widened,
+)
 
 REGISTRY = Registry(3, ("a", "b"), ("u", "v"), np.array([1.0, 10.0]), np.array([2.0, 5.0]))
 NAN = float("nan")
@@ -17,6 +25,21 @@ def batch(
     n = len(X)
     columns = np.array(X).reshape(n, len(features))
     return Batch(Span("p", 0, n), np.arange(n), features, columns, np.array(y or [0.0] * n), labels)
+
+
+def test_a_change_of_coordinates_takes_every_record_from_one_registry_to_another() -> None:
+    X = [[5.0, 0.0], [-3.0, 15.0], [NAN, 2.0]]
+    new = Registry(4, ("a", "b", "c"), ("u", "v"), np.array([0.5, -2.0, 9.0]), np.array([4.0, 0.1, 1.0]))
+    old_Z, new_Z = (registry.design([batch(("a", "b"), X[:2])]) for registry in (REGISTRY, new))
+    np.testing.assert_allclose(old_Z @ change_of_coordinates(REGISTRY, new).T, new_Z, atol=1e-12)
+    # Second moments follow.
+    M = change_of_coordinates(REGISTRY, new)
+    np.testing.assert_allclose(M @ (old_Z.T @ old_Z) @ M.T, new_Z.T @ new_Z, atol=1e-9)
+
+
+def test_labels_seen_first_get_columns_of_zeros() -> None:
+    np.testing.assert_array_equal(widened(np.ones((2, 1)), 3), [[1.0, 0.0, 0.0], [1.0, 0.0, 0.0]])
+    np.testing.assert_array_equal(widened(np.ones((2, 3)), 3), np.ones((2, 3)))
 
 
 def test_a_design_by_hand() -> None:

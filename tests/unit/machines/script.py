@@ -11,7 +11,9 @@ from streamfl import codec, messages
 from streamfl.core.client import Client, ClientSettings
 from streamfl.core.coordinator import Coordinator, CoordinatorSettings, Standing
 from streamfl.core.decisions import Commit, Fetch, Finished, Publish, Refused, Seek, Send
+from streamfl.core.detectors.glr import GLR
 from streamfl.core.events import RecordsFetched, RecordsRead, SourceEnded, Tick
+from streamfl.core.ladder import LadderSettings
 from streamfl.core.local_round import Learner
 from streamfl.core.messages import (
     Accepted,
@@ -23,6 +25,7 @@ from streamfl.core.messages import (
     RegistryPublished,
     RoundClosed,
     RoundOpened,
+    Score,
     Scores,
     Served,
     Slot,
@@ -191,32 +194,49 @@ def answer(
         "rejected": 0,
         "spans": (Span(name, start, start + records),),
         "losses": {slot.name: SlotLosses(loss=loss * records, square=loss * loss * records) for slot in mine},
-        "differences": {slot.name: np.full(shape, step) for slot in mine if slot.trained and records},
+        "differences": {slot.name: np.full(shape, step) for slot in mine if opened.trains(slot, name) and records},
         "squared_norm": 2.0 * records,
         "largest_norm": 2.0,
+        "second_moments": records * np.eye(2) if opened.second_moments else None,
     }
     return Update(**(told | more))
 
 
-def scores(update: Update, slots: Sequence[Slot], loss: float, **more: Any) -> Scores:
-    """Return a client's answer to Score."""
+def fits(update: Update, *, right: float = 1.0, exchanged: float = 1.0) -> np.ndarray:
+    """Return S of a client with as many records of a as of b: mean scores of labels as they are, and exchanged."""
+    lost = -update.records / 2 * 2.0 * np.log(2.0)
+    return lost * np.array([[right, exchanged], [exchanged, right]])
+
+
+def scores(update: Update, asked: Score, loss: float, *, exchanged: float = 1.0, **more: Any) -> Scores:
+    """Return a client's answer to Score: every model has the same mean loss, and steps to 0.5 more.
+
+    `exchanged` is the mean score that exchanged labels would have.
+    """
+    n, mine = update.records, [slot for slot in asked.slots if slot.is_for(update.client)]
     told: dict[str, Any] = {
         "client": update.client,
         "attempt": update.attempt,
         "entry": update.entry,
         "epoch": update.epoch,
-        "losses": {
-            slot.name: SlotLosses(loss=loss * update.records, square=loss * loss * update.records) for slot in slots
-        },
-        "differences": {slot.name: np.full((2, 2), 0.5) for slot in slots},
+        "stage": asked.stage,
+        "losses": {slot.name: SlotLosses(loss=loss * n, square=loss * loss * n) for slot in mine},
+        "differences": {slot.name: np.full((2, 2), 0.5) for slot in mine if slot.trained},
+        "relabelling": {slot.name: fits(update, exchanged=exchanged) for slot in mine if slot.name in asked.relabel},
     }
     return Scores(**(told | more))
+
+
+def plain(**more: Any) -> Promotion:
+    """Return a profile of five rungs and a shadow whose steps are the clients' own, and which sees losses only."""
+    ladder = LadderSettings(orders=(0, 2, 4, 6, 8), heavy=(), averages=False, whitened=False)
+    return Promotion(**({"ladder": ladder, "detector": GLR()} | more))
 
 
 def coordinator(expect: int = 2, *, master: Paper | Promotion | None = None, **settings: Any) -> Coordinator:
     """Return a coordinator without scaling, so that the registry stays as it is."""
     told: dict[str, Any] = {"learner": LEARNER, "expect": expect, "scaling": False} | settings
-    return Coordinator(CoordinatorSettings(**told), Standing(Promotion() if master is None else master))
+    return Coordinator(CoordinatorSettings(**told), Standing(plain() if master is None else master))
 
 
 def begun(machine: Coordinator, *names: str, now: float = 0.0) -> RoundOpened:
@@ -335,7 +355,7 @@ class Federation:
                 case Seek(positions):
                     self.read[name] = positions.get(name, 0)
                 case Fetch(positions):
-                    self._client(name, RecordsFetched((fetched(self.records[name], positions[name]),)))
+                    self._client(name, RecordsFetched((fetched(self.records[name], positions.get(name, ())),)))
                 case Finished():
                     self.finished.add(name)
                 case _:
@@ -409,6 +429,17 @@ def federation(profile: str = "adaptive", *, rounds: int = 16, at: int | None = 
         ClientSettings(learner=LEARNER, round_size=20),
         **more,
     )
+
+
+def parting(*, rounds: int = 26, at: int = 9, back: int | None = None, size: int = 40, **more: Any) -> Federation:
+    """Return six clients of which c1 alone has its classes exchanged at a round, and back again at another."""
+    records = {f"c{i}": swapping(f"c{i}", rounds, size=size, at=at if i == 1 else None) for i in range(6)}
+    if back is not None:
+        mine = records["c1"]
+        again = np.arange(len(mine)) >= (back - 1) * size
+        records["c1"] = replace(mine, y=np.where(again, 1.0 - mine.y, mine.y))
+    machine = Coordinator(CoordinatorSettings(learner=LEARNER, expect=6), Standing(Promotion()))
+    return Federation(machine, records, ClientSettings(learner=LEARNER, round_size=size), **more)
 
 
 def reborn(machine: Coordinator) -> Coordinator:

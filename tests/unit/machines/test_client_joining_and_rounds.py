@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from unit.machines.script import (
+    LEARNER,
     REGISTRY,
     SLOT,
     as_bytes,
@@ -21,7 +22,7 @@ from unit.machines.script import (
 
 from streamfl.core.decisions import Finished, PostUpdate, Predicted, Seek
 from streamfl.core.events import RecordsRead, SourceEnded, Stopped, Tick
-from streamfl.core.messages import Join, LabelSums, Leave, Left, Slot, Update
+from streamfl.core.messages import Apart, Join, LabelSums, Leave, Left, Slot, Update
 from streamfl.core.records import Span
 from streamfl.core.registry import Registry
 
@@ -173,12 +174,40 @@ def test_a_model_of_its_own_is_scored_and_trained():
     assert set(update.losses) == set(update.differences) == {"m", "branch"}
 
 
-def test_a_latched_client_scores_and_is_not_trained():
-    update = first_update(client(), batch("abab"), latched=("c0",))
-    assert (update.records, update.trained, dict(update.differences)) == (4, 0, {})
+def test_a_client_apart_scores_the_models_of_all_and_trains_and_serves_its_own():
+    slots = (SLOT, replace(SLOT, name="branch", clients=("c0",)))
+    apart = (Apart(clients=("c0",), serves="branch", since=1),)
+    good = {"branch": np.array([[5.0, -5.0], [0.0, 0.0]])}
+    update = first_update(client(), batch("abab"), slots=slots, weights=good, apart=apart)
+    assert (update.records, update.trained, set(update.differences)) == (4, 4, {"branch"})
     assert update.losses["m"].loss == pytest.approx(2.0)
-    other = first_update(client("c1"), batch("abab", of="c1"), latched=("c0",))
-    assert other.trained == 4
+    # What it tells by label, and what it predicts, are of the model that serves it.
+    assert sum(sums.loss for sums in update.new) == pytest.approx(update.losses["branch"].loss)
+    assert update.served.correct == 4
+    other = first_update(client("c1"), batch("abab", of="c1"), slots=(SLOT,), apart=apart)
+    assert (other.trained, set(other.differences)) == (4, {"m"})
+
+
+def test_one_apart_without_a_model_of_its_own_trains_nothing():
+    apart = (Apart(clients=("c0",), serves="m", since=0),)
+    update = first_update(client(), batch("abab"), apart=apart)
+    assert (update.records, update.trained, dict(update.differences)) == (4, 0, {})
+
+
+def test_with_whitened_slots_the_gradient_is_sent_and_the_penalty_is_not():
+    penalised = replace(LEARNER, l2=10.0)
+    slots = (replace(SLOT, whitened=True, eta=4.0),)
+    weights = {"m": np.array([[0.0, 0.0], [3.0, 3.0]])}
+    update = first_update(
+        client(learner=penalised), batch("aab!b"), slots=slots, weights=weights, second_moments=True
+    )
+    assert update.differences["m"] == pytest.approx(4.0 * np.array([[0.5, -0.5], [0.0, 0.0]]))
+    # Four records z = (x, 1), x 1 or -1.
+    assert update.second_moments is not None
+    assert update.second_moments.tolist() == [[4.0, 0.0], [0.0, 4.0]]
+    plain = first_update(client(learner=penalised), batch("abab"), weights=weights)
+    assert plain.second_moments is None
+    assert plain.differences["m"] == pytest.approx(np.array([[0.5, -0.5], [-30.0, -30.0]]))
 
 
 def test_a_label_that_nobody_knew_gets_a_column_and_scores_one():

@@ -21,6 +21,8 @@ from unit.machines.script import (
 from streamfl.core.decisions import Fetch, Seek
 from streamfl.core.events import RecordsFetched, RecordsRead
 from streamfl.core.messages import ModelPublished, SampledRound, Score, Scores, Slot, Update
+from streamfl.core.registry import Registry
+from streamfl.settings import LearningSettings
 
 SCRATCH = Slot(name="scratch", version=1, eta=1.0)
 HISTORY = Slot(name="m", version=1, eta=1.0, history=(1,))
@@ -61,6 +63,54 @@ def test_asking_again_has_the_same_scores_sent_again():
     scores = sent(tell(machine, model(), asked()), Scores)
     assert as_bytes(sent(tell(machine, asked()), Scores)) == as_bytes(scores)
     assert as_bytes(sent(tell(machine, asked()), Scores)) == as_bytes(scores)
+
+
+def test_a_later_stage_is_answered_too_and_told_again_as_it_was():
+    machine = client()
+    first_update(machine, batch("abab"))
+    tell(machine, model(), asked(relabel=("scratch",)))
+    bad = replace(model(-GOOD), slot="relabelled")
+    second = asked(stage=2, slots=(replace(SCRATCH, name="relabelled"),))
+    (scores,) = sent(tell(machine, bad, second), Scores)
+    assert (scores.stage, set(scores.losses), dict(scores.relabelling)) == (2, {"relabelled"}, {})
+    assert scores.losses["relabelled"].loss > 3.9
+    assert as_bytes(sent(tell(machine, second), Scores)) == as_bytes([scores])
+
+
+def test_a_coordinator_that_begins_the_round_again_may_ask_for_the_first_stage_again():
+    machine = client()
+    first_update(machine, batch("abab"))
+    (first,) = sent(tell(machine, model(), asked()), Scores)
+    second = asked(stage=2, slots=(replace(SCRATCH, name="relabelled"),))
+    tell(machine, replace(model(), slot="relabelled"), second)
+    *_, opened = opening()
+    assert sent(tell(machine, opened), Scores) == []
+    (again,) = sent(tell(machine, asked()), Scores)
+    assert as_bytes([again]) == as_bytes([first])
+
+
+def test_which_labels_would_fit_is_told_of_the_slots_named():
+    machine = client()
+    first_update(machine, batch("abzaba", values=[1, -1, 0, 1, -1, 1]), slots=(SLOT,))
+    slots = (SCRATCH, replace(SCRATCH, name="former", trained=False))
+    (scores,) = sent(
+        tell(machine, model(), replace(model(), slot="former"), asked(slots=slots, relabel=("former",))), Scores
+    )
+    assert set(scores.differences) == {"scratch"}
+    assert set(scores.relabelling) == {"former"}
+    # The first four records: two of a with log-odds 10 for it, one of b with 10 against a, and a label that no
+    # column stands for. What is likely is never counted below -2 ln 2.
+    sure, most = -np.log1p(np.exp(-10.0)), -2.0 * np.log(2.0)
+    assert scores.relabelling["former"] == pytest.approx(np.array([[2 * sure, 2 * most], [most, sure]]))
+
+
+def test_a_target_has_no_labels_to_fit():
+    records = replace(batch("abab"), y=np.array([-2.0, -1.0, 1.0, 2.0]), labels=())
+    registry = Registry(1, ("x",), (), np.zeros(1), np.ones(1))
+    machine = client(learner=LearningSettings().learner("regression", 0))
+    first_update(machine, records, registry=registry, weights={"m": np.zeros((2, 1))})
+    (scores,) = sent(tell(machine, model(np.zeros((2, 1))), asked(relabel=("scratch",))), Scores)
+    assert scores.relabelling["scratch"].shape == (0, 0)
 
 
 def test_a_score_for_another_entry_is_discarded():

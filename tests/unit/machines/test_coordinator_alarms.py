@@ -1,7 +1,11 @@
 """Scripts for the coordinator machine: what follows an alarm."""
 
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
 import pytest
-from unit.machines.script import answer, as_bytes, begun, coordinator, join, refusals, scores, tell, told
+from unit.machines.script import answer, as_bytes, begun, coordinator, fits, join, refusals, scores, tell, told
 
 from streamfl import codec
 from streamfl.core.coordinator import Coordinator
@@ -19,9 +23,15 @@ from streamfl.core.messages import (
     SlotLosses,
     Update,
 )
+from streamfl.settings import LearningSettings
 
 NAMES = ("c0", "c1", "c2")
 QUIET = 10
+ASKED = ("scratch", "incumbent", "former")
+
+
+def fitted(S: np.ndarray) -> dict[str, np.ndarray]:
+    return dict.fromkeys(("incumbent", "former"), S)
 
 
 def alarmed(**settings: object) -> tuple[Coordinator, Score, dict[str, Update]]:
@@ -42,9 +52,15 @@ def alarmed(**settings: object) -> tuple[Coordinator, Score, dict[str, Update]]:
 def test_candidates_are_published_and_scored_before_the_round_closes():
     machine, asked, updates = alarmed()
     assert (asked.entry, asked.round, asked.epoch) == (11, 11, 1)
-    assert [slot.name for slot in asked.slots] == ["scratch"]
-    assert tell(machine, scores(updates["c0"], asked.slots, 0.1), scores(updates["c1"], asked.slots, 0.1)) == []
-    (commit,) = tell(machine, scores(updates["c2"], asked.slots, 0.1))
+    # What was before is asked about for its labels, so it need not be trained.
+    assert [(slot.name, slot.trained) for slot in asked.slots] == [
+        ("scratch", True),
+        ("incumbent", False),
+        ("former", False),
+    ]
+    assert (asked.stage, asked.relabel) == (1, ("incumbent", "former"))
+    assert tell(machine, scores(updates["c0"], asked, 0.1), scores(updates["c1"], asked, 0.1)) == []
+    (commit,) = tell(machine, scores(updates["c2"], asked, 0.1))
     assert isinstance(commit, Commit)
     closed, restarted = commit.messages[:2]
     assert (closed.entry, closed.round, closed.epoch, closed.records) == (11, 11, 1, 300)
@@ -54,25 +70,29 @@ def test_candidates_are_published_and_scored_before_the_round_closes():
     assert restarted.since == 11
     (opened,) = told([commit], RoundOpened)
     assert (opened.entry, opened.round, opened.epoch) == (12, 12, 2)
-    # Untrained, and stepped by the difference that came with the scores.
-    for model in told([commit], ModelPublished):
-        assert model.weights == pytest.approx(0.5)
+    # Untrained, and stepped by the difference that came with the scores; the shadow begins anew.
+    models = {model.slot: model.weights for model in told([commit], ModelPublished)}
+    assert not models.pop("shadow").any()
+    for weights in models.values():
+        assert weights == pytest.approx(0.5)
 
 
 def test_the_best_live_model_is_kept_when_no_candidate_is_better():
     machine, asked, updates = alarmed()
-    decisions = tell(machine, *(scores(updates[name], asked.slots, 0.9) for name in NAMES))
+    decisions = tell(machine, *(scores(updates[name], asked, 0.9) for name in NAMES))
     (restarted,) = told(decisions, Restarted)
     assert restarted.chosen == "incumbent"
-    for model in told(decisions, ModelPublished):
+    models = {model.slot: model.weights for model in told(decisions, ModelPublished)}
+    assert not models.pop("shadow").any()
+    for weights in models.values():
         # The mean of 0.01, 0.02 and 0.03, in 11 rounds.
-        assert model.weights == pytest.approx(11 * 0.02, abs=1e-6)
+        assert weights == pytest.approx(11 * 0.02, abs=1e-6)
 
 
 def test_those_silent_at_the_deadline_are_left_out():
     machine, asked, updates = alarmed(deadline=5.0)
     assert machine.wakes_at == 55.0
-    assert tell(machine, scores(updates["c1"], asked.slots, 0.1), now=52.0) == []
+    assert tell(machine, scores(updates["c1"], asked, 0.1), now=52.0) == []
     assert tell(machine, Tick(), now=54.0) == []
     decisions = tell(machine, Tick(), now=55.0)
     (closed,) = told(decisions, RoundClosed)
@@ -89,14 +109,14 @@ def test_when_nobody_scores_in_time_the_best_live_model_is_chosen():
 
 def test_without_a_deadline_all_are_waited_for():
     machine, asked, updates = alarmed()
-    tell(machine, scores(updates["c0"], asked.slots, 0.1))
+    tell(machine, scores(updates["c0"], asked, 0.1))
     assert machine.wakes_at is None
     assert tell(machine, Tick(), now=1e9) == []
 
 
 def test_scores_that_are_told_again_count_once():
     machine, asked, updates = alarmed()
-    again = scores(updates["c0"], asked.slots, 0.1)
+    again = scores(updates["c0"], asked, 0.1)
     assert tell(machine, again, again, again) == []
 
 
@@ -106,22 +126,37 @@ def test_scores_that_are_told_again_count_once():
         ({"entry": 10}, "no scores are asked for"),
         ({"client": "c9"}, "no scores are asked for"),
         ({"losses": {}}, "losses of other models"),
-        ({"losses": {"scratch": SlotLosses(loss=float("nan"), square=0.0)}}, "scores in [0, 1]"),
+        ({"losses": dict.fromkeys(ASKED, SlotLosses(loss=float("nan"), square=0.0))}, "scores in [0, 1]"),
+        ({"stage": 0}, "no scores are asked for"),
+        ({"stage": 2}, "no scores are asked for"),
+        ({"differences": {}}, "differences of other models than are trained"),
+        ({"differences": dict.fromkeys(ASKED, np.zeros((2, 2)))}, "differences of other models than are trained"),
+        ({"relabelling": {}}, "labels fitted to other models"),
+        ({"relabelling": dict.fromkeys(ASKED, np.zeros((2, 2)))}, "labels fitted to other models"),
+        ({"relabelling": fitted(np.zeros((2, 3)))}, "labels fitted in another shape"),
+        ({"relabelling": fitted(np.zeros(4))}, "labels fitted in another shape"),
+        ({"relabelling": fitted(np.zeros((0, 0)))}, "labels fitted in another shape"),
+        ({"relabelling": fitted(np.array([[0.0, np.nan], [0.0, 0.0]]))}, "impossible log-likelihoods"),
+        ({"relabelling": fitted(np.array([[0.0, 1e-3], [0.0, 0.0]]))}, "impossible log-likelihoods"),
+        ({"relabelling": fitted(np.array([[0.0, -np.inf], [0.0, 0.0]]))}, "impossible log-likelihoods"),
+        # 100 records, each at least -2 ln 2.
+        ({"relabelling": fitted(np.full((2, 2), -139.0))}, "impossible log-likelihoods"),
         ({"losses": {"rung-0": SlotLosses(loss=1.0, square=0.0)}}, "losses of other models"),
     ],
 )
 def test_scores_that_do_not_fit_are_refused(changes, reason):
     machine, asked, updates = alarmed()
-    ((_, said),) = refusals(tell(machine, scores(updates["c0"], asked.slots, 0.1, **changes)))
+    ((_, said),) = refusals(tell(machine, scores(updates["c0"], asked, 0.1, **changes)))
     assert reason in said
-    (closed,) = told(tell(machine, *(scores(u, asked.slots, 0.1) for u in updates.values())), RoundClosed)
+    (closed,) = told(tell(machine, *(scores(u, asked, 0.1) for u in updates.values())), RoundClosed)
     assert closed.refused == 1
 
 
 def test_scores_that_nobody_asked_for_are_refused():
     machine = coordinator(1)
     opened = begun(machine, "c0")
-    assert refusals(tell(machine, scores(answer(opened, "c0"), (), 0.1))) == [("c0", "no scores are asked for")]
+    asked = Score(entry=1, round=1, epoch=1, registry=1, slots=())
+    assert refusals(tell(machine, scores(answer(opened, "c0"), asked, 0.1))) == [("c0", "no scores are asked for")]
 
 
 def test_updates_come_too_late_now():
@@ -142,7 +177,7 @@ def test_membership_waits_so_that_nothing_is_committed_in_between():
     before = set(machine.standing.active())
     assert tell(machine, Leave(client="c2", incarnation="i1"), join("c7")) == []
     assert machine.standing.active() == before
-    decisions = tell(machine, *(scores(u, asked.slots, 0.1) for u in updates.values()))
+    decisions = tell(machine, *(scores(u, asked, 0.1) for u in updates.values()))
     assert [type(d) for d in decisions] == [Commit]
     assert [message.client for message in told(decisions, Left)] == ["c2"]
     assert [(message.client, message.entry) for message in told(decisions, Joined)] == [("c7", 12)]
@@ -151,14 +186,14 @@ def test_membership_waits_so_that_nothing_is_committed_in_between():
 
 def test_a_kill_in_between_repeats_the_step():
     machine, asked, updates = alarmed()
-    expected = tell(machine, *(scores(u, asked.slots, 0.1) for u in updates.values()))
+    expected = tell(machine, *(scores(u, asked, 0.1) for u in updates.values()))
 
     saved = alarmed_before_the_alarm()
     again = Coordinator(machine.settings, codec.decode(type(machine.standing), saved))
     again.start(0.0)
     (publish,) = tell(again, *updates.values())
     assert as_bytes(told([publish], Score)) == as_bytes([asked])
-    repeated = tell(again, *(scores(u, asked.slots, 0.1) for u in updates.values()))
+    repeated = tell(again, *(scores(u, asked, 0.1) for u in updates.values()))
     assert as_bytes(told(repeated, RoundClosed)) == as_bytes(told(expected, RoundClosed))
     assert as_bytes(told(repeated, Restarted)) == as_bytes(told(expected, Restarted))
     assert as_bytes(told(repeated, ModelPublished)) == as_bytes(told(expected, ModelPublished))
@@ -172,3 +207,154 @@ def alarmed_before_the_alarm() -> bytes:
         decisions = tell(machine, *(answer(opened, n, loss=0.2, records=100, start=100 * t) for n in NAMES))
         (opened,) = told(decisions, RoundOpened)
     return codec.encode(machine.standing)
+
+
+# --- the second stage: a relabelled model ----------------------------------------------------------------------
+
+
+def exchanging(**settings: object) -> tuple[Coordinator, Score, dict[str, Update]]:
+    """Return a coordinator that has heard of all that exchanged labels would fit, what it asks now, the updates."""
+    machine, asked, updates = alarmed(**settings)
+    decisions = tell(machine, *(scores(u, asked, 0.6, exchanged=0.1) for u in updates.values()), now=51.0)
+    assert [type(d) for d in decisions] == [Publish]
+    (second,) = told(decisions, Score)
+    # Columns of what was the incumbent, the other way round; here all columns are alike.
+    (model,) = told(decisions, ModelPublished)
+    assert model.slot == "relabelled"
+    return machine, second, updates
+
+
+def test_labels_that_would_surely_fit_better_are_tried_before_the_round_closes():
+    machine, second, updates = exchanging()
+    assert (second.entry, second.stage, second.relabel) == (11, 2, ())
+    assert [(slot.name, slot.trained) for slot in second.slots] == [("relabelled", True)]
+    (commit,) = tell(machine, *(scores(u, second, 0.1) for u in updates.values()))
+    assert isinstance(commit, Commit)
+    (restarted,) = told([commit], Restarted)
+    assert restarted.chosen == "relabelled"
+    models = {model.slot: model.weights for model in told([commit], ModelPublished)}
+    # Made from the model that the alarm round played, ten steps of 0.02 (the first of equals), and stepped.
+    assert models["rung-0"] == pytest.approx(10 * 0.02 + 0.5, abs=1e-6)
+
+
+def test_what_fitted_labels_promise_is_not_enough():
+    machine, second, updates = exchanging()
+    (restarted,) = told(tell(machine, *(scores(u, second, 0.65) for u in updates.values())), Restarted)
+    assert restarted.chosen == "scratch"
+
+
+def test_labels_that_fit_no_better_than_a_candidate_are_not_tried():
+    machine, asked, updates = alarmed()
+    (commit,) = tell(machine, *(scores(u, asked, 0.1, exchanged=0.1) for u in updates.values()))
+    assert isinstance(commit, Commit)
+
+
+def test_labels_that_fit_some_and_harm_others_are_not_tried():
+    # Gains of 0.5, 0.5 and -0.4: 0.2 in the mean, with a standard error of 0.42.
+    machine, asked, updates = alarmed()
+    found = zip(updates.values(), (0.1, 0.1, 1.0), strict=True)
+    (commit,) = tell(machine, *(scores(u, asked, 0.6, exchanged=e) for u, e in found))
+    assert isinstance(commit, Commit)
+
+
+def test_the_permutation_that_is_published_is_the_one_that_fits():
+    machine = coordinator(2)
+    opened = begun(machine, "c0", "c1")
+    step = np.array([[0.1, -0.1], [0.0, 0.2]])
+    for t in range(QUIET):
+        updates = [answer(opened, n, loss=0.2, records=100, start=100 * t) for n in ("c0", "c1")]
+        (opened,) = told(tell(machine, *(stepping(u, step) for u in updates)), RoundOpened)
+    updates = [answer(opened, n, loss=0.7, records=100, start=100 * QUIET) for n in ("c0", "c1")]
+    (asked,) = told(tell(machine, *(stepping(u, step) for u in updates)), Score)
+    # An older one fits better than the one that the round played.
+    fit = {"incumbent": fits(updates[0], exchanged=0.2), "former": fits(updates[0], exchanged=0.1)}
+    decisions = tell(machine, *(scores(u, asked, 0.6, relabelling=fit) for u in updates))
+    (model,) = told(decisions, ModelPublished)
+    # The youngest kept from before round 11 is what round 9 played, after eight steps.
+    assert model.weights == pytest.approx(8 * step[:, ::-1], abs=1e-6)
+
+
+def test_one_column_for_one_label_stands_for_no_label_to_fit():
+    """A logistic model has one column, also while a single label is known: there are no labels to exchange."""
+    learner = LearningSettings(model="logistic").learner("classification", 0)
+    machine = coordinator(1, learner=learner)
+    (opened,) = told(tell(machine, join("c0", labels=("a",))), RoundOpened)
+
+    def update(t: int, loss: float) -> Update:
+        return one_column(answer(opened, "c0", loss=loss, records=100, start=100 * t))
+
+    for t in range(QUIET):
+        (opened,) = told(tell(machine, update(t, 0.2)), RoundOpened)
+    last = update(QUIET, 0.7)
+    (asked,) = told(tell(machine, last), Score)
+    nothing = fitted(np.zeros((0, 0)))
+    decisions = tell(machine, one_column(scores(last, asked, 0.1, relabelling=nothing)))
+    assert refusals(decisions) == []
+    assert len(told(decisions, Restarted)) == 1
+
+
+def one_column(message: Any) -> Any:
+    return replace(message, differences={name: x[:, :1] for name, x in message.differences.items()})
+
+
+def stepping(update: Update, step: np.ndarray) -> Update:
+    return replace(update, differences=dict.fromkeys(update.differences, step))
+
+
+def test_an_answer_that_comes_a_stage_late_is_refused_and_the_client_left_out():
+    machine, asked, updates = alarmed(deadline=5.0)
+    first = {name: scores(updates[name], asked, 0.6, exchanged=0.1) for name in NAMES}
+    assert tell(machine, first["c0"], first["c1"], now=52.0) == []
+    (second,) = told(tell(machine, Tick(), now=55.0), Score)
+    assert second.stage == 2
+    assert refusals(tell(machine, first["c2"], now=56.0)) == [("c2", "no scores are asked for")]
+    # A stage has a deadline of its own.
+    assert machine.wakes_at == 60.0
+    (closed,) = told(tell(machine, *(scores(updates[n], second, 0.1) for n in NAMES), now=57.0), RoundClosed)
+    assert (closed.records, closed.refused) == (300, 1)
+
+
+def test_those_silent_in_the_second_stage_are_left_out():
+    machine, second, updates = exchanging(deadline=5.0)
+    assert machine.wakes_at == 56.0
+    assert tell(machine, scores(updates["c1"], second, 0.1), now=52.0) == []
+    (restarted,) = told(tell(machine, Tick(), now=56.0), Restarted)
+    assert restarted.chosen == "relabelled"
+
+
+def test_when_all_are_silent_in_the_second_stage_the_best_of_the_first_is_chosen():
+    machine, _, _ = exchanging(deadline=5.0)
+    (restarted,) = told(tell(machine, Tick(), now=56.0), Restarted)
+    assert restarted.chosen == "scratch"
+
+
+def test_answers_that_are_told_again_count_once_in_either_stage():
+    machine, asked, updates = alarmed()
+    first = [scores(u, asked, 0.6, exchanged=0.1) for u in updates.values()]
+    assert tell(machine, first[0], first[0], first[1], first[0]) == []
+    (second,) = told(tell(machine, first[2]), Score)
+    assert refusals(tell(machine, *first)) == [(name, "no scores are asked for") for name in NAMES]
+    again = [scores(u, second, 0.1) for u in updates.values()]
+    assert tell(machine, again[0], again[0], again[1], again[1]) == []
+    assert len(told(tell(machine, again[2]), Restarted)) == 1
+
+
+def test_one_that_starts_again_in_the_second_stage_is_told_that_stage():
+    machine, second, _ = exchanging()
+    decisions = tell(machine, join("c1", incarnation="i2"))
+    assert told(decisions, Score) == [second]
+    assert "relabelled" in [model.slot for model in told(decisions, ModelPublished)]
+
+
+def test_a_kill_in_the_second_stage_repeats_both():
+    machine, second, updates = exchanging()
+    expected = tell(machine, *(scores(u, second, 0.1) for u in updates.values()))
+    again = Coordinator(machine.settings, codec.decode(type(machine.standing), alarmed_before_the_alarm()))
+    again.start(0.0)
+    (first,) = told(tell(again, *updates.values()), Score)
+    assert first.stage == 1
+    (repeated,) = told(tell(again, *(scores(u, first, 0.6, exchanged=0.1) for u in updates.values())), Score)
+    assert as_bytes([repeated]) == as_bytes([second])
+    decisions = tell(again, *(scores(u, repeated, 0.1) for u in updates.values()))
+    for kind in (RoundClosed, Restarted, ModelPublished):
+        assert as_bytes(told(decisions, kind)) == as_bytes(told(expected, kind))

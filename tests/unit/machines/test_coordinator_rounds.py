@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from unit.machines.script import (
+    LEARNER,
     answer,
     as_bytes,
     batch,
@@ -16,6 +17,7 @@ from unit.machines.script import (
     coordinator,
     join,
     opening,
+    plain,
     refusals,
     sent,
     tell,
@@ -25,10 +27,13 @@ from unit.machines.script import (
 from streamfl import codec
 from streamfl.core.coordinator import Coordinator
 from streamfl.core.decisions import Commit, Finished, Publish
+from streamfl.core.detectors.glr import GLR
 from streamfl.core.events import RecordsRead, Tick
 from streamfl.core.fingerprint import fingerprint
-from streamfl.core.master import LiveModel, Opening
+from streamfl.core.ladder import LadderSettings
+from streamfl.core.master import Opening
 from streamfl.core.messages import (
+    Apart,
     Joined,
     Leave,
     Left,
@@ -42,6 +47,7 @@ from streamfl.core.messages import (
 from streamfl.core.moments import Moments
 from streamfl.core.promotion import Promotion
 from streamfl.core.records import Span
+from streamfl.core.second_moments import RIDGE
 
 
 def leave(name: str, incarnation: str = "i1") -> Leave:
@@ -60,13 +66,13 @@ def test_round_one_opens_when_as_many_as_expected_have_joined():
         Joined,
         Joined,
         RegistryPublished,
-        *[ModelPublished] * 5,
+        *[ModelPublished] * 6,
         RoundOpened,
     ]
     opened = commit.messages[-1]
     assert isinstance(opened, RoundOpened)
     assert (opened.entry, opened.round, opened.epoch, opened.known_labels) == (1, 1, 1, 2)
-    assert [slot.name for slot in opened.slots] == ["rung-0", "rung-2", "rung-4", "rung-6", "rung-8"]
+    assert [slot.name for slot in opened.slots] == ["rung-0", "rung-2", "rung-4", "rung-6", "rung-8", "shadow"]
     assert opened.serves == "rung-0"
     assert {message.client for message in told([commit], Joined)} == {"c0", "c1"}
 
@@ -366,24 +372,39 @@ def test_before_round_one_there_is_nothing_to_update():
     assert refusals(tell(machine, answer(opened, "c0"))) == [("c0", "no round is open")]
 
 
-# --- models for some clients, and latched ones -----------------------------------------------------------------
+# --- models for some clients, and clients apart ----------------------------------------------------------------
 
 
 class Branching(Promotion):
-    """A profile whose last model is for c0 alone, and whose third is scored only."""
+    """A profile whose rung-8 is for one client alone, and whose rung-4 is scored only."""
+
+    only: str = "c0"
+    apart: bool = False
 
     def open(self, t: int, scratch: np.ndarray, squared_norm: float) -> Opening:
         opening = super().open(t, scratch, squared_norm)
         live = list(opening.live)
-        live[2] = LiveModel(live[2].name, live[2].W, live[2].eta, trained=False)
-        live[-1] = LiveModel(live[-1].name, live[-1].W, live[-1].eta, clients=("c0",))
-        return Opening(tuple(live), opening.serves)
+        live[2] = replace(live[2], trained=False)
+        live[4] = replace(live[4], clients=(self.only,))
+        apart = (Apart(clients=(self.only,), serves="rung-8", since=0),) if self.apart else ()
+        return Opening(tuple(live), opening.serves, apart=apart)
+
+
+class Parting(Branching):
+    """The same with c1 apart."""
+
+    only = "c1"
+    apart = True
+
+
+def branching(kind: type[Branching] = Branching) -> Promotion:
+    return kind(ladder=plain().ladder, detector=GLR())
 
 
 def test_models_that_name_their_clients_are_scored_and_trained_by_those_alone():
-    machine = coordinator(2, master=Branching())
+    machine = coordinator(2, master=branching())
     opened = begun(machine, "c0", "c1")
-    assert [slot.clients for slot in opened.slots] == [None, None, None, None, ("c0",)]
+    assert [slot.clients for slot in opened.slots] == [None, None, None, None, ("c0",), None]
     mine = replace(opened, slots=tuple(replace(slot, clients=None) for slot in opened.slots))
     assert refusals(tell(machine, answer(mine, "c1")))[0][1] == "losses of other models than were asked for"
     everything = replace(opened, slots=tuple(replace(slot, trained=True) for slot in opened.slots))
@@ -398,21 +419,86 @@ def test_models_that_name_their_clients_are_scored_and_trained_by_those_alone():
     assert weights["rung-8"] == pytest.approx(0.01, abs=1e-9)
 
 
-def test_a_latched_client_counts_in_the_loss_and_not_in_the_model():
-    machine = coordinator(2)
+def test_a_client_apart_scores_the_models_of_all_and_trains_only_its_own():
+    machine = coordinator(2, master=branching(Parting))
     opened = begun(machine, "c0", "c1")
-    latched = replace(opened, latched=("c1",))
-    other = client("c1")
-    tell(other, RecordsRead((batch("abab", of="c1"),)))
-    models = told(tell(machine, join("c1")), ModelPublished)
-    (registry,) = told(tell(machine, join("c1")), RegistryPublished)
-    (joined,) = told(tell(machine, join("c1")), Joined)
-    (update,) = sent(tell(other, joined, registry, *models, latched), Update)
-    commit = tell(machine, update, answer(opened, "c0", loss=0.1))
+    assert opened.apart == (Apart(clients=("c1",), serves="rung-8", since=0),)
+    assert (opened.served_by("c0"), opened.served_by("c1")) == ("rung-0", "rung-8")
+    of_all = answer(replace(opened, apart=()), "c1")
+    assert refusals(tell(machine, of_all))[0][1] == "differences of other models than are trained"
+    commit = tell(machine, answer(opened, "c0", loss=0.55, records=1), answer(opened, "c1", loss=0.5, records=3))
     (closed,) = told(commit, RoundClosed)
-    assert (closed.records, closed.trained) == (8, 4)
-    assert closed.losses["rung-0"] == pytest.approx((0.1 + 0.5) / 2)
-    assert told(commit, ModelPublished)[0].weights == pytest.approx(np.full((2, 2), 0.01), abs=1e-9)
+    assert (closed.records, closed.trained) == (4, 4)
+    # What it lost is left out of the models of all, and the step of those is c0's alone.
+    assert closed.losses["rung-0"] == pytest.approx(0.55)
+    assert closed.losses["rung-8"] == pytest.approx(0.5)
+    weights = {model.slot: model.weights[0, 0] for model in told(commit, ModelPublished)}
+    assert weights["rung-0"] == weights["shadow"] == pytest.approx(0.01, abs=1e-9)
+    assert weights["rung-8"] == pytest.approx(0.02, abs=1e-9)
+
+
+def test_where_only_clients_apart_have_records_the_models_of_all_stay_as_they_are():
+    machine = coordinator(2, master=branching(Parting))
+    opened = begun(machine, "c0", "c1")
+    commit = tell(machine, answer(opened, "c0", records=0), answer(opened, "c1", loss=0.9))
+    (closed,) = told(commit, RoundClosed)
+    assert closed.losses["rung-0"] == pytest.approx(0.9)  # nobody else knows
+    weights = {model.slot: model.weights[0, 0] for model in told(commit, ModelPublished)}
+    assert (weights["rung-0"], weights["rung-8"]) == (0.0, pytest.approx(0.02, abs=1e-9))
+
+
+def test_a_client_machine_apart_does_what_the_coordinator_admits():
+    machine = coordinator(2, master=branching(Parting))
+    opened = begun(machine, "c0", "c1")
+    other = client("c1")
+    tell(other, RecordsRead((batch("abaa", of="c1"),)))
+    answered = tell(machine, join("c1"))
+    (joined,), (registry,) = told(answered, Joined), told(answered, RegistryPublished)
+    (update,) = sent(tell(other, joined, registry, *told(answered, ModelPublished), opened), Update)
+    assert set(update.losses) == {slot.name for slot in opened.slots}
+    assert set(update.differences) == {"rung-8"}
+    commit = tell(machine, update, answer(opened, "c0", loss=0.5))
+    assert refusals(commit) == []
+    weights = {model.slot: model.weights for model in told(commit, ModelPublished)}
+    assert weights["rung-0"] == pytest.approx(np.full((2, 2), 0.01), abs=1e-9)
+    assert np.abs(weights["rung-8"]).max() > 0.1
+
+
+# --- whitened steps --------------------------------------------------------------------------------------------
+
+
+def whitening(**more: object) -> Promotion:
+    return plain(ladder=LadderSettings(orders=(0, 2), heavy=(), averages=False, **more))
+
+
+def test_whitened_steps_are_taken_by_the_coordinator_in_the_metric_of_the_rounds_before():
+    machine = coordinator(2, master=whitening())
+    opened = begun(machine, "c0", "c1")
+    assert opened.second_moments
+    assert [(slot.eta, slot.whitened) for slot in opened.slots] == [(16.0, True), (8.0, True), (4.0, True)]
+    seen = {"second_moments": np.diag([12.0, 4.0]), "squared_norm": 16.0}
+    commit = tell(machine, *(answer(opened, name, **seen) for name in ("c0", "c1")))
+    # Before any moments are known A is (1 + ridge) |z|^2 / d times 1, with d = 2 and |z|^2 = 2, as Join told.
+    assert told(commit, ModelPublished)[0].weights == pytest.approx(np.full((2, 2), 0.015 / (1.0 + RIDGE)), abs=1e-8)
+    (opened,) = told(commit, RoundOpened)
+    commit = tell(machine, *(answer(opened, name, start=4, **seen) for name in ("c0", "c1")))
+    # A = diag(3, 1) and the ridge times their mean, 2.
+    A = np.array([[3.0], [1.0]]) + 2.0 * RIDGE
+    expected = 0.015 / (1.0 + RIDGE) + 0.015 / A * np.ones((2, 2))
+    assert told(commit, ModelPublished)[0].weights == pytest.approx(expected, abs=1e-8)
+
+
+def test_the_penalty_of_whitened_steps_is_a_decay_of_the_weights():
+    learner = replace(LEARNER, l2=0.01)
+    machine = coordinator(1, master=whitening(), learner=learner)
+    opened = begun(machine, "c0")
+    commit = tell(machine, answer(opened, "c0"))
+    (opened,) = told(commit, RoundOpened)
+    W = {model.slot: model.weights for model in told(commit, ModelPublished)}
+    commit = tell(machine, answer(opened, "c0", start=4, differences=dict.fromkeys(W, np.zeros((2, 2)))))
+    for model in told(commit, ModelPublished):
+        eta = {slot.name: slot.eta for slot in opened.slots}[model.slot]
+        assert model.weights == pytest.approx((1.0 - 0.01 * eta) * W[model.slot], abs=1e-12)
 
 
 # --- order and repetition --------------------------------------------------------------------------------------
@@ -449,7 +535,7 @@ def test_the_order_of_arrival_changes_no_bit(order):
 
 
 def test_the_reference_is_not_trivial():
-    assert len(REFERENCE) == len(set(REFERENCE)) == 9
+    assert len(REFERENCE) == len(set(REFERENCE)) == 10
 
 
 def test_a_coordinator_that_starts_again_opens_the_same_round():

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from unit.machines.script import LEARNER, PROFILES, Federation, as_bytes, federation, reborn, swapping
+from unit.machines.script import LEARNER, PROFILES, Federation, as_bytes, federation, parting, reborn, swapping
 
 from streamfl.core.arrays import FloatArray
 from streamfl.core.client import ClientSettings
@@ -15,6 +15,7 @@ from streamfl.core.messages import (
     Join,
     Joined,
     Left,
+    LocalDrift,
     ModelPublished,
     RegistryPublished,
     Restarted,
@@ -53,11 +54,18 @@ def test_it_learns_and_restarts_after_the_swap_and_only_then(profile):
     assert federation(profile, at=None).run().of(Restarted) == []
 
 
-def test_the_alarm_of_the_swap_has_candidates_scored_by_all():
+def test_the_alarm_of_the_swap_has_candidates_scored_by_all_and_the_labels_exchanged():
     run = federation().run()
-    (asked,) = run.of(Score)
-    assert asked.round == 11
-    assert {scores.client for scores in run.of(Scores)} == set(run.clients)
+    candidates, relabelled = run.of(Score)
+    assert (candidates.round, candidates.stage, relabelled.round, relabelled.stage) == (11, 1, 11, 2)
+    assert [slot.name for slot in relabelled.slots] == ["relabelled"]
+    for stage in (1, 2):
+        assert {scores.client for scores in run.of(Scores) if scores.stage == stage} == set(run.clients)
+    (restarted,) = run.of(Restarted)
+    assert (restarted.round, restarted.cause, restarted.chosen) == (11, "excess", "relabelled")
+    # The round after is as good as the one before.
+    losses = {closed.round: closed.losses[closed.serves] for closed in run.of(RoundClosed)}
+    assert losses[12] < 0.2
 
 
 @BOTH
@@ -148,7 +156,10 @@ def test_a_late_label_is_registered_with_the_round_that_brought_it(profile):
     opened = {message.round: message for message in run.of(RoundOpened)}
     assert registries[opened[3].registry].labels == ("a", "b")
     assert registries[opened[4].registry].labels == ("a", "b", "z")
-    assert opened[4].known_labels == 2
+    # With profile adaptive enough of a label that nobody knew is news by itself, and begins an epoch.
+    news = [(restarted.round, restarted.cause, restarted.labels) for restarted in run.of(Restarted)]
+    assert news == ([(3, "new-label", ("z",))] if profile == "adaptive" else [])
+    assert opened[4].known_labels == (3 if profile == "adaptive" else 2)
     models = [m for m in run.of(ModelPublished) if m.registry == opened[4].registry]
     assert all(model.weights.shape[1] == 3 for model in models)
     registry, W = run.coordinator.serving()
@@ -221,7 +232,9 @@ def kept(master: Master) -> dict[str, FloatArray]:
         models = {f"order-{order}": instance.W for order, instance in instances.items()}
         return models if master.last_served is None else {**models, "last served": master.last_served}
     assert isinstance(master, Promotion)
-    return {f"rung-{rung.order}": rung.W for rung in master.rungs}
+    live = {model.name: model.W for model in master.main.live(1.0)}
+    trail = {f"trail-{i}": W for i, (_, W) in enumerate(master.trail.kept)}
+    return {**live, **trail, **{name: entry.W for name, entry in master.pool.entries.items()}}
 
 
 def followed(master: Paper | Promotion) -> list[dict[str, tuple[FloatArray, FloatArray]]]:
@@ -298,3 +311,70 @@ def test_the_scaler_is_that_of_all_clients_records():
     assert registry.mean == pytest.approx(X.mean(axis=0))
     assert registry.scale == pytest.approx(X.std(axis=0))
     assert len(run.of(Join)) == 3
+
+
+# --- clients apart ---------------------------------------------------------------------------------------------
+
+
+def test_one_client_that_drifts_alone_is_latched_then_served_by_a_branch_and_the_others_go_on():
+    run = parting().run()
+    told = [(news.round, news.state, news.clients, news.since) for news in run.of(LocalDrift)]
+    assert told == [(9, "latched", ("c1",), 9), (11, "branched", ("c1",), 9)]
+    assert run.of(Restarted) == []
+    apart = {opened.round: [group.clients for group in opened.apart] for opened in run.of(RoundOpened)}
+    assert [t for t, groups in apart.items() if groups] == list(range(10, 28))
+    rounds = {closed.round: closed.losses for closed in run.of(RoundClosed)}
+    opened = {message.round: message for message in run.of(RoundOpened)}
+    # Its own model is as good for it as the other is for the rest, whom its records do not harm.
+    assert opened[20].served_by("c1").startswith("branch-9/")
+    assert rounds[20][opened[20].served_by("c1")] < 0.2
+    assert rounds[20][opened[20].serves] < 0.2
+    updates = [update for update in run.of(Update) if update.client == "c1" and update.round > 9]
+    assert all(set(update.differences) == own(update, opened[update.round]) for update in updates)
+    assert all(update.losses.keys() >= {opened[update.round].serves} for update in updates)
+
+
+def own(update: Update, opened: RoundOpened) -> set[str]:
+    return {slot.name for slot in opened.slots if slot.clients == (update.client,) and slot.trained}
+
+
+def test_a_branch_that_is_no_better_any_more_is_merged_back():
+    run = parting(back=14, rounds=36, size=20).run()
+    told = [(news.round, news.state, news.clients) for news in run.of(LocalDrift)]
+    assert told == [(9, "latched", ("c1",)), (11, "branched", ("c1",)), (21, "merged", ("c1",))]
+    assert run.of(Restarted) == []
+    opened = {message.round: message for message in run.of(RoundOpened)}
+    assert [bool(opened[t].apart) for t in (20, 21, 22, 23)] == [True, True, False, False]
+    last = [update for update in run.of(Update) if update.client == "c1"][-1]
+    assert "rung-0" in last.differences
+
+
+def test_a_coordinator_that_is_restored_at_every_commit_keeps_clients_apart_as_they_were():
+    undisturbed, restored = parting().run(), parting(restart=reborn).run()
+    assert restored.coordinator is not undisturbed.coordinator
+    assert ledger(restored) == ledger(undisturbed)
+    assert as_bytes(restored.of(LocalDrift)) == as_bytes(undisturbed.of(LocalDrift))
+    assert restored.coordinator.digest() == undisturbed.coordinator.digest()
+
+
+def test_clients_apart_that_start_again_go_on_apart_with_the_same_records_held_back():
+    undisturbed = parting().run()
+
+    class Restarting(Federation):
+        """The client that drifts starts again, with nothing but its source, in round 10 and in every third after."""
+
+        starts = 0
+
+        def _restarted(self) -> None:
+            if self.coordinator.standing.entry in (10, 13, 16, 19, 22):
+                Restarting.starts += 1
+                machine = type(self.clients["c1"])(self.settings, "c1", f"i{100 + Restarting.starts}")
+                self.clients["c1"], self.read["c1"] = machine, 0
+
+    plain = parting()
+    run = Restarting(plain.coordinator, plain.records, plain.settings).run()
+    assert Restarting.starts >= 5
+    assert max(len(joined.held) for joined in run.of(Joined)) > 10
+    assert [c.readings for c in run.of(RoundClosed)] == [c.readings for c in undisturbed.of(RoundClosed)]
+    assert as_bytes(run.of(LocalDrift)) == as_bytes(undisturbed.of(LocalDrift))
+    assert run.coordinator.digest() == undisturbed.coordinator.digest()

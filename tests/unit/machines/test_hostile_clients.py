@@ -20,46 +20,129 @@ from unit.machines.script import (
     told,
 )
 
-from streamfl import messages
+from streamfl import codec, messages
 from streamfl.core.errors import PeerError
 from streamfl.core.events import SourceEnded
-from streamfl.core.messages import Joined, Leave, RoundOpened, Score, Slot, SlotLosses
+from streamfl.core.messages import HeldRecord, Joined, LabelSums, Leave, RoundOpened, Score, Slot, SlotLosses
 from streamfl.core.moments import Moments
+from streamfl.core.promotion import Promotion
 from streamfl.replay import Replay, ReplaySettings
 from streamfl.streams.dealing import deal
 from streamfl.streams.table import Table
 
-RUNGS = [f"rung-{k}" for k in (0, 2, 4, 6, 8)]
+RUNGS = ["rung-0", "rung-4", "rung-8", "heavy-4", "shadow"]
+SCORED = [*RUNGS, *(f"{name}-average" for name in RUNGS[:-1])]
 
 
 def M(count=1.0, mean=0.0, m2=1.0):
     return Moments(("x",), np.atleast_1d(count), np.atleast_1d(mean), np.atleast_1d(m2))
 
 
+def held(**more):
+    """A record that c1 may hold back in round 1, but for what is wrong with it."""
+    return HeldRecord(**({"round": 1, "ordinal": 2, "partition": "c1", "position": 2} | more))
+
+
+def sums(label="a", count=4, loss=1.0, square=0.5):
+    return LabelSums(label=label, count=count, loss=loss, square=square)
+
+
 BAD = {
     "norm NaN": {"squared_norm": float("nan")},
     "norm negative": {"squared_norm": -1e9},
+    "norm too large to be added": {"squared_norm": 1.7e308, "second_moments": np.diag([1.7e308, 4.0])},
     "largest NaN": {"largest_norm": float("nan")},
     "more records than positions": {"records": 10**9, "trained": 10**9},
     "records without positions": {"spans": ()},
     "a known label as new": {"new_labels": ("a",), "differences": {n: np.ones((2, 3)) for n in RUNGS}},
     "a new label twice": {"new_labels": ("z", "z"), "differences": {n: np.ones((2, 4)) for n in RUNGS}},
     "a known feature as new": {"new_features": ("x",)},
-    "a score below 0": {"losses": {n: SlotLosses(loss=-1e9, square=0.0) for n in RUNGS}},
-    "a mean score above 1": {"losses": {n: SlotLosses(loss=1e9, square=0.0) for n in RUNGS}},
+    "a score below 0": {"losses": {n: SlotLosses(loss=-1e9, square=0.0) for n in SCORED}},
+    "a mean score above 1": {"losses": {n: SlotLosses(loss=1e9, square=0.0) for n in SCORED}},
     "trained, but no difference": {"differences": {}},
+    "a difference of a model that is only scored": {"differences": {n: np.ones((2, 2)) for n in SCORED}},
     "moments NaN": {"moments": M(mean=np.nan)},
     "moments of other shapes": {"moments": M(count=[1.0, 1.0])},
     "moments of negative count": {"moments": M(count=-4.0)},
+    "no second moments": {"second_moments": None},
+    "second moments NaN": {"second_moments": np.array([[4.0, np.nan], [np.nan, 4.0]])},
+    "second moments infinite": {"second_moments": np.diag([np.inf, 4.0])},
+    "second moments of another shape": {"second_moments": 4.0 * np.eye(3)},
+    "second moments that are no matrix": {"second_moments": np.ones(2)},
+    "second moments negative": {"second_moments": np.diag([-1.0, 4.0])},
+    "second moments of other norms than told": {"second_moments": np.diag([1e308, 1e308])},
+    "second moments beyond Cauchy and Schwarz": {"second_moments": np.array([[4.0, 1e6], [1e6, 4.0]])},
+    "second moments that are not symmetric": {"second_moments": np.array([[4.0, 2.0], [-2.0, 4.0]])},
+    "second moments of no constant": {"second_moments": np.zeros((2, 2))},
+    "held back and trained on": {"held": (held(),)},
+    "held back before the positions": {"held": (held(position=-1),), "trained": 3},
+    "held back behind the positions": {"held": (held(position=4),), "trained": 3},
+    "held back of another partition": {"held": (held(partition="c0"),), "trained": 3},
+    "held back of a round before": {"held": (held(round=0),), "trained": 3},
+    "held back of a round to come": {"held": (held(round=2),), "trained": 3},
+    "held back twice": {"held": (held(), held()), "trained": 2},
+    "held back under another's number": {"held": (held(ordinal=2**70),), "trained": 3},
+    "held back under a negative number": {"held": (held(ordinal=-1),), "trained": 3},
+    "old losses NaN": {"old": (sums(loss=np.nan),)},
+    "old squares infinite": {"old": (sums(square=np.inf),)},
+    "old losses of more than one a record": {"old": (sums(loss=4.1),)},
+    "old losses of fewer than no records": {"old": (sums(count=-1),)},
+    "old losses of more than may be held back": {"old": (sums(count=10**6),)},
+    "old losses of a label twice": {"old": (sums(), sums())},
+    "new losses NaN": {"new": (sums(loss=np.nan),)},
+    "new squares infinite": {"new": (sums(square=np.inf),)},
+    "new losses of more than one a record": {"new": (sums(loss=4.1),)},
+    "new losses of fewer than no records": {"new": (sums(count=-1),)},
+    "new losses of more records than there are": {"new": (sums(count=5),)},
+    "new losses beyond all numbers": {"new": (sums(count=10**400),)},
+    "new losses of a label twice": {"new": (sums(count=2, square=0.4), sums(count=2, square=0.4))},
+    "new losses of a label that nobody knows": {"new": (sums("zzz"),)},
 }
 
 
 @pytest.mark.parametrize("spoilt", BAD.values(), ids=BAD)
 def test_refused(spoilt):
-    machine = coordinator(2, scaling=True)
+    machine = coordinator(2, scaling=True, master=Promotion())
+    opened = begun(machine, "c0", "c1")
+    assert [slot.name for slot in opened.slots if slot.trained] == RUNGS
+    before = codec.encode(machine.standing)
+    good = {n: replace(answer(opened, n), moments=M()) for n in ("c0", "c1")}
+    assert [name for name, _ in refusals(tell(machine, replace(good["c1"], **spoilt), good["c0"]))] == ["c1"]
+    assert codec.encode(machine.standing) == before
+
+
+HONEST = {
+    "records held back": {"held": (held(), held(ordinal=0, position=0)), "trained": 2},
+    "nothing trained on": {
+        "held": tuple(held(ordinal=i, position=i) for i in range(4)),
+        "trained": 0,
+        "differences": {},
+    },
+    "records let go that were let go before": {"let_go": (7, 8)},
+    "sums by label": {"new": (sums(count=3), sums("b", count=1, loss=1.0)), "old": (sums(count=100),)},
+    "a new label": {
+        "new_labels": ("z",),
+        "new": (sums(count=3), sums("z", count=1, loss=1.0, square=1.0)),
+        "differences": {n: np.ones((2, 3)) for n in RUNGS},
+    },
+}
+
+
+@pytest.mark.parametrize("told_", HONEST.values(), ids=HONEST)
+def test_admitted(told_):
+    machine = coordinator(2, scaling=True, master=Promotion())
     opened = begun(machine, "c0", "c1")
     good = {n: replace(answer(opened, n), moments=M()) for n in ("c0", "c1")}
-    assert len(refusals(tell(machine, replace(good["c1"], **spoilt), good["c0"]))) == 1
+    assert refusals(tell(machine, replace(good["c1"], **told_), good["c0"])) == []
+    assert all(np.isfinite(model.W).all() for model in machine.standing.master.main.live(1.0))
+
+
+def test_nobody_holds_back_or_tells_second_moments_unasked():
+    for spoilt in ({"held": (held(),), "trained": 3}, {"let_go": (2,)}, {"second_moments": 4.0 * np.eye(2)}):
+        machine = coordinator(2)
+        opened = begun(machine, "c0", "c1")
+        assert (opened.held, opened.second_moments) == (None, False)
+        assert len(refusals(tell(machine, replace(answer(opened, "c1"), **spoilt)))) == 1
 
 
 @pytest.mark.parametrize("moments", [M(mean=np.nan), M(count=[1.0, 1.0])], ids=["NaN", "shapes"])

@@ -1,10 +1,13 @@
 """The coordinator's checkpoint through its bytes and back."""
 
 import pytest
-from unit.machines.script import PROFILES, federation
+from unit.machines.script import PROFILES, federation, parting
 
 from streamfl import codec
+from streamfl.core.alarm import Reading
 from streamfl.core.coordinator import Coordinator, Standing
+from streamfl.core.detectors.excess import Excess
+from streamfl.core.detectors.glr import GLR
 from streamfl.core.errors import PeerError
 from streamfl.core.paper import Paper
 from streamfl.core.promotion import Promotion
@@ -20,7 +23,7 @@ def standings(profile: str) -> list[Standing]:
         saved.append(codec.encode(machine.standing))
         return machine
 
-    federation(profile, restart=note).run()
+    (parting(restart=note) if profile == "apart" else federation(profile, restart=note)).run()
     return [codec.decode(Standing, data) for data in saved]
 
 
@@ -58,3 +61,38 @@ def test_bytes_cut_short_are_refused(profile):
     for end in (0, 1, 8, 100, len(data) // 2, len(data) - 1):
         with pytest.raises(PeerError):
             codec.decode(Standing, data[:end])
+
+
+def test_all_that_a_profile_keeps_comes_back_in_the_middle_of_a_latch_and_with_a_branch():
+    found = [(standing, standing.master) for standing in standings("apart")]
+    latched = [master for _, master in found if master.latch is not None]
+    branched = [(standing, master) for standing, master in found if master.branches]
+    assert len(latched) == 2
+    assert sorted({standing.round for standing, _ in branched}) == list(range(12, 28))
+    assert {len(trial.gains) for master in latched for trial in master.latch.trials.values()} == {0, 1}
+    assert set(latched[0].latch.trials) >= {"incumbent", "shadow", "scratch", "relabelled"}
+    standing, master = branched[-1]
+    assert [branch.clients for branch in master.branches] == [("c1",)]
+    assert [rung.velocity is None for rung in master.branches[0].ladder.rungs] == [True, True, True, False]
+    assert isinstance(master.detector, Excess)
+    assert {name.split()[0] for name in master.detector.logs if name} == {"client", "label"}
+    assert len(master.trail.kept) > 3
+    assert standing.agreement is not None
+    assert standing.agreement.second is not None
+    assert {len(member.held) > 10 for member in standing.members.values()} == {True}
+    for standing, _ in found:
+        assert codec.encode(codec.decode(Standing, codec.encode(standing))) == codec.encode(standing)
+
+
+@pytest.mark.parametrize("detector", [Excess(), GLR(), GLR(losses=[0.5, 0.25], reading=Reading(1.0, 2.0))])
+def test_the_detector_comes_back_as_the_one_it_was(detector):
+    again = codec.decode(Standing, codec.encode(Standing(Promotion(detector=detector))))
+    assert isinstance(again.master, Promotion)
+    assert again.master.detector == detector
+
+
+def test_a_pool_of_former_models_comes_back():
+    (*_, last) = standings("adaptive")
+    assert isinstance(last.master, Promotion)
+    assert list(last.master.pool.entries) == ["recall-1"]
+    assert (last.master.pool.current, last.master.held_since) == (None, 12)

@@ -1,0 +1,155 @@
+"""The choice of the model to go on from after an alarm: candidates are scored, some relabelled, the best taken."""
+
+import math
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from streamfl.core.alarm import Alarm
+from streamfl.core.arrays import FloatArray, IntArray
+from streamfl.core.master import Answer, Ask, ClientPart, LiveModel, Observed, Played
+from streamfl.core.relabelling import best_permutation, relabelled, relabelled_losses
+
+# A relabelled model must beat the others by so many standard errors over clients: its labels were fitted to the very
+# records that it is compared on.
+SURE = 2.0
+
+
+@dataclass
+class Choice:
+    """A deliberation: the candidate with the least loss on the alarm round's records is chosen.
+
+    Parameters
+    ----------
+    alarm, observed
+        What it is about.
+    live
+        Names of the models that were scored already.
+    candidates
+        Models to be scored, by name.
+    relabel
+        Models of which relabelled ones are candidates too, by name.
+    eta, whitened
+        The step that candidates take on the round's records.
+    clients
+        The clients that it is about; None for all.
+    found
+        Candidates scored so far: the mean loss and the model after its step.
+    losses
+        By candidate and client, the sum of scores.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from streamfl.core.master import ClientPart
+    >>> W, S = np.array([[1.0, 2.0]]), np.array([[-8.0, -2.0], [-2.0, -8.0]])
+    >>> played, heard = {"rung-0": Played(0.8, W)}, {"c": ClientPart(10, {"rung-0": 8.0})}
+    >>> observed, alarm = Observed(7, 10, played, 1.0, 2.0, clients=heard), Alarm("excess", 12.0, 9.2, 7)
+    >>> choice = Choice(alarm, observed, ("rung-0",), {"scratch": 0 * W}, {"incumbent": W}, 1.0)
+    >>> [model.name for model in choice.ask().models], choice.ask().relabel
+    (['scratch', 'incumbent'], ('incumbent',))
+    >>> part = {"c": ClientPart(10, {"scratch": 5.0, "incumbent": 8.0})}
+    >>> choice.answer(Answer({"scratch": Played(0.5, W)}, part, {"c": {"incumbent": S}}))
+    >>> [(model.name, model.W) for model in choice.ask().models]
+    [('relabelled', array([[2., 1.]]))]
+    >>> choice.answer(Answer({"relabelled": Played(0.2, W)}, {"c": ClientPart(10, {"relabelled": 2.0})}))
+    >>> choice.ask(), choice.best()
+    (None, 'relabelled')
+    """
+
+    alarm: Alarm
+    observed: Observed
+    live: tuple[str, ...]
+    candidates: Mapping[str, FloatArray]
+    relabel: Mapping[str, FloatArray]
+    eta: float
+    whitened: bool = True
+    clients: tuple[str, ...] | None = None
+    found: dict[str, FloatArray] = field(default_factory=dict)
+    losses: dict[str, dict[str, float]] = field(default_factory=dict)
+    stage: int = 0
+    fitting: LiveModel | None = None
+
+    def __post_init__(self) -> None:
+        """Take over what the round has told of the live models."""
+        for name in self.live:
+            if name in self.observed.played:
+                self.found[name] = self.observed.played[name].stepped
+                self.losses[name] = {c: self.observed.clients[c].losses[name] for c in self._heard(name)}
+
+    def ask(self) -> Ask | None:
+        """Return the candidates first, then a relabelled model if one may win."""
+        if self.stage == 0:
+            models = [self._live(name, W) for name, W in self.candidates.items()]
+            fitted = [replace(self._live(name, W), trained=False) for name, W in self.relabel.items()]
+            return Ask((*models, *fitted), tuple(self.relabel)) if models or fitted else None
+        if self.stage == 1 and self.fitting is not None:
+            return Ask((self.fitting,))
+        return None
+
+    def answer(self, answer: Answer) -> None:
+        """Take what was scored."""
+        for name, played in answer.played.items():
+            if name not in self.relabel:
+                self._take(name, played, answer.clients)
+        if self.stage == 0:
+            self.fitting = self._best_relabelled(answer)
+        self.stage += 1
+
+    def mean(self, name: str) -> float:
+        """Return the mean loss of a candidate over the records of all who scored it."""
+        sums = self.losses[name]
+        return math.fsum(sums.values()) / sum(self._records(c) for c in sums)
+
+    def best(self) -> str:
+        """Return the name of the candidate with the least loss; the first of equals."""
+        return min(self.found, key=self.mean)
+
+    def surely_better(self, sums: Mapping[str, float], than: str, *, by: float = SURE) -> bool:
+        """Tell whether losses by client are lower than a candidate's, by so many standard errors over clients."""
+        both = [c for c in sums if c in self.losses[than] and self._records(c)]
+        weights = [self._records(c) for c in both]
+        gains = [(self.losses[than][c] - sums[c]) / n for c, n in zip(both, weights, strict=True)]
+        total = sum(weights)
+        if not total:
+            return False
+        mean = sum(n * g for n, g in zip(weights, gains, strict=True)) / total
+        error = math.sqrt(sum((n * (g - mean)) ** 2 for n, g in zip(weights, gains, strict=True))) / total
+        return mean > by * error
+
+    def _live(self, name: str, W: FloatArray) -> LiveModel:
+        return LiveModel(name, W, self.eta, clients=self.clients, whitened=self.whitened)
+
+    def _take(self, name: str, played: Played, parts: Mapping[str, ClientPart]) -> None:
+        self.found[name] = played.stepped
+        self.losses[name] = {c: part.losses[name] for c, part in parts.items() if name in part.losses}
+
+    def _best_relabelled(self, answer: Answer) -> LiveModel | None:
+        """Return the best relabelled model, if it surely beats every other candidate.
+
+        About some clients alone there is no hurry: what is only a trial is judged on later rounds.
+        """
+        options: list[tuple[float, str, IntArray, dict[str, float]]] = []
+        for name in self.relabel:
+            fits = {c: S[name] for c, S in answer.relabelling.items() if name in S and self._is_about(c)}
+            if not fits or not all(S.size for S in fits.values()):
+                continue
+            permutation = best_permutation(np.sum(list(fits.values()), axis=0))
+            sums = relabelled_losses(fits, permutation, self.observed.loss_bound)
+            options.append((math.fsum(sums.values()), name, permutation, sums))
+        if not options:
+            return None
+        _, name, permutation, sums = min(options, key=lambda option: option[0])
+        if self.clients is None and not self.surely_better(sums, self.best()):
+            return None
+        return self._live("relabelled", relabelled(self.relabel[name], permutation))
+
+    def _heard(self, name: str) -> Collection[str]:
+        return [c for c, part in self.observed.clients.items() if name in part.losses and self._is_about(c)]
+
+    def _is_about(self, client: str) -> bool:
+        return self.clients is None or client in self.clients
+
+    def _records(self, client: str) -> int:
+        return self.observed.clients[client].records

@@ -1,0 +1,88 @@
+"""The records that a client holds back, ready to be scored by today's model."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from streamfl.core.arrays import BoolArray, IntArray
+from streamfl.core.held_out import HeldOut
+from streamfl.core.local_round import RoundRecords
+from streamfl.core.messages import Held, HeldRecord
+from streamfl.core.records import Batch
+from streamfl.core.registry import Registry
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Comparison:
+    """What is held back, and its design matrix, which is kept because the records hardly change from round to round.
+
+    Parameters
+    ----------
+    out
+        The records.
+    design
+        The same in registry coordinates; None until it is needed.
+    """
+
+    out: HeldOut = field(default_factory=HeldOut)
+    design: RoundRecords | None = None
+
+    def under(self, registry: Registry, since: int) -> "Comparison":
+        """Return the records of round `since` and later, with their design under a registry."""
+        out = self.out.since(since)
+        if out is self.out and self.design is not None and self.design.registry.version == registry.version:
+            return self
+        return Comparison(out, RoundRecords.of([out.records], registry))
+
+    def after(
+        self,
+        batches: Sequence[Batch],
+        records: RoundRecords,
+        held: Held,
+        *,
+        t: int,
+        first: int,
+        seed: int,
+        client: str,
+    ) -> tuple["Comparison", BoolArray | None]:
+        """Return what is held back after round t, and which of its records that is, shape (n,); None for none.
+
+        Parameters
+        ----------
+        batches, records
+            The round's records, as they came and as a design.
+        held, t, first, seed, client
+            As for `HeldOut.after`.
+        """
+        out = self.out.after(batches, held, t=t, first=first, seed=seed, client=client)
+        if out is self.out or self.design is None:
+            return Comparison(out, self.design), None
+        ordinals = _ordinals(batches, first)
+        # Ordinals grow from round to round, so what is held back is a sorted part of all of these.
+        rows = np.searchsorted(np.concatenate([self.out.ordinals, ordinals]), out.ordinals)
+        design = RoundRecords(
+            records.registry,
+            records.labels,
+            np.concatenate([self.design.Z, records.Z])[rows],
+            np.concatenate([self.design.y, records.y])[rows],
+        )
+        mine = np.zeros(len(ordinals), np.bool_)
+        mine[rows[rows >= len(self.out)] - len(self.out)] = True
+        return Comparison(out, design), mine if mine.any() else None
+
+    def changes(self, before: "Comparison") -> tuple[tuple[HeldRecord, ...], tuple[int, ...]]:
+        """Return what came to those held back before, and the ordinals of what left."""
+        if self.out is before.out:
+            return (), ()
+        then, now = before.out.ordinals, self.out.ordinals
+        came = self.out.only(np.flatnonzero(~np.isin(now, then)))
+        return came.places(), tuple(then[~np.isin(then, now)].tolist())
+
+
+def _ordinals(batches: Sequence[Batch], first: int) -> IntArray:
+    parts: list[IntArray] = [np.zeros(0, np.int64)]
+    for batch in batches:
+        parts.append(batch.ordinals(first))
+        first += batch.read
+    return np.concatenate(parts)

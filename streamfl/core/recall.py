@@ -1,0 +1,106 @@
+"""Models from before: the incumbents of past rounds, and those of past concepts."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from streamfl.core.arrays import FloatArray
+
+# Incumbents are kept up to ages of 2^8 - 2 rounds; models of past concepts up to so many.
+SLOTS, MOST = 8, 8
+
+
+@dataclass
+class Trail:
+    """A few incumbents of past rounds: slot k holds one that is 2^k - 1 to 2^(k+1) - 2 rounds old.
+
+    Parameters
+    ----------
+    kept
+        By slot, the round in which a model was the incumbent, and the model.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> trail = Trail()
+    >>> for t in range(1, 101):
+    ...     trail.keep(t, np.array([[float(t)]]))
+    >>> [t for t, _ in trail.kept], float(trail.before(90)[0, 0])
+    ([100, 99, 97, 89, 81, 65, 1], 89.0)
+    """
+
+    kept: list[tuple[int, FloatArray]] = field(default_factory=list)
+
+    def keep(self, t: int, W: FloatArray) -> None:
+        """Take over round t's incumbent; every second model of a slot moves on to the next one."""
+        for k in range(SLOTS - 1, 0, -1):
+            if t % 2**k == 0 and len(self.kept) >= k:
+                self.kept[k : k + 1] = [self.kept[k - 1]]
+        self.kept[:1] = [(t, W)]
+
+    def before(self, t: int) -> FloatArray | None:
+        """Return the youngest incumbent from before round t; None if there is none."""
+        return next((W for kept, W in self.kept if kept < t), None)
+
+    def transform(self, change: Callable[[FloatArray], FloatArray]) -> None:
+        """Re-express every model."""
+        self.kept = [(t, change(W)) for t, W in self.kept]
+
+
+@dataclass
+class Recalled:
+    """The model of a past concept; `used` is the epoch in which it was chosen last."""
+
+    W: FloatArray
+    used: int
+
+
+@dataclass
+class RecallPool:
+    """The models of past concepts, candidates at every restart.
+
+    Parameters
+    ----------
+    entries
+        By name; when full, the least recently chosen leaves.
+    current
+        The entry from which the epoch began: what it becomes goes back there, else concepts that take turns would
+        fill the pool with copies.
+    number
+        Of entries made so far.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> pool = RecallPool()
+    >>> pool.add(np.ones((1, 1)), epoch=1)
+    >>> pool.choose("recall-1", epoch=2)
+    >>> pool.add(np.zeros((1, 1)), epoch=2)
+    >>> {name: float(entry.W[0, 0]) for name, entry in pool.entries.items()}
+    {'recall-1': 0.0}
+    """
+
+    entries: dict[str, Recalled] = field(default_factory=dict)
+    current: str | None = None
+    number: int = 0
+
+    def add(self, W: FloatArray, *, epoch: int) -> None:
+        """Keep the model of the epoch that ends."""
+        if self.current is None or self.current not in self.entries:
+            self.number += 1
+            self.current = f"recall-{self.number}"
+        self.entries[self.current] = Recalled(W, epoch)
+        while len(self.entries) > MOST:
+            others = {name: entry.used for name, entry in self.entries.items() if name != self.current}
+            del self.entries[min(others, key=lambda name: others[name])]
+        self.current = None
+
+    def choose(self, name: str, *, epoch: int) -> None:
+        """Note from which entry the new epoch begins; a name of none is a new concept."""
+        self.current = name if name in self.entries else None
+        if self.current is not None:
+            self.entries[name].used = epoch
+
+    def transform(self, change: Callable[[FloatArray], FloatArray]) -> None:
+        """Re-express every model."""
+        for entry in self.entries.values():
+            entry.W = change(entry.W)

@@ -1,0 +1,82 @@
+"""Second moments of the features, and the steps that they whiten: the quadratic mirror map."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from streamfl.core.arrays import FloatArray
+from streamfl.core.registry import Registry, change_of_coordinates
+
+# Records after which an old one's weight has fallen to a fifth e: 0.95 a round of 2000.
+WINDOW = 2000.0 / -np.log(0.95)
+
+# How much of the mean eigenvalue is added to every eigenvalue; results hardly change between 0.03 and 0.1.
+RIDGE = 0.05
+
+# Matrices up to this size are refreshed in every round, up to the other in every eighth, larger ones are not used:
+# a client's work for them grows with the square of the number of features, and so does what it sends.
+EVERY_ROUND, EVER = 512, 2048
+SELDOM = 8
+
+
+@dataclass(frozen=True, eq=False)
+class SecondMoments:
+    """Decaying sums of z z^T, z a record's features with the constant 1.
+
+    phi(W) = tr(W^T A W) / 2 with A = C/N + 0.05 (tr(C/N)/d) I makes a mirror step W - eta A^-1 grad F(W): gradient
+    descent in whitened features. W stays in raw coordinates, so a new A changes no prediction. One full-batch step is
+    linear in the gradient, so clients send their gradients (differences in the dual space) and A stays here.
+
+    Parameters
+    ----------
+    total
+        C, shape (d, d).
+    records
+        N, the decayed number of records behind it.
+
+    Examples
+    --------
+    >>> seen = SecondMoments(np.zeros((2, 2)), 0.0).after([np.array([[4.0, 0.0], [0.0, 1.0]])], records=1)
+    >>> seen.whitened(np.array([[4.125], [1.125]]))
+    array([[1.],
+           [1.]])
+    """
+
+    total: FloatArray
+    records: float
+
+    def after(self, parts: Sequence[FloatArray], records: int) -> "SecondMoments":
+        """Return the moments after a round: `parts` are the clients' sums of z z^T over `records` records in all."""
+        left = float(np.exp(-records / WINDOW))
+        total = left * self.total
+        for part in parts:
+            total = total + part
+        return SecondMoments(total, left * self.records + records)
+
+    def re_expressed(self, old: Registry, new: Registry) -> "SecondMoments":
+        """Return the moments of the same records in the coordinates of a newer registry."""
+        change = change_of_coordinates(old, new)
+        return SecondMoments(change @ self.total @ change.T, self.records)
+
+    def whitened(self, slope: FloatArray) -> FloatArray:
+        """Return A^-1 slope, shape (d, columns)."""
+        solved: FloatArray = np.linalg.solve(self._metric, slope)
+        return solved
+
+    @cached_property
+    def _metric(self) -> FloatArray:
+        mean: FloatArray = np.divide(self.total, self.records)
+        d = len(mean)
+        ridge: FloatArray = (RIDGE * float(np.trace(mean)) / d) * np.eye(d)
+        return mean + ridge
+
+
+def wanted(t: int, d: int) -> bool:
+    """Tell whether round t's second moments are asked for, d numbers a record.
+
+    >>> [t for t in range(1, 40) if wanted(t, 785)], wanted(3, 55), wanted(1, 5000)
+    ([1, 2, 3, 4, 8, 16, 24, 32], True, False)
+    """
+    return d <= EVERY_ROUND or (d <= EVER and (t <= 4 or t % SELDOM == 0))

@@ -1,0 +1,107 @@
+"""Latches and branches by hand: which trial gains most, whether surely, and when a branch is over."""
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+
+from streamfl.core.branch import Branch, Latch, Trial
+from streamfl.core.ladder import Ladder
+from streamfl.core.master import ClientPart, Observed, Played
+
+W = np.zeros((1, 1))
+RECORDS = {"c0": 10, "c1": 30, "c2": 500}
+
+
+def observed(scores: Mapping[str, Mapping[str, float]], t: int = 9) -> Observed:
+    """Return a round from mean scores by client and model; every model is stepped to the number of its round."""
+    parts = {c: ClientPart(RECORDS[c], {m: RECORDS[c] * x for m, x in by.items()}) for c, by in scores.items()}
+    models = {name for by in scores.values() for name in by}
+    return Observed(t, 540, {name: Played(0.5, W + t) for name in models}, clients=parts)
+
+
+def latch(*trials: str, clients: tuple[str, ...] = ("c0", "c1")) -> Latch:
+    return Latch(clients, (), 8, 10, {name: Trial(W) for name in trials})
+
+
+def test_trials_are_live_for_the_latched_clients_alone() -> None:
+    live = latch("scratch", "shadow").live(4.0, whitened=True)
+    assert [(x.name, x.eta, x.trained, x.clients, x.whitened) for x in live] == [
+        ("trial/scratch", 4.0, True, ("c0", "c1"), True),
+        ("trial/shadow", 4.0, True, ("c0", "c1"), True),
+    ]
+
+
+def test_a_trial_s_gain_is_what_the_incumbent_loses_more_at_each_client() -> None:
+    trials = latch("scratch", "absent")
+    scores = {c: {"rung-0": 0.5, "trial/scratch": x} for c, x in (("c0", 0.4), ("c1", 0.2), ("c2", 0.0))}
+    trials.close(observed(scores), "rung-0")
+    gains = trials.trials["scratch"].gains
+    assert gains == [(pytest.approx(0.1), 10), (pytest.approx(0.3), 30)]
+    assert trials.trials["scratch"].W.tolist() == [[9.0]]
+    assert (trials.trials["absent"].gains, trials.trials["absent"].W.tolist()) == ([], [[0.0]])
+    trials.close(observed({"c1": {"rung-0": 0.5, "trial/scratch": 0.5}}), "rung-0")  # c0 is away
+    assert gains[2:] == [(pytest.approx(0.0), 30)]
+
+
+@pytest.mark.parametrize(("lead", "name"), [(1e-6, "scratch"), (-1e-6, None)])
+def test_the_best_trial_must_gain_two_standard_errors_and_a_hundredth(lead: float, name: str | None) -> None:
+    # Gains g0 = m - 0.06 and g1 = m + 0.02 over 10 and 30 records: mean m, error sqrt((10 * 0.06)^2 + (30 * 0.02)^2)
+    # / 40 = 0.02121. So m must be 0.01 + 0.04243.
+    mean = 0.01 + 2.0 * math.sqrt(0.72) / 40 + lead
+    trials = latch("shadow", "scratch", "unheard")
+    trials.trials["scratch"].gains = [(mean - 0.06, 10), (mean + 0.02, 30)]
+    trials.trials["shadow"].gains = [(0.04, 10), (0.04, 30)]
+    assert trials.best() == name
+
+
+def test_without_gains_there_is_no_best_trial() -> None:
+    assert latch("scratch").best() is None
+
+
+def branch(gain: float = 0.05, began: int = 11) -> Branch:
+    ladder = Ladder(prefix="branch-8/")
+    ladder.reset(W, W)
+    return Branch(("c0", "c1"), (), 8, ladder, began, gain)
+
+
+def gains(branch: Branch, gain: float, t: int, client: str = "c0") -> None:
+    branch.close(observed({client: {"rung-0": 0.5, "branch-8/rung-0": 0.5 - gain}}, t), "rung-0")
+
+
+def test_the_gain_is_a_running_mean_that_starts_at_a_twentieth() -> None:
+    found = branch()
+    gains(found, 0.2, 11)
+    assert found.gain == pytest.approx(0.9 * 0.05 + 0.1 * 0.2)
+    gains(found, 0.0, 12, client="c2")  # its own clients had no records
+    assert found.gain == pytest.approx(0.065)
+    gains(found, -0.1, 13)
+    assert found.gain == pytest.approx(0.9 * 0.065 - 0.1 * 0.1)
+
+
+def test_a_branch_without_gain_is_over_once_its_first_credit_is_used_up() -> None:
+    # 0.05 * 0.9^26 = 0.00323, 0.05 * 0.9^27 = 0.00291: after its 27th round.
+    found = branch()
+    over = []
+    for t in range(11, 11 + 40):
+        gains(found, 0.0, t)
+        over.append(found.is_over(t))
+    assert over.index(True) == 26
+
+
+def test_a_branch_lives_for_ten_rounds_at_least() -> None:
+    found = branch(gain=-1.0)
+    assert [found.is_over(t) for t in range(11, 22)] == [False] * 9 + [True] * 2
+
+
+def test_a_branch_that_gains_stays() -> None:
+    found = branch()
+    for t in range(11, 200):
+        gains(found, 0.0031, t)
+        assert not found.is_over(t)
+
+
+def test_clients_are_told_what_serves_them_and_since_when() -> None:
+    told = branch().apart()
+    assert (told.clients, told.serves, told.since) == (("c0", "c1"), "branch-8/rung-0", 11)

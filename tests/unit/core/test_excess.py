@@ -1,0 +1,285 @@
+"""The excess test: its numbers by hand, what is compared with what, new labels, and whose drift it is."""
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+
+from streamfl.core.alarm import Alarm
+from streamfl.core.detectors.excess import RISES, Cells, Excess, Excesses
+from streamfl.core.master import ClientPart, Observed
+from streamfl.core.messages import LabelSums
+
+
+def sums(label: str, count: int, loss: float, square: float) -> LabelSums:
+    return LabelSums(label=label, count=count, loss=loss, square=square)
+
+
+def around(label: str, count: int, mean: float, variance: float = 0.04) -> LabelSums:
+    """Return the sums of scores of a mean and a variance."""
+    return sums(label, count, count * mean, count * (mean**2 + variance))
+
+
+def observed(t: int, parts: Mapping[str, ClientPart], known: tuple[str, ...] = ()) -> Observed:
+    return Observed(t, sum(part.records for part in parts.values()), {}, known_labels=known, clients=parts)
+
+
+def part(*new: LabelSums, old: tuple[LabelSums, ...] = ()) -> ClientPart:
+    return ClientPart(sum(x.count for x in new), {}, new, old)
+
+
+# Label a: c0 and c2 have held back enough for baselines of 0.1 and 0.3; c1, with two records, borrows the mean of all
+# twelve, 2.8/12. Label b: c0 has three; c1 has none, and three are not enough to borrow from.
+TABLE = {
+    "c0": part(
+        sums("a", 10, 4.0, 2.0), sums("b", 8, 4.0, 2.5), old=(sums("a", 4, 0.4, 0.08), sums("b", 3, 0.9, 0.3))
+    ),
+    "c1": part(sums("a", 5, 3.0, 2.0), sums("b", 4, 2.0, 1.0), old=(sums("a", 2, 0.6, 0.2),)),
+    "c2": part(sums("a", 6, 1.8, 0.6), old=(sums("a", 6, 1.8, 0.6),)),
+}
+LENT = 2.8 / 12
+# Within cells: 0.08 - 0.16/4 = 0.04, 0.2 - 0.36/2 = 0.02, 0.6 - 3.24/6 = 0.06 over 3 + 1 + 5 degrees of freedom; this
+# round's 21 records of label a have 4.6 - 8.8^2/21. For b: 0.3 - 0.81/3 = 0.03 over 2, and 2.5 - 16/8 = 0.5.
+V_A = (4.6 - 8.8**2 / 21 + 20 * 0.12 / 9) / 41
+V_B = (0.5 + 20 * 0.015) / 28
+# Clients' means 0.1 and 0.3 have variance 0.02, of which chance explains the mean of V_A/4 and V_A/6.
+BETWEEN_A = 0.02 - V_A * (1 / 4 + 1 / 6) / 2
+
+
+def excesses(groups: Mapping[str, int] | None = None) -> Excesses:
+    return Excesses.of(Cells.of(TABLE, groups or {}))
+
+
+def mask(client: int | None = None, label: int | None = None) -> np.ndarray:
+    chosen = np.zeros((3, 2), np.bool_)
+    chosen[slice(None) if client is None else client, slice(None) if label is None else label] = True
+    return chosen
+
+
+def test_usable_records_and_variances_by_hand() -> None:
+    found = excesses()
+    assert found.n.tolist() == [[10, 8], [5, 0], [6, 0]]
+    assert found.total.tolist() == [
+        pytest.approx([4.0 - 10 * 0.1, 4.0 - 8 * 0.3]),
+        pytest.approx([3.0 - 5 * LENT, 0.0]),
+        pytest.approx([0.0, 0.0]),
+    ]
+    assert found.variance == pytest.approx([V_A, V_B])
+
+
+def test_the_stream_of_all_by_hand() -> None:
+    sample = excesses().pooled(mask())
+    n, total = 29, 3.0 + 1.6 + (3.0 - 5 * LENT)
+    H = (10**2 * V_A / 4 + 6**2 * V_A / 6 + 8**2 * V_B / 3 + 5**2 * BETWEEN_A + 5**2 * V_A / 12) / n**2
+    assert sample.count == n
+    assert sample.excess == pytest.approx(total / n - 0.01 - 3.0 * math.sqrt(H))
+
+
+def test_a_client_s_and_a_label_s_stream_by_hand() -> None:
+    # c1 has only its borrowed cell: r^2 sums to 2 - 2 * 3 LENT + 5 LENT^2; its variance shrinks towards V_A.
+    found = excesses()
+    sample, mean = found.pooled(mask(client=1)), 0.6 - LENT
+    spread = (2.0 - 6.0 * LENT + 5 * LENT**2) / 5 - mean**2
+    assert sample.count == 5
+    assert sample.excess == pytest.approx(mean - 0.01 - 3.0 * math.sqrt(BETWEEN_A + V_A / 12))
+    assert sample.variance == pytest.approx((5 * spread + 20 * V_A) / 25 / 5)
+    # Label b is c0's own cell: r^2 sums to 2.5 - 2 * 0.3 * 4 + 8 * 0.09 = 0.82, mean 0.2.
+    sample = found.pooled(mask(label=1))
+    assert (sample.count, sample.excess) == (8, pytest.approx(0.2 - 0.01 - 3.0 * math.sqrt(V_B / 3)))
+    assert sample.variance == pytest.approx((8 * (0.82 / 8 - 0.04) + 20 * V_B) / 28 / 8)
+
+
+def test_cells_that_borrow_one_baseline_share_its_error() -> None:
+    # Two clients borrow from ten records of a third: (n1 + n2)^2 v/10, not (n1^2 + n2^2) v/10. Scores do not vary,
+    # so v is the least variance. One client with a baseline of its own tells no spread between clients: then B = v.
+    cells = {c: part(around("a", 20, 0.5, 0.0)) for c in ("c1", "c2")} | {
+        "c0": part(old=(around("a", 10, 0.5, 0.0),))
+    }
+    sample = Excesses.of(Cells.of(cells, {})).pooled(np.ones((3, 1), np.bool_))
+    H = (2 * 20**2 * 0.002 + 40**2 * 0.002 / 10) / 40**2
+    assert sample.excess == pytest.approx(-0.01 - 3.0 * math.sqrt(H))
+
+
+def test_scores_that_vary_less_than_the_floor_count_as_if_they_varied_so_much() -> None:
+    cells = {"c0": part(around("a", 50, 0.5, 0.0), old=(around("a", 25, 0.5, 0.0),))}
+    assert Excesses.of(Cells.of(cells, {})).pooled(np.ones((1, 1), np.bool_)).variance == pytest.approx(0.002 / 50)
+
+
+def test_a_client_apart_never_borrows_from_those_served_by_another_model() -> None:
+    found = excesses({"c1": 1})
+    assert found.n.tolist() == [[10, 8], [0, 0], [6, 0]]
+    # With one of its own kind it borrows from that one alone, whatever the others' records say.
+    mate = part(old=(around("a", 10, 0.7),))
+    cells = Cells.of({**TABLE, "c3": mate}, {"c1": 1, "c3": 1})
+    assert Excesses.of(cells).total[1, 0] == pytest.approx(3.0 - 5 * (0.6 + 7.0) / 12)
+
+
+def filled() -> Excess:
+    detector = Excess()
+    detector.reset(filled=True)
+    return detector
+
+
+def test_the_statistic_of_two_rounds_by_hand() -> None:
+    # One client and one label: three equal streams. 50 records at 0.35 against 25 at 0.2, variance 0.04: within cells
+    # 25 * 0.04 / 24; both r and the new scores vary less, so V = v / 50 and H = v / 25.
+    detector, v = filled(), 25 * 0.04 / 24
+    x, V = 0.15 - 0.01 - 3.0 * math.sqrt(v / 25), v / 50
+    factors = np.exp(RISES * x / V - RISES**2 / (2 * V))
+    parts = {"c": part(around("a", 50, 0.35), old=(around("a", 25, 0.2),))}
+    detector.update(observed(1, parts), {})
+    assert detector.reading is not None
+    assert detector.reading.statistic == pytest.approx(math.log(factors.mean()))
+    assert detector.reading.threshold == pytest.approx(9.21034)
+    detector.update(observed(2, parts), {})
+    assert detector.reading.statistic == pytest.approx(math.log(((1.0 + factors) * factors).mean()))
+
+
+def test_all_records_clients_and_labels_have_a_third_each() -> None:
+    # Means of M: 6; (0 + 3 + 9) / 3 = 4; (1 + 15) / 2 = 8. The mean of the three is 6.
+    M = {"": 6.0, "client a": 0.0, "client b": 3.0, "client c": 9.0, "label x": 1.0, "label y": 15.0}
+    with np.errstate(divide="ignore"):
+        detector = Excess(logs={name: [float(np.log(m))] * 5 for name, m in M.items()})
+    assert detector.statistic() == pytest.approx(math.log(6.0))
+    # Rises weigh the same: the mean of 0, 0, 0, 0 and 90.
+    detector.logs[""] = [-math.inf] * 4 + [math.log(90.0)]
+    assert detector.statistic() == pytest.approx(math.log((18.0 + 4.0 + 8.0) / 3.0))
+
+
+def test_statistics_too_large_for_a_number_stay_logarithms() -> None:
+    detector = filled()
+    parts = {"c": part(around("a", 10**7, 0.9), old=(around("a", 1000, 0.1),))}
+    alarm = detector.update(observed(1, parts), {})
+    assert alarm is not None
+    assert 1e6 < alarm.statistic < math.inf
+
+
+def quiet(*clients: str, records: int = 50) -> dict[str, ClientPart]:
+    return {c: part(around("a", records, 0.2), old=(around("a", 25, 0.2),)) for c in clients}
+
+
+def test_who_is_absent_keeps_the_statistic_and_its_share() -> None:
+    detector = filled()
+    risen = {"c0": part(around("a", 50, 0.4), old=(around("a", 25, 0.2),))}
+    detector.update(observed(1, {**quiet("c1"), **risen}), {})
+    before = {name: list(logs) for name, logs in detector.logs.items()}
+    detector.update(observed(2, quiet("c1", "c2")), {})
+    assert detector.logs["client c0"] == before["client c0"]
+    assert detector.logs["client c1"] != before["client c1"]
+    # c2 is a third client now: c0's part of the mean is a third.
+    alone = Excess(logs={name: logs for name, logs in detector.logs.items() if name == "client c0"})
+    assert detector.statistic() > alone.statistic() - math.log(9.0) - 1e-9
+
+
+def test_streams_of_less_than_three_records_stay() -> None:
+    detector = filled()
+    few = {"c1": part(around("a", 2, 0.9), old=(around("a", 25, 0.2),))}
+    detector.update(observed(1, {**quiet("c0"), **few}), {})
+    assert detector.logs["client c1"] == [-math.inf] * 5
+    few = {"c1": part(around("a", 3, 0.9), old=(around("a", 25, 0.2),))}
+    detector.update(observed(2, {**quiet("c0"), **few}), {})
+    assert min(detector.logs["client c1"]) > -math.inf
+
+
+@pytest.mark.parametrize(("usable", "updates"), [(19, False), (20, True)])
+def test_a_round_of_less_than_twenty_usable_records_updates_nothing(usable: int, updates: bool) -> None:
+    detector = filled()
+    unusable = part(around("b", 500, 0.2))  # nothing was held back of it
+    detector.update(observed(1, {**quiet("c0", records=usable), "c1": unusable}), {})
+    assert bool(detector.logs) is updates
+    assert (detector.reading is not None) is updates
+
+
+def test_the_first_three_rounds_only_fill() -> None:
+    detector = Excess()
+    risen = {"c0": part(around("a", 500, 0.9), old=(around("a", 25, 0.2),))}
+    assert [detector.update(observed(t, risen), {}) for t in (1, 2, 3)] == [None] * 3
+    assert (detector.logs, detector.reading) == ({}, None)
+    assert detector.update(observed(4, risen), {}) is not None
+    detector.reset()
+    assert [detector.update(observed(t, risen), {}) for t in (5, 6, 7)] == [None] * 3
+
+
+# --- new labels ----------------------------------------------------------------------------------------------------
+
+
+def with_new(count: int, held: int = 0) -> dict[str, ClientPart]:
+    old = (around("a", 25, 0.2), *((around("b", held, 1.0),) if held else ()))
+    return {"c0": part(around("a", 1000 - count, 0.2), around("b", count, 1.0, 0.0), old=old)}
+
+
+def test_a_label_never_seen_before_is_news_beyond_a_twentieth_of_the_records() -> None:
+    alarm = filled().update(observed(7, with_new(51), ("a",)), {})
+    assert alarm == Alarm("new-label", 0.051, 0.05, since=7, labels=("b",))
+    assert filled().update(observed(7, with_new(50), ("a",)), {}) is None
+
+
+def test_a_label_is_no_news_if_it_is_known_or_held_back_or_if_none_was_known() -> None:
+    assert filled().update(observed(1, with_new(500), ("a", "b")), {}) is None
+    assert filled().update(observed(1, with_new(500, held=10), ("a",)), {}) is None
+    assert filled().update(observed(1, with_new(500, held=9), ("a",)), {}) is not None
+    assert filled().update(observed(1, with_new(500)), {}) is None
+
+
+def test_after_a_new_label_the_filling_is_skipped_because_the_history_stays() -> None:
+    detector = Excess()
+    assert detector.update(observed(1, with_new(500), ("a",)), {}) is not None  # also while it fills
+    detector.reset(filled=True)
+    assert detector.logs == {}
+    risen = {"c0": part(around("a", 500, 0.9), old=(around("a", 25, 0.2),))}
+    assert detector.update(observed(2, risen, ("a", "b")), {}) is not None
+
+
+# --- whose drift it is ---------------------------------------------------------------------------------------------
+
+
+def ten(drifted: int, rest: float = 0.2, rest_b: float = 0.2) -> dict[str, ClientPart]:
+    """Return ten clients of 95 records of label a and 5 of b; the first ones' a rises from 0.2 to 0.9."""
+    old = (around("a", 25, 0.2), around("b", 25, 0.2))
+    return {
+        f"c{i}": part(around("a", 95, 0.9 if i < drifted else rest), around("b", 5, rest_b), old=old)
+        for i in range(10)
+    }
+
+
+@pytest.mark.parametrize(("drifted", "local"), [(1, True), (2, True), (3, False), (4, False)])
+def test_drift_is_local_where_the_named_hold_less_than_three_tenths(drifted: int, local: bool) -> None:
+    alarm = filled().update(observed(9, ten(drifted)), {})
+    assert alarm is not None
+    assert (alarm.cause, alarm.since) == ("excess", 9)
+    assert alarm.labels == (("a",) if drifted > 1 else ())  # one of ten does not move the label's stream so far
+    assert alarm.clients == tuple(f"c{i}" for i in range(drifted))
+    assert alarm.local is local
+
+
+@pytest.mark.parametrize(
+    ("rest", "rest_b", "local"), [(0.26, 0.2, True), (0.35, 0.2, False), (0.2, 0.26, True), (0.2, 0.7, False)]
+)
+def test_drift_is_not_local_where_the_rest_too_exceeds_three_deviations(
+    rest: float, rest_b: float, local: bool
+) -> None:
+    # A rise of the rest in all, or in a twentieth of its records that nobody sees in all.
+    alarm = filled().update(observed(9, ten(1, rest, rest_b)), {})
+    assert alarm is not None
+    assert (alarm.clients, alarm.local) == (("c0",), local)
+
+
+def test_the_deviations_of_the_rest_by_hand() -> None:
+    # 9 x 50 records at 0.4 against 9 x 25 at 0.2; the drifted client's are left out, but its scores widen v:
+    # 500 scores of mean 0.45 have a spread of 9 * 50 * 0.05^2 + 50 * 0.45^2 + 500 * 0.04.
+    old = (around("a", 25, 0.2),)
+    parts = {f"c{i}": part(around("a", 50, 0.4 if i else 0.9), old=old) for i in range(10)}
+    within = 25 * 0.04 / 24
+    v = (9 * 50 * 0.05**2 + 50 * 0.45**2 + 500 * 0.04 + 20 * within) / 520
+    deviations = (0.2 - 0.01 - 3.0 * math.sqrt(v * 50**2 / 25 * 9 / 450**2)) / math.sqrt(v / 450)
+    detector = filled()
+    assert detector.rest_is_quiet(observed(1, parts), {}, ["c0"], deviations + 1e-9)
+    assert not detector.rest_is_quiet(observed(1, parts), {}, ["c0"], deviations - 1e-9)
+
+
+def test_a_client_is_named_at_twenty_times_the_number_of_clients() -> None:
+    # Of three clients ever seen one is not asked about: 60 is the bar.
+    M = {"client a": 59.9, "client b": 60.1, "client c": 1000.0}
+    detector = Excess(logs={name: [math.log(m)] * 5 for name, m in M.items()})
+    assert detector.named(["b", "a"]) == ("b",)

@@ -1,0 +1,89 @@
+"""Detectors of River on losses of rounds: quiet, risen, fallen, and again from their bytes."""
+
+import pytest
+
+from streamfl import codec
+from streamfl.core.alarm import Alarm
+from streamfl.core.errors import UsageError
+from streamfl.core.sampling import generator
+from streamfl.core.detectors import foreign
+from streamfl.core.detectors.foreign import Foreign
+from streamfl.models.river_drift import river_detector
+
+NAMES = ("ADWIN", "PageHinkley", "KSWIN")
+
+
+def noisy(*levels: float, rounds: int = 200) -> list[float]:
+    """Return losses of some rounds at each level, with noise of at most 0.03."""
+    rng = generator(0, "losses")
+    return [level + float(rng.uniform(-0.03, 0.03)) for level in levels for _ in range(rounds)]
+
+
+def fed(detector: Foreign, losses: list[float], first: int = 1) -> list[Alarm | None]:
+    return [detector.update(t, loss, 2000) for t, loss in enumerate(losses, start=first)]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_rise_is_found_and_dated(name: str) -> None:
+    for first in (1, 101):
+        alarms = fed(river_detector(name), noisy(0.2, 0.5), first=first)
+        assert alarms[:200] == 200 * [None]
+        found = next(alarm for alarm in alarms if alarm)
+        assert alarms.index(found) < 240
+        assert (found.cause, found.since) == (name, first + 200)
+        assert found.statistic == pytest.approx(0.3, abs=0.02)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_change_and_a_fall_are_no_alarm(name: str) -> None:
+    assert fed(river_detector(name), noisy(0.3)) == 200 * [None]
+    assert fed(river_detector(name), noisy(0.5, 0.2)) == 400 * [None]
+
+
+@pytest.mark.parametrize("name", ["ADWIN", "KSWIN"])
+def test_a_fall_is_forgotten_so_that_a_rise_after_it_is_found(name: str) -> None:
+    # A smaller rise than the fall was: at the best split of all 600 losses the mean fell.
+    alarms = fed(river_detector(name), noisy(0.8, 0.2, 0.4))
+    assert alarms[:400] == 400 * [None]
+    found = next(alarm for alarm in alarms if alarm)
+    assert abs(found.since - 401) <= 2
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("rounds", [50, 230])
+def test_it_goes_on_identically_from_its_bytes(name: str, rounds: int) -> None:
+    losses = noisy(0.6, 0.2, 0.6)
+    detector = river_detector(name)
+    fed(detector, losses[:rounds])
+    again = codec.decode(Foreign, codec.encode(detector))
+    assert again == detector
+    rest = fed(detector, losses[rounds:], first=rounds + 1)
+    assert fed(again, losses[rounds:], first=rounds + 1) == rest
+    assert any(rest)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_losses_are_bounded_and_those_kept_say_all(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(foreign, "MOST", 256)
+    detector, losses = river_detector(name), noisy(0.3, 0.3, 0.6)
+    for t, loss in enumerate(losses, start=1):
+        told = Foreign("river", name, list(detector.losses)).update(t, loss, 2000)
+        assert detector.update(t, loss, 2000) == told
+        assert len(detector.losses) < 256
+        if told:
+            break
+    assert told is not None
+
+
+def test_a_reset_forgets_everything() -> None:
+    detector = river_detector("ADWIN")
+    fed(detector, noisy(0.2))
+    detector.reset()
+    assert detector == river_detector("ADWIN")
+    assert fed(detector, noisy(0.5), first=201) == 200 * [None]
+
+
+@pytest.mark.parametrize("name", ["adwin", "EDDM", "DriftRetrainingClassifier", "__doc__", ""])
+def test_an_unknown_name_is_refused_with_the_names_there_are(name: str) -> None:
+    with pytest.raises(UsageError, match=r"ADWIN, .*KSWIN, .*PageHinkley"):
+        river_detector(name)

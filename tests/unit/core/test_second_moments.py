@@ -1,0 +1,160 @@
+"""Second moments: decayed sums by hand, changes of coordinates, and what whitened steps do not depend on."""
+
+import math
+
+import numpy as np
+import pytest
+
+from streamfl.core import second_moments
+from streamfl.core.agreement import Agreement
+from streamfl.core.arrays import FloatArray
+from streamfl.core.records import Batch, Span
+from streamfl.core.registry import Registry, change_of_coordinates, re_expression
+from streamfl.core.second_moments import RIDGE, SecondMoments, wanted
+
+NOTHING = SecondMoments(np.zeros((2, 2)), 0.0)
+
+
+def moments(*rounds: FloatArray) -> SecondMoments:
+    """Return the moments of some rounds of records."""
+    seen = SecondMoments(np.zeros((rounds[0].shape[1],) * 2), 0.0)
+    for Z in rounds:
+        seen = seen.after([Z.T @ Z], len(Z))
+    return seen
+
+
+def test_a_round_of_two_thousand_leaves_0_95_of_what_was_before() -> None:
+    first = NOTHING.after([np.diag([1.0, 2.0]), np.diag([3.0, 0.0])], 500)
+    assert (first.total.tolist(), first.records) == ([[4.0, 0.0], [0.0, 2.0]], 500)
+    second = first.after([np.eye(2)], 2000)
+    assert second.total == pytest.approx(np.diag([0.95 * 4.0 + 1.0, 0.95 * 2.0 + 1.0]))
+    assert second.records == pytest.approx(0.95 * 500 + 2000)
+    # Decay is by records: four rounds of 500 leave as much as one of 2000.
+    third = first
+    for _ in range(4):
+        third = third.after([], 500)
+    assert third.total == pytest.approx(0.95 * first.total)
+
+
+def test_the_ridge_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+    # C/N = diag(6, 2): the mean eigenvalue is 4, a tenth of which is added: A = diag(6.4, 2.4).
+    monkeypatch.setattr(second_moments, "RIDGE", 0.1)
+    seen = SecondMoments(np.diag([60.0, 20.0]), 10.0)
+    assert seen.whitened(np.array([[6.4, 0.0], [2.4, 4.8]])) == pytest.approx(np.array([[1.0, 0.0], [1.0, 2.0]]))
+
+
+def test_whitened_squared_loss_is_solved_by_one_step_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(second_moments, "RIDGE", 0.0)
+    rng = np.random.default_rng(0)
+    Z, W = rng.normal(size=(50, 4)) @ rng.normal(size=(4, 4)), rng.normal(size=(4, 2))
+    slope = Z.T @ (Z @ np.zeros((4, 2)) - Z @ W) / 50
+    assert -moments(Z).whitened(slope) == pytest.approx(W)
+
+
+def slope_of(Z: FloatArray, W: FloatArray, y: FloatArray) -> FloatArray:
+    """Return the gradient of a cross-entropy's mean."""
+    P = np.exp(Z @ W)
+    P /= P.sum(axis=1, keepdims=True)
+    slope: FloatArray = Z.T @ (P - y) / len(Z)
+    return slope
+
+
+def steps(Z: FloatArray, y: FloatArray, eta: float = 2.0) -> FloatArray:
+    """Return the outputs after five whitened steps from 0."""
+    W = np.zeros((Z.shape[1], y.shape[1]))
+    seen = moments(Z)
+    for _ in range(5):
+        W = W - eta * seen.whitened(slope_of(Z, W, y))
+    outputs: FloatArray = Z @ W
+    return outputs
+
+
+def problem() -> tuple[FloatArray, FloatArray, np.random.Generator]:
+    rng = np.random.default_rng(1)
+    Z = np.column_stack([rng.normal(size=(300, 3)) @ rng.normal(size=(3, 3)) + 0.5, np.ones(300)])
+    return Z, np.eye(3)[rng.integers(0, 3, 300)], rng
+
+
+def test_without_the_ridge_whitened_steps_do_not_depend_on_units_or_mixtures_of_features(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(second_moments, "RIDGE", 0.0)
+    Z, y, rng = problem()
+    affine = np.eye(4)
+    affine[:, :3] = rng.normal(size=(4, 3))  # every new feature is a mixture of all and the constant
+    assert steps(Z @ affine, y) == pytest.approx(steps(Z, y), rel=1e-6, abs=1e-9)
+
+
+def test_with_the_ridge_they_do_not_depend_on_rotations_nor_on_a_unit_of_all() -> None:
+    Z, y, rng = problem()
+    rotation = np.linalg.qr(rng.normal(size=(4, 4)))[0]
+    assert steps(7.0 * Z @ rotation, y) == pytest.approx(steps(Z, y))
+
+
+def test_the_less_ridge_the_less_they_depend_on_units(monkeypatch: pytest.MonkeyPatch) -> None:
+    Z, y, _ = problem()
+    units = np.diag([3.0, 1.0, 0.5, 1.0])
+    apart = []
+    for ridge in (0.1, 0.01, 0.001):
+        monkeypatch.setattr(second_moments, "RIDGE", ridge)
+        apart.append(float(np.abs(steps(Z @ units, y) - steps(Z, y)).max()))
+    assert apart[0] > 3.0 * apart[1] > 9.0 * apart[2] > 0.0
+
+
+RAW = np.random.default_rng(2).normal(size=(80, 3)) * [1.0, 5.0, 0.2] + [4.0, -3.0, 0.0]
+OLD = Registry(1, ("x", "y"), ("a", "b"), np.array([1.0, -2.0]), np.array([2.0, 0.5]))
+NEW = Registry(2, ("x", "y", "z"), ("a", "b", "c"), np.array([4.0, -3.0, 0.0]), np.array([1.0, 5.0, 1.0]))
+
+
+def design(registry: Registry, raw: FloatArray) -> FloatArray:
+    d = len(registry.features)
+    return registry.design(
+        [
+            Batch(
+                Span("p", 0, len(raw)), np.arange(len(raw)), registry.features, raw[:, :d], np.zeros(len(raw)), ("a",)
+            )
+        ]
+    )
+
+
+def test_re_expressed_moments_are_those_of_the_same_records_under_the_new_registry() -> None:
+    lacking = np.column_stack([RAW[:, :2], np.zeros(len(RAW))])  # nobody had seen z; its new mean is 0
+    rounds = lacking[:30], lacking[30:]
+    again = moments(*(design(OLD, raw) for raw in rounds)).re_expressed(OLD, NEW)
+    assert again.total == pytest.approx(moments(*(design(NEW, raw) for raw in rounds)).total)
+    assert again.records == moments(*rounds).records
+
+
+def test_a_feature_whose_scale_was_not_known_had_its_mean() -> None:
+    unknown = Registry(1, ("x", "y"), ("a",), np.array([1.0, np.nan]), np.array([2.0, 1.0]))
+    known = Registry(2, ("x", "y"), ("a",), np.array([3.0, -2.0]), np.array([1.0, 4.0]))
+    at_the_mean = RAW[:, :2].copy()
+    at_the_mean[:, 1] = -2.0
+    again = moments(design(unknown, RAW)).re_expressed(unknown, known)
+    assert again.total == pytest.approx(moments(design(known, at_the_mean)).total)
+
+
+def test_weights_and_features_change_so_that_outputs_stay() -> None:
+    W = np.random.default_rng(3).normal(size=(3, 2))
+    Z = design(OLD, RAW)
+    M = change_of_coordinates(OLD, NEW)
+    assert (Z @ M.T) @ re_expression(OLD, NEW, 3)(W) == pytest.approx(np.column_stack([Z @ W, np.zeros(len(Z))]))
+
+
+def test_before_there_are_moments_the_step_is_that_of_round_features_of_the_same_size() -> None:
+    # A = (1 + ridge) |z|^2 / d I, which is what features without correlations and of one size would have.
+    agreement = Agreement(OLD, squared_norm=6.0)
+    slope = np.array([[1.1], [2.2], [3.3]])
+    assert agreement.whitened(slope) == pytest.approx(slope * 3 / ((1.0 + RIDGE) * 6.0))
+    round_ = SecondMoments(np.diag([2.0, 2.0, 2.0]), 1.0)
+    assert round_.whitened(slope) == pytest.approx(agreement.whitened(slope))
+
+
+@pytest.mark.parametrize(("d", "rounds"), [(512, 40), (513, 4 + 4), (2048, 4 + 4), (2049, 0)])
+def test_how_often_they_are_asked_for(d: int, rounds: int) -> None:
+    # Rounds 1 to 4, then 8, 16, 24, 32 of the 39; or all, or none.
+    assert sum(wanted(t, d) for t in range(1, 40)) == min(rounds, 39)
+
+
+def test_the_window_is_in_records() -> None:
+    assert pytest.approx(0.95) == math.exp(-2000.0 / second_moments.WINDOW)

@@ -1,0 +1,304 @@
+"""Scripts of records that are held back from training: told, kept, let go, and restored after a kill."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from unit.machines.script import (
+    LEARNER,
+    REGISTRY,
+    SLOT,
+    answer,
+    as_bytes,
+    batch,
+    begun,
+    client,
+    closed,
+    coordinator,
+    fetched,
+    first_update,
+    join,
+    joined,
+    opening,
+    refusals,
+    sent,
+    tell,
+    told,
+)
+
+from streamfl.core.decisions import Fetch, Seek
+from streamfl.core.events import RecordsFetched, RecordsRead
+from streamfl.core.messages import (
+    Apart,
+    Held,
+    HeldRecord,
+    Joined,
+    LabelSums,
+    RoundOpened,
+    Score,
+    Scores,
+    Slot,
+    Update,
+)
+from streamfl.core.promotion import Promotion
+from streamfl.core.records import Span
+from streamfl.core.registry import Registry
+from streamfl.core.sampling import ranks
+
+HELD = Held(per_label=100, since=1)
+SIZE = 60
+# A model that always says a: right on every a, wrong on every b.
+ALWAYS_A = {"m": np.array([[0.0, 0.0], [50.0, -50.0]])}
+STREAM = batch("aab!" * 60, start=500)
+
+
+def among_one_in_ten(ordinals: Sequence[int]) -> list[int]:
+    """Return the ordinals that c0 may hold back, by rank."""
+    found = ranks(LEARNER.seed, "c0\x1fheld", np.array(ordinals))
+    return [ordinals[i] for i in np.argsort(found) if found[i] < 2**64 / 10]
+
+
+def label_of(ordinal: int) -> str:
+    return "aab!"[ordinal % 4]
+
+
+def first_round(held: Held = HELD, **more: object):
+    """Return a client after its first round's update, and that update."""
+    machine = client(round_size=SIZE, capacity=400)
+    return machine, first_update(machine, STREAM, held=held, **more)
+
+
+def next_update(machine, *before: Update, entry: int = 2, held: Held = HELD, **more: object) -> Update:
+    """Have updates accepted, and return the next one."""
+    (update,) = sent(tell(machine, closed(entry - 1, *before), *opening(entry, held=held, **more)), Update)
+    return update
+
+
+def test_some_of_a_round_are_told_scored_and_served_and_not_trained_on():
+    _, update = first_round()
+    good = [i for i in range(79) if label_of(i) != "!"]
+    expected = sorted(among_one_in_ten(good))
+    assert len(expected) > 2
+    assert update.held == tuple(HeldRecord(round=1, ordinal=i, partition="c0", position=500 + i) for i in expected)
+    assert (update.records, update.trained, update.served.records) == (60, 60 - len(expected), 60)
+    assert sum(sums.count for sums in update.new) == 60
+    # The constant's gradient of an untrained model: half the difference of the labels' shares among the trained.
+    trained = [label_of(i) for i in good if i not in expected]
+    share = (trained.count("a") - trained.count("b")) / (2 * len(trained))
+    assert update.differences["m"][1] == pytest.approx([share, -share])
+
+
+def test_at_most_so_many_of_a_label_those_with_the_smallest_hash_and_the_others_let_go():
+    machine, first = first_round(Held(per_label=1, since=1))
+    second = next_update(machine, first, held=Held(per_label=1, since=1))
+    good = [i for i in range(160) if label_of(i) != "!"]
+
+    def kept(ordinals: list[int]) -> set[int]:
+        return {next(i for i in among_one_in_ten(ordinals) if label_of(i) == label) for label in "ab"}
+
+    assert {record.ordinal for record in first.held} == kept(good[:60])
+    assert {record.ordinal for record in second.held} == kept(good[:120]) - kept(good[:60])
+    assert set(second.let_go) == kept(good[:60]) - kept(good[:120])
+    assert second.let_go
+
+
+def test_the_next_round_tells_how_its_model_scores_them():
+    machine, first = first_round()
+    second = next_update(machine, first, weights=ALWAYS_A)
+    labels = [label_of(record.ordinal) for record in first.held]
+    a, b = labels.count("a"), labels.count("b")
+    assert first.old == ()
+    assert second.old == tuple(
+        LabelSums(label=label, count=n, loss=float(lost), square=float(lost))
+        for label, n, lost in (("a", a, 0), ("b", b, b))
+        if n
+    )
+
+
+def test_they_are_scored_under_the_registry_of_the_day():
+    machine, first = first_round()
+    # The same model in other coordinates, z = (x - 1) / 2, and labels the other way round.
+    moved = Registry(2, ("x",), ("b", "a"), np.array([1.0]), np.array([2.0]))
+    W = np.array([[0.7, -0.7], [0.3, -0.3]])
+    there = np.array([[1.4, -1.4], [1.0, -1.0]])[:, ::-1]
+    here = next_update(machine, first, weights={"m": W})
+    machine, first = first_round()
+    other = next_update(machine, first, weights={"m": there}, registry=moved)
+    assert REGISTRY.labels == ("a", "b")
+    assert {s.label: s.count for s in other.old} == {s.label: s.count for s in here.old}
+    assert {s.label: s.loss for s in other.old} == pytest.approx({s.label: s.loss for s in here.old})
+
+
+def test_those_of_rounds_before_are_let_go():
+    machine, first = first_round()
+    second = next_update(machine, first, held=Held(per_label=100, since=2))
+    assert second.old == ()
+    assert set(second.let_go) == {record.ordinal for record in first.held}
+    third = next_update(machine, second, entry=3, held=Held(per_label=100, since=2))
+    assert sum(sums.count for sums in third.old) == len(second.held) > 0
+
+
+def test_one_apart_compares_only_with_records_since_it_was_served_by_another_model():
+    machine, first = first_round()
+    apart = (Apart(clients=("c0",), serves="m", since=2),)
+    second = next_update(machine, first, apart=apart)
+    assert second.old == ()
+    assert set(second.let_go) == {record.ordinal for record in first.held}
+
+
+def test_when_nobody_asks_any_more_all_are_let_go():
+    machine, first = first_round()
+    second = next_update(machine, first, held=None)
+    assert (second.old, second.held, second.trained) == ((), (), 60)
+    assert set(second.let_go) == {record.ordinal for record in first.held}
+
+
+# --- sent again ------------------------------------------------------------------------------------------------
+
+
+def test_an_update_that_does_not_count_holds_nothing_back():
+    machine, first = first_round()
+    second = next_update(machine, entry=2, weights=ALWAYS_A)  # entry 1 closes without it
+    assert second.spans == first.spans
+    assert second.old == ()
+    assert second.held == tuple(replace(record, round=2) for record in first.held)
+    assert second.let_go == ()
+    third = next_update(machine, second, entry=3)
+    assert sum(sums.count for sums in third.old) == len(second.held)
+    assert not {r.ordinal for r in third.held} & {r.ordinal for r in second.held}
+
+
+def test_an_opening_that_is_told_again_has_the_same_records_held_back():
+    machine, first = first_round()
+    *_, opened = opening(1, held=HELD)
+    (again,) = sent(tell(machine, opened), Update)
+    assert as_bytes([again]) == as_bytes([first])
+
+
+def test_the_ledger_holds_back_once_what_was_refused_and_sent_again():
+    machine = coordinator(2, master=Promotion())
+    opened = begun(machine, "c0", "c1")
+    held = tuple(HeldRecord(round=1, ordinal=i, partition="c0", position=i) for i in (1, 3))
+    good = answer(opened, "c0", held=held, trained=2)
+    assert refusals(tell(machine, replace(good, registry=9), good, replace(good, attempt="i1-2"))) == [
+        ("c0", "another registry"),
+        ("c0", "a second update for the round"),
+    ]
+    (second,) = told(tell(machine, answer(opened, "c1")), RoundOpened)
+    assert machine.standing.members["c0"].held == held
+    more = (HeldRecord(round=2, ordinal=6, partition="c0", position=6),)
+    tell(machine, answer(second, "c0", start=4, held=more, let_go=(1, 99), trained=3))
+    assert machine.standing.members["c0"].held == held  # not yet
+    tell(machine, answer(second, "c1", start=4))
+    (answered,) = told(tell(machine, join("c0", incarnation="i2")), Joined)
+    assert answered.held == (held[1], *more)
+
+
+# --- after a kill ----------------------------------------------------------------------------------------------
+
+
+def restored(first: Update, *, lost: Sequence[int] = (), **more: object) -> tuple[list, Update]:
+    """Let another start of the client take over after round 1, and return what it decides, and its next update."""
+    machine = client(round_size=SIZE, capacity=400, incarnation="i2")
+    tell(machine, RecordsRead((STREAM,)))
+    (span,) = first.spans
+    told_ = joined(incarnation="i2", entry=2, positions={"c0": span.end}, read=span.end - 500, held=first.held)
+    decisions = tell(machine, told_, *opening(2, held=HELD, **more))
+    assert tell(machine, RecordsRead((STREAM.after(span.end),))) == []  # it waits for what it held back
+    places = [record.position for record in first.held if record.position not in lost]
+    (update,) = sent(tell(machine, RecordsFetched((fetched(STREAM, places),))), Update)
+    return decisions, update
+
+
+def test_after_a_kill_they_are_read_again_and_all_is_as_if_it_had_not_been():
+    weights = {"m": np.array([[0.3, -0.2], [0.1, 0.0]])}
+    machine, first = first_round()
+    undisturbed = next_update(machine, first, weights=weights)
+    decisions, again = restored(first, weights=weights)
+    places = tuple(record.position for record in first.held)
+    assert decisions == [Seek({"c0": 579}), Fetch({"c0": places})]
+    assert sum(sums.count for sums in again.old) == len(first.held)
+    same = replace(again, attempt=undisturbed.attempt)
+    assert as_bytes([same]) == as_bytes([undisturbed])
+
+
+def test_what_cannot_be_read_any_more_is_left_out():
+    machine, first = first_round()
+    gone = first.held[0].position
+    _, again = restored(first, lost=(gone,))
+    assert sum(sums.count for sums in again.old) == len(first.held) - 1
+    assert again.held == next_update(machine, first).held
+
+
+def test_the_history_sample_and_records_held_back_are_read_again_together_each_position_once():
+    machine, first = first_round(keep=10)
+    assert first.sample is not None
+    sample = replace(first.sample, share=1.0)
+    twice = {record.position for record in first.held} & {*first.sample.positions["c0"]}
+    machine = client(round_size=SIZE, capacity=400, incarnation="i2")
+    tell(machine, RecordsRead((STREAM,)))
+    answered = joined(incarnation="i2", entry=2, positions={"c0": 579}, read=79, sample=(sample,), held=first.held)
+    (fetch,) = (d for d in tell(machine, answered) if isinstance(d, Fetch))
+    assert list(fetch.positions["c0"]) == sorted({r.position for r in first.held} | {*first.sample.positions["c0"]})
+    tell(machine, RecordsFetched((fetched(STREAM, fetch.positions["c0"]),)), RecordsRead((STREAM.after(579),)))
+    slots = (replace(SLOT, history=(1,)),)
+    (update,) = sent(tell(machine, *opening(2, slots=slots, sampled=(1,), held=HELD)), Update)
+    assert update.losses["m"].history_records == 10
+    assert sum(sums.count for sums in update.old) == len(first.held)
+    assert len(fetch.positions["c0"]) == 10 + len(first.held) - len(twice)
+
+
+def test_records_of_several_partitions_keep_their_own_places():
+    parts = tuple(batch("ab" * 60, start=start, of=of) for of, start in (("q", 40), ("p", 7)))
+    machine = client(round_size=240, capacity=400)
+    tell(machine, RecordsRead(parts), joined())
+    (first,) = sent(tell(machine, *opening(1, held=HELD)), Update)
+    # Ordinals go on from one partition to the next, as they were read.
+    assert {(r.partition, r.position - r.ordinal) for r in first.held} == {("q", 40), ("p", 7 - 120)}
+    after = client(round_size=240, capacity=400, incarnation="i2")
+    tell(after, RecordsRead(parts))
+    positions = {"q": 160, "p": 127}
+    answered = joined(incarnation="i2", entry=2, positions=positions, read=240, held=first.held)
+    (fetch,) = (d for d in tell(after, answered) if isinstance(d, Fetch))
+    found = tuple(fetched(part, fetch.positions[part.span.partition]) for part in reversed(parts))
+    more = tuple(batch("ab" * 60, start=end, of=of) for of, end in positions.items())
+    tell(after, RecordsFetched(found), RecordsRead(more))
+    (again,) = sent(tell(after, *opening(2, held=HELD, weights=ALWAYS_A)), Update)
+    tell(machine, RecordsRead(more))
+    undisturbed = next_update(machine, first, weights=ALWAYS_A)
+    assert (again.old, again.held, again.let_go) == (undisturbed.old, undisturbed.held, undisturbed.let_go)
+
+
+def test_what_it_still_has_is_not_fetched_again():
+    machine, first = first_round()
+    tell(machine, closed(1, first))
+    decisions = tell(machine, joined(entry=2, positions={"c0": 579}, read=79, held=first.held))
+    assert [d for d in decisions if isinstance(d, Fetch)] == []
+
+
+# --- scoring candidates ----------------------------------------------------------------------------------------
+
+
+def test_candidates_are_not_trained_on_them_either():
+    machine, first = first_round()
+    (model,) = (m for m in opening(1) if hasattr(m, "weights"))
+    asked = Score(
+        entry=1, round=1, epoch=1, registry=1, slots=(Slot(name="again", version=1, eta=1.0),), relabel=("again",)
+    )
+    (scores,) = sent(tell(machine, replace(model, slot="again"), asked), Scores)
+    assert np.array_equal(scores.differences["again"], first.differences["m"])
+    assert scores.losses["again"] == first.losses["m"]
+    # All records have a say in which labels would fit: ln 1/2 each, 40 of a and 20 of b.
+    assert scores.relabelling["again"] == pytest.approx(np.log(0.5) * np.array([[40.0, 40.0], [20.0, 20.0]]))
+
+
+def test_a_round_of_which_all_is_held_back_trains_nothing_and_is_admitted():
+    everything = batch("ab", of="c0")
+    hashes = ranks(LEARNER.seed, "c0\x1fheld", np.arange(1000))
+    at = next(i for i in range(999) if hashes[i] < 2**64 / 10 and hashes[i + 1] < 2**64 / 10)
+    machine = client(round_size=2)
+    tell(machine, RecordsRead((everything,)), joined(read=at))
+    (update,) = sent(tell(machine, *opening(1, held=HELD)), Update)
+    assert (update.records, update.trained, len(update.held), dict(update.differences)) == (2, 0, 2, {})
+    assert update.spans == (Span("c0", 0, 2),)
