@@ -1,0 +1,1 @@
+"""Benchmarks: Master-FL and other methods on the same streams."""

@@ -1,0 +1,166 @@
+"""Methods x streams x seeds: independent runs, several at a time, each kept as soon as it has finished."""
+
+import signal
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import product
+from multiprocessing import get_context
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from streamfl.bench import methods
+from streamfl.bench.features import prepared
+from streamfl.bench.records import Drawn
+from streamfl.bench.results import Results
+from streamfl.bench.run import Finished, Run, key
+from streamfl.streams.drawn import DrawnStream, default_at
+from streamfl.streams.table import Table
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is to be compared on what.
+
+    Parameters
+    ----------
+    streams, drifts, conditions, methods, seeds
+        Every combination is one run.
+    at
+        The rounds of the drifts; None takes those of the paper, or what fits the kind of drift.
+    clients, round_size, rounds
+        The size of each stream, as in `DrawnStream`.
+    data
+        A directory that holds covtype.npz and mnist.npz.
+    """
+
+    streams: tuple[str, ...]
+    drifts: tuple[str, ...]
+    methods: tuple[str, ...]
+    conditions: tuple[str, ...] = ("plain",)
+    seeds: tuple[int, ...] = (1,)
+    at: tuple[int, ...] | None = None
+    clients: int = 20
+    round_size: int = 1000
+    rounds: int = 500
+    data: Path | None = None
+
+    def jobs(self) -> list["Job"]:
+        """Return all runs, those of one stream and seed together.
+
+        Raises
+        ------
+        UsageError
+            If one of them cannot be run.
+        """
+        methods.check(self.methods)
+        return [
+            Job(stream, method, self.data)
+            for name in self.streams
+            for stream in self._drawn(name, prepared(name, self.data))
+            for method in self.methods
+        ]
+
+    def _drawn(self, name: str, table: Table) -> list[DrawnStream]:
+        found = []
+        for drift, condition, seed in product(self.drifts, self.conditions, self.seeds):
+            at = self.at
+            if at is None:
+                at = default_at(name, drift, self.rounds, len(table.labels))
+            stream = DrawnStream(name, drift, at, condition, self.clients, self.round_size, self.rounds, seed)
+            stream.check(table)
+            found.append(stream)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One run that is to be made."""
+
+    stream: DrawnStream
+    method: str
+    data: Path | None
+
+    @property
+    def key(self) -> str:
+        """Return the name of the run."""
+        return key(self.stream, self.method)
+
+    def run(self) -> Finished:
+        """Draw the stream, unless the last run of this process had the same, and run the method over it."""
+        return methods.run(self.method, _drawn(self.stream, self.data))
+
+
+@lru_cache(maxsize=1)
+def _drawn(stream: DrawnStream, data: Path | None) -> Drawn:
+    return Drawn.of(stream, _table(stream.stream, data))
+
+
+@lru_cache(maxsize=1)
+def _table(stream: str, data: Path | None) -> Table:
+    return prepared(stream, data)
+
+
+def run_all(
+    jobs: Sequence[Job], results: Results, console: Console, *, processes: int, losses: bool = False
+) -> list[Run]:
+    """Make the runs that the results do not hold yet, and return those of all jobs.
+
+    Parameters
+    ----------
+    jobs
+        What is wanted.
+    results
+        What is there; each new run is added when it has finished.
+    console
+        Where progress is told.
+    processes
+        How many runs at a time; each has one BLAS thread, so more than there are cores is of no use.
+    losses
+        Whether runs without the losses of their rounds are to be made again, for a figure.
+    """
+    missing = [job for job in jobs if not results.has(job.key, losses=losses)]
+    with _progress(console) as progress:
+        task = progress.add_task("runs", total=len(jobs), completed=len(jobs) - len(missing))
+        for finished in _finished(missing, processes):
+            results.add(finished)
+            progress.advance(task)
+            console.print(told(finished.run), highlight=False, soft_wrap=True, markup=False)
+    return [results.runs[job.key] for job in jobs]
+
+
+def _finished(jobs: Sequence[Job], processes: int) -> Iterator[Finished]:
+    if not jobs:
+        return
+    # Not forked: progress is drawn by a thread, and BLAS may have started others. Interrupted, a process just ends:
+    # what is to be said about it is said here.
+    executor = ProcessPoolExecutor(
+        min(processes, len(jobs)),
+        mp_context=get_context("spawn"),
+        initializer=signal.signal,
+        initargs=(signal.SIGINT, signal.SIG_DFL),
+    )
+    try:
+        for future in as_completed([executor.submit(Job.run, job) for job in jobs]):
+            yield future.result()
+    finally:
+        executor.shutdown(cancel_futures=True)
+
+
+def _progress(console: Console) -> Progress:
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    return Progress(*columns, console=console, transient=True, disable=not console.is_interactive)
+
+
+def told(run: Run) -> str:
+    """Return a run as one line of progress."""
+    accuracy = run.accuracy
+    constants = f" ({run.variant})" if run.variant else ""
+    found = ", ".join("-" if d is None else str(d) for d in run.detections)
+    return (
+        f"{run.key}{constants}  accuracy {accuracy.prequential:.4f}  NoChange {accuracy.no_change:.4f}"
+        f"  delays [{found}]  false alarms {run.false_alarms}  {run.seconds:.1f} s"
+    )

@@ -1,0 +1,81 @@
+"""A federation as a method: the very machines of a live one, replayed over a drawn stream."""
+
+from dataclasses import dataclass, field
+
+from streamfl.bench.findings import Found
+from streamfl.bench.meter import Meter
+from streamfl.bench.records import Drawn
+from streamfl.bench.run import Finished, finished
+from streamfl.core.arrays import FloatArray
+from streamfl.core.decisions import PostUpdate, Predicted, Refused
+from streamfl.core.errors import BrokenInvariantError
+from streamfl.core.local_round import RoundRecords
+from streamfl.core.messages import FromCoordinator, ModelPublished, RegistryPublished, RoundOpened
+from streamfl.core.published import Published
+from streamfl.models.softmax import Softmax, bounded
+from streamfl.replay import Replay, ReplaySettings
+from streamfl.settings import LearningSettings, ProfileSettings
+
+L2 = 2e-4  # the paper's penalty, the same for all methods
+
+
+@dataclass(frozen=True)
+class Federation:
+    """How a federation of the benchmark learns and handles drift."""
+
+    profile: ProfileSettings
+    learning: LearningSettings = LearningSettings(l2=L2)
+
+    def run(self, drawn: Drawn, method: str) -> Finished:
+        """Replay a drawn stream."""
+        settings = ReplaySettings(seed=drawn.stream.seed, learning=self.learning, profile=self.profile, scaling=False)
+        watch = _Watch(drawn, Meter.of(drawn))
+        result = Replay(drawn.table, drawn.logs(), settings, observe=watch.take, sizes=drawn.sizes()).run().result
+        restarts = [Found(round=r.round, cause=r.cause, chosen=r.chosen, since=r.since) for r in result.restarts]
+        return finished(drawn, method, watch.meter, restarts, result.seconds, local_drifts=result.local_drifts)
+
+
+@dataclass
+class _Watch:
+    """Fills a meter from what happens.
+
+    The losses that the coordinator tells are in units of the labels known when the epoch began, and of the model that
+    serves most clients; so that methods can be compared, they are computed again from what was published.
+    """
+
+    drawn: Drawn
+    meter: Meter
+    published: Published = field(default_factory=Published)
+    opened: RoundOpened | None = None
+
+    def take(self, event: FromCoordinator | Refused | Predicted | PostUpdate) -> None:
+        match event:
+            case Predicted():
+                self.meter.add(
+                    event.client,
+                    event.round,
+                    records=len(event.truth),
+                    served=int((event.served == event.truth).sum()),
+                    at_start=int((event.at_start == event.truth).sum()),
+                )
+                self.meter.add_losses(event.round, self._losses(event.client))
+            case PostUpdate():
+                right = int((event.predicted == event.truth).sum())
+                self.meter.add(event.client, event.round, post_update=right)
+            case ModelPublished() | RegistryPublished():
+                self.published.add(event)
+            case RoundOpened():
+                self.opened = event
+            case _:
+                pass
+
+    def _losses(self, client: str) -> FloatArray:
+        """Return the losses of a client's records of the open round, by the model that serves it."""
+        opened = self.opened
+        if opened is None:
+            raise BrokenInvariantError("records were predicted, but no round is open")
+        batch = self.drawn.batch(client, opened.round)
+        records = RoundRecords.of((batch,), self.published.registry(opened.registry))
+        name = opened.served_by(client)
+        W = self.published.weights([slot for slot in opened.slots if slot.name == name])[name]
+        return bounded(Softmax().losses(records.Z @ W, records.y), len(self.drawn.table.labels))

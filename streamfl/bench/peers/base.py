@@ -1,0 +1,75 @@
+"""What a peer is: a model that predicts a round's records, then learns them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from streamfl.core.arrays import FloatArray
+from streamfl.models import Softmax
+
+SOFTMAX = Softmax()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ClientRecords:
+    """One client's records of a round.
+
+    Parameters
+    ----------
+    Z
+        Features, shape (n, d), the last column the constant 1; n may be 0.
+    y
+        Label indices, shape (n,).
+    """
+
+    Z: FloatArray
+    y: FloatArray
+
+
+class Peer(Protocol):
+    """A method under comparison, client side and server side in one object."""
+
+    @property
+    def W(self) -> FloatArray:  # noqa: N802 - a matrix, as in the papers
+        """Return what predicts the next round's records, shape (d, K)."""
+        ...
+
+    def learn(self, t: int, clients: Sequence[ClientRecords], loss: float) -> str | None:
+        """Learn round t, after its records were predicted with `W`, and return the cause of a restart, or None.
+
+        `loss` is the mean score of `W` on them, in [0, 1]. A round in which no client has records changes nothing.
+        """
+        ...
+
+
+def score(W: FloatArray, own: ClientRecords) -> float:
+    """Return the mean score of W on records, in [0, 1]: that of the cross-entropy, clipped.
+
+    >>> score(np.zeros((1, 4)), ClientRecords(np.ones((3, 1)), np.zeros(3)))
+    0.5
+    """
+    return float(SOFTMAX.scores(SOFTMAX.losses(own.Z @ W, own.y), W.shape[1]).mean())
+
+
+def records(clients: Sequence[ClientRecords]) -> int:
+    """Count the records of a round."""
+    return sum(len(client.y) for client in clients)
+
+
+def shares(clients: Sequence[ClientRecords]) -> FloatArray:
+    """Return p_n, each client's share of a round's records, shape (clients,).
+
+    >>> three, one = (ClientRecords(np.ones((n, 1)), np.zeros(n)) for n in (3, 1))
+    >>> shares([three, one])
+    array([0.75, 0.25])
+    """
+    sizes = np.array([len(client.y) for client in clients], dtype=np.float64)
+    p: FloatArray = sizes / sizes.sum()
+    return p
+
+
+def pooled(clients: Sequence[ClientRecords]) -> ClientRecords:
+    """Return the records of all clients as those of one."""
+    return ClientRecords(np.concatenate([c.Z for c in clients]), np.concatenate([c.y for c in clients]))

@@ -1,0 +1,171 @@
+"""Each peer's round by hand, on coins: the only feature is the constant 1, there are two labels.
+
+A model is then W = (w, -w), which says label 0 with probability s(2w), s the logistic function; on records of which a
+share q has label 0 the gradient at w is s(2w) - q. Client A: four records, three of label 0, q = 0.75. Client B:
+twelve records of label 1, q = 0. So p = 1/4 and 3/4, and pooled q = 3/16. All steps have eta = 1 and no penalty.
+"""
+
+import math
+
+import numpy as np
+import pytest
+
+from streamfl.bench.peers.adaptive_fedavg import AdaptiveFedAvg
+from streamfl.bench.peers.base import ClientRecords, Peer
+from streamfl.bench.peers.client_adaptive import ClientAdaptive
+from streamfl.bench.peers.fedavg import FedAvg
+from streamfl.bench.peers.fednova import FedNova
+from streamfl.bench.peers.fedprox import FedProx
+from streamfl.bench.peers.local_work import LocalWork
+from streamfl.bench.peers.server_adaptive import ServerAdaptive
+
+SCRATCH = np.zeros((1, 2))
+A = ClientRecords(np.ones((4, 1)), np.array([0.0, 0.0, 0.0, 1.0]))
+B = ClientRecords(np.ones((12, 1)), np.ones(12))
+NONE = ClientRecords(np.ones((0, 1)), np.ones(0))
+
+
+def s(x: float) -> float:
+    return 1.0 / (1.0 + math.exp(-x))
+
+
+def after(peer: Peer, *rounds: list[ClientRecords]) -> float:
+    """Return w after the rounds."""
+    for t, clients in enumerate(rounds, start=1):
+        assert peer.learn(t, clients, 0.5) is None
+    assert peer.W[0, 0] == pytest.approx(-peer.W[0, 1])
+    return float(peer.W[0, 0])
+
+
+def test_fedavg_with_one_step() -> None:
+    # A: 0 - (0.5 - 0.75) = 0.25. B: 0 - 0.5 = -0.5. 0.25 / 4 - 3 * 0.5 / 4.
+    assert after(FedAvg(SCRATCH, 1.0, l2=0.0), [A, B]) == pytest.approx(-0.3125)
+
+
+def test_fedavg_with_two_steps_and_a_client_without_records() -> None:
+    # A: 0.25, then 0.25 - (0.62246 - 0.75) = 0.37754. B: -0.5, then -0.5 - 0.26894 = -0.76894.
+    w = after(FedAvg(SCRATCH, 1.0, LocalWork(2), l2=0.0), [A, NONE, B])
+    assert w == pytest.approx(0.25 * 0.37754 - 0.75 * 0.76894, abs=1e-5)
+
+
+def test_fedavg_with_a_penalty() -> None:
+    # The first step as above; the second round's gradient is s(-0.625) - 3/16 - 0.1 * 0.3125.
+    w = after(FedAvg(SCRATCH, 1.0, l2=0.1), [A, B], [A, B])
+    assert w == pytest.approx(-0.3125 - (s(-0.625) - 0.1875) + 0.03125)
+
+
+def test_fedprox_with_two_steps() -> None:
+    # The second steps as FedAvg's, and 0.5 of the way from x = 0 back: A 0.37754 - 0.125, B -0.76894 + 0.25.
+    w = after(FedProx(SCRATCH, 1.0, mu=0.5, work=LocalWork(2), l2=0.0), [A, B])
+    assert w == pytest.approx(0.25 * 0.25254 - 0.75 * 0.51894, abs=1e-5)
+
+
+def test_fednova_with_three_times_the_steps_on_the_larger_client() -> None:
+    # Batches of 4: A takes one step to 0.25, B three, to -0.5, -0.76894, -0.76894 - s(-1.53788) = -0.94578.
+    # d_A = -0.25, d_B = 0.94578 / 3, tau_eff = 1/4 + 3 * 3/4 = 2.5.
+    w = after(FedNova(SCRATCH, 1.0, work=LocalWork(batch=4), l2=0.0), [A, B])
+    assert w == pytest.approx(-2.5 * (0.25 * -0.25 + 0.75 * 0.94578 / 3), abs=1e-5)
+
+
+def test_fednova_with_momentum() -> None:
+    # Momentum 0.5, B: velocities 0.5, 0.25 + s(-1) = 0.51894, 0.25947 + s(-2.03788) = 0.37476; so w = -1.39370.
+    # The first gradient enters 1 + 0.5 + 0.25 times, the second 1.5, the third once: a = 4.25. A: a = 1.
+    w = after(FedNova(SCRATCH, 1.0, momentum=0.5, work=LocalWork(batch=4), l2=0.0), [A, B])
+    tau_eff = 0.25 + 0.75 * 4.25
+    assert w == pytest.approx(-tau_eff * (0.25 * -0.25 + 0.75 * 1.39370 / 4.25), abs=1e-5)
+
+
+def test_fednova_with_a_pull() -> None:
+    # eta mu = 0.5, B: -0.5; -0.25 - s(-1) = -0.51894; -0.25947 - s(-1.03788) = -0.52103. Weights of the gradients:
+    # 0.25, 0.5, 1: a = 1.75. tau_eff counts steps: 2.5.
+    w = after(FedNova(SCRATCH, 1.0, mu=0.5, work=LocalWork(batch=4), l2=0.0), [A, B])
+    assert w == pytest.approx(-2.5 * (0.25 * -0.25 + 0.75 * 0.52103 / 1.75), abs=1e-5)
+
+
+def test_the_pull_is_to_the_rounds_model_not_to_zero() -> None:
+    # A alone, from x = 1: the first step has no pull, the second pulls by half of what the first moved.
+    w1 = 1.0 - (s(2.0) - 0.75)
+    w2 = w1 - (s(2 * w1) - 0.75) - 0.5 * (w1 - 1.0)
+    x = np.array([[1.0, -1.0]])
+    assert after(FedProx(x, 1.0, mu=0.5, work=LocalWork(2), l2=0.0), [A]) == pytest.approx(w2)
+    # FedNova: a = 0.5 + 1, tau_eff = 2.
+    nova = FedNova(x, 1.0, mu=0.5, work=LocalWork(2), l2=0.0)
+    assert after(nova, [A]) == pytest.approx(1.0 - 2.0 * (1.0 - w2) / 1.5)
+
+
+def test_adaptive_fedavg_over_three_rounds() -> None:
+    # Round 1: w1 = -0.3125, from a mean of 0, so v = w1^2. Round 2 has still eta = 1. Before correction m = w1/2 and
+    # v = w1^2/2; then v = w1^2/4 + (w2 - w1)^2/2, over 0.75; the ratio's own: 1/2, then 1/4 + ratio/2, over 0.75.
+    w1 = -0.3125
+    w2 = w1 - (s(2 * w1) - 0.1875)
+    ratio = (w1**2 / 4 + (w2 - w1) ** 2 / 2) / 0.75 / w1**2
+    eta = (0.25 + ratio / 2) / 0.75
+    assert 0.1 < eta < 1.0
+    w3 = w2 - eta * (s(2 * w2) - 0.1875)
+    assert after(AdaptiveFedAvg(SCRATCH, 1.0, l2=0.0), *([A, B],) * 3) == pytest.approx(w3)
+    # Over t, the step of round 2 is eta0 over 1, that of round 3 half of the above.
+    halved = w2 - eta / 2 * (s(2 * w2) - 0.1875)
+    assert after(AdaptiveFedAvg(SCRATCH, 1.0, True, l2=0.0), *([A, B],) * 3) == pytest.approx(halved)
+
+
+def test_adaptive_fedavg_never_exceeds_its_first_step() -> None:
+    # A model that stood at 1 and jumps to 9: the ratio is far above 1.
+    peer = AdaptiveFedAvg(SCRATCH, 0.5)
+    for theta in (1.0, 1.0, 1.0, 9.0):
+        peer.follow(np.full((1, 2), theta))
+    assert peer.eta == 0.5
+
+
+# D = -0.3125 from the first round; tau = 0.1, so v starts at 0.01.
+SQUARE = 0.3125**2
+
+
+@pytest.mark.parametrize(
+    ("rule", "v"),
+    [("adagrad", 0.01 + SQUARE), ("adam", 0.99 * 0.01 + 0.01 * SQUARE), ("yogi", 0.01 + 0.01 * SQUARE)],
+)
+def test_adaptive_servers(rule: str, v: float) -> None:
+    # beta1 = 0.9: m = 0.1 D, and no correction of its bias.
+    peer = ServerAdaptive(SCRATCH, rule, server_step=2.0, tau=0.1, beta1=0.9, l2=0.0)  # type: ignore[arg-type]
+    assert after(peer, [A, B]) == pytest.approx(2.0 * 0.1 * -0.3125 / (math.sqrt(v) + 0.1))
+
+
+def test_yogi_lets_v_fall_slowly() -> None:
+    # tau = 1: v = 1 is above D^2, so it falls by 0.01 D^2, where Adam's would fall by 0.01 (1 - D^2).
+    peer = ServerAdaptive(SCRATCH, "yogi", server_step=1.0, tau=1.0, l2=0.0)
+    assert after(peer, [A, B]) == pytest.approx(-0.3125 / (math.sqrt(1.0 - 0.01 * SQUARE) + 1.0))
+
+
+def test_the_server_remembers_from_round_to_round() -> None:
+    # AdaGrad, tau = 0.1: v adds up the squares of both rounds' differences.
+    w1 = -0.3125 / (math.sqrt(0.01 + SQUARE) + 0.1)
+    second = -(s(2 * w1) - 0.1875)
+    w2 = w1 + second / (math.sqrt(0.01 + SQUARE + second**2) + 0.1)
+    peer = ServerAdaptive(SCRATCH, "adagrad", server_step=1.0, tau=0.1, l2=0.0)
+    assert after(peer, [A, B], [A, B]) == pytest.approx(w2)
+
+
+def test_clients_with_adagrad() -> None:
+    # A: g = -0.25, w = 0.1 * 0.25 / 0.26; g' = s(2w) - 0.75 and v = g^2 + g'^2. B alike with q = 0.
+    ws = []
+    for q in (0.75, 0.0):
+        g = 0.5 - q
+        w = -0.1 * g / (abs(g) + 0.01)
+        g2 = s(2 * w) - q
+        ws.append(w - 0.1 * g2 / (math.hypot(g, g2) + 0.01))
+    peer = ClientAdaptive(SCRATCH, "adagrad", eta=0.1, epsilon=0.01, work=LocalWork(2), l2=0.0)
+    assert after(peer, [A, B]) == pytest.approx(0.25 * ws[0] + 0.75 * ws[1])
+
+
+def test_clients_with_adam() -> None:
+    # Corrected for bias, the first step's moments are g and g^2; the second's (0.09 g + 0.1 g') / 0.19 and
+    # (0.0099 g^2 + 0.01 g'^2) / 0.0199.
+    ws = []
+    for q in (0.75, 0.0):
+        g = 0.5 - q
+        w = -0.1 * g / (abs(g) + 0.01)
+        g2 = s(2 * w) - q
+        v = (0.0099 * g**2 + 0.01 * g2**2) / 0.0199
+        ws.append(w - 0.1 * (0.09 * g + 0.1 * g2) / 0.19 / (math.sqrt(v) + 0.01))
+    peer = ClientAdaptive(SCRATCH, "adam", eta=0.1, epsilon=0.01, work=LocalWork(2), l2=0.0)
+    assert after(peer, [A, B]) == pytest.approx(0.25 * ws[0] + 0.75 * ws[1])

@@ -1,0 +1,122 @@
+"""How a method is measured over a drawn stream."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+import numpy as np
+import pytest
+
+from streamfl.bench.features import prepared, standardised
+from streamfl.bench.federated import Federation
+from streamfl.bench.methods import FEDERATIONS, check, run
+from streamfl.bench.peers.base import ClientRecords
+from streamfl.bench.peers.registry import PEERS, PeerSpec
+from streamfl.bench.plain import run_peer
+from streamfl.bench.records import Drawn
+from streamfl.core.arrays import FloatArray
+from streamfl.core.errors import UsageError
+from streamfl.replay import Replay, ReplaySettings
+from streamfl.settings import LearningSettings, ProfileSettings
+from streamfl.streams.drawn import DrawnStream
+
+
+def drawn(drift: str, at: tuple[int, ...], condition: str = "plain", **sizes: int) -> Drawn:
+    stream = DrawnStream("covtype", drift, at, condition, **({"clients": 4, "round_size": 30, "rounds": 12} | sizes))
+    return Drawn.of(stream, prepared("covtype", None))
+
+
+@pytest.mark.parametrize("condition", ["plain", "absent", "exchange"])
+def test_a_federation_is_counted_as_its_own_result_counts(condition: str) -> None:
+    stream = drawn("class-swap", (5, 9), condition)
+    learning = LearningSettings(l2=2e-4)
+    settings = ReplaySettings(seed=1, learning=learning, profile=ProfileSettings(profile="paper"), scaling=False)
+    result = Replay(stream.table, stream.logs(), settings, sizes=stream.sizes()).run().result
+    found = Federation(ProfileSettings(profile="paper")).run(stream, "paper")
+    assert result.accuracy is not None
+    assert found.run.accuracy.prequential == result.accuracy.prequential
+    assert found.run.accuracy.no_change == result.accuracy.no_change
+    assert found.run.accuracy.round_start == result.accuracy.round_start
+    assert found.run.records == result.accepted == sum(map(sum, stream.sizes().values()))
+    assert not np.isnan(found.losses).any()
+
+
+def test_the_loss_is_that_of_the_federation_where_all_labels_are_known() -> None:
+    stream = DrawnStream("river:Phishing", "class-swap", (5,), clients=4, round_size=30, rounds=8)
+    both = Drawn.of(stream, prepared(stream.stream, None))
+    learning = LearningSettings(l2=2e-4)
+    settings = ReplaySettings(seed=1, learning=learning, profile=ProfileSettings(profile="paper"), scaling=False)
+    result = Replay(both.table, both.logs(), settings, sizes=both.sizes()).run().result
+    found = Federation(ProfileSettings(profile="paper")).run(both, "paper")
+    assert found.run.loss == pytest.approx(result.loss.prequential)
+    assert found.losses == pytest.approx(np.array([line.loss for line in result.per_round]))
+
+
+def test_a_label_that_is_not_registered_yet_counts_one() -> None:
+    found = run("paper", drawn("class-introduction", (4,), rounds=5))
+    # With one class known nothing can be wrong; from round 4 on about half of the records are of the second.
+    assert found.losses[:3].tolist() == [0.0, 0.0, 0.0]
+    assert found.losses[3] == pytest.approx(0.57, abs=0.15)
+
+
+def test_every_method_sees_the_same_records() -> None:
+    stream = drawn("class-introduction", (4, 8), "absent")
+    runs = [run(method, stream).run for method in ("adaptive", "paper", "fedavg-sqrt")]
+    assert len({r.records for r in runs}) == 1
+    assert len({r.accuracy.no_change for r in runs}) == 1
+
+
+@dataclass
+class Oracle:
+    """Answers class 0 before round 3, and class `later` from then on; remembers what it was shown."""
+
+    later: int
+    t: int = 1
+    shown: list[float] = field(default_factory=list)
+
+    @property
+    def W(self) -> FloatArray:
+        W = np.zeros((55, 7))
+        W[-1, 0 if self.t < 3 else self.later] = 1.0
+        return W
+
+    def learn(self, t: int, clients: Sequence[ClientRecords], loss: float) -> str | None:
+        assert all((own.Z[:, -1] == 1.0).all() for own in clients)
+        self.t = t + 1
+        self.shown.append(loss)
+        return "why" if t == 2 else None
+
+
+def test_a_peer_is_tested_then_trained_and_the_best_variant_is_told() -> None:
+    stream = drawn("none", (), rounds=4)
+    built = {"later=0": Oracle(0), "later=1": Oracle(1), "later=2": Oracle(2)}
+    constants = MappingProxyType({name: {"later": float(o.later)} for name, o in built.items()})
+    spec = PeerSpec(lambda _, chosen: built[f"later={chosen['later']:g}"], constants)
+    found = run_peer(spec, stream, "oracle")
+    assert found.run.variant == "later=1"  # the most frequent class of covtype
+    rows = [np.concatenate([own.y[own.round(t)] for own in stream.clients.values()]) for t in range(1, 5)]
+    guesses = [0, 0, 1, 1]
+    right = sum(int((y == guess).sum()) for y, guess in zip(rows, guesses, strict=True))
+    # Predicted again after each round: the model of the next one.
+    after = sum(int((y == guess).sum()) for y, guess in zip(rows, [0, 1, 1, 1], strict=True))
+    n = sum(map(len, rows))
+    assert found.run.accuracy.prequential == found.run.accuracy.round_start == right / n
+    assert found.run.accuracy.post_update == after / n
+    assert [(r.round, r.cause) for r in found.run.restarts] == [(2, "why")]
+    assert found.losses == pytest.approx(np.array(built["later=1"].shown))
+    # Output 1 for one class, 0 for six: ln(e + 6) - 1 when right, ln(e + 6) when not, of 2 ln 7.
+    share = (rows[0] == 0).mean()
+    assert found.losses[0] == pytest.approx((np.log(np.e + 6) - share) / (2 * np.log(7)))
+
+
+def test_an_unknown_method_is_refused_with_the_list() -> None:
+    with pytest.raises(UsageError, match=r"--method sgd: unknown.*adaptive.*fedavg"):
+        check(["adaptive", "sgd"])
+    assert not set(FEDERATIONS) & set(PEERS)
+
+
+def test_features_are_those_of_the_paper() -> None:
+    X = prepared("covtype", None).X
+    assert np.abs(X).max() == pytest.approx(5 / np.sqrt(10))
+    flat = standardised(np.array([[1.0, np.nan, 5.0], [3.0, 2.0, 5.0]]))
+    assert flat.tolist() == [[-1.0, 0.0, 0.0], [1.0, 0.0, 0.0]]

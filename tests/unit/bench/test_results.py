@@ -1,0 +1,75 @@
+"""Runs on disk: kept, found again, refused when they are something else."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from streamfl.bench import methods
+from streamfl.bench.drift import Job, Plan, run_all
+from streamfl.bench.features import prepared
+from streamfl.bench.records import Drawn
+from streamfl.bench.results import Results
+from streamfl.core.errors import UsageError
+from streamfl.streams.drawn import DrawnStream
+
+STREAM = DrawnStream("covtype", "class-swap", (4,), clients=2, round_size=20, rounds=6)
+
+
+@pytest.fixture(scope="module")
+def drawn() -> Drawn:
+    return Drawn.of(STREAM, prepared("covtype", None))
+
+
+def test_a_run_is_found_again_as_it_was(tmp_path: Path, drawn: Drawn) -> None:
+    finished = methods.run("fedavg-glr", drawn)
+    results = Results.read(tmp_path / "runs.json")
+    results.add(finished)
+    again = Results.read(tmp_path / "runs.json")
+    assert list(again.runs.values()) == [finished.run]
+    assert again.has(finished.run.key, losses=True)
+    assert np.array_equal(again.losses[finished.run.key], finished.losses)
+    assert {path.name for path in tmp_path.iterdir()} == {"runs.json", "runs.rounds.npz"}
+
+
+def test_without_the_losses_a_run_is_there_but_not_for_a_figure(tmp_path: Path, drawn: Drawn) -> None:
+    finished = methods.run("fedavg-sqrt", drawn)
+    Results(tmp_path / "runs.json").add(finished)
+    (tmp_path / "runs.rounds.npz").unlink()
+    again = Results.read(tmp_path / "runs.json")
+    assert again.has(finished.run.key, losses=False)
+    assert not again.has(finished.run.key, losses=True)
+
+
+def test_what_is_there_is_not_run_again(tmp_path: Path, drawn: Drawn) -> None:
+    results = Results(tmp_path / "runs.json")
+    results.add(methods.run("fedavg-sqrt", drawn))
+    # A directory that is not there would fail the run, were there one to make.
+    found = run_all([Job(STREAM, "fedavg-sqrt", Path("/nowhere"))], results, Console(quiet=True), processes=7)
+    assert [run.method for run in found] == ["fedavg-sqrt"]
+
+
+@pytest.mark.parametrize("text", ["", "7", "[1]", '{"runs": 3}', '[{"stream": "covtype"}]'])
+def test_another_file_is_refused(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "runs.json"
+    path.write_text(text)
+    with pytest.raises(UsageError, match="holds no runs"):
+        Results.read(path)
+
+
+def test_damaged_losses_are_refused(tmp_path: Path, drawn: Drawn) -> None:
+    Results(tmp_path / "runs.json").add(methods.run("fedavg-sqrt", drawn))
+    (tmp_path / "runs.rounds.npz").write_bytes(b"PK nothing")
+    with pytest.raises(UsageError, match="damaged"):
+        Results.read(tmp_path / "runs.json")
+
+
+def test_a_plan_is_every_combination_and_each_has_a_key_of_its_own() -> None:
+    plan = Plan(("covtype",), ("class-swap", "none"), ("paper", "fedavg"), ("plain", "skew"), (1, 2), rounds=100)
+    jobs = plan.jobs()
+    assert len(jobs) == len({job.key for job in jobs}) == 16
+    assert {job.stream.at for job in jobs} == {(65,), ()}
+    other = replace(plan, at=(3,), drifts=("class-swap",)).jobs()
+    assert not {job.key for job in other} & {job.key for job in jobs}
