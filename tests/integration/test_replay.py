@@ -140,6 +140,7 @@ WAYS: dict[str, dict[str, Any]] = {
     "one record a step": {"local_batch": 1},
     "a part of the records": {"gamma": 0.5},
     "whole models": {"exchange": "model"},
+    "whole models of local batches": {"exchange": "model", "local_batch": 5},
     "logistic": {"model": "logistic"},
     "penalty": {"l2": 1e-3},
     **{
@@ -168,13 +169,14 @@ def test_every_way_of_learning_learns(way):
 
 def test_the_ways_are_different_ones():
     digests = {name: learnt(name).result.model_sha256 for name in WAYS}
-    alike = [name for name in digests if digests[name] == digests["one step"]]
-    # The Euclidean map is FedAvg, in the primal and in the dual space.
-    assert set(alike) <= {"one step", "fedomd euclidean primal", "fedomd euclidean dual"}
+    alike = {name for name in digests if digests[name] == digests["one step"]}
+    # The Euclidean map is FedAvg, in the primal and in the dual space; of a whitened step only the gradient is told.
+    assert alike == {"one step", "whole models", "fedomd euclidean primal", "fedomd euclidean dual"}
+    assert len(set(digests.values())) == len(digests) - len(alike) + 1
 
 
 def test_whole_models_come_to_what_differences_come_to():
-    models = [learnt(way).model for way in ("one step", "whole models")]
+    models = [learnt(way).model for way in ("local batches", "whole models of local batches")]
     assert models[0].weights == pytest.approx(models[1].weights, abs=1e-5)
 
 
@@ -270,7 +272,8 @@ def test_bad_records_are_passed_counted_and_change_nothing_else():
     )
     logs = {"c0": deal(spoilt, 1, "round-robin", 0)["c0"]}
     clean = {"c0": deal(good, 1, "round-robin", 0)["c0"]}
-    settings = ReplaySettings(round_size=20)
+    # Which records are held back goes by their number, bad ones counted: this detector needs none.
+    settings = ReplaySettings(round_size=20, profile=ProfileSettings(detector="glr"))
     with_bad, without = (Replay(table, log, settings).run() for table, log in ((spoilt, logs), (good, clean)))
     assert (with_bad.result.accepted, with_bad.result.rejected) == (800, 200)
     assert with_bad.result.model_sha256 == without.result.model_sha256
@@ -347,9 +350,11 @@ def test_by_a_clock_moved_by_hand_rounds_close_in_time_with_whatever_there_is():
     assert {share["c0"] for share in shares[1:6]} == {8}
     assert {share["c1"] for share in shares[1:20]} == {2}
     assert {share["c2"] for share in shares[1:20]} == {0, 1}
-    assert all(
-        entry.records == entry.trained == sum(share.values()) for entry, share in zip(rounds, shares, strict=True)
-    )
+    assert all(entry.records == sum(share.values()) for entry, share in zip(rounds, shares, strict=True))
+    # About one in ten is held back from training.
+    held = [entry.records - entry.trained for entry in rounds]
+    assert min(held) >= 0
+    assert 0.03 < sum(held) / sum(entry.records for entry in rounds) < 0.2
     assert sum(share.get("c2", 0) for share in shares) == 60
 
 

@@ -169,6 +169,15 @@ def test_if_all_are_silent_the_best_live_model_goes_on() -> None:
     assert (found.ask(), found.best()) == (None, "rung-4")
 
 
+@pytest.mark.xfail(strict=True, reason="records of labels that nobody knew are missing in S, as if they lost nothing")
+def test_a_relabelled_model_gains_nothing_by_records_that_have_no_known_label() -> None:
+    # Half of each client's records have a label that nobody knew, and lose 1 under every model; the others lose 0.8.
+    found = choice({"rung-0": both(0.9)}, (), ("incumbent",))
+    fits = {c: {"incumbent": fit(0.8, 0.9, n // 2)} for c, n in RECORDS.items()}
+    found.answer(answer({"incumbent": both(0.9)}, fits))
+    assert found.ask() is None
+
+
 @pytest.mark.xfail(
     strict=True, reason="means are taken over different clients: an answer of an easy client alone wins"
 )

@@ -392,13 +392,13 @@ def test_clients_of_a_branch_that_drift_again_leave_it() -> None:
 
 
 @pytest.mark.xfail(strict=True, reason="conclude drops what its own advance tells")
-def test_a_merger_in_the_round_of_another_finding_is_told() -> None:
+def test_a_merger_that_falls_in_the_round_of_another_finding_is_told() -> None:
     world = settled()
     world.drift(-0.4, FEW)
     assert states(world.play(20)) == ["latched", "branched"]
     world.master.branches[0].gain = -1.0
     world.drift(-0.4, ("c11",))
-    assert sorted(states(world.play())) == ["latched", "merged"]
+    assert sorted(states(world.play(2))) == ["latched", "merged"]
 
 
 @pytest.mark.xfail(strict=True, reason="branches step before their models become candidates")
