@@ -7,12 +7,16 @@ from typing import Any
 
 import click
 
+from streamfl.bench.regret_command import regret
 from streamfl.core.errors import UsageError
 
 
 @click.group()
 def bench() -> None:
     """Compare methods on the same records."""
+
+
+bench.add_command(regret)
 
 
 @bench.command()

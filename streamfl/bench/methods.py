@@ -18,6 +18,9 @@ _WARM = ProfileSettings(profile="paper", start="warm")
 FEDERATIONS: Mapping[str, Federation] = MappingProxyType(
     {
         "adaptive": Federation(ProfileSettings()),
+        "adaptive-glr": Federation(ProfileSettings(detector="glr")),
+        "experts": Federation(ProfileSettings(profile="experts")),
+        "calibrated": Federation(ProfileSettings(profile="calibrated")),
         "paper": Federation(_PAPER),
         "paper-warm": Federation(_WARM),
         "adaptive-fedomd": Federation(ProfileSettings(), _FEDOMD),

@@ -87,6 +87,8 @@ class Branch:
         The first round that it serves.
     gain
         Running mean of what it gains over the incumbent of all, in units of the score.
+    played
+        The model that served it in the last round, as it was then.
     """
 
     clients: tuple[str, ...]
@@ -95,9 +97,11 @@ class Branch:
     ladder: Ladder
     began: int
     gain: float = FIRST_GAIN
+    played: FloatArray | None = None
 
     def close(self, observed: Observed, incumbent: str) -> None:
-        """Follow its gain over the incumbent of all."""
+        """Follow its gain over the incumbent of all, and keep the model that played."""
+        self.played = self.ladder.incumbent
         gain = observed.loss_at(incumbent, self.clients) - observed.loss_at(self.ladder.serves, self.clients)
         if not math.isnan(gain):  # its clients had records
             self.gain = DECAY * self.gain + (1.0 - DECAY) * gain
@@ -108,11 +112,12 @@ class Branch:
 
     def apart(self) -> Apart:
         """Return what clients are told of it."""
-        return Apart(clients=self.clients, serves=self.ladder.serves, since=self.began)
+        return Apart(clients=self.clients, serves=self.ladder.serves)
 
     def transform(self, change: Callable[[FloatArray], FloatArray]) -> None:
         """Re-express its models."""
         self.ladder.transform(change)
+        self.played = None if self.played is None else change(self.played)
 
 
 def _trial(name: str) -> str:

@@ -97,14 +97,10 @@ class Choice:
             self.fitting = self._best_relabelled(answer)
         self.stage += 1
 
-    def mean(self, name: str) -> float:
-        """Return the mean loss of a candidate over the records of all who scored it."""
-        sums = self.losses[name]
-        return math.fsum(sums.values()) / sum(self._records(c) for c in sums)
-
     def best(self) -> str:
-        """Return the name of the candidate with the least loss; the first of equals."""
-        return min(self.found, key=self.mean)
+        """Return the candidate with the least loss over the clients who scored all of them; the first of equals."""
+        everybody = set.intersection(*(set(sums) for sums in self.losses.values()))
+        return min(self.found, key=lambda name: math.fsum(self.losses[name][c] for c in everybody))
 
     def surely_better(self, sums: Mapping[str, float], than: str, *, by: float = SURE) -> bool:
         """Tell whether losses by client are lower than a candidate's, by so many standard errors over clients."""
@@ -122,8 +118,9 @@ class Choice:
         return LiveModel(name, W, self.eta, clients=self.clients, whitened=self.whitened)
 
     def _take(self, name: str, played: Played, parts: Mapping[str, ClientPart]) -> None:
-        self.found[name] = played.stepped
-        self.losses[name] = {c: part.losses[name] for c, part in parts.items() if name in part.losses}
+        sums = {c: part.losses[name] for c, part in parts.items() if name in part.losses}
+        if sums:
+            self.found[name], self.losses[name] = played.stepped, sums
 
     def _best_relabelled(self, answer: Answer) -> LiveModel | None:
         """Return the best relabelled model, if it surely beats every other candidate.
@@ -136,7 +133,11 @@ class Choice:
             if not fits or not all(S.size for S in fits.values()):
                 continue
             permutation = best_permutation(np.sum(list(fits.values()), axis=0))
-            sums = relabelled_losses(fits, permutation, self.observed.loss_bound)
+            bound = self.observed.loss_bound
+            as_it_is = relabelled_losses(fits, np.arange(len(permutation)), bound)
+            renamed = relabelled_losses(fits, permutation, bound)
+            # S is silent on records of labels that no model knows: they lose the same under either naming.
+            sums = {c: answer.clients[c].losses[name] + renamed[c] - as_it_is[c] for c in fits}
             options.append((math.fsum(sums.values()), name, permutation, sums))
         if not options:
             return None

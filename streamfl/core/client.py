@@ -477,10 +477,10 @@ class Client:
         self, opened: RoundOpened, batches: tuple[Batch, ...], records: RoundRecords
     ) -> tuple[Comparison, Comparison, BoolArray | None]:
         """Return what was held back before this round and what is after it, and which of its records that is."""
-        held, group = opened.held, opened.group_of(self.name)
+        held = opened.held
         if held is None or self._place is None:
             return Comparison(), Comparison(), None
-        since = held.since if group is None else max(held.since, group.since)
+        since = held.since_at(self.name)
         before = self._comparison.under(records.registry, since)
         after, mine = before.after(
             batches,

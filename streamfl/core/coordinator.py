@@ -325,7 +325,7 @@ class Coordinator:
         standing = self.standing
         opening = standing.master.open(standing.round, self._scratch(), self._agreement.squared_norm)
         for name, member in standing.members.items():
-            member.retain(opening.sampled, held_since=_held_since(opening, name))
+            member.retain(opening.sampled, held_since=opening.held.since_at(name) if opening.held else None)
         self._updates = []
         self._refused = 0
         self._readings = {}
@@ -532,7 +532,7 @@ class Coordinator:
         ) or wrong_relabelling(
             scores.relabelling,
             {slot.name for slot in mine} & set(undecided.asked.relabel),
-            labels=len(self._registry.labels) if undecided.live[0].W.shape[1] == len(self._registry.labels) else 0,
+            labels=self.settings.learner.model.log_likelihoods(undecided.live[0].W[:1]).shape[1],
             records=update.records,
             bound=undecided.observed.loss_bound,
         )
@@ -670,14 +670,6 @@ def _in_one_transaction(decisions: list[CoordinatorDecision]) -> list[Coordinato
     saved = any(isinstance(decision, Commit) for decision in telling)
     others = [decision for decision in decisions if not isinstance(decision, Commit | Publish)]
     return [Commit(told) if saved else Publish(told), *others]
-
-
-def _held_since(opening: Opening, client: str) -> int | None:
-    """Return the round since which a client holds records back; None if it does not."""
-    if opening.held is None:
-        return None
-    group = next((group for group in opening.apart if client in group.clients), None)
-    return opening.held.since if group is None else max(opening.held.since, group.since)
 
 
 def _answers(scores: Scores, asked: Score) -> bool:

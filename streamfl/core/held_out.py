@@ -88,7 +88,7 @@ class HeldOut:
             rows = np.flatnonzero(_hashes(seed, client, ordinals) < BAR)
             if len(rows):
                 fresh.append(_of(batch.only(rows), np.full(len(rows), t), ordinals[rows]))
-        return _joined([here, *fresh])._trimmed(held.per_label, seed, client) if fresh else here
+        return (_joined([here, *fresh]) if fresh else here)._trimmed(held.per_label, seed, client)
 
     def only(self, rows: IntArray) -> "HeldOut":
         """Return some of the records, by increasing row."""

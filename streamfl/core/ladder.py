@@ -174,7 +174,7 @@ class Ladder:
             self._step(rung, played)
         if self.serves in played:
             self.rounds += 1
-        if self.shadow is None or self.shadow_age >= self.settings.shadow_rounds:
+        if self.shadow is None or self.shadow_age >= self.settings.shadow_rounds - 1:
             self._begin_shadow(scratch)
         elif self.shadow_name in played:
             found = played[self.shadow_name]

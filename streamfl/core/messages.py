@@ -132,11 +132,16 @@ class Slot:
 class Held:
     """What clients hold back from training, to be able to compare: at most `per_label` records of each label.
 
-    Records of rounds before `since` are let go.
+    Records of rounds before `since` are let go; for some clients `renewed` names a later round.
     """
 
     per_label: int
     since: int
+    renewed: Mapping[str, int] = field(default_factory=dict)
+
+    def since_at(self, client: str) -> int:
+        """Return the round since which a client holds records back."""
+        return max(self.since, self.renewed.get(client, 0))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,7 +150,6 @@ class Apart:
 
     clients: tuple[str, ...]
     serves: str
-    since: int
 
 
 @dataclass(frozen=True, kw_only=True)

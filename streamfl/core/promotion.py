@@ -66,8 +66,8 @@ class Promotion:
         What tells changes of the mix of labels, and what it said in the last round.
     epoch
         From 1; a restart begins the next.
-    held_since
-        The round since which records are held back.
+    held_since, renewed
+        The round since which records are held back, and by client a later one.
     main
         The models of all.
     trail, pool
@@ -90,6 +90,7 @@ class Promotion:
     profile: Literal["adaptive"] = "adaptive"
     epoch: int = 1
     held_since: int = 1
+    renewed: dict[str, int] = field(default_factory=dict)
     main: Ladder = field(default_factory=Ladder)
     trail: Trail = field(default_factory=Trail)
     pool: RecallPool = field(default_factory=RecallPool)
@@ -113,8 +114,13 @@ class Promotion:
             live += self.latch.live(self._candidates_eta, whitened=self.ladder.whitened)
         for branch in self.branches:
             live += branch.ladder.live(squared_norm, branch.clients)
-        held = Held(per_label=max(1, HELD // scratch.shape[1]), since=self.held_since) if self._compares else None
-        return Opening(tuple(live), self.main.serves, held=held, apart=self._apart())
+        return Opening(tuple(live), self.main.serves, held=self._held(scratch.shape[1]), apart=self._apart())
+
+    def _held(self, labels: int) -> Held | None:
+        """Return what clients hold back, if the detector compares."""
+        if not isinstance(self.detector, Excess):
+            return None
+        return Held(per_label=max(1, HELD // max(1, labels)), since=self.held_since, renewed=dict(self.renewed))
 
     def close(self, observed: Observed) -> Alarm | None:
         """Let the detector see the round, and step every model."""
@@ -138,7 +144,7 @@ class Promotion:
         if before is not None and before is not fits["incumbent"]:
             fits["former"] = before
         recalled = {name: entry.W for name, entry in self.pool.entries.items()}
-        apart = {f"branch-{i}": branch.ladder.incumbent for i, branch in enumerate(self.branches)}
+        apart = {f"branch-{i}": b.played for i, b in enumerate(self.branches) if b.played is not None}
         live = [model.name for model in self.main.live(1.0)]
         return Choice(
             alarm,
@@ -161,10 +167,13 @@ class Promotion:
 
     def advance(self, t: int) -> tuple[Local, ...]:
         """Promote better models, and see what becomes of clients apart."""
+        self._promote()
+        return (*self._unlatched(t), *self._merged(t))
+
+    def _promote(self) -> None:
         self.main.promote()
         for branch in self.branches:
             branch.ladder.promote()
-        return (*self._unlatched(t), *self._merged(t))
 
     def readings(self) -> Mapping[str, Reading]:
         """Return where the detector stands."""
@@ -182,10 +191,6 @@ class Promotion:
             trial.W = change(trial.W)
 
     # --- the detector ------------------------------------------------------------------------------------------
-
-    @property
-    def _compares(self) -> bool:
-        return isinstance(self.detector, Excess)
 
     def _watch(self, observed: Observed) -> Alarm | None:
         """Return an alarm, unless it is of clients that are latched already."""
@@ -222,8 +227,9 @@ class Promotion:
         self.epoch += 1
         former = self.trail.before(alarm.since)
         if former is not None:
-            self.pool.add(former, epoch=self.epoch - 1)
-        self.pool.choose(chosen, epoch=self.epoch)
+            self.pool.add(former, epoch=self.epoch - 1, chosen=chosen)
+        goes_on = chosen in choice.live and chosen != self.main.shadow_name
+        self.pool.choose(chosen, epoch=self.epoch, same=goes_on)
         serving = self.main.serves
         self.main.reset(choice.found[chosen], np.zeros_like(choice.found[chosen]))
         self.trail, self.branches, self.latch = Trail(), [], None
@@ -232,13 +238,13 @@ class Promotion:
         else:
             self.detector.reset()
         if alarm.cause != "new-label":
-            self.held_since = t + 1
+            self.held_since, self.renewed = t + 1, {}
         return Restart(t, self.epoch, alarm, "incumbent" if chosen == serving else chosen)
 
     # --- clients apart -----------------------------------------------------------------------------------------
 
     def _apart(self) -> tuple[Apart, ...]:
-        latched = () if self.latch is None else (Apart(clients=self.latch.clients, serves=self.main.serves, since=0),)
+        latched = () if self.latch is None else (Apart(clients=self.latch.clients, serves=self.main.serves),)
         return (*latched, *(branch.apart() for branch in self.branches))
 
     def _latched(self, choice: Choice) -> Local:
@@ -248,7 +254,7 @@ class Promotion:
         trials = {name: Trial(W) for name, W in {**ours, **scored}.items()}
         self.latch = Latch(alarm.clients, alarm.labels, alarm.since, t + LATCHED, trials)
         self._keep_apart(alarm.clients)
-        self.advance(t)
+        self._promote()
         return self._local(t, self.latch, "latched")
 
     def _keep_apart(self, clients: tuple[str, ...]) -> None:
@@ -266,6 +272,8 @@ class Promotion:
             return ()
         self.latch = None
         self._forget_streams()
+        # What these clients held back is of another concept than what comes, or than the model that serves them now.
+        self.renewed.update(dict.fromkeys(latch.clients, t + 1))
         best = latch.best()
         if best is None or len(self.branches) >= MOST_BRANCHES:
             return (self._local(t, latch, "released"),)

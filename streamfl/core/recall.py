@@ -72,9 +72,9 @@ class RecallPool:
     --------
     >>> import numpy as np
     >>> pool = RecallPool()
-    >>> pool.add(np.ones((1, 1)), epoch=1)
+    >>> pool.add(np.ones((1, 1)), epoch=1, chosen="scratch")
     >>> pool.choose("recall-1", epoch=2)
-    >>> pool.add(np.zeros((1, 1)), epoch=2)
+    >>> pool.add(np.zeros((1, 1)), epoch=2, chosen="scratch")
     >>> {name: float(entry.W[0, 0]) for name, entry in pool.entries.items()}
     {'recall-1': 0.0}
     """
@@ -83,22 +83,31 @@ class RecallPool:
     current: str | None = None
     number: int = 0
 
-    def add(self, W: FloatArray, *, epoch: int) -> None:
-        """Keep the model of the epoch that ends."""
+    def add(self, W: FloatArray, *, epoch: int, chosen: str) -> None:
+        """Keep the model of the epoch that ends; what is chosen now does not leave for it."""
         if self.current is None or self.current not in self.entries:
             self.number += 1
             self.current = f"recall-{self.number}"
         self.entries[self.current] = Recalled(W, epoch)
         while len(self.entries) > MOST:
-            others = {name: entry.used for name, entry in self.entries.items() if name != self.current}
+            others = {name: e.used for name, e in self.entries.items() if name not in {self.current, chosen}}
             del self.entries[min(others, key=lambda name: others[name])]
-        self.current = None
 
-    def choose(self, name: str, *, epoch: int) -> None:
-        """Note from which entry the new epoch begins; a name of none is a new concept."""
-        self.current = name if name in self.entries else None
-        if self.current is not None:
+    def choose(self, name: str, *, epoch: int, same: bool = False) -> None:
+        """Note from which entry the new epoch begins; a name of none is a new concept, unless it goes on as it is.
+
+        Parameters
+        ----------
+        name, epoch
+            What was chosen, and the epoch that it begins.
+        same
+            Whether a model of the epoch that ends was chosen: the alarm was false, or no other model fits better.
+        """
+        if name in self.entries:
+            self.current = name
             self.entries[name].used = epoch
+        elif not same:
+            self.current = None
 
     def transform(self, change: Callable[[FloatArray], FloatArray]) -> None:
         """Re-express every model."""

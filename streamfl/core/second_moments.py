@@ -50,9 +50,9 @@ class SecondMoments:
     def after(self, parts: Sequence[FloatArray], records: int) -> "SecondMoments":
         """Return the moments after a round: `parts` are the clients' sums of z z^T over `records` records in all."""
         left = float(np.exp(-records / WINDOW))
-        total = left * self.total
+        total: FloatArray = left * self.total
         for part in parts:
-            total = total + part
+            total += part
         return SecondMoments(total, left * self.records + records)
 
     def re_expressed(self, old: Registry, new: Registry) -> "SecondMoments":
@@ -67,10 +67,10 @@ class SecondMoments:
 
     @cached_property
     def _metric(self) -> FloatArray:
-        mean: FloatArray = np.divide(self.total, self.records)
-        d = len(mean)
-        ridge: FloatArray = (RIDGE * float(np.trace(mean)) / d) * np.eye(d)
-        return mean + ridge
+        d = len(self.total)
+        ridge: FloatArray = (RIDGE * float(np.trace(self.total)) / d) * np.eye(d)
+        metric: FloatArray = (self.total + ridge) / self.records
+        return metric
 
 
 def wanted(t: int, d: int) -> bool:

@@ -111,8 +111,11 @@ class Excesses:
             variance, own, np.where(borrows, n, 0.0), shared,
         )  # fmt: skip
 
-    def pooled(self, chosen: BoolArray) -> "Sample":
-        """Return the excess over some cells, a mask of shape (clients, labels)."""
+    def pooled(self, chosen: BoolArray, *, borrowed: float = BORROWED) -> "Sample":
+        """Return the excess over some cells, a mask of shape (clients, labels).
+
+        The spread of few records is not trusted: it is shrunk to what is expected, as if by `borrowed` more records.
+        """
         n = np.where(chosen, self.n, 0.0)
         count = float(n.sum())
         if count <= 0.0:
@@ -120,7 +123,7 @@ class Excesses:
         mean = float(self.total[chosen].sum()) / count
         spread = max(0.0, float(self.square[chosen].sum()) / count - mean**2)
         expected = float((n * self.variance).sum()) / count
-        shrunk = (count * spread + BORROWED * expected) / (count + BORROWED)
+        shrunk = (count * spread + borrowed * expected) / (count + borrowed)
         variance = max(shrunk, expected, LEAST_VARIANCE) / count
         uncertain = (float(self.own[chosen].sum()) + self._shared(chosen)) / count**2
         return Sample(round(count), mean - MARGIN - 3.0 * math.sqrt(uncertain), variance)
@@ -294,7 +297,7 @@ class Excess:
     def _bet(self, excesses: Excesses) -> None:
         cells = excesses.cells
         everywhere = np.ones_like(excesses.n, np.bool_)
-        self._bet_on("", excesses.pooled(everywhere))
+        self._bet_on("", excesses.pooled(everywhere, borrowed=0.0))
         for i, client in enumerate(cells.clients):
             row = np.zeros_like(everywhere)
             row[i] = True
@@ -314,7 +317,7 @@ class Excess:
     def _alarm(self, t: int, excesses: Excesses) -> Alarm:
         cells = excesses.cells
         named = self.named(cells.clients)
-        bar = math.log(20.0 * max(1, len(cells.labels)))
+        bar = math.log(20.0 * max(1, len(self._names("label "))))
         labels = tuple(name for name in cells.labels if _log_mean(self.logs[f"label {name}"]) >= bar)
         held = sum(excesses.n[i].sum() for i, client in enumerate(cells.clients) if client in named)
         few = bool(named) and bool(held < self.most_local * excesses.n.sum())

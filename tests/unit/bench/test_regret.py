@@ -212,7 +212,7 @@ def test_scores_by_client_are_clipped_and_clients_apart_train_their_own_models()
     # At W = (4, 4) label 0 loses 8.0003 nats, clipped to 1, and label 1 loses 0.000335 nats, 0.000242 in scores.
     main = LiveModel("main", np.full((2, 1), 4.0), 1.0)
     own = LiveModel("own", np.zeros((2, 1)), 1.0, clients=("c1",))
-    script = Script([main, own], apart=(Apart(clients=("c1",), serves="own", since=1),))
+    script = Script([main, own], apart=(Apart(clients=("c1",), serves="own"),))
     player = Driven(script, np.ones((2, 1, 2)), radius=100.0)  # type: ignore[arg-type]
     assert player.play().tolist() == [[4.0, 4.0], [0.0, 0.0]]
     player.learn(two_clients([0.25, 1.0]))

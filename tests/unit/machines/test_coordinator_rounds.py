@@ -386,7 +386,7 @@ class Branching(Promotion):
         live = list(opening.live)
         live[2] = replace(live[2], trained=False)
         live[4] = replace(live[4], clients=(self.only,))
-        apart = (Apart(clients=(self.only,), serves="rung-8", since=0),) if self.apart else ()
+        apart = (Apart(clients=(self.only,), serves="rung-8"),) if self.apart else ()
         return Opening(tuple(live), opening.serves, apart=apart)
 
 
@@ -422,7 +422,7 @@ def test_models_that_name_their_clients_are_scored_and_trained_by_those_alone():
 def test_a_client_apart_scores_the_models_of_all_and_trains_only_its_own():
     machine = coordinator(2, master=branching(Parting))
     opened = begun(machine, "c0", "c1")
-    assert opened.apart == (Apart(clients=("c1",), serves="rung-8", since=0),)
+    assert opened.apart == (Apart(clients=("c1",), serves="rung-8"),)
     assert (opened.served_by("c0"), opened.served_by("c1")) == ("rung-0", "rung-8")
     of_all = answer(replace(opened, apart=()), "c1")
     assert refusals(tell(machine, of_all))[0][1] == "differences of other models than are trained"

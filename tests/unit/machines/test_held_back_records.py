@@ -141,7 +141,7 @@ def test_those_of_rounds_before_are_let_go():
 
 def test_one_apart_compares_only_with_records_since_it_was_served_by_another_model():
     machine, first = first_round()
-    apart = (Apart(clients=("c0",), serves="m", since=2),)
+    apart = (Apart(clients=("c0",), serves="m"),)
     second = next_update(machine, first, apart=apart)
     assert second.old == ()
     assert set(second.let_go) == {record.ordinal for record in first.held}
