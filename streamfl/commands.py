@@ -14,8 +14,8 @@ from rich.console import Console
 
 from streamfl.core.decisions import PostUpdate, Predicted, Refused
 from streamfl.core.errors import UsageError
-from streamfl.core.messages import FromCoordinator, Restarted, RoundClosed
-from streamfl.display import Progress, summary
+from streamfl.core.messages import FromCoordinator, LocalDrift, Noticed, Restarted, RoundClosed
+from streamfl.display import Progress, local_text, notice_text, summary
 from streamfl.evaluation.result import Result
 from streamfl.replay import Replay, Replayed, ReplaySettings, restart_line, round_line
 from streamfl.report.html import render
@@ -188,6 +188,10 @@ def _watched(replay: Replay, injection: Injection | None, outputs: Outputs, cons
                     progress.round(round_line(event, replay.task))
                 case Restarted():
                     progress.restart(restart_line(event))
+                case LocalDrift():
+                    progress.told(local_text(event.round, event.state, event.clients, event.labels))
+                case Noticed():
+                    progress.told(notice_text(event.round, event.cause, event.since, event.labels))
                 case Predicted() if predictions is not None:
                     predictions.take(event)
                 case _:

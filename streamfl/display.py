@@ -12,7 +12,7 @@ from rich.text import Text
 
 from streamfl.evaluation.result import Figures, Restarted, Result, RoundLine
 from streamfl.report.story import ledger, unaccounted
-from streamfl.report.words import count, evidence, printable, quantity, share
+from streamfl.report.words import count, counted, evidence, listed, printable, quantity, share
 
 _MISSING = "-"  # a terminal may know ASCII only
 _LISTED = 5
@@ -106,6 +106,10 @@ class Progress:
         """
         _say(self._console, restart_text(restart), "yellow")
 
+    def told(self, news: str) -> None:
+        """Tell of something that is no restart; the line stays."""
+        _say(self._console, news, "yellow")
+
     def drift(self, at: int, kind: str = "") -> None:
         """Tell that a drift is imposed; the line stays.
 
@@ -193,14 +197,37 @@ def restart_text(restart: Restarted) -> str:
     str
         Its round, the epoch that begins, what raised the alarm, and the model that was chosen.
 
-    >>> restart_text(Restarted(round=32, epoch=2, cause="glr", statistic=113.8, threshold=11.7,
-    ...                        chosen="scratch", since=31, clients=(), labels=()))
-    'round 32  restart -> epoch 2: glr 113.8 > 11.7 since round 31, chosen: scratch'
+    >>> restart_text(Restarted(round=32, epoch=2, cause="excess", statistic=113.8, threshold=9.21,
+    ...                        chosen="scratch", since=32, clients=("c0", "c1"), labels=("3",)))
+    'round 32  restart -> epoch 2: excess 113.8 > 9.21 since round 32, 2 clients, labels 3, chosen: scratch'
     """
+    where = f", {counted(len(restart.clients), 'client')}" if restart.clients else ""
     return (
         f"round {count(restart.round)}  restart -> epoch {restart.epoch}: {evidence(restart)} "
-        f"since round {count(restart.since)}, chosen: {restart.chosen}"
+        f"since round {count(restart.since)}{where}{_labels(restart.labels)}, chosen: {restart.chosen}"
     )
+
+
+def local_text(t: int, state: str, clients: Sequence[str], labels: Sequence[str]) -> str:
+    """Return the line that tells of clients that drifted alone.
+
+    >>> local_text(65, "latched", ["c3", "c7"], ["0", "1"])
+    'round 65  local drift, latched: c3, c7, labels 0, 1'
+    """
+    return f"round {count(t)}  local drift, {state}: {listed(clients)}{_labels(labels)}"
+
+
+def notice_text(t: int, cause: str, since: int, labels: Sequence[str]) -> str:
+    """Return the line that tells of a change that is no drift of the concept.
+
+    >>> notice_text(70, "class-mix", 66, ["0"])
+    'round 70  class-mix since round 66, labels 0'
+    """
+    return f"round {count(t)}  {cause} since round {count(since)}{_labels(labels)}"
+
+
+def _labels(labels: Sequence[str]) -> str:
+    return f", labels {listed(labels)}" if labels else ""
 
 
 def summary(console: Console, result: Result, rejections: Sequence[str] = ()) -> None:

@@ -80,7 +80,7 @@ class Promotion:
     >>> import numpy as np
     >>> opening = Promotion().open(1, np.zeros((1, 2)), 10.0)
     >>> [live.name for live in opening.live][:4], opening.serves, opening.held
-    (['rung-0', 'rung-4', 'rung-8', 'heavy-4'], 'rung-0', Held(per_label=100, since=1))
+    (['rung-0', 'rung-4', 'rung-8', 'heavy-4'], 'rung-0', Held(per_label=100, since=1, renewed={}))
     """
 
     ladder: LadderSettings = field(default_factory=LadderSettings)
@@ -125,7 +125,8 @@ class Promotion:
     def close(self, observed: Observed) -> Alarm | None:
         """Let the detector see the round, and step every model."""
         alarm = self._watch(observed)
-        self.noticed = self.class_mix.update(observed.round, observed.clients) if observed.known_labels else None
+        mixed = self.class_mix.update(observed.round, observed.clients) if observed.known_labels else None
+        self.noticed = mixed if alarm is None else None  # a drift of the concept explains it
         serving = self.main.serves
         self.trail.keep(observed.round, self.main.incumbent)
         scratch = np.zeros_like(observed.played[serving].stepped)
@@ -233,6 +234,7 @@ class Promotion:
         serving = self.main.serves
         self.main.reset(choice.found[chosen], np.zeros_like(choice.found[chosen]))
         self.trail, self.branches, self.latch = Trail(), [], None
+        self.class_mix.reset()
         if isinstance(self.detector, Excess):
             self.detector.reset(filled=alarm.cause == "new-label")
         else:

@@ -62,8 +62,7 @@ class SecondMoments:
 
     def whitened(self, slope: FloatArray) -> FloatArray:
         """Return A^-1 slope, shape (d, columns)."""
-        solved: FloatArray = np.linalg.solve(self._metric, slope)
-        return solved
+        return np.asarray(np.linalg.solve(self._metric, slope), dtype=np.float64)
 
     @cached_property
     def _metric(self) -> FloatArray:

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from rich.console import Console
 
 from streamfl.core.messages import FromCoordinator, Joined, Left, LocalDrift, Noticed, Restarted, RoundClosed
+from streamfl.display import local_text, notice_text
 from streamfl.report.words import count
 
 
@@ -46,10 +47,9 @@ def line(message: FromCoordinator) -> tuple[str, str]:
                 "bold red",
             )
         case LocalDrift():
-            return f"round {message.round}  local drift, {message.state}: {', '.join(message.clients)}", "bold yellow"
+            return local_text(message.round, message.state, message.clients, message.labels), "bold yellow"
         case Noticed():
-            labels = ", ".join(message.labels)
-            return f"round {message.round}  {message.cause} since round {message.since}: labels {labels}", "yellow"
+            return notice_text(message.round, message.cause, message.since, message.labels), "yellow"
         case Joined():
             return f"{message.client} joined, {count(message.read)} records accounted for", "dim"
         case Left():

@@ -9,6 +9,7 @@ import pytest
 from streamfl.core.branch import Branch, Latch, Trial
 from streamfl.core.ladder import Ladder
 from streamfl.core.master import ClientPart, Observed, Played
+from streamfl.core.messages import Apart
 
 W = np.zeros((1, 1))
 RECORDS = {"c0": 10, "c1": 30, "c2": 500}
@@ -102,6 +103,18 @@ def test_a_branch_that_gains_stays() -> None:
         assert not found.is_over(t)
 
 
-def test_clients_are_told_what_serves_them_and_since_when() -> None:
-    told = branch().apart()
-    assert (told.clients, told.serves, told.since) == (("c0", "c1"), "branch-8/rung-0", 11)
+def test_clients_are_told_what_serves_them() -> None:
+    assert branch().apart() == Apart(clients=("c0", "c1"), serves="branch-8/rung-0")
+
+
+def test_the_model_that_played_is_kept_as_it_was_before_its_step() -> None:
+    found = branch()
+    assert found.played is None
+    for t, before in ((11, 0.0), (12, 11.0)):
+        round_ = observed({"c0": {"rung-0": 0.5, "branch-8/rung-0": 0.4}}, t)
+        found.close(round_, "rung-0")
+        found.ladder.step(round_.played, W)
+        assert found.played is not None
+        assert found.played.tolist() == [[before]]
+    found.transform(lambda model: model + 0.5)
+    assert found.played.tolist() == [[11.5]]

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -109,7 +108,6 @@ def test_fewer_a_label_are_kept_once_there_are_more_labels() -> None:
     assert Counter(out.records.y.tolist()) == {0.0: 4, 1.0: 4, 2.0: 4}
 
 
-@pytest.mark.xfail(strict=True, reason="without a new candidate in the round nothing is trimmed")
 def test_fewer_a_label_are_kept_also_when_the_round_brings_no_candidate() -> None:
     out = read([], [], per_label=30)
     out = after(out, [], Held(per_label=4, since=1), t=2, first=N)

@@ -141,7 +141,6 @@ def shadow(rungs: Ladder, rounds: int, *, own: float = 0.0, rung: float = 0.0) -
     return seen
 
 
-@pytest.mark.xfail(strict=True, reason="after its sixteenth step it stands still for a round: it starts every 17")
 def test_the_shadow_starts_from_scratch_every_sixteen_rounds() -> None:
     assert shadow(ladder(averages=False), 40) == [t % 16 for t in range(40)]
 

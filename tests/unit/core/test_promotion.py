@@ -48,6 +48,19 @@ class World:
         """Open the next round, without playing it."""
         return self.master.open(self.t + 1, SCRATCH, 1.0)
 
+    def false_alarm(self) -> Restart:
+        """Play a round after which an alarm is raised, whatever it brought."""
+        opening = self.opening()
+        self.t += 1
+        observed = self._observed(opening)
+        self.master.close(observed)
+        choice = self.master.deliberate(Alarm("excess", 10.0, 9.2, since=self.t), observed, SCRATCH)
+        while (ask := choice.ask()) is not None:
+            choice.answer(self._answer(ask, opening))
+        said = self.master.conclude(choice)
+        assert isinstance(said, Restart)
+        return said
+
     def _round(self) -> News:
         self.t += 1
         opening = self.master.open(self.t, SCRATCH, 1.0)
@@ -66,9 +79,8 @@ class World:
         return Observed(self.t, RECORDS * len(CLIENTS), played, clients=parts)
 
     def _part(self, client: str, opening: Opening) -> ClientPart:
-        group = next((g for g in opening.apart if client in g.clients), None)
         assert opening.held is not None
-        since = max(opening.held.since, group.since if group else 0)
+        since = opening.held.since_at(client)
         self.held[client] = [(t, theta) for t, theta in self.held[client] if t >= since]
         mine = {live.name: live.W for live in opening.live if live.clients is None or client in live.clients}
         theta, W = self.theta[client], mine[opening.served_by(client)]
@@ -114,6 +126,11 @@ def numbers(opening: Opening, prefix: str = "") -> dict[str, float]:
         for live in opening.live
         if live.name.startswith(prefix) and "/" not in live.name.removeprefix(prefix) and "shadow" not in live.name
     }
+
+
+def renewed(opening: Opening) -> Mapping[str, int]:
+    assert opening.held is not None
+    return opening.held.renewed
 
 
 def states(news: News) -> list[str]:
@@ -191,22 +208,34 @@ def test_a_false_alarm_goes_on_with_the_incumbent() -> None:
     world = settled()
     opening = world.opening()
     serving = float(next(live.W[0, 0] for live in opening.live if live.name == opening.serves))
-    world.t += 1
-    observed = world._observed(opening)
-    world.master.close(observed)
-    choice = world.master.deliberate(Alarm("excess", 10.0, 9.2, since=21), observed, SCRATCH)
-    while (ask := choice.ask()) is not None:
-        choice.answer(world._answer(ask, opening))
-    said = world.master.conclude(choice)
-    assert isinstance(said, Restart)
+    world.false_alarm()
     assert list(numbers(world.opening()).values()) == pytest.approx([serving] * 8, abs=0.01)
 
 
-@pytest.mark.xfail(strict=True, reason="the pool makes room before it notes what was chosen")
+def test_false_alarms_do_not_push_another_concept_out_of_the_pool() -> None:
+    world = settled()
+    world.drift(-0.9)
+    assert states(world.play(40)) == ["excess"]
+    for _ in range(9):
+        restart = world.false_alarm()
+        # A live model goes on, or what the pool kept of this same concept: either fits perfectly.
+        assert restart.chosen not in {"scratch", "recall-1"}
+        assert world.play(20) == []
+    assert {name: float(entry.W[0, 0]) for name, entry in world.master.pool.entries.items()} == {
+        "recall-1": pytest.approx(0.5, abs=0.01),
+        "recall-2": pytest.approx(-0.9, abs=0.01),
+    }
+    world.drift(0.5)
+    (restart,) = world.play()
+    assert isinstance(restart, Restart)
+    assert restart.chosen == "recall-1"
+
+
 def test_what_is_recalled_from_a_full_pool_is_not_what_leaves_it() -> None:
     world = settled()
     for epoch in range(1, 9):
-        world.master.pool.add(np.full((1, 1), -0.4 if epoch == 1 else 9.0), epoch=epoch)
+        world.master.pool.add(np.full((1, 1), -0.4 if epoch == 1 else 9.0), epoch=epoch, chosen="scratch")
+        world.master.pool.choose("scratch", epoch=epoch + 1)
     world.master.epoch = 9
     world.drift(-0.4)
     (restart,) = world.play()
@@ -226,12 +255,13 @@ def test_clients_that_drift_alone_are_latched_for_two_more_rounds_and_then_branc
     for t in (22, 23):
         opening = world.opening()
         (group,) = opening.apart
-        assert (group.clients, group.serves, group.since) == (FEW, opening.serves, 0)
+        assert (group.clients, group.serves, renewed(opening)) == (FEW, opening.serves, {})
         news = world.play()
         assert news == ([] if t == 22 else [Local(23, 1, FEW, ("",), 21, "branched")])
     opening = world.opening()
     (group,) = opening.apart
-    assert (group.clients, group.serves, group.since) == (FEW, "branch-21/rung-0", 24)
+    assert (group.clients, group.serves) == (FEW, "branch-21/rung-0")
+    assert renewed(opening) == dict.fromkeys(FEW, 24)
     assert opening.served_by("c03") == "branch-21/rung-0"
     assert opening.served_by("c04") == opening.serves
     assert world.play(60) == []
@@ -285,6 +315,19 @@ def test_clients_for_whom_nothing_is_better_are_released() -> None:
     world.drift(None, FEW)
     assert states(world.play(3)) == ["latched", "released"]
     assert (world.opening().apart, world.master.branches) == ((), [])
+    assert renewed(world.opening()) == dict.fromkeys(FEW, 24)
+
+
+@pytest.mark.xfail(
+    strict=True, reason="one that was released and has no held-out records yet is compared with those of the others"
+)
+def test_clients_whose_records_only_became_noisier_are_not_latched_again_and_again() -> None:
+    world = settled()
+    world.drift(None, FEW)
+    found = states(world.play(60))
+    assert found[:2] == ["latched", "released"]
+    assert found.count("latched") <= 3
+    assert set(found) == {"latched", "released"}
 
 
 def test_it_is_everybody_s_drift_after_all_when_the_rest_follows() -> None:
@@ -333,7 +376,7 @@ def test_a_restart_dissolves_branches() -> None:
     world.drift(-0.9, [client for client in CLIENTS if client not in FEW])
     assert states(world.play(5)) == ["excess"]
     opening = world.opening()
-    assert (opening.apart, world.master.branches) == ((), [])
+    assert (opening.apart, world.master.branches, renewed(opening)) == ((), [], {})
 
 
 def test_at_a_restart_the_branches_models_are_candidates() -> None:
@@ -354,7 +397,7 @@ def test_there_are_at_most_four_branches() -> None:
         seen += states(world.play(3))
     assert seen[:8] == ["latched", "branched"] * 4
     assert seen[8:] == ["latched", "released"]
-    assert [group.clients for group in world.opening().apart if group.since] == [(c,) for c in CLIENTS[:4]]
+    assert [group.clients for group in world.opening().apart] == [(c,) for c in CLIENTS[:4]]
 
 
 def test_the_detector_is_told_who_is_served_by_which_model() -> None:
@@ -391,17 +434,15 @@ def test_clients_of_a_branch_that_drift_again_leave_it() -> None:
     assert [group.clients for group in world.opening().apart] == [FEW[1:], FEW[:1]]
 
 
-@pytest.mark.xfail(strict=True, reason="conclude drops what its own advance tells")
 def test_a_merger_that_falls_in_the_round_of_another_finding_is_told() -> None:
     world = settled()
     world.drift(-0.4, FEW)
     assert states(world.play(20)) == ["latched", "branched"]
     world.master.branches[0].gain = -1.0
     world.drift(-0.4, ("c11",))
-    assert sorted(states(world.play(2))) == ["latched", "merged"]
+    assert states(world.play(2)) == ["latched", "merged"]
 
 
-@pytest.mark.xfail(strict=True, reason="branches step before their models become candidates")
 def test_a_branch_s_model_is_a_candidate_as_it_was_before_the_alarm_s_records() -> None:
     world = settled()
     world.drift(-0.4, FEW)
@@ -427,7 +468,7 @@ def test_every_kept_model_is_re_expressed() -> None:
     world.drift(-0.9, ("c11",))
     assert states(world.play()) == ["latched"]
     master = world.master
-    master.pool.add(np.full((1, 1), 7.0), epoch=1)
+    master.pool.add(np.full((1, 1), 7.0), epoch=1, chosen="scratch")
     before = {live.name: live.W[0, 0] for live in world.opening().live}
     trail = [float(W[0, 0]) for _, W in master.trail.kept]
     master.transform(lambda W: 2.0 * W + 1.0)

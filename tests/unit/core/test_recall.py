@@ -47,58 +47,81 @@ def values(pool: RecallPool) -> dict[str, float]:
     return {name: float(entry.W[0, 0]) for name, entry in pool.entries.items()}
 
 
+def filled() -> RecallPool:
+    """Return a full pool: the model of epoch i, a concept of its own, is i."""
+    pool = RecallPool()
+    for epoch in range(1, MOST + 1):
+        pool.add(model(epoch), epoch=epoch, chosen="scratch")
+        pool.choose("scratch", epoch=epoch + 1)
+    assert values(pool) == {f"recall-{i}": float(i) for i in range(1, 9)}
+    return pool
+
+
 def test_concepts_that_take_turns_stay_two() -> None:
     # Epochs 1, 2, 3 .. have concepts 0, 1, 0, 1, ..; every model is a little better than the one before.
     pool = RecallPool()
     for epoch in range(1, 21):
         ended = (epoch - 1) % 2
-        pool.add(model(100.0 * ended + epoch), epoch=epoch)
         known = {int(value) // 100: name for name, value in values(pool).items()}
-        pool.choose(known.get(1 - ended, "scratch"), epoch=epoch + 1)
+        chosen = known.get(1 - ended, "scratch")
+        pool.add(model(100.0 * ended + epoch), epoch=epoch, chosen=chosen)
+        pool.choose(chosen, epoch=epoch + 1)
     assert values(pool) == {"recall-1": 19.0, "recall-2": 120.0}
 
 
 def test_a_model_that_began_from_elsewhere_gets_an_entry_of_its_own() -> None:
     pool = RecallPool()
-    pool.add(model(1.0), epoch=1)
+    pool.add(model(1.0), epoch=1, chosen="recall-1")
     pool.choose("recall-1", epoch=2)
     pool.choose("relabelled", epoch=3)
-    pool.add(model(2.0), epoch=3)
+    pool.add(model(2.0), epoch=3, chosen="scratch")
     assert values(pool) == {"recall-1": 1.0, "recall-2": 2.0}
 
 
+def test_an_epoch_that_goes_on_from_a_live_model_is_the_concept_that_it_was() -> None:
+    pool = filled()
+    for epoch in range(MOST + 1, MOST + 10):
+        pool.add(model(10.0 * epoch), epoch=epoch, chosen="rung-0")
+        pool.choose("rung-0", epoch=epoch + 1, same=True)
+    assert values(pool) == {**{f"recall-{i}": float(i) for i in range(2, 9)}, "recall-9": 170.0}
+
+
 def test_the_least_recently_chosen_leaves_when_there_are_more_than_eight() -> None:
-    pool = RecallPool()
-    for epoch in range(1, MOST + 1):
-        pool.add(model(epoch), epoch=epoch)
-    assert len(pool.entries) == MOST == 8
+    pool = filled()
     # The first was made first, but chosen last: the second goes.
     pool.choose("recall-1", epoch=MOST + 1)
-    pool.add(model(1.5), epoch=MOST + 1)
-    pool.add(model(9.0), epoch=MOST + 2)
+    pool.add(model(1.5), epoch=MOST + 1, chosen="scratch")
+    pool.choose("scratch", epoch=MOST + 2)
+    pool.add(model(9.0), epoch=MOST + 2, chosen="scratch")
     assert values(pool) == {"recall-1": 1.5, **{f"recall-{i}": float(i) for i in range(3, 10)}}
 
 
+def test_what_is_chosen_now_does_not_leave_though_it_was_chosen_longest_ago() -> None:
+    pool = filled()
+    pool.add(model(9.0), epoch=MOST + 1, chosen="recall-1")
+    pool.choose("recall-1", epoch=MOST + 2)
+    assert list(pool.entries) == ["recall-1", *(f"recall-{i}" for i in range(3, 10))]
+    assert pool.current == "recall-1"
+
+
 def test_what_was_chosen_lately_stays_though_its_epoch_left_no_model() -> None:
-    pool = RecallPool()
-    for epoch in range(1, MOST + 1):
-        pool.add(model(epoch), epoch=epoch)
+    pool = filled()
     pool.choose("recall-1", epoch=MOST + 1)
     pool.choose("scratch", epoch=MOST + 2)  # an alarm in the first round of epoch 9
-    pool.add(model(9.0), epoch=MOST + 2)
+    pool.add(model(9.0), epoch=MOST + 2, chosen="scratch")
     assert list(pool.entries) == ["recall-1", *(f"recall-{i}" for i in range(3, 10))]
 
 
 def test_an_entry_that_left_is_not_begun_from() -> None:
     pool = RecallPool()
     pool.choose("recall-1", epoch=2)
-    pool.add(model(1.0), epoch=2)
+    pool.add(model(1.0), epoch=2, chosen="gone")
     pool.choose("gone", epoch=3)
     assert pool.current is None
 
 
 def test_the_pool_is_re_expressed() -> None:
     pool = RecallPool()
-    pool.add(model(1.0), epoch=1)
+    pool.add(model(1.0), epoch=1, chosen="scratch")
     pool.transform(lambda W: np.hstack([3.0 * W, np.zeros((1, 1))]))
     assert pool.entries["recall-1"].W.tolist() == [[3.0, 0.0]]

@@ -4,10 +4,10 @@ import pytest
 
 from streamfl import codec
 from streamfl.core.alarm import Alarm
-from streamfl.core.errors import UsageError
-from streamfl.core.sampling import generator
 from streamfl.core.detectors import foreign
 from streamfl.core.detectors.foreign import Foreign
+from streamfl.core.errors import UsageError
+from streamfl.core.sampling import generator
 from streamfl.models.river_drift import river_detector
 
 NAMES = ("ADWIN", "PageHinkley", "KSWIN")

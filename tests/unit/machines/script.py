@@ -211,16 +211,17 @@ def fits(update: Update, *, right: float = 1.0, exchanged: float = 1.0) -> np.nd
 def scores(update: Update, asked: Score, loss: float, *, exchanged: float = 1.0, **more: Any) -> Scores:
     """Return a client's answer to Score: every model has the same mean loss, and steps to 0.5 more.
 
-    `exchanged` is the mean score that exchanged labels would have.
+    Those that it is asked for labels of lose 1; `exchanged` is the mean score that exchanged labels would have.
     """
     n, mine = update.records, [slot for slot in asked.slots if slot.is_for(update.client)]
+    lost = {slot.name: 1.0 if slot.name in asked.relabel else loss for slot in mine}
     told: dict[str, Any] = {
         "client": update.client,
         "attempt": update.attempt,
         "entry": update.entry,
         "epoch": update.epoch,
         "stage": asked.stage,
-        "losses": {slot.name: SlotLosses(loss=loss * n, square=loss * loss * n) for slot in mine},
+        "losses": {name: SlotLosses(loss=x * n, square=x * x * n) for name, x in lost.items()},
         "differences": {slot.name: np.full((2, 2), 0.5) for slot in mine if slot.trained},
         "relabelling": {slot.name: fits(update, exchanged=exchanged) for slot in mine if slot.name in asked.relabel},
     }

@@ -245,7 +245,7 @@ def test_what_fitted_labels_promise_is_not_enough():
 
 def test_labels_that_fit_no_better_than_a_candidate_are_not_tried():
     machine, asked, updates = alarmed()
-    (commit,) = tell(machine, *(scores(u, asked, 0.1, exchanged=0.1) for u in updates.values()))
+    (commit,) = tell(machine, *(scores(u, asked, 0.1, exchanged=0.1001) for u in updates.values()))
     assert isinstance(commit, Commit)
 
 

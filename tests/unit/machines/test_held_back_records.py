@@ -139,12 +139,27 @@ def test_those_of_rounds_before_are_let_go():
     assert sum(sums.count for sums in third.old) == len(second.held) > 0
 
 
-def test_one_apart_compares_only_with_records_since_it_was_served_by_another_model():
+def test_one_that_is_named_compares_only_with_records_since_its_own_round():
     machine, first = first_round()
-    apart = (Apart(clients=("c0",), serves="m"),)
-    second = next_update(machine, first, apart=apart)
+    held = Held(per_label=100, since=1, renewed={"c0": 2})
+    assert (held.since_at("c0"), held.since_at("c1")) == (2, 1)
+    second = next_update(machine, first, held=held)
     assert second.old == ()
     assert set(second.let_go) == {record.ordinal for record in first.held}
+    third = next_update(machine, second, entry=3, held=held)
+    assert sum(sums.count for sums in third.old) == len(second.held) > 0
+    # One round that all were told counts if it is the later one; what others are told does not.
+    assert Held(per_label=100, since=3, renewed={"c0": 2}).since_at("c0") == 3
+    machine, first = first_round()
+    other = next_update(machine, first, held=Held(per_label=100, since=1, renewed={"c1": 2}))
+    assert sum(sums.count for sums in other.old) == len(first.held)
+
+
+def test_one_apart_keeps_what_it_held_back_unless_it_is_named():
+    machine, first = first_round()
+    second = next_update(machine, first, apart=(Apart(clients=("c0",), serves="m"),))
+    assert sum(sums.count for sums in second.old) == len(first.held)
+    assert second.let_go == ()
 
 
 def test_when_nobody_asks_any_more_all_are_let_go():
