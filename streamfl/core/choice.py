@@ -15,6 +15,9 @@ from streamfl.core.relabelling import best_permutation, relabelled, relabelled_l
 # records that it is compared on.
 SURE = 2.0
 
+# What a mean score may be off by rounding.
+ROUNDING = 1e-9
+
 
 @dataclass
 class Choice:
@@ -112,7 +115,7 @@ class Choice:
             return False
         mean = sum(n * g for n, g in zip(weights, gains, strict=True)) / total
         error = math.sqrt(sum((n * (g - mean)) ** 2 for n, g in zip(weights, gains, strict=True))) / total
-        return mean > by * error
+        return mean > max(by * error, ROUNDING)
 
     def _live(self, name: str, W: FloatArray) -> LiveModel:
         return LiveModel(name, W, self.eta, clients=self.clients, whitened=self.whitened)
@@ -137,7 +140,7 @@ class Choice:
             as_it_is = relabelled_losses(fits, np.arange(len(permutation)), bound)
             renamed = relabelled_losses(fits, permutation, bound)
             # S is silent on records of labels that no model knows: they lose the same under either naming.
-            sums = {c: answer.clients[c].losses[name] + renamed[c] - as_it_is[c] for c in fits}
+            sums = {c: answer.clients[c].losses[name] + (renamed[c] - as_it_is[c]) for c in fits}
             options.append((math.fsum(sums.values()), name, permutation, sums))
         if not options:
             return None

@@ -300,7 +300,8 @@ class Coordinator:
         if self._undecided is not None:
             self._deferred[leave.client] = leave  # the last one that a client sends counts
             return []
-        member.left = True
+        # Its Join may have been forgotten with a kill; a late copy of it must not bring it back.
+        member.left, member.incarnation = True, leave.incarnation
         return [Commit((left,)), *self._finished(), *self._close_if_complete(now)]
 
     def _finished(self) -> list[CoordinatorDecision]:

@@ -197,7 +197,7 @@ class Promotion:
         """Return an alarm, unless it is of clients that are latched already."""
         if not isinstance(self.detector, Excess):
             return self.detector.update(observed.round, observed.played[self.main.serves].loss, observed.records)
-        groups = {client: i for i, branch in enumerate(self.branches, 1) for client in branch.clients}
+        groups = self._groups()
         alarm = self.detector.update(observed, groups)
         if self.latch is None or alarm is None or alarm.cause == "new-label":
             return alarm
@@ -205,6 +205,11 @@ class Promotion:
             return Alarm(alarm.cause, alarm.statistic, alarm.threshold, alarm.since, alarm.clients, alarm.labels)
         self._name_more(observed.clients)
         return None
+
+    def _groups(self) -> dict[str, int]:
+        """Return who may stand in for whom: clients of one branch for one another, who was released for nobody."""
+        alone = {client: -i for i, client in enumerate(sorted(self.renewed), 1)}
+        return alone | {client: i for i, branch in enumerate(self.branches, 1) for client in branch.clients}
 
     def _name_more(self, clients: Collection[str]) -> None:
         """Latch the clients too that stand out by now."""

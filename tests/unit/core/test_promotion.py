@@ -318,9 +318,6 @@ def test_clients_for_whom_nothing_is_better_are_released() -> None:
     assert renewed(world.opening()) == dict.fromkeys(FEW, 24)
 
 
-@pytest.mark.xfail(
-    strict=True, reason="one that was released and has no held-out records yet is compared with those of the others"
-)
 def test_clients_whose_records_only_became_noisier_are_not_latched_again_and_again() -> None:
     world = settled()
     world.drift(None, FEW)
