@@ -67,8 +67,8 @@ class ClientSettings:
     capacity
         Most pending records, good and bad; None is twice the round size.
     retry
-        Seconds without news after which it asks where it stands; twice as many each time it hears nothing new. The
-        answer tells the open round again, upon which it sends again what it had sent for it.
+        Seconds without news after which it asks where it stands; twice as many each time it hears nothing new. Upon
+        the answer it sends again what it had sent for the open round.
     measure
         Whether to tell Predicted and PostUpdate, for whoever evaluates this client in the same process.
     """
@@ -299,27 +299,26 @@ class Client:
         if self._missing(joined) or set(joined.held) != set(self._comparison.out.places()):
             self._awaited = joined
             decisions.append(Fetch(_together(self._missing(joined), joined.held)))
+        if self._sent is not None:
+            decisions += [*_again(self._sent.update), *_again(self._sent.scores)]
         return decisions
 
     def _missing(self, joined: Joined) -> tuple[SampledRound, ...]:
         return tuple(kept for kept in joined.sample if kept.round not in self._history.rounds)
 
     def _asked_to_score(self, score: Score, sent: Sent) -> list[ClientDecision]:
-        """Take the newest stage of what is asked; one that is told again asks for what was sent under it."""
+        """Take the newest stage of what is asked."""
         if self._score is None or score.stage > self._score.stage:
             self._score = score
             self._sent = replace(sent, scores=None)
-        elif score.stage == self._score.stage:
-            return _again(sent.scores)
         return []
 
     def _round_opened(self, opened: RoundOpened) -> list[ClientDecision]:
-        """Take the newest opening; one that is told again asks for what was sent under it."""
+        """Take the newest opening; a coordinator that was killed asks for what was sent, scores from stage 1 on."""
         if self._opened is None or opened.entry > self._opened.entry:
             self._opened = opened
             self._score = None
-        elif self._sent is not None and opened.entry == self._sent.update.entry:
-            # A coordinator that was killed asks for scores from the first stage on again.
+        elif opened.resumed and self._sent is not None and opened.entry == self._sent.update.entry:
             self._score, self._sent = None, replace(self._sent, scores=None)
             return _again(self._sent.update)
         return []

@@ -206,7 +206,9 @@ class Coordinator:
         if self.standing.agreement is None:
             return []
         self._open_round(now)
-        return [Publish(self._round_messages()), *self._finished()]
+        told = self._round_messages()
+        resumed = tuple(replace(m, resumed=True) if isinstance(m, RoundOpened) else m for m in told)
+        return [Publish(resumed), *self._finished()]
 
     @property
     def wakes_at(self) -> float | None:

@@ -160,7 +160,8 @@ class RoundOpened(Message):
     under the next entry. `closes` is when clients close their buffers, in seconds; None lets each close when it is
     full. `serves` names the incumbent. `known_labels` is the number of labels registered when the epoch began.
     `apart` are groups of clients that do not train the models of all. `keep` is how many records of this round go to
-    the history sample, whose other rounds are `sampled`. `held` is what clients hold back from training.
+    the history sample, whose other rounds are `sampled`. `held` is what clients hold back from training. `resumed` is
+    said by a coordinator that was started again, and has lost what was sent to it for this round.
     """
 
     entry: int
@@ -178,6 +179,7 @@ class RoundOpened(Message):
     keep: int = 0
     sampled: tuple[int, ...] = ()
     held: Held | None = None
+    resumed: bool = False
 
     def group_of(self, client: str) -> Apart | None:
         """Return the group apart that a client belongs to."""

@@ -13,6 +13,7 @@ from kafka_stream import told
 
 from streamfl.evaluation.result import Result
 from streamfl.replay import Replay, ReplaySettings
+from streamfl.settings import ProfileSettings
 from streamfl.streams.dealing import Log
 from streamfl.streams.table import Table
 from streamfl_connectors.kafka.writer import END_OF_STREAM
@@ -47,12 +48,15 @@ class SmallStream:
         Rounds of `SIZE` records that each of them has.
     encode
         How a record becomes a message.
+    profile
+        The profile of the replay that it is compared with.
     """
 
     bootstrap: str
     names: Sequence[str] = NAMES
     rounds: int = ROUNDS
     encode: Encode = as_json
+    profile: ProfileSettings = field(default_factory=ProfileSettings)
     prefix: str = field(default_factory=lambda: f"small-{uuid.uuid4().hex[:8]}")
     places: dict[str, Place] = field(default_factory=dict)
     written: dict[str, int] = field(default_factory=dict)
@@ -86,7 +90,8 @@ class SmallStream:
     @cached_property
     def expected(self) -> Result:
         """Return what the replay of the same records gives."""
-        return Replay(self.table, self.logs, ReplaySettings(round_size=SIZE)).run().result
+        settings = ReplaySettings(round_size=SIZE, profile=self.profile)
+        return Replay(self.table, self.logs, settings).run().result
 
     @property
     def restarts(self) -> list[tuple[int, int, str, float, str]]:

@@ -297,13 +297,19 @@ def test_older_entries_and_openings_are_discarded():
     assert machine.accounted == 8
 
 
-def test_an_opening_that_is_told_again_has_the_same_update_sent_again():
+def test_a_coordinator_that_starts_again_has_the_same_update_sent_again():
     machine = client()
     update = first_update(machine, batch("abab"))
-    *_, opened = opening()
+    *_, opened = opening(resumed=True)
     for _ in range(2):
         (again,) = sent(tell(machine, opened), Update)
         assert as_bytes([again]) == as_bytes([update])
+
+
+def test_an_opening_that_is_told_again_for_another_client_has_nothing_sent_again():
+    machine = client()
+    first_update(machine, batch("abab"))
+    assert tell(machine, joined("c1"), *opening()) == []
 
 
 def test_after_silence_it_asks_and_the_answer_has_the_update_sent_again():

@@ -57,12 +57,12 @@ def test_they_are_scored_once_the_models_are_here():
     assert len(sent(tell(machine, model()), Scores)) == 1
 
 
-def test_asking_again_has_the_same_scores_sent_again():
+def test_after_silence_the_answer_has_the_same_scores_sent_again():
     machine = client()
     first_update(machine, batch("abab"))
     scores = sent(tell(machine, model(), asked()), Scores)
-    assert as_bytes(sent(tell(machine, asked()), Scores)) == as_bytes(scores)
-    assert as_bytes(sent(tell(machine, asked()), Scores)) == as_bytes(scores)
+    assert sent(tell(machine, joined("c1"), *opening(), asked()), Scores) == []  # another client was told
+    assert as_bytes(sent(tell(machine, joined(), *opening(), asked()), Scores)) == as_bytes(scores)
 
 
 def test_a_later_stage_is_answered_too_and_told_again_as_it_was():
@@ -74,7 +74,7 @@ def test_a_later_stage_is_answered_too_and_told_again_as_it_was():
     (scores,) = sent(tell(machine, bad, second), Scores)
     assert (scores.stage, set(scores.losses), dict(scores.relabelling)) == (2, {"relabelled"}, {})
     assert scores.losses["relabelled"].loss > 3.9
-    assert as_bytes(sent(tell(machine, second), Scores)) == as_bytes([scores])
+    assert as_bytes(sent(tell(machine, joined(), second), Scores)) == as_bytes([scores])
 
 
 def test_a_coordinator_that_begins_the_round_again_may_ask_for_the_first_stage_again():
@@ -83,7 +83,7 @@ def test_a_coordinator_that_begins_the_round_again_may_ask_for_the_first_stage_a
     (first,) = sent(tell(machine, model(), asked()), Scores)
     second = asked(stage=2, slots=(replace(SCRATCH, name="relabelled"),))
     tell(machine, replace(model(), slot="relabelled"), second)
-    *_, opened = opening()
+    *_, opened = opening(resumed=True)
     assert sent(tell(machine, opened), Scores) == []
     (again,) = sent(tell(machine, asked()), Scores)
     assert as_bytes([again]) == as_bytes([first])

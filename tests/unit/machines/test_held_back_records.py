@@ -184,9 +184,9 @@ def test_an_update_that_does_not_count_holds_nothing_back():
     assert not {r.ordinal for r in third.held} & {r.ordinal for r in second.held}
 
 
-def test_an_opening_that_is_told_again_has_the_same_records_held_back():
+def test_a_coordinator_that_starts_again_has_the_same_records_held_back():
     machine, first = first_round()
-    *_, opened = opening(1, held=HELD)
+    *_, opened = opening(1, held=HELD, resumed=True)
     (again,) = sent(tell(machine, opened), Update)
     assert as_bytes([again]) == as_bytes([first])
 
