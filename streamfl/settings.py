@@ -14,6 +14,7 @@ from streamfl.core.errors import UsageError
 from streamfl.core.experts import Experts, ExpertsSettings
 from streamfl.core.local_round import Learner
 from streamfl.core.model import Model
+from streamfl.core.online.rungs import OnlineSettings
 from streamfl.core.paper import Paper, PaperSettings
 from streamfl.core.promotion import Detector, Promotion, ladder_settings
 from streamfl.models import Linear, Logistic, Softmax
@@ -34,7 +35,8 @@ class _Settings(BaseModel):
 class LearningSettings(_Settings):
     """The model and the base algorithm.
 
-    `auto` takes a softmax for labels and squared loss for targets.
+    `auto` takes a softmax for labels and squared loss for targets. `features` is what learns record by record between
+    rounds: `linear` models, `ferns`, both (`auto`), or nothing (`rounds`: then a round is one step).
 
     >>> LearningSettings(algorithm="fedomd", l1=0.01).learner("classification", seed=0).algorithm.l1
     0.01
@@ -50,6 +52,8 @@ class LearningSettings(_Settings):
     local_batch: int | None = Field(None, ge=1)
     gamma: float = Field(1.0, gt=0.0, le=1.0)
     exchange: Literal["difference", "model"] = "difference"
+    features: Literal["auto", "linear", "ferns", "rounds"] = "rounds"
+    neighbours: bool = True
 
     def learner(self, task: Literal["classification", "regression"], seed: int) -> Learner:
         """Return the core's description of how to learn."""
@@ -61,7 +65,14 @@ class LearningSettings(_Settings):
             gamma=self.gamma,
             exchange=self.exchange,
             seed=seed,
+            online=self._online(task, seed),
         )
+
+    def _online(self, task: Literal["classification", "regression"], seed: int) -> OnlineSettings | None:
+        if self.features == "rounds":
+            return None
+        targets = task == "regression"
+        return OnlineSettings(self.features, neighbours=self.neighbours, targets=targets, seed=seed)
 
     def loss(
         self, task: Literal["classification", "regression"]

@@ -41,6 +41,8 @@ class Choice:
         Candidates scored so far: the mean loss and the model after its step.
     losses
         By candidate and client, the sum of scores.
+    permutation
+        Of the labels of the relabelled candidate.
 
     Examples
     --------
@@ -73,6 +75,7 @@ class Choice:
     losses: dict[str, dict[str, float]] = field(default_factory=dict)
     stage: int = 0
     fitting: LiveModel | None = None
+    permutation: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         """Take over what the round has told of the live models."""
@@ -147,6 +150,7 @@ class Choice:
         _, name, permutation, sums = min(options, key=lambda option: option[0])
         if self.clients is None and not self.surely_better(sums, self.best()):
             return None
+        self.permutation = tuple(permutation.tolist())
         return self._live("relabelled", relabelled(self.relabel[name], permutation))
 
     def _heard(self, name: str) -> Collection[str]:

@@ -7,7 +7,7 @@ incarnation's update was accepted) or nothing was heard for a while, it asks wit
 one way back from every fault. `wakes_at` says when it wants a Tick: a function of its state, so no timer can be lost.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -31,6 +31,7 @@ from streamfl.core.messages import (
     Leave,
     Left,
     ModelPublished,
+    OnlinePublished,
     RegistryPublished,
     RoundClosed,
     RoundOpened,
@@ -43,6 +44,7 @@ from streamfl.core.messages import (
 )
 from streamfl.core.moments import moments_of
 from streamfl.core.no_change import NoChange
+from streamfl.core.online.between_rounds import BetweenRounds, Expert
 from streamfl.core.published import Published
 from streamfl.core.records import Batch, spans
 from streamfl.core.registry import TargetUnit
@@ -163,6 +165,7 @@ class Client:
     _history: History = field(default_factory=History)
     _comparison: Comparison = field(default_factory=Comparison)
     _awaited: Joined | None = None
+    _between: BetweenRounds | None = field(init=False)
     _no_change: NoChange = field(default_factory=NoChange)
     _attempts: int = 0
     _ended: bool = False
@@ -174,6 +177,8 @@ class Client:
 
     def __post_init__(self) -> None:
         self._buffer = Buffer(self.settings.most_pending)
+        online = self.settings.learner.online
+        self._between = None if online is None else BetweenRounds(online)
 
     @property
     def room(self) -> int:
@@ -264,6 +269,8 @@ class Client:
                 self._stopped = True
             case RegistryPublished() | ModelPublished():
                 self._published.add(event)
+            case OnlinePublished() if self._between is not None:
+                self._between.take(event)
             case Joined() if self._is_mine(event):
                 return self._joined(event)
             case RoundOpened():
@@ -295,6 +302,8 @@ class Client:
         if joined.positions != before:
             self._buffer.clear()
             self._ended = False
+            if self._between is not None:
+                self._between.forget()
             decisions.append(Seek(joined.positions))
         if self._missing(joined) or set(joined.held) != set(self._comparison.out.places()):
             self._awaited = joined
@@ -392,7 +401,11 @@ class Client:
         return self._place is not None and opened.entry == self._entry + 1
 
     def _has_models(self, of: RoundOpened | Score) -> bool:
-        return self._published.has(of.registry, self._slots(of.slots))
+        return self._published.has(of.registry, self._slots(of.slots)) and self._may_go_on(of)
+
+    def _may_go_on(self, of: RoundOpened | Score) -> bool:
+        asks = isinstance(of, RoundOpened) and of.online
+        return not asks or (self._between is not None and self._between.has(of.round))
 
     def _may_update(self, now: float) -> bool:
         opened = self._opened
@@ -442,6 +455,9 @@ class Client:
         before, after, held = self._held_back(opened, batches, records)
         local = self._local_round(opened, opened, records, serves=opened.served_by(self.name))
         result = replace(local, held=held, old=before.design).run(self._history)
+        if self._between is not None:
+            self._learn_between(self._between, opened, batches)
+            result.served = _coded(self._between.served, self._between.learner.labels, records)
         kept, sample = self._sample(opened, batches)
         came, left = after.changes(self._comparison)
         update = replace(self._message(opened, batches, records, result), sample=sample, held=came, let_go=left)
@@ -539,6 +555,7 @@ class Client:
             largest_norm=float(np.sqrt(norms.max(initial=0.0))),
             target=TargetUnit() if records.labels else TargetUnit.of(_targets(batches)),
             served=self._served(records, result),
+            online=self._between.learnt() if self._between is not None and opened.online else None,
         )
 
     def _next_attempt(self) -> str:
@@ -550,11 +567,13 @@ class Client:
             return Served()
         truth, served = _natural(records.y, records), _natural(result.served, records)
         repeated = self._no_change.predictions(truth, records.labels)
+        shares = self._between.shares() if self._between is not None else {}
+        told = Served(records=len(truth), shares={name: len(truth) * share for name, share in shares.items()})
         if records.labels:
             correct, same = int((served == truth).sum()), float((repeated == truth).sum())
-            return Served(records=len(truth), correct=correct, no_change=same)
+            return replace(told, correct=correct, no_change=same)
         error, change = np.abs(served - truth).sum(), np.abs(repeated - truth).sum()
-        return Served(records=len(truth), absolute_error=float(error), no_change=float(change))
+        return replace(told, absolute_error=float(error), no_change=float(change))
 
     def _predicted(self, update: Update, records: RoundRecords, result: LocalResult) -> Predicted:
         truth = _natural(records.y, records)
@@ -569,6 +588,31 @@ class Client:
             at_start=_natural(result.at_start, records),
             labels=records.labels,
         )
+
+    # --- between rounds ----------------------------------------------------------------------------------------
+
+    def _learn_between(self, between: BetweenRounds, opened: RoundOpened | None, batches: Sequence[Batch]) -> None:
+        """Learn pending records one by one, from the agreed models of the open round on."""
+        if opened is not None and opened.online:
+            between.begin(opened.round)
+        between.learn(batches, self._expert(opened))
+
+    def _expert(self, opened: RoundOpened | None) -> Expert | None:
+        """Return what the model that serves the open round says; nothing before any has learnt."""
+        if opened is None or opened.round == 1 or not self._has_models(opened):
+            return None
+        serves, model = opened.served_by(self.name), self.settings.learner.model
+        W = self._published.weights([slot for slot in opened.slots if slot.name == serves])[serves]
+        registry = self._published.registry(opened.registry)
+
+        def expert(batch: Batch) -> FloatArray:
+            outputs = registry.design([batch]) @ W
+            logs = model.log_likelihoods(outputs)
+            if logs.shape[1]:
+                return np.exp(logs)
+            return (model.predict(outputs) * registry.target.scale + registry.target.centre)[:, None]
+
+        return expert
 
     # --- scoring candidates ------------------------------------------------------------------------------------
 
@@ -635,6 +679,15 @@ def _together(sample: tuple[SampledRound, ...], held: tuple[HeldRecord, ...]) ->
 
 def _targets(batches: tuple[Batch, ...]) -> FloatArray:
     return np.concatenate([np.zeros(0), *(batch.y for batch in batches)])
+
+
+def _coded(served: FloatArray, labels: tuple[str, ...], records: RoundRecords) -> FloatArray:
+    """Return predictions in the coordinates of a round's records: label indices, or targets in their unit."""
+    if not records.labels:
+        return (served - records.registry.target.centre) / records.registry.target.scale
+    at = {label: code for code, label in enumerate(records.labels)}
+    codes = np.array([at.get(label, -1) for label in labels] + [-1], dtype=np.float64)  # the last stands for -1
+    return codes[served.astype(np.intp)]
 
 
 def _natural(values: FloatArray, records: RoundRecords) -> FloatArray:

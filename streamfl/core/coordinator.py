@@ -24,7 +24,7 @@ from streamfl.core.admission import (
 from streamfl.core.aggregate import Aggregation, Contribution, served_in_all
 from streamfl.core.agreement import Agreement, middle_unit
 from streamfl.core.alarm import Reading
-from streamfl.core.arrays import HOLDS_ARRAYS, FloatArray
+from streamfl.core.arrays import HOLDS_ARRAYS, FloatArray, IntArray
 from streamfl.core.decisions import Commit, CoordinatorDecision, Finished, Publish, Refused
 from streamfl.core.errors import BrokenInvariantError, PeerError
 from streamfl.core.events import CoordinatorEvent, Tick
@@ -53,6 +53,7 @@ from streamfl.core.messages import (
     LocalDrift,
     ModelPublished,
     Noticed,
+    OnlinePublished,
     RegistryPublished,
     Restarted,
     RoundClosed,
@@ -62,6 +63,9 @@ from streamfl.core.messages import (
     Slot,
     Update,
 )
+from streamfl.core.online import merging
+from streamfl.core.online.admission import wrong_learning
+from streamfl.core.online.models import OnlineModels
 from streamfl.core.paper import Paper
 from streamfl.core.promotion import Promotion
 from streamfl.core.registry import Registry, re_expression
@@ -125,6 +129,8 @@ class Standing:
         The ledger, by client.
     known_labels
         Labels registered when the epoch began.
+    online
+        The agreed models that learn between rounds, if any do, and which rows of their table the last round changed.
     """
 
     __pydantic_config__: ClassVar[dict[str, object]] = HOLDS_ARRAYS
@@ -135,6 +141,7 @@ class Standing:
     agreement: Agreement | None = None
     members: dict[str, Member] = field(default_factory=dict)
     known_labels: int = 0
+    online: OnlineModels | None = None
 
     def active(self) -> set[str]:
         """Return the members that have not left."""
@@ -316,6 +323,8 @@ class Coordinator:
         standing.agreement = Agreement.of(joins, scaling=self.settings.scaling)
         standing.members = {join.client: Member(join.incarnation) for join in joins}
         standing.known_labels = len(self._registry.labels)
+        online = self.settings.learner.online
+        standing.online = None if online is None else OnlineModels.none(online)
         self._introductions = {}
         self._open_round(now)
         answers = tuple(self._joined(join.client) for join in joins)
@@ -352,6 +361,7 @@ class Coordinator:
             keep=opening.keep,
             sampled=opening.sampled,
             held=opening.held,
+            online=standing.online is not None,
         )
 
     def _slot(self, live: LiveModel) -> Slot:
@@ -377,12 +387,26 @@ class Coordinator:
             return ()
         undecided = self._undecided
         scoring: tuple[FromCoordinator, ...] = () if undecided is None else (*undecided.models, undecided.asked)
-        return (RegistryPublished(registry=self._registry), *self._open.models, self._open.told, *scoring)
+        registry, models = RegistryPublished(registry=self._registry), self._open.models
+        return (registry, *models, *self._online_published(None), self._open.told, *scoring)
 
-    def _next_round_messages(self, since: int) -> tuple[FromCoordinator, ...]:
+    def _next_round_messages(self, since: int, cells: IntArray | None) -> tuple[FromCoordinator, ...]:
         """Return what a client needs that was there before: the registry only if it is newer than version `since`."""
-        messages = self._round_messages()
-        return messages if self._registry.version > since else messages[1:]
+        if self._open is None:
+            return ()
+        newer = self._registry.version > since
+        registry = (RegistryPublished(registry=self._registry),) if newer else ()
+        return (*registry, *self._open.models, *self._online_published(cells), self._open.told)
+
+    def _online_published(self, cells: IntArray | None) -> tuple[OnlinePublished, ...]:
+        """Return the models that learn between rounds: with the rows of the table that changed, or with all."""
+        standing = self.standing
+        models = standing.online
+        if models is None:
+            return ()
+        rows = models.table.copy() if cells is None else models.table[cells]
+        told = None if cells is None else cells.astype(np.float64)
+        return (OnlinePublished(version=standing.round, models=replace(models, table=rows), cells=told),)
 
     @property
     def _agreement(self) -> Agreement:
@@ -415,11 +439,17 @@ class Coordinator:
             registry=self._registry,
             columns=self._columns(update),
             members=len(self.standing.members),
-        )
+        ) or self._wrong_learning(update)
         if reason is not None:
             return self._refuse(update.client, reason)
         self._updates.append(update)
         return self._close_if_complete(now)
+
+    def _wrong_learning(self, update: Update) -> str | None:
+        agreed = self.standing.online
+        if agreed is None or update.online is None:
+            return None if agreed is None and update.online is None else "models between rounds that not all have"
+        return wrong_learning(update.online, agreed, records=update.records, members=len(self.standing.members))
 
     def _refuse(self, client: str, reason: str) -> list[CoordinatorDecision]:
         self._refused += 1
@@ -580,15 +610,36 @@ class Coordinator:
         noticed = _noticed(closed, standing.master) if closed.records else ()
         for name in standing.active() - {update.client for update in self._updates}:
             standing.members[name].missed += 1
+        cells: IntArray | None = np.zeros(0, np.int64)
         if closed.records:
             self._change_registry(restarted=any(isinstance(said, Restart) for said in news))
+            cells = self._learn_between(opened, news)
             standing.round += 1
         standing.entry += 1
         self._open_round(now)
         closed = replace(closed, model=self.digest(), promotions=standing.master.promotions)
         told = (*noticed, *map(_news, news))
-        next_round = self._next_round_messages(since=opened.registry)
+        next_round = self._next_round_messages(since=opened.registry, cells=cells)
         return [Commit((closed, *told, *next_round)), *self._catch_up(now)]
+
+    def _learn_between(self, opened: RoundOpened, news: Sequence[Restart | Local]) -> IntArray | None:
+        """Take over what clients learnt between rounds; return the rows of the table that changed, None for all.
+
+        Those apart learn for themselves. Where a restart took other names for the labels, so do these models; what
+        the alarm's round taught them under the old ones is dropped.
+        """
+        standing, apart = self.standing, {client for group in opened.apart for client in group.clients}
+        if standing.online is None:
+            return None
+        labels = self._registry.labels
+        for said in news:
+            if isinstance(said, Restart) and said.permutation:
+                grown = standing.online.grown((), labels[len(standing.online.labels) :])
+                standing.online = grown.relabelled(np.array(said.permutation))
+                return None
+        learnt = [update.online for update in self._updates if update.online is not None and update.client not in apart]
+        standing.online, cells = merging.after(standing.online, learnt, labels)
+        return cells
 
     def _told(self) -> RoundOpened:
         if self._open is None:
@@ -628,7 +679,7 @@ class Coordinator:
 
     def digest(self) -> str:
         """Return the fingerprint of the model that serves."""
-        return fingerprint(*self.serving())
+        return fingerprint(*self.serving(), chain="" if self.standing.online is None else self.standing.online.chain)
 
     def serving(self) -> tuple[Registry, FloatArray]:
         """Return the registry and the weights of the model that serves.

@@ -11,6 +11,7 @@ from streamfl.core.arrays import BoolArray, FloatArray, IntArray
 from streamfl.core.history import History
 from streamfl.core.messages import LabelSums, Slot, SlotLosses
 from streamfl.core.model import Model
+from streamfl.core.online.rungs import OnlineSettings
 from streamfl.core.records import Batch
 from streamfl.core.registry import Registry, widened
 from streamfl.core.sampling import generator
@@ -36,6 +37,8 @@ class Learner:
         Whether clients send differences to the round's model, or whole models.
     seed
         Of everything that is drawn.
+    online
+        What learns record by record between rounds, if anything does; then that answers predictions.
     """
 
     model: Model
@@ -45,6 +48,7 @@ class Learner:
     gamma: float = 1.0
     exchange: Literal["difference", "model"] = "difference"
     seed: int = 0
+    online: OnlineSettings | None = None
 
     @property
     def one_full_step(self) -> bool:

@@ -163,12 +163,16 @@ class Observed:
 
 @dataclass(frozen=True, slots=True)
 class Restart:
-    """The decision after an alarm: a new epoch, begun from a chosen model."""
+    """The decision after an alarm: a new epoch, begun from a chosen model.
+
+    With `permutation` that is one with other names for its labels: column a is what column pi(a) was.
+    """
 
     round: int
     epoch: int
     alarm: Alarm
     chosen: str
+    permutation: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

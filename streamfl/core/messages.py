@@ -12,6 +12,8 @@ from typing import ClassVar
 from streamfl.core.alarm import Reading
 from streamfl.core.arrays import HOLDS_ARRAYS, FloatArray
 from streamfl.core.moments import Moments
+from streamfl.core.online.learner import Learnt
+from streamfl.core.online.models import OnlineModels
 from streamfl.core.records import Span
 from streamfl.core.registry import Registry, TargetUnit
 
@@ -161,7 +163,8 @@ class RoundOpened(Message):
     full. `serves` names the incumbent. `known_labels` is the number of labels registered when the epoch began.
     `apart` are groups of clients that do not train the models of all. `keep` is how many records of this round go to
     the history sample, whose other rounds are `sampled`. `held` is what clients hold back from training. `resumed` is
-    said by a coordinator that was started again, and has lost what was sent to it for this round.
+    said by a coordinator that was started again, and has lost what was sent to it for this round. `online` tells
+    whether models learn between rounds; theirs is the version of the round.
     """
 
     entry: int
@@ -180,6 +183,7 @@ class RoundOpened(Message):
     sampled: tuple[int, ...] = ()
     held: Held | None = None
     resumed: bool = False
+    online: bool = False
 
     def group_of(self, client: str) -> Apart | None:
         """Return the group apart that a client belongs to."""
@@ -212,6 +216,19 @@ class ModelPublished(Message):
     weights: FloatArray
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class OnlinePublished(Message):
+    """The agreed models that learn between rounds, in the version of a round.
+
+    `models.table` holds the rows that `cells` names: those that changed since the version before. Without `cells` it
+    is the whole table, for a client that lacks the version before.
+    """
+
+    version: int
+    models: OnlineModels
+    cells: FloatArray | None = None
+
+
 @dataclass(frozen=True, kw_only=True)
 class SlotLosses:
     """What a client measured of one model: sums over its records, so that totals are exact for any split.
@@ -239,12 +256,16 @@ class LabelSums:
 
 @dataclass(frozen=True, kw_only=True)
 class Served:
-    """Counts over a client's records of the predictions it served, each made just before its record was learnt."""
+    """Counts over a client's records of the predictions it served, each made just before its record was learnt.
+
+    `shares` is what part each model that learns between rounds has in them, times the records.
+    """
 
     records: int = 0
     correct: int = 0
     absolute_error: float = 0.0
     no_change: float = 0.0
+    shares: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -256,7 +277,7 @@ class Update(Message):
     unused until they are registered. `differences` are those of the trained slots. `new` and `old` are the scores by
     label of the model that serves the client, on this round's records and on those held back; `held` and `let_go`
     (ordinals) are how this round changes the latter. `squared_norm` is the sum over records of |z|^2, `largest_norm`
-    the largest |z|.
+    the largest |z|. `online` is what the round did to the models that learn between rounds.
     """
 
     client: str
@@ -284,6 +305,7 @@ class Update(Message):
     largest_norm: float = 0.0
     target: TargetUnit = TargetUnit()
     served: Served = Served()
+    online: Learnt | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -402,6 +424,7 @@ FromCoordinator = (
     | RoundOpened
     | RegistryPublished
     | ModelPublished
+    | OnlinePublished
     | Score
     | RoundClosed
     | Restarted

@@ -246,7 +246,8 @@ class Promotion:
             self.detector.reset()
         if alarm.cause != "new-label":
             self.held_since, self.renewed = t + 1, {}
-        return Restart(t, self.epoch, alarm, "incumbent" if chosen == serving else chosen)
+        permutation = choice.permutation if chosen == "relabelled" else ()
+        return Restart(t, self.epoch, alarm, "incumbent" if chosen == serving else chosen, permutation)
 
     # --- clients apart -----------------------------------------------------------------------------------------
 

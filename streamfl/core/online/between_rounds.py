@@ -1,0 +1,121 @@
+"""A client between rounds: it learns its records as they come, from the agreed models on, and answers from there."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+
+from streamfl.core.arrays import FloatArray
+from streamfl.core.online.learner import Learnt, OnlineLearner
+from streamfl.core.online.models import OnlineModels
+from streamfl.core.online.rungs import OnlineSettings
+from streamfl.core.records import Batch
+
+# The open round's version, and the one that may arrive before its RoundOpened.
+VERSIONS = 2
+
+# What another model says of the records of a batch: probabilities by label, or targets; shape (n, columns).
+Expert = Callable[[Batch], FloatArray]
+
+
+class Agreed(Protocol):
+    """Agreed models as they are published: see `OnlinePublished`."""
+
+    @property
+    def version(self) -> int: ...
+    @property
+    def models(self) -> OnlineModels: ...
+    @property
+    def cells(self) -> FloatArray | None: ...
+
+
+@dataclass
+class BetweenRounds:
+    """What a client has learnt since the round began, of the records that are pending.
+
+    Parameters
+    ----------
+    settings
+        What learns.
+    learner
+        The models, from the agreed ones on.
+    version
+        Of the agreed models; 1 is nothing learnt, where everybody begins.
+
+    Examples
+    --------
+    >>> from streamfl.core.records import Span
+    >>> between = BetweenRounds(OnlineSettings("linear", neighbours=False))
+    >>> X, y = np.array([[0.0], [1.0], [0.0], [1.0]]), np.array([0.0, 1.0, 0.0, 1.0])
+    >>> batch = Batch(Span("p", 0, 4), np.arange(4), ("x",), X, y, ("a", "b"))
+    >>> between.learn([batch.head(2)])
+    >>> between.learn([batch])
+    >>> between.served, between.learner.records
+    (array([-1.,  0.,  1.,  1.]), 4)
+    """
+
+    settings: OnlineSettings
+    learner: OnlineLearner = field(init=False)
+    version: int = 1
+    _served: list[FloatArray] = field(default_factory=list)
+    _published: dict[tuple[int, bool], Agreed] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.learner = OnlineLearner(self.settings)
+
+    def take(self, agreed: Agreed) -> None:
+        """Keep what was published until its round is open; only the newest versions."""
+        self._published[agreed.version, agreed.cells is None] = agreed
+        newest = sorted({version for version, _ in self._published})[-VERSIONS:]
+        self._published = {key: kept for key, kept in self._published.items() if key[0] in newest}
+
+    def has(self, version: int) -> bool:
+        """Tell whether it can go on from a version."""
+        return version == self.version or self._next(version) is not None
+
+    def begin(self, version: int) -> None:
+        """Go on from the agreed models of a version; what is pending is learnt again, from there."""
+        agreed = self._next(version)
+        if version == self.version or agreed is None:
+            return
+        self.learner.begin(agreed.models, None if agreed.cells is None else agreed.cells.astype(np.int64))
+        self.version, self._served = version, []
+        self._published = {key: kept for key, kept in self._published.items() if key[0] > version}
+
+    def _next(self, version: int) -> Agreed | None:
+        follows = version == self.version + 1
+        return (self._published.get((version, False)) if follows else None) or self._published.get((version, True))
+
+    def forget(self) -> None:
+        """Forget what was learnt of pending records, as they are to be read again."""
+        self.learner.restore()
+        self._served = []
+
+    def learn(self, batches: Sequence[Batch], expert: Expert | None = None) -> None:
+        """Learn those of the pending records that it has not learnt yet."""
+        for batch in _without(batches, self.learner.records):
+            others = None if expert is None else expert(batch)
+            self._served.append(self.learner.learn(batch.features, batch.X, batch.y, batch.labels, others))
+
+    @property
+    def served(self) -> FloatArray:
+        """Return what was predicted of each record just before it was learnt, shape (records,)."""
+        return np.concatenate([np.zeros(0), *self._served])
+
+    def learnt(self) -> Learnt:
+        """Return what the records did to the agreed models."""
+        return self.learner.learnt()
+
+    def shares(self) -> dict[str, float]:
+        """Return what part each expert has in the predictions served, by name; they sum to 1."""
+        shares = self.learner.mixture.shares.tolist()
+        return dict(zip(self.settings.experts, shares, strict=True))
+
+
+def _without(batches: Sequence[Batch], records: int) -> Iterator[Batch]:
+    """Return batches without their first records."""
+    for batch in batches:
+        if records < len(batch):
+            yield batch.only(np.arange(records, len(batch))) if records else batch
+        records = max(0, records - len(batch))

@@ -1,0 +1,117 @@
+"""What clients learnt in a round becomes the next agreed models: by weight, and in ferns cell by cell."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from streamfl.core.arrays import FloatArray, IntArray
+from streamfl.core.errors import PeerError
+from streamfl.core.fixed_point import LIMIT, SCALE, weighted_mean
+from streamfl.core.moments import merged
+from streamfl.core.online.learner import WINDOW, Learnt
+from streamfl.core.online.models import OnlineModels
+
+
+def after(agreed: OnlineModels, parts: Sequence[Learnt], labels: tuple[str, ...]) -> tuple[OnlineModels, IntArray]:
+    """Return the models after a round, and the rows of the table that changed.
+
+    Linear weights move by the mean of the clients' differences, weighted by their records; a cell of a fern by the
+    mean over those that visited it, weighted by their visits. Differences are never added up: clients that all learnt
+    the same would then go several times as far.
+
+    Parameters
+    ----------
+    agreed
+        Where the clients began; its table is changed where it is, as it is too large to be copied every round.
+    parts
+        What each client learnt, in the order of their names.
+    labels
+        All labels by now, those of `agreed` first.
+
+    Raises
+    ------
+    PeerError
+        A difference is too large to be added.
+
+    Examples
+    --------
+    >>> from streamfl.core.online.learner import OnlineLearner
+    >>> from streamfl.core.online.rungs import OnlineSettings
+    >>> settings = OnlineSettings("linear", neighbours=False)
+    >>> def client(x, labels):
+    ...     learner = OnlineLearner(settings)
+    ...     _ = learner.learn(("x",), np.array([[x], [-x]]), np.array([0, 1]), labels)
+    ...     return learner.learnt()
+    >>> models, _ = after(OnlineModels.none(settings), [client(1.0, ("a", "b")), client(3.0, ("b", "a"))], ("a", "b"))
+    >>> models.features, models.seen, models.moments.count, models.moments.variance
+    (('x',), 4, array([4.]), array([5.]))
+    """
+    parts = [part for part in parts if part.records]
+    features = tuple(sorted({name for part in parts for name in part.features} - set(agreed.features)))
+    grown = agreed.grown(features, labels[len(agreed.labels) :])
+    total = sum(part.records for part in parts)
+    if not total:
+        return grown, np.zeros(0, np.int64)
+    cells, mean = _by_visits(parts, grown)
+    grown.table[cells] += mean
+    norms = sum((part.records * part.norms for part in parts), np.zeros(2)) / total
+    moved = replace(
+        grown,
+        seen=agreed.seen + total,
+        moments=merged([agreed.moments, *(part.moments for part in parts)]).aligned(grown.features),
+        norms=agreed.norms + min(1.0, total / min(agreed.seen + total, WINDOW)) * (norms - agreed.norms),
+        second=grown.second + sum((_second(part, grown) for part in parts), np.zeros(grown.second.shape)),
+        weights=grown.weights + weighted_mean((part.records, _weights(part, grown)) for part in parts),
+    )
+    return replace(moved, chain=_chained(agreed.chain, moved, cells)), cells
+
+
+def _by_visits(parts: Sequence[Learnt], grown: OnlineModels) -> tuple[IntArray, FloatArray]:
+    """Return the cells that anybody visited, and by how much each changes: exact for any order of the clients."""
+    cells, at = np.unique(np.concatenate([part.cells for part in parts]).astype(np.int64), return_inverse=True)
+    visits = np.concatenate([part.visits for part in parts])
+    differences = np.concatenate([_placed(part.table, part, grown) for part in parts])
+    scaled = np.rint(differences * (visits * SCALE)[:, None, None])
+    if not np.abs(scaled).sum(axis=0).max(initial=0.0) < LIMIT:
+        raise PeerError("an aggregate overflows the fixed-point range: a client's difference is far too large")
+    sums = np.zeros((len(cells), *differences.shape[1:]), np.int64)
+    np.add.at(sums, at, scaled.astype(np.int64))
+    weights = np.bincount(at, visits, minlength=len(cells))
+    return cells, sums / (SCALE * weights)[:, None, None]
+
+
+def _placed(array: FloatArray, part: Learnt, grown: OnlineModels) -> FloatArray:
+    """Return a client's array with its columns where the federation has them."""
+    if not grown.labels or part.labels == grown.labels:
+        return array
+    placed = np.zeros((*array.shape[:-1], len(grown.labels)))
+    placed[..., [grown.labels.index(label) for label in part.labels]] = array
+    return placed
+
+
+def _rows(part: Learnt, grown: OnlineModels) -> list[int]:
+    return [0, *(1 + grown.features.index(name) for name in part.features)]
+
+
+def _weights(part: Learnt, grown: OnlineModels) -> FloatArray:
+    placed = np.zeros(grown.weights.shape)
+    placed[_rows(part, grown)] = _placed(part.weights, part, grown)
+    return placed
+
+
+def _second(part: Learnt, grown: OnlineModels) -> FloatArray:
+    placed = np.zeros(grown.second.shape)
+    if placed.size:
+        rows = _rows(part, grown)
+        placed[np.ix_(rows, rows)] = part.second
+    return placed
+
+
+def _chained(before: str, models: OnlineModels, cells: IntArray) -> str:
+    """Return a digest of all that has changed so far: that of the whole table would cost more than the round."""
+    digest = hashlib.sha256(before.encode())
+    for array in (models.weights, cells, models.table[cells]):
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()

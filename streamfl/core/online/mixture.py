@@ -1,0 +1,213 @@
+"""Mixtures of the models' predictions: what a client serves. They are its own, and never leave it."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from streamfl.core.arrays import FloatArray
+
+# What part of its weight an expert gives back to all at every record.
+SHARE = 0.001
+
+# No probability counts as less than this part of a uniform one.
+FLOOR = 0.01
+
+# Rates of the steps by which weights of log-probabilities are learnt, and the records their norm reaches back.
+STACKING = np.array([0.03, 0.3])
+WINDOW = 10_000
+
+
+@dataclass
+class FixedShare:
+    """A weight for each expert, by how likely it found the truth; the best one may change.
+
+    Parameters
+    ----------
+    weights
+        Shape (experts,), summing to 1.
+
+    References
+    ----------
+    Herbster and Warmuth 1998.
+
+    Examples
+    --------
+    >>> two = FixedShare.of(2)
+    >>> two.learn(np.array([0.9, 0.1]))
+    >>> two.weights
+    array([0.8996, 0.1004])
+    """
+
+    weights: FloatArray
+
+    @classmethod
+    def of(cls, experts: int) -> "FixedShare":
+        """Return equal weights."""
+        return cls(np.full(experts, 1.0 / experts))
+
+    def learn(self, likelihoods: FloatArray) -> None:
+        """Weigh the experts by the probability that each gave to what came, shape (experts,)."""
+        w = self.weights * likelihoods
+        self.weights = (1.0 - SHARE) / w.sum() * w + SHARE / len(w)
+
+
+@dataclass
+class LabelMixture:
+    """Mixes probabilities: by fixed share, and as two softmaxes over the experts' log-probabilities; then all three.
+
+    Parameters
+    ----------
+    experts
+        How many there are.
+
+    Examples
+    --------
+    >>> mixture = LabelMixture(2)
+    >>> P = np.array([[0.9, 0.1], [0.4, 0.6]])
+    >>> mixture.mixed(P).round(3)
+    array([0.69, 0.31])
+    >>> for _ in range(100):
+    ...     mixture.learn(1)
+    ...     mixed = mixture.mixed(P)
+    >>> mixed.round(2), mixture.shares.round(2)
+    (array([0.02, 0.98]), array([0., 1.]))
+    """
+
+    experts: int
+    best: FixedShare = field(init=False)
+    stacked: FloatArray = field(init=False)
+    outer: FixedShare = field(init=False)
+    norm: float = 0.0
+    seen: int = 0
+    _given: FloatArray = field(init=False)
+    _centred: FloatArray = field(init=False)
+    _offered: FloatArray = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.best = FixedShare.of(self.experts)
+        self.stacked = np.full((len(STACKING), self.experts), 1.0 / self.experts)
+        self.outer = FixedShare.of(1 + len(STACKING))
+
+    def mixed(self, P: FloatArray) -> FloatArray:
+        """Return the probability of each label.
+
+        Parameters
+        ----------
+        P
+            What each expert says, shape (experts, labels).
+        """
+        given = np.maximum(P, FLOOR / P.shape[1])
+        logs = np.log(given)
+        centred = logs - logs.mean(axis=1, keepdims=True)
+        offered = np.empty((1 + len(STACKING), P.shape[1]))
+        offered[0] = self.best.weights @ given
+        offered[1:] = _softmax(self.stacked @ centred)
+        self._given, self._centred, self._offered = given, centred, offered
+        p: FloatArray = self.outer.weights @ np.maximum(offered, FLOOR / P.shape[1])
+        p /= p.sum()
+        return p
+
+    def learn(self, truth: float) -> None:
+        """Learn from the index of the label that came, of the record that was mixed last."""
+        code = int(truth)
+        offered, centred = self._offered, self._centred
+        self.outer.learn(np.maximum(offered[:, code], FLOOR / offered.shape[1]))
+        self.best.learn(self._given[:, code])
+        errors = offered[1:]
+        errors[:, code] -= 1.0
+        square = float(np.vdot(centred, centred))
+        self.seen += 1
+        self.norm += (square - self.norm) / min(self.seen, WINDOW)
+        if self.norm > 0.0:
+            self.stacked -= _normalised(STACKING, self.norm, square)[:, None] * (errors @ centred.T)
+
+    @property
+    def shares(self) -> FloatArray:
+        """Return what part each expert has in what is served, about; shape (experts,), summing to 1."""
+        positive = np.maximum(self.stacked, 0.0)
+        stacked = positive / np.maximum(positive.sum(axis=1, keepdims=True), 1e-12)
+        shares: FloatArray = self.outer.weights @ np.vstack([self.best.weights, stacked])
+        return shares
+
+
+@dataclass
+class TargetMixture:
+    """Mixes predicted targets: by fixed share under the best one's error, and as two linear combinations; then all.
+
+    Parameters
+    ----------
+    experts
+        How many there are.
+
+    Examples
+    --------
+    >>> mixture = TargetMixture(2)
+    >>> mixture.mixed(np.array([1.0, 3.0]))
+    2.0
+    >>> for _ in range(200):
+    ...     mixture.learn(3.0)
+    ...     mixed = mixture.mixed(np.array([1.0, 3.0]))
+    >>> round(mixed, 2)
+    3.0
+    """
+
+    experts: int
+    best: FixedShare = field(init=False)
+    stacked: FloatArray = field(init=False)
+    outer: FixedShare = field(init=False)
+    norm: float = 0.0
+    variance: float = 0.0
+    seen: int = 0
+    _given: FloatArray = field(init=False)
+    _offered: FloatArray = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.best = FixedShare.of(self.experts)
+        self.stacked = np.full((len(STACKING), self.experts), 1.0 / self.experts)
+        self.outer = FixedShare.of(1 + len(STACKING))
+
+    def mixed(self, predicted: FloatArray) -> float:
+        """Return the prediction, of those of the experts, shape (experts,)."""
+        self._given = predicted
+        self._offered = np.concatenate([[self.best.weights @ predicted], self.stacked @ predicted])
+        return float(self.outer.weights @ self._offered)
+
+    def learn(self, truth: float) -> None:
+        """Learn from the target that came, of the record that was mixed last."""
+        given, offered = self._given, self._offered
+        self.seen += 1
+        rate = 1.0 / min(self.seen, WINDOW)
+        self.variance += rate * (float(np.min((given - truth) ** 2)) - self.variance)
+        self.outer.learn(self._likelihoods(offered - truth))
+        self.best.learn(self._likelihoods(given - truth))
+        square = float(given @ given)
+        self.norm += rate * (square - self.norm)
+        if self.norm > 0.0:
+            steps = _normalised(STACKING, self.norm, square) * (offered[1:] - truth)
+            self.stacked -= steps[:, None] * given
+
+    def _likelihoods(self, errors: FloatArray) -> FloatArray:
+        """Return normal likelihoods, none below a thousandth of the best: one outlier must not decide."""
+        squares = errors * errors
+        relative: FloatArray = np.exp(-0.5 * (squares - squares.min()) / max(self.variance, 1e-300))
+        return np.maximum(relative, 1e-3)
+
+    @property
+    def shares(self) -> FloatArray:
+        """Return what part each expert has in what is served, about; shape (experts,), summing to 1."""
+        positive = np.maximum(self.stacked, 0.0)
+        stacked = positive / np.maximum(positive.sum(axis=1, keepdims=True), 1e-12)
+        shares: FloatArray = self.outer.weights @ np.vstack([self.best.weights, stacked])
+        return shares
+
+
+def _softmax(outputs: FloatArray) -> FloatArray:
+    exponentials = np.exp(outputs - outputs.max(axis=1, keepdims=True))
+    p: FloatArray = exponentials / exponentials.sum(axis=1, keepdims=True)
+    return p
+
+
+def _normalised(rates: FloatArray, norm: float, square: float) -> FloatArray:
+    """Return steps that no record can make overshoot, however large: rate / norm, less for large squares."""
+    steps: FloatArray = rates / (norm + 0.5 * rates * square)
+    return steps

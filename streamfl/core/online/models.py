@@ -1,0 +1,90 @@
+"""The models that clients have agreed on, between which each client's own learning runs."""
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+
+from streamfl.core.arrays import HOLDS_ARRAYS, FloatArray, IntArray
+from streamfl.core.moments import Moments
+from streamfl.core.online.rungs import FERN, OnlineSettings
+
+
+@dataclass(frozen=True, eq=False)
+class OnlineModels:
+    """Agreed models, and what their steps need.
+
+    A row of linear weights belongs to the constant 1 or, from row 1 on, to a feature.
+
+    Parameters
+    ----------
+    features, labels
+        Names; new ones are appended. For targets there are no labels, and one column.
+    seen
+        Records learnt.
+    moments
+        Of the features' values, by which they are standardised.
+    norms
+        Mean squared norm of what linear models see, and of what ferns see.
+    second
+        Sum over records of z z^T, shape (d + 1, d + 1); empty without whitened models.
+    weights
+        Shape (d + 1, models, columns).
+    table
+        What each cell of a fern adds, shape (rows, rates, columns); the ferns of all depths one after another.
+    chain
+        A digest of all changes so far.
+
+    Examples
+    --------
+    >>> models = OnlineModels.none(OnlineSettings("linear")).grown(("x",), ("a", "b"))
+    >>> models.weights.shape, models.second.shape, models.table.shape
+    ((2, 3, 2), (2, 2), (0, 2, 2))
+    """
+
+    __pydantic_config__: ClassVar[dict[str, object]] = HOLDS_ARRAYS
+
+    features: tuple[str, ...]
+    labels: tuple[str, ...]
+    seen: int
+    moments: Moments
+    norms: FloatArray
+    second: FloatArray
+    weights: FloatArray
+    table: FloatArray
+    chain: str = ""
+
+    @classmethod
+    def none(cls, settings: OnlineSettings) -> "OnlineModels":
+        """Return models that have learnt nothing, over no features."""
+        columns = 1 if settings.targets else 0
+        return cls(
+            features=(),
+            labels=(),
+            seen=0,
+            moments=Moments((), np.zeros(0), np.zeros(0), np.zeros(0)),
+            norms=np.zeros(2),
+            second=np.zeros((1, 1) if settings.has_linear else (0, 0)),
+            weights=np.zeros((1, len(settings.names), columns)),
+            table=np.zeros((settings.table_rows, len(FERN), columns)),
+        )
+
+    def relabelled(self, permutation: IntArray) -> "OnlineModels":
+        """Return models whose column a is column pi(a) of these; columns beyond the permutation stay."""
+        columns = np.arange(len(self.labels))
+        columns[: len(permutation)] = permutation
+        return replace(
+            self, weights=self.weights[..., columns], table=self.table[..., columns], chain=f"{self.chain}{columns}"
+        )
+
+    def grown(self, features: tuple[str, ...], labels: tuple[str, ...], *, table: bool = True) -> "OnlineModels":
+        """Return the same models with zeros for more names, which are appended; without `table` that stays."""
+        rows, columns = len(features), len(labels)
+        return replace(
+            self,
+            features=(*self.features, *features),
+            labels=(*self.labels, *labels),
+            second=np.pad(self.second, (0, rows)) if self.second.size else self.second,
+            weights=np.pad(self.weights, ((0, rows), (0, 0), (0, columns))),
+            table=np.pad(self.table, ((0, 0), (0, 0), (0, columns))) if columns and table else self.table,
+        )

@@ -1,0 +1,78 @@
+"""The nearest of a client's own last records: local experts that never leave it."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from streamfl.core.arrays import FloatArray
+
+NEAREST = 5
+
+# How many of the last records each expert asks.
+MEMORIES = (100, 1000)
+
+# What a prediction counts of no neighbour at all, in votes.
+SMOOTHING = 0.1
+
+
+@dataclass
+class Neighbours:
+    """The last records, and what the nearest of them say: two experts, with a short and a long memory.
+
+    A neighbour at distance r weighs R / (r + R / 10), R the distance of the fifth nearest.
+
+    Examples
+    --------
+    >>> near = Neighbours()
+    >>> near.learn(np.array([0.0]), 0.0)
+    >>> near.learn(np.array([1.0]), 1.0)
+    >>> near.probabilities(np.array([0.9]), 2).round(3)
+    array([[0.192, 0.808],
+           [0.192, 0.808]])
+    """
+
+    Z: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))
+    squares: FloatArray = field(default_factory=lambda: np.full(MEMORIES[-1], np.inf))
+    y: FloatArray = field(default_factory=lambda: np.zeros(MEMORIES[-1]))
+    seen: int = 0
+
+    def learn(self, z: FloatArray, y: float) -> None:
+        """Keep a record in place of the oldest: features, shape (d,), and its label index or target."""
+        if self.Z.shape[1] < len(z):
+            wide = np.zeros((MEMORIES[-1], len(z)))
+            wide[: len(self.Z), : self.Z.shape[1]] = self.Z
+            self.Z = wide
+        at = self.seen % MEMORIES[-1]
+        self.Z[at], self.squares[at], self.y[at] = z, z @ z, y
+        self.seen += 1
+
+    def probabilities(self, z: FloatArray, labels: int) -> FloatArray:
+        """Return what each expert says of a record, shape (experts, labels)."""
+        votes = np.full((len(MEMORIES), labels), SMOOTHING / labels)
+        for expert, (weights, y) in enumerate(self._nearest(z)):
+            np.add.at(votes[expert], y.astype(np.intp), weights / weights.sum())
+        votes /= votes.sum(axis=1, keepdims=True)
+        return votes
+
+    def targets(self, z: FloatArray) -> FloatArray:
+        """Return the target that each expert says, shape (experts,); 0 before any record."""
+        found = [float(weights @ y / weights.sum()) for weights, y in self._nearest(z)]
+        return np.array(found) if found else np.zeros(len(MEMORIES))
+
+    def _nearest(self, z: FloatArray) -> list[tuple[FloatArray, FloatArray]]:
+        """Return for each memory the weights and the truths of the nearest records; nothing before any."""
+        kept = min(self.seen, MEMORIES[-1])
+        if not kept:
+            return []
+        distances = self.squares[:kept] - 2.0 * (self.Z[:kept, : len(z)] @ z) + z @ z
+        last = (self.seen - 1 - np.arange(min(kept, MEMORIES[0]))) % MEMORIES[-1]
+        return [self._weighted(distances[rows], self.y[:kept][rows]) for rows in (last, slice(None))]
+
+    @staticmethod
+    def _weighted(squares: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
+        k = min(NEAREST, len(squares))
+        nearest = np.argpartition(squares, k - 1)[:k]
+        r = np.sqrt(np.maximum(squares[nearest], 0.0))
+        reach = float(r.max())
+        weights = reach / (r + reach / 10.0) if reach > 0.0 else np.ones(k)
+        return weights, y[nearest]

@@ -1,0 +1,91 @@
+"""Which models learn record by record: linear ones at several steps, and ferns."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+
+from streamfl.core.arrays import FloatArray
+from streamfl.core.online.ferns import DEPTHS, ROWS
+from streamfl.core.online.neighbours import MEMORIES
+
+Features = Literal["auto", "linear", "ferns"]
+
+# Rates of normalised steps, and of whitened ones.
+LINEAR, FERN, WHITENED = (10.0,), (0.3, 10.0), (0.01, 0.1)
+
+
+@dataclass(frozen=True)
+class OnlineSettings:
+    """What learns between rounds: the same in the whole federation.
+
+    Parameters
+    ----------
+    features
+        `linear`: steps on the standardised features, some of them whitened. `ferns`: random binary features, each
+        model with a linear part. `auto`: both.
+    neighbours
+        Whether each client also asks its own last records, which never leave it.
+    targets
+        Whether targets are predicted, not labels.
+    seed
+        Of the ferns.
+
+    Examples
+    --------
+    >>> OnlineSettings("linear").names
+    ('linear-10', 'whitened-0.01', 'whitened-0.1')
+    >>> OnlineSettings("ferns").names
+    ('fern-8-0.3', 'fern-8-10', 'fern-24-0.3', 'fern-24-10')
+    """
+
+    features: Features = "auto"
+    neighbours: bool = True
+    targets: bool = False
+    seed: int = 0
+
+    @property
+    def has_linear(self) -> bool:
+        """Tell whether there are linear models."""
+        return self.features != "ferns"
+
+    @property
+    def has_ferns(self) -> bool:
+        """Tell whether there are ferns."""
+        return self.features != "linear"
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """Return the names of the models, in the order of their columns."""
+        linear = tuple(f"linear-{rate:g}" for rate in LINEAR) if self.has_linear else ()
+        ferns = tuple(f"fern-{depth}-{rate:g}" for depth, _ in DEPTHS for rate in FERN) if self.has_ferns else ()
+        whitened = tuple(f"whitened-{rate:g}" for rate in WHITENED) if self.has_linear else ()
+        return (*linear, *ferns, *whitened)
+
+    @cached_property
+    def experts(self) -> tuple[str, ...]:
+        """Return the names of all whose predictions are mixed: the models, the neighbours, and what serves rounds."""
+        near = tuple(f"neighbours-{memory}" for memory in MEMORIES) if self.neighbours else ()
+        return (*self.names, *near, "rounds")
+
+    @cached_property
+    def ferns(self) -> slice:
+        """Return which of the models are ferns."""
+        first = len(LINEAR) if self.has_linear else 0
+        return slice(first, first + (len(DEPTHS) * len(FERN) if self.has_ferns else 0))
+
+    @cached_property
+    def normalised(self) -> slice:
+        """Return which step along the features themselves; the others are whitened."""
+        return slice(0, self.ferns.stop)
+
+    @cached_property
+    def rates(self) -> FloatArray:
+        """Return the rate of each normalised step."""
+        return np.array([*(LINEAR if self.has_linear else ()), *(FERN * len(DEPTHS) if self.has_ferns else ())])
+
+    @property
+    def table_rows(self) -> int:
+        """Return the rows of the table of all ferns."""
+        return ROWS if self.has_ferns else 0
