@@ -18,7 +18,7 @@ from streamfl.core.buffer import Buffer
 from streamfl.core.comparison import Comparison
 from streamfl.core.decisions import ClientDecision, Fetch, Finished, PostUpdate, Predicted, Seek, Send
 from streamfl.core.errors import BrokenInvariantError
-from streamfl.core.events import ClientEvent, RecordsFetched, RecordsRead, SourceEnded, Stopped, Tick
+from streamfl.core.events import BufferDue, ClientEvent, RecordsFetched, RecordsRead, SourceEnded, Stopped, Tick
 from streamfl.core.held_out import HeldOut
 from streamfl.core.history import History, KeptRound, chosen
 from streamfl.core.local_round import Learner, LocalResult, LocalRound, RoundRecords, labels_in
@@ -169,6 +169,7 @@ class Client:
     _no_change: NoChange = field(default_factory=NoChange)
     _attempts: int = 0
     _ended: bool = False
+    _due: bool = False
     _stopped: bool = False
     _left: bool = False
     _asked: Literal["", "join", "leave"] = ""
@@ -248,7 +249,7 @@ class Client:
                 return self._is_mine(event)
             case RoundOpened() | RoundClosed() | Score():
                 return self._place is not None and not self._done() and event.entry > self._entry
-            case SourceEnded() | Stopped() | RecordsFetched():
+            case SourceEnded() | BufferDue() | Stopped() | RecordsFetched():
                 return True
             case _:
                 return False
@@ -265,6 +266,8 @@ class Client:
                 self._awaited = None
             case SourceEnded():
                 self._ended = True
+            case BufferDue():
+                self._due = True
             case Stopped():
                 self._stopped = True
             case RegistryPublished() | ModelPublished():
@@ -385,7 +388,7 @@ class Client:
     def _waits(self) -> bool:
         """Tell whether the next step is the coordinator's: to answer Join or Leave, to open or to close a round."""
         if self._place is None:
-            return self._full() or self._ended or self._stopped or self.settings.clock == "interval"
+            return self._full() or self._ended or self._due or self._stopped or self.settings.clock == "interval"
         if self._done() or self._sent is not None or self._awaited is not None:
             return True
         opened = self._opened
@@ -414,7 +417,7 @@ class Client:
         return self._is_next(opened) and self._has_models(opened) and self._closes(opened, now)
 
     def _closes(self, opened: RoundOpened, now: float) -> bool:
-        if self._ended:
+        if self._ended or self._due:
             return True
         return self._full() if opened.closes is None else now >= opened.closes
 
@@ -462,6 +465,7 @@ class Client:
         came, left = after.changes(self._comparison)
         update = replace(self._message(opened, batches, records, result), sample=sample, held=came, let_go=left)
         self._sent = Sent(update, batches, kept, after, _natural(records.y, records), records.labels)
+        self._due = False
         self._asked = "join"  # the update itself asks: Join would only be needed if nothing is heard
         measured = self.settings.measure and len(result.served)
         return [Send(update), *([self._predicted(update, records, result)] if measured else [])]
@@ -469,7 +473,7 @@ class Client:
     def _closed_buffer(self, opened: RoundOpened) -> tuple[Batch, ...]:
         """Return the round's records: the first full round, or by the clock all there are."""
         size = self._size()
-        by_clock = opened.closes is not None or self._buffer.size < size
+        by_clock = opened.closes is not None or self._due or self._buffer.size < size
         return tuple(self._buffer.batches) if by_clock else self._buffer.head(size)
 
     def _local_round(
@@ -590,6 +594,37 @@ class Client:
         )
 
     # --- between rounds ----------------------------------------------------------------------------------------
+
+    def learn_early(self, batch: Batch) -> None:
+        """Learn the next records between rounds before they are read: later nothing is done again.
+
+        Nothing happens where no models learn between rounds.
+        """
+        if self._between is not None:
+            self._go_on(self._between)
+            self._between.learn_next(batch, self._expert(self._opened))
+
+    def answer(self, batch: Batch) -> tuple[FloatArray, tuple[str, ...]]:
+        """Return what is served now of some records, whose truth is not looked at, and the labels it is of.
+
+        Returns
+        -------
+        Probabilities, shape (n, labels), or targets, shape (n, 1); and the labels, none for targets.
+        """
+        expert = self._expert(self._opened)
+        if self._between is not None:
+            self._go_on(self._between)
+            others = None if expert is None else expert(batch)
+            said = self._between.learner.predicted(batch.features, batch.X, others)
+            return said, self._between.learner.labels
+        if expert is None or self._opened is None:
+            return np.zeros((len(batch), 0)), ()
+        return expert(batch), self._published.registry(self._opened.registry).labels
+
+    def _go_on(self, between: BetweenRounds) -> None:
+        opened = self._opened
+        if opened is not None and opened.online and self._is_next(opened) and between.has(opened.round):
+            between.begin(opened.round)
 
     def _learn_between(self, between: BetweenRounds, opened: RoundOpened | None, batches: Sequence[Batch]) -> None:
         """Learn pending records one by one, from the agreed models of the open round on."""

@@ -26,6 +26,11 @@ class SourceEnded:
 
 
 @dataclass(frozen=True, slots=True)
+class BufferDue:
+    """The open round is to be closed with what there is; a client that has not joined does so."""
+
+
+@dataclass(frozen=True, slots=True)
 class Stopped:
     """The machine was told to end cleanly."""
 
@@ -35,5 +40,5 @@ class Tick:
     """Time has passed: something that was waited for may be due."""
 
 
-ClientEvent = RecordsRead | RecordsFetched | SourceEnded | Stopped | Tick | FromCoordinator
+ClientEvent = RecordsRead | RecordsFetched | SourceEnded | BufferDue | Stopped | Tick | FromCoordinator
 CoordinatorEvent = Tick | FromClient

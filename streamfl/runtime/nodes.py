@@ -71,21 +71,21 @@ class ClientNode:
         """Hand over messages that arrived, then records that it has room for."""
         events: list[ClientEvent] = list(self.link.receive())
         for event in events:
-            self._handle(event, now)
+            self.handle(event, now)
         return self._read(now) or self._tick(now) or bool(events)
 
     def stop(self, now: float) -> None:
         """Let the client end: it sends what is under way, and leaves."""
-        self._handle(Stopped(), now)
+        self.handle(Stopped(), now)
 
     def _read(self, now: float) -> bool:
         room = self.machine.room
         batches = tuple(self.source.poll(room)) if room else ()
         if batches:
-            self._handle(RecordsRead(batches), now)
+            self.handle(RecordsRead(batches), now)
         elif self.source.ended and not self._told_end:
             self._told_end = True
-            self._handle(SourceEnded(), now)
+            self.handle(SourceEnded(), now)
         else:
             return False
         return True
@@ -93,10 +93,11 @@ class ClientNode:
     def _tick(self, now: float) -> bool:
         due = self.machine.wakes_at is not None and now >= self.machine.wakes_at
         if due:
-            self._handle(Tick(), now)
+            self.handle(Tick(), now)
         return due
 
-    def _handle(self, event: ClientEvent, now: float) -> None:
+    def handle(self, event: ClientEvent, now: float) -> None:
+        """Hand over one event, and carry out what the client decides."""
         for decision in self.machine.handle(event, now):
             self._carry_out(decision, now)
 
@@ -108,7 +109,7 @@ class ClientNode:
                 self.source.seek(positions)
                 self._told_end = False
             case Fetch(positions):
-                self._handle(RecordsFetched(tuple(self.source.fetch(positions))), now)
+                self.handle(RecordsFetched(tuple(self.source.fetch(positions))), now)
             case Predicted() | PostUpdate():
                 self.observe(decision)
             case Finished():

@@ -95,8 +95,12 @@ class BetweenRounds:
     def learn(self, batches: Sequence[Batch], expert: Expert | None = None) -> None:
         """Learn those of the pending records that it has not learnt yet."""
         for batch in _without(batches, self.learner.records):
-            others = None if expert is None else expert(batch)
-            self._served.append(self.learner.learn(batch.features, batch.X, batch.y, batch.labels, others))
+            self.learn_next(batch, expert)
+
+    def learn_next(self, batch: Batch, expert: Expert | None = None) -> None:
+        """Learn the records that follow those it has learnt."""
+        others = None if expert is None else expert(batch)
+        self._served.append(self.learner.learn(batch.features, batch.X, batch.y, batch.labels, others))
 
     @property
     def served(self) -> FloatArray:

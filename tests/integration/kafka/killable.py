@@ -20,14 +20,14 @@ Die = Callable[[], None]
 
 def after_polling(die: Die) -> None:
     """Client: records of a later round have been read, and nothing was done with them."""
-    handle = nodes.ClientNode._handle
+    handle = nodes.ClientNode.handle
 
     def killing(self: nodes.ClientNode, event: object, now: float) -> None:
         if isinstance(event, RecordsRead) and self.machine.accounted:
             die()
         handle(self, event, now)
 
-    nodes.ClientNode._handle = killing
+    nodes.ClientNode.handle = killing
 
 
 def _after_sending(kind: type, die: Die) -> None:

@@ -1,0 +1,221 @@
+"""A federation inside one process, fed record by record: the very machines of a live one, over memory."""
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+
+from streamfl.core.arrays import FloatArray
+from streamfl.core.client import Client, ClientSettings
+from streamfl.core.coordinator import Coordinator, CoordinatorSettings, Standing
+from streamfl.core.decisions import PostUpdate, Predicted, Refused
+from streamfl.core.events import BufferDue
+from streamfl.core.messages import FromCoordinator, LocalDrift, Restarted, RoundClosed
+from streamfl.core.records import Batch, Span
+from streamfl.runtime.nodes import ClientNode, CoordinatorNode
+from streamfl.settings import LearningSettings, ProfileSettings
+from streamfl.transport.memory import MemoryTransport
+
+Task = Literal["classification", "regression"]
+
+# Clients in one process: each has models of its own.
+MOST_CLIENTS = 100
+
+# Rounds are closed by whoever feeds the federation, so no buffer is ever full.
+ENDLESS = 2**40
+
+# Restarts that are remembered.
+MOST_RESTARTS = 1000
+
+
+@dataclass
+class Fed:
+    """The source of one client: it is given records, and hands them on when the round is closed."""
+
+    name: str
+    waiting: list[Batch] = field(default_factory=list)
+    records: int = 0
+    ended: bool = False
+
+    def give(self, features: tuple[str, ...], X: FloatArray, y: FloatArray, labels: tuple[str, ...]) -> Batch:
+        """Take records, and return them with their places."""
+        start, self.records = self.records, self.records + len(X)
+        span = Span(self.name, start, self.records)
+        batch = Batch(span, np.arange(start, self.records), features, X, y, labels)
+        self.waiting.append(batch)
+        return batch
+
+    def poll(self, limit: int) -> Sequence[Batch]:
+        """Return all that waits."""
+        batches, self.waiting = tuple(self.waiting), []
+        return batches
+
+    def seek(self, positions: Mapping[str, int]) -> None:
+        """Go on where it is: nothing is ever read twice."""
+
+    def fetch(self, positions: Mapping[str, Sequence[int]]) -> Sequence[Batch]:
+        """Return nothing: there is no going back."""
+        return ()
+
+
+@dataclass
+class EmbeddedFederation:
+    """Clients and their coordinator; a round closes when `round_size` records a client have been learnt.
+
+    Parameters
+    ----------
+    task
+        What is learnt.
+    round_size
+        Records a client and round, on average over those that had any.
+    learning, profile
+        How.
+    seed
+        Of everything that is drawn.
+
+    Examples
+    --------
+    >>> federation = EmbeddedFederation("classification", round_size=2)
+    >>> for x in (0.0, 1.0, 0.0, 1.0):
+    ...     federation.learn("", ("x",), np.array([[x]]), np.array([x]), ("no", "yes"))
+    >>> federation.rounds, federation.labels, federation.answer("", ("x",), np.array([[1.0]])).round(2)
+    (2, ('no', 'yes'), array([[0.32, 0.68]]))
+    """
+
+    task: Task
+    round_size: int = 100
+    learning: LearningSettings = LearningSettings(features="auto")
+    profile: ProfileSettings = ProfileSettings()
+    seed: int = 0
+    rounds: int = 0
+    labels: tuple[str, ...] = ()
+    restarts: deque[Restarted] = field(default_factory=lambda: deque(maxlen=MOST_RESTARTS))
+    local_drifts: deque[LocalDrift] = field(default_factory=lambda: deque(maxlen=MOST_RESTARTS))
+    shares: dict[str, float] = field(default_factory=dict)
+    _transport: MemoryTransport = field(default_factory=MemoryTransport)
+    _coordinator: CoordinatorNode | None = None
+    _clients: dict[str, ClientNode] = field(default_factory=dict)
+    _sources: dict[str, Fed] = field(default_factory=dict)
+    _joined: set[str] = field(default_factory=set)
+    _heard: dict[str, None] = field(default_factory=dict)
+    _since: int = 0
+
+    @property
+    def clients(self) -> tuple[str, ...]:
+        """Return the names of the clients."""
+        return tuple(self._clients)
+
+    @property
+    def standing(self) -> Standing | None:
+        """Return where the coordinator stands; None before the first round has closed."""
+        return None if self._coordinator is None else self._coordinator.machine.standing
+
+    def learn(
+        self, client: str, features: tuple[str, ...], X: FloatArray, y: FloatArray, labels: tuple[str, ...] = ()
+    ) -> None:
+        """Let a client learn records, in order; a round that they fill is closed.
+
+        Parameters
+        ----------
+        client
+            Its name; one that is new takes part from the next round on, and answers at once.
+        features, X
+            Names, and values, shape (n, d); NaN is a missing one.
+        y, labels
+            Label indices in `labels`, or targets; shape (n,).
+
+        Raises
+        ------
+        ValueError
+            There are too many clients.
+        """
+        if len(X):
+            self._client(client)
+        at = 0
+        while at < len(X):
+            self._heard[client] = None
+            end = min(len(X), at + max(1, self.round_size * len(self._heard) - self._since))
+            batch = self._sources[client].give(features, X[at:end], y[at:end], labels)
+            self._clients[client].machine.learn_early(batch)
+            self._know(labels, y[at:end])
+            self._since += end - at
+            at = end
+            if self._since >= self.round_size * len(self._heard):
+                self._close_round()
+
+    def answer(self, client: str, features: tuple[str, ...], X: FloatArray) -> FloatArray:
+        """Return what a client serves of records: probabilities of `labels`, or targets; shape (n, columns).
+
+        One that has learnt nothing yet is answered for by the first client, and nothing changes by asking.
+        """
+        node = self._clients.get(client) or next(iter(self._clients.values()), None)
+        columns = 1 if self.task == "regression" else len(self.labels)
+        if node is None:
+            return np.zeros((len(X), columns))
+        batch = Batch(Span("", 0, len(X)), np.arange(len(X)), features, X, np.zeros(len(X)))
+        said, labels = node.machine.answer(batch)
+        if self.task == "regression":
+            return said if said.shape[1] else np.zeros((len(X), 1))
+        if not labels:
+            return np.full((len(X), columns), 1.0 / max(1, columns))
+        placed = np.zeros((len(X), columns))
+        placed[:, [self.labels.index(label) for label in labels]] = said
+        return placed
+
+    # --- rounds --------------------------------------------------------------------------------------------------
+
+    def _close_round(self) -> None:
+        """Close the round with what there is: newcomers join first, then all close their buffers."""
+        if self._coordinator is None:
+            self._coordinator = CoordinatorNode(self._machine(), self._transport.coordinator(), self._take)
+        newcomers = [name for name in self._clients if name not in self._joined]
+        for names in (newcomers, [name for name in self._clients if name in self._joined]):
+            for name in names:
+                self._clients[name].step(0.0)
+                self._clients[name].handle(BufferDue(), 0.0)
+            if names and names is newcomers and self._joined:
+                self._settle()
+        self._settle()
+        self._joined.update(newcomers)
+        self._heard, self._since = {}, 0
+
+    def _settle(self) -> None:
+        """Let messages go back and forth until nobody has more to say."""
+        nodes = [*self._clients.values(), *([self._coordinator] if self._coordinator else [])]
+        while any([node.step(0.0) for node in nodes]):
+            pass
+
+    def _machine(self) -> Coordinator:
+        learner = self.learning.learner(self.task, self.seed)
+        settings = CoordinatorSettings(learner=learner, expect=len(self._clients), task=self.task)
+        return Coordinator(settings, Standing(self.profile.master(1, learner)))
+
+    def _client(self, name: str) -> None:
+        if name in self._clients:
+            return
+        if len(self._clients) >= MOST_CLIENTS:
+            raise ValueError(f"more than {MOST_CLIENTS} clients: is {name!r} the value of a feature that names clients?")
+        settings = ClientSettings(self.learning.learner(self.task, self.seed), round_size=ENDLESS, capacity=ENDLESS)
+        self._sources[name] = Fed(name)
+        machine = Client(settings, name, incarnation="0")
+        self._clients[name] = ClientNode(machine, self._sources[name], self._transport.client(name))
+
+    def _know(self, labels: tuple[str, ...], y: FloatArray) -> None:
+        if labels:
+            known = set(self.labels)
+            seen = (labels[int(code)] for code in dict.fromkeys(y.tolist()))
+            self.labels += tuple(label for label in seen if label not in known)
+
+    def _take(self, event: FromCoordinator | Refused | Predicted | PostUpdate) -> None:
+        match event:
+            case RoundClosed():
+                self.rounds += event.records > 0
+                self.shares = {name: share / max(1, event.served.records) for name, share in event.served.shares.items()}
+            case Restarted():
+                self.restarts.append(event)
+            case LocalDrift():
+                self.local_drifts.append(event)
+            case _:
+                pass
