@@ -1,3 +1,19 @@
 """Federated learning on streams that drift."""
 
+from typing import TYPE_CHECKING, Any
+
 __version__ = "0.1.0"
+
+__all__ = ["MasterFLClassifier", "MasterFLRegressor", "__version__"]
+
+if TYPE_CHECKING:
+    from streamfl.estimators import MasterFLClassifier, MasterFLRegressor
+
+
+def __getattr__(name: str) -> Any:
+    """Import the estimators when they are asked for: the services and the command line need no River."""
+    if name in __all__:
+        from streamfl import estimators
+
+        return getattr(estimators, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -14,7 +14,7 @@ from streamfl.core.decisions import PostUpdate, Predicted, Refused
 from streamfl.core.events import BufferDue
 from streamfl.core.messages import FromCoordinator, LocalDrift, Restarted, RoundClosed
 from streamfl.core.records import Batch, Span
-from streamfl.runtime.nodes import ClientNode, CoordinatorNode
+from streamfl.runtime.nodes import ClientNode, CoordinatorNode, Node
 from streamfl.settings import LearningSettings, ProfileSettings
 from streamfl.transport.memory import MemoryTransport
 
@@ -81,7 +81,7 @@ class EmbeddedFederation:
     >>> for x in (0.0, 1.0, 0.0, 1.0):
     ...     federation.learn("", ("x",), np.array([[x]]), np.array([x]), ("no", "yes"))
     >>> federation.rounds, federation.labels, federation.answer("", ("x",), np.array([[1.0]])).round(2)
-    (2, ('no', 'yes'), array([[0.32, 0.68]]))
+    (2, ('no', 'yes'), array([[0.23, 0.77]]))
     """
 
     task: Task
@@ -183,7 +183,9 @@ class EmbeddedFederation:
 
     def _settle(self) -> None:
         """Let messages go back and forth until nobody has more to say."""
-        nodes = [*self._clients.values(), *([self._coordinator] if self._coordinator else [])]
+        nodes: list[Node] = [*self._clients.values()]
+        if self._coordinator is not None:
+            nodes.append(self._coordinator)
         while any([node.step(0.0) for node in nodes]):
             pass
 
@@ -196,7 +198,9 @@ class EmbeddedFederation:
         if name in self._clients:
             return
         if len(self._clients) >= MOST_CLIENTS:
-            raise ValueError(f"more than {MOST_CLIENTS} clients: is {name!r} the value of a feature that names clients?")
+            raise ValueError(
+                f"more than {MOST_CLIENTS} clients: is {name!r} the value of a feature that names clients?"
+            )
         settings = ClientSettings(self.learning.learner(self.task, self.seed), round_size=ENDLESS, capacity=ENDLESS)
         self._sources[name] = Fed(name)
         machine = Client(settings, name, incarnation="0")
@@ -212,7 +216,9 @@ class EmbeddedFederation:
         match event:
             case RoundClosed():
                 self.rounds += event.records > 0
-                self.shares = {name: share / max(1, event.served.records) for name, share in event.served.shares.items()}
+                self.shares = {
+                    name: share / max(1, event.served.records) for name, share in event.served.shares.items()
+                }
             case Restarted():
                 self.restarts.append(event)
             case LocalDrift():

@@ -637,7 +637,9 @@ class Coordinator:
                 grown = standing.online.grown((), labels[len(standing.online.labels) :])
                 standing.online = grown.relabelled(np.array(said.permutation))
                 return None
-        learnt = [update.online for update in self._updates if update.online is not None and update.client not in apart]
+        learnt = [
+            update.online for update in self._updates if update.online is not None and update.client not in apart
+        ]
         standing.online, cells = merging.after(standing.online, learnt, labels)
         return cells
 

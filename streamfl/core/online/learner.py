@@ -360,7 +360,9 @@ class OnlineLearner:
         """Take in the features that have their first value in a record."""
         known = set(self.features)
         new = tuple(
-            sorted(name for name, value in zip(features, x, strict=True) if name not in known and not math.isnan(value))
+            sorted(
+                name for name, value in zip(features, x, strict=True) if name not in known and not math.isnan(value)
+            )
         )
         if new:
             self.features = (*self.features, *new)

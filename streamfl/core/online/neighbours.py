@@ -64,7 +64,8 @@ class Neighbours:
         kept = min(self.seen, MEMORIES[-1])
         if not kept:
             return []
-        distances = self.squares[:kept] - 2.0 * (self.Z[:kept, : len(z)] @ z) + z @ z
+        d = min(len(z), self.Z.shape[1])  # what had no such feature was at its mean, 0
+        distances = self.squares[:kept] - 2.0 * (self.Z[:kept, :d] @ z[:d]) + z @ z
         last = (self.seen - 1 - np.arange(min(kept, MEMORIES[0]))) % MEMORIES[-1]
         return [self._weighted(distances[rows], self.y[:kept][rows]) for rows in (last, slice(None))]
 

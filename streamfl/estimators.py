@@ -1,0 +1,317 @@
+"""River estimators that run a whole federation inside: nothing to tune, and drift is dealt with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from river import base
+
+from streamfl import rows
+from streamfl.core.arrays import FloatArray
+from streamfl.core.sampling import generator
+from streamfl.embedded import EmbeddedFederation, Task
+from streamfl.settings import LearningSettings, ProfileSettings
+
+
+class _MasterFL(base.Estimator):
+    """What classifier and regressor share: their parameters, and the federation inside."""
+
+    _task: Task
+
+    def __init__(
+        self,
+        round_size: int = 100,
+        features: str = "auto",
+        neighbours: bool = True,
+        client: str | None = None,
+        detector: str = "excess",
+        seed: int = 0,
+    ) -> None:
+        self.round_size = round_size
+        self.features = features
+        self.neighbours = neighbours
+        self.client = client
+        self.detector = detector
+        self.seed = seed
+        if round_size < 1:
+            raise ValueError(f"round_size is {round_size}, and must be at least 1")
+        self._rows = rows.Rows(without=client)
+        self._federation = EmbeddedFederation(
+            self._task,
+            round_size=round_size,
+            learning=LearningSettings.model_validate({"features": features, "neighbours": neighbours}),
+            profile=ProfileSettings(detector=detector),
+            seed=seed,
+        )
+        self._weighed = 0
+        self._restarts_before = 0
+
+    @property
+    def _mutable_attributes(self) -> set[str]:
+        return set()
+
+    @property
+    def drift_detected(self) -> bool:
+        """Whether the last call of `learn_one` or `learn_many` closed a round after which a new epoch began."""
+        return len(self._federation.restarts) > self._restarts_before
+
+    @property
+    def restarts(self) -> list[dict[str, Any]]:
+        """The restarts so far: round, cause, evidence, and the model that was chosen."""
+        return [
+            {
+                "round": r.round, "cause": r.cause, "chosen": r.chosen, "since": r.since, "clients": r.clients,
+                "labels": r.labels, "statistic": r.statistic, "threshold": r.threshold,
+            }
+            for r in self._federation.restarts
+        ]  # fmt: skip
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        """Rounds, clients, restarts, local drifts, and what part each model has in what is served."""
+        federation = self._federation
+        return {
+            "rounds": federation.rounds,
+            "clients": len(federation.clients),
+            "restarts": len(federation.restarts),
+            "local_drifts": len(federation.local_drifts),
+            "serving": {name: round(share, 3) for name, share in federation.shares.items()},
+        }
+
+    # --- records -------------------------------------------------------------------------------------------------
+
+    def _learn(self, client: str, features: tuple[str, ...], X: FloatArray, y: FloatArray, names: Any = ()) -> None:
+        self._restarts_before = len(self._federation.restarts)
+        self._federation.learn(client, features, X, y, names)
+
+    def _times(self, w: float) -> int:
+        """Return how often a record of weight w is learnt: its whole part, and once more by chance for the rest."""
+        whole = int(w)
+        if w == whole:
+            return max(0, whole)
+        self._weighed += 1
+        return whole + int(generator(self.seed, "weight", self._weighed).random() < w - whole)
+
+    def _client_of(self, x: Any) -> str:
+        return "" if self.client is None else str(x.get(self.client, ""))
+
+    def _parts(self, X: Any) -> tuple[tuple[str, ...], FloatArray, list[tuple[str, slice]]]:
+        """Return names and values without the client's column, and the runs of records of one client."""
+        features, values = rows.table(X)
+        if self.client is None or self.client not in features:
+            return features, values, [("", slice(0, len(values)))] if len(values) else []
+        j = features.index(self.client)
+        named = rows.column(X[self.client])
+        keep = [k for k in range(len(features)) if k != j]
+        starts = [0, *(i for i in range(1, len(named)) if named[i] != named[i - 1])] if named else []
+        runs = [(str(named[a]), slice(a, b)) for a, b in zip(starts, [*starts[1:], len(named)], strict=True)]
+        return tuple(features[k] for k in keep), values[:, keep], runs
+
+
+class MasterFLClassifier(_MasterFL, base.MiniBatchClassifier):
+    """Learns labels by a federation inside one process: linear models and ferns that learn record by record.
+
+    Records go to clients, each of which learns them one by one from agreed models on. When a round closes, what they
+    learnt is merged; a detector compares new records with old ones held back, and at a drift the best of several
+    models, old ones and relabelled ones among them, takes over. Features are standardised inside; scaling them before
+    does no harm.
+
+    Parameters
+    ----------
+    round_size
+        Records a client between two merges. With one client a round is when drift is looked for.
+    features
+        `auto`: linear models, and ferns (random binary features). `linear` or `ferns`: only these.
+    neighbours
+        Whether each client also asks its own last 1000 records.
+    client
+        The feature that names the client of a record; it is not learnt from. None: there is one client.
+    detector
+        `excess`, `glr`, `e-detector`, or `river:NAME` for one of `river.drift`.
+    seed
+        Of everything that is drawn: the same seed and records give the same predictions.
+
+    References
+    ----------
+    Ganguly and Aggarwal, "Online Federated Learning via Non-Stationary Detection and Adaptation Amidst Concept
+    Drift", 2022: rounds, detection and restart. Ozuysal et al. 2010: ferns. Herbster and Warmuth 1998: mixing.
+
+    Examples
+    --------
+    >>> from river import datasets, evaluate, metrics
+    >>> from streamfl import MasterFLClassifier
+    >>> model = MasterFLClassifier(seed=1)
+    >>> evaluate.progressive_val_score(datasets.Phishing(), model, metrics.Accuracy())
+    Accuracy: 90.55%
+    >>> model.summary["rounds"], model.drift_detected
+    (12, False)
+    """
+
+    _task = "classification"
+
+    def __init__(
+        self,
+        round_size: int = 100,
+        features: str = "auto",
+        neighbours: bool = True,
+        client: str | None = None,
+        detector: str = "excess",
+        seed: int = 0,
+    ) -> None:
+        super().__init__(round_size, features, neighbours, client, detector, seed)
+        self._labels: dict[str, Any] = {}
+        self._names: tuple[str, ...] = ()
+
+    @property
+    def _multiclass(self) -> bool:
+        return True
+
+    def learn_one(self, x: dict[Any, Any], y: Any, w: float = 1.0) -> None:
+        """Learn one record; a weight that is not whole counts as the next or the last whole one, by chance."""
+        name = self._name(y)
+        features, X = self._rows.row(x)
+        for _ in range(self._times(w)):
+            self._learn(self._client_of(x), features, X, self._codes([name]), self._names)
+
+    def predict_proba_one(self, x: dict[Any, Any], **kwargs: Any) -> dict[Any, float]:
+        """Return the probability of every label seen so far; nothing before any."""
+        features, X = self._rows.row(x)
+        return self._told(self._federation.answer(self._client_of(x), features, X)[0])
+
+    def predict_one(self, x: dict[Any, Any], **kwargs: Any) -> Any:
+        """Return the most probable label; None before any was seen."""
+        features, X = self._rows.row(x)
+        p = self._federation.answer(self._client_of(x), features, X)[0]
+        return self._labels[self._federation.labels[int(p.argmax())]] if len(p) else None
+
+    def learn_many(self, X: Any, y: Any) -> None:
+        """Learn records in order, as `learn_one` would; X is a data frame, or an array of shape (n, d)."""
+        features, values, runs = self._parts(X)
+        codes = self._codes([self._name(label) for label in rows.column(y)])
+        before = len(self._federation.restarts)
+        for client, part in runs:
+            self._learn(client, features, values[part], codes[part], self._names)
+        self._restarts_before = before
+
+    def predict_proba_many(self, X: Any) -> Any:
+        """Return a row of probabilities for each record: a data frame if X is one, else an array.
+
+        The columns of an array are the labels in the order in which they were first seen.
+        """
+        P = self._probabilities(X)
+        if not hasattr(X, "columns"):
+            return P
+        frame = _like(X)
+        return frame.DataFrame(P, columns=[self._labels[name] for name in self._federation.labels], **_index(X))
+
+    def predict_many(self, X: Any) -> Any:
+        """Return the most probable label of each record: a series if X is a data frame, else an array."""
+        P = self._probabilities(X)
+        if not P.shape[1]:
+            predicted: list[Any] = [None] * len(P) if not hasattr(X, "columns") else []
+        else:
+            names = self._federation.labels
+            predicted = [self._labels[names[code]] for code in P.argmax(axis=1).tolist()]
+        if not hasattr(X, "columns"):
+            return np.array(predicted)
+        index = _index(X) if predicted else {}
+        return _like(X).Series(predicted, **index)
+
+    def _probabilities(self, X: Any) -> FloatArray:
+        features, values, runs = self._parts(X)
+        P = np.zeros((len(values), len(self._federation.labels)))
+        for client, part in runs:
+            P[part] = self._federation.answer(client, features, values[part])
+        return P
+
+    def _told(self, p: FloatArray) -> dict[Any, float]:
+        total = p.sum()
+        names = self._federation.labels
+        return (
+            {self._labels[name]: value for name, value in zip(names, (p / total).tolist(), strict=True)}
+            if names
+            else {}
+        )
+
+    def _name(self, label: Any) -> str:
+        """Return the name of a label, and remember what it stands for."""
+        plain = label.item() if isinstance(label, np.generic) else label
+        name = str(plain)
+        known = self._labels.setdefault(name, plain)
+        if known != plain:
+            raise ValueError(f"labels {known!r} and {plain!r} are both called {name!r}: use one kind of label")
+        return name
+
+    def _codes(self, names: list[str]) -> FloatArray:
+        """Return the labels' places in `_names`, which grows."""
+        new = [name for name in dict.fromkeys(names) if name not in self._names]
+        self._names += tuple(new)
+        at = {name: code for code, name in enumerate(self._names)}
+        return np.array([at[name] for name in names], dtype=np.float64)
+
+
+class MasterFLRegressor(_MasterFL, base.MiniBatchRegressor):
+    """Predicts numbers by a federation inside one process: see `MasterFLClassifier`.
+
+    Parameters
+    ----------
+    round_size, features, neighbours, client, detector, seed
+        As of `MasterFLClassifier`.
+
+    Examples
+    --------
+    >>> from river import datasets, evaluate, metrics
+    >>> from streamfl import MasterFLRegressor
+    >>> evaluate.progressive_val_score(datasets.ChickWeights(), MasterFLRegressor(seed=1), metrics.MAE())
+    MAE: 22.382389
+    """
+
+    _task = "regression"
+
+    def learn_one(self, x: dict[Any, Any], y: float, w: float = 1.0) -> None:
+        """Learn one record; a weight that is not whole counts as the next or the last whole one, by chance."""
+        target = _target(y)
+        features, X = self._rows.row(x)
+        for _ in range(self._times(w)):
+            self._learn(self._client_of(x), features, X, np.array([target]))
+
+    def predict_one(self, x: dict[Any, Any]) -> float:
+        """Return the predicted target; 0 before any was seen."""
+        features, X = self._rows.row(x)
+        return float(self._federation.answer(self._client_of(x), features, X)[0, 0])
+
+    def learn_many(self, X: Any, y: Any) -> None:
+        """Learn records in order, as `learn_one` would; X is a data frame, or an array of shape (n, d)."""
+        features, values, runs = self._parts(X)
+        targets = np.array([_target(value) for value in rows.column(y)])
+        before = len(self._federation.restarts)
+        for client, part in runs:
+            self._learn(client, features, values[part], targets[part])
+        self._restarts_before = before
+
+    def predict_many(self, X: Any) -> Any:
+        """Return the predicted target of each record: a series if X is a data frame, else an array."""
+        features, values, runs = self._parts(X)
+        predicted = np.zeros(len(values))
+        for client, part in runs:
+            predicted[part] = self._federation.answer(client, features, values[part])[:, 0]
+        return _like(X).Series(predicted, **_index(X)) if hasattr(X, "columns") else predicted
+
+
+def _target(y: Any) -> float:
+    target = float(y)
+    if not np.isfinite(target):
+        raise ValueError(f"a target is {y!r}: it must be a finite number")
+    return target
+
+
+def _like(X: Any) -> Any:
+    """Return the package of a data frame: what comes in as one of pandas goes out as one of pandas."""
+    import importlib
+
+    return importlib.import_module(type(X).__module__.partition(".")[0])
+
+
+def _index(X: Any) -> dict[str, Any]:
+    return {"index": X.index} if hasattr(X, "index") else {}
