@@ -1,0 +1,156 @@
+"""streamfl beside River and CapyMOA, each record predicted and then learnt: fourteen streams, one run.
+
+    python benchmarks/on_river.py --data DIR --json results/river.json                     everything there is
+    python benchmarks/on_river.py --data DIR --json results/river.json --tenth             a tenth of every stream
+    python benchmarks/on_river.py --data DIR --json results/river.json --methods streamfl  one method
+    python benchmarks/on_river.py --data DIR --json results/river.json --table-only        what there is so far
+
+DIR holds elec2.npz. CapyMOA needs Java and an environment of its own (`pip install capymoa`); --capymoa-python names
+its interpreter. What has finished is kept in the JSON file and not run again; --again runs a method anew. Several
+calls may share a file.
+"""
+
+import sys
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from pathlib import Path
+
+import click
+from river_peers.methods import METHODS, ONE, PEERS, VARIANTS
+from river_peers.paired import BATCHES
+from river_peers.plan import Bench, FailedError, UnavailableError, Wanted, wanted
+from river_peers.results import Results, Run
+from river_peers.streams import STREAMS, Stream, stream
+from river_peers.summary import Found, pairs, summary
+
+from streamfl.core.errors import StreamflError, UsageError
+
+CHEAP_FIRST = (*PEERS[:-2], *(method for method in METHODS if method not in PEERS), *PEERS[-2:])
+
+
+def listed(text: str, known: Sequence[str], option: str) -> list[str]:
+    """Return the names that are chosen, in the order in which they are known."""
+    chosen = text.split(",")
+    for name in chosen:
+        if name not in known:
+            raise UsageError(f"{option}: there is no {name}; there are {', '.join(known)}")
+    return [name for name in known if name in chosen]
+
+
+def missing(
+    results: Results, runs: Sequence[Wanted], streams: dict[str, Stream], again: Sequence[str]
+) -> list[Wanted]:
+    """Return the runs that are still to be made."""
+    digests = {name: records.digest for name, records in streams.items()}
+    return [run for run in runs if run.method in again or not results.has(run.key(digests[run.stream]))]
+
+
+def made(bench: Bench, results: Results, runs: Sequence[Wanted], jobs: int) -> Iterator[str]:
+    """Make runs and keep them; yield a line about each, and a word about each that could not be made."""
+    absent: set[str] = set()
+
+    def one(run: Wanted) -> str:
+        if run.method in absent:
+            return ""
+        try:
+            finished, right = bench.make(run)
+        except UnavailableError as error:
+            told = "" if run.method in absent else str(error)
+            absent.add(run.method)
+            return told
+        except FailedError as error:
+            return str(error)  # the others go on; the next call tries it again
+        results.add(finished, right)
+        return line(finished)
+
+    pool = ThreadPoolExecutor(jobs)
+    try:
+        for future in as_completed([pool.submit(one, run) for run in runs]):
+            if told := future.result():
+                yield told
+    finally:
+        pool.shutdown(cancel_futures=True)  # who interrupts does not wait for all that is left
+
+
+def line(run: Run) -> str:
+    name = run.method if run.variant == ONE else f"{run.method} {run.variant}"
+    return (
+        f"{run.stream:15} {name:32} seed {run.seed}  accuracy {run.accuracy:.4f}"
+        f"  {run.records / run.cpu_seconds:9,.0f} records/s  {run.wall_seconds:6.1f} s"
+    )
+
+
+@click.command(help=__doc__.splitlines()[0])
+@click.option("--json", "path", type=click.Path(dir_okay=False, path_type=Path), required=True)
+@click.option("--data", type=click.Path(file_okay=False, path_type=Path), help="The folder of elec2.npz.")
+@click.option("--streams", default=",".join(STREAMS), help="Commas between; all of them.")
+@click.option("--methods", default=",".join(METHODS), help="Commas between; all of them.")
+@click.option("--variants", default=",".join(VARIANTS), help="Of our own methods: one client, or several.")
+@click.option("--seeds", default="1", help="Of the methods; the streams have theirs.")
+@click.option("--records", type=click.IntRange(min=BATCHES), help="Only the first so many of every stream.")
+@click.option("--tenth", is_flag=True, help="Only the first tenth of every stream.")
+@click.option("--again", default="", help="Methods whose runs are made anew.")
+@click.option(
+    "--jobs", default=1, type=click.IntRange(min=1), help="Runs at a time; more than one spoils the speeds."
+)
+@click.option("--capymoa-python", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--markdown", type=click.Path(dir_okay=False, path_type=Path), help="Where the tables go too.")
+@click.option("--table-only", is_flag=True, help="Run nothing.")
+@click.option("--pair", help="METHOD,METHOD or METHOD:VARIANT,METHOD:VARIANT: their difference on every stream.")
+def main(
+    path: Path,
+    data: Path | None,
+    streams: str,
+    methods: str,
+    variants: str,
+    seeds: str,
+    records: int | None,
+    tenth: bool,
+    again: str,
+    jobs: int,
+    capymoa_python: Path | None,
+    markdown: Path | None,
+    table_only: bool,
+    pair: str | None,
+) -> None:
+    names = listed(streams, STREAMS, "--streams")
+    chosen = listed(methods, CHEAP_FIRST, "--methods")
+    asked = listed(variants, VARIANTS, "--variants")
+    anew = listed(again, METHODS, "--again") if again else []
+    which = [int(seed) for seed in seeds.split(",")]
+    results = Results.read(path)
+    tables = {name: cut(stream(name, data), records, tenth=tenth) for name in names}
+    if not (table_only or pair):
+        todo = missing(results, list(wanted(names, chosen, asked, which)), tables, anew)
+        click.echo(f"{len(todo)} runs", err=True)
+        for told in made(Bench(tables, capymoa_python), results, todo, jobs):
+            click.echo(told, err=True)
+    found = Found(results, {name: records.digest for name, records in tables.items()}, which)
+    text = pairs(found, *both(pair)) if pair else summary(found)
+    click.echo(text)
+    if markdown is not None:
+        markdown.write_text(text, encoding="utf-8")
+
+
+def cut(records: Stream, most: int | None, *, tenth: bool) -> Stream:
+    """Return the part of a stream that is asked for."""
+    return records.first(len(records) // 10) if tenth else records.first(most)
+
+
+def both(pair: str) -> tuple[tuple[str, str], tuple[str, str]]:
+    """Return two methods, each with its variant."""
+    named = [(method, variant or ONE) for method, _, variant in (part.partition(":") for part in pair.split(","))]
+    if len(named) != 2 or not all(method in METHODS and variant in VARIANTS for method, variant in named):
+        raise UsageError(f"--pair {pair}: two methods are wanted, with a comma between")
+    return named[0], named[1]
+
+
+if __name__ == "__main__":
+    try:
+        main(standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except StreamflError as error:
+        click.echo(f"error: {error}", err=True)
+        sys.exit(2)

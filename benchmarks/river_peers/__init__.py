@@ -1,0 +1,1 @@
+"""streamfl beside River's and CapyMOA's learners: the same records, one at a time, predicted and then learnt."""

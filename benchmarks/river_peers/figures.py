@@ -1,0 +1,40 @@
+"""How well labels were predicted."""
+
+import numpy as np
+import numpy.typing as npt
+
+Numbers = npt.NDArray[np.integer]
+Marks = npt.NDArray[np.bool_]
+
+
+def repeated(truth: Numbers) -> Numbers:
+    """Return what NoChange predicts: the label before, and nothing (-1) at first."""
+    return np.concatenate([[-1], truth[:-1]])
+
+
+def accuracy(truth: Numbers, guesses: Numbers) -> float:
+    """Return the part that was right; -1, no prediction, is wrong."""
+    return float(np.mean(truth == guesses))
+
+
+def kappa(truth: Numbers, guesses: Numbers) -> float | None:
+    """Return Cohen's kappa; records without a prediction (-1) are a label that nobody has.
+
+    None if chance alone is always right.
+    """
+    labels = int(max(truth.max(), guesses.max())) + 1
+    true = np.bincount(truth, minlength=labels)
+    guessed = np.bincount(guesses[guesses >= 0], minlength=labels)
+    return _above(accuracy(truth, guesses), float(true @ guessed) / len(truth) ** 2)
+
+
+def temporal_kappa(truth: Numbers, guesses: Numbers) -> float | None:
+    """Return the kappa of Bifet et al. 2013: what is gained over repeating the last label, of what could be.
+
+    None if repeating is always right.
+    """
+    return _above(accuracy(truth, guesses), accuracy(truth, repeated(truth)))
+
+
+def _above(reached: float, chance: float) -> float | None:
+    return None if chance >= 1.0 else (reached - chance) / (1.0 - chance)
