@@ -3,7 +3,7 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 
-.PHONY: setup demo kafka console test check bench-drift format clean
+.PHONY: setup demo kafka console test check bench-drift bench-river format clean
 
 setup: .venv/.ready
 
@@ -44,6 +44,13 @@ bench-drift: setup
 	  --round-size 100 --rounds 500 --seeds 1,2,3,4,5 \
 	  --method adaptive,paper,paper-warm,fedavg,fedavg-10,fedprox,fednova,adaptive-fedavg,oracle,limit \
 	  --json results/drift.json --markdown results/drift.md --figure results/drift.svg
+
+# Beside River and CapyMOA, one record at a time. River's forests take most of the time; runs are kept as above. DATA is the
+# folder of elec2.npz; CAPYMOA an interpreter that has CapyMOA, without which its two methods are left out.
+bench-river: setup
+	@mkdir -p results
+	$(BIN)/python benchmarks/on_river.py --data $(DATA) $(if $(CAPYMOA),--capymoa-python $(CAPYMOA)) \
+	  --json results/river.json --markdown results/river.md
 
 format: setup
 	$(BIN)/ruff format .

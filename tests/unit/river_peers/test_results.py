@@ -1,0 +1,136 @@
+"""Runs on disk, and what is said of them."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from river_peers.methods import ISOLATED, MERGED, ONE
+from river_peers.plan import Wanted, wanted
+from river_peers.results import Results, Run
+from river_peers.summary import Found, pairs, summary
+
+from streamfl.core.errors import UsageError
+
+N = 300
+ALL = np.ones(N, dtype=bool)
+
+
+def finished(method: str, right: np.ndarray, *, variant: str = ONE, seed: int = 1, digest: str = "d1") -> Run:
+    return Run(
+        stream="s",
+        digest=digest,
+        records=len(right),
+        method=method,
+        variant=variant,
+        seed=seed,
+        accuracy=float(right.mean()),
+        kappa=0.5,
+        temporal_kappa=None,
+        silent=1,
+        cpu_seconds=0.1 if method.startswith("streamfl") else 0.5,
+        wall_seconds=1.0,
+        model_bytes=2_500_000,
+        resident_bytes=7_000_000,
+        versions=("river 0",),
+    )
+
+
+def kept(path: Path, *runs: tuple[Run, np.ndarray]) -> Results:
+    results = Results(path)
+    for run, right in runs:
+        results.add(run, right)
+    return results
+
+
+def right(wrong: int) -> np.ndarray:
+    """Return marks of which so many are wrong, spread evenly."""
+    marks = ALL.copy()
+    marks[:: N // wrong] = False
+    return marks
+
+
+def test_runs_are_found_again_bit_by_bit(tmp_path: Path) -> None:
+    marks = np.random.default_rng(1).random(301) < 0.7  # not a multiple of eight
+    run = finished("river-arf", marks)
+    kept(tmp_path / "r.json", (run, marks))
+    again = Results.read(tmp_path / "r.json")
+    assert list(again.runs.values()) == [run]
+    assert np.array_equal(again.right(run.key), marks)
+
+
+def test_two_processes_add_to_one_file(tmp_path: Path) -> None:
+    one, other = Results.read(tmp_path / "r.json"), Results.read(tmp_path / "r.json")
+    one.add(finished("river-arf", ALL), ALL)
+    other.add(finished("river-hat", ALL), ALL)
+    one.add(finished("river-srp", ALL), ALL)
+    assert {run.method for run in Results.read(tmp_path / "r.json").runs.values()} == {
+        "river-arf", "river-hat", "river-srp"
+    }  # fmt: skip
+
+
+def test_a_file_of_something_else_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "r.json").write_text("[{}]")
+    with pytest.raises(UsageError, match="no runs of this benchmark"):
+        Results.read(tmp_path / "r.json")
+
+
+def test_only_our_own_methods_have_other_variants() -> None:
+    runs = list(wanted(["s"], ["river-arf", "streamfl"], [ONE, MERGED, ISOLATED], [1]))
+    assert runs == [
+        Wanted("s", "river-arf", ONE, 1),
+        Wanted("s", "streamfl", ONE, 1),
+        Wanted("s", "streamfl", MERGED, 1),
+        Wanted("s", "streamfl", ISOLATED, 1),
+    ]
+
+
+def test_other_records_under_the_same_name_are_not_mixed_in(tmp_path: Path) -> None:
+    results = kept(
+        tmp_path / "r.json",
+        (finished("river-arf", right(60)), right(60)),
+        (finished("river-arf", ALL, digest="d2"), ALL),
+    )
+    assert "| s | 300 | 0.800 |" in summary(Found(results, {"s": "d1"}, [1]))
+    assert "| s | 300 | 1.000 |" in summary(Found(results, {"s": "d2"}, [1]))
+
+
+def test_the_best_peer_is_compared_record_by_record(tmp_path: Path) -> None:
+    results = kept(
+        tmp_path / "r.json",
+        (finished("river-arf", right(30)), right(30)),
+        (finished("river-srp", right(60)), right(60)),
+        (finished("streamfl", right(30)), right(30)),
+        (finished("streamfl-linear", right(60)), right(60)),
+    )
+    text = summary(Found(results, {"s": "d1"}, [1]))
+    assert "| s | river-arf | 0.900 | +0.0000 [+0.0000, +0.0000] | yes | yes |" in text
+    assert "| s | river-arf | 0.900 | -0.1000 [-0.1000, -0.1000] | no | no |" in text
+    assert "0.005 counting as none: 1 of 1 streams" in text
+    assert "0.005 counting as none: 0 of 1 streams" in text
+    assert "| s | 300 | 3,000 / 300 |" in text  # 300 records in 0.1 s of CPU time
+    assert "| s | 300 | 2.50 / 7 |" in text
+    assert "| river-arf | 5.0 [5.0, 5.0] | 1 |" in text
+
+
+def test_seeds_are_averaged_record_by_record(tmp_path: Path) -> None:
+    results = kept(
+        tmp_path / "r.json",
+        (finished("streamfl", ALL), ALL),
+        (finished("streamfl", ~ALL, seed=2), ~ALL),
+        (finished("river-arf", ALL), ALL),
+        (finished("river-arf", ~ALL, seed=3), ~ALL),  # not asked for
+    )
+    found = Found(results, {"s": "d1"}, [1, 2])
+    assert (
+        pairs(found, ("streamfl", ONE), ("river-arf", ONE)).splitlines()[-1] == "| s | -0.5000 [-0.5000, -0.5000] |"
+    )
+
+
+def test_merged_clients_are_held_against_isolated_ones(tmp_path: Path) -> None:
+    results = kept(
+        tmp_path / "r.json",
+        (finished("streamfl", right(60), variant=MERGED), right(60)),
+        (finished("streamfl", right(30), variant=ISOLATED), right(30)),
+    )
+    text = summary(Found(results, {"s": "d1"}, [1]))
+    assert "| s | – | 0.800 | 0.900 | -0.1000 [-0.1000, -0.1000] | no |" in text
