@@ -109,7 +109,7 @@ def test_the_best_peer_is_compared_record_by_record(tmp_path: Path) -> None:
     assert "0.005 counting as none: 0 of 1 streams" in text
     assert "| s | 300 | 3,000 / 300 |" in text  # 300 records in 0.1 s of CPU time
     assert "| s | 300 | 2.50 / 7 |" in text
-    assert "| river-arf | 5.0 [5.0, 5.0] | 1 |" in text
+    assert "| river-arf | 5.0 [5.0, 5.0] | 1.0 [1.0, 1.0] | 1 |" in text
 
 
 def test_seeds_are_averaged_record_by_record(tmp_path: Path) -> None:
