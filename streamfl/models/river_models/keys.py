@@ -1,0 +1,101 @@
+"""River's keys to text and back: features and labels may be words, numbers, truth values, or tuples of them."""
+
+import json
+import math
+from collections.abc import Hashable, Iterable
+from typing import Any
+
+import numpy as np
+
+from streamfl.core.errors import PeerError, UsageError
+
+# What begins with it is JSON; every other text is the key itself.
+MARK = "#"
+
+
+def text_of(key: Hashable) -> str:
+    """Return the text of a key: a word is its own text, all else is JSON behind a `#`.
+
+    Whole numbers are written without a point, as 1 and 1.0 are one key of a dict.
+
+    >>> [text_of(key) for key in ("x", 3, 1.0, True, ("up", 0.5), "#1")]
+    ['x', '#3', '#1', '#true', '#["up",0.5]', '#"#1"']
+
+    Raises
+    ------
+    UsageError
+        The key is something else, which would need a pickle.
+    """
+    if isinstance(key, str) and not key.startswith(MARK):
+        return str(key)
+    return MARK + json.dumps(_plain(key), separators=(",", ":"), ensure_ascii=False)
+
+
+def key_of(text: str) -> Hashable:
+    """Return the key of a text.
+
+    >>> [key_of(text) for text in ("x", "#3", "#true", '#["up",0.5]', '#"#1"')]
+    ['x', 3, True, ('up', 0.5), '#1']
+
+    Raises
+    ------
+    PeerError
+        No key has this text.
+    """
+    if not text.startswith(MARK):
+        return text
+    try:
+        key = _hashable(json.loads(text[len(MARK) :]))
+        same = text_of(key) == text
+    except (ValueError, TypeError, RecursionError, UsageError) as error:
+        raise PeerError(f"{text!r} is not the text of a key") from error
+    if not same:  # two texts of one key would be two rows of it
+        raise PeerError(f"{text!r} is not the text of a key")
+    return key
+
+
+def keys_of(texts: Iterable[str]) -> list[Hashable]:
+    """Return the keys of some texts, all different.
+
+    >>> keys_of(["#1", "#true"])
+    Traceback (most recent call last):
+    ...
+    streamfl.core.errors.PeerError: True and 1 are one key of a dict: all clients must write it in the same way
+
+    Raises
+    ------
+    PeerError
+        A text is that of no key, or two keys are equal.
+    """
+    seen: dict[Hashable, Hashable] = {}
+    for text in texts:
+        key = key_of(text)
+        if key in seen:
+            raise PeerError(
+                f"{key!r} and {seen[key]!r} are one key of a dict: all clients must write it in the same way"
+            )
+        seen[key] = key
+    return list(seen)
+
+
+def _plain(key: Hashable) -> Any:
+    match key.item() if isinstance(key, np.generic) else key:
+        case bool() | int() | str() | None as plain:
+            return plain
+        case float() as number if math.isfinite(number):
+            return int(number) if number.is_integer() else number
+        case tuple() as parts:
+            return [_plain(part) for part in parts]
+    raise UsageError(
+        f"{key!r}, of type {type(key).__name__}, cannot name a feature or a label: only text, numbers and tuples can"
+    )
+
+
+def _hashable(plain: Any) -> Hashable:
+    match plain:
+        case list():
+            return tuple(_hashable(part) for part in plain)
+        case dict():
+            raise TypeError("an object is no key")
+    key: Hashable = plain
+    return key
