@@ -1,0 +1,81 @@
+"""Estimators of River that are made of others: pipelines, unions and products of steps, one classifier a label."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from river import compose, multiclass
+
+from streamfl.models.river_models.exported import Table
+from streamfl.models.river_models.form import Form, Tables
+from streamfl.models.river_models.keys import text_of
+
+SEPARATORS: dict[type[Any], str] = {
+    compose.Pipeline: " | ",
+    compose.TransformerUnion: " + ",
+    compose.TransformerProduct: " * ",
+}
+
+
+def steps_of(model: Any) -> Mapping[str, Any]:
+    """Return the steps of a pipeline, union or product by name; of any other estimator none."""
+    if type(model) not in SEPARATORS:
+        return {}
+    steps: Mapping[str, Any] = model.steps if type(model) is compose.Pipeline else model.transformers
+    return steps
+
+
+def described(model: Any) -> str:
+    """Return the classes that a model is made of.
+
+    >>> from river import linear_model, preprocessing
+    >>> described((preprocessing.StandardScaler() + preprocessing.Normalizer()) | linear_model.PAClassifier())
+    '(StandardScaler + Normalizer) | PAClassifier'
+    """
+    if type(model) is multiclass.OneVsRestClassifier:
+        return f"OneVsRestClassifier({described(model.classifier)})"
+    if type(model) not in SEPARATORS:
+        return type(model).__name__
+    parts = [
+        f"({described(step)})" if type(step) in SEPARATORS else described(step) for step in steps_of(model).values()
+    ]
+    return SEPARATORS[type(model)].join(parts)
+
+
+def walk(model: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Hand over every estimator of a model after the one that holds it, with its path.
+
+    One classifier a label is looked for after its holder was handed over, so that whoever restores the holder's
+    labels on the way meets the classifiers of these labels.
+
+    >>> from river import linear_model, preprocessing
+    >>> [path for path, _ in walk(preprocessing.StandardScaler() | linear_model.PAClassifier())]
+    ['', 'StandardScaler', 'PAClassifier']
+    """
+    if not path and type(model) not in SEPARATORS:
+        path = type(model).__name__
+    yield path, model
+    for name, step in steps_of(model).items():
+        yield from walk(step, f"{path}/{name}" if path else name)
+    if type(model) is multiclass.OneVsRestClassifier:
+        for label, classifier in model.classifiers.items():
+            yield from walk(classifier, f"{path}/{text_of(label)}")
+
+
+def _label_tables(model: Any) -> Tables:
+    labels = tuple(text_of(label) for label in model.classifiers)
+    return {"labels": Table("sum", labels, (), np.zeros((len(labels), 0)))}
+
+
+def _set_labels(model: Any, tables: Tables) -> None:
+    """Make a classifier for every label; one that is there already stays, with what its optimizer keeps."""
+    there = dict(model.classifiers)
+    model.classifiers.clear()
+    for label in tables["labels"].by_row():
+        model.classifiers[label] = there[label] if label in there else model.classifier.clone()
+
+
+FORMS: dict[type[Any], Form] = {
+    **dict.fromkeys(SEPARATORS, Form()),
+    multiclass.OneVsRestClassifier: Form(tables=_label_tables, restore=_set_labels),
+}

@@ -1,0 +1,85 @@
+"""Linear models of River: weights that are averaged.
+
+What an optimizer keeps (moments, sums of squares, the number of its steps), and the sums of an L1 penalty, are not
+weights: they stay with the estimator that weights are put into.
+"""
+
+from typing import Any
+
+from river import linear_model, optim, utils
+
+from streamfl.models.river_models.exported import Table
+from streamfl.models.river_models.form import Form, Tables
+
+
+def _weights_lost(model: Any) -> str | None:
+    """Refuse optimizers that make the weights anew from sums of their own: merged weights would be overwritten."""
+    if isinstance(model.optimizer, (optim.FTRLProximal, optim.Averager)):
+        name = type(model.optimizer).__name__
+        return (
+            f"optim.{name} makes the weights from its own sums, so merged ones are lost: take optim.SGD or optim.Adam"
+        )
+    return None
+
+
+def _glm_tables(model: Any) -> Tables:
+    return {
+        "weights": Table.column("mean", "weight", model.weights),
+        "intercept": Table.column("mean", "weight", {"intercept": model.intercept}),
+    }
+
+
+def _set_glm(model: Any, tables: Tables) -> None:
+    model._weights = utils.VectorDict(tables["weights"].single())  # `weights` is a copy
+    model.intercept = tables["intercept"].single()["intercept"]
+
+
+def _softmax_tables(model: Any) -> Tables:
+    return {"weights": Table.grid("mean", model.weights)}
+
+
+def _set_softmax(model: Any, tables: Tables) -> None:
+    model.weights.clear()
+    for label, weights in tables["weights"].by_column().items():
+        model.weights[label].update(weights)
+
+
+def _pa_tables(model: Any) -> Tables:
+    return {
+        "weights": Table.column("mean", "weight", model.weights),
+        "intercept": Table.column("mean", "weight", {"intercept": model.intercept}),
+    }
+
+
+def _set_pa(model: Any, tables: Tables) -> None:
+    model.weights.clear()
+    model.weights.update(tables["weights"].single())
+    model.intercept = tables["intercept"].single()["intercept"]
+
+
+def _alma_tables(model: Any) -> Tables:
+    # k sets the step and the margin; the mean model has made as many steps as a client in the mean.
+    return {
+        "weights": Table.column("mean", "weight", model.w),
+        "steps": Table.column("mean", "steps", {"k": model.k}),
+    }
+
+
+def _set_alma(model: Any, tables: Tables) -> None:
+    model.w.clear()
+    model.w.update(tables["weights"].single())
+    model.k = tables["steps"].single()["k"]
+
+
+_GLM = Form("mean", _glm_tables, _set_glm, _weights_lost)
+_PA = Form("mean", _pa_tables, _set_pa)
+
+FORMS: dict[type[Any], Form] = {
+    linear_model.LogisticRegression: _GLM,
+    linear_model.LinearRegression: _GLM,
+    linear_model.Perceptron: _GLM,
+    linear_model.SoftmaxRegression: Form("mean", _softmax_tables, _set_softmax, _weights_lost),
+    linear_model.PAClassifier: _PA,
+    linear_model.PARegressor: _PA,
+    linear_model.ALMAClassifier: Form("mean", _alma_tables, _set_alma),
+}
