@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 def __getattr__(name: str) -> Any:
     """Import the estimators when they are asked for: the services and the command line need no River."""
     if name in __all__:
-        from streamfl import estimators
+        from streamfl import estimators  # noqa: PLC0415
 
         return getattr(estimators, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -102,6 +102,12 @@ def demo(**options: Any) -> None:
 @click.option("--algorithm", type=click.Choice(["fedavg", "fedomd"]), default="fedavg", show_default=True)
 @click.option("--local-batch", type=click.IntRange(1), help="Records a local step; else a round is one step.")
 @click.option(
+    "--features",
+    type=click.Choice(["auto", "linear", "ferns", "rounds"]),
+    help="What learns record by record and answers: linear models, ferns, both (auto); with rounds the model of the "
+    "last round answers. Else auto for profile adaptive, and rounds for the others.",
+)
+@click.option(
     "--detector",
     metavar="NAME",
     default="excess",
@@ -187,9 +193,19 @@ def _settings(options: dict[str, Any]) -> Any:
     named = {key: options[key] for key in ("profile", "detector", "rho_scale", "optimistic", "start")}
     return ReplaySettings(
         seed=options["seed"],
-        learning=LearningSettings(algorithm=options["algorithm"], local_batch=options["local_batch"]),
+        learning=LearningSettings(
+            algorithm=options["algorithm"], local_batch=options["local_batch"], features=_features(options)
+        ),
         profile=ProfileSettings.model_validate(named),
     )
+
+
+def _features(options: dict[str, Any]) -> Any:
+    """Return what learns between rounds: by default nothing where the base algorithm itself is what is looked at."""
+    if options["features"] is not None:
+        return options["features"]
+    plain = options["profile"] == "adaptive" and options["algorithm"] == "fedavg" and options["local_batch"] is None
+    return "auto" if plain else "rounds"
 
 
 def _named_outputs(options: dict[str, Any]) -> Any:

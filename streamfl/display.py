@@ -12,7 +12,7 @@ from rich.text import Text
 
 from streamfl.evaluation.result import Figures, Restarted, Result, RoundLine
 from streamfl.report.story import ledger, unaccounted
-from streamfl.report.words import count, counted, evidence, listed, printable, quantity, share
+from streamfl.report.words import count, counted, evidence, listed, printable, quantity, serves, share
 
 _MISSING = "-"  # a terminal may know ASCII only
 _LISTED = 5
@@ -278,8 +278,10 @@ def _lines(result: Result) -> list[tuple[str, str]]:
         cohen, temporal = (share(k, _MISSING) for k in (result.kappa.cohen, result.kappa.temporal))
         lines.insert(0, ("kappa", f"Cohen {cohen}, temporal {temporal}"))
     rate = f"{result.seconds:,.1f} s, {count(result.records_per_second)} records/s"
+    serving = [("serving", serves(result.serving))] if result.serving else []
     return [
         *lines,
+        *serving,
         ("restarts", _restarts(result.restarts)),
         ("records", ledger(result)),
         ("rounds", count(result.rounds)),

@@ -15,6 +15,7 @@ from streamfl.core.events import BufferDue
 from streamfl.core.messages import FromCoordinator, LocalDrift, Restarted, RoundClosed
 from streamfl.core.records import Batch, Span
 from streamfl.runtime.nodes import ClientNode, CoordinatorNode, Node
+from streamfl.saved import SavedClient, SavedFederation, SavedRecords
 from streamfl.settings import LearningSettings, ProfileSettings
 from streamfl.transport.memory import MemoryTransport
 
@@ -37,6 +38,7 @@ class Fed:
     name: str
     waiting: list[Batch] = field(default_factory=list)
     records: int = 0
+    kept: tuple[Batch, ...] = ()
     ended: bool = False
 
     def give(self, features: tuple[str, ...], X: FloatArray, y: FloatArray, labels: tuple[str, ...]) -> Batch:
@@ -56,8 +58,11 @@ class Fed:
         """Go on where it is: nothing is ever read twice."""
 
     def fetch(self, positions: Mapping[str, Sequence[int]]) -> Sequence[Batch]:
-        """Return nothing: there is no going back."""
-        return ()
+        """Return records that were held back when the federation was saved; no others can be asked for."""
+        wanted = positions.get(self.name, ())
+        found = [batch.only(np.flatnonzero(np.isin(batch.positions, wanted))) for batch in self.kept]
+        self.kept = ()
+        return [batch for batch in found if len(batch)]
 
 
 @dataclass
@@ -101,6 +106,7 @@ class EmbeddedFederation:
     _joined: set[str] = field(default_factory=set)
     _heard: dict[str, None] = field(default_factory=dict)
     _since: int = 0
+    _incarnation: int = 0
 
     @property
     def clients(self) -> tuple[str, ...]:
@@ -164,12 +170,71 @@ class EmbeddedFederation:
         placed[:, [self.labels.index(label) for label in labels]] = said
         return placed
 
+    # --- saving --------------------------------------------------------------------------------------------------
+
+    def saved(self) -> SavedFederation:
+        """Return all that it takes to go on from here in another process."""
+        return SavedFederation(
+            rounds=self.rounds,
+            labels=self.labels,
+            since=self._since,
+            heard=tuple(self._heard),
+            incarnation=self._incarnation,
+            restarts=tuple(self.restarts),
+            local_drifts=tuple(self.local_drifts),
+            shares=self.shares,
+            standing=self.standing,
+            clients=tuple(self._saved_client(name) for name in self._clients),
+        )
+
+    def _saved_client(self, name: str) -> SavedClient:
+        machine, source = self._clients[name].machine, self._sources[name]
+        between = machine.between_rounds
+        return SavedClient(
+            name=name,
+            read=source.records - sum(len(batch) for batch in source.waiting),
+            joined=name in self._joined,
+            held=SavedRecords.of(machine.held_back),
+            pending=tuple(SavedRecords.of(batch) for batch in source.waiting),
+            mixture=None if between is None else between.learner.mixture.state(),
+            neighbours=None if between is None else between.learner.near,
+        )
+
+    def restore(self, saved: SavedFederation) -> None:
+        """Go on from where another one was saved: what is pending is learnt again, so that nothing is lost."""
+        self.rounds, self.labels, self.shares = saved.rounds, saved.labels, dict(saved.shares)
+        self.restarts.extend(saved.restarts)
+        self.local_drifts.extend(saved.local_drifts)
+        self._since, self._heard = saved.since, dict.fromkeys(saved.heard)
+        self._incarnation = saved.incarnation + 1
+        for client in saved.clients:
+            self._client(client.name, known=client.joined)
+            source = self._sources[client.name]
+            source.records, source.kept = client.read, (client.held.batch(client.name),)
+        self._joined = {client.name for client in saved.clients if client.joined}
+        if saved.standing is not None:
+            self._coordinate(saved.standing)
+        if self._coordinator is not None:
+            self._coordinator.start(0.0)
+            self._settle()
+        for client in saved.clients:
+            self._learn_again(client)
+
+    def _learn_again(self, saved: SavedClient) -> None:
+        machine, source = self._clients[saved.name].machine, self._sources[saved.name]
+        for records in saved.pending:
+            machine.learn_early(source.give(records.features, records.X, records.y, records.labels))
+        between = machine.between_rounds
+        if between is not None and saved.mixture is not None:
+            between.learner.mixture.restore(saved.mixture)
+            between.learner.near = saved.neighbours
+
     # --- rounds --------------------------------------------------------------------------------------------------
 
     def _close_round(self) -> None:
         """Close the round with what there is: newcomers join first, then all close their buffers."""
         if self._coordinator is None:
-            self._coordinator = CoordinatorNode(self._machine(), self._transport.coordinator(), self._take)
+            self._coordinate(None)
         newcomers = [name for name in self._clients if name not in self._joined]
         for names in (newcomers, [name for name in self._clients if name in self._joined]):
             for name in names:
@@ -186,24 +251,32 @@ class EmbeddedFederation:
         nodes: list[Node] = [*self._clients.values()]
         if self._coordinator is not None:
             nodes.append(self._coordinator)
-        while any([node.step(0.0) for node in nodes]):
-            pass
+        busy = True
+        while busy:
+            busy = sum(node.step(0.0) for node in nodes) > 0  # each has its turn
 
-    def _machine(self) -> Coordinator:
+    def _coordinate(self, standing: Standing | None) -> None:
         learner = self.learning.learner(self.task, self.seed)
         settings = CoordinatorSettings(learner=learner, expect=len(self._clients), task=self.task)
-        return Coordinator(settings, Standing(self.profile.master(1, learner)))
+        machine = Coordinator(settings, standing or Standing(self.profile.master(1, learner)))
+        self._coordinator = CoordinatorNode(machine, self._transport.coordinator(), self._take)
 
-    def _client(self, name: str) -> None:
+    def _client(self, name: str, *, known: bool = False) -> None:
+        """Begin a client; one that the coordinator knows joins at once, others when a round is closed."""
         if name in self._clients:
             return
         if len(self._clients) >= MOST_CLIENTS:
             raise ValueError(
                 f"more than {MOST_CLIENTS} clients: is {name!r} the value of a feature that names clients?"
             )
-        settings = ClientSettings(self.learning.learner(self.task, self.seed), round_size=ENDLESS, capacity=ENDLESS)
+        settings = ClientSettings(
+            self.learning.learner(self.task, self.seed),
+            round_size=ENDLESS,
+            clock="interval" if known else "records",
+            capacity=ENDLESS,
+        )
         self._sources[name] = Fed(name)
-        machine = Client(settings, name, incarnation="0")
+        machine = Client(settings, name, incarnation=f"{self._incarnation:08d}")
         self._clients[name] = ClientNode(machine, self._sources[name], self._transport.client(name))
 
     def _know(self, labels: tuple[str, ...], y: FloatArray) -> None:

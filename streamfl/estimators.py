@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+import importlib
+from pathlib import Path
+from typing import Any, Self
 
 import numpy as np
 from river import base
@@ -11,6 +13,7 @@ from streamfl import rows
 from streamfl.core.arrays import FloatArray
 from streamfl.core.sampling import generator
 from streamfl.embedded import EmbeddedFederation, Task
+from streamfl.saved import SavedEstimator
 from streamfl.settings import LearningSettings, ProfileSettings
 
 
@@ -45,6 +48,8 @@ class _MasterFL(base.Estimator):
             seed=seed,
         )
         self._weighed = 0
+        self._labels: dict[str, Any] = {}
+        self._names: tuple[str, ...] = ()
         self._restarts_before = 0
 
     @property
@@ -78,6 +83,42 @@ class _MasterFL(base.Estimator):
             "local_drifts": len(federation.local_drifts),
             "serving": {name: round(share, 3) for name, share in federation.shares.items()},
         }
+
+    # --- saving --------------------------------------------------------------------------------------------------
+
+    def save(self, path: str | Path) -> None:
+        """Write everything to one file, from which `load` goes on: a safetensors file, never a pickle.
+
+        Raises
+        ------
+        UsageError
+            It cannot be written.
+        """
+        SavedEstimator(
+            kind=type(self).__name__,
+            parameters=self._get_params(),
+            labels=tuple(self._labels.values()),
+            weighed=self._weighed,
+            federation=self._federation.saved(),
+        ).save(Path(path))
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Return the estimator that was saved to a file, by this or an earlier version of streamfl.
+
+        Raises
+        ------
+        UsageError
+            It is no such file, or one of a later version.
+        """
+        saved = SavedEstimator.load(Path(path), cls.__name__)
+        model = cls(**saved.parameters)
+        model._labels = {str(label): label for label in saved.labels}
+        model._names = tuple(model._labels)
+        model._weighed = saved.weighed
+        model._federation.restore(saved.federation)
+        model._restarts_before = len(model._federation.restarts)
+        return model
 
     # --- records -------------------------------------------------------------------------------------------------
 
@@ -160,8 +201,6 @@ class MasterFLClassifier(_MasterFL, base.MiniBatchClassifier):
         seed: int = 0,
     ) -> None:
         super().__init__(round_size, features, neighbours, client, detector, seed)
-        self._labels: dict[str, Any] = {}
-        self._names: tuple[str, ...] = ()
 
     @property
     def _multiclass(self) -> bool:
@@ -308,8 +347,6 @@ def _target(y: Any) -> float:
 
 def _like(X: Any) -> Any:
     """Return the package of a data frame: what comes in as one of pandas goes out as one of pandas."""
-    import importlib
-
     return importlib.import_module(type(X).__module__.partition(".")[0])
 
 

@@ -33,6 +33,8 @@ class ServedModel:
         Names, scaler, unit of targets.
     weights
         Shape (d + 1, columns).
+    chain
+        The digest of the models that learn between rounds, which are not in the file.
 
     Examples
     --------
@@ -49,11 +51,12 @@ class ServedModel:
     registry: Registry
     weights: FloatArray
     format: int = FORMAT
+    chain: str = ""
 
     @property
     def sha256(self) -> str:
         """Return the fingerprint that a run reports as `model_sha256`."""
-        return fingerprint(self.registry, self.weights)
+        return fingerprint(self.registry, self.weights, chain=self.chain)
 
     def save(self, path: Path) -> None:
         """Write the file.

@@ -1,5 +1,6 @@
 """A federation over recorded streams: the very machines of a live one, over the in-memory transport."""
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Literal
@@ -69,6 +70,7 @@ class Chronicle:
     trained: int = 0
     rejected: int = 0
     promotions: int = 0
+    shares: Counter[str] = field(default_factory=Counter)
     model: str = ""
 
     def take(self, event: FromCoordinator | Refused | Predicted | PostUpdate) -> None:
@@ -100,9 +102,15 @@ class Chronicle:
         self.trained += closed.trained
         self.rejected += closed.rejected
         self.promotions = closed.promotions
+        self.shares.update(closed.served.shares)
         self.model = closed.model
         if closed.records:
             self.rounds.append(round_line(closed, self.task))
+
+    def serving(self) -> dict[str, float]:
+        """Return what part each model that learns between rounds had in what was served."""
+        total = sum(self.shares.values())
+        return {name: round(share / total, 4) for name, share in self.shares.items()}
 
     def mean_loss(self) -> float | None:
         """Return the mean score of the serving model over all records."""
@@ -236,7 +244,14 @@ class Replay:
 
     def _model(self, coordinator: Coordinator) -> ServedModel:
         registry, W = coordinator.serving()
-        return ServedModel(task=self.task, loss=self.settings.learning.loss(self.task), registry=registry, weights=W)
+        online = coordinator.standing.online
+        return ServedModel(
+            task=self.task,
+            loss=self.settings.learning.loss(self.task),
+            registry=registry,
+            weights=W,
+            chain="" if online is None else online.chain,
+        )
 
     def _result(self, standing: Standing, seconds: float, pending: int) -> Result:
         told = self._chronicle
@@ -269,6 +284,7 @@ class Replay:
             local_drifts=tuple(told.local_drifts),
             notices=tuple(told.notices),
             promotions=told.promotions,
+            serving=told.serving(),
             model_sha256=told.model,
             per_round=tuple(told.rounds),
         )

@@ -120,7 +120,7 @@ def _ours(method: str, variant: str, task: Task) -> Any:
     if variant == ONE:
         return MasterFLClassifier(**given)
     if variant == MERGED:
-        return MasterFLClassifier(**given, round_size=ROUND, clients=CLIENT)
+        return MasterFLClassifier(**given, round_size=ROUND, client=CLIENT)
     return Isolated([MasterFLClassifier(**given, round_size=ROUND) for _ in range(CLIENTS)])
 
 

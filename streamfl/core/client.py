@@ -264,12 +264,10 @@ class Client:
                 self._history.restore(self._missing(self._awaited), batches)
                 self._comparison = Comparison(HeldOut.restored(self._awaited.held, batches))
                 self._awaited = None
-            case SourceEnded():
-                self._ended = True
-            case BufferDue():
-                self._due = True
-            case Stopped():
-                self._stopped = True
+            case SourceEnded() | BufferDue() | Stopped():
+                self._ended |= isinstance(event, SourceEnded)
+                self._due |= isinstance(event, BufferDue)
+                self._stopped |= isinstance(event, Stopped)
             case RegistryPublished() | ModelPublished():
                 self._published.add(event)
             case OnlinePublished() if self._between is not None:
@@ -603,6 +601,16 @@ class Client:
         if self._between is not None:
             self._go_on(self._between)
             self._between.learn_next(batch, self._expert(self._opened))
+
+    @property
+    def held_back(self) -> Batch:
+        """Return the records that it holds back from training."""
+        return self._comparison.out.records
+
+    @property
+    def between_rounds(self) -> BetweenRounds | None:
+        """Return what it learns between rounds, if anything."""
+        return self._between
 
     def answer(self, batch: Batch) -> tuple[FloatArray, tuple[str, ...]]:
         """Return what is served now of some records, whose truth is not looked at, and the labels it is of.

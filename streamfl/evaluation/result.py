@@ -1,6 +1,8 @@
 """What a run found: the JSON that `replay` and `demo` write, and what the report draws."""
 
-from pydantic import BaseModel, ConfigDict
+from collections.abc import Mapping
+
+from pydantic import BaseModel, ConfigDict, Field
 
 
 class _Part(BaseModel):
@@ -84,7 +86,10 @@ class RoundLine(_Part):
 
 
 class Result(_Part):
-    """The whole run. Classification has `accuracy` and `kappa`, regression `mae` and `rmse`."""
+    """The whole run. Classification has `accuracy` and `kappa`, regression `mae` and `rmse`.
+
+    `serving` is what part each model that learns between rounds had in what was served; empty without such models.
+    """
 
     streamfl: str
     source: str
@@ -108,5 +113,6 @@ class Result(_Part):
     local_drifts: tuple[LocalDrifted, ...]
     notices: tuple[Noticed, ...] = ()
     promotions: int
+    serving: Mapping[str, float] = Field(default_factory=dict)
     model_sha256: str
     per_round: tuple[RoundLine, ...]

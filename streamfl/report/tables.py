@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from streamfl.evaluation.result import Figures, LocalDrifted, Restarted, Result
 from streamfl.report.story import Delay, delays
-from streamfl.report.words import MISSING, count, evidence, listed, quantity, share
+from streamfl.report.words import MISSING, count, evidence, listed, quantity, serves, share
 
 _MOMENTS = (
     ("prequential", "each record predicted just before it was learnt, by the model that serves"),
@@ -176,6 +176,7 @@ def facts(result: Result) -> list[Fact]:
         Fact("clients", count(result.clients)),
         Fact("restarts", count(len(result.restarts))),
         Fact("promotions", count(result.promotions)),
+        *([Fact("serving", serves(result.serving), "its part in what was served")] if result.serving else []),
         Fact("time", f"{result.seconds:,.1f} s"),
         Fact("rate", f"{count(result.records_per_second)} records/s"),
         Fact("streamfl", result.streamfl),

@@ -1,11 +1,14 @@
 """Figures as the text that people read: on the page and in a terminal the same number looks the same."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from streamfl.evaluation.result import Restarted
 
 MISSING = "–"
+
+# A smaller part is not worth telling.
+LEAST_TOLD = 0.01
 
 
 def share(value: float | None, missing: str = MISSING) -> str:
@@ -85,3 +88,13 @@ def printable(text: str) -> str:
     'line 3: \\x1b[2Jnot a number'
     """
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
+def serves(shares: Mapping[str, float], most: int = 4) -> str:
+    """Return the models with the largest part in what was served.
+
+    >>> serves({"linear-10": 0.1, "fern-8-10": 0.6, "rounds": 0.004})
+    'fern-8-10 60%, linear-10 10%'
+    """
+    largest = sorted(shares.items(), key=lambda item: -item[1])[:most]
+    return ", ".join(f"{name} {part:.0%}" for name, part in largest if part >= LEAST_TOLD)

@@ -23,7 +23,7 @@ from streamfl.model_file import ServedModel
 
 KEYS = (
     "streamfl source seed profile records accepted held_out rejected pending rounds clients seconds"
-    " records_per_second {} loss restarts local_drifts notices promotions model_sha256 per_round"
+    " records_per_second {} loss restarts local_drifts notices promotions serving model_sha256 per_round"
 )
 CLASSIFICATION = KEYS.format("accuracy kappa").split()
 REGRESSION = KEYS.format("mae rmse").split()

@@ -149,6 +149,8 @@ WAYS: dict[str, dict[str, Any]] = {
         for average in ("primal", "dual")
     },
     "fedomd l1": {"algorithm": "fedomd", "l1": 1e-4},
+    "record by record": {"features": "auto"},
+    "linear, record by record": {"features": "linear", "neighbours": False},
 }
 
 

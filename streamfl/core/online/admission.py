@@ -87,6 +87,6 @@ def _wrong_numbers(learnt: Learnt, members: int) -> str | None:
         return "a number between rounds that is not finite"
     if any(np.abs(array).max(initial=0.0) > largest for array in arrays[:2]):
         return "a difference between rounds that is far too large"
-    if min((array.min(initial=0.0) for array in (learnt.moments.count, learnt.moments.m2, learnt.norms))) < 0.0:
+    if min(array.min(initial=0.0) for array in (learnt.moments.count, learnt.moments.m2, learnt.norms)) < 0.0:
         return "negative sums between rounds"
     return None

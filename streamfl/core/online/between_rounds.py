@@ -23,11 +23,19 @@ class Agreed(Protocol):
     """Agreed models as they are published: see `OnlinePublished`."""
 
     @property
-    def version(self) -> int: ...
+    def version(self) -> int:
+        """Return the round that they are for."""
+        ...
+
     @property
-    def models(self) -> OnlineModels: ...
+    def models(self) -> OnlineModels:
+        """Return the models, their table as far as it is told."""
+        ...
+
     @property
-    def cells(self) -> FloatArray | None: ...
+    def cells(self) -> FloatArray | None:
+        """Return which rows of the table are told; None: all."""
+        ...
 
 
 @dataclass

@@ -166,7 +166,7 @@ class OnlineLearner:
         self._table[touched] = before
         # A label that only this client has seen, in a round that did not count, has no column any more.
         self._table = np.ascontiguousarray(_wide(self._table[..., : rows.shape[-1]], rows.shape[-1]))
-        self._table[cells] = rows
+        self._table[cells] = rows[: len(cells)]  # none, to go back to the agreed models
 
     def _before(self) -> tuple[IntArray, Table]:
         """Return the rows of the table that this round touched, and what they held."""

@@ -1,10 +1,11 @@
 """Mixtures of the models' predictions: what a client serves. They are its own, and never leave it."""
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 
-from streamfl.core.arrays import FloatArray
+from streamfl.core.arrays import HOLDS_ARRAYS, FloatArray
 
 # What part of its weight an expert gives back to all at every record.
 SHARE = 0.001
@@ -51,14 +52,68 @@ class FixedShare:
         self.weights = (1.0 - SHARE) / w.sum() * w + SHARE / len(w)
 
 
+@dataclass(frozen=True, eq=False)
+class MixtureState:
+    """All that a mixture has learnt: weights of the experts, by fixed share, stacked, and of the three together."""
+
+    __pydantic_config__: ClassVar[dict[str, object]] = HOLDS_ARRAYS
+
+    best: FloatArray
+    stacked: FloatArray
+    outer: FloatArray
+    norm: float
+    variance: float
+    seen: int
+
+
 @dataclass
-class LabelMixture:
-    """Mixes probabilities: by fixed share, and as two softmaxes over the experts' log-probabilities; then all three.
+class Mixture:
+    """What mixtures share: the weights of the experts, by fixed share and stacked, and of the three together.
 
     Parameters
     ----------
     experts
         How many there are.
+    """
+
+    experts: int
+    best: FixedShare = field(init=False)
+    stacked: FloatArray = field(init=False)
+    outer: FixedShare = field(init=False)
+    norm: float = 0.0
+    variance: float = 0.0
+    seen: int = 0
+
+    def __post_init__(self) -> None:
+        """Begin with equal weights."""
+        self.best = FixedShare.of(self.experts)
+        self.stacked = np.full((len(STACKING), self.experts), 1.0 / self.experts)
+        self.outer = FixedShare.of(1 + len(STACKING))
+
+    def state(self) -> MixtureState:
+        """Return what has been learnt."""
+        return MixtureState(
+            self.best.weights, self.stacked.copy(), self.outer.weights, self.norm, self.variance, self.seen
+        )
+
+    def restore(self, state: MixtureState) -> None:
+        """Go on from what had been learnt."""
+        self.best, self.outer = FixedShare(state.best), FixedShare(state.outer)
+        self.stacked = state.stacked.copy()
+        self.norm, self.variance, self.seen = state.norm, state.variance, state.seen
+
+    @property
+    def shares(self) -> FloatArray:
+        """Return what part each expert has in what is served, about; shape (experts,), summing to 1."""
+        positive = np.maximum(self.stacked, 0.0)
+        stacked = positive / np.maximum(positive.sum(axis=1, keepdims=True), 1e-12)
+        shares: FloatArray = self.outer.weights @ np.vstack([self.best.weights, stacked])
+        return shares
+
+
+@dataclass
+class LabelMixture(Mixture):
+    """Mixes probabilities: by fixed share, and as two softmaxes over the experts' log-probabilities; then all three.
 
     Examples
     --------
@@ -73,20 +128,9 @@ class LabelMixture:
     (array([0.02, 0.98]), array([0., 1.]))
     """
 
-    experts: int
-    best: FixedShare = field(init=False)
-    stacked: FloatArray = field(init=False)
-    outer: FixedShare = field(init=False)
-    norm: float = 0.0
-    seen: int = 0
     _given: FloatArray = field(init=False)
     _centred: FloatArray = field(init=False)
     _offered: FloatArray = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.best = FixedShare.of(self.experts)
-        self.stacked = np.full((len(STACKING), self.experts), 1.0 / self.experts)
-        self.outer = FixedShare.of(1 + len(STACKING))
 
     def mixed(self, P: FloatArray) -> FloatArray:
         """Return the probability of each label.
@@ -121,23 +165,10 @@ class LabelMixture:
         if self.norm > 0.0:
             self.stacked -= _normalised(STACKING, self.norm, square)[:, None] * (errors @ centred.T)
 
-    @property
-    def shares(self) -> FloatArray:
-        """Return what part each expert has in what is served, about; shape (experts,), summing to 1."""
-        positive = np.maximum(self.stacked, 0.0)
-        stacked = positive / np.maximum(positive.sum(axis=1, keepdims=True), 1e-12)
-        shares: FloatArray = self.outer.weights @ np.vstack([self.best.weights, stacked])
-        return shares
-
 
 @dataclass
-class TargetMixture:
+class TargetMixture(Mixture):
     """Mixes predicted targets: by fixed share under the best one's error, and as two linear combinations; then all.
-
-    Parameters
-    ----------
-    experts
-        How many there are.
 
     Examples
     --------
@@ -151,20 +182,8 @@ class TargetMixture:
     3.0
     """
 
-    experts: int
-    best: FixedShare = field(init=False)
-    stacked: FloatArray = field(init=False)
-    outer: FixedShare = field(init=False)
-    norm: float = 0.0
-    variance: float = 0.0
-    seen: int = 0
     _given: FloatArray = field(init=False)
     _offered: FloatArray = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.best = FixedShare.of(self.experts)
-        self.stacked = np.full((len(STACKING), self.experts), 1.0 / self.experts)
-        self.outer = FixedShare.of(1 + len(STACKING))
 
     def mixed(self, predicted: FloatArray) -> float:
         """Return the prediction, of those of the experts, shape (experts,)."""
@@ -191,14 +210,6 @@ class TargetMixture:
         squares = errors * errors
         relative: FloatArray = np.exp(-0.5 * (squares - squares.min()) / max(self.variance, 1e-300))
         return np.maximum(relative, 1e-3)
-
-    @property
-    def shares(self) -> FloatArray:
-        """Return what part each expert has in what is served, about; shape (experts,), summing to 1."""
-        positive = np.maximum(self.stacked, 0.0)
-        stacked = positive / np.maximum(positive.sum(axis=1, keepdims=True), 1e-12)
-        shares: FloatArray = self.outer.weights @ np.vstack([self.best.weights, stacked])
-        return shares
 
 
 def _softmax(outputs: FloatArray) -> FloatArray:

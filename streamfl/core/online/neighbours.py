@@ -1,10 +1,11 @@
 """The nearest of a client's own last records: local experts that never leave it."""
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 
-from streamfl.core.arrays import FloatArray
+from streamfl.core.arrays import HOLDS_ARRAYS, FloatArray
 
 NEAREST = 5
 
@@ -30,6 +31,8 @@ class Neighbours:
     array([[0.192, 0.808],
            [0.192, 0.808]])
     """
+
+    __pydantic_config__: ClassVar[dict[str, object]] = HOLDS_ARRAYS
 
     Z: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))
     squares: FloatArray = field(default_factory=lambda: np.full(MEMORIES[-1], np.inf))

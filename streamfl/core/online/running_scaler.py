@@ -31,9 +31,9 @@ class RunningScaler:
     --------
     >>> scaler = RunningScaler.of(Moments(("x",), np.array([2.0]), np.array([1.0]), np.array([2.0])), ("x",))
     >>> scaler.scaled(np.array([[3.0], [np.nan], [100.0]]))
-    array([[2.        ],
-           [0.        ],
-           [5.        ]])
+    array([[2.],
+           [0.],
+           [5.]])
     """
 
     near: FloatArray
