@@ -1,7 +1,7 @@
 """What a client learns between rounds, record by record, and what it tells of it when the round ends."""
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -153,7 +153,7 @@ class OnlineLearner:
 
     def restore(self) -> None:
         """Go back to the agreed models."""
-        self.begin(self._agreed, np.zeros(0, np.int64))
+        self.begin(replace(self._agreed, table=self._agreed.table[:0]), np.zeros(0, np.int64))
 
     def _change_table(self, rows: FloatArray, cells: IntArray | None) -> None:
         """Undo this round's changes, and write the rows that `cells` names, or all."""

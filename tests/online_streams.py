@@ -1,0 +1,82 @@
+"""Records for models that learn between rounds, and all that a machine holds, to be compared to the last bit."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any
+
+import numpy as np
+
+from streamfl.core.arrays import FloatArray
+from streamfl.core.online import merging
+from streamfl.core.online.learner import Learnt, OnlineLearner
+from streamfl.core.online.models import OnlineModels
+from streamfl.core.online.rungs import OnlineSettings
+from streamfl.core.records import Batch, Span
+from streamfl.core.sampling import generator
+
+LABELS = ("a", "b", "c")
+
+# What the last prediction leaves behind until the next: it is written before it is read.
+SCRATCH = {"_given", "_centred", "_offered"}
+
+
+@dataclass(frozen=True)
+class Stream:
+    """Records of two features: `X` of shape (n, 2) with missing values, `y` label indices, or targets."""
+
+    X: FloatArray
+    y: FloatArray
+    features: tuple[str, ...] = ("x", "y")
+    labels: tuple[str, ...] = LABELS
+
+    def part(self, start: int, end: int) -> tuple[tuple[str, ...], FloatArray, FloatArray, tuple[str, ...]]:
+        """Return the arguments of `OnlineLearner.learn` for some of the records."""
+        return self.features, self.X[start:end], self.y[start:end], self.labels
+
+    def batch(self, start: int, end: int, of: str = "c0") -> Batch:
+        """Return some of the records as a batch of one client."""
+        span = Span(of, start, end)
+        return Batch(span, np.arange(start, end), self.features, self.X[start:end], self.y[start:end], self.labels)
+
+
+def drawn(n: int = 60, *, seed: int = 0, missing: float = 0.1, targets: bool = False) -> Stream:
+    """Return records whose label says where they are; the label c is first seen after a third of them."""
+    rng = generator(seed, "online")
+    y = rng.integers(0, 3, n)
+    y[: n // 3] %= 2
+    X = rng.normal(size=(n, 2)) * [1.0, 20.0] + np.column_stack([2.0 * y, 500.0 - 30.0 * y])
+    X[rng.random((n, 2)) < missing] = np.nan
+    if targets:
+        return Stream(X, 3.0 * y + rng.normal(size=n), labels=())
+    return Stream(X, y.astype(np.float64))
+
+
+def learnt(settings: OnlineSettings, stream: Stream, start: int = 0, end: int | None = None) -> Learnt:
+    """Return what records do to models that have learnt nothing."""
+    learner = OnlineLearner(settings)
+    learner.learn(*stream.part(start, len(stream.X) if end is None else end))
+    return learner.learnt()
+
+
+def agreed(settings: OnlineSettings, *parts: Learnt, labels: tuple[str, ...] | None = None) -> OnlineModels:
+    """Return the models after a round in which clients learnt this, from nothing on."""
+    known = tuple(sorted({label for part in parts for label in part.labels})) if labels is None else labels
+    return merging.after(OnlineModels.none(settings), parts, known)[0]
+
+
+def state(value: Any, *, without: Iterable[str] = ()) -> Any:
+    """Return all that a value holds, arrays as bytes, so that == compares to the last bit."""
+    left_out = {*without, *SCRATCH}
+    match value:
+        case np.ndarray():
+            return value.dtype.str, value.shape, np.ascontiguousarray(value).tobytes()
+        case Mapping():
+            return {key: state(item, without=left_out) for key, item in value.items()}
+        case list() | tuple():
+            return [state(item, without=left_out) for item in value]
+        case _ if is_dataclass(value) and not isinstance(value, type):
+            held = [field.name for field in fields(value) if field.name not in left_out]
+            return type(value).__name__, [
+                (name, state(getattr(value, name, None), without=left_out)) for name in held
+            ]
+    return repr(value) if isinstance(value, float) else value
