@@ -150,6 +150,7 @@ class OnlineLearner:
         self._second, self._inverse = agreed.second.copy(), None
         self._norms, self._norm_sums = agreed.norms.copy(), np.zeros(2)
         self.records = 0
+        self._tell_neighbours()
 
     def restore(self) -> None:
         """Go back to the agreed models."""
@@ -287,7 +288,7 @@ class OnlineLearner:
             return outputs, self.mixture.mixed(np.concatenate([outputs[:, 0], *local, more]))
         P = _softmax(outputs)
         columns = P.shape[1]
-        local = [] if self.near is None else [self.near.probabilities(z[1:], columns)]
+        local = [] if self.near is None else [self.near.probabilities(z[1:])]
         more = np.full((1, columns), 0.0 if other is not None else 1.0 / columns)
         if other is not None:
             more[0, : len(other)] = other  # a label of this round is news to it
@@ -372,6 +373,7 @@ class OnlineLearner:
             self._inverse = None
             if self.settings.has_ferns:
                 self._ferns = self._ferns.over(self.features)
+            self._tell_neighbours()
 
     def _aligned(self, features: tuple[str, ...], X: FloatArray) -> FloatArray:
         if features == self.features:
@@ -386,7 +388,12 @@ class OnlineLearner:
         columns = len(self.labels)
         self._weights = _wide(self._weights, columns)
         self._table = _wide(self._table, columns)
+        self._tell_neighbours()
         return columns - 1
+
+    def _tell_neighbours(self) -> None:
+        if self.near is not None:
+            self.near.over(self.features, self.labels)
 
 
 def _softmax(outputs: FloatArray) -> FloatArray:
