@@ -227,7 +227,7 @@ class EmbeddedFederation:
         between = machine.between_rounds
         if between is not None and saved.mixture is not None:
             between.learner.mixture.restore(saved.mixture)
-            between.learner.near = saved.neighbours
+            between.learner.remember(saved.neighbours)
 
     # --- rounds --------------------------------------------------------------------------------------------------
 

@@ -152,6 +152,12 @@ class OnlineLearner:
         self.records = 0
         self._tell_neighbours()
 
+    def remember(self, near: Neighbours | None) -> None:
+        """Take over the last records of a learner that was saved."""
+        self.near = near
+        if near is not None:
+            near.over(self.features, self.labels)
+
     def restore(self) -> None:
         """Go back to the agreed models."""
         self.begin(replace(self._agreed, table=self._agreed.table[:0]), np.zeros(0, np.int64))
