@@ -3,6 +3,7 @@
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Literal
 
 import numpy as np
@@ -50,8 +51,8 @@ class Fed:
         return batch
 
     def poll(self, limit: int) -> Sequence[Batch]:
-        """Return all that waits."""
-        batches, self.waiting = tuple(self.waiting), []
+        """Return all that waits, records with the same features as one batch."""
+        batches, self.waiting = [_joined(list(run)) for _, run in groupby(self.waiting, _features)], []
         return batches
 
     def seek(self, positions: Mapping[str, int]) -> None:
@@ -63,6 +64,23 @@ class Fed:
         found = [batch.only(np.flatnonzero(np.isin(batch.positions, wanted))) for batch in self.kept]
         self.kept = ()
         return [batch for batch in found if len(batch)]
+
+
+def _features(batch: Batch) -> tuple[str, ...]:
+    return batch.features
+
+
+def _joined(batches: Sequence[Batch]) -> Batch:
+    """Return consecutive batches as one; the labels of each begin with those of the one before."""
+    first, last = batches[0], batches[-1]
+    return Batch(
+        Span(first.span.partition, first.span.start, last.span.end),
+        np.concatenate([batch.positions for batch in batches]),
+        first.features,
+        np.concatenate([batch.X for batch in batches]),
+        np.concatenate([batch.y for batch in batches]),
+        last.labels,
+    )
 
 
 @dataclass

@@ -107,7 +107,8 @@ class BetweenRounds:
 
     def learn_next(self, batch: Batch, expert: Expert | None = None) -> None:
         """Learn the records that follow those it has learnt."""
-        others = None if expert is None else expert(batch)
+        asked = expert is not None and not self.learner.foresees(batch.features, batch.X)
+        others = expert(batch) if expert is not None and asked else None
         self._served.append(self.learner.learn(batch.features, batch.X, batch.y, batch.labels, others))
 
     @property

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -66,6 +66,25 @@ class Learnt:
     table: FloatArray
 
 
+class Said(NamedTuple):
+    """What is said of one record: the rows of its cells, by model and column, by the mixture; and the expert's say."""
+
+    rows: Table
+    by_model: FloatArray
+    mixed: Any
+    other: FloatArray | None
+
+
+class Foreseen(NamedTuple):
+    """The record that was predicted last: to learn it, nothing of that need be done again."""
+
+    features: tuple[str, ...]
+    values: bytes
+    z: FloatArray
+    cells: IntArray
+    said: Said
+
+
 @dataclass
 class OnlineLearner:
     """The agreed models as one client goes on from them.
@@ -106,6 +125,7 @@ class OnlineLearner:
     _originals: list[Table] = field(default_factory=list)
     _inputs: FloatArray = field(init=False)
     _norm_of_model: IntArray = field(init=False)
+    _foreseen: Foreseen | None = None
 
     def __post_init__(self) -> None:
         settings = self.settings
@@ -137,6 +157,7 @@ class OnlineLearner:
             The rows of the table that `agreed.table` holds: those that changed since the agreed models of before.
             None: it holds all.
         """
+        self._foreseen = None
         self._change_table(agreed.table, cells)
         if agreed.features[: len(self._ferns.features)] != self._ferns.features:
             self._ferns = Ferns(self.settings.seed)
@@ -228,17 +249,19 @@ class OnlineLearner:
         targets; shape (n,).
         """
         served = np.empty(len(X))
+        if self.foresees(features, X) and self._foreseen is not None:
+            self._scaler.count_in(self._aligned(features, X))
+            z, touched, said = self._foreseen.z, self._foreseen.cells, self._foreseen.said
+            served[0] = self._learn_one(z, touched, y[0], labels, said)
+            return served
         for rows in self._parts_by_features(features, X):
             self._take_in(features, X[rows.start])
             Z = self._scaler.scaled(self._aligned(features, X[rows]))
             cells = self._cells(Z)
             Z = np.hstack([np.ones((len(Z), 1)), Z])
             for i, z, touched in zip(range(len(X))[rows], Z, cells, strict=True):
-                other = None if others is None else others[i]
-                if self.settings.targets:
-                    served[i] = self._learn_target(z, touched, float(y[i]), other)
-                else:
-                    served[i] = self._learn_label(z, touched, labels[int(y[i])], other)
+                said = self._said(z, touched, None if others is None else others[i])
+                served[i] = self._learn_one(z, touched, y[i], labels, said)
         return served
 
     def predicted(self, features: tuple[str, ...], X: FloatArray, others: FloatArray | None = None) -> FloatArray:
@@ -249,56 +272,57 @@ class OnlineLearner:
         said = np.zeros((len(X), self._weights.shape[-1]))
         if said.size:
             for i, (z, touched) in enumerate(zip(Z, cells, strict=True)):
-                said[i] = self._said(z, self._table[touched], None if others is None else others[i])[1]
+                one = self._said(z, touched, None if others is None else others[i])
+                said[i] = one.mixed
+            if len(X) == 1:
+                self._foreseen = Foreseen(features, X.tobytes(), z, touched, one)
         return said
 
-    def _learn_label(self, z: FloatArray, cells: IntArray, label: str, other: FloatArray | None) -> float:
-        served, code = -1.0, self._codes.get(label)
-        if code is None:
-            if self.labels:
-                served = float(self._said(z, self._table[cells], other)[1].argmax())
-            code = self._append(label)
-            rows = self._table[cells]
-            P, _ = self._said(z, rows, other)
-        else:
-            rows = self._table[cells]
-            P, mixed = self._said(z, rows, other)
-            served = float(mixed.argmax())
-        self.mixture.learn(code)
-        P[:, code] -= 1.0
-        self._step(z, cells, rows, P)
-        if self.near is not None:
-            self.near.learn(z[1:], code)
-        return served
+    def foresees(self, features: tuple[str, ...], X: FloatArray) -> bool:
+        """Tell whether the record to be learnt is the one that was predicted last, with nothing learnt since."""
+        last = self._foreseen
+        return last is not None and len(X) == 1 and last.features == features and last.values == X.tobytes()
 
-    def _learn_target(self, z: FloatArray, cells: IntArray, target: float, other: FloatArray | None) -> float:
-        rows = self._table[cells]
-        outputs, served = self._said(z, rows, other)
-        self.mixture.learn(target)
-        self._step(z, cells, rows, outputs - target)
+    def _learn_one(self, z: FloatArray, cells: IntArray, truth: float, labels: tuple[str, ...], said: Said) -> float:
+        self._foreseen = None
+        if self.settings.targets:
+            served, errors = float(said.mixed), said.by_model - truth
+        else:
+            served = float(said.mixed.argmax()) if self.labels else -1.0
+            code = self._codes.get(labels[int(truth)])
+            if code is None:
+                code = self._append(labels[int(truth)])
+                said = self._said(z, cells, said.other)
+            truth, errors = code, said.by_model
+            errors[:, code] -= 1.0
+        self.mixture.learn(truth)
+        self._step(z, cells, said.rows, errors)
         if self.near is not None:
-            self.near.learn(z[1:], target)
-        return float(served)
+            self.near.learn(z[1:], truth)
+        return served
 
     def _cells(self, Z: FloatArray) -> IntArray:
         return self._ferns.cells(Z) if self.settings.has_ferns else np.zeros((len(Z), 0), np.int64)
 
     # --- one record ----------------------------------------------------------------------------------------------
 
-    def _said(self, z: FloatArray, rows: Table, other: FloatArray | None) -> tuple[FloatArray, Any]:
+    def _said(self, z: FloatArray, cells: IntArray, other: FloatArray | None) -> Said:
         """Return what the models say, by model and column, and what the mixture says of all experts."""
+        rows = self._table[cells]
+        if not self._weights.shape[-1]:
+            return Said(rows, self._weights[0], np.zeros(0), other)  # before any label
         outputs = self._outputs(z, rows)
         if self.settings.targets:
             local = [] if self.near is None else [self.near.targets(z[1:])]
             more = outputs[:, 0].mean(keepdims=True) if other is None else other
-            return outputs, self.mixture.mixed(np.concatenate([outputs[:, 0], *local, more]))
+            return Said(rows, outputs, self.mixture.mixed(np.concatenate([outputs[:, 0], *local, more])), other)
         P = _softmax(outputs)
         columns = P.shape[1]
         local = [] if self.near is None else [self.near.probabilities(z[1:])]
         more = np.full((1, columns), 0.0 if other is not None else 1.0 / columns)
         if other is not None:
             more[0, : len(other)] = other  # a label of this round is news to it
-        return P, self.mixture.mixed(np.concatenate([P, *local, more]))
+        return Said(rows, P, self.mixture.mixed(np.concatenate([P, *local, more])), other)
 
     def _outputs(self, z: FloatArray, rows: Table) -> FloatArray:
         """Return the outputs of the models, shape (models, columns)."""
@@ -357,6 +381,8 @@ class OnlineLearner:
 
     def _parts_by_features(self, features: tuple[str, ...], X: FloatArray) -> list[slice]:
         """Return runs of records between which no feature has its first value; takes in those that have one."""
+        if features == self.features:
+            return [slice(0, len(X))]
         known = set(self.features)
         new = [j for j, name in enumerate(features) if name not in known]
         firsts = {j: int(np.flatnonzero(there)[0]) for j in new if (there := ~np.isnan(X[:, j])).any()}
@@ -365,6 +391,8 @@ class OnlineLearner:
 
     def _take_in(self, features: tuple[str, ...], x: FloatArray) -> None:
         """Take in the features that have their first value in a record."""
+        if features == self.features:
+            return
         known = set(self.features)
         new = tuple(
             sorted(

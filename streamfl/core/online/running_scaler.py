@@ -75,6 +75,10 @@ class RunningScaler:
         there = ~np.isnan(X)
         if not count:
             return self._standardised(np.where(there, X - self.near, 0.0), there, self._sums)
+        if len(X) == 1:
+            before = self._sums
+            moved = self._count(X, there)
+            return self._standardised(moved, there, before)
         self._draw_near(X, there)
         moved = np.where(there, X - self.near, 0.0)
         # Running sums from left to right: the same bits whether records come one by one or together.
@@ -84,6 +88,21 @@ class RunningScaler:
         )
         self.count, self.total, self.square = counts[-1], totals[-1], squares[-1]
         return self._standardised(moved, there, (counts[:-1], totals[:-1], squares[:-1]))
+
+    def count_in(self, X: FloatArray) -> None:
+        """Count in one record that has been standardised already; shape (1, d)."""
+        X = np.clip(X, -LARGEST, LARGEST)
+        self._count(X, ~np.isnan(X))
+
+    def _count(self, X: FloatArray, there: BoolArray) -> FloatArray:
+        self._draw_near(X, there)
+        moved = np.where(there, X - self.near, 0.0)
+        self.count, self.total, self.square = (
+            self.count + there[0],
+            self.total + moved[0],
+            self.square + moved[0] * moved[0],
+        )
+        return moved
 
     def _standardised(
         self, moved: FloatArray, there: BoolArray, sums: tuple[FloatArray, FloatArray, FloatArray]
