@@ -1,0 +1,453 @@
+"""Models that learn between rounds, in the machines: who begins where, what counts, and what never does."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import permutations
+from typing import Any
+
+import numpy as np
+import pytest
+from online_streams import state
+from unit.machines.script import (
+    LEARNER,
+    PROFILES,
+    Federation,
+    answer,
+    as_bytes,
+    batch,
+    begun,
+    client,
+    closed,
+    coordinator,
+    cut,
+    first_update,
+    join,
+    joined,
+    opening,
+    reborn,
+    refusals,
+    sent,
+    swapping,
+    tell,
+    told,
+)
+
+from streamfl import codec
+from streamfl.core.arrays import FloatArray
+from streamfl.core.client import Client, ClientSettings
+from streamfl.core.coordinator import Coordinator, CoordinatorSettings, Standing
+from streamfl.core.decisions import Predicted, Seek
+from streamfl.core.events import RecordsRead
+from streamfl.core.local_round import Learner
+from streamfl.core.messages import (
+    Apart,
+    Join,
+    OnlinePublished,
+    Restarted,
+    RoundClosed,
+    RoundOpened,
+    Update,
+)
+from streamfl.core.online import merging
+from streamfl.core.online.between_rounds import BetweenRounds
+from streamfl.core.online.learner import Learnt, OnlineLearner
+from streamfl.core.online.models import OnlineModels
+from streamfl.core.online.rungs import Features, OnlineSettings
+from streamfl.core.promotion import Promotion
+from streamfl.core.records import Batch
+from streamfl.settings import LearningSettings
+
+CLIENTS = ("c0", "c1", "c2")
+SETTINGS = OnlineSettings("linear", neighbours=False)
+
+
+def learner(features: Features = "linear", *, neighbours: bool = False) -> Learner:
+    return LearningSettings(features=features, neighbours=neighbours).learner("classification", 0)
+
+
+LINEAR, FERNS = learner(), learner("ferns")
+
+
+def between(
+    how: Learner = LINEAR,
+    *,
+    rounds: int = 5,
+    at: int | None = None,
+    kind: type[Federation] = Federation,
+    federation: dict[str, Any] | None = None,
+    **settings: Any,
+) -> Federation:
+    """Return three clients with rounds of 20, whose models also learn between rounds."""
+    told_ = CoordinatorSettings(**({"learner": how, "expect": 3} | settings))
+    records = {name: swapping(name, rounds, at=at) for name in CLIENTS}
+    clients = ClientSettings(learner=how, round_size=20, capacity=20, measure=True)
+    return kind(Coordinator(told_, PROFILES["adaptive"]()), records, clients, **(federation or {}))
+
+
+def agreed_by(run: Federation, *, without: Callable[[RoundOpened, Update], bool] = lambda opened, update: False):
+    """Return the agreed models of every version, from what was sent and accepted alone."""
+    opened = {message.entry: message for message in run.of(RoundOpened)}
+    updates = {(update.client, update.attempt): update for update in run.of(Update)}
+    models = {1: OnlineModels.none(run.settings.learner.online)}
+    labels = ("a", "b")
+    for entry in run.of(RoundClosed):
+        accepted = [updates[a.client, a.attempt] for a in sorted(entry.accepted, key=lambda a: a.client)]
+        parts = [u.online for u in accepted if not without(opened[entry.entry], u)]
+        before = models[entry.round]
+        copy = replace(before, table=before.table.copy())
+        models[entry.round + 1], _ = merging.after(copy, [part for part in parts if part], labels)
+    return models
+
+
+def reference(models: OnlineModels, records: Batch) -> Learnt:
+    """Return what one learner does with records from agreed models on."""
+    one = OnlineLearner(SETTINGS)
+    one.begin(models)
+    one.learn(records.features, records.X, records.y, records.labels)
+    return one.learnt()
+
+
+def after(records: Batch, labels: tuple[str, ...] = ("a", "b")) -> OnlineModels:
+    """Return the agreed models after one client's round from nothing."""
+    return merging.after(OnlineModels.none(SETTINGS), [reference(OnlineModels.none(SETTINGS), records)], labels)[0]
+
+
+def online(machine: Client) -> BetweenRounds:
+    assert machine._between is not None
+    return machine._between
+
+
+# --- a whole federation ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", [LINEAR, FERNS, learner("auto", neighbours=True)], ids=["linear", "ferns", "auto"])
+def test_the_agreed_models_are_those_of_all_accepted_differences_and_all_clients_begin_there(how):
+    run = between(how).run()
+    models = agreed_by(run)
+    standing = run.coordinator.standing
+    assert standing.online is not None
+    assert state(standing.online) == state(models[standing.round])
+    assert standing.online.seen == sum(entry.records for entry in run.of(RoundClosed)) == 300
+    assert {opened.online for opened in run.of(RoundOpened)} == {True}
+    for name in CLIENTS:
+        last = online(run.clients[name])
+        assert last.version == standing.round - 1
+        last.learner.restore()
+        np.testing.assert_array_equal(last.learner._weights, models[last.version].weights)
+        np.testing.assert_array_equal(last.learner._table, models[last.version].table.astype(np.float32))
+
+
+def test_round_one_begins_from_nothing_without_a_label_and_what_is_served_first_is_wrong():
+    run = between(rounds=2).run()
+    first = [published for published in run.of(OnlinePublished) if published.version == 1]
+    assert {(p.models.labels, p.models.features, p.models.seen, p.models.weights.shape) for p in first} == {
+        ((), (), 0, (1, 3, 0))
+    }
+    updates = {update.client: update for update in run.of(Update) if update.round == 1}
+    for name, update in updates.items():
+        mine = cut(run.records[name], 0, 20)
+        assert update.online is not None
+        assert update.online.labels == tuple(dict.fromkeys(mine.labels[int(code)] for code in mine.y))
+        alone = OnlineLearner(SETTINGS)
+        served = alone.learn(mine.features, mine.X, mine.y, mine.labels)
+        assert served[0] == -1.0
+        said = [alone.labels[int(code)] if code >= 0 else None for code in served]
+        truth = [mine.labels[int(code)] for code in mine.y]
+        assert update.served.correct == sum(a == b for a, b in zip(said, truth, strict=True))
+        assert sum(update.served.shares.values()) == pytest.approx(len(mine))
+    (entry,) = [entry for entry in run.of(RoundClosed) if entry.round == 1]
+    assert entry.served.correct == sum(update.served.correct for update in updates.values())
+    assert entry.served.shares == pytest.approx(
+        {n: sum(u.served.shares[n] for u in updates.values()) for n in (*SETTINGS.names, "rounds")}
+    )
+
+
+class Early(Federation):
+    """Clients learn what they are given at once, in pieces of some records, before they read it."""
+
+    piece = 1
+
+    def _client(self, name: str, event: Any) -> None:
+        if isinstance(event, RecordsRead):
+            for read in event.batches:
+                for start in range(0, len(read), self.piece):
+                    self.clients[name].learn_early(read.only(np.arange(start, min(len(read), start + self.piece))))
+        super()._client(name, event)
+
+
+class EarlyInSevens(Early):
+    piece = 7
+
+
+@pytest.mark.parametrize("kind", [Early, EarlyInSevens])
+@pytest.mark.parametrize("how", [LINEAR, learner("auto", neighbours=True)], ids=["linear", "auto"])
+def test_learning_early_and_learning_at_the_close_send_the_same_bytes(kind, how):
+    early, late = between(how, kind=kind, rounds=4).run(), between(how, rounds=4).run()
+    assert as_bytes(early.of(Update)) == as_bytes(late.of(Update))
+    assert early.coordinator.digest() == late.coordinator.digest()
+
+
+def test_a_coordinator_that_is_restored_at_every_commit_comes_to_the_same_models():
+    undisturbed = between(FERNS).run()
+    restored = between(FERNS, federation={"restart": reborn}).run()
+    assert restored.coordinator is not undisturbed.coordinator
+    assert restored.coordinator.digest() == undisturbed.coordinator.digest()
+    assert state(restored.coordinator.standing.online) == state(undisturbed.coordinator.standing.online)
+
+
+def test_the_order_in_which_updates_arrive_changes_no_bit():
+    first = {update.client: update for update in between(rounds=1).run().of(Update)}
+    found = set()
+    for order in permutations(CLIENTS):
+        machine = between(rounds=1).coordinator
+        joins = {message.client: message for message in between(rounds=1).run().of(Join)}
+        tell(machine, *joins.values())
+        assert refusals(tell(machine, *(first[name] for name in order))) == []
+        found.add(codec.encode(machine.standing))
+    assert len(found) == 1
+
+
+class Deaf(Federation):
+    """c1 does not hear of the models between rounds in their version 3, the first time."""
+
+    dropped = 0
+
+    def _client(self, name: str, event: Any) -> None:
+        if name == "c1" and isinstance(event, OnlinePublished) and event.version == 3 and not self.dropped:
+            self.dropped += 1
+            return
+        super()._client(name, event)
+
+
+def test_a_client_that_missed_a_version_asks_and_gets_the_whole_table():
+    undisturbed, run = between(FERNS).run(), between(FERNS, kind=Deaf).run()
+    assert run.dropped == 1
+    whole = [published.version for published in run.of(OnlinePublished) if published.cells is None]
+    assert set(whole) == {1, 3}
+    assert [message.client for message in run.of(Join)].count("c1") == 2
+    assert sorted(as_bytes(undisturbed.of(Update))) == sorted(set(as_bytes(run.of(Update))))
+    assert run.coordinator.digest() == undisturbed.coordinator.digest()
+
+
+class Restarting(Federation):
+    """Every client starts again, with nothing but its source, in rounds 2 and 4."""
+
+    starts = 0
+
+    def _restarted(self) -> None:
+        if self.coordinator.standing.entry in (2, 4):
+            self.starts += 1
+            for name in self.clients:
+                self.clients[name], self.read[name] = Client(self.settings, name, f"i{100 + self.starts}"), 0
+
+
+@pytest.mark.parametrize("how", [LINEAR, FERNS], ids=["linear", "ferns"])
+def test_clients_that_start_again_read_on_from_the_agreed_models(how):
+    undisturbed, run = between(how).run(), between(how, kind=Restarting).run()
+    assert run.starts >= 2
+    assert run.coordinator.digest() == undisturbed.coordinator.digest()
+    assert state(run.coordinator.standing.online) == state(undisturbed.coordinator.standing.online)
+
+
+def test_after_relabelling_columns_are_exchanged_and_what_the_alarms_round_taught_is_dropped():
+    run = between(FERNS, rounds=13, at=11).run()
+    (restarted,) = run.of(Restarted)
+    assert (restarted.round, restarted.chosen) == (11, "relabelled")
+    published = {message.version: message for message in run.of(OnlinePublished)}
+    tables: dict[int, FloatArray] = {1: published[1].models.table}
+    for version in range(2, 12):
+        rows, cells = published[version].models, published[version].cells
+        assert cells is not None
+        before = tables[version - 1]
+        table = np.pad(before, ((0, 0), (0, 0), (0, rows.table.shape[2] - before.shape[2])))
+        table[cells.astype(int)] = rows.table
+        tables[version] = table
+    after_, before = published[12], published[11].models
+    assert after_.cells is None
+    np.testing.assert_array_equal(after_.models.table, tables[11][..., [1, 0]])
+    np.testing.assert_array_equal(after_.models.weights, before.weights[..., [1, 0]])
+    assert (after_.models.labels, after_.models.seen) == (before.labels, before.seen)
+    assert np.abs(before.weights).max() > 0.01
+    # All go on from there.
+    assert {online(machine).version for machine in run.clients.values()} == {max(published) - 1}
+    served = {entry.round: entry.served.correct / entry.records for entry in run.of(RoundClosed)}
+    assert min(served[10], served[12]) > 0.8 > served[11]
+
+
+def test_clients_apart_take_what_is_agreed_and_add_nothing_to_it():
+    size = 40
+    records = {f"c{i}": swapping(f"c{i}", 12, size=size, at=9 if i == 1 else None) for i in range(6)}
+    machine = Coordinator(CoordinatorSettings(learner=LINEAR, expect=6), Standing(Promotion()))
+    run = Federation(machine, records, ClientSettings(learner=LINEAR, round_size=size)).run()
+    apart = {opened.round: [c for group in opened.apart for c in group.clients] for opened in run.of(RoundOpened)}
+    assert (apart[9], apart[11]) == ([], ["c1"])
+
+    def is_apart(opened: RoundOpened, update: Update) -> bool:
+        return any(update.client in group.clients for group in opened.apart)
+
+    assert run.coordinator.standing.online is not None
+    assert state(run.coordinator.standing.online) == state(agreed_by(run, without=is_apart)[13])
+    assert run.coordinator.standing.online.chain != agreed_by(run)[13].chain
+
+
+def test_a_round_in_which_all_are_apart_changes_nothing():
+    machine = between(rounds=1).coordinator
+    run = between(rounds=1).run()
+    tell(machine, *run.of(Join))
+    assert machine._open is not None
+    machine._open = replace(
+        machine._open, told=replace(machine._open.told, apart=(Apart(clients=CLIENTS, serves="rung-0"),))
+    )
+    learnt = [update.online for update in run.of(Update)]
+    machine._updates = run.of(Update)
+    cells = machine._learn_between(machine._open.told, ())
+    assert all(part is not None and part.records for part in learnt)
+    assert cells is not None
+    assert len(cells) == 0
+    assert machine.standing.online is not None
+    assert (machine.standing.online.seen, machine.standing.online.labels) == (0, ("a", "b"))
+
+
+# --- rounds that do not count, and records that are read again ---------------------------------------------------
+
+
+def test_an_update_that_was_not_accepted_is_learnt_again_from_the_new_models():
+    machine, records = client(learner=LINEAR), batch("abab", values=[1.0, -1.0, 2.0, -3.0])
+    first = first_update(machine, records, online=True)
+    assert first.online is not None
+    assert as_learnt(first.online) == as_learnt(reference(OnlineModels.none(SETTINGS), records))
+    models = after(batch("abba", values=[5.0, -2.0, 1.0, 4.0]))
+    published = OnlinePublished(version=2, models=models, cells=np.zeros(0))
+    (again,) = sent(tell(machine, closed(1), published, *opening(2, online=True)), Update)
+    assert again.online is not None
+    assert as_learnt(again.online) == as_learnt(reference(models, records))
+    assert as_learnt(again.online) != as_learnt(first.online)
+
+
+def test_records_that_are_read_again_are_learnt_once():
+    machine = client(learner=LINEAR)
+    first = first_update(machine, batch("abab"), online=True)
+    # Another start of this client had two of them accepted: they are read again from there.
+    taken = replace(first, attempt="i0-1")
+    models = after(cut(batch("abab"), 0, 2))
+    published = OnlinePublished(version=2, models=models, cells=np.zeros(0))
+    decisions = tell(
+        machine,
+        closed(1, taken),
+        joined(entry=2, positions={"c0": 2}),
+        published,
+        *opening(2, online=True),
+    )
+    assert any(isinstance(decision, Seek) for decision in decisions)
+    assert online(machine).learner.records == 0
+    rest = batch("abba", start=2)
+    (again,) = sent(tell(machine, RecordsRead((rest,))), Update)
+    assert again.online is not None
+    assert as_learnt(again.online) == as_learnt(reference(models, rest))
+
+
+@pytest.mark.parametrize("how", [LINEAR, FERNS, learner("auto", neighbours=True)], ids=["linear", "ferns", "auto"])
+def test_what_was_learnt_of_records_that_are_to_be_read_again_is_forgotten_within_the_round(how):
+    machine, fresh = client(learner=how), client(learner=how)
+    tell(machine, joined(), *opening(online=True))
+    machine.learn_early(batch("ab"))
+    tell(machine, RecordsRead((batch("ab"),)), joined(entry=2, positions={"c0": 1}), *opening(2, t=1, online=True))
+    again = batch("bcab", start=1)
+    machine.learn_early(cut(again, 1, 3))
+    (update,) = sent(tell(machine, RecordsRead((again,))), Update)
+    tell(fresh, joined(entry=2, positions={"c0": 1}), *opening(2, t=1, online=True))
+    (expected,) = sent(tell(fresh, RecordsRead((again,))), Update)
+    assert update.online is not None
+    assert expected.online is not None
+    assert as_learnt(update.online) == as_learnt(expected.online)
+
+
+def as_learnt(learnt: Learnt) -> Any:
+    return state(learnt)
+
+
+# --- answers between rounds --------------------------------------------------------------------------------------
+
+
+def test_a_single_record_teaches_at_once_and_answers_teach_nothing():
+    machine = client(learner=LINEAR)
+    assert machine.answer(batch("a"))[0].shape == (1, 0)
+    machine.learn_early(batch("abababab"))
+    asked = batch("ab", start=8)
+    before = state(online(machine))
+    said, labels = machine.answer(asked)
+    assert (labels, said.argmax(axis=1).tolist()) == (("a", "b"), [0, 1])
+    assert said.sum(axis=1) == pytest.approx([1.0, 1.0])
+    assert state(online(machine)) == before
+    # The truth is not looked at.
+    np.testing.assert_array_equal(machine.answer(replace(asked, y=1.0 - asked.y))[0], said)
+    machine.learn_early(batch("bbbbb", start=8, values=[1.0] * 5))
+    assert machine.answer(asked)[0][0].argmax() == 1
+
+
+def test_without_models_between_rounds_the_model_of_the_last_round_answers():
+    machine = client(learner=LEARNER)
+    assert machine.answer(batch("ab"))[1] == ()
+    machine.learn_early(batch("ab"))
+    update = first_update(machine, batch("abab"))
+    assert update.online is None
+    assert machine.answer(batch("ab"))[1] == ()
+    W = {"m": np.array([[2.0, -2.0], [0.0, 0.0]])}
+    tell(machine, closed(1, update), *opening(2, weights=W))
+    said, labels = machine.answer(batch("ab"))
+    p = 1.0 / (1.0 + np.exp(-4.0))
+    assert labels == ("a", "b")
+    assert said == pytest.approx(np.array([[p, 1.0 - p], [1.0 - p, p]]))
+
+
+def test_the_model_that_serves_rounds_is_one_of_the_experts_from_round_two_on():
+    machine = client(learner=LINEAR, measure=True)
+    update = first_update(machine, batch("abab"), online=True)
+    models = after(batch("abab"))
+    # The models between rounds know a from b by now; the rounds' says the contrary, and is listened to a little.
+    published = OnlinePublished(version=2, models=models, cells=np.zeros(0))
+    alike = client(learner=LINEAR)
+    first_update(alike, batch("abab"), online=True)
+    wrong = {"m": np.array([[-9.0, 9.0], [0.0, 0.0]])}
+    tell(machine, closed(1, update), published, *opening(2, weights=wrong, online=True))
+    tell(alike, closed(1, update), published, *opening(2, online=True))
+    against, uniform = (one.answer(batch("a"))[0][0, 0] for one in (machine, alike))
+    assert against < uniform
+
+
+def test_what_is_served_is_told_in_the_rounds_labels():
+    machine = client(learner=LINEAR, measure=True)
+    # b comes first: the learner counts it 0, the registry 1.
+    records = batch("baba")
+    decisions = tell(machine, RecordsRead((records,)), joined(), *opening(online=True))
+    (predicted,) = [d for d in decisions if isinstance(d, Predicted)]
+    assert predicted.labels == ("a", "b")
+    alone = OnlineLearner(SETTINGS).learn(records.features, records.X, records.y, records.labels)
+    assert alone.tolist()[0] == -1.0
+    assert predicted.served.tolist() == [{-1.0: -1.0, 0.0: 1.0, 1.0: 0.0}[code] for code in alone.tolist()]
+
+
+# --- what is refused ---------------------------------------------------------------------------------------------
+
+
+def test_a_client_that_does_not_learn_between_rounds_cannot_go_on_where_others_do():
+    machine = client(learner=LEARNER)
+    decisions = tell(machine, RecordsRead((batch("abab"),)), joined(), *opening(online=True))
+    assert sent(decisions, Update) == []
+
+
+def test_where_nothing_learns_between_rounds_nothing_is_told_of_it():
+    machine = client(learner=LINEAR)
+    assert first_update(machine, batch("abab")).online is None
+    assert told(tell(coordinator(1), join("c0")), OnlinePublished) == []
+
+
+@pytest.mark.parametrize("has", [True, False])
+def test_an_update_must_tell_of_models_between_rounds_where_there_are_any_and_only_there(has):
+    machine = coordinator(2, learner=LINEAR if has else LEARNER)
+    opened = begun(machine, "c0", "c1")
+    assert opened.online is has
+    part = reference(OnlineModels.none(SETTINGS), batch("abab"))
+    wrong = answer(opened, "c1", online=None if has else part)
+    assert refusals(tell(machine, wrong)) == [("c1", "models between rounds that not all have")]
+    assert refusals(tell(machine, replace(wrong, online=part if has else None))) == []
