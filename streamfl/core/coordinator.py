@@ -390,13 +390,13 @@ class Coordinator:
         registry, models = RegistryPublished(registry=self._registry), self._open.models
         return (registry, *models, *self._online_published(None), self._open.told, *scoring)
 
-    def _next_round_messages(self, since: int, cells: IntArray | None) -> tuple[FromCoordinator, ...]:
+    def _next_round_messages(self, since: int, between: tuple[OnlinePublished, ...]) -> tuple[FromCoordinator, ...]:
         """Return what a client needs that was there before: the registry only if it is newer than version `since`."""
         if self._open is None:
             return ()
         newer = self._registry.version > since
         registry = (RegistryPublished(registry=self._registry),) if newer else ()
-        return (*registry, *self._open.models, *self._online_published(cells), self._open.told)
+        return (*registry, *self._open.models, *between, self._open.told)
 
     def _online_published(self, cells: IntArray | None) -> tuple[OnlinePublished, ...]:
         """Return the models that learn between rounds: with the rows of the table that changed, or with all."""
@@ -610,16 +610,17 @@ class Coordinator:
         noticed = _noticed(closed, standing.master) if closed.records else ()
         for name in standing.active() - {update.client for update in self._updates}:
             standing.members[name].missed += 1
-        cells: IntArray | None = np.zeros(0, np.int64)
+        between: tuple[OnlinePublished, ...] = ()  # told once: of a round that is opened again clients have them
         if closed.records:
             self._change_registry(restarted=any(isinstance(said, Restart) for said in news))
             cells = self._learn_between(opened, news)
             standing.round += 1
+            between = self._online_published(cells)
         standing.entry += 1
         self._open_round(now)
         closed = replace(closed, model=self.digest(), promotions=standing.master.promotions)
         told = (*noticed, *map(_news, news))
-        next_round = self._next_round_messages(since=opened.registry, cells=cells)
+        next_round = self._next_round_messages(since=opened.registry, between=between)
         return [Commit((closed, *told, *next_round)), *self._catch_up(now)]
 
     def _learn_between(self, opened: RoundOpened, news: Sequence[Restart | Local]) -> IntArray | None:

@@ -37,11 +37,12 @@ from streamfl.core.arrays import FloatArray
 from streamfl.core.client import Client, ClientSettings
 from streamfl.core.coordinator import Coordinator, CoordinatorSettings, Standing
 from streamfl.core.decisions import Predicted, Seek
-from streamfl.core.events import RecordsRead
+from streamfl.core.events import BufferDue, RecordsRead
 from streamfl.core.local_round import Learner
 from streamfl.core.messages import (
     Apart,
     Join,
+    Joined,
     OnlinePublished,
     Restarted,
     RoundClosed,
@@ -364,6 +365,43 @@ def test_what_was_learnt_of_records_that_are_to_be_read_again_is_forgotten_withi
 
 def as_learnt(learnt: Learnt) -> Any:
     return state(learnt)
+
+
+def test_an_entry_without_records_changes_no_model_and_loses_none_for_those_that_have_not_begun():
+    """With a quorum c0 closes entry 2 with a bad record alone, while c1 has heard of version 2 and not yet begun."""
+    machine = coordinator(2, learner=FERNS, quorum=2)
+    clients = {name: client(name, learner=FERNS) for name in ("c0", "c1")}
+    records = {"c0": batch("abab", of="c0"), "c1": batch("bbaa", of="c1")}
+
+    def hand(decisions: list[Any]) -> list[Update]:
+        return [update for name, one in clients.items() for update in sent(tell(one, *to(name, decisions)), Update)]
+
+    def to(name: str, decisions: list[Any]) -> list[Any]:
+        return [m for m in told(decisions, object) if not isinstance(m, Joined) or m.client == name]
+
+    joins = [
+        message for name, one in clients.items() for message in sent(tell(one, RecordsRead((records[name],))), Join)
+    ]
+    decisions = [d for u in hand(tell(machine, *joins)) for d in tell(machine, u)]
+    assert machine.standing.round == 2
+    hand(decisions)
+    assert (online(clients["c1"]).version, machine.standing.entry) == (1, 2)
+    # One bad record, and the round is closed by the clock.
+    (empty,) = sent(tell(clients["c0"], RecordsRead((batch("!", start=4, of="c0"),)), BufferDue()), Update)
+    machine.settings = replace(machine.settings, quorum=1)
+    decisions = tell(machine, empty)
+    (entry,) = told(decisions, RoundClosed)
+    assert (entry.entry, entry.round, entry.records) == (2, 2, 0)
+    assert told(decisions, OnlinePublished) == []
+    assert machine.standing.online is not None
+    assert machine.standing.online.seen == 8
+    hand(decisions)
+    (update,) = sent(tell(clients["c1"], RecordsRead((batch("abab", start=4, of="c1"),))), Update)
+    assert (update.entry, update.round) == (3, 2)
+    learner_ = online(clients["c1"]).learner
+    learner_.restore()
+    assert np.abs(learner_._table).max() > 0.0
+    np.testing.assert_array_equal(learner_._table, machine.standing.online.table.astype(np.float32))
 
 
 # --- answers between rounds --------------------------------------------------------------------------------------
