@@ -73,8 +73,9 @@ def _by_visits(parts: Sequence[Learnt], grown: OnlineModels) -> tuple[IntArray, 
     cells, at = np.unique(np.concatenate([part.cells for part in parts]).astype(np.int64), return_inverse=True)
     visits = np.concatenate([part.visits for part in parts])
     differences = np.concatenate([_placed(part.table, part, grown) for part in parts])
-    scaled = np.rint(differences * (visits * SCALE)[:, None, None])
-    if not np.abs(scaled).sum(axis=0).max(initial=0.0) < LIMIT:
+    with np.errstate(over="ignore"):  # what overflows is refused just below
+        scaled = np.rint(differences * (visits * SCALE)[:, None, None])
+    if not np.abs(scaled).max(initial=0.0) * np.bincount(at, minlength=1).max() < LIMIT:
         raise PeerError("an aggregate overflows the fixed-point range: a client's difference is far too large")
     sums = np.zeros((len(cells), *differences.shape[1:]), np.int64)
     np.add.at(sums, at, scaled.astype(np.int64))

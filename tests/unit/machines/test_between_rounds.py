@@ -489,3 +489,17 @@ def test_an_update_must_tell_of_models_between_rounds_where_there_are_any_and_on
     wrong = answer(opened, "c1", online=None if has else part)
     assert refusals(tell(machine, wrong)) == [("c1", "models between rounds that not all have")]
     assert refusals(tell(machine, replace(wrong, online=part if has else None))) == []
+
+
+def test_the_largest_differences_that_are_admitted_can_be_added_up():
+    machine = coordinator(2, learner=FERNS)
+    opened = begun(machine, "c0", "c1")
+    one = OnlineLearner(OnlineSettings("ferns", neighbours=False))
+    one.learn(("x",), np.array([[1.0], [-1.0], [1.0], [-1.0]]), np.array([0.0, 1.0, 0.0, 1.0]), ("a", "b"))
+    part = one.learnt()
+    most = np.nextafter(2.0**62 / 2.0**32 / 2 / 2 / 4, 0.0)
+    large = replace(part, table=np.full(part.table.shape, most))
+    assert refusals(tell(machine, *(answer(opened, name, online=large) for name in ("c0", "c1")))) == []
+    assert machine.standing.round == 2
+    assert machine.standing.online is not None
+    assert machine.standing.online.table.max() == pytest.approx(most)
