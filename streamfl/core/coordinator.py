@@ -449,7 +449,13 @@ class Coordinator:
         agreed = self.standing.online
         if agreed is None or update.online is None:
             return None if agreed is None and update.online is None else "models between rounds that not all have"
-        return wrong_learning(update.online, agreed, records=update.records, members=len(self.standing.members))
+        return wrong_learning(
+            update.online,
+            agreed,
+            records=update.records,
+            members=len(self.standing.members),
+            labels=(*self._registry.labels, *update.new_labels),
+        )
 
     def _refuse(self, client: str, reason: str) -> list[CoordinatorDecision]:
         self._refused += 1

@@ -1,13 +1,23 @@
 """What is wrong with what a client says it has learnt between rounds: nothing counts that is not possible."""
 
+from collections.abc import Collection
+
 import numpy as np
 
 from streamfl.core.fixed_point import largest_part
+from streamfl.core.moments import LARGEST
+from streamfl.core.online.ferns import FERNS
 from streamfl.core.online.learner import Learnt
 from streamfl.core.online.models import OnlineModels
+from streamfl.core.online.running_scaler import FARTHEST
+
+# Sums may exceed what they are of by rounding.
+ROUNDING = 1e-8
 
 
-def wrong_learning(learnt: Learnt, agreed: OnlineModels, *, records: int, members: int) -> str | None:
+def wrong_learning(
+    learnt: Learnt, agreed: OnlineModels, *, records: int, members: int, labels: Collection[str]
+) -> str | None:
     """Return why what a client has learnt cannot be used, or None.
 
     Parameters
@@ -20,6 +30,8 @@ def wrong_learning(learnt: Learnt, agreed: OnlineModels, *, records: int, member
         How many records its update covers.
     members
         How many clients may be added up.
+    labels
+        Those that are registered, and those that its records brought.
 
     Examples
     --------
@@ -28,25 +40,29 @@ def wrong_learning(learnt: Learnt, agreed: OnlineModels, *, records: int, member
     >>> settings = OnlineSettings("linear", neighbours=False)
     >>> agreed = OnlineModels.none(settings)
     >>> learnt = OnlineLearner(settings).learnt()
-    >>> wrong_learning(learnt, agreed, records=0, members=1) is None
+    >>> wrong_learning(learnt, agreed, records=0, members=1, labels=()) is None
     True
-    >>> wrong_learning(learnt, agreed, records=3, members=1)
+    >>> wrong_learning(learnt, agreed, records=3, members=1, labels=())
     'another number of records between rounds'
     """
     if learnt.records != records:
         return "another number of records between rounds"
     return (
-        _wrong_names(learnt, agreed)
+        _wrong_names(learnt, agreed, labels)
         or _wrong_shapes(learnt, agreed)
         or _wrong_cells(learnt, agreed)
         or _wrong_numbers(learnt, members)
+        or _wrong_moments(learnt)
+        or _wrong_second(learnt, agreed)
     )
 
 
-def _wrong_names(learnt: Learnt, agreed: OnlineModels) -> str | None:
+def _wrong_names(learnt: Learnt, agreed: OnlineModels, labels: Collection[str]) -> str | None:
     for names, known in ((learnt.features, agreed.features), (learnt.labels, agreed.labels)):
         if names[: len(known)] != known or len(set(names)) != len(names):
             return "names between rounds that do not go on from the agreed ones"
+    if not set(learnt.labels) <= set(labels):
+        return "a label between rounds that no record has"
     return None if learnt.moments.features == learnt.features else "moments between rounds of other features"
 
 
@@ -54,16 +70,17 @@ def _wrong_shapes(learnt: Learnt, agreed: OnlineModels) -> str | None:
     rows, models, columns = agreed.weights.shape
     rows += len(learnt.features) - len(agreed.features)
     columns += len(learnt.labels) - len(agreed.labels)
-    d = len(learnt.features)
-    shapes = {
-        "weights": (learnt.weights, (rows, models, columns)),
-        "second moments": (learnt.second, (rows, rows) if agreed.second.size else (0, 0)),
-        "a table": (learnt.table, (len(learnt.cells), agreed.table.shape[1], columns)),
-        "visits": (learnt.visits, (len(learnt.cells),)),
-        "norms": (learnt.norms, (2,)),
-        "moments": (np.stack([learnt.moments.count, learnt.moments.mean, learnt.moments.m2]), (3, d)),
-    }
-    wrong = (name for name, (array, shape) in shapes.items() if array.shape != shape)
+    cells, moments, d = learnt.cells.size, learnt.moments, len(learnt.features)
+    shapes = [
+        ("weights", learnt.weights, (rows, models, columns)),
+        ("second moments", learnt.second, (rows, rows) if agreed.second.size else (0, 0)),
+        ("a table", learnt.table, (cells, agreed.table.shape[1], columns)),
+        ("cells", learnt.cells, (cells,)),
+        ("visits", learnt.visits, (cells,)),
+        ("norms", learnt.norms, (2,)),
+        *(("moments", part, (d,)) for part in (moments.count, moments.mean, moments.m2)),
+    ]
+    wrong = (name for name, array, shape in shapes if array.shape != shape)
     return next((f"{name} between rounds of another shape" for name in wrong), None)
 
 
@@ -80,13 +97,44 @@ def _wrong_cells(learnt: Learnt, agreed: OnlineModels) -> str | None:
 
 
 def _wrong_numbers(learnt: Learnt, members: int) -> str | None:
-    largest = largest_part(learnt.records, members)
-    arrays = (learnt.weights, learnt.table, learnt.second, learnt.norms)
-    moments = (learnt.moments.count, learnt.moments.mean, learnt.moments.m2)
-    if not all(np.isfinite(array).all() for array in (*arrays, *moments)):
+    largest, moments = largest_part(learnt.records, members), learnt.moments
+    differences = (learnt.weights, learnt.table)
+    others = (learnt.second, learnt.norms, moments.count, moments.mean, moments.m2)
+    if not all(np.isfinite(array).all() for array in (*differences, *others)):
         return "a number between rounds that is not finite"
-    if any(np.abs(array).max(initial=0.0) > largest for array in arrays[:2]):
+    if any(np.abs(array).max(initial=0.0) >= largest for array in differences):
         return "a difference between rounds that is far too large"
-    if min(array.min(initial=0.0) for array in (learnt.moments.count, learnt.moments.m2, learnt.norms)) < 0.0:
-        return "negative sums between rounds"
+    # A standardised record reaches no farther, and touches one cell of each fern.
+    if not 0.0 <= learnt.norms.min() <= learnt.norms.max() <= FERNS + 1.0 + FARTHEST**2 * len(learnt.features):
+        return "norms between rounds that no records have"
+    return None
+
+
+def _wrong_moments(learnt: Learnt) -> str | None:
+    """Return why moments cannot be of so many records, none of whose values counts as more than the largest."""
+    n, moments = learnt.records, learnt.moments
+    largest = (1.0 + ROUNDING) * LARGEST
+    for part, least, most in (
+        (moments.count, 0.0, n),
+        (moments.mean, -largest, largest),
+        (moments.m2, 0.0, 4.0 * n * largest**2),
+    ):
+        if ((part < least) | (part > most)).any():
+            return "moments between rounds that no records have"
+    return None
+
+
+def _wrong_second(learnt: Learnt, agreed: OnlineModels) -> str | None:
+    """Return why a matrix is no sum of z z^T over so many records: what is added up must have an inverse."""
+    S, n = learnt.second, learnt.records
+    if not S.size:
+        return None
+    # It is the difference of two sums over all records so far.
+    slack = ROUNDING * (1.0 + FARTHEST**2 * (agreed.seen + n))
+    if S[0, 0] != n or not np.array_equal(S, S.T) or np.abs(S).max() > FARTHEST**2 * n + slack:
+        return "second moments between rounds that no records have"
+    try:
+        np.linalg.cholesky(S + slack * np.eye(len(S)))
+    except np.linalg.LinAlgError:
+        return "second moments between rounds that are not positive"
     return None

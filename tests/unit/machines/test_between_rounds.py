@@ -32,7 +32,7 @@ from unit.machines.script import (
     told,
 )
 
-from streamfl import codec
+from streamfl import codec, messages
 from streamfl.core.arrays import FloatArray
 from streamfl.core.client import Client, ClientSettings
 from streamfl.core.coordinator import Coordinator, CoordinatorSettings, Standing
@@ -489,6 +489,35 @@ def test_an_update_must_tell_of_models_between_rounds_where_there_are_any_and_on
     wrong = answer(opened, "c1", online=None if has else part)
     assert refusals(tell(machine, wrong)) == [("c1", "models between rounds that not all have")]
     assert refusals(tell(machine, replace(wrong, online=part if has else None))) == []
+
+
+HOSTILE: dict[str, Callable[[Learnt], Learnt]] = {
+    "a label that nobody knows": lambda part: replace(
+        part,
+        labels=("a", "b", "zzz"),
+        weights=np.pad(part.weights, ((0, 0), (0, 0), (0, 1))),
+        table=np.zeros((0, 2, 3)),
+    ),
+    "cells in two dimensions": lambda part: replace(part, cells=np.zeros((0, 1))),
+    "moments of several shapes": lambda part: replace(part, moments=replace(part.moments, count=np.ones(2))),
+    "norms beyond all numbers": lambda part: replace(part, norms=np.full(2, 1.7e308)),
+    "moments beyond all numbers": lambda part: replace(part, moments=replace(part.moments, m2=np.array([1.7e308]))),
+    "second moments without an inverse": lambda part: replace(part, second=np.array([[4.0, 0.0], [0.0, -4.0]])),
+}
+
+
+@pytest.mark.parametrize("spoil", HOSTILE.values(), ids=HOSTILE)
+def test_a_message_that_would_stop_the_coordinator_or_all_clients_is_refused(spoil):
+    machine = coordinator(2, learner=LINEAR)
+    opened = begun(machine, "c0", "c1")
+    part = reference(OnlineModels.none(SETTINGS), batch("abab"))
+    before = codec.encode(machine.standing)
+    spoilt = messages.decode(messages.encode(answer(opened, "c1", online=spoil(part))))
+    assert [name for name, _ in refusals(tell(machine, spoilt))] == ["c1"]
+    assert codec.encode(machine.standing) == before
+    for name in ("c0", "c1"):
+        assert refusals(tell(machine, answer(opened, name, online=part))) == []
+    assert machine.standing.round == 2
 
 
 def test_the_largest_differences_that_are_admitted_can_be_added_up():
