@@ -67,7 +67,7 @@ class Learnt:
 
 
 class Said(NamedTuple):
-    """What is said of one record: the rows of its cells, by model and column, by the mixture; and the expert's say."""
+    """What is said of one record: its cells' rows, what the models say by column, the mixture, and the expert."""
 
     rows: Table
     by_model: FloatArray
