@@ -453,9 +453,9 @@ class Client:
         self._history.retain(opened.sampled)
         batches = self._closed_buffer(opened)
         records = RoundRecords.of(batches, self._published.registry(opened.registry))
-        before, after, held = self._held_back(opened, batches, records)
+        old, after, held = self._held_back(opened, batches, records)
         local = self._local_round(opened, opened, records, serves=opened.served_by(self.name))
-        result = replace(local, held=held, old=before.design).run(self._history)
+        result = replace(local, held=held, old=old).run(self._history)
         if self._between is not None:
             self._learn_between(self._between, opened, batches)
             result.served = _coded(self._between.served, self._between.learner.labels, records)
@@ -492,11 +492,11 @@ class Client:
 
     def _held_back(
         self, opened: RoundOpened, batches: tuple[Batch, ...], records: RoundRecords
-    ) -> tuple[Comparison, Comparison, BoolArray | None]:
-        """Return what was held back before this round and what is after it, and which of its records that is."""
+    ) -> tuple[RoundRecords | None, Comparison, BoolArray | None]:
+        """Return what this round is compared with, what is held back after it, and which of its records that is."""
         held = opened.held
         if held is None or self._place is None:
-            return Comparison(), Comparison(), None
+            return None, Comparison(), None
         since = held.since_at(self.name)
         before = self._comparison.under(records.registry, since)
         after, mine = before.after(
@@ -508,7 +508,7 @@ class Client:
             seed=self.settings.learner.seed,
             client=self.name,
         )
-        return before, after, mine
+        return before.settled(opened.round, since), after, mine
 
     def _sample(
         self, opened: RoundOpened, batches: tuple[Batch, ...]

@@ -12,6 +12,11 @@ from streamfl.core.messages import Held, HeldRecord
 from streamfl.core.records import Batch
 from streamfl.core.registry import Registry
 
+# Rounds for which a record that is held back is recent, save those of the first rounds, and older records of a label
+# from which on recent ones are compared with, too. A label that comes to a client by drift is compared with other
+# clients' records, not with what the drift has brought.
+RECENT, FIRST, OLDER = 8, 3, 3
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Comparison:
@@ -34,6 +39,17 @@ class Comparison:
         if out is self.out and self.design is not None and self.design.registry.version == registry.version:
             return self
         return Comparison(out, RoundRecords.of([out.records], registry))
+
+    def settled(self, t: int, since: int) -> RoundRecords | None:
+        """Return the design of those that round t is compared with; holding back began in round `since`."""
+        if self.design is None:
+            return None
+        old = (self.out.rounds < t - RECENT) | (self.out.rounds < since + FIRST)
+        codes = self.design.y.astype(np.intp) if self.design.labels else np.zeros(len(old), np.intp)
+        settled = old | (np.bincount(codes[old], minlength=len(self.design.labels) + 1) >= OLDER)[codes]
+        if settled.all():
+            return self.design
+        return RoundRecords(self.design.registry, self.design.labels, self.design.Z[settled], self.design.y[settled])
 
     def after(
         self,

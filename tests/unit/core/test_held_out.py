@@ -184,3 +184,32 @@ def test_a_new_registry_gives_a_new_design() -> None:
     second = first.under(REGISTRY.grown(("more",), ()), 1)
     assert second.design is not None
     assert (first.design.Z.shape[1], second.design.Z.shape[1]) == (2, 3)
+
+
+def kept(rounds: Sequence[int], labels: Sequence[int]) -> Comparison:
+    """Return held-out records of some rounds and labels, whose feature is their number."""
+    n = len(rounds)
+    X, y = np.arange(n, dtype=np.float64)[:, None], np.array(labels, dtype=np.float64)
+    records = Batch(Span("p", 0, n), np.arange(n), ("x",), X, y, NAMES)
+    out = HeldOut(records, np.array(rounds), np.arange(n), ("p",), np.zeros(n, np.int64))
+    return Comparison(out).under(REGISTRY, 1)
+
+
+def compared(comparison: Comparison, t: int, since: int) -> list[int]:
+    design = comparison.settled(t, since)
+    assert design is not None
+    return [round(x) for x in (design.Z[:, 0] * 300.0 + 600.0).tolist()]
+
+
+def test_recent_records_are_compared_with_where_there_are_three_older_ones_of_the_label() -> None:
+    comparison = kept([20, 21, 22, 23, 30, 31, 20, 21, 30, 31], [0] * 6 + [1] * 4)
+    assert compared(comparison, 31, 1) == [0, 1, 2, 3, 4, 5, 6, 7]
+    assert compared(comparison, 30, 1) == [0, 1, 6, 7]  # only rounds before 22 are old
+    assert compared(comparison, 40, 1) == list(range(10))
+
+
+def test_records_of_the_first_three_rounds_are_compared_with_at_once() -> None:
+    comparison = kept([20, 21, 22, 23, 22, 23], [0, 0, 0, 0, 1, 1])
+    assert compared(comparison, 24, 20) == [0, 1, 2, 3, 4]
+    assert compared(comparison, 24, 1) == []
+    assert Comparison().settled(5, 1) is None
