@@ -8,7 +8,7 @@ import numpy as np
 
 from streamfl.core.alarm import Alarm, Reading
 from streamfl.core.arrays import FloatArray
-from streamfl.core.branch import LATCHED, Branch, Latch, Trial
+from streamfl.core.branch import LATCHED, SIGN, Branch, Latch, Trial
 from streamfl.core.choice import Choice
 from streamfl.core.detectors.class_mix import ClassMix
 from streamfl.core.detectors.e_detector import EDetector
@@ -68,6 +68,8 @@ class Promotion:
         From 1; a restart begins the next.
     held_since, renewed
         The round since which records are held back, and by client a later one.
+    odd
+        Clients that drifted, for whom nothing is better than the models of all: no others stand in for them.
     main
         The models of all.
     trail, pool
@@ -91,6 +93,7 @@ class Promotion:
     epoch: int = 1
     held_since: int = 1
     renewed: dict[str, int] = field(default_factory=dict)
+    odd: tuple[str, ...] = ()
     main: Ladder = field(default_factory=Ladder)
     trail: Trail = field(default_factory=Trail)
     pool: RecallPool = field(default_factory=RecallPool)
@@ -124,14 +127,15 @@ class Promotion:
 
     def close(self, observed: Observed) -> Alarm | None:
         """Let the detector see the round, and step every model."""
+        serving = self.main.serves
+        for branch in self.branches:
+            branch.close(observed, serving)
         alarm = self._watch(observed)
         mixed = self.class_mix.update(observed.round, observed.clients) if observed.known_labels else None
         self.noticed = mixed if alarm is None else None  # a drift of the concept explains it
-        serving = self.main.serves
         self.trail.keep(observed.round, self.main.incumbent)
         scratch = np.zeros_like(observed.played[serving].stepped)
         for branch in self.branches:
-            branch.close(observed, serving)
             branch.ladder.step(observed.played, scratch)
         if self.latch is not None:
             self.latch.close(observed, serving)
@@ -145,7 +149,7 @@ class Promotion:
         if before is not None and before is not fits["incumbent"]:
             fits["former"] = before
         recalled = {name: entry.W for name, entry in self.pool.entries.items()}
-        apart = {f"branch-{i}": b.played for i, b in enumerate(self.branches) if b.played is not None}
+        apart = {branch.name: branch.played for branch in self.branches if branch.played is not None}
         live = [model.name for model in self.main.live(1.0)]
         return Choice(
             alarm,
@@ -169,7 +173,7 @@ class Promotion:
     def advance(self, t: int) -> tuple[Local, ...]:
         """Promote better models, and see what becomes of clients apart."""
         self._promote()
-        return (*self._unlatched(t), *self._merged(t))
+        return (*self._unlatched(t), *self._also_latched(t), *self._merged(t))
 
     def _promote(self) -> None:
         self.main.promote()
@@ -194,32 +198,47 @@ class Promotion:
     # --- the detector ------------------------------------------------------------------------------------------
 
     def _watch(self, observed: Observed) -> Alarm | None:
-        """Return an alarm, unless it is of clients that are latched already."""
+        """Return an alarm, unless it is of clients that are latched already, or that are like all others again."""
         if not isinstance(self.detector, Excess):
             return self.detector.update(observed.round, observed.played[self.main.serves].loss, observed.records)
         groups = self._groups()
         alarm = self.detector.update(observed, groups)
-        if self.latch is None or alarm is None or alarm.cause == "new-label":
+        if alarm is None or alarm.cause == "new-label":
+            return alarm
+        if alarm.local and self._is_return(alarm.clients):
+            return None
+        if self.latch is None:
             return alarm
         if not self.detector.rest_is_quiet(observed, groups, self.latch.clients, EVERYBODYS):
             return Alarm(alarm.cause, alarm.statistic, alarm.threshold, alarm.since, alarm.clients, alarm.labels)
         self._name_more(observed.clients)
         return None
 
+    def _is_return(self, clients: Collection[str]) -> bool:
+        """Tell, and note, whether some clients are all on branches, and like those who are on none again."""
+        left = [b for b in self.branches if b.has_returned(SIGN) and not set(clients).isdisjoint(b.clients)]
+        if not {client for branch in left for client in branch.clients}.issuperset(clients):
+            return False
+        for branch in left:
+            branch.returned = True
+        return True
+
     def _groups(self) -> dict[str, int]:
-        """Return who may stand in for whom: clients of one branch for one another, who was released for nobody."""
-        alone = {client: -i for i, client in enumerate(sorted(self.renewed), 1)}
+        """Return who may stand in for whom: clients of one branch for one another, odd ones for nobody."""
+        alone = {client: -i for i, client in enumerate(self.odd, 1)}
         return alone | {client: i for i, branch in enumerate(self.branches, 1) for client in branch.clients}
 
     def _name_more(self, clients: Collection[str]) -> None:
         """Latch the clients too that stand out by now."""
         if self.latch is not None and isinstance(self.detector, Excess):
-            self._keep_apart(tuple(sorted({*self.latch.clients, *self.detector.named(clients)})))
+            self._keep_apart(tuple(sorted({*self.latch.clients, *self.detector.few.named(clients)})))
 
-    def _forget_streams(self) -> None:
-        """Let the detector begin anew, with the records that are held back as they are."""
+    def _renew(self, clients: Collection[str], t: int) -> None:
+        """Let clients begin to hold records back anew after round t: they are served by another model, or drifted."""
+        self.renewed.update(dict.fromkeys(clients, t + 1))
+        self.odd = tuple(client for client in self.odd if client not in clients)
         if isinstance(self.detector, Excess):
-            self.detector.reset(filled=True)
+            self.detector.forget(clients)
 
     # --- everybody ---------------------------------------------------------------------------------------------
 
@@ -245,7 +264,7 @@ class Promotion:
         else:
             self.detector.reset()
         if alarm.cause != "new-label":
-            self.held_since, self.renewed = t + 1, {}
+            self.held_since, self.renewed, self.odd = t + 1, {}, ()
         permutation = choice.permutation if chosen == "relabelled" else ()
         return Restart(t, self.epoch, alarm, "incumbent" if chosen == serving else chosen, permutation)
 
@@ -259,11 +278,21 @@ class Promotion:
         alarm, t = choice.alarm, choice.observed.round
         ours = {"incumbent": choice.found[self.main.serves], "shadow": choice.found[self.main.shadow_name]}
         scored = {name: W for name, W in choice.found.items() if name not in choice.live}
-        trials = {name: Trial(W) for name, W in {**ours, **scored}.items()}
+        others = [branch for branch in self.branches if set(branch.clients).isdisjoint(alarm.clients)]
+        joins = {f"join-{b.name}": Trial(b.played, joins=b.name) for b in others if b.played is not None}
+        trials = joins | {name: Trial(W) for name, W in {**ours, **scored}.items()}
         self.latch = Latch(alarm.clients, alarm.labels, alarm.since, t + LATCHED, trials)
         self._keep_apart(alarm.clients)
         self._promote()
+        self.latch.told = self.latch.clients
         return self._local(t, self.latch, "latched")
+
+    def _also_latched(self, t: int) -> tuple[Local, ...]:
+        latch = self.latch
+        if latch is None or latch.told == latch.clients:
+            return ()
+        latch.told = latch.clients
+        return (self._local(t, latch, "latched"),)
 
     def _keep_apart(self, clients: tuple[str, ...]) -> None:
         """Latch these clients; those on a branch leave it."""
@@ -274,29 +303,39 @@ class Promotion:
         self.branches = [branch for branch in self.branches if branch.clients]
 
     def _unlatched(self, t: int) -> tuple[Local, ...]:
-        """After the last latched round: the best trial becomes a branch, if it surely gains."""
+        """Once it is clear: the best trial becomes a branch, or its clients join one, if it surely gains."""
         latch = self.latch
-        if latch is None or t < latch.until:
+        if latch is None or latch.is_open(t):
             return ()
         self.latch = None
-        self._forget_streams()
-        # What these clients held back is of another concept than what comes, or than the model that serves them now.
-        self.renewed.update(dict.fromkeys(latch.clients, t + 1))
+        self._renew(latch.clients, t)
         best = latch.best()
-        if best is None or len(self.branches) >= MOST_BRANCHES:
+        joins = latch.trials[best].joins if best else None
+        joined = next((branch for branch in self.branches if branch.name == joins), None)
+        if best is None or (joined is None and len(self.branches) >= MOST_BRANCHES):
+            self.odd = tuple(sorted({*self.odd, *latch.clients}))
             return (self._local(t, latch, "released"),)
-        ladder = Ladder(self.ladder, prefix=f"branch-{latch.since}/")
-        ladder.reset(latch.trials[best].W, np.zeros_like(latch.trials[best].W))
-        branch = Branch(latch.clients, latch.labels, latch.since, ladder, began=t + 1)
-        self.branches.append(branch)
-        return (self._local(t, branch, "branched"),)
+        if joined is not None:
+            joined.clients = tuple(sorted({*joined.clients, *latch.clients}))
+        else:
+            self.branches.append(self._branch(latch, best, t))
+        return (self._local(t, latch, "branched"),)
+
+    def _branch(self, latch: Latch, best: str, t: int) -> Branch:
+        W = latch.trials[best].W
+        branch = Branch(latch.clients, latch.labels, latch.since, Ladder(self.ladder), began=t + 1)
+        branch.ladder.prefix = f"{branch.name}/"
+        branch.ladder.reset(W, np.zeros_like(W))
+        return branch
 
     def _merged(self, t: int) -> tuple[Local, ...]:
-        over = [branch for branch in self.branches if branch.is_over(t)]
+        over = [branch for branch in self.branches if branch.has_returned() or branch.is_over(t)]
         self.branches = [branch for branch in self.branches if branch not in over]
-        if over:
-            self._forget_streams()
-        return tuple(self._local(t, branch, "merged") for branch in over)
+        for branch in over:
+            self._renew(branch.clients, t)
+            if not branch.has_returned():  # no model of theirs is better, which does not make them like all others
+                self.odd = tuple(sorted({*self.odd, *branch.clients}))
+        return tuple(self._local(t, b, "returned" if b.has_returned() else "merged") for b in over)
 
     def _local(self, t: int, group: Latch | Branch, state: str) -> Local:
         return Local(t, self.epoch, group.clients, group.labels, group.since, state)

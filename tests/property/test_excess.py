@@ -125,6 +125,7 @@ def test_the_order_of_clients_does_not_matter(rounds: list[dict[str, ClientPart]
     one, alarms = played(rounds)
     other, others = played(mixed)
     assert_close(one.logs, other.logs)
+    assert one.few.statistic() == pytest.approx(other.few.statistic(), rel=1e-6, abs=1e-6)
     assert [found(a) for a in alarms] == [found(a) for a in others]
 
 
@@ -151,4 +152,6 @@ def test_how_hard_a_label_is_does_not_matter(
         {c: ClientPart(p.records, {}, moved(p.new, move), moved(p.old, move)) for c, p in parts.items()}
         for parts in rounds
     ]
-    assert_close(played(rounds)[0].logs, played(harder)[0].logs)
+    one, other = played(rounds)[0], played(harder)[0]
+    assert_close(one.logs, other.logs)
+    assert one.few.statistic() == pytest.approx(other.few.statistic(), rel=1e-6, abs=1e-6)

@@ -1,7 +1,7 @@
 """Tells that today's model does worse on new records than on held-out old ones of the same client and label."""
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -9,10 +9,8 @@ import numpy as np
 
 from streamfl.core.alarm import Alarm, Reading
 from streamfl.core.arrays import BoolArray, FloatArray
+from streamfl.core.detectors.few import RISES, Few, Rise
 from streamfl.core.master import ClientPart, Observed
-
-# Sizes of a rise that the statistic bets on, in units of the score.
-RISES = np.array([0.01, 0.02, 0.05, 0.1, 0.2])
 
 # A rise too small to matter; the least variance of a record's score; records that a small sample's variance borrows.
 MARGIN, LEAST_VARIANCE, BORROWED = 0.01, 0.002, 20.0
@@ -119,14 +117,14 @@ class Excesses:
         n = np.where(chosen, self.n, 0.0)
         count = float(n.sum())
         if count <= 0.0:
-            return Sample(0, 0.0, 1.0)
+            return Sample(0, 0.0, 1.0, 0.0)
         mean = float(self.total[chosen].sum()) / count
         spread = max(0.0, float(self.square[chosen].sum()) / count - mean**2)
         expected = float((n * self.variance).sum()) / count
         shrunk = (count * spread + borrowed * expected) / (count + borrowed)
         variance = max(shrunk, expected, LEAST_VARIANCE) / count
         uncertain = (float(self.own[chosen].sum()) + self._shared(chosen)) / count**2
-        return Sample(round(count), mean - MARGIN - 3.0 * math.sqrt(uncertain), variance)
+        return Sample(round(count), mean - MARGIN, variance, uncertain)
 
     def _shared(self, chosen: BoolArray) -> float:
         """Return the variance, times count^2, of baselines that several of the cells borrow: one error for all."""
@@ -140,11 +138,17 @@ class Excesses:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """An excess beyond the margin and three errors of its baseline, over `count` records, and its variance."""
+    """A mean excess beyond the margin over `count` records, its variance, and that of its baseline."""
 
     count: int
-    excess: float
+    rise: float
     variance: float
+    baseline: float
+
+    @property
+    def excess(self) -> float:
+        """Return the rise beyond three errors of its baseline."""
+        return self.rise - 3.0 * math.sqrt(self.baseline)
 
     @property
     def deviations(self) -> float:
@@ -177,14 +181,14 @@ def _between(c: Cells, variance: FloatArray) -> FloatArray:
 
 @dataclass
 class Excess:
-    """A mixture of Shiryaev-Roberts statistics of excess scores: over all records, by client, and by label.
+    """A mixture of Shiryaev-Roberts statistics of excess scores: over all records, over a few clients, and by label.
 
     Input: by client and label, sums of the serving model's scores on new records and on held-out old ones. Guarantee:
     were the variance known, the mean run length to a false alarm would be at least `run_length`; it is estimated, so
     this is approximate, and measured. Cost: O(clients x labels) a round.
 
     For an excess x with variance V and a rise d, M <- (1 + M) exp(d x / V - d^2 / (2 V)); the statistic is ln of the
-    mean of M over five rises and, a third each, over the stream of all records, those of clients, those of labels.
+    mean of M over six rises and, a third each, over the stream of all records, those of labels, and that of `Few`.
 
     Parameters
     ----------
@@ -197,7 +201,9 @@ class Excess:
     new_label
         Part of a round's records that a label needs which the epoch had not seen, to be news by itself.
     logs
-        ln M of every stream, for each rise. Streams are "", "client NAME", "label NAME".
+        ln M of every stream, for each rise. Streams are "" and "label NAME".
+    few
+        What tells that a few clients have risen.
     filled
         Rounds since the restart.
 
@@ -226,6 +232,7 @@ class Excess:
     most_local: float = 0.3
     new_label: float = 0.05
     logs: dict[str, list[float]] = field(default_factory=dict)
+    few: Few = field(default_factory=Few)
     filled: int = 0
     kind: Literal["excess"] = "excess"
     reading: Reading | None = None
@@ -258,24 +265,23 @@ class Excess:
 
     def reset(self, *, filled: bool = False) -> None:
         """Forget every stream; unless `filled`, the rounds that follow only gather."""
-        self.logs = {}
+        self.logs, self.few = {}, Few()
         self.reading = None
         self.filled = self.filling if filled else 0
 
+    def forget(self, clients: Collection[str]) -> None:
+        """Forget some clients, served by another model from now on, and the streams that they were part of."""
+        self.logs = {}
+        self.few.forget(clients)
+
     def statistic(self) -> float:
         """Return ln of the mixture of all streams."""
-        kinds = ([""], self._names("client "), self._names("label "))
         parts = [
             _log_mean([x for name in names for x in self.logs[name]])
-            for names in kinds
+            for names in ([""], self._labels())
             if names and names[0] in self.logs
         ]
-        return _log_mean(parts) if parts else -math.inf
-
-    def named(self, clients: Collection[str]) -> tuple[str, ...]:
-        """Return those of some clients whose own stream stands out: M of at least 20 times their number."""
-        bar = math.log(20.0 * max(1, len(self._names("client "))))
-        return tuple(c for c in sorted(clients) if _log_mean(self.logs.get(f"client {c}", [-math.inf])) >= bar)
+        return _log_mean([*parts, self.few.statistic()]) if parts else -math.inf
 
     def rest_is_quiet(self, observed: Observed, groups: Mapping[str, int], named: Collection[str], sd: float) -> bool:
         """Tell whether all others' excess of this round, in all and by label, is below so many deviations."""
@@ -298,10 +304,7 @@ class Excess:
         cells = excesses.cells
         everywhere = np.ones_like(excesses.n, np.bool_)
         self._bet_on("", excesses.pooled(everywhere, borrowed=0.0))
-        for i, client in enumerate(cells.clients):
-            row = np.zeros_like(everywhere)
-            row[i] = True
-            self._bet_on(f"client {client}", excesses.pooled(row))
+        self.few.add(dict(_rises(excesses)))
         for j, label in enumerate(cells.labels):
             column = np.zeros_like(everywhere)
             column[:, j] = True
@@ -316,8 +319,8 @@ class Excess:
 
     def _alarm(self, t: int, excesses: Excesses) -> Alarm:
         cells = excesses.cells
-        named = self.named(cells.clients)
-        bar = math.log(20.0 * max(1, len(self._names("label "))))
+        named = self.few.named(cells.clients)
+        bar = math.log(20.0 * max(1, len(self._labels())))
         labels = tuple(name for name in cells.labels if _log_mean(self.logs[f"label {name}"]) >= bar)
         held = sum(excesses.n[i].sum() for i, client in enumerate(cells.clients) if client in named)
         few = bool(named) and bool(held < self.most_local * excesses.n.sum())
@@ -336,8 +339,18 @@ class Excess:
             samples.append(excesses.pooled(column))
         return max((x.deviations for x in samples if x.count >= FEWEST_OF_LABEL), default=-math.inf)
 
-    def _names(self, kind: str) -> Sequence[str]:
-        return [name for name in self.logs if name.startswith(kind)]
+    def _labels(self) -> Sequence[str]:
+        return [name for name in self.logs if name]
+
+
+def _rises(excesses: Excesses) -> Iterator[tuple[str, Rise]]:
+    """Yield the clients with enough records, and how each lies above its baseline."""
+    for i, client in enumerate(excesses.cells.clients):
+        row = np.zeros_like(excesses.n, np.bool_)
+        row[i] = True
+        sample = excesses.pooled(row)
+        if sample.count >= FEWEST_OF_STREAM:
+            yield client, Rise(sample.rise, sample.variance, sample.baseline)
 
 
 def _log_mean(logs: Sequence[float]) -> float:

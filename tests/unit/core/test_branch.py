@@ -1,12 +1,12 @@
 """Latches and branches by hand: which trial gains most, whether surely, and when a branch is over."""
 
-import math
 from collections.abc import Mapping
 
 import numpy as np
 import pytest
 
 from streamfl.core.branch import Branch, Latch, Trial
+from streamfl.core.detectors.few import RISES
 from streamfl.core.ladder import Ladder
 from streamfl.core.master import ClientPart, Observed, Played
 from streamfl.core.messages import Apart
@@ -48,9 +48,9 @@ def test_a_trial_s_gain_is_what_the_incumbent_loses_more_at_each_client() -> Non
 
 @pytest.mark.parametrize(("lead", "name"), [(1e-6, "scratch"), (-1e-6, None)])
 def test_the_best_trial_must_gain_two_standard_errors_and_a_hundredth(lead: float, name: str | None) -> None:
-    # Gains g0 = m - 0.06 and g1 = m + 0.02 over 10 and 30 records: mean m, error sqrt((10 * 0.06)^2 + (30 * 0.02)^2)
-    # / 40 = 0.02121. So m must be 0.01 + 0.04243.
-    mean = 0.01 + 2.0 * math.sqrt(0.72) / 40 + lead
+    # Gains g0 = m - 0.06 and g1 = m + 0.02 over 10 and 30 records: mean m, error sqrt(2/1 * ((10 * 0.06)^2
+    # + (30 * 0.02)^2)) / 40 = 0.03. So m must be 0.01 + 0.06.
+    mean = 0.01 + 0.06 + lead
     trials = latch("shadow", "scratch", "unheard")
     trials.trials["scratch"].gains = [(mean - 0.06, 10), (mean + 0.02, 30)]
     trials.trials["shadow"].gains = [(0.04, 10), (0.04, 30)]
@@ -59,6 +59,38 @@ def test_the_best_trial_must_gain_two_standard_errors_and_a_hundredth(lead: floa
 
 def test_without_gains_there_is_no_best_trial() -> None:
     assert latch("scratch").best() is None
+
+
+def test_a_single_client_and_round_tells_no_error() -> None:
+    trials = latch("scratch")
+    trials.trials["scratch"].gains = [(0.9, 500)]
+    assert (trials.best(), trials.is_open(10)) == (None, True)
+    trials.trials["scratch"].gains *= 2
+    assert trials.best() == "scratch"
+
+
+@pytest.mark.parametrize(
+    ("gains", "opened"),
+    [
+        ([(0.2, 10), (0.21, 10)], (True, False, False)),  # it surely gains
+        ([(0.0, 10), (0.0, 10)], (True, False, False)),  # it surely does not
+        ([(0.3, 10), (-0.1, 10)], (True, True, False)),  # 0.1, error sqrt(2 * 2 * 2^2)/20 = 0.2: it may
+        ([(-0.2, 10), (-0.2, 10)], (True, False, False)),
+    ],
+)
+def test_clients_stay_latched_while_it_is_open_whether_a_trial_gains(
+    gains: list[tuple[float, int]], opened: tuple[bool, ...]
+) -> None:
+    trials = latch("scratch")
+    trials.trials["scratch"].gains = gains
+    # Latched up to round 10, two after the alarm's, whatever the trials gain, and up to 18 if need be.
+    assert tuple(trials.is_open(t) for t in (9, 10, 18)) == opened
+    assert trials.is_open(17) is opened[1]
+
+
+def test_the_model_of_a_branch_is_tried_as_it_is() -> None:
+    trials = Latch(("c0",), (), 8, 10, {"join-branch-3": Trial(W, joins="branch-3")})
+    assert [(x.name, x.trained) for x in trials.live(4.0, whitened=True)] == [("trial/join-branch-3", False)]
 
 
 def branch(gain: float = 0.05, began: int = 11) -> Branch:
@@ -101,6 +133,47 @@ def test_a_branch_that_gains_stays() -> None:
     for t in range(11, 200):
         gains(found, 0.0031, t)
         assert not found.is_over(t)
+
+
+def test_the_variance_of_a_gain_is_a_running_mean_around_the_gain() -> None:
+    found = branch()
+    found.close(observed({c: {"rung-0": 0.5, "branch-8/rung-0": x} for c, x in (("c0", 0.3), ("c1", 0.4))}), "rung-0")
+    # Around 0.05: 10 * 0.15^2 and 30 * 0.05^2, a mean of 0.15.
+    assert found.variance == pytest.approx(0.9 * 0.1 + 0.1 * 0.15)
+
+
+def test_the_statistic_of_a_return_by_hand() -> None:
+    # The model of all is better by 0.15 over 40 records, twice; the first variance of a record's gain is 0.1.
+    found = branch()
+    worse = {c: {"rung-0": 0.5, "branch-8/rung-0": 0.65} for c in ("c0", "c1")}
+    found.close(observed(worse), "rung-0")
+    first = np.exp((RISES * 0.14 - RISES**2 / 2.0) / (0.1 / 40))
+    assert np.exp(found.logs) == pytest.approx(first)
+    variance = 0.9 * 0.1 + 0.1 * (10 * 0.2**2 + 30 * 0.2**2) / 2
+    found.close(observed(worse), "rung-0")
+    second = np.exp((RISES * 0.14 - RISES**2 / 2.0) / (variance / 40))
+    assert np.exp(found.logs) == pytest.approx((1.0 + first) * second)
+    mean = float(np.exp(found.logs).mean())
+    assert (found.has_returned(mean * 0.999), found.has_returned(mean * 1.001)) == (True, False)
+
+
+def test_a_return_is_found_when_the_model_of_all_is_surely_better_and_not_before() -> None:
+    found = branch()
+    for t in range(11, 60):
+        gains(found, 0.2, t)
+        assert not found.has_returned(20.0)
+    rounds = []
+    for t in range(60, 70):
+        gains(found, -0.3, t)
+        rounds.append(found.has_returned())
+    assert rounds.index(True) <= 3
+
+
+def test_an_alarm_may_tell_of_a_return() -> None:
+    found = branch()
+    assert not found.has_returned()
+    found.returned = True
+    assert found.has_returned()
 
 
 def test_clients_are_told_what_serves_them() -> None:

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from streamfl.core.alarm import Alarm
-from streamfl.core.detectors.excess import RISES, Cells, Excess, Excesses
+from streamfl.core.detectors.excess import Cells, Excess, Excesses
+from streamfl.core.detectors.few import RISES, Few, Rise
 from streamfl.core.master import ClientPart, Observed
 from streamfl.core.messages import LabelSums
 
@@ -122,29 +123,32 @@ def filled() -> Excess:
 
 
 def test_the_statistic_of_two_rounds_by_hand() -> None:
-    # One client and one label: three equal streams. 50 records at 0.35 against 25 at 0.2, variance 0.04: within cells
-    # 25 * 0.04 / 24; both r and the new scores vary less, so V = v / 50 and H = v / 25.
+    # One client and one label: two equal streams, and that of few. 50 records at 0.35 against 25 at 0.2, variance
+    # 0.04: within cells 25 * 0.04 / 24; both r and the new scores vary less, so V = v / 50 and H = v / 25.
     detector, v = filled(), 25 * 0.04 / 24
     x, V = 0.15 - 0.01 - 3.0 * math.sqrt(v / 25), v / 50
     factors = np.exp(RISES * x / V - RISES**2 / (2 * V))
     parts = {"c": part(around("a", 50, 0.35), old=(around("a", 25, 0.2),))}
     detector.update(observed(1, parts), {})
     assert detector.reading is not None
-    assert detector.reading.statistic == pytest.approx(math.log(factors.mean()))
+    assert detector.few.rounds == [{"c": Rise(pytest.approx(0.14), pytest.approx(V), pytest.approx(v / 25))}]
+    lone = math.exp(detector.few.statistic())
+    assert detector.reading.statistic == pytest.approx(math.log((2.0 * factors.mean() + lone) / 3.0))
     assert detector.reading.threshold == pytest.approx(9.21034)
     detector.update(observed(2, parts), {})
-    assert detector.reading.statistic == pytest.approx(math.log(((1.0 + factors) * factors).mean()))
+    lone, M = math.exp(detector.few.statistic()), ((1.0 + factors) * factors).mean()
+    assert detector.reading.statistic == pytest.approx(math.log((2.0 * M + lone) / 3.0))
 
 
-def test_all_records_clients_and_labels_have_a_third_each() -> None:
-    # Means of M: 6; (0 + 3 + 9) / 3 = 4; (1 + 15) / 2 = 8. The mean of the three is 6.
-    M = {"": 6.0, "client a": 0.0, "client b": 3.0, "client c": 9.0, "label x": 1.0, "label y": 15.0}
-    with np.errstate(divide="ignore"):
-        detector = Excess(logs={name: [float(np.log(m))] * 5 for name, m in M.items()})
-    assert detector.statistic() == pytest.approx(math.log(6.0))
-    # Rises weigh the same: the mean of 0, 0, 0, 0 and 90.
-    detector.logs[""] = [-math.inf] * 4 + [math.log(90.0)]
-    assert detector.statistic() == pytest.approx(math.log((18.0 + 4.0 + 8.0) / 3.0))
+def test_all_records_a_few_clients_and_labels_have_a_third_each() -> None:
+    # Means of M: 6; (1 + 15) / 2 = 8; of few 1, where nothing is known: the mean of the three is 5.
+    M = {"": 6.0, "label x": 1.0, "label y": 15.0}
+    unknown = Few([{"a": Rise(0.0, 1e9, 1e9)}])
+    detector = Excess(logs={name: [math.log(m)] * 6 for name, m in M.items()}, few=unknown)
+    assert detector.statistic() == pytest.approx(math.log(5.0))
+    # Rises weigh the same: the mean of 0, 0, 0, 0, 0 and 90.
+    detector.logs[""] = [-math.inf] * 5 + [math.log(90.0)]
+    assert detector.statistic() == pytest.approx(math.log((15.0 + 1.0 + 8.0) / 3.0))
 
 
 def test_statistics_too_large_for_a_number_stay_logarithms() -> None:
@@ -159,27 +163,30 @@ def quiet(*clients: str, records: int = 50) -> dict[str, ClientPart]:
     return {c: part(around("a", records, 0.2), old=(around("a", 25, 0.2),)) for c in clients}
 
 
-def test_who_is_absent_keeps_the_statistic_and_its_share() -> None:
+def test_who_is_absent_is_told_by_the_rounds_before() -> None:
     detector = filled()
-    risen = {"c0": part(around("a", 50, 0.4), old=(around("a", 25, 0.2),))}
+    risen = {"c0": part(around("a", 50, 0.9), old=(around("a", 25, 0.2),))}
     detector.update(observed(1, {**quiet("c1"), **risen}), {})
-    before = {name: list(logs) for name, logs in detector.logs.items()}
     detector.update(observed(2, quiet("c1", "c2")), {})
-    assert detector.logs["client c0"] == before["client c0"]
-    assert detector.logs["client c1"] != before["client c1"]
-    # c2 is a third client now: c0's part of the mean is a third.
-    alone = Excess(logs={name: logs for name, logs in detector.logs.items() if name == "client c0"})
-    assert detector.statistic() > alone.statistic() - math.log(9.0) - 1e-9
+    assert [set(rises) for rises in detector.few.rounds] == [{"c0", "c1"}, {"c1", "c2"}]
+    assert detector.few.named(["c0", "c1", "c2"]) == ("c0",)
 
 
-def test_streams_of_less_than_three_records_stay() -> None:
+def test_a_client_of_less_than_three_records_says_nothing() -> None:
     detector = filled()
-    few = {"c1": part(around("a", 2, 0.9), old=(around("a", 25, 0.2),))}
-    detector.update(observed(1, {**quiet("c0"), **few}), {})
-    assert detector.logs["client c1"] == [-math.inf] * 5
-    few = {"c1": part(around("a", 3, 0.9), old=(around("a", 25, 0.2),))}
-    detector.update(observed(2, {**quiet("c0"), **few}), {})
-    assert min(detector.logs["client c1"]) > -math.inf
+    for t, count in ((1, 2), (2, 3)):
+        few = {"c1": part(around("a", count, 0.9), old=(around("a", 25, 0.2),))}
+        detector.update(observed(t, {**quiet("c0"), **few}), {})
+    assert [set(rises) for rises in detector.few.rounds] == [{"c0"}, {"c0", "c1"}]
+
+
+def test_clients_that_are_served_by_another_model_are_forgotten_with_what_they_were_part_of() -> None:
+    detector = filled()
+    detector.update(observed(1, quiet("c0", "c1")), {})
+    detector.forget(["c0"])
+    assert (detector.logs, [set(rises) for rises in detector.few.rounds]) == ({}, [{"c1"}])
+    detector.reset()
+    assert detector.few.rounds == []
 
 
 @pytest.mark.parametrize(("usable", "updates"), [(19, False), (20, True)])
@@ -276,10 +283,3 @@ def test_the_deviations_of_the_rest_by_hand() -> None:
     detector = filled()
     assert detector.rest_is_quiet(observed(1, parts), {}, ["c0"], deviations + 1e-9)
     assert not detector.rest_is_quiet(observed(1, parts), {}, ["c0"], deviations - 1e-9)
-
-
-def test_a_client_is_named_at_twenty_times_the_number_of_clients() -> None:
-    # Of three clients ever seen one is not asked about: 60 is the bar.
-    M = {"client a": 59.9, "client b": 60.1, "client c": 1000.0}
-    detector = Excess(logs={name: [math.log(m)] * 5 for name, m in M.items()})
-    assert detector.named(["b", "a"]) == ("b",)

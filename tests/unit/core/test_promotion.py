@@ -301,13 +301,45 @@ def test_a_branch_is_merged_when_its_clients_are_like_all_others_again() -> None
     world = settled()
     world.drift(-0.4, FEW)
     assert states(world.play(30)) == ["latched", "branched"]
-    world.master.detector.run_length = math.inf  # type: ignore[union-attr]  # the drift back is not to be found
     world.drift(0.5, FEW)
-    (merged,) = world.play(60)
-    assert isinstance(merged, Local)
-    assert (merged.clients, merged.since, merged.state) == (FEW, 21, "merged")
+    (returned,) = world.play(60)
+    assert isinstance(returned, Local)
+    assert (returned.round, returned.clients, returned.since, returned.state) == (51, FEW, 21, "returned")
     opening = world.opening()
     assert (opening.apart, numbers(opening, "branch-21/")) == ((), {})
+    assert renewed(opening) == dict.fromkeys(FEW, 52)
+    assert world.master._groups() == {}  # the others stand in for them again
+
+
+def test_an_alarm_of_clients_that_are_better_off_without_their_branch_is_a_return() -> None:
+    world = settled()
+    world.drift(-0.4, FEW)
+    assert states(world.play(30)) == ["latched", "branched"]
+    (branch,) = world.master.branches
+    branch.variance = 6.0  # so that gains alone tell little of one round
+    world.drift(0.5, FEW)
+    assert states(world.play()) == ["returned"]
+    assert not np.logaddexp.reduce(branch.logs) >= math.log(6e4)
+
+
+def test_a_branch_that_gains_nothing_is_merged_and_nobody_stands_in_for_its_clients() -> None:
+    world = settled()
+    world.drift(-0.4, FEW)
+    assert states(world.play(30)) == ["latched", "branched"]
+    world.master.branches[0].gain = -1.0
+    assert states(world.play()) == ["merged"]
+    assert world.master._groups() == {"c03": -1, "c07": -2}
+
+
+def test_a_client_that_drifts_to_a_branch_s_concept_joins_it() -> None:
+    world = settled()
+    world.drift(-0.4, FEW)
+    world.play(20)
+    world.drift(-0.4, ("c11",))
+    assert states(world.play(3)) == ["latched", "branched"]
+    (branch,) = world.master.branches
+    assert branch.clients == ("c03", "c07", "c11")
+    assert branch.ladder.rounds > 15  # it goes on as it was
 
 
 def test_clients_for_whom_nothing_is_better_are_released() -> None:
@@ -361,7 +393,7 @@ def test_clients_that_stand_out_while_others_are_latched_join_them() -> None:
     world.drift(-0.4, FEW)
     world.play()
     world.drift(-0.4, ("c11",))
-    assert states(world.play(2)) == ["branched"]
+    assert states(world.play(2)) == ["latched", "branched"]
     (group,) = world.opening().apart
     assert group.clients == ("c03", "c07", "c11")
 
@@ -383,15 +415,15 @@ def test_at_a_restart_the_branches_models_are_candidates() -> None:
     world.drift(-0.6)
     (restart,) = world.play()
     assert isinstance(restart, Restart)
-    assert restart.chosen == "branch-0"
+    assert restart.chosen == "branch-21"
 
 
 def test_there_are_at_most_four_branches() -> None:
     world = settled()
     seen = []
-    for i in range(5):
-        world.drift(-0.4, (CLIENTS[i],))
-        seen += states(world.play(3))
+    for i, theta in enumerate((-0.3, -0.5, -0.7, -0.9, 1.2)):
+        world.drift(theta, (CLIENTS[i],))
+        seen += states(world.play(3 if i < 4 else 12))
     assert seen[:8] == ["latched", "branched"] * 4
     assert seen[8:] == ["latched", "released"]
     assert [group.clients for group in world.opening().apart] == [(c,) for c in CLIENTS[:4]]
@@ -402,8 +434,8 @@ def test_the_detector_is_told_who_is_served_by_which_model() -> None:
     told: list[Mapping[str, int]] = []
     update = world.master.detector.update
     world.master.detector.update = lambda observed, groups: (told.append(groups), update(observed, groups))[1]  # type: ignore
-    for few in (FEW, ("c11",)):
-        world.drift(-0.4, few)
+    for few, theta in ((FEW, -0.4), (("c11",), -0.9)):
+        world.drift(theta, few)
         world.play(4)
     assert told[1] == {}  # latched clients are served by the model of all
     assert told[3] == {"c03": 1, "c07": 1}
@@ -452,7 +484,7 @@ def test_a_branch_s_model_is_a_candidate_as_it_was_before_the_alarm_s_records() 
     world.master.close(observed)
     ask = world.master.deliberate(Alarm("excess", 10.0, 9.2, since=world.t), observed, SCRATCH).ask()
     assert ask is not None
-    assert next(m for m in ask.models if m.name == "branch-0").W.tolist() == served.W.tolist()
+    assert next(m for m in ask.models if m.name == "branch-21").W.tolist() == served.W.tolist()
 
 
 # --- the rest ------------------------------------------------------------------------------------------------------
