@@ -11,6 +11,7 @@ from streamfl.streams.drawn import BLEND, DrawnStream, affected
 LATE = 5  # rounds after a drift in which finding it is no false alarm
 LATE_AFTER_BLEND = 50
 NAMED_WITHIN = 2
+NAMES = {"latched", "branched", "returned"}  # what is told of clients that surely drifted, or drifted back
 
 
 class _Part(BaseModel):
@@ -79,7 +80,7 @@ def false_alarms(stream: DrawnStream, found: Sequence[Found]) -> int:
 
 
 def local_findings(told: Sequence[LocalDrifted]) -> list[Found]:
-    """Return the rounds in which clients were named; a latch that becomes a branch was told already.
+    """Return the rounds in which clients were named, or found to be back; a branch's latch was told already.
 
     >>> def line(t, state):
     ...     return LocalDrifted(round=t, clients=("c3",), labels=(), since=t, state=state)
@@ -89,7 +90,7 @@ def local_findings(told: Sequence[LocalDrifted]) -> list[Found]:
     latched: set[str] = set()
     found = []
     for line in told:
-        if line.state == "latched" or (line.state == "branched" and set(line.clients) - latched):
+        if line.state in {"latched", "returned"} or (line.state == "branched" and set(line.clients) - latched):
             found.append(Found(round=line.round, cause="local", since=line.since))
         latched = latched | set(line.clients) if line.state == "latched" else latched - set(line.clients)
     return found
@@ -115,11 +116,11 @@ def local_figures(stream: DrawnStream, told: Sequence[LocalDrifted], meter: Mete
 
 
 def named_by(told: Sequence[LocalDrifted], first: int, last: int) -> frozenset[str]:
-    """Return the clients named from round `first` to `last`, let go again or not.
+    """Return the clients named, or found to be back, from round `first` to `last`, let go again or not.
 
-    Letting go is how both a false name and a drift back to what the others have end, so it says nothing here.
+    Letting go is how both a false name and a drift back that was named end, so it says nothing here.
     """
-    named = [line.clients for line in told if first <= line.round <= last and line.state in {"latched", "branched"}]
+    named = [line.clients for line in told if first <= line.round <= last and line.state in NAMES]
     return frozenset(client for clients in named for client in clients)
 
 

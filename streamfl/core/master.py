@@ -177,7 +177,7 @@ class Restart:
 
 @dataclass(frozen=True, slots=True)
 class Local:
-    """News of clients that drifted while the rest did not: `state` is latched, branched, merged or released."""
+    """News of clients that drifted alone: `state` is latched, branched, merged, returned or released."""
 
     round: int
     epoch: int

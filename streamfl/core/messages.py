@@ -394,7 +394,7 @@ class Restarted(Message):
 
 @dataclass(frozen=True, kw_only=True)
 class LocalDrift(Message):
-    """Some clients drifted and the rest did not; `state` is latched, branched, merged or released."""
+    """Some clients drifted and the rest did not; `state` is latched, branched, merged, returned or released."""
 
     round: int
     epoch: int

@@ -70,6 +70,12 @@ def test_a_latch_is_told_once_and_a_branch_without_one_too() -> None:
     assert [found.round for found in local_findings(again)] == [5, 30]
 
 
+def test_a_return_is_a_finding_and_a_merger_is_none() -> None:
+    told = [line(5, "latched", "a"), line(8, "branched", "a"), line(20, "returned", "a"), line(30, "merged", "b")]
+    assert [found.round for found in local_findings(told)] == [5, 20]
+    assert named_by(told, 19, 30) == {"a"}
+
+
 def test_the_names_are_those_told_up_to_two_rounds_later_even_if_let_go() -> None:
     told = [
         line(10, "latched", "a", "b"),
