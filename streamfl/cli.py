@@ -99,6 +99,14 @@ def demo(**options: Any) -> None:
 @click.option("--round-size", type=click.IntRange(1), help="Records a client and round; else about 100 rounds.")
 @click.option("--inject", metavar="KIND@R,...", help="Impose drift: class-swap, class-introduction or permutation.")
 @click.option("--on-bad-record", type=click.Choice(["reject", "stop"]), default="reject", show_default=True)
+@click.option(
+    "--model",
+    metavar="NAME",
+    default="auto",
+    show_default=True,
+    help="softmax, logistic, squared, huber, or one of River's to federate: 'river:preprocessing.StandardScaler|"
+    "linear_model.SoftmaxRegression'.",
+)
 @click.option("--algorithm", type=click.Choice(["fedavg", "fedomd"]), default="fedavg", show_default=True)
 @click.option("--local-batch", type=click.IntRange(1), help="Records a local step; else a round is one step.")
 @click.option(
@@ -194,7 +202,10 @@ def _settings(options: dict[str, Any]) -> Any:
     return ReplaySettings(
         seed=options["seed"],
         learning=LearningSettings(
-            algorithm=options["algorithm"], local_batch=options["local_batch"], features=_features(options)
+            model=options["model"],
+            algorithm=options["algorithm"],
+            local_batch=options["local_batch"],
+            features=_features(options),
         ),
         profile=ProfileSettings.model_validate(named),
     )
@@ -204,8 +215,8 @@ def _features(options: dict[str, Any]) -> Any:
     """Return what learns between rounds: by default nothing where the base algorithm itself is what is looked at."""
     if options["features"] is not None:
         return options["features"]
-    plain = options["profile"] == "adaptive" and options["algorithm"] == "fedavg" and options["local_batch"] is None
-    return "auto" if plain else "rounds"
+    chosen = options["model"], options["profile"], options["algorithm"], options["local_batch"]
+    return "auto" if chosen == ("auto", "adaptive", "fedavg", None) else "rounds"
 
 
 def _named_outputs(options: dict[str, Any]) -> Any:

@@ -284,6 +284,7 @@ def _lines(result: Result) -> list[tuple[str, str]]:
         *serving,
         ("restarts", _restarts(result.restarts)),
         ("records", ledger(result)),
+        *([("unlearnt", f"{count(result.unlearnt)} records")] if result.unlearnt else []),
         ("rounds", count(result.rounds)),
         ("clients", count(result.clients)),
         ("time", rate),

@@ -14,6 +14,7 @@ from streamfl.core.coordinator import Coordinator, CoordinatorSettings, Standing
 from streamfl.core.decisions import PostUpdate, Predicted, Refused
 from streamfl.core.events import BufferDue
 from streamfl.core.messages import FromCoordinator, LocalDrift, Restarted, RoundClosed
+from streamfl.core.online.between_rounds import BetweenRounds
 from streamfl.core.records import Batch, Span
 from streamfl.runtime.nodes import ClientNode, CoordinatorNode, Node
 from streamfl.saved import SavedClient, SavedFederation, SavedRecords
@@ -117,6 +118,7 @@ class EmbeddedFederation:
     restarts: deque[Restarted] = field(default_factory=lambda: deque(maxlen=MOST_RESTARTS))
     local_drifts: deque[LocalDrift] = field(default_factory=lambda: deque(maxlen=MOST_RESTARTS))
     shares: dict[str, float] = field(default_factory=dict)
+    unlearnt: int = 0
     _transport: MemoryTransport = field(default_factory=MemoryTransport)
     _coordinator: CoordinatorNode | None = None
     _clients: dict[str, ClientNode] = field(default_factory=dict)
@@ -201,13 +203,15 @@ class EmbeddedFederation:
             restarts=tuple(self.restarts),
             local_drifts=tuple(self.local_drifts),
             shares=self.shares,
+            unlearnt=self.unlearnt,
             standing=self.standing,
             clients=tuple(self._saved_client(name) for name in self._clients),
         )
 
     def _saved_client(self, name: str) -> SavedClient:
         machine, source = self._clients[name].machine, self._sources[name]
-        between = machine.between_rounds
+        own = machine.between_rounds
+        between = own if isinstance(own, BetweenRounds) else None
         return SavedClient(
             name=name,
             read=source.records - sum(len(batch) for batch in source.waiting),
@@ -221,6 +225,7 @@ class EmbeddedFederation:
     def restore(self, saved: SavedFederation) -> None:
         """Go on from where another one was saved: what is pending is learnt again, so that nothing is lost."""
         self.rounds, self.labels, self.shares = saved.rounds, saved.labels, dict(saved.shares)
+        self.unlearnt = saved.unlearnt
         self.restarts.extend(saved.restarts)
         self.local_drifts.extend(saved.local_drifts)
         self._since, self._heard = saved.since, dict.fromkeys(saved.heard)
@@ -243,7 +248,7 @@ class EmbeddedFederation:
         for records in saved.pending:
             machine.learn_early(source.give(records.features, records.X, records.y, records.labels))
         between = machine.between_rounds
-        if between is not None and saved.mixture is not None:
+        if isinstance(between, BetweenRounds) and saved.mixture is not None:
             between.learner.mixture.restore(saved.mixture)
             between.learner.remember(saved.neighbours)
 
@@ -307,6 +312,7 @@ class EmbeddedFederation:
         match event:
             case RoundClosed():
                 self.rounds += event.records > 0
+                self.unlearnt += event.unlearnt
                 self.shares = {
                     name: share / max(1, event.served.records) for name, share in event.served.shares.items()
                 }

@@ -11,6 +11,7 @@ from river import base
 
 from streamfl import rows
 from streamfl.core.arrays import FloatArray
+from streamfl.core.errors import UsageError
 from streamfl.core.sampling import generator
 from streamfl.embedded import EmbeddedFederation, Task
 from streamfl.saved import SavedEstimator
@@ -30,6 +31,7 @@ class _MasterFL(base.Estimator):
         client: str | None = None,
         detector: str = "excess",
         seed: int = 0,
+        model: str | base.Estimator | None = None,
     ) -> None:
         self.round_size = round_size
         self.features = features
@@ -37,13 +39,17 @@ class _MasterFL(base.Estimator):
         self.client = client
         self.detector = detector
         self.seed = seed
+        self.model = model
         if round_size < 1:
             raise ValueError(f"round_size is {round_size}, and must be at least 1")
         self._rows = rows.Rows(without=client)
+        learns = {"features": features, "neighbours": neighbours, "model": "auto" if model is None else model}
+        learning = LearningSettings.model_validate(learns)
+        learning.guest(self._task)
         self._federation = EmbeddedFederation(
             self._task,
             round_size=round_size,
-            learning=LearningSettings.model_validate({"features": features, "neighbours": neighbours}),
+            learning=learning,
             profile=ProfileSettings(detector=detector),
             seed=seed,
         )
@@ -74,13 +80,17 @@ class _MasterFL(base.Estimator):
 
     @property
     def summary(self) -> dict[str, Any]:
-        """Rounds, clients, restarts, local drifts, and what part each model has in what is served."""
+        """Rounds, clients, restarts, local drifts, and what part each model has in what is served.
+
+        `unlearnt` are the records that a model of River could not learn.
+        """
         federation = self._federation
         return {
             "rounds": federation.rounds,
             "clients": len(federation.clients),
             "restarts": len(federation.restarts),
             "local_drifts": len(federation.local_drifts),
+            "unlearnt": federation.unlearnt,
             "serving": {name: round(share, 3) for name, share in federation.shares.items()},
         }
 
@@ -92,8 +102,10 @@ class _MasterFL(base.Estimator):
         Raises
         ------
         UsageError
-            It cannot be written.
+            It cannot be written, or federates a model of River that was not given as text.
         """
+        if isinstance(self.model, base.Estimator):
+            raise UsageError("an estimator given as model= cannot be saved: give it as text, river:NAME")
         SavedEstimator(
             kind=type(self).__name__,
             parameters=self._get_params(),
@@ -172,6 +184,9 @@ class MasterFLClassifier(_MasterFL, base.MiniBatchClassifier):
         `excess`, `glr`, `e-detector`, or `river:NAME` for one of `river.drift`.
     seed
         Of everything that is drawn: the same seed and records give the same predictions.
+    model
+        A model of River that is federated in place of `features` and `neighbours`: an estimator, or text such as
+        `river:linear_model.SoftmaxRegression`.
 
     References
     ----------
@@ -199,8 +214,9 @@ class MasterFLClassifier(_MasterFL, base.MiniBatchClassifier):
         client: str | None = None,
         detector: str = "excess",
         seed: int = 0,
+        model: str | base.Estimator | None = None,
     ) -> None:
-        super().__init__(round_size, features, neighbours, client, detector, seed)
+        super().__init__(round_size, features, neighbours, client, detector, seed, model)
 
     @property
     def _multiclass(self) -> bool:
@@ -221,8 +237,7 @@ class MasterFLClassifier(_MasterFL, base.MiniBatchClassifier):
     def predict_one(self, x: dict[Any, Any], **kwargs: Any) -> Any:
         """Return the most probable label; None before any was seen."""
         features, X = self._rows.row(x)
-        p = self._federation.answer(self._client_of(x), features, X)[0]
-        return self._labels[self._federation.labels[int(p.argmax())]] if len(p) else None
+        return self._most_probable(self._federation.answer(self._client_of(x), features, X))[0]
 
     def learn_many(self, X: Any, y: Any) -> None:
         """Learn records in order, as `learn_one` would; X is a data frame, or an array of shape (n, d)."""
@@ -247,11 +262,7 @@ class MasterFLClassifier(_MasterFL, base.MiniBatchClassifier):
     def predict_many(self, X: Any) -> Any:
         """Return the most probable label of each record: a series if X is a data frame, else an array."""
         P = self._probabilities(X)
-        if not P.shape[1]:
-            predicted: list[Any] = [None] * len(P) if not hasattr(X, "columns") else []
-        else:
-            names = self._federation.labels
-            predicted = [self._labels[names[code]] for code in P.argmax(axis=1).tolist()]
+        predicted = self._most_probable(P) if P.shape[1] or not hasattr(X, "columns") else []
         if not hasattr(X, "columns"):
             return np.array(predicted)
         index = _index(X) if predicted else {}
@@ -264,14 +275,19 @@ class MasterFLClassifier(_MasterFL, base.MiniBatchClassifier):
             P[part] = self._federation.answer(client, features, values[part])
         return P
 
+    def _most_probable(self, P: FloatArray) -> list[Any]:
+        """Return a label for each row of probabilities; None where nothing is known."""
+        if not P.shape[1]:
+            return [None] * len(P)
+        names = [self._labels[name] for name in self._federation.labels]
+        most = zip(P.argmax(axis=1).tolist(), P.max(axis=1).tolist(), strict=True)
+        return [names[code] if p > 0.0 else None for code, p in most]
+
     def _told(self, p: FloatArray) -> dict[Any, float]:
-        total = p.sum()
-        names = self._federation.labels
-        return (
-            {self._labels[name]: value for name, value in zip(names, (p / total).tolist(), strict=True)}
-            if names
-            else {}
-        )
+        if not p.any():
+            return {}
+        shares = (p / p.sum()).tolist()
+        return {self._labels[name]: share for name, share in zip(self._federation.labels, shares, strict=True)}
 
     def _name(self, label: Any) -> str:
         """Return the name of a label, and remember what it stands for."""
@@ -295,7 +311,7 @@ class MasterFLRegressor(_MasterFL, base.MiniBatchRegressor):
 
     Parameters
     ----------
-    round_size, features, neighbours, client, detector, seed
+    round_size, features, neighbours, client, detector, seed, model
         As of `MasterFLClassifier`.
 
     Examples

@@ -71,6 +71,7 @@ class Chronicle:
     rejected: int = 0
     promotions: int = 0
     shares: Counter[str] = field(default_factory=Counter)
+    unlearnt: int | None = None
     model: str = ""
 
     def take(self, event: FromCoordinator | Refused | Predicted | PostUpdate) -> None:
@@ -103,6 +104,8 @@ class Chronicle:
         self.rejected += closed.rejected
         self.promotions = closed.promotions
         self.shares.update(closed.served.shares)
+        if self.unlearnt is not None:
+            self.unlearnt += closed.unlearnt
         self.model = closed.model
         if closed.records:
             self.rounds.append(round_line(closed, self.task))
@@ -182,6 +185,10 @@ class Replay:
 
     def __post_init__(self) -> None:
         self._chronicle = Chronicle(self.task)
+        guest = self.settings.learning.guest(self.task)
+        if guest is not None:
+            guest.check(self.table.labels)
+            self._chronicle.unlearnt = 0
 
     @property
     def task(self) -> Task:
@@ -244,13 +251,12 @@ class Replay:
 
     def _model(self, coordinator: Coordinator) -> ServedModel:
         registry, W = coordinator.serving()
-        online = coordinator.standing.online
         return ServedModel(
             task=self.task,
             loss=self.settings.learning.loss(self.task),
             registry=registry,
             weights=W,
-            chain="" if online is None else online.chain,
+            chain=coordinator.standing.chain,
         )
 
     def _result(self, standing: Standing, seconds: float, pending: int) -> Result:
@@ -285,6 +291,7 @@ class Replay:
             notices=tuple(told.notices),
             promotions=told.promotions,
             serving=told.serving(),
+            unlearnt=told.unlearnt,
             model_sha256=told.model,
             per_round=tuple(told.rounds),
         )

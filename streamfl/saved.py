@@ -78,6 +78,7 @@ class SavedFederation:
     shares: dict[str, float]
     standing: Standing | None
     clients: tuple[SavedClient, ...]
+    unlearnt: int = 0
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,8 +1,9 @@
 """What a person may choose, with names and defaults; turned into the core's settings here and nowhere else."""
 
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
+from river import base
 
 from streamfl.core.algorithms import Algorithm, FedAvg, FedOMD
 from streamfl.core.algorithms.mirror_maps import Euclidean, Hypentropic, MirrorMap, PNorm
@@ -19,8 +20,13 @@ from streamfl.core.paper import Paper, PaperSettings
 from streamfl.core.promotion import Detector, Promotion, ladder_settings
 from streamfl.models import Linear, Logistic, Softmax
 from streamfl.models.river_drift import river_detector
+from streamfl.models.river_models import RiverGuest, federable, named
+from streamfl.models.river_models.names import PREFIX
 
-MODELS: dict[str, Model] = {
+Task = Literal["classification", "regression"]
+Loss = Literal["softmax", "logistic", "squared", "huber"]
+
+MODELS: dict[Loss, Model] = {
     "softmax": Softmax(),
     "logistic": Logistic(),
     "squared": Linear(),
@@ -35,14 +41,16 @@ class _Settings(BaseModel):
 class LearningSettings(_Settings):
     """The model and the base algorithm.
 
-    `auto` takes a softmax for labels and squared loss for targets. `features` is what learns record by record between
-    rounds: `linear` models, `ferns`, both (`auto`), or nothing (`rounds`: then a round is one step).
+    `auto` takes a softmax for labels and squared loss for targets. A model of River, as text such as
+    `river:linear_model.SoftmaxRegression` or as an estimator, learns and answers record by record in place of
+    `features` and `neighbours`, and `auto` beside it watches for drift. `features` is what learns record by record
+    between rounds: `linear` models, `ferns`, both (`auto`), or nothing (`rounds`: then a round is one step).
 
     >>> LearningSettings(algorithm="fedomd", l1=0.01).learner("classification", seed=0).algorithm.l1
     0.01
     """
 
-    model: Literal["auto", "softmax", "logistic", "squared", "huber"] = "auto"
+    model: Any = "auto"
     algorithm: Literal["fedavg", "fedomd"] = "fedavg"
     mirror: Literal["euclidean", "hypentropic", "p-norm"] = "euclidean"
     average: Literal["primal", "dual"] = "primal"
@@ -55,8 +63,38 @@ class LearningSettings(_Settings):
     features: Literal["auto", "linear", "ferns", "rounds"] = "rounds"
     neighbours: bool = True
 
-    def learner(self, task: Literal["classification", "regression"], seed: int) -> Learner:
-        """Return the core's description of how to learn."""
+    @field_validator("model")
+    @classmethod
+    def _there_is_such_a_model(cls, model: Any) -> Any:
+        if isinstance(model, base.Estimator):
+            federable(model)
+        elif isinstance(model, str) and model.startswith(PREFIX):
+            named(model)
+        elif model not in ("auto", *MODELS):
+            raise UsageError(f"no model is called {model!r}: take one of auto, {', '.join(MODELS)}, or {PREFIX}NAME")
+        return model
+
+    def guest(self, task: Task) -> RiverGuest | None:
+        """Return the model of River that is federated, if one is.
+
+        Raises
+        ------
+        UsageError
+            It is for the other task.
+        """
+        if isinstance(self.model, base.Estimator):
+            return RiverGuest(self.model, task)
+        return RiverGuest(named(self.model), task) if self.model.startswith(PREFIX) else None
+
+    def learner(self, task: Task, seed: int) -> Learner:
+        """Return the core's description of how to learn.
+
+        Raises
+        ------
+        UsageError
+            The model is for the other task.
+        """
+        guest = self.guest(task)
         return Learner(
             model=MODELS[self.loss(task)],
             algorithm=self._algorithm(),
@@ -65,22 +103,20 @@ class LearningSettings(_Settings):
             gamma=self.gamma,
             exchange=self.exchange,
             seed=seed,
-            online=self._online(task, seed),
+            online=self._online(task, seed) if guest is None else None,
+            guest=guest,
         )
 
-    def _online(self, task: Literal["classification", "regression"], seed: int) -> OnlineSettings | None:
+    def _online(self, task: Task, seed: int) -> OnlineSettings | None:
         if self.features == "rounds":
             return None
         targets = task == "regression"
         return OnlineSettings(self.features, neighbours=self.neighbours, targets=targets, seed=seed)
 
-    def loss(
-        self, task: Literal["classification", "regression"]
-    ) -> Literal["softmax", "logistic", "squared", "huber"]:
+    def loss(self, task: Task) -> Loss:
         """Return the loss that is meant."""
-        if self.model == "auto":
-            return "softmax" if task == "classification" else "squared"
-        return self.model
+        own: Loss | None = next((name for name in MODELS if name == self.model), None)
+        return own or ("softmax" if task == "classification" else "squared")
 
     def _algorithm(self) -> Algorithm:
         if self.algorithm == "fedavg":

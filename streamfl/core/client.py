@@ -19,11 +19,14 @@ from streamfl.core.comparison import Comparison
 from streamfl.core.decisions import ClientDecision, Fetch, Finished, PostUpdate, Predicted, Seek, Send
 from streamfl.core.errors import BrokenInvariantError
 from streamfl.core.events import BufferDue, ClientEvent, RecordsFetched, RecordsRead, SourceEnded, Stopped, Tick
+from streamfl.core.guest.agreed import GuestLearnt
+from streamfl.core.guest.between_rounds import GuestBetweenRounds
 from streamfl.core.held_out import HeldOut
 from streamfl.core.history import History, KeptRound, chosen
 from streamfl.core.local_round import Learner, LocalResult, LocalRound, RoundRecords, labels_in
 from streamfl.core.messages import (
     Accepted,
+    GuestPublished,
     Held,
     HeldRecord,
     Join,
@@ -45,6 +48,7 @@ from streamfl.core.messages import (
 from streamfl.core.moments import moments_of
 from streamfl.core.no_change import NoChange
 from streamfl.core.online.between_rounds import BetweenRounds, Expert
+from streamfl.core.online.learner import Learnt
 from streamfl.core.published import Published
 from streamfl.core.records import Batch, spans
 from streamfl.core.registry import TargetUnit
@@ -165,7 +169,7 @@ class Client:
     _history: History = field(default_factory=History)
     _comparison: Comparison = field(default_factory=Comparison)
     _awaited: Joined | None = None
-    _between: BetweenRounds | None = field(init=False)
+    _between: BetweenRounds | GuestBetweenRounds | None = field(init=False)
     _no_change: NoChange = field(default_factory=NoChange)
     _attempts: int = 0
     _ended: bool = False
@@ -178,8 +182,7 @@ class Client:
 
     def __post_init__(self) -> None:
         self._buffer = Buffer(self.settings.most_pending)
-        online = self.settings.learner.online
-        self._between = None if online is None else BetweenRounds(online)
+        self._between = _between_rounds(self.settings.learner)
 
     @property
     def room(self) -> int:
@@ -268,10 +271,8 @@ class Client:
                 self._ended |= isinstance(event, SourceEnded)
                 self._due |= isinstance(event, BufferDue)
                 self._stopped |= isinstance(event, Stopped)
-            case RegistryPublished() | ModelPublished():
-                self._published.add(event)
-            case OnlinePublished() if self._between is not None:
-                self._between.take(event)
+            case RegistryPublished() | ModelPublished() | OnlinePublished() | GuestPublished():
+                self._keep(event)
             case Joined() if self._is_mine(event):
                 return self._joined(event)
             case RoundOpened():
@@ -286,6 +287,17 @@ class Client:
             case _:
                 pass  # time alone, or a message for another client, of an older entry, or for people to read
         return []
+
+    def _keep(self, published: RegistryPublished | ModelPublished | OnlinePublished | GuestPublished) -> None:
+        match published:
+            case RegistryPublished() | ModelPublished():
+                self._published.add(published)
+            case OnlinePublished() if isinstance(self._between, BetweenRounds):
+                self._between.take(published)
+            case GuestPublished() if isinstance(self._between, GuestBetweenRounds):
+                self._between.take(published.version, published.agreed)
+            case _:
+                pass  # of models that are not learnt here
 
     def _is_mine(self, answer: Joined | Left) -> bool:
         return (answer.client, answer.incarnation) == (self.name, self.incarnation)
@@ -458,7 +470,7 @@ class Client:
         result = replace(local, held=held, old=old).run(self._history)
         if self._between is not None:
             self._learn_between(self._between, opened, batches)
-            result.served = _coded(self._between.served, self._between.learner.labels, records)
+            result.served = _coded(self._between.served, self._between.labels, records)
         kept, sample = self._sample(opened, batches)
         came, left = after.changes(self._comparison)
         update = replace(self._message(opened, batches, records, result), sample=sample, held=came, let_go=left)
@@ -534,6 +546,7 @@ class Client:
         registry = records.registry
         norms = np.einsum("ij,ij->i", records.Z, records.Z)
         strange = registry.unknown_features(batches)
+        learnt = self._between.learnt() if self._between is not None and opened.online else None
         return Update(
             client=self.name,
             attempt=self._next_attempt(),
@@ -557,7 +570,8 @@ class Client:
             largest_norm=float(np.sqrt(norms.max(initial=0.0))),
             target=TargetUnit() if records.labels else TargetUnit.of(_targets(batches)),
             served=self._served(records, result),
-            online=self._between.learnt() if self._between is not None and opened.online else None,
+            online=learnt if isinstance(learnt, Learnt) else None,
+            guest=learnt if isinstance(learnt, GuestLearnt) else None,
         )
 
     def _next_attempt(self) -> str:
@@ -608,7 +622,7 @@ class Client:
         return self._comparison.out.records
 
     @property
-    def between_rounds(self) -> BetweenRounds | None:
+    def between_rounds(self) -> BetweenRounds | GuestBetweenRounds | None:
         """Return what it learns between rounds, if anything."""
         return self._between
 
@@ -622,19 +636,19 @@ class Client:
         expert = self._expert(self._opened)
         if self._between is not None:
             self._go_on(self._between)
-            others = None if expert is None else expert(batch)
-            said = self._between.learner.predicted(batch.features, batch.X, others)
-            return said, self._between.learner.labels
+            return self._between.answer(batch, expert), self._between.labels
         if expert is None or self._opened is None:
             return np.zeros((len(batch), 0)), ()
         return expert(batch), self._published.registry(self._opened.registry).labels
 
-    def _go_on(self, between: BetweenRounds) -> None:
+    def _go_on(self, between: BetweenRounds | GuestBetweenRounds) -> None:
         opened = self._opened
         if opened is not None and opened.online and self._is_next(opened) and between.has(opened.round):
             between.begin(opened.round)
 
-    def _learn_between(self, between: BetweenRounds, opened: RoundOpened | None, batches: Sequence[Batch]) -> None:
+    def _learn_between(
+        self, between: BetweenRounds | GuestBetweenRounds, opened: RoundOpened | None, batches: Sequence[Batch]
+    ) -> None:
         """Learn pending records one by one, from the agreed models of the open round on."""
         if opened is not None and opened.online:
             between.begin(opened.round)
@@ -703,6 +717,12 @@ class Client:
         predicted = self.settings.learner.model.predict(records.Z @ W)
         truth, told = _natural(records.y, records), _natural(predicted, records)
         return [PostUpdate(self.name, sent.update.round, truth, told)]
+
+
+def _between_rounds(learner: Learner) -> BetweenRounds | GuestBetweenRounds | None:
+    if learner.guest is not None:
+        return GuestBetweenRounds(learner.guest)
+    return None if learner.online is None else BetweenRounds(learner.online)
 
 
 def _again(message: Update | Scores | None) -> list[ClientDecision]:

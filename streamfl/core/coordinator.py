@@ -30,6 +30,8 @@ from streamfl.core.errors import BrokenInvariantError, PeerError
 from streamfl.core.events import CoordinatorEvent, Tick
 from streamfl.core.experts import Experts
 from streamfl.core.fingerprint import fingerprint
+from streamfl.core.guest.admission import wrong_guest
+from streamfl.core.guest.agreed import GuestLearnt, GuestState
 from streamfl.core.ledger import Member
 from streamfl.core.local_round import Learner
 from streamfl.core.master import (
@@ -46,6 +48,7 @@ from streamfl.core.master import (
 from streamfl.core.messages import (
     Accepted,
     FromCoordinator,
+    GuestPublished,
     Join,
     Joined,
     Leave,
@@ -130,7 +133,9 @@ class Standing:
     known_labels
         Labels registered when the epoch began.
     online
-        The agreed models that learn between rounds, if any do, and which rows of their table the last round changed.
+        The agreed models that learn between rounds, if any do.
+    guest
+        The agreed state of a model of somebody else, if one learns between rounds.
     """
 
     __pydantic_config__: ClassVar[dict[str, object]] = HOLDS_ARRAYS
@@ -142,6 +147,12 @@ class Standing:
     members: dict[str, Member] = field(default_factory=dict)
     known_labels: int = 0
     online: OnlineModels | None = None
+    guest: GuestState | None = None
+
+    @property
+    def chain(self) -> str:
+        """Return the digest of what learns between rounds; empty if nothing does."""
+        return "".join(kept.chain for kept in (self.online, self.guest) if kept is not None)
 
     def active(self) -> set[str]:
         """Return the members that have not left."""
@@ -212,6 +223,7 @@ class Coordinator:
         """Begin, or after a kill open the round of the last Commit again."""
         if self.standing.agreement is None:
             return []
+        self._keep_guest()
         self._open_round(now)
         told = self._round_messages()
         resumed = tuple(replace(m, resumed=True) if isinstance(m, RoundOpened) else m for m in told)
@@ -325,6 +337,7 @@ class Coordinator:
         standing.known_labels = len(self._registry.labels)
         online = self.settings.learner.online
         standing.online = None if online is None else OnlineModels.none(online)
+        standing.guest = self._fresh_guest()
         self._introductions = {}
         self._open_round(now)
         answers = tuple(self._joined(join.client) for join in joins)
@@ -361,7 +374,7 @@ class Coordinator:
             keep=opening.keep,
             sampled=opening.sampled,
             held=opening.held,
-            online=standing.online is not None,
+            online=standing.online is not None or standing.guest is not None,
         )
 
     def _slot(self, live: LiveModel) -> Slot:
@@ -388,9 +401,11 @@ class Coordinator:
         undecided = self._undecided
         scoring: tuple[FromCoordinator, ...] = () if undecided is None else (*undecided.models, undecided.asked)
         registry, models = RegistryPublished(registry=self._registry), self._open.models
-        return (registry, *models, *self._online_published(None), self._open.told, *scoring)
+        return (registry, *models, *self._between_published(None), self._open.told, *scoring)
 
-    def _next_round_messages(self, since: int, between: tuple[OnlinePublished, ...]) -> tuple[FromCoordinator, ...]:
+    def _next_round_messages(
+        self, since: int, between: tuple[OnlinePublished | GuestPublished, ...]
+    ) -> tuple[FromCoordinator, ...]:
         """Return what a client needs that was there before: the registry only if it is newer than version `since`."""
         if self._open is None:
             return ()
@@ -398,10 +413,12 @@ class Coordinator:
         registry = (RegistryPublished(registry=self._registry),) if newer else ()
         return (*registry, *self._open.models, *between, self._open.told)
 
-    def _online_published(self, cells: IntArray | None) -> tuple[OnlinePublished, ...]:
+    def _between_published(self, cells: IntArray | None) -> tuple[OnlinePublished | GuestPublished, ...]:
         """Return the models that learn between rounds: with the rows of the table that changed, or with all."""
         standing = self.standing
-        models = standing.online
+        models, guest = standing.online, standing.guest
+        if guest is not None:
+            return (GuestPublished(version=standing.round, agreed=guest),)
         if models is None:
             return ()
         rows = models.table.copy() if cells is None else models.table[cells]
@@ -439,7 +456,7 @@ class Coordinator:
             registry=self._registry,
             columns=self._columns(update),
             members=len(self.standing.members),
-        ) or self._wrong_learning(update)
+        ) or (self._wrong_learning(update) or self._wrong_guest(update))
         if reason is not None:
             return self._refuse(update.client, reason)
         self._updates.append(update)
@@ -456,6 +473,12 @@ class Coordinator:
             members=len(self.standing.members),
             labels=(*self._registry.labels, *update.new_labels),
         )
+
+    def _wrong_guest(self, update: Update) -> str | None:
+        agreed, guest = self.standing.guest, self.settings.learner.guest
+        if agreed is None or guest is None or update.guest is None:
+            return None if agreed is None and update.guest is None else "a guest that not all have"
+        return wrong_guest(update.guest, agreed, guest, records=update.records)
 
     def _refuse(self, client: str, reason: str) -> list[CoordinatorDecision]:
         self._refused += 1
@@ -616,12 +639,15 @@ class Coordinator:
         noticed = _noticed(closed, standing.master) if closed.records else ()
         for name in standing.active() - {update.client for update in self._updates}:
             standing.members[name].missed += 1
-        between: tuple[OnlinePublished, ...] = ()  # told once: of a round that is opened again clients have them
+        between: tuple[
+            OnlinePublished | GuestPublished, ...
+        ] = ()  # told once: of a round that is opened again clients have them
         if closed.records:
             self._change_registry(restarted=any(isinstance(said, Restart) for said in news))
             cells = self._learn_between(opened, news)
+            standing.guest = self._guest_after(opened, news)
             standing.round += 1
-            between = self._online_published(cells)
+            between = self._between_published(cells)
         standing.entry += 1
         self._open_round(now)
         closed = replace(closed, model=self.digest(), promotions=standing.master.promotions)
@@ -650,6 +676,27 @@ class Coordinator:
         standing.online, cells = merging.after(standing.online, learnt, labels)
         return cells
 
+    def _guest_after(self, opened: RoundOpened, news: Sequence[Restart | Local]) -> GuestState | None:
+        """Return what the guests of those not apart have learnt; a fresh one where an epoch begins anew."""
+        before, apart = self.standing.guest, {client for group in opened.apart for client in group.clients}
+        if before is None or any(isinstance(said, Restart) and said.chosen != "incumbent" for said in news):
+            return self._fresh_guest()
+        learnt = [said for client, said in self._guests() if client not in apart]
+        return before.after(learnt, self._registry.labels)
+
+    def _guests(self) -> list[tuple[str, GuestLearnt]]:
+        return [(update.client, update.guest) for update in self._updates if update.guest is not None]
+
+    def _keep_guest(self) -> None:
+        """Let go of the state of another model than is federated now; a fresh one begins with the next round."""
+        guest, kept = self.settings.learner.guest, self.standing.guest
+        if kept is not None and (guest is None or guest.refusal(kept.state) is not None):
+            self.standing.guest = None
+
+    def _fresh_guest(self) -> GuestState | None:
+        guest = self.settings.learner.guest
+        return None if guest is None else GuestState(guest.initial(), self._registry.labels)
+
     def _told(self) -> RoundOpened:
         if self._open is None:
             raise BrokenInvariantError("a round is to be concluded, but none is open")
@@ -675,6 +722,7 @@ class Coordinator:
             model="",
             registry=opened.registry,
             refused=self._refused,
+            unlearnt=sum(said.unlearnt for _, said in self._guests()),
         )
 
     def _accept(self, update: Update, records: int) -> Accepted:
@@ -688,7 +736,7 @@ class Coordinator:
 
     def digest(self) -> str:
         """Return the fingerprint of the model that serves."""
-        return fingerprint(*self.serving(), chain="" if self.standing.online is None else self.standing.online.chain)
+        return fingerprint(*self.serving(), chain=self.standing.chain)
 
     def serving(self) -> tuple[Registry, FloatArray]:
         """Return the registry and the weights of the model that serves.

@@ -8,6 +8,7 @@ import numpy as np
 
 from streamfl.core.algorithms.base import Algorithm, LocalProblem, local_model
 from streamfl.core.arrays import BoolArray, FloatArray, IntArray
+from streamfl.core.guest.guest import Guest
 from streamfl.core.history import History
 from streamfl.core.messages import LabelSums, Slot, SlotLosses
 from streamfl.core.model import Model
@@ -39,6 +40,8 @@ class Learner:
         Of everything that is drawn.
     online
         What learns record by record between rounds, if anything does; then that answers predictions.
+    guest
+        A model of somebody else that learns and answers in its place.
     """
 
     model: Model
@@ -49,6 +52,7 @@ class Learner:
     exchange: Literal["difference", "model"] = "difference"
     seed: int = 0
     online: OnlineSettings | None = None
+    guest: Guest | None = None
 
     @property
     def one_full_step(self) -> bool:

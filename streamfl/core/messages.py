@@ -11,6 +11,7 @@ from typing import ClassVar
 
 from streamfl.core.alarm import Reading
 from streamfl.core.arrays import HOLDS_ARRAYS, FloatArray
+from streamfl.core.guest.agreed import GuestLearnt, GuestState
 from streamfl.core.moments import Moments
 from streamfl.core.online.learner import Learnt
 from streamfl.core.online.models import OnlineModels
@@ -229,6 +230,14 @@ class OnlinePublished(Message):
     cells: FloatArray | None = None
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class GuestPublished(Message):
+    """The agreed state of a model of somebody else that learns between rounds, in the version of a round."""
+
+    version: int
+    agreed: GuestState
+
+
 @dataclass(frozen=True, kw_only=True)
 class SlotLosses:
     """What a client measured of one model: sums over its records, so that totals are exact for any split.
@@ -277,7 +286,8 @@ class Update(Message):
     unused until they are registered. `differences` are those of the trained slots. `new` and `old` are the scores by
     label of the model that serves the client, on this round's records and on those held back; `held` and `let_go`
     (ordinals) are how this round changes the latter. `squared_norm` is the sum over records of |z|^2, `largest_norm`
-    the largest |z|. `online` is what the round did to the models that learn between rounds.
+    the largest |z|. `online` is what the round did to the models that learn between rounds, `guest` what it made of a
+    model of somebody else.
     """
 
     client: str
@@ -306,6 +316,7 @@ class Update(Message):
     target: TargetUnit = TargetUnit()
     served: Served = Served()
     online: Learnt | None = None
+    guest: GuestLearnt | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -356,7 +367,7 @@ class RoundClosed(Message):
 
     Entries have consecutive numbers. One with `records` 0 moves positions only (past bad records): its round is
     opened again. `losses` are the mean scores of the live models, `readings` where the detectors stand, `model` the
-    digest of the model that serves next.
+    digest of the model that serves next. `unlearnt` are those records that a model of somebody else could not learn.
     """
 
     entry: int
@@ -375,6 +386,7 @@ class RoundClosed(Message):
     registry: int
     promotions: int = 0
     refused: int = 0
+    unlearnt: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -425,6 +437,7 @@ FromCoordinator = (
     | RegistryPublished
     | ModelPublished
     | OnlinePublished
+    | GuestPublished
     | Score
     | RoundClosed
     | Restarted

@@ -114,5 +114,6 @@ class Result(_Part):
     notices: tuple[Noticed, ...] = ()
     promotions: int
     serving: Mapping[str, float] = Field(default_factory=dict)
+    unlearnt: int | None = None
     model_sha256: str
     per_round: tuple[RoundLine, ...]

@@ -75,6 +75,8 @@ class CoordinatorLog:
             loss=round(closed.losses[closed.serves], 4) if closed.serves in closed.losses else None,
             model=closed.model[:12],
         )
+        if closed.unlearnt:
+            LOG.warning("records that the model could not learn", round=closed.round, records=closed.unlearnt)
         for accepted in closed.accepted:
             self._refusals.pop(accepted.client, None)
 

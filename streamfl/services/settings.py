@@ -147,6 +147,7 @@ class FederationSettings(BaseSettings):
             )
         if self.records.fields.task != self.federation.task and "task" in self.records.fields.model_fields_set:
             raise ValueError("records.fields.task: leave it out, [federation] says it")
+        self.learning.guest(self.federation.task)
         return self
 
     @property

@@ -12,13 +12,14 @@ from kafka import errors as kafka_errors
 from streamfl import codec, messages
 from streamfl.core.coordinator import Standing
 from streamfl.core.errors import PeerError
-from streamfl.core.messages import FromClient, FromCoordinator, ModelPublished, RegistryPublished, RoundOpened
+from streamfl.core.messages import FromClient, FromCoordinator, ModelPublished, RoundOpened
 from streamfl_connectors.kafka import dead_letters
 from streamfl_connectors.kafka.absence import let_go
 from streamfl_connectors.kafka.connection import TAKEN_OVER, Connection, explained
 from streamfl_connectors.kafka.dead_letters import DeadLetter
 from streamfl_connectors.kafka.parts import Assembly, cut
 from streamfl_connectors.kafka.standing_topic import KEY, last_standing
+from streamfl_connectors.kafka.tensors import STAYING, VERSIONS, Tensors, key_of, slot_of, version_of
 from streamfl_connectors.kafka.topics import Topics
 
 LOG = structlog.get_logger("streamfl.kafka.coordinator")
@@ -26,13 +27,8 @@ LOG = structlog.get_logger("streamfl.kafka.coordinator")
 # Dead letters that wait for the next transaction; more are counted only.
 MOST_LETTERS = 1000
 
-# A model's key holds its version modulo this: the two newest of every slot survive compaction.
-VERSIONS = 2
-
 # Seconds before a failed transaction is repeated.
 PAUSE = 0.1
-
-Tensors = RegistryPublished | ModelPublished
 
 
 class KafkaCoordinatorLink:
@@ -124,10 +120,11 @@ class KafkaCoordinatorLink:
             if not isinstance(message, Tensors):
                 self._producer.send(self._topics.control, messages.encode(message), partition=0)
                 continue
-            version, most = written.get(_slot(message), (-1, 0))
-            if version != _version(message):
-                parts = self._write_parts(self._topics.models, _model_key(message), messages.encode(message))
-                written[_slot(message)] = (_version(message), max(parts, most))
+            slot = slot_of(message)
+            version, most = written.get(slot, (-1, 0))
+            if version != version_of(message):
+                parts = self._write_parts(self._topics.models, key_of(message), messages.encode(message))
+                written[slot] = (version_of(message), max(parts, most))
         for slot in self._dead(told):
             self._bury(slot)
             del written[slot]
@@ -158,7 +155,7 @@ class KafkaCoordinatorLink:
             return set()
         live = _slots(opened[-1])
         fresh = {message.slot for message in told if isinstance(message, ModelPublished)}
-        return {slot for slot in self._written if slot} - live - self._live - fresh
+        return set(self._written) - STAYING - live - self._live - fresh
 
     def _bury(self, slot: str) -> None:
         """Write tombstones, so that compaction lets go of a slot."""
@@ -275,16 +272,3 @@ def _is_fenced(error: BaseException | None) -> bool:
 
 def _slots(opened: RoundOpened) -> set[str]:
     return {slot.name for slot in opened.slots}
-
-
-def _slot(message: Tensors) -> str:
-    """Return the slot of a model; the registry's is the empty name, which no model has."""
-    return "" if isinstance(message, RegistryPublished) else message.slot
-
-
-def _version(message: Tensors) -> int:
-    return message.registry.version if isinstance(message, RegistryPublished) else message.version
-
-
-def _model_key(message: Tensors) -> str:
-    return f"{_slot(message)}/{_version(message) % VERSIONS}"

@@ -11,10 +11,11 @@ from kafka import KafkaConsumer, TopicPartition
 
 from streamfl import messages
 from streamfl.core.errors import PeerError, StreamflError
-from streamfl.core.messages import FromCoordinator, ModelPublished, RegistryPublished
+from streamfl.core.messages import FromCoordinator
 from streamfl_connectors.kafka.absence import Absence
 from streamfl_connectors.kafka.connection import Connection, explained
 from streamfl_connectors.kafka.parts import Assembly
+from streamfl_connectors.kafka.tensors import Tensors
 from streamfl_connectors.kafka.topics import Topics
 
 LOG = structlog.get_logger("streamfl.kafka.listener")
@@ -45,7 +46,7 @@ class Listener:
         self._stop = threading.Event()
         self._failed: StreamflError | None = None
         self.foreign = 0
-        self.current: dict[str, ModelPublished | RegistryPublished] = {}
+        self.current: dict[str, Tensors] = {}
         self._absence = Absence(connection.settings.patience)
         self._consumer: KafkaConsumer = connection.consumer()
         with explained(self._servers):
@@ -131,7 +132,7 @@ class Listener:
             LOG.warning("unusable message", topic=message.topic, offset=message.offset, reason=str(error))
             return None
 
-    def _model(self, message: Any) -> ModelPublished | RegistryPublished | None:
+    def _model(self, message: Any) -> Tensors | None:
         name = (message.key or b"").decode(errors="replace").rpartition("/")[0]
         if message.value is None:
             self.current.pop(name, None)
@@ -140,7 +141,7 @@ class Listener:
         if whole is None:
             return None
         told = messages.decode(whole)
-        if not isinstance(told, ModelPublished | RegistryPublished):
+        if not isinstance(told, Tensors):
             raise PeerError("no model among the models")
         self.current[name] = told
         return told

@@ -73,8 +73,11 @@ class BetweenRounds:
         self.learner = OnlineLearner(self.settings)
 
     def take(self, agreed: Agreed) -> None:
-        """Keep what was published until its round is open; only the newest versions."""
-        self._published[agreed.version, agreed.cells is None] = agreed
+        """Keep what was published until its round is open; only the newest versions.
+
+        A round without records is opened again in the same version; the rows that changed are told the first time.
+        """
+        self._published.setdefault((agreed.version, agreed.cells is None), agreed)
         newest = sorted({version for version, _ in self._published})[-VERSIONS:]
         self._published = {key: kept for key, kept in self._published.items() if key[0] in newest}
 
@@ -102,7 +105,7 @@ class BetweenRounds:
 
     def learn(self, batches: Sequence[Batch], expert: Expert | None = None) -> None:
         """Learn those of the pending records that it has not learnt yet."""
-        for batch in _without(batches, self.learner.records):
+        for batch in without_first(batches, self.learner.records):
             self.learn_next(batch, expert)
 
     def learn_next(self, batch: Batch, expert: Expert | None = None) -> None:
@@ -110,6 +113,16 @@ class BetweenRounds:
         asked = expert is not None and not self.learner.foresees(batch.features, batch.X)
         others = expert(batch) if expert is not None and asked else None
         self._served.append(self.learner.learn(batch.features, batch.X, batch.y, batch.labels, others))
+
+    def answer(self, batch: Batch, expert: Expert | None = None) -> FloatArray:
+        """Return what is served of some records now: probabilities by label, or targets; shape (n, columns)."""
+        others = None if expert is None else expert(batch)
+        return self.learner.predicted(batch.features, batch.X, others)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Return the labels that predictions are of; none for targets."""
+        return self.learner.labels
 
     @property
     def served(self) -> FloatArray:
@@ -126,8 +139,14 @@ class BetweenRounds:
         return dict(zip(self.settings.experts, shares, strict=True))
 
 
-def _without(batches: Sequence[Batch], records: int) -> Iterator[Batch]:
-    """Return batches without their first records."""
+def without_first(batches: Sequence[Batch], records: int) -> Iterator[Batch]:
+    """Return batches without their first records.
+
+    >>> from streamfl.core.records import Span
+    >>> batch = Batch(Span("p", 0, 3), np.arange(3), ("x",), np.array([[1.0], [2.0], [6.0]]), np.zeros(3), ("a",))
+    >>> [left.X.ravel().tolist() for left in without_first([batch, batch], 4)]
+    [[2.0, 6.0]]
+    """
     for batch in batches:
         if records < len(batch):
             yield batch.only(np.arange(records, len(batch))) if records else batch

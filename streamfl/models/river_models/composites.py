@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 from river import compose, multiclass
 
-from streamfl.models.river_models.exported import Table
+from streamfl.core.guest.keys import text_of
+from streamfl.core.guest.tables import Table
 from streamfl.models.river_models.form import Form, Tables
-from streamfl.models.river_models.keys import text_of
 
 SEPARATORS: dict[type[Any], str] = {
     compose.Pipeline: " | ",

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from streamfl.core.errors import PeerError, UsageError
+from streamfl.core.guest.increments import pooled
 from streamfl.core.sampling import generator
 from streamfl.models.river_models import Exported, Table, merged, refusal
-from streamfl.models.river_models.increments import pooled
 
 MOMENTS = ("count", "mean", "m2")
 

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 import streamfl
 from streamfl import codec, messages
 from streamfl.core.errors import PeerError
+from streamfl.core.guest.tables import Rule, Table
 from streamfl.core.messages import (
     Accepted,
     FromClient,
@@ -45,6 +46,14 @@ arrays = hnp.arrays(
 )
 
 
+@st.composite
+def tables(draw: st.DrawFn) -> Table:
+    """Return a table whose names and values belong together."""
+    rows, columns = (tuple(draw(st.lists(names, max_size=3, unique=True))) for _ in range(2))
+    values = draw(hnp.arrays(np.float64, (len(rows), len(columns)), elements=st.floats()))
+    return Table(draw(st.sampled_from(get_args(Rule))), rows, columns, values)
+
+
 def strategy(kind: Any) -> st.SearchStrategy[Any]:
     """Return values of a field's type, arrays and nested values too."""
     origin, of = get_origin(kind), get_args(kind)
@@ -58,6 +67,8 @@ def strategy(kind: Any) -> st.SearchStrategy[Any]:
         return st.sampled_from(of)
     if origin is not None and issubclass(origin, Mapping):
         return st.dictionaries(names, strategy(of[1]), max_size=2)
+    if kind is Table:
+        return tables()
     if is_dataclass(kind):
         return st.builds(kind, **{name: strategy(of_) for name, of_ in fields_of(kind).items()})
     plain = {int: st.integers(), float: st.floats(), str: names, bool: st.booleans(), type(None): st.none()}

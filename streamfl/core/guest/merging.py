@@ -6,9 +6,9 @@ import numpy as np
 
 from streamfl.core.arrays import FloatArray
 from streamfl.core.errors import PeerError, UsageError
-from streamfl.models.river_models.exported import FIXED, Exported, Rule, Table
-from streamfl.models.river_models.increments import added, pooled
-from streamfl.models.river_models.keys import keys_of
+from streamfl.core.guest.increments import added, pooled
+from streamfl.core.guest.keys import keys_of
+from streamfl.core.guest.tables import FIXED, Exported, Rule, Table
 
 # Rules under which nothing falls, but for a mean.
 ADDED: tuple[Rule, ...] = ("sum", "moments")

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from streamfl.core.arrays import HOLDS_ARRAYS, FloatArray
-from streamfl.models.river_models.keys import keys_of, text_of
+from streamfl.core.guest.keys import keys_of, text_of
 
 Rule = Literal["mean", "sum", "moments", "least", "most"]
 

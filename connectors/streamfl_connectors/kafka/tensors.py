@@ -1,0 +1,40 @@
+"""What goes to the models topic, and not to the control topic, which people read: its slot, its version, its key."""
+
+from streamfl.core.messages import GuestPublished, ModelPublished, OnlinePublished, RegistryPublished
+
+Tensors = RegistryPublished | ModelPublished | OnlinePublished | GuestPublished
+
+# Slots that no ladder has: the registry, the rows that a round changed of what learns between rounds, all rows of it,
+# and a model of somebody else. They stay in the log.
+REGISTRY, CHANGES, WHOLE, GUEST = "", "online", "online-whole", "guest"
+STAYING = frozenset((REGISTRY, CHANGES, WHOLE, GUEST))
+
+# A model's key holds its version modulo this: the two newest of every slot survive compaction.
+VERSIONS = 2
+
+
+def slot_of(message: Tensors) -> str:
+    """Return the slot of a message."""
+    match message:
+        case RegistryPublished():
+            return REGISTRY
+        case OnlinePublished():
+            return WHOLE if message.cells is None else CHANGES
+        case GuestPublished():
+            return GUEST
+    return message.slot
+
+
+def version_of(message: Tensors) -> int:
+    """Return the version of a message; those of a slot rise."""
+    return message.registry.version if isinstance(message, RegistryPublished) else message.version
+
+
+def key_of(message: Tensors) -> str:
+    """Return the key of a message, without the number of a part.
+
+    >>> import numpy as np
+    >>> key_of(ModelPublished(slot="rung-0", version=7, registry=1, weights=np.zeros((1, 1))))
+    'rung-0/1'
+    """
+    return f"{slot_of(message)}/{version_of(message) % VERSIONS}"

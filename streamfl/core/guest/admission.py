@@ -1,0 +1,51 @@
+"""What is wrong with what a client says its guest has learnt: nothing counts that is not possible."""
+
+import numpy as np
+
+from streamfl.core.guest.agreed import GuestLearnt, GuestState
+from streamfl.core.guest.guest import Guest
+from streamfl.core.guest.merging import refusal
+from streamfl.core.guest.tables import Exported
+
+# Larger numbers are not merged: a count times the square of a mean must be finite.
+LARGEST = 1e100
+
+
+def wrong_guest(learnt: GuestLearnt, agreed: GuestState, guest: Guest, *, records: int) -> str | None:
+    """Return why what a client has learnt cannot be used, or None.
+
+    Parameters
+    ----------
+    learnt
+        What it says.
+    agreed
+        Where it began.
+    guest
+        The model.
+    records
+        How many records its update covers.
+    """
+    if learnt.records != records or not 0 <= learnt.unlearnt <= records:
+        return "another number of records for the guest"
+    if learnt.state is None:
+        return None if learnt.unlearnt == records else "a guest that has learnt, and does not tell what"
+    reason = unusable(learnt.state, agreed) or guest.refusal(learnt.state)
+    return None if reason is None else f"a guest that cannot be merged: {reason}"
+
+
+def unusable(state: Exported, agreed: GuestState) -> str | None:
+    """Return why a state cannot be merged with others that began where it did, or None.
+
+    >>> from streamfl.core.guest.tables import Table
+    >>> def exported(x):
+    ...     return Exported("Linear", {"Linear.weights": Table.column("mean", "weight", {"x": x})})
+    >>> unusable(exported(float("nan")), GuestState(exported(0.0)))
+    'Linear.weights has values that are not finite'
+    >>> unusable(exported(1e101), GuestState(exported(0.0)))
+    'Linear.weights has values that are far too large'
+    """
+    reason = refusal(state, agreed.state)
+    if reason is not None:
+        return reason
+    large = (path for path, table in state.tables.items() if np.abs(table.values).max(initial=0.0) > LARGEST)
+    return next((f"{path} has values that are far too large" for path in large), None)
