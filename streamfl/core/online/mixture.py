@@ -104,9 +104,13 @@ class Mixture:
 
     @property
     def shares(self) -> FloatArray:
-        """Return what part each expert has in what is served, about; shape (experts,), summing to 1."""
+        """Return what part each expert has in what is served, about; shape (experts,), summing to 1.
+
+        What a negative weight argues against is no part; where there are only such weights, all have the same.
+        """
         positive = np.maximum(self.stacked, 0.0)
-        stacked = positive / np.maximum(positive.sum(axis=1, keepdims=True), 1e-12)
+        positive[~positive.any(axis=1)] = 1.0
+        stacked = positive / positive.sum(axis=1, keepdims=True)
         shares: FloatArray = self.outer.weights @ np.vstack([self.best.weights, stacked])
         return shares
 
