@@ -1,11 +1,15 @@
 """What a client learns between rounds: names that come late, rounds that do not count, and what is told of it."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from online_streams import Stream, agreed, drawn, learnt, state
 
+from streamfl.core.online import merging
 from streamfl.core.online.learner import OnlineLearner
 from streamfl.core.online.rungs import OnlineSettings
+from streamfl.core.sampling import generator
 
 FEATURES = pytest.mark.parametrize("features", ["linear", "ferns", "auto"])
 
@@ -34,3 +38,195 @@ def test_restore_undoes_all_that_a_round_did_to_the_models(features, from_nothin
     assert "late" in learner.features
     learner.restore()
     assert state(learner, without=OWN) == before
+
+
+# --- asking ------------------------------------------------------------------------------------------------------
+
+
+@FEATURES
+@pytest.mark.parametrize("targets", [False, True])
+def test_asking_changes_nothing(features, targets):
+    settings = OnlineSettings(features, targets=targets)
+    stream, learner = drawn(targets=targets), OnlineLearner(settings)
+    asked = drawn(20, seed=9, targets=targets)
+    for start in (0, 20, 40):
+        before = state(learner)
+        first = learner.predicted(asked.features, asked.X)
+        np.testing.assert_array_equal(learner.predicted(asked.features, asked.X), first)
+        assert state(learner) == before
+        learner.learn(*stream.part(start, start + 20))
+
+
+def test_what_is_said_first_of_labels_is_nothing_and_of_targets_0():
+    X = np.array([[1.0], [2.0]])
+    assert OnlineLearner(OnlineSettings("linear")).predicted(("x",), X).shape == (2, 0)
+    assert OnlineLearner(OnlineSettings("linear", targets=True)).predicted(("x",), X).tolist() == [[0.0], [0.0]]
+
+
+@FEATURES
+def test_answers_are_what_learning_serves(features):
+    stream = drawn()
+    asked, learns = OnlineLearner(OnlineSettings(features)), OnlineLearner(OnlineSettings(features))
+    asked.learn(*stream.part(0, 30))
+    served = learns.learn(*stream.part(0, 60))[30:]
+    for i in range(30, 60):
+        said = asked.predicted(stream.features, stream.X[i : i + 1])
+        assert said.sum() == pytest.approx(1.0)
+        assert (said >= 0.0).all()
+        assert said[0].argmax() == served[i - 30]
+        asked.learn(*stream.part(i, i + 1))
+
+
+def test_the_order_of_columns_changes_no_bit_and_unknown_ones_are_not_looked_at():
+    stream = drawn()
+    turned = Stream(np.hstack([stream.X[:, ::-1], stream.X]), stream.y, ("y", "x", "u", "v"))
+    one, other = OnlineLearner(OnlineSettings("auto")), OnlineLearner(OnlineSettings("auto"))
+    one.learn(*stream.part(0, 60))
+    other.learn(("y", "x"), turned.X[:, :2], turned.y, turned.labels)
+    assert state(one) == state(other)
+    np.testing.assert_array_equal(
+        one.predicted(stream.features, stream.X), other.predicted(turned.features, turned.X)
+    )
+
+
+# --- names that come late ----------------------------------------------------------------------------------------
+
+
+@FEATURES
+def test_a_feature_begins_with_its_first_value(features):
+    stream = drawn(missing=0.0)
+    late = stream.X.copy()
+    late[:30, 1] = np.nan
+    one, other = OnlineLearner(OnlineSettings(features)), OnlineLearner(OnlineSettings(features))
+    one.learn(("x",), stream.X[:30, :1], stream.y[:30], stream.labels)
+    other.learn(stream.features, late[:30], stream.y[:30], stream.labels)
+    assert one.features == other.features == ("x",)
+    assert state(one) == state(other)
+    served = one.learn(stream.features, stream.X[30:], stream.y[30:], stream.labels)
+    assert one.features == ("x", "y")
+    whole = OnlineLearner(OnlineSettings(features))
+    np.testing.assert_array_equal(whole.learn(stream.features, late, stream.y, stream.labels)[30:], served)
+    assert state(one) == state(whole)
+
+
+def test_features_with_their_first_value_in_one_record_are_in_the_order_of_their_names():
+    learner = OnlineLearner(OnlineSettings("linear"))
+    X = np.array([[np.nan, 1.0, np.nan, np.nan], [2.0, 1.0, 3.0, np.nan]])
+    learner.learn(("z", "m", "a", "never"), X, np.zeros(2), ("a",))
+    assert learner.features == ("m", "a", "z")
+
+
+@FEATURES
+def test_a_label_that_comes_late_begins_with_no_weight(features):
+    stream = drawn(missing=0.0)
+    learner, without = OnlineLearner(OnlineSettings(features)), OnlineLearner(OnlineSettings(features))
+    served = learner.learn(*stream.part(0, 60))
+    first = int(np.flatnonzero(stream.y == 2.0)[0])
+    assert len(learner.labels) == 3
+    assert 2.0 not in served[: first + 1]
+    without.learn(*stream.part(0, first))
+    names = stream.features, stream.X[first : first + 1]
+    two = without.predicted(*names)
+    without.learn(*names, np.array([0.0]), ("c",))
+    three = without.predicted(*names)
+    assert (two.shape, three.shape) == ((1, 2), (1, 3))
+    assert three[0, 2] > 1 / 3
+
+
+def test_labels_count_in_the_order_in_which_they_came():
+    learner = OnlineLearner(OnlineSettings("linear"))
+    X = np.zeros((4, 0))
+    assert learner.learn((), X, np.array([2.0, 2.0, 0.0, 2.0]), ("a", "b", "c")).tolist() == [-1.0, 0.0, 0.0, 1.0]
+    assert learner.labels == ("c", "a")
+
+
+# --- another expert ----------------------------------------------------------------------------------------------
+
+
+def test_what_serves_rounds_is_mixed_in_and_a_label_that_it_does_not_know_has_no_chance_there():
+    y = generator(0, "labels").integers(0, 2, 200).astype(np.float64)  # which the features say nothing of
+    y[100] = 2.0
+    stream = replace(drawn(200, missing=0.0), y=y)
+    settings = OnlineSettings("linear", neighbours=False)
+    models = agreed(settings, learnt(settings, drawn(90, seed=4, missing=0.0), 0, 30), labels=("a", "b"))
+    knowing, alone = OnlineLearner(settings), OnlineLearner(settings)
+    told = np.where(y[:, None] == [0.0, 1.0], 0.9, 0.1)
+    served = {}
+    for name, one, others in (("knowing", knowing, told), ("alone", alone, None)):
+        one.begin(models)
+        codes = [one.labels.index(label) if label in one.labels else 2 for label in ("a", "b", "c")]
+        said = one.learn(*stream.part(0, 200), others)
+        served[name] = np.mean(said == np.array(codes)[y.astype(int)])
+        assert one.labels == ("a", "b", "c")
+    assert served["knowing"] > served["alone"] + 0.2
+    rounds = settings.experts.index("rounds")
+    assert knowing.mixture.shares[rounds] > 0.5 > 0.2 > alone.mixture.shares[rounds]
+    # It counts in answers too.
+    x = stream.features, stream.X[:1]
+    for code in (0, 1):
+        sure = np.eye(2)[[code]]
+        assert knowing.predicted(*x, sure)[0, code] > alone.predicted(*x)[0, code]
+
+
+def test_of_targets_the_mean_of_the_models_stands_in_for_what_serves_rounds():
+    settings = OnlineSettings("linear", neighbours=False, targets=True)
+    stream = drawn(100, targets=True)
+    knowing, alone = OnlineLearner(settings), OnlineLearner(settings)
+    errors = [
+        np.abs(one.learn(*stream.part(0, 100), others) - stream.y)[50:].mean()
+        for one, others in ((knowing, stream.y[:, None] + 0.01), (alone, None))
+    ]
+    assert errors[0] < 0.5 * errors[1]
+
+
+# --- rounds ------------------------------------------------------------------------------------------------------
+
+
+@FEATURES
+def test_the_rows_that_changed_are_as_good_as_the_whole_table(features):
+    settings = OnlineSettings(features)
+    learner, whole = OnlineLearner(settings), OnlineLearner(settings)
+    before = agreed(settings, learnt(settings, drawn(20)))
+    learner.begin(before)
+    stream = drawn(seed=1)
+    learner.learn(*stream.part(0, 30))
+    other = OnlineLearner(settings)
+    other.begin(before)
+    other.learn(*stream.part(30, 60))
+    parts = [learner.learnt(), other.learnt()]
+    after, cells = merging.after(replace(before, table=before.table.copy()), parts, ("a", "b", "c"))
+    learner.begin(replace(after, table=after.table[cells]), cells)
+    whole.begin(after)
+    np.testing.assert_array_equal(learner._table, whole._table)
+    assert state(learner, without=OWN) == state(whole, without=OWN)
+    assert learner.records == 0
+
+
+@FEATURES
+def test_nothing_learnt_is_no_difference(features):
+    settings = OnlineSettings(features)
+    learner = OnlineLearner(settings)
+    learner.begin(agreed(settings, learnt(settings, drawn())))
+    nothing = learner.learnt()
+    assert (nothing.records, nothing.labels, nothing.features) == (0, ("a", "b", "c"), ("x", "y"))
+    assert not nothing.weights.any()
+    assert not nothing.second.any()
+    assert (len(nothing.cells), nothing.norms.tolist(), nothing.moments.count.tolist()) == (0, [0.0, 0.0], [0.0, 0.0])
+
+
+@FEATURES
+def test_what_is_learnt_is_the_difference_to_the_agreed_models(features):
+    settings = OnlineSettings(features)
+    models = agreed(settings, learnt(settings, drawn()), labels=("a", "b", "c"))
+    learner = OnlineLearner(settings)
+    learner.begin(models)
+    learner.learn(*NEWS.part(0, 3))
+    part = learner.learnt()
+    assert (part.labels, part.features, part.records) == (("a", "b", "c", "z"), ("x", "y", "late"), 3)
+    grown = models.grown(("late",), ("z",))
+    np.testing.assert_allclose(grown.weights + part.weights, learner._weights)
+    table = grown.table.copy()
+    table[part.cells.astype(int)] += part.table
+    np.testing.assert_allclose(table, learner._table, atol=1e-6)
+    assert part.moments.count.tolist() == [3.0, 2.0, 2.0]
+    assert part.moments.mean == pytest.approx([-0.5 / 3, 490.0, 0.5])
