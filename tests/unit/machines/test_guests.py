@@ -1,0 +1,351 @@
+"""Clients and a coordinator with a model of River as their guest: what is agreed on, and what cannot be used."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from river import linear_model, naive_bayes, optim, preprocessing
+from unit.machines.script import (
+    PROFILES,
+    Federation,
+    answer,
+    as_bytes,
+    batch,
+    begun,
+    client,
+    coordinator,
+    cut,
+    joined,
+    opening,
+    parting,
+    reborn,
+    refusals,
+    sent,
+    swapping,
+    tell,
+    told,
+)
+
+from streamfl.core.client import ClientSettings
+from streamfl.core.coordinator import Coordinator, CoordinatorSettings, Standing
+from streamfl.core.errors import UsageError
+from streamfl.core.events import BufferDue, RecordsRead
+from streamfl.core.guest.agreed import GuestLearnt, GuestState
+from streamfl.core.guest.tables import Exported, Table
+from streamfl.core.local_round import Learner
+from streamfl.core.messages import GuestPublished, Restarted, RoundClosed, RoundOpened, Update
+from streamfl.core.promotion import Promotion
+from streamfl.core.records import Batch
+from streamfl.models.river_models import RiverGuest, RiverPass, export, merged
+from streamfl.settings import LearningSettings
+
+
+def model() -> Any:
+    return preprocessing.StandardScaler() | linear_model.SoftmaxRegression()
+
+
+def learner(river: Any, task: str = "classification") -> Learner:
+    return LearningSettings(model=river).learner(task, 0)
+
+
+def federation(
+    river: Any, records: dict[str, Batch] | None = None, *, at: int | None = None, **more: Any
+) -> Federation:
+    """Return three clients with rounds of 20, whose classes are exchanged at a round if one is given."""
+    told_ = CoordinatorSettings(learner=learner(river), expect=3)
+    records = records or {name: swapping(name, 16, at=at) for name in ("c0", "c1", "c2")}
+    settings = ClientSettings(learner=learner(river), round_size=20)
+    return Federation(Coordinator(told_, PROFILES["adaptive"]()), records, settings, **more)
+
+
+def agreed(run: Federation) -> GuestState:
+    assert run.coordinator.standing.guest is not None
+    return run.coordinator.standing.guest
+
+
+def tables(state: Exported) -> dict[str, tuple[Any, ...]]:
+    return {path: (t.rule, t.rows, t.columns, t.values.tolist()) for path, t in state.tables.items()}
+
+
+def by_hand(records: dict[str, Batch], rounds: Sequence[int]) -> tuple[Exported, int]:
+    """Return what River models learn that meet after every round of 20, and how many records they predicted right."""
+    base, right = export(model()), 0
+    for t in rounds:
+        parts = []
+        for name in sorted(records):
+            mine, over = records[name], RiverPass(model(), base)
+            for row in range(20 * (t - 1), 20 * t):
+                x = dict(zip(mine.features, mine.X[row].tolist(), strict=True))
+                y = mine.labels[int(mine.y[row])]
+                right += over.predict_one(x) == y
+                over.learn_one(x, y)
+            parts.append((over.export(), 20))
+        base = merged(parts, base)
+    return base, right
+
+
+def test_a_federation_learns_what_river_models_learn_that_meet_after_every_round():
+    run = federation(model()).run()
+    state, right = by_hand(dict(run.records), range(1, 17))
+    assert tables(agreed(run).state) == tables(state)
+    assert sum(closed.served.correct for closed in run.of(RoundClosed)) == right
+    assert (agreed(run).seen, agreed(run).labels) == (3 * 320, ("a", "b"))
+    assert [closed.served.shares for closed in run.of(RoundClosed)][3] == {"StandardScaler | SoftmaxRegression": 60.0}
+
+
+def test_what_it_has_learnt_is_in_the_digest():
+    run = federation(model()).run()
+    before = run.coordinator.digest()
+    run.coordinator.standing.guest = replace(agreed(run), seen=1)
+    assert run.coordinator.digest() != before
+
+
+def test_an_epoch_begins_with_a_fresh_one():
+    run = federation(model(), at=11).run()
+    (restarted,) = run.of(Restarted)
+    assert (restarted.round, restarted.chosen) == (11, "relabelled")
+    state, _ = by_hand(dict(run.records), range(12, 17))
+    assert tables(agreed(run).state) == tables(state)
+    assert agreed(run).seen == 3 * 100
+    # Exchanged classes hurt in round 11 only; 20 records a client are enough to learn them anew.
+    right = {closed.round: closed.served.correct for closed in run.of(RoundClosed)}
+    assert right[11] < 20 < 50 < right[13]
+
+
+def test_an_epoch_that_goes_on_as_it_is_keeps_what_was_learnt():
+    records = {name: swapping(name, 8) for name in ("c0", "c1", "c2")}
+    late = {name: replace(mine, y=_third(mine, after=60), labels=("a", "b", "z")) for name, mine in records.items()}
+    run = federation(model(), late).run()
+    chosen = {restarted.chosen for restarted in run.of(Restarted)}
+    assert chosen, "no restart: this shows nothing"
+    seen, expected = 0, {}
+    fresh = {restarted.round for restarted in run.of(Restarted) if restarted.chosen != "incumbent"}
+    for closed in run.of(RoundClosed):
+        seen = 0 if closed.round in fresh else seen + closed.records
+        expected[closed.round + 1] = seen
+    found = {message.version: message.agreed.seen for message in run.of(GuestPublished)}
+    assert found == {1: 0} | expected
+
+
+def _third(mine: Batch, after: int) -> np.ndarray:
+    there = (np.arange(len(mine)) >= after) & (np.arange(len(mine)) % 2 == 0)
+    return np.where(there, 2.0, mine.y)
+
+
+def test_clients_apart_do_not_count():
+    plain = parting(rounds=14)
+    both = learner(model())
+    machine = Coordinator(CoordinatorSettings(learner=both, expect=6), Standing(Promotion()))
+    run = Federation(machine, plain.records, ClientSettings(learner=both, round_size=40)).run()
+    apart = {
+        message.round: {name for group in message.apart for name in group.clients} for message in run.of(RoundOpened)
+    }
+    assert {"c1"} in apart.values()
+    counts = [
+        sum(accepted.records for accepted in closed.accepted if accepted.client not in apart[closed.round])
+        for closed in run.of(RoundClosed)
+    ]
+    assert run.of(Restarted) == []
+    assert agreed(run).seen == sum(counts) < sum(closed.records for closed in run.of(RoundClosed))
+
+
+def test_a_coordinator_that_is_restored_at_every_commit_comes_to_the_same_end():
+    undisturbed, restored = federation(model(), at=11).run(), federation(model(), at=11, restart=reborn).run()
+    assert restored.coordinator is not undisturbed.coordinator
+    assert restored.coordinator.digest() == undisturbed.coordinator.digest()
+
+
+@pytest.mark.parametrize("optimizer", [optim.SGD(0.1), optim.Adam(0.01)])
+def test_clients_that_start_again_at_any_time_come_to_the_same_end(optimizer):
+    river = preprocessing.StandardScaler() | linear_model.LogisticRegression(optimizer)
+    undisturbed = federation(river, at=11).run()
+    starts = []
+
+    class Restarting(Federation):
+        """Every client starts again, with nothing but its source, in rounds 3, 6, 9, .."""
+
+        def _restarted(self) -> None:
+            entry = self.coordinator.standing.entry
+            if entry % 3 == 0 and entry < 15:
+                starts.append(entry)
+                for name in self.clients:
+                    machine = type(self.clients[name])(self.settings, name, f"i{100 + len(starts)}")
+                    self.clients[name], self.read[name] = machine, 0
+
+    plain = federation(river, at=11)
+    run = Restarting(plain.coordinator, plain.records, plain.settings).run()
+    assert len(starts) > 3
+    assert run.coordinator.digest() == undisturbed.coordinator.digest()
+    served = [[closed.served.correct for closed in one.of(RoundClosed)] for one in (run, undisturbed)]
+    assert served[0] == served[1]
+
+
+# --- what cannot be learnt -------------------------------------------------------------------------------------
+
+
+def test_a_third_label_is_unlearnt_by_a_model_of_two_and_nobody_dies_of_it():
+    records = {name: swapping(name, 8) for name in ("c0", "c1", "c2")}
+    late = {name: replace(mine, y=_third(mine, after=100), labels=("a", "b", "z")) for name, mine in records.items()}
+    run = federation(linear_model.LogisticRegression(), late).run()
+    unlearnt = {closed.round: closed.unlearnt for closed in run.of(RoundClosed)}
+    assert unlearnt == dict.fromkeys(range(1, 6), 0) | dict.fromkeys(range(6, 9), 3 * 10)
+    assert sum(closed.records for closed in run.of(RoundClosed)) == 3 * 160
+
+
+def test_a_model_whose_numbers_burst_is_left_out_and_the_federation_goes_on():
+    wild = linear_model.LinearRegression(optim.SGD(1e60), clip_gradient=1e60)
+    both = LearningSettings(model=wild).learner("regression", 0)
+    records = {name: replace(swapping(name, 4), labels=()) for name in ("c0", "c1")}
+    machine = Coordinator(CoordinatorSettings(learner=both, expect=2, task="regression"), Standing(Promotion()))
+    run = Federation(machine, records, ClientSettings(learner=both, round_size=20)).run()
+    assert [closed.unlearnt for closed in run.of(RoundClosed)] == [40, 40, 40, 40]
+    assert [closed.refused for closed in run.of(RoundClosed)] == [0, 0, 0, 0]
+    assert tables(agreed(run).state) == tables(export(wild))
+    assert all(np.isfinite(closed.served.absolute_error) for closed in run.of(RoundClosed))
+
+
+# --- what is refused -------------------------------------------------------------------------------------------
+
+NB = naive_bayes.GaussianNB()
+
+
+def exported(labels: str) -> Exported:
+    """Return what naive Bayes knows of records of the feature x, one a label."""
+    over = RiverPass(NB.clone())
+    for label in labels:
+        over.learn_one({"x": 1.0 if label == "a" else -1.0}, label)
+    return over.export()
+
+
+def with_values(state: Exported, value: float) -> Exported:
+    path = min(path for path in state.tables if state.tables[path].values.size)
+    table = state.tables[path]
+    return Exported(state.model, {**state.tables, path: replace(table, values=np.full(table.values.shape, value))})
+
+
+GOOD = exported("aabb")
+BAD: dict[str, tuple[GuestLearnt | None, str]] = {
+    "nothing said": (None, "a guest that not all have"),
+    "another number of records": (GuestLearnt(GOOD, 5, 0), "another number of records for the guest"),
+    "more unlearnt than there were": (GuestLearnt(GOOD, 4, 5), "another number of records for the guest"),
+    "learnt, and nothing told": (GuestLearnt(None, 4, 3), "a guest that has learnt, and does not tell what"),
+    "of another model": (
+        GuestLearnt(export(linear_model.PAClassifier()), 4, 0),
+        "it is of PAClassifier, not of Gauss",
+    ),
+    "not finite": (GuestLearnt(with_values(GOOD, np.nan), 4, 0), "values that are not finite"),
+    "far too large": (GuestLearnt(with_values(GOOD, 1e200), 4, 0), "far too large"),
+    "negative": (GuestLearnt(with_values(GOOD, -1.0), 4, 0), "a negative count"),
+    "a table that the model has not": (
+        GuestLearnt(Exported(GOOD.model, {**GOOD.tables, "x.y": Table.column("sum", "n", {"x": 1.0})}), 4, 0),
+        "not an export of GaussianNB",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_what_cannot_be_of_the_guest_is_refused(name):
+    said, reason = BAD[name]
+    machine = coordinator(learner=learner(NB))
+    opened = begun(machine, "c0", "c1")
+    assert opened.online
+    (refused,) = refusals(tell(machine, answer(opened, "c1", guest=said)))
+    assert reason in refused[1]
+    good = GuestLearnt(GOOD, 4, 0)
+    decisions = tell(machine, answer(opened, "c0", guest=good), answer(opened, "c1", guest=good))
+    (published,) = told(decisions, GuestPublished)
+    assert (published.version, published.agreed.seen) == (2, 8)
+
+
+def test_a_guest_that_the_federation_has_not_is_refused():
+    machine = coordinator()
+    opened = begun(machine, "c0", "c1")
+    (refused,) = refusals(tell(machine, answer(opened, "c1", guest=GuestLearnt(GOOD, 4, 0))))
+    assert refused == ("c1", "a guest that not all have")
+
+
+def test_parts_that_contradict_one_another_do_not_stop_the_round():
+    """A hostile client writes a label as the number 1, another as the truth value: one key of a dict."""
+    machine = coordinator(learner=learner(NB), expect=3)
+    opened = begun(machine, "c0", "c1", "c2")
+    strange = {name: GuestLearnt(_relabelled(text), 4, 0) for name, text in (("c0", "#1"), ("c1", "#true"))}
+    said = [answer(opened, name, guest=strange.get(name, GuestLearnt(GOOD, 4, 0))) for name in ("c0", "c1", "c2")]
+    (published,) = told(tell(machine, *said), GuestPublished)
+    assert published.agreed.seen == 8
+    counts = {
+        row: value for t in published.agreed.state.tables.values() for row, value in _counts(t) if row in "#1ab"
+    }
+    assert counts == {"#1": 2.0, "a": 2.0, "b": 4.0}
+
+
+def _relabelled(text: str) -> Exported:
+    def named(names: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(text if name == "a" else name for name in names)
+
+    told_ = {path: replace(t, rows=named(t.rows), columns=named(t.columns)) for path, t in GOOD.tables.items()}
+    return Exported(GOOD.model, told_)
+
+
+def _counts(table: Table) -> list[tuple[str, float]]:
+    return list(zip(table.rows, table.values[:, 0].tolist(), strict=True)) if table.columns == ("count",) else []
+
+
+# --- a client --------------------------------------------------------------------------------------------------
+
+
+def guest_opening(entry: int, state: GuestState, **more: Any) -> tuple[Any, ...]:
+    return (GuestPublished(version=entry, agreed=state), *opening(entry, online=True, **more))
+
+
+def test_a_client_waits_for_the_agreed_state_and_asks_for_it():
+    machine = client(learner=learner(NB))
+    decisions = tell(machine, RecordsRead((batch("abab"),)), joined(), *opening(1, online=True))
+    assert sent(decisions, Update) == []
+    assert machine.wakes_at == 5.0
+    fresh = GuestState(export(NB), ("a", "b"))
+    (update,) = sent(tell(machine, GuestPublished(version=1, agreed=fresh)), Update)
+    assert update.guest is not None
+    assert tables(update.guest.state) == tables(exported("abab"))
+
+
+def test_of_a_round_with_bad_records_only_nothing_is_told():
+    machine = client(learner=learner(NB))
+    tell(machine, RecordsRead((batch("!!!!"),)), joined())
+    fresh = GuestState(export(NB), ("a", "b"))
+    (update,) = sent(tell(machine, *guest_opening(1, fresh), BufferDue()), Update)
+    assert update.guest is not None
+    assert (update.rejected, update.guest.state, update.guest.records, update.guest.unlearnt) == (4, None, 0, 0)
+
+
+def test_records_learnt_before_the_federation_began_are_learnt_again_from_what_all_agree_on():
+    machine = client(learner=learner(linear_model.PAClassifier()))
+    records = batch("bbab")
+    machine.learn_early(cut(records, 0, 2))
+    assert machine.answer(records)[1] == ("b",)
+    tell(machine, RecordsRead((records,)), joined())
+    fresh = GuestState(export(linear_model.PAClassifier()), ("a", "b"))
+    (update,) = sent(tell(machine, *guest_opening(1, fresh)), Update)
+    over = RiverPass(linear_model.PAClassifier(), labels=("a", "b"))
+    for row, label in enumerate("bbab"):
+        over.learn_one({"x": float(records.X[row, 0])}, label)
+    assert update.guest is not None
+    assert tables(update.guest.state) == tables(over.export())
+
+
+def test_another_model_than_was_federated_begins_fresh():
+    run = federation(model()).run()
+    standing = run.coordinator.standing
+    again = Coordinator(CoordinatorSettings(learner=learner(NB), expect=3), standing)
+    again.start(0.0)
+    assert standing.guest is None
+
+
+def test_the_same_events_give_the_same_bytes():
+    assert as_bytes(federation(model()).run().log) == as_bytes(federation(model()).run().log)
+
+
+def test_a_guest_of_the_other_task_is_refused():
+    with pytest.raises(UsageError, match="LinearRegression is for regression, and this is classification"):
+        RiverGuest(linear_model.LinearRegression(), "classification")
