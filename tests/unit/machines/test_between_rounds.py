@@ -274,7 +274,7 @@ def test_after_relabelling_columns_are_exchanged_and_what_the_alarms_round_taugh
     assert {online(machine).version for machine in run.clients.values()} == {max(published) - 1}
     served = {entry.round: entry.served.correct / entry.records for entry in run.of(RoundClosed)}
     assert 11 <= t <= 12
-    assert min(served[10], served[t + 1]) > 0.8 > served[11]
+    assert min(served[10], served[t + 1]) > 0.7 > served[11]
 
 
 def test_clients_apart_take_what_is_agreed_and_add_nothing_to_it():

@@ -54,7 +54,7 @@ def test_merging_clients_are_named_in_the_same_turn_across_chunks(monkeypatch: p
     monkeypatch.setattr("river_peers.trial.CHUNK", 3)
     guesses, _, _ = run(make("streamfl", MERGED, TASK), X, Y)
     (merged,) = Recording.made
-    assert merged.given == {"seed": 7, "round_size": 50, "clients": CLIENT}
+    assert merged.given == {"seed": 7, "round_size": 50, "client": CLIENT}
     assert [x[CLIENT] for x, _ in merged.learnt] == [f"c{i % 4}" for i in range(11)]
     assert [(x["a"], x["b"], y) for x, y in merged.learnt] == [(2.0 * i, 2.0 * i + 1, i % 2) for i in range(11)]
     assert guesses.tolist() == [-1, *range(1, 11)]
