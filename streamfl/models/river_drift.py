@@ -15,14 +15,22 @@ FOR_ROUNDS: dict[str, dict[str, object]] = {
     "PageHinkley": {"threshold": 1.0},
 }
 
+# What takes no stream of losses, and why not. The other detectors for hits and misses have sums and bounds that hold
+# for any number in [0, 1].
+REFUSED = {
+    "binary.EDDM": "it measures the records between two errors, and the loss of a round is neither a hit nor a miss",
+    "binary.FHDDM": "it tells when a mean falls, as that of correct predictions does, and never when a loss rises",
+    "DriftRetrainingClassifier": "it is a classifier, which has a detector",
+}
+
 
 def river_detector(name: str) -> Foreign:
-    """Return a detector of `river.drift`, such as ADWIN, KSWIN or PageHinkley, with what suits rounds.
+    """Return a detector of `river.drift`, such as ADWIN, KSWIN or binary.HDDMA, with what suits rounds.
 
     Raises
     ------
     UsageError
-        River has no such detector.
+        River has no such detector, or it takes no stream of losses.
 
     References
     ----------
@@ -38,29 +46,30 @@ def river_detector(name: str) -> Foreign:
     return Foreign("river", name)
 
 
-def _built(name: str) -> Watcher:
-    kind = _known(name)
-    detector: Watcher = kind(**_parameters(name, kind))
-    return detector
+def river_detectors() -> dict[str, type[Any]]:
+    """Return the detectors of `river.drift` that take a stream of losses, by name.
 
-
-def _known(name: str) -> type[Any]:
-    """Return the detector of a name.
-
-    >>> _known("EDDM")
-    Traceback (most recent call last):
-    ...
-    streamfl.core.errors.UsageError: River has no drift detector 'EDDM': take one of ADWIN, ...
+    >>> " ".join(sorted(river_detectors()))
+    'ADWIN DummyDriftDetector KSWIN NoDrift PageHinkley binary.DDM binary.HDDMA binary.HDDMW'
     """
-    # Some names in drift.__all__ do not exist; those of river.drift.binary take hits and misses of single records.
-    known = {
+    # Some names in drift.__all__ do not exist.
+    found = vars(drift) | {f"binary.{key}": kind for key, kind in vars(drift.binary).items()}
+    kinds = (base.DriftDetector, base.BinaryDriftDetector)
+    return {
         key: kind
-        for key, kind in vars(drift).items()
-        if inspect.isclass(kind) and issubclass(kind, base.DriftDetector)
+        for key, kind in found.items()
+        if inspect.isclass(kind) and issubclass(kind, kinds) and key not in REFUSED
     }
+
+
+def _built(name: str) -> Watcher:
+    if name in REFUSED:
+        raise UsageError(f"River's {name} cannot watch the loss of rounds: {REFUSED[name]}")
+    known = river_detectors()
     if name not in known:
         raise UsageError(f"River has no drift detector {name!r}: take one of {', '.join(sorted(known))}")
-    return known[name]
+    detector: Watcher = known[name](**_parameters(name, known[name]))
+    return detector
 
 
 def _parameters(name: str, kind: type[Any]) -> dict[str, object]:

@@ -1,6 +1,7 @@
 """Detectors of River on losses of rounds: quiet, risen, fallen, and again from their bytes."""
 
 import pytest
+from river import drift
 
 from streamfl import codec
 from streamfl.core.alarm import Alarm
@@ -8,9 +9,13 @@ from streamfl.core.detectors import foreign
 from streamfl.core.detectors.foreign import Foreign
 from streamfl.core.errors import UsageError
 from streamfl.core.sampling import generator
-from streamfl.models.river_drift import river_detector
+from streamfl.models.river_drift import REFUSED, river_detector, river_detectors
+from streamfl.settings import named_detector
 
 NAMES = ("ADWIN", "PageHinkley", "KSWIN")
+
+# All that look at what they are given.
+ALL = sorted(river_detectors().keys() - {"DummyDriftDetector", "NoDrift"})
 
 
 def noisy(*levels: float, rounds: int = 200) -> list[float]:
@@ -34,7 +39,16 @@ def test_a_rise_is_found_and_dated(name: str) -> None:
         assert found.statistic == pytest.approx(0.3, abs=0.02)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", ALL)
+def test_every_detector_finds_a_large_rise_and_dates_it(name: str) -> None:
+    alarms = fed(named_detector(f"river:{name}"), noisy(0.1, 0.9))
+    assert alarms[:200] == 200 * [None]
+    found = next(alarm for alarm in alarms if alarm)
+    assert (found.cause, found.since) == (name, 201)
+    assert found.statistic == pytest.approx(0.8, abs=0.02)
+
+
+@pytest.mark.parametrize("name", ALL)
 def test_no_change_and_a_fall_are_no_alarm(name: str) -> None:
     assert fed(river_detector(name), noisy(0.3)) == 200 * [None]
     assert fed(river_detector(name), noisy(0.5, 0.2)) == 400 * [None]
@@ -49,7 +63,7 @@ def test_a_fall_is_forgotten_so_that_a_rise_after_it_is_found(name: str) -> None
     assert abs(found.since - 401) <= 2
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [*NAMES, "DummyDriftDetector"])
 @pytest.mark.parametrize("rounds", [50, 230])
 def test_it_goes_on_identically_from_its_bytes(name: str, rounds: int) -> None:
     losses = noisy(0.6, 0.2, 0.6)
@@ -83,7 +97,42 @@ def test_a_reset_forgets_everything() -> None:
     assert fed(detector, noisy(0.5), first=201) == 200 * [None]
 
 
-@pytest.mark.parametrize("name", ["adwin", "EDDM", "DriftRetrainingClassifier", "__doc__", ""])
+@pytest.mark.parametrize("name", ["binary.DDM", "binary.HDDMA", "binary.HDDMW"])
+def test_one_for_hits_and_misses_goes_on_identically_from_its_bytes(name: str) -> None:
+    losses = noisy(0.1, 0.9)
+    detector = river_detector(name)
+    fed(detector, losses[:201])
+    again = codec.decode(Foreign, codec.encode(detector))
+    rest = fed(detector, losses[201:], first=202)
+    assert fed(again, losses[201:], first=202) == rest
+    assert any(rest)
+
+
+def test_those_that_do_not_look_are_there_as_baselines() -> None:
+    assert fed(river_detector("NoDrift"), noisy(0.1, 0.9)) == 400 * [None]
+    # 300 is River's own period; there must have been some rise, however small.
+    alarms = fed(river_detector("DummyDriftDetector"), [0.2] * 150 + [0.2001] * 150)
+    assert [t for t, alarm in enumerate(alarms, start=1) if alarm] == [300]
+
+
+@pytest.mark.parametrize("name", ["adwin", "DDM", "binary", "PeriodicTrigger", "__doc__", ""])
 def test_an_unknown_name_is_refused_with_the_names_there_are(name: str) -> None:
-    with pytest.raises(UsageError, match=r"ADWIN, .*KSWIN, .*PageHinkley"):
+    with pytest.raises(UsageError, match=r"ADWIN, .*KSWIN, .*PageHinkley, binary\.DDM"):
         river_detector(name)
+
+
+@pytest.mark.parametrize("name", sorted(REFUSED))
+def test_what_takes_no_stream_of_losses_is_refused_with_the_reason(name: str) -> None:
+    with pytest.raises(UsageError, match=REFUSED[name]):
+        named_detector(f"river:{name}")
+
+
+def test_the_reasons_are_true() -> None:
+    # A reason that River takes away is one more detector to have.
+    for kind, risen, fallen in ((drift.binary.EDDM, False, False), (drift.binary.FHDDM, False, True)):
+        for levels, alarms in (((0.1, 0.9), risen), ((0.9, 0.1), fallen)):
+            detector, found = kind(), False
+            for loss in noisy(*levels):
+                detector.update(loss)
+                found |= detector.drift_detected
+            assert found == alarms
