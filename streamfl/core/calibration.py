@@ -128,10 +128,7 @@ class Calibration:
         """
         pairs = np.array([played, optimistic])
         replays = [Replay.drawn(pairs, order, seed, i) for i in range(self.shuffles)]
-        largest = [replay.ratios(tests).max(axis=1) for replay in replays]
-        # A test fires at equality: a hair more, or equal losses would be an alarm.
-        kappa = np.quantile(largest, 1.0 - self.rate, axis=0, method="higher") + 1e-9
-        kappa = np.maximum(kappa, [self.margin / tests.threshold1(order), self.margin / tests.threshold2(1 << order)])
+        kappa = self.factors(replays, tests=tests, order=order)
         half = (1 << order) // 2
         shares = [replay.shares_after(half) for replay in replays]
         powers = []
@@ -140,6 +137,15 @@ class Calibration:
             found = [(drifted.ratios(tests)[:, half:] >= kappa[:, None]).any() for drifted in risen]
             powers.append(Power(rise, float(np.mean(found))))
         return Calibrated(float(kappa[0]), float(kappa[1]), tuple(powers))
+
+    def factors(self, replays: Sequence["Replay"], *, tests: MasterTests, order: int) -> FloatArray:
+        """Return kappa of Tests 1 and 2, shape (2,), from replays of a block of 2^order rounds."""
+        largest = [replay.ratios(tests).max(axis=1) for replay in replays]
+        # A test fires at equality: a hair more, or equal losses would be an alarm.
+        kappa = np.quantile(largest, 1.0 - self.rate, axis=0, method="higher") + 1e-9
+        least = [self.margin / tests.threshold1(order), self.margin / tests.threshold2(1 << order)]
+        factors: FloatArray = np.maximum(kappa, least)
+        return factors
 
 
 @dataclass(frozen=True, slots=True, eq=False)

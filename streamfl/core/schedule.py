@@ -86,11 +86,12 @@ def placed(order: int, start: int, rng: np.random.Generator) -> tuple[Placement,
     [(2, 5, 8), (1, 5, 6), (1, 7, 8), (0, 7, 7), (0, 8, 8)]
     """
     rounds = 2**order
+    chances = [rho(rounds) / rho(2**k) for k in range(order + 1)]
     return tuple(
         Placement(start=start + offset, end=start + offset + 2**k - 1, order=k)
         for offset in range(rounds)
         for k in range(order, -1, -1)
-        if offset % 2**k == 0 and rng.random() < rho(rounds) / rho(2**k)
+        if offset % 2**k == 0 and rng.random() < chances[k]
     )
 
 

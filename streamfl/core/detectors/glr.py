@@ -57,6 +57,21 @@ class GLR:
 
     def update(self, t: int, loss: float, records: int) -> Alarm | None:
         """Take the pooled loss of round t over `records` records, and return an alarm if there is one."""
+        # A score in [0, 1] has a variance of at most 1/4.
+        return self.test(t, loss, 1.0 / (4.0 * max(1, records)))
+
+    def test(self, t: int, loss: float, variance: float) -> Alarm | None:
+        """Take the loss of round t where something better than 1/4 is known of a record's variance.
+
+        Parameters
+        ----------
+        t
+            The round.
+        loss
+            Its loss.
+        variance
+            sigma^2 is at least this: the variance of the mean over the round's records.
+        """
         self.losses = [*self.losses, loss][-self.window :]
         n = len(self.losses)
         if n < self.shortest:
@@ -64,7 +79,7 @@ class GLR:
             return None
         gains = _gains(np.array(self.losses), self.margin)
         split = int(gains.argmax())
-        statistic = float(gains[split]) / (2.0 * self._variance(records))
+        statistic = float(gains[split]) / (2.0 * max(self._variance(), variance))
         threshold = (1.0 + 1.0 / n) * math.log(2.0 * n * math.sqrt(n + 2.0) * self.run_length)
         self.reading = Reading(statistic, threshold)
         if statistic < threshold:
@@ -76,9 +91,9 @@ class GLR:
         self.losses = []
         self.reading = None
 
-    def _variance(self, records: int) -> float:
-        steps = np.abs(np.diff(self.losses))
-        return max((1.4826 * float(np.median(steps))) ** 2 / 2.0, 1.0 / (4.0 * max(1, records)))
+    def _variance(self) -> float:
+        """Return the variance of a round's loss around a mean that seldom changes."""
+        return (1.4826 * float(np.median(np.abs(np.diff(self.losses))))) ** 2 / 2.0
 
 
 def _gains(losses: FloatArray, margin: float) -> FloatArray:
