@@ -59,7 +59,7 @@ def test_test_1_by_hand(last: float, fires: bool) -> None:
 
 
 def test_the_reading_is_that_of_the_block_that_is_nearer_to_its_threshold() -> None:
-    # 0.075 of 0.1485 in the first block; 0.1 of 0.21 in the second. A round later only the second is left, and a third.
+    # 0.075 of 0.1485 in the first block; 0.1 of 0.21 in the second. A round later the first has ended.
     tests = in_block()
     fed(tests, [0.2, 0.2, 0.2, 0.6])
     assert tests.reading is not None
