@@ -1,0 +1,140 @@
+"""Drift detectors side by side on streams of errors: hits and misses, whose rate of misses rises, or does not.
+
+Every detector has its default settings and sees the same streams, each with errors drawn independently. A stream with
+a rise begins with 1500 to 2500 errors at the rate before; the rise is abrupt, or takes 1000 errors. Found is a rise
+with an alarm within 2000 errors of its end, and its delay counts from its beginning: the dummy, which alarms every
+100 errors whatever they are, finds all, so read both together with the run length: errors for each alarm on streams
+without a rise.
+
+    python benchmarks/detectors.py --streams 30
+"""
+
+import argparse
+import statistics
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from river import base, drift
+
+from streamfl.core.sampling import generator
+from streamfl.drift import GLR, EDetector, MasterTests
+from streamfl.runtime.clock import stopwatch
+
+DETECTORS: dict[str, Callable[[], base.DriftDetector]] = {
+    "GLR": GLR,
+    "EDetector": EDetector,
+    "MasterTests": MasterTests,
+    "MasterTests, Test 2 alone": lambda: MasterTests(two_sided_test=False),
+    "ADWIN": drift.ADWIN,
+    "DDM": drift.binary.DDM,
+    "EDDM": drift.binary.EDDM,
+    "HDDM_A": drift.binary.HDDMA,
+    "HDDM_W": drift.binary.HDDMW,
+    "KSWIN": lambda: drift.KSWIN(seed=0),
+    "PageHinkley": drift.PageHinkley,
+    "dummy, every 100": lambda: drift.DummyDriftDetector(t_0=100),
+}
+
+QUIET = (0.05, 0.3)
+QUIET_LENGTH = 10_000
+AFTER = 2000
+
+
+@dataclass(frozen=True)
+class Rise:
+    """A rate of misses, the rate that it rises to, and the errors that it takes to."""
+
+    before: float
+    after: float
+    takes: int = 0
+
+    @property
+    def title(self) -> str:
+        return f"{self.before:g} to {self.after:g}" + (f" in {self.takes}" if self.takes else "")
+
+    def stream(self, seed: int) -> tuple[list[int], int]:
+        """Return the errors of a stream, and the index of the first that is drawn at a higher rate."""
+        rng = generator(seed, "rise", self.title)
+        at = int(rng.integers(1500, 2500))
+        since = np.arange(at + self.takes + AFTER) - at + 1
+        part = np.clip(since / max(1, self.takes), 0.0, 1.0)
+        rates = self.before + (self.after - self.before) * part
+        return (rng.random(len(rates)) < rates).astype(int).tolist(), at
+
+
+RISES = (
+    Rise(0.05, 0.1), Rise(0.05, 0.2), Rise(0.05, 0.45), Rise(0.3, 0.4), Rise(0.3, 0.5), Rise(0.3, 0.7),
+    Rise(0.05, 0.2, takes=1000), Rise(0.3, 0.5, takes=1000),
+)  # fmt: skip
+
+
+def alarms(detector: base.DriftDetector, errors: list[int]) -> Iterator[int]:
+    for i, error in enumerate(errors):
+        detector.update(error)
+        if detector.drift_detected:
+            yield i
+
+
+def found(build: Callable[[], base.DriftDetector], rise: Rise, streams: int) -> str:
+    """Return how many rises were found, and the median delay: 1 for an alarm at the first error of the rise."""
+    delays = []
+    for seed in range(streams):
+        errors, at = rise.stream(seed)
+        first = next((i for i in alarms(build(), errors) if i >= at), None)
+        if first is not None:
+            delays.append(first - at + 1)
+    return f"{len(delays)}; {statistics.median(delays):.0f}" if delays else "0; -"
+
+
+def run_length(build: Callable[[], base.DriftDetector], rate: float, streams: int) -> str:
+    """Return errors for each alarm on streams without a rise; with none, more than there were errors."""
+    count = 0
+    for seed in range(streams):
+        errors = (generator(seed, "quiet", str(rate)).random(QUIET_LENGTH) < rate).astype(int).tolist()
+        count += sum(1 for _ in alarms(build(), errors))
+    total = streams * QUIET_LENGTH
+    return f"{total / count:,.0f}" if count else f"> {total:,}"
+
+
+def microseconds(names: list[str], runs: int = 5) -> dict[str, float]:
+    """Return the median time of an update, in runs over a quiet stream that take turns."""
+    errors = (generator(0, "time").random(QUIET_LENGTH) < 0.2).astype(int).tolist()
+    times: dict[str, list[float]] = {name: [] for name in names}
+    for _ in range(runs):
+        for name in names:
+            detector = DETECTORS[name]()
+            began = stopwatch()
+            for error in errors:
+                detector.update(error)
+            times[name].append((stopwatch() - began) / len(errors))
+    return {name: 1e6 * statistics.median(taken) for name, taken in times.items()}
+
+
+def row(*cells: str) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--streams", type=int, default=30, help="of each kind")
+    parser.add_argument(
+        "--detector", choices=DETECTORS, action="append", help="may be repeated; all, if none is given"
+    )
+    given = parser.parse_args()
+    print(f"Of {given.streams} streams of each kind: rises found; median delay of those. Then errors for each alarm")
+    print(f"on quiet streams, {given.streams} of {QUIET_LENGTH:,} errors at each rate.\n")
+    quiet = [f"quiet, {rate:g}" for rate in QUIET]
+    print(row("detector", *(rise.title for rise in RISES), *quiet, "µs an update"))
+    print(row("---", *["---:"] * (len(RISES) + len(QUIET) + 1)))
+    names = given.detector or list(DETECTORS)
+    times = microseconds(names)
+    for name in names:
+        build = DETECTORS[name]
+        cells = [found(build, rise, given.streams) for rise in RISES]
+        cells += [run_length(build, rate, given.streams) for rate in QUIET]
+        print(row(name, *cells, f"{times[name]:.1f}"), flush=True)
+
+
+if __name__ == "__main__":
+    main()
