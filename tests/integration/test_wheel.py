@@ -1,0 +1,36 @@
+"""The built wheel in an environment that has nothing else: what somebody who installs it gets."""
+
+import re
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+
+def ran(*command: object) -> str:
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def readme_lines() -> str:
+    """Return the README's lines on River, as they stand there."""
+    (lines,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    return lines
+
+
+def test_the_wheel_alone_runs_the_lines_of_the_readme(tmp_path):
+    ran(sys.executable, "-m", "pip", "wheel", ROOT, "--no-deps", "--no-build-isolation", "--wheel-dir", tmp_path)
+    (wheel,) = tmp_path.glob("streamfl-*.whl")
+    venv.create(tmp_path / "empty", with_pip=True)
+    python = tmp_path / "empty" / "bin" / "python"
+    ran(python, "-m", "pip", "install", "--quiet", wheel)
+    lines = readme_lines()
+    assert len(lines.splitlines()) <= 10
+    told = ran(python, "-c", lines)
+    accuracy, drifted = re.findall(r"[\d.]+%|True|False", told)
+    assert float(accuracy.rstrip("%")) > 88.0
+    assert drifted == "False"
+    assert "streamfl" in ran(tmp_path / "empty" / "bin" / "streamfl", "--help")
