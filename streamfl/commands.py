@@ -140,6 +140,9 @@ def run_replay(
         The split, the injection or an output does not fit.
     """
     outputs.check(source)
+    guest = settings.learning.guest("classification" if table.labels else "regression")
+    if guest is not None and outputs.model is not None:
+        raise UsageError(f"--model-out writes streamfl's own models, and {guest.name} is River's: leave it out")
     logs = deal(table, clients, split, settings.seed)
     size = round_size or _round_size(table, len(logs))
     if injection is not None:

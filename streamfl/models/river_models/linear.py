@@ -12,8 +12,11 @@ from streamfl.core.guest.tables import Table
 from streamfl.models.river_models.form import Form, Tables
 
 
-def _weights_lost(model: Any) -> str | None:
+def _obstacle(model: Any) -> str | None:
     """Refuse optimizers that make the weights anew from sums of their own: merged weights would be overwritten."""
+    first = getattr(model, "initializer", None)
+    if isinstance(first, optim.initializers.Normal) and first.seed is None:
+        return "its first weights are drawn at random, others at every client: give optim.initializers.Normal a seed"
     if isinstance(model.optimizer, (optim.FTRLProximal, optim.Averager)):
         name = type(model.optimizer).__name__
         return (
@@ -71,14 +74,14 @@ def _set_alma(model: Any, tables: Tables) -> None:
     model.k = tables["steps"].single()["k"]
 
 
-_GLM = Form("mean", _glm_tables, _set_glm, _weights_lost)
+_GLM = Form("mean", _glm_tables, _set_glm, _obstacle)
 _PA = Form("mean", _pa_tables, _set_pa)
 
 FORMS: dict[type[Any], Form] = {
     linear_model.LogisticRegression: _GLM,
     linear_model.LinearRegression: _GLM,
     linear_model.Perceptron: _GLM,
-    linear_model.SoftmaxRegression: Form("mean", _softmax_tables, _set_softmax, _weights_lost),
+    linear_model.SoftmaxRegression: Form("mean", _softmax_tables, _set_softmax, _obstacle),
     linear_model.PAClassifier: _PA,
     linear_model.PARegressor: _PA,
     linear_model.ALMAClassifier: Form("mean", _alma_tables, _set_alma),
