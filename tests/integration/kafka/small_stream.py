@@ -13,7 +13,7 @@ from kafka_stream import told
 
 from streamfl.evaluation.result import Result
 from streamfl.replay import Replay, ReplaySettings
-from streamfl.settings import ProfileSettings
+from streamfl.settings import LearningSettings, ProfileSettings
 from streamfl.streams.dealing import Log
 from streamfl.streams.table import Table
 from streamfl_connectors.kafka.writer import END_OF_STREAM
@@ -48,8 +48,8 @@ class SmallStream:
         Rounds of `SIZE` records that each of them has.
     encode
         How a record becomes a message.
-    profile
-        The profile of the replay that it is compared with.
+    profile, learning
+        Of the replay that it is compared with.
     """
 
     bootstrap: str
@@ -57,6 +57,7 @@ class SmallStream:
     rounds: int = ROUNDS
     encode: Encode = as_json
     profile: ProfileSettings = field(default_factory=ProfileSettings)
+    learning: LearningSettings = field(default_factory=LearningSettings)
     prefix: str = field(default_factory=lambda: f"small-{uuid.uuid4().hex[:8]}")
     places: dict[str, Place] = field(default_factory=dict)
     written: dict[str, int] = field(default_factory=dict)
@@ -90,7 +91,7 @@ class SmallStream:
     @cached_property
     def expected(self) -> Result:
         """Return what the replay of the same records gives."""
-        settings = ReplaySettings(round_size=SIZE, profile=self.profile)
+        settings = ReplaySettings(round_size=SIZE, profile=self.profile, learning=self.learning)
         return Replay(self.table, self.logs, settings).run().result
 
     @property
