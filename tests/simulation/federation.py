@@ -54,11 +54,16 @@ def stream() -> Table:
 
 
 def federation(
-    profile: str = "adaptive", *, seed: int = 0, faults: Faults | None = None, quorum: int | None = None
+    profile: str = "adaptive",
+    *,
+    seed: int = 0,
+    faults: Faults | None = None,
+    quorum: int | None = None,
+    learning: LearningSettings | None = None,
 ) -> Simulation:
     """Return the federation under some faults."""
     table = stream()
-    learner = LearningSettings().learner("classification", 0)
+    learner = (learning or LearningSettings()).learner("classification", 0)
     return Simulation(
         table=table,
         logs=deal(table, CLIENTS, "round-robin", 0),

@@ -1,0 +1,39 @@
+"""A round without records is opened again in the same version: what the round before changed must not be lost."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from streamfl.core.arrays import FloatArray
+from streamfl.core.online.between_rounds import BetweenRounds
+from streamfl.core.online.models import OnlineModels
+from streamfl.core.online.rungs import OnlineSettings
+
+SETTINGS = OnlineSettings("ferns", neighbours=False)
+
+
+@dataclass(frozen=True)
+class Told:
+    version: int
+    models: OnlineModels
+    cells: FloatArray | None
+
+
+def test_changes_of_a_version_are_those_that_were_told_first():
+    whole = OnlineModels.none(SETTINGS).grown(("x",), ("a", "b"))
+    rows = np.ones((1, *whole.table.shape[1:]))
+    between = BetweenRounds(SETTINGS)
+    between.take(Told(2, replace(whole, table=rows), np.array([7.0])))
+    between.take(Told(2, replace(whole, table=rows[:0]), np.zeros(0)))
+    between.begin(2)
+    between.take(Told(3, replace(whole, table=rows[:0]), np.zeros(0)))
+    between.begin(3)
+    again = BetweenRounds(SETTINGS)
+    table = whole.table.copy()
+    table[7] = 1.0
+    again.take(Told(3, replace(whole, table=table), None))
+    again.begin(3)
+    X = np.random.default_rng(0).normal(size=(50, 1))
+    served = [one.learner.predicted(("x",), X) for one in (between, again)]
+    assert np.array_equal(between.learner._table, again.learner._table)
+    assert np.array_equal(*served)
