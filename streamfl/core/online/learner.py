@@ -380,9 +380,9 @@ class OnlineLearner:
     # --- names ---------------------------------------------------------------------------------------------------
 
     def _parts_by_features(self, features: tuple[str, ...], X: FloatArray) -> list[slice]:
-        """Return runs of records between which no feature has its first value; takes in those that have one."""
-        if features == self.features:
-            return [slice(0, len(X))]
+        """Return runs of records between which no feature has its first value."""
+        if features == self.features or not len(X):
+            return [slice(0, len(X))] if len(X) else []
         known = set(self.features)
         new = [j for j, name in enumerate(features) if name not in known]
         firsts = {j: int(np.flatnonzero(there)[0]) for j in new if (there := ~np.isnan(X[:, j])).any()}

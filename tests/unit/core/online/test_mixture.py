@@ -66,7 +66,7 @@ def test_a_single_label_is_certain_and_teaches_nothing():
 
 
 def losses(mixture, said, truth):
-    """Return the losses of the mixture, shape (n,), and of each expert; `said` is (n, experts, labels)."""
+    """Return the losses of the mixture and of each expert, shapes (n,) and (n, experts)."""
     mixed = np.empty(len(said))
     for i, (P_, y) in enumerate(zip(said, truth, strict=True)):
         mixed[i] = -np.log(mixture.mixed(P_)[int(y)])

@@ -90,7 +90,7 @@ def test_what_is_told_beside_the_steps_by_hand():
     assert (learnt.moments.count[0], learnt.moments.mean[0], learnt.moments.m2[0]) == pytest.approx(
         (3.0, 8 / 3, 14 / 3)
     )
-    # The features seen: 0, 0, 2 and 0, after the constant 1.
+    # The records are (1, 0) but for the third, (1, 2).
     assert learnt.second == pytest.approx(np.array([[4.0, 2.0], [2.0, 4.0]]))
     assert learnt.norms == pytest.approx([2.0, FERNS + 0.5])
 

@@ -1,0 +1,228 @@
+"""Laws of what learns between rounds, for whatever comes: how records come together leaves no trace."""
+
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from online_streams import agreed, drawn, learnt, state
+
+from streamfl.core.moments import Moments, merged
+from streamfl.core.online import merging
+from streamfl.core.online.ferns import Ferns
+from streamfl.core.online.learner import OnlineLearner
+from streamfl.core.online.mixture import LabelMixture, TargetMixture
+from streamfl.core.online.models import OnlineModels
+from streamfl.core.online.rungs import OnlineSettings
+from streamfl.core.online.running_scaler import RunningScaler
+from streamfl.core.sampling import generator
+
+VALUES = st.floats(-1e3, 1e3) | st.sampled_from([float("nan"), 0.0, 1e6, -1e12, 1e200])
+TABLES = st.integers(1, 25).flatmap(lambda n: arrays(np.float64, (n, 3), elements=VALUES))
+CUTS = st.lists(st.integers(0, 25), max_size=5)
+NAMES = ("a", "b", "c")
+NOTHING = Moments(NAMES, np.zeros(3), np.zeros(3), np.zeros(3))
+FEATURES = pytest.mark.parametrize("features", ["linear", "ferns", "auto"])
+
+
+def parts(X, cuts):
+    return [part for part in np.split(X, sorted(min(cut, len(X)) for cut in cuts)) if len(part)]
+
+
+# --- the scaler --------------------------------------------------------------------------------------------------
+
+
+@given(TABLES, CUTS)
+def test_records_are_scaled_to_the_same_bits_one_by_one_and_together(X, cuts):
+    together, apart = RunningScaler.of(NOTHING, NAMES), RunningScaler.of(NOTHING, NAMES)
+    with np.errstate(over="ignore"):  # the sum of squares of 1e200
+        Z = together.scaled(X)
+        np.testing.assert_array_equal(np.concatenate([apart.scaled(part) for part in parts(X, cuts)]), Z)
+    assert state(together) == state(apart)
+    assert np.abs(Z).max() <= 5.0
+    assert not Z[np.isnan(X)].any()
+
+
+@given(arrays(np.float64, (25, 3), elements=st.floats(-1e3, 1e3) | st.just(float("nan"))), CUTS)
+def test_a_record_is_scaled_by_numpys_moments_of_those_before_it(X, cuts):
+    scaler = RunningScaler.of(NOTHING, NAMES)
+    Z = np.concatenate([scaler.scaled(part) for part in parts(X, cuts)])
+    for j in range(3):
+        for i in range(25):
+            seen = X[:i, j][~np.isnan(X[:i, j])]
+            if np.isnan(X[i, j]) or not len(seen) or seen.std() < 1e-3:
+                continue
+            assert Z[i, j] == pytest.approx(np.clip((X[i, j] - seen.mean()) / seen.std(), -5.0, 5.0), abs=1e-6)
+
+
+@given(arrays(np.float64, (25, 3), elements=st.floats(-1e3, 1e3) | st.just(float("nan"))), st.integers(0, 24))
+def test_moments_since_the_agreed_ones_are_those_of_the_records(X, cut):
+    before = Moments.of(NAMES, X[:cut])
+    scaler = RunningScaler.of(before, ("c", "a", "b"))
+    scaler.scaled(X[cut:][:, [2, 0, 1]])
+    found = scaler.moments(("c", "a", "b"), since=before).aligned(NAMES)
+    for told, expected in ((found, Moments.of(NAMES, X[cut:])), (merged([before, found]), Moments.of(NAMES, X))):
+        np.testing.assert_array_equal(told.count, expected.count)
+        there = expected.count > 0
+        np.testing.assert_allclose(told.mean[there], expected.mean[there], rtol=1e-9, atol=1e-6)
+        np.testing.assert_allclose(told.m2[there], expected.m2[there], rtol=1e-6, atol=1e-2)
+
+
+# --- ferns -------------------------------------------------------------------------------------------------------
+
+
+@given(st.permutations(range(6)), st.lists(st.integers(0, 6), max_size=3), st.integers(0, 5))
+@settings(max_examples=30)
+def test_cells_do_not_depend_on_the_order_of_features_nor_on_when_they_came(order, cuts, seed):
+    names = tuple(f"f{j}" for j in range(6))
+    Z = generator(seed, "records").normal(size=(20, 6))
+    ferns = Ferns(seed)
+    for cut in sorted({*cuts, 6}):
+        ferns = ferns.over(tuple(names[j] for j in order[:cut]))
+    np.testing.assert_array_equal(ferns.cells(Z[:, order]), Ferns(seed).over(names).cells(Z))
+
+
+# --- the learner -------------------------------------------------------------------------------------------------
+
+
+@FEATURES
+@pytest.mark.parametrize("targets", [False, True])
+@given(st.lists(st.integers(0, 40), max_size=4), st.integers(0, 3))
+@settings(max_examples=12)
+def test_learning_in_any_pieces_gives_the_same_bits(features, targets, cuts, seed):
+    how = OnlineSettings(features, targets=targets, seed=seed)
+    stream = drawn(40, seed=seed, targets=targets, missing=0.3)
+    others = generator(seed, "others").random((40, 1 if targets else 2))
+    together, apart = OnlineLearner(how), OnlineLearner(how)
+    models = agreed(how, learnt(how, drawn(20, seed=seed + 1, targets=targets)), labels=() if targets else NAMES)
+    for one in (together, apart):
+        one.begin(models)
+    served = together.learn(*stream.part(0, 40), others)
+    ends = sorted({0, *cuts, 40})
+    pieces = [apart.learn(*stream.part(a, b), others[a:b]) for a, b in pairwise(ends)]
+    np.testing.assert_array_equal(np.concatenate(pieces), served)
+    assert state(together) == state(apart)
+    assert state(together.learnt()) == state(apart.learnt())
+
+
+@FEATURES
+@given(st.integers(0, 10), st.integers(0, 40), st.booleans())
+@settings(max_examples=12)
+def test_restoring_undoes_everything_to_the_last_bit(features, seed, n, from_nothing):
+    how = OnlineSettings(features, neighbours=False)
+    learner, fresh = OnlineLearner(how), OnlineLearner(how)
+    if not from_nothing:
+        models = agreed(how, learnt(how, drawn(20, seed=seed)))
+        learner.begin(models)
+        fresh.begin(models)
+    learner.learn(*drawn(40, seed=seed + 1).part(0, n))
+    learner.restore()
+    without = ("mixture", "_agreed")
+    assert state(learner, without=without) == state(fresh, without=without)
+    # And again from there.
+    stream = drawn(40, seed=seed + 2)
+    for one in (learner, fresh):
+        one.learn(*stream.part(0, 40))
+    assert state(learner, without=without) == state(fresh, without=without)
+    assert state(learner.learnt()) == state(fresh.learnt())
+
+
+# --- merging -----------------------------------------------------------------------------------------------------
+
+
+@FEATURES
+@given(st.permutations(range(4)), st.lists(st.integers(0, 30), min_size=4, max_size=4))
+@settings(max_examples=12)
+def test_the_order_of_the_clients_cannot_matter(features, order, records):
+    how = OnlineSettings(features)
+    clients = [learnt(how, drawn(30, seed=seed), 0, n) for seed, n in enumerate(records)]
+    models, cells = merging.after(OnlineModels.none(how), clients, NAMES)
+    turned, same = merging.after(OnlineModels.none(how), [clients[i] for i in order], NAMES)
+    for name in ("features", "labels", "seen", "weights", "table", "chain"):
+        assert state(getattr(models, name)) == state(getattr(turned, name)), name
+    assert state(cells) == state(same)
+    # Plain sums, in the order of the clients' names: to rounding.
+    np.testing.assert_allclose(models.norms, turned.norms, rtol=1e-12)
+    np.testing.assert_allclose(models.second, turned.second, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(models.moments.m2, turned.moments.m2, rtol=1e-9)
+
+
+@FEATURES
+@given(st.lists(st.integers(0, 30), min_size=1, max_size=4))
+@settings(max_examples=12)
+def test_nothing_moves_farther_than_the_client_that_moved_it_farthest(features, records):
+    how = OnlineSettings(features)
+    clients = [learnt(how, drawn(30, seed=seed), 0, n) for seed, n in enumerate(records)]
+    models, cells = merging.after(OnlineModels.none(how), clients, NAMES)
+    farthest = max(np.abs(client.weights).max(initial=0.0) for client in clients)
+    assert np.abs(models.weights).max(initial=0.0) <= farthest + 2.0**-32
+    for cell in cells[:: max(1, len(cells) // 20)]:
+        moved = [np.abs(client.table[client.cells == cell]).max(initial=0.0) for client in clients]
+        assert np.abs(models.table[cell]).max() <= max(moved) + 2.0**-32
+
+
+# --- mixtures ----------------------------------------------------------------------------------------------------
+
+
+@given(st.integers(1, 6), st.integers(1, 5), st.integers(0, 99), st.booleans())
+@settings(max_examples=50)
+def test_weights_shares_and_probabilities_sum_to_one(experts, labels, seed, extreme):
+    rng = generator(seed, "mixture")
+    mixture = LabelMixture(experts)
+    for _ in range(30):
+        P = rng.dirichlet(np.full(labels, 0.05 if extreme else 1.0), experts)
+        p = mixture.mixed(P)
+        assert p.sum() == pytest.approx(1.0)
+        assert (p > 0.0).all()
+        mixture.learn(float(rng.integers(labels)))
+        for share in (mixture.best, mixture.outer):
+            assert share.weights.sum() == pytest.approx(1.0)
+            assert (share.weights >= 0.001 / len(share.weights)).all()
+        assert mixture.shares.sum() == pytest.approx(1.0)
+        assert (mixture.shares >= 0.0).all()
+
+
+@given(st.integers(1, 6), st.integers(0, 99), st.sampled_from([1e-6, 1.0, 1e6]))
+@settings(max_examples=50)
+def test_a_mixture_of_targets_lies_between_weights_that_sum_to_one(experts, seed, scale):
+    rng = generator(seed, "mixture")
+    mixture = TargetMixture(experts)
+    for _ in range(30):
+        predicted = scale * rng.normal(size=experts)
+        assert np.isfinite(mixture.mixed(predicted))
+        mixture.learn(scale * float(rng.normal()))
+        for share in (mixture.best, mixture.outer):
+            assert share.weights.sum() == pytest.approx(1.0)
+            assert (share.weights > 0.0).all()
+        assert mixture.shares.sum() == pytest.approx(1.0)
+
+
+@given(st.integers(0, 99), st.sampled_from([1e-3, 1e3]))
+@settings(max_examples=20)
+def test_mixing_targets_does_not_depend_on_their_unit(seed, unit):
+    rng = generator(seed, "mixture")
+    said, truth = rng.normal(size=(40, 3)), rng.normal(size=40)
+    one, other = TargetMixture(3), TargetMixture(3)
+    for x, y in zip(said, truth, strict=True):
+        assert other.mixed(unit * x) == pytest.approx(unit * one.mixed(x))
+        one.learn(float(y))
+        other.learn(float(unit * y))
+
+
+@given(st.integers(0, 20))
+@settings(max_examples=10)
+def test_agreed_models_are_not_changed_by_those_who_go_on_from_them(seed):
+    how = OnlineSettings("auto")
+    models = agreed(how, learnt(how, drawn(20, seed=seed)))
+    before = state(models)
+    learner = OnlineLearner(how)
+    learner.begin(models)
+    learner.learn(*drawn(30, seed=seed + 1).part(0, 30))
+    learner.learnt()
+    learner.restore()
+    assert state(models) == before
+    merging.after(replace(models, table=models.table.copy()), [learner.learnt()], models.labels)
+    assert state(models) == before

@@ -1,0 +1,169 @@
+"""What a client says it learnt between rounds: true messages are admitted, each kind of wrong one is refused."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from online_streams import Stream, agreed, drawn, learnt
+
+from streamfl.core.moments import Moments
+from streamfl.core.online.admission import wrong_learning
+from streamfl.core.online.ferns import FERNS, ROWS
+from streamfl.core.online.learner import Learnt, OnlineLearner
+from streamfl.core.online.models import OnlineModels
+from streamfl.core.online.rungs import OnlineSettings
+
+AUTO = OnlineSettings("auto")
+LABELS = ("a", "b", "c")
+AGREED = agreed(AUTO, learnt(AUTO, drawn(30)), labels=LABELS)
+
+
+def true(settings: OnlineSettings = AUTO, begin: OnlineModels = AGREED) -> Learnt:
+    """Return what a client learns of 40 records, some of them with a feature that it saw first."""
+    learner = OnlineLearner(settings)
+    learner.begin(begin)
+    stream = drawn(40, seed=3, targets=settings.targets)
+    learner.learn(*stream.part(0, 20))
+    wide = np.column_stack([stream.X, stream.y])[20:]
+    learner.learn((*stream.features, "late"), wide, stream.y[20:], stream.labels)
+    return learner.learnt()
+
+
+def wrong(part: Learnt, begin: OnlineModels = AGREED, *, records: int = 40, members: int = 3) -> str | None:
+    return wrong_learning(part, begin, records=records, members=members, labels=(*LABELS, "z"))
+
+
+@pytest.mark.parametrize("features", ["linear", "ferns", "auto"])
+@pytest.mark.parametrize("targets", [False, True])
+def test_what_is_true_is_admitted(features, targets):
+    settings = OnlineSettings(features, targets=targets)
+    nothing = OnlineModels.none(settings)
+    later = agreed(settings, learnt(settings, drawn(30, targets=targets)), labels=() if targets else LABELS)
+    for begin in (nothing, later):
+        assert wrong(true(settings, begin), begin) is None
+        idle = OnlineLearner(settings)
+        idle.begin(begin)
+        assert wrong(idle.learnt(), begin, records=0) is None
+
+
+def test_what_is_true_after_a_million_records_is_admitted():
+    many = replace(
+        AGREED,
+        seen=10**6,
+        second=AGREED.second * (10**6 / 30),
+        moments=replace(AGREED.moments, count=AGREED.moments.count * 1e5, m2=AGREED.moments.m2 * 1e5),
+    )
+    many = replace(many, second=np.where(many.second == many.second[0, 0], 1e6, many.second))
+    assert wrong(true(begin=many), many) is None
+
+
+def test_a_label_that_is_new_in_the_round_is_admitted():
+    learner = OnlineLearner(AUTO)
+    learner.begin(AGREED)
+    learner.learn(*Stream(np.zeros((40, 2)), np.zeros(40), labels=("z",)).part(0, 40))
+    assert wrong(learner.learnt()) is None
+
+
+def test_extreme_values_are_admitted():
+    learner = OnlineLearner(AUTO)
+    X = np.array([[np.inf, 1e308], [-np.inf, -1e308]] * 20)
+    learner.learn(*Stream(X, np.arange(40.0) % 2).part(0, 40))
+    assert wrong(learner.learnt(), OnlineModels.none(AUTO)) is None
+
+
+GOOD = true()
+D = len(GOOD.features)
+LIMIT = 2.0**62 / 2.0**32 / 2 / 3 / 40  # of a difference over 40 records of one of three clients
+
+
+def moments(**spoilt: np.ndarray) -> Moments:
+    return replace(GOOD.moments, **spoilt)
+
+
+def first(array: np.ndarray, value: float) -> np.ndarray:
+    """Return a copy in which the very first number is another."""
+    spoilt = array.copy()
+    spoilt.flat[0] = value
+    return spoilt
+
+
+SPOILT: dict[str, tuple[Callable[[], Learnt], str]] = {
+    "another number of records": (lambda: replace(GOOD, records=41), "number of records"),
+    "an agreed feature left out": (lambda: replace(GOOD, features=("y", "x", "late")), "names"),
+    "a feature twice": (lambda: replace(GOOD, features=("x", "y", "y")), "names"),
+    "agreed labels in another order": (lambda: replace(GOOD, labels=("b", "a", "c")), "names"),
+    "fewer labels than agreed on": (lambda: replace(GOOD, labels=("a",)), "names"),
+    "a label twice": (lambda: replace(GOOD, labels=("a", "b", "c", "a")), "names"),
+    "a label that nobody registers": (lambda: replace(GOOD, labels=(*LABELS, "zzz")), "label"),
+    "moments of other features": (lambda: replace(GOOD, moments=moments(features=("x", "late", "y"))), "moments"),
+    "weights without a row": (lambda: replace(GOOD, weights=GOOD.weights[:-1]), "weights"),
+    "weights without a model": (lambda: replace(GOOD, weights=GOOD.weights[:, :-1]), "weights"),
+    "weights without a label": (lambda: replace(GOOD, weights=GOOD.weights[..., :-1]), "weights"),
+    "weights that are a number": (lambda: replace(GOOD, weights=np.zeros(())), "weights"),
+    "second moments without a row": (lambda: replace(GOOD, second=GOOD.second[:-1, :-1]), "second moments"),
+    "no second moments": (lambda: replace(GOOD, second=np.zeros((0, 0))), "second moments"),
+    "a table without a row": (lambda: replace(GOOD, table=GOOD.table[:-1]), "a table"),
+    "a table without a rate": (lambda: replace(GOOD, table=GOOD.table[:, :-1]), "a table"),
+    "a table without a label": (lambda: replace(GOOD, table=GOOD.table[..., :-1]), "a table"),
+    "cells in two dimensions": (lambda: replace(GOOD, cells=GOOD.cells[:, None]), "cells"),
+    "visits of fewer cells": (lambda: replace(GOOD, visits=GOOD.visits[:-1]), "visits"),
+    "one norm": (lambda: replace(GOOD, norms=GOOD.norms[:1]), "norms"),
+    "means of more features": (lambda: replace(GOOD, moments=moments(mean=np.zeros(D + 1))), "moments"),
+    "counts of more features": (lambda: replace(GOOD, moments=moments(count=np.zeros(D + 1))), "moments"),
+    "half a cell": (lambda: replace(GOOD, cells=GOOD.cells + 0.5), "cells"),
+    "a cell NaN": (lambda: replace(GOOD, cells=first(GOOD.cells, np.nan)), "cells"),
+    "a cell twice": (lambda: replace(GOOD, cells=first(GOOD.cells, GOOD.cells[1])), "cells"),
+    "a cell before the table": (lambda: replace(GOOD, cells=first(GOOD.cells, -1.0)), "cells"),
+    "a cell behind the table": (lambda: replace(GOOD, cells=first(GOOD.cells, float(ROWS))), "cells"),
+    "half a visit": (lambda: replace(GOOD, visits=GOOD.visits + 0.5), "cells"),
+    "a cell without a visit": (lambda: replace(GOOD, visits=first(GOOD.visits, 0.0)), "visits"),
+    "more visits than records": (lambda: replace(GOOD, visits=first(GOOD.visits, 41.0)), "visits"),
+    "weights NaN": (lambda: replace(GOOD, weights=first(GOOD.weights, np.nan)), "finite"),
+    "a table infinite": (lambda: replace(GOOD, table=first(GOOD.table, np.inf)), "finite"),
+    "second moments NaN": (lambda: replace(GOOD, second=first(GOOD.second, np.nan)), "finite"),
+    "norms NaN": (lambda: replace(GOOD, norms=first(GOOD.norms, np.nan)), "finite"),
+    "means NaN": (lambda: replace(GOOD, moments=moments(mean=np.full(D, np.nan))), "finite"),
+    "counts infinite": (lambda: replace(GOOD, moments=moments(count=np.full(D, np.inf))), "finite"),
+    "squares infinite": (lambda: replace(GOOD, moments=moments(m2=np.full(D, np.inf))), "finite"),
+    "weights that cannot be added": (lambda: replace(GOOD, weights=first(GOOD.weights, LIMIT)), "too large"),
+    "a table that cannot be added": (lambda: replace(GOOD, table=first(GOOD.table, -LIMIT)), "too large"),
+    "negative norms": (lambda: replace(GOOD, norms=first(GOOD.norms, -1.0)), "norms"),
+    "norms beyond all records": (lambda: replace(GOOD, norms=np.array([1.0, FERNS + 2.0 + 25.0 * D])), "norms"),
+    "fewer values than none": (lambda: replace(GOOD, moments=moments(count=np.full(D, -1.0))), "moments"),
+    "more values than records": (lambda: replace(GOOD, moments=moments(count=np.full(D, 41.0))), "moments"),
+    "a mean beyond all values": (lambda: replace(GOOD, moments=moments(mean=np.full(D, -1e151))), "moments"),
+    "negative squares": (lambda: replace(GOOD, moments=moments(m2=np.full(D, -1.0))), "moments"),
+    "squares beyond all values": (lambda: replace(GOOD, moments=moments(m2=np.full(D, 1e303))), "moments"),
+    "second moments of no constant": (lambda: replace(GOOD, second=first(GOOD.second, 39.0)), "second moments"),
+    "second moments that are not symmetric": (
+        lambda: replace(GOOD, second=GOOD.second + np.triu(np.ones((D + 1, D + 1)), 1)),
+        "second moments",
+    ),
+    "second moments beyond all records": (lambda: replace(GOOD, second=diagonal(40.0, 25.0 * 40.0 + 1.0)), "second"),
+    "second moments without an inverse": (lambda: replace(GOOD, second=diagonal(40.0, -1.0)), "not positive"),
+}
+
+
+def diagonal(constant: float, others: float) -> np.ndarray:
+    return np.diag([constant, *[others] * D])
+
+
+@pytest.mark.parametrize(("spoil", "reason"), SPOILT.values(), ids=SPOILT)
+def test_each_kind_of_wrong_message_is_refused(spoil, reason):
+    assert wrong(GOOD) is None
+    told = wrong(spoil())
+    assert told is not None
+    assert reason in told
+
+
+def test_the_largest_difference_that_is_admitted_is_that_of_the_exact_sum():
+    assert wrong(replace(GOOD, table=first(GOOD.table, np.nextafter(LIMIT, 0.0)))) is None
+
+
+def test_second_moments_are_not_asked_of_those_that_have_none():
+    settings = OnlineSettings("ferns")
+    begin = OnlineModels.none(settings)
+    part = true(settings, begin)
+    assert wrong(part, begin) is None
+    assert "second moments" in str(wrong(replace(part, second=np.eye(D + 1)), begin))

@@ -1,0 +1,221 @@
+"""What clients learnt becomes the next agreed models: by records and by visits, aligned by name, never a sum."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from online_streams import Stream, agreed, drawn, learnt, state
+
+from streamfl.core.errors import PeerError
+from streamfl.core.moments import Moments
+from streamfl.core.online import merging
+from streamfl.core.online.learner import Learnt
+from streamfl.core.online.models import OnlineModels
+from streamfl.core.online.rungs import OnlineSettings
+
+FERNS, LINEAR = OnlineSettings("ferns"), OnlineSettings("linear")
+NOTHING = OnlineModels.none(FERNS)
+
+
+def part(records: int, weights: float, **cells: tuple[int, float]) -> Learnt:
+    """Return what a client of feature x and labels a, b learnt; `c7=(2, 0.5)`: cell 7, visited twice, moved by 0.5."""
+    names = [int(name[1:]) for name in cells]
+    return Learnt(
+        features=("x",),
+        labels=("a", "b"),
+        records=records,
+        moments=Moments(("x",), np.array([float(records)]), np.array([weights]), np.zeros(1)),
+        norms=np.array([1.0, 100.0]) * records,
+        second=np.zeros((0, 0)),
+        weights=np.full((2, 4, 2), weights),
+        cells=np.array(names, np.float64),
+        visits=np.array([float(visits) for visits, _ in cells.values()]),
+        table=np.array([[[moved, -moved]] * 2 for _, moved in cells.values()]).reshape(len(names), 2, 2),
+    )
+
+
+def after(*parts: Learnt, begin: OnlineModels = NOTHING, labels: tuple[str, ...] = ("a", "b")):
+    return merging.after(replace(begin, table=begin.table.copy()), parts, labels)
+
+
+# --- by hand -----------------------------------------------------------------------------------------------------
+
+
+def test_weights_move_by_the_mean_over_records_and_cells_by_the_mean_over_visits():
+    models, cells = after(part(1, 4.0, c7=(1, 1.0), c9=(1, 8.0)), part(3, 8.0, c7=(3, 5.0), c127999=(2, 0.25)))
+    assert np.unique(models.weights).tolist() == [7.0]
+    assert cells.tolist() == [7, 9, 127999]
+    assert models.table[cells, 0].tolist() == [[4.0, -4.0], [8.0, -8.0], [0.25, -0.25]]
+    others = np.delete(models.table, cells, axis=0)
+    assert not others.any()
+    assert (models.seen, models.features, models.labels) == (4, ("x",), ("a", "b"))
+    assert (models.moments.count.tolist(), models.moments.mean.tolist()) == ([4.0], [7.0])
+
+
+def test_the_next_round_goes_on_from_there():
+    first, _ = after(part(4, 1.0, c7=(4, 1.0)))
+    models, cells = after(part(2, 0.5, c7=(1, 2.0)), part(2, 1.5, c8=(1, 1.0)), begin=first)
+    assert np.unique(models.weights).tolist() == [2.0]
+    assert models.table[[7, 8], 0].tolist() == [[3.0, -3.0], [1.0, -1.0]]
+    assert cells.tolist() == [7, 8]
+    assert models.seen == 8
+    assert models.moments.mean.tolist() == [1.0]
+
+
+def test_norms_are_a_running_mean_that_reaches_back_a_window():
+    first, _ = after(part(3, 1.0), part(1, 1.0))
+    assert first.norms.tolist() == [2.5, 250.0]  # (3 * 3 + 1 * 1) / 4
+    second, _ = after(part(4, 1.0), begin=first)
+    assert second.norms.tolist() == [3.25, 325.0]
+    old = replace(first, seen=10**6)
+    assert after(part(100, 1.0), begin=old)[0].norms[0] == pytest.approx(2.5 + 0.01 * (100.0 - 2.5))
+    assert after(part(20_000, 1.0), begin=old)[0].norms[0] == 20_000.0
+
+
+def test_second_moments_are_sums():
+    first, other = (learnt(LINEAR, drawn(20, seed=seed)) for seed in (0, 1))
+    models, _ = after(first, other, begin=OnlineModels.none(LINEAR), labels=("a", "b", "c"))
+    assert models.second[0, 0] == 40.0
+    # Both met y after x, or before.
+    order = [0, *(1 + models.features.index(name) for name in first.features)]
+    turn = [0, *(1 + models.features.index(name) for name in other.features)]
+    expected = np.zeros((3, 3))
+    expected[np.ix_(order, order)] += first.second
+    expected[np.ix_(turn, turn)] += other.second
+    assert models.second == pytest.approx(expected)
+
+
+# --- laws --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("features", ["linear", "ferns", "auto"])
+@pytest.mark.parametrize("clients", [2, 3, 7])
+def test_clients_that_all_learnt_the_same_are_one_client(features, clients):
+    settings = OnlineSettings(features)
+    begin = agreed(settings, learnt(settings, drawn(30)), labels=("a", "b", "c"))
+    one = learnt(settings, drawn(30, seed=5))
+    models, cells = after(*[one] * clients, begin=begin, labels=("a", "b", "c"))
+    alone, same = after(one, begin=begin, labels=("a", "b", "c"))
+    assert (state(models.weights), state(models.table)) == (state(alone.weights), state(alone.table))
+    assert state(cells) == state(same)
+    assert state(models.moments.mean) != state(begin.moments.mean)
+    assert models.seen == begin.seen + clients * 30
+
+
+def test_a_cell_that_one_client_visited_moves_by_its_difference_alone():
+    begin = agreed(FERNS, learnt(FERNS, drawn(30)), labels=("a", "b", "c"))
+    first, other = (learnt(FERNS, drawn(30, seed=seed)) for seed in (5, 6))
+    models, cells = after(first, other, begin=begin, labels=("a", "b", "c"))
+    assert set(cells) == {*first.cells, *other.cells}
+    only = np.isin(first.cells, other.cells, invert=True)
+    assert 0 < only.sum() < len(only)
+    columns = [("a", "b", "c").index(label) for label in first.labels]
+    rows = first.cells[only].astype(int)
+    moved = (models.table - begin.table)[rows][..., columns]
+    np.testing.assert_allclose(moved, first.table[only], atol=2.0**-32)
+    both = np.intersect1d(first.cells, other.cells).astype(int)
+    # Elsewhere it is between the two.
+    assert (np.abs(models.table - begin.table)[both].max(axis=(1, 2)) > 0.0).any()
+
+
+def test_labels_and_features_in_different_orders_are_aligned():
+    stream = drawn(30, missing=0.0)
+    X = stream.X.copy()
+    X[0, 1] = np.nan
+    first = learnt(LINEAR, replace(stream, X=X))
+    # The same records, told in other columns and codes: y comes before x, and labels are numbered otherwise.
+    codes = np.array([2.0, 0.0, 1.0])[stream.y.astype(int)]
+    same = learnt(LINEAR, Stream(X[:, ::-1], codes, ("y", "x"), ("b", "c", "a")))
+    X = stream.X.copy()
+    X[0, 0] = np.nan
+    other = learnt(LINEAR, Stream(X[::-1], stream.y[::-1]))
+    assert (first.features, other.features) == (("x", "y"), ("x", "y"))
+    turned = learnt(LINEAR, replace(stream, X=X))
+    assert turned.features == ("y", "x")
+    labels = ("c", "b", "a")
+    begin = OnlineModels.none(LINEAR)
+    assert state(after(first, turned, begin=begin, labels=labels)) == state(
+        after(same, turned, begin=begin, labels=labels)
+    )
+    models, _ = after(turned, begin=begin, labels=labels)
+    assert models.features == ("x", "y")
+    rows = [0, 2, 1]
+    columns = [turned.labels.index(label) for label in labels]
+    np.testing.assert_allclose(models.weights, turned.weights[rows][..., columns], atol=2.0**-32)
+    assert models.moments.mean.tolist() == turned.moments.mean[::-1].tolist()
+
+
+def test_what_a_client_does_not_know_counts_as_unmoved():
+    two = learnt(LINEAR, Stream(np.array([[1.0], [3.0]]), np.array([0.0, 1.0]), ("x",), ("a", "b")))
+    three = learnt(LINEAR, Stream(np.array([[1.0], [3.0]]), np.array([0.0, 1.0]), ("z",), ("a", "c")))
+    models, _ = after(two, three, begin=OnlineModels.none(LINEAR), labels=("a", "b", "c"))
+    assert models.features == ("x", "z")
+    moved = two.weights[0, 0, 1]
+    assert models.weights[0, 0].tolist() == pytest.approx([-moved, moved / 2, moved / 2])
+
+
+def test_clients_without_records_do_not_count():
+    idle = replace(part(0, 99.0), norms=np.zeros(2))
+    assert state(after(part(4, 1.0, c7=(4, 1.0)), idle)) == state(after(part(4, 1.0, c7=(4, 1.0))))
+    models, cells = after(idle, labels=("a", "b", "new"))
+    assert (models.labels, models.features, models.seen, len(cells)) == (("a", "b", "new"), (), 0, 0)
+    assert models.chain == ""
+
+
+def test_the_chain_tells_every_change_apart():
+    one = part(4, 1.0, c7=(4, 1.0))
+    chains = {
+        models.chain
+        for models, _ in (
+            after(one),
+            after(part(4, 2.0, c7=(4, 1.0))),
+            after(part(4, 1.0, c7=(4, 2.0))),
+            after(part(4, 1.0, c8=(4, 1.0))),
+            after(one, begin=after(one)[0]),
+        )
+    }
+    assert len(chains) == 5
+    assert after(one)[0].chain == after(one)[0].chain
+
+
+# --- relabelling, and names of no model yet ----------------------------------------------------------------------
+
+
+def test_relabelled_models_have_their_columns_exchanged():
+    models, _ = after(part(4, 1.0, c7=(4, 1.0)))
+    grown = models.grown((), ("late",))
+    turned = grown.relabelled(np.array([1, 0]))
+    assert turned.table[7, 0].tolist() == [-1.0, 1.0, 0.0]
+    assert turned.labels == ("a", "b", "late")
+    assert turned.chain != grown.chain == models.chain
+    assert turned.relabelled(np.array([1, 0])).table[7, 0].tolist() == [1.0, -1.0, 0.0]
+
+
+def test_grown_models_know_nothing_of_the_new_names():
+    models = agreed(LINEAR, learnt(LINEAR, drawn(30)))
+    grown = models.grown(("new",), ("z",))
+    assert grown.features == ("x", "y", "new")
+    assert grown.labels == ("a", "b", "c", "z")
+    np.testing.assert_array_equal(grown.weights[:3, :, :3], models.weights)
+    np.testing.assert_array_equal(grown.second[:3, :3], models.second)
+    assert not grown.weights[3].any()
+    assert not grown.weights[..., 3].any()
+    assert not grown.second[3].any()
+
+
+# --- what does not fit -------------------------------------------------------------------------------------------
+
+
+def test_differences_that_cannot_be_added_exactly_are_refused():
+    for large in (1e200, 2.0**30, np.inf, np.nan):
+        with pytest.raises(PeerError, match="overflows"):
+            after(part(1, 0.0, c7=(1, large)))
+        with pytest.raises(PeerError, match="overflows"):
+            after(replace(part(1, 0.0), weights=np.full((2, 4, 2), large)))
+    most = 0.9 * 2.0**29
+    models, _ = after(part(1, 0.0, c7=(1, most)), part(1, 0.0, c8=(1, most)), part(1, 0.0, c9=(1, most)))
+    assert models.table[7:10, 0, 0] == pytest.approx([most] * 3)
+    with pytest.raises(PeerError, match="overflows"):
+        after(*[part(1, 0.0, c7=(1, most))] * 3)
+    with pytest.raises(PeerError, match="overflows"):
+        after(part(3, 0.0, c7=(3, most)))
