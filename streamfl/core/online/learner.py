@@ -266,6 +266,7 @@ class OnlineLearner:
 
     def predicted(self, features: tuple[str, ...], X: FloatArray, others: FloatArray | None = None) -> FloatArray:
         """Return what it says of records now: probabilities, shape (n, labels), or targets, shape (n, 1)."""
+        self._foreseen = None  # the mixture learns of what it mixed last
         Z = self._scaler.scaled(self._aligned(features, X), count=False)
         cells = self._cells(Z)
         Z = np.hstack([np.ones((len(Z), 1)), Z])
@@ -274,7 +275,7 @@ class OnlineLearner:
             for i, (z, touched) in enumerate(zip(Z, cells, strict=True)):
                 one = self._said(z, touched, None if others is None else others[i])
                 said[i] = one.mixed
-            if len(X) == 1:
+            if len(X) == 1 and not self._new(features, X[0]):
                 self._foreseen = Foreseen(features, X.tobytes(), z, touched, one)
         return said
 
@@ -389,16 +390,17 @@ class OnlineLearner:
         starts = sorted({0, *firsts.values()})
         return [slice(a, b) for a, b in zip(starts, [*starts[1:], len(X)], strict=True)]
 
+    def _new(self, features: tuple[str, ...], x: FloatArray) -> tuple[str, ...]:
+        """Return the features that have their first value in a record."""
+        if features == self.features:
+            return ()
+        known = set(self.features)
+        values = zip(features, x, strict=True)
+        return tuple(sorted(name for name, value in values if name not in known and not math.isnan(value)))
+
     def _take_in(self, features: tuple[str, ...], x: FloatArray) -> None:
         """Take in the features that have their first value in a record."""
-        if features == self.features:
-            return
-        known = set(self.features)
-        new = tuple(
-            sorted(
-                name for name, value in zip(features, x, strict=True) if name not in known and not math.isnan(value)
-            )
-        )
+        new = self._new(features, x)
         if new:
             self.features = (*self.features, *new)
             self._scaler.grown(len(new))

@@ -239,3 +239,57 @@ def test_what_is_learnt_is_the_difference_to_the_agreed_models(features):
     np.testing.assert_allclose(table, learner._table, atol=1e-6)
     assert part.moments.count.tolist() == [3.0, 2.0, 2.0]
     assert part.moments.mean == pytest.approx([-0.5 / 3, 490.0, 0.5])
+
+
+# --- predicted, then learnt --------------------------------------------------------------------------------------
+
+
+@FEATURES
+@pytest.mark.parametrize("targets", [False, True])
+def test_what_was_predicted_before_is_learnt_to_the_same_bits(features, targets):
+    settings = OnlineSettings(features, targets=targets)
+    stream = drawn(60, targets=targets, missing=0.3)
+    asked, silent = OnlineLearner(settings), OnlineLearner(settings)
+    for i in range(60):
+        x = stream.features, stream.X[i : i + 1]
+        others = None if i % 3 else np.array([[0.2, 0.8][: 1 if targets else 2]])
+        known = others if targets or len(asked.labels) >= 2 else None
+        asked.predicted(*x, known)
+        served = [one.learn(*stream.part(i, i + 1), known) for one in (asked, silent)]
+        np.testing.assert_array_equal(*served)
+    assert state(asked, without=["_foreseen"]) == state(silent, without=["_foreseen"])
+
+
+def test_a_feature_that_is_new_is_taken_in_though_the_record_was_predicted():
+    learner = OnlineLearner(OnlineSettings("linear"))
+    learner.learn(("x",), np.array([[1.0], [2.0]]), np.array([0.0, 1.0]), ("a", "b"))
+    new = ("x", "new"), np.array([[3.0, 5.0]])
+    learner.predicted(*new)
+    learner.learn(*new, np.array([0.0]), ("a", "b"))
+    assert learner.features == ("x", "new")
+
+
+ASKED_BETWEEN = {
+    "another record": lambda one: one.predicted(("x", "y"), np.array([[0.1, 480.0]])),
+    "several records": lambda one: one.predicted(("x", "y"), np.array([[0.1, 480.0], [3.0, 520.0]])),
+    "no record": lambda one: one.predicted(("x", "y"), np.zeros((0, 2))),
+    "a record learnt": lambda one: one.learn(*drawn(3, seed=5).part(0, 3)),
+    "a new round": lambda one: one.restore(),
+}
+
+
+@pytest.mark.parametrize("between", ASKED_BETWEEN.values(), ids=ASKED_BETWEEN)
+@pytest.mark.parametrize("targets", [False, True])
+def test_what_happens_between_predicting_and_learning_a_record_leaves_no_trace(between, targets):
+    if targets and between is ASKED_BETWEEN["a record learnt"]:
+        between = lambda one: one.learn(*drawn(3, seed=5, targets=True).part(0, 3))  # noqa: E731
+    settings = OnlineSettings("auto", targets=targets)
+    stream = drawn(40, targets=targets)
+    asked, silent = OnlineLearner(settings), OnlineLearner(settings)
+    for one in (asked, silent):
+        one.learn(*stream.part(0, 30))
+    asked.predicted(stream.features, stream.X[30:31])
+    for one in (asked, silent):
+        between(one)
+        one.learn(*stream.part(30, 31))
+    assert state(asked) == state(silent)
