@@ -118,6 +118,7 @@ class EmbeddedFederation:
     restarts: deque[Restarted] = field(default_factory=lambda: deque(maxlen=MOST_RESTARTS))
     local_drifts: deque[LocalDrift] = field(default_factory=lambda: deque(maxlen=MOST_RESTARTS))
     shares: dict[str, float] = field(default_factory=dict)
+    restarted: int = 0
     unlearnt: int = 0
     _transport: MemoryTransport = field(default_factory=MemoryTransport)
     _coordinator: CoordinatorNode | None = None
@@ -203,6 +204,7 @@ class EmbeddedFederation:
             restarts=tuple(self.restarts),
             local_drifts=tuple(self.local_drifts),
             shares=self.shares,
+            restarted=self.restarted,
             unlearnt=self.unlearnt,
             standing=self.standing,
             clients=tuple(self._saved_client(name) for name in self._clients),
@@ -227,6 +229,7 @@ class EmbeddedFederation:
         self.rounds, self.labels, self.shares = saved.rounds, saved.labels, dict(saved.shares)
         self.unlearnt = saved.unlearnt
         self.restarts.extend(saved.restarts)
+        self.restarted = max(saved.restarted, len(saved.restarts))
         self.local_drifts.extend(saved.local_drifts)
         self._since, self._heard = saved.since, dict.fromkeys(saved.heard)
         self._incarnation = saved.incarnation + 1
@@ -318,6 +321,7 @@ class EmbeddedFederation:
                 }
             case Restarted():
                 self.restarts.append(event)
+                self.restarted += 1
             case LocalDrift():
                 self.local_drifts.append(event)
             case _:

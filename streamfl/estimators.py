@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Self
 
@@ -56,7 +56,7 @@ class _MasterFL(base.Estimator):
         self._weighed = 0
         self._labels: dict[str, Any] = {}
         self._names: tuple[str, ...] = ()
-        self._restarts_before = 0
+        self._restarted_before = 0
 
     @property
     def _mutable_attributes(self) -> set[str]:
@@ -65,11 +65,11 @@ class _MasterFL(base.Estimator):
     @property
     def drift_detected(self) -> bool:
         """Whether the last call of `learn_one` or `learn_many` closed a round after which a new epoch began."""
-        return len(self._federation.restarts) > self._restarts_before
+        return self._federation.restarted > self._restarted_before
 
     @property
     def restarts(self) -> list[dict[str, Any]]:
-        """The restarts so far: round, cause, evidence, and the model that was chosen."""
+        """The last 1000 restarts: round, cause, evidence, and the model that was chosen."""
         return [
             {
                 "round": r.round, "cause": r.cause, "chosen": r.chosen, "since": r.since, "clients": r.clients,
@@ -88,7 +88,7 @@ class _MasterFL(base.Estimator):
         return {
             "rounds": federation.rounds,
             "clients": len(federation.clients),
-            "restarts": len(federation.restarts),
+            "restarts": federation.restarted,
             "local_drifts": len(federation.local_drifts),
             "unlearnt": federation.unlearnt,
             "serving": {name: round(share, 3) for name, share in federation.shares.items()},
@@ -129,14 +129,10 @@ class _MasterFL(base.Estimator):
         model._names = tuple(model._labels)
         model._weighed = saved.weighed
         model._federation.restore(saved.federation)
-        model._restarts_before = len(model._federation.restarts)
+        model._restarted_before = model._federation.restarted
         return model
 
     # --- records -------------------------------------------------------------------------------------------------
-
-    def _learn(self, client: str, features: tuple[str, ...], X: FloatArray, y: FloatArray, names: Any = ()) -> None:
-        self._restarts_before = len(self._federation.restarts)
-        self._federation.learn(client, features, X, y, names)
 
     def _times(self, w: float) -> int:
         """Return how often a record of weight w is learnt: its whole part, and once more by chance for the rest."""
@@ -149,17 +145,12 @@ class _MasterFL(base.Estimator):
     def _client_of(self, x: Any) -> str:
         return "" if self.client is None else str(x.get(self.client, ""))
 
-    def _parts(self, X: Any) -> tuple[tuple[str, ...], FloatArray, list[tuple[str, slice]]]:
-        """Return names and values without the client's column, and the runs of records of one client."""
-        features, values = rows.table(X)
-        if self.client is None or self.client not in features:
-            return features, values, [("", slice(0, len(values)))] if len(values) else []
-        j = features.index(self.client)
-        named = rows.column(X[self.client])
-        keep = [k for k in range(len(features)) if k != j]
-        starts = [0, *(i for i in range(1, len(named)) if named[i] != named[i - 1])] if named else []
-        runs = [(str(named[a]), slice(a, b)) for a, b in zip(starts, [*starts[1:], len(named)], strict=True)]
-        return tuple(features[k] for k in keep), values[:, keep], runs
+    def _parts(self, X: Any) -> tuple[rows.Table, list[tuple[str, slice]]]:
+        """Return records without the client's column, and the runs of those of one client."""
+        table = rows.table(X, without=self.client)
+        named = [""] * len(table.X) if table.apart is None else table.apart
+        starts = [i for i in range(len(named)) if not i or named[i] != named[i - 1]]
+        return table, [(str(named[a]), slice(a, b)) for a, b in pairwise([*starts, len(named)])]
 
 
 class MasterFLClassifier(_MasterFL, base.MiniBatchClassifier):
@@ -226,8 +217,9 @@ class MasterFLClassifier(_MasterFL, base.MiniBatchClassifier):
         """Learn one record; a weight that is not whole counts as the next or the last whole one, by chance."""
         name = self._name(y)
         features, X = self._rows.row(x)
+        self._restarted_before = self._federation.restarted
         for _ in range(self._times(w)):
-            self._learn(self._client_of(x), features, X, self._codes([name]), self._names)
+            self._federation.learn(self._client_of(x), features, X, self._codes([name]), self._names)
 
     def predict_proba_one(self, x: dict[Any, Any], **kwargs: Any) -> dict[Any, float]:
         """Return the probability of every label seen so far; nothing before any."""
@@ -241,39 +233,34 @@ class MasterFLClassifier(_MasterFL, base.MiniBatchClassifier):
 
     def learn_many(self, X: Any, y: Any) -> None:
         """Learn records in order, as `learn_one` would; X is a data frame, or an array of shape (n, d)."""
-        features, values, runs = self._parts(X)
+        table, runs = self._parts(X)
         codes = self._codes([self._name(label) for label in rows.column(y)])
-        before = len(self._federation.restarts)
+        self._restarted_before = self._federation.restarted
         for client, part in runs:
-            self._learn(client, features, values[part], codes[part], self._names)
-        self._restarts_before = before
+            self._federation.learn(client, table.features, table.X[part], codes[part], self._names)
 
     def predict_proba_many(self, X: Any) -> Any:
         """Return a row of probabilities for each record: a data frame if X is one, else an array.
 
         The columns of an array are the labels in the order in which they were first seen.
         """
-        P = self._probabilities(X)
-        if not hasattr(X, "columns"):
-            return P
-        frame = _like(X)
-        return frame.DataFrame(P, columns=[self._labels[name] for name in self._federation.labels], **_index(X))
+        table, P = self._probabilities(X)
+        return table.table_like(P, [self._labels[name] for name in self._federation.labels])
 
     def predict_many(self, X: Any) -> Any:
-        """Return the most probable label of each record: a series if X is a data frame, else an array."""
-        P = self._probabilities(X)
-        predicted = self._most_probable(P) if P.shape[1] or not hasattr(X, "columns") else []
-        if not hasattr(X, "columns"):
-            return np.array(predicted)
-        index = _index(X) if predicted else {}
-        return _like(X).Series(predicted, **index)
+        """Return the most probable label of each record: a series if X is a data frame, else an array.
 
-    def _probabilities(self, X: Any) -> FloatArray:
-        features, values, runs = self._parts(X)
-        P = np.zeros((len(values), len(self._federation.labels)))
+        Before any label was seen the series is empty, and the array holds None.
+        """
+        table, P = self._probabilities(X)
+        return table.column_like(self._most_probable(P) if P.shape[1] or table.frame is None else [])
+
+    def _probabilities(self, X: Any) -> tuple[rows.Table, FloatArray]:
+        table, runs = self._parts(X)
+        P = np.zeros((len(table.X), len(self._federation.labels)))
         for client, part in runs:
-            P[part] = self._federation.answer(client, features, values[part])
-        return P
+            P[part] = self._federation.answer(client, table.features, table.X[part])
+        return table, P
 
     def _most_probable(self, P: FloatArray) -> list[Any]:
         """Return a label for each row of probabilities; None where nothing is known."""
@@ -328,8 +315,9 @@ class MasterFLRegressor(_MasterFL, base.MiniBatchRegressor):
         """Learn one record; a weight that is not whole counts as the next or the last whole one, by chance."""
         target = _target(y)
         features, X = self._rows.row(x)
+        self._restarted_before = self._federation.restarted
         for _ in range(self._times(w)):
-            self._learn(self._client_of(x), features, X, np.array([target]))
+            self._federation.learn(self._client_of(x), features, X, np.array([target]))
 
     def predict_one(self, x: dict[Any, Any]) -> float:
         """Return the predicted target; 0 before any was seen."""
@@ -338,20 +326,19 @@ class MasterFLRegressor(_MasterFL, base.MiniBatchRegressor):
 
     def learn_many(self, X: Any, y: Any) -> None:
         """Learn records in order, as `learn_one` would; X is a data frame, or an array of shape (n, d)."""
-        features, values, runs = self._parts(X)
+        table, runs = self._parts(X)
         targets = np.array([_target(value) for value in rows.column(y)])
-        before = len(self._federation.restarts)
+        self._restarted_before = self._federation.restarted
         for client, part in runs:
-            self._learn(client, features, values[part], targets[part])
-        self._restarts_before = before
+            self._federation.learn(client, table.features, table.X[part], targets[part])
 
     def predict_many(self, X: Any) -> Any:
         """Return the predicted target of each record: a series if X is a data frame, else an array."""
-        features, values, runs = self._parts(X)
-        predicted = np.zeros(len(values))
+        table, runs = self._parts(X)
+        predicted = np.zeros(len(table.X))
         for client, part in runs:
-            predicted[part] = self._federation.answer(client, features, values[part])[:, 0]
-        return _like(X).Series(predicted, **_index(X)) if hasattr(X, "columns") else predicted
+            predicted[part] = self._federation.answer(client, table.features, table.X[part])[:, 0]
+        return table.column_like(predicted)
 
 
 def _target(y: Any) -> float:
@@ -359,12 +346,3 @@ def _target(y: Any) -> float:
     if not np.isfinite(target):
         raise ValueError(f"a target is {y!r}: it must be a finite number")
     return target
-
-
-def _like(X: Any) -> Any:
-    """Return the package of a data frame: what comes in as one of pandas goes out as one of pandas."""
-    return importlib.import_module(type(X).__module__.partition(".")[0])
-
-
-def _index(X: Any) -> dict[str, Any]:
-    return {"index": X.index} if hasattr(X, "index") else {}

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from river.utils import dataframe
 
 from streamfl.core.arrays import FloatArray
 
@@ -58,35 +59,84 @@ class Rows:
         return known
 
 
-def table(X: Any) -> tuple[tuple[str, ...], FloatArray]:
-    """Return the columns' names and the values, shape (n, d), of a data frame or an array.
+@dataclass(frozen=True)
+class Table:
+    """Many records at once, from a data frame or an array.
 
-    Columns of an array are called "0", "1" and so on.
+    Parameters
+    ----------
+    features, X
+        The columns' names and the values, shape (n, d); those of an array are called "0", "1" and so on.
+    apart
+        What the column held that was left out, if there was one.
+    frame
+        The data frame; None for an array.
+    """
+
+    features: tuple[str, ...]
+    X: FloatArray
+    apart: Sequence[Any] | None = None
+    frame: Any = None
+
+    def column_like(self, values: Any) -> Any:
+        """Return a value a record: as a series of the package that the data frame is of, or as an array."""
+        if self.frame is None:
+            return np.array(values)
+        return dataframe.to_native_series(values, name="", like=self.frame.head(len(values)))
+
+    def table_like(self, values: FloatArray, names: Sequence[Any]) -> Any:
+        """Return a row a record, with named columns if records came as a data frame; else an array."""
+        if self.frame is None:
+            return values
+        return dataframe.to_native_frame(dict(zip(names, values.T, strict=True)), like=self.frame)
+
+
+def table(X: Any, without: str | None = None) -> Table:
+    """Return the records of a data frame or an array, without one of its columns.
 
     Raises
     ------
     ValueError
         It has not two dimensions, or holds what is no number.
 
-    >>> table(np.array([[1, 2]]))
-    (('0', '1'), array([[1., 2.]]))
+    >>> table(np.array([[1, 2]]), without="0")
+    Table(features=('1',), X=array([[2.]]), apart=[1], frame=None)
     """
-    names = getattr(X, "columns", None)
-    values = np.asarray(X.to_numpy() if hasattr(X, "to_numpy") else X)
     try:
-        values = values.astype(np.float64)
+        if isinstance(X, np.ndarray | Sequence):
+            return _of_array(np.asarray(X), without)
+        return _of_frame(dataframe.into_frame(X), without)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"a column is not numeric: {error}; encode it first, or leave it out") from error
-    if values.ndim != 2:
-        raise ValueError(f"records have shape {values.shape}: one row a record and one column a feature are needed")
-    if names is None:
-        return tuple(map(str, range(values.shape[1]))), values
-    return tuple(map(str, names)), values
+        raise ValueError(
+            f"records are to be numbers, a row each: {error}; encode a column that is not numeric, or leave it out"
+        ) from error
+
+
+def _of_array(X: Any, without: str | None) -> Table:
+    if X.ndim != 2:
+        raise ValueError(f"their shape is {X.shape}")
+    names = [str(j) for j in range(X.shape[1])]
+    kept = [j for j, name in enumerate(names) if name != without]
+    apart = column(X[:, names.index(without)]) if without in names else None
+    return Table(tuple(names[j] for j in kept), X[:, kept].astype(np.float64), apart)
+
+
+def _of_frame(frame: Any, without: str | None) -> Table:
+    kept = [name for name in frame.columns if str(name) != without]
+    apart = next((frame[name].to_list() for name in frame.columns if str(name) == without), None)
+    numbers = dataframe.to_numpy(frame.select(kept)) if kept else np.zeros((len(frame), 0))
+    return Table(tuple(map(str, kept)), numbers, apart, frame)
 
 
 def column(y: Any) -> Sequence[Any]:
-    """Return labels or targets, one a record, of a series, an array or a list."""
-    values: Sequence[Any] = y.tolist() if hasattr(y, "tolist") else list(y)
+    """Return labels or targets, one a record, of a series, an array or a list.
+
+    >>> column(np.array([1, 2]))
+    [1, 2]
+    """
+    if isinstance(y, Sequence):
+        return y
+    values: Sequence[Any] = y.tolist() if hasattr(y, "tolist") else dataframe.into_series(y).to_list()
     return values
 
 

@@ -79,6 +79,7 @@ class SavedFederation:
     standing: Standing | None
     clients: tuple[SavedClient, ...]
     unlearnt: int = 0
+    restarted: int = 0
 
 
 @dataclass(frozen=True, eq=False)

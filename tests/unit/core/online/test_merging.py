@@ -18,7 +18,7 @@ NOTHING = OnlineModels.none(FERNS)
 
 
 def part(records: int, weights: float, **cells: tuple[int, float]) -> Learnt:
-    """Return what a client of feature x and labels a, b learnt; `c7=(2, 0.5)`: cell 7, visited twice, moved 0.5."""
+    """Return what a client of feature x, labels a and b learnt; `c7=(2, 0.5)` is cell 7, 2 visits, moved by 0.5."""
     names = [int(name[1:]) for name in cells]
     return Learnt(
         features=("x",),

@@ -1,0 +1,520 @@
+"""MasterFLClassifier and MasterFLRegressor as River's users meet them."""
+
+import copy
+import importlib
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+from online_streams import drawn, state
+from river import evaluate, metrics
+from unit.estimators.test_rows import frame_of, packages
+
+from streamfl import MasterFLClassifier, MasterFLRegressor
+from streamfl.core.sampling import generator
+
+SITES = ("north", "south", "east")
+
+
+def records(n=60, *, seed=0, missing=0.1, targets=False):
+    """Return pairs of a dict and a label or target; each record is of one of three sites, in runs."""
+    stream = drawn(n, seed=seed, missing=missing, targets=targets)
+    rng = generator(seed, "sites")
+    sites = np.repeat(rng.integers(0, 3, n), rng.integers(1, 5, n))[:n]
+    pairs = []
+    for x, y, site in zip(stream.X.tolist(), stream.y, sites, strict=True):
+        told = {"x": x[0], "y": x[1], "site": SITES[site]}
+        pairs.append((told, float(y) if targets else "abc"[int(y)]))
+    return pairs
+
+
+def without_site(pairs):
+    return [({name: value for name, value in x.items() if name != "site"}, y) for x, y in pairs]
+
+
+def taught(model, pairs):
+    for x, y in pairs:
+        model.learn_one(x, y)
+    return model
+
+
+def said(model, pairs):
+    """Return what a model says of records, to the last bit."""
+    if isinstance(model, MasterFLRegressor):
+        return [model.predict_one(x) for x, _ in pairs]
+    return [model.predict_proba_one(x) for x, _ in pairs]
+
+
+def close(one, other):
+    """Tell that two models say the same, up to how a matrix product of many rows is added up."""
+    for a, b in zip(one, other, strict=True):
+        assert a == pytest.approx(b, rel=1e-9, abs=1e-12)
+
+
+def classifier(**more):
+    return MasterFLClassifier(**({"round_size": 10, "features": "linear"} | more))
+
+
+def regressor(**more):
+    return MasterFLRegressor(**({"round_size": 10, "features": "linear"} | more))
+
+
+BOTH = pytest.mark.parametrize(
+    ("make", "targets"), [(classifier, False), (regressor, True)], ids=["labels", "targets"]
+)
+
+
+# --- many at once ------------------------------------------------------------------------------------------------
+
+
+def columns(pairs, names=("x", "y", "site")):
+    return {name: [x[name] for x, _ in pairs] for name in names}
+
+
+@BOTH
+@pytest.mark.parametrize("features", ["linear", "auto", "rounds"])
+def test_learning_an_array_is_a_loop_over_its_rows(make, targets, features):
+    pairs = without_site(records(60, targets=targets))
+    X = np.array([[x["x"], x["y"]] for x, _ in pairs])
+    numbered = [({"0": x["x"], "1": x["y"]}, y) for x, y in pairs]
+    loop, many = taught(make(features=features), numbered), make(features=features)
+    for start, end in ((0, 1), (1, 13), (13, 13), (13, 55), (55, 60)):
+        many.learn_many(X[start:end], [y for _, y in pairs[start:end]])
+    assert many.summary["rounds"] == loop.summary["rounds"] == 6
+    fresh = records(20, seed=7, targets=targets)
+    asked = [({"0": x["x"], "1": x["y"]}, y) for x, y in fresh]
+    close(said(many, asked), said(loop, asked))
+    found = many.predict_many(np.array([list(x.values()) for x, _ in asked]))
+    expected = [loop.predict_one(x) for x, _ in asked]
+    if targets:
+        assert found == pytest.approx(expected)
+    else:
+        assert found.tolist() == expected
+        P = many.predict_proba_many(np.array([list(x.values()) for x, _ in asked]))
+        names = many._federation.labels
+        close([dict(zip(names, p, strict=True)) for p in P.tolist()], said(loop, asked))
+
+
+@BOTH
+@pytest.mark.parametrize("package", packages())
+@pytest.mark.parametrize("client", [None, "site"])
+def test_learning_a_data_frame_is_a_loop_over_its_rows(make, targets, package, client):
+    pairs = records(60, targets=targets)
+    names = ("x", "y") if client is None else ("x", "site", "y")
+    pairs = [({name: x[name] for name in names}, y) for x, y in pairs]
+    loop, many = taught(make(client=client), pairs), make(client=client)
+    for start, end in ((0, 7), (7, 60)):
+        y = dataframe_column(package, [y for _, y in pairs[start:end]])
+        many.learn_many(frame_of(package, columns(pairs[start:end], names)), y)
+    assert many.summary == loop.summary
+    assert many.summary["clients"] == (1 if client is None else 3)
+    close(said(many, pairs), said(loop, pairs))
+    asked = frame_of(package, columns(pairs, names))
+    found = many.predict_many(asked)
+    assert type(found).__module__.partition(".")[0] == package
+    assert list_of(found) == [pytest.approx(loop.predict_one(x)) for x, _ in pairs]
+    if not targets:
+        P = many.predict_proba_many(asked)
+        for name in ("a", "b", "c"):
+            assert list_of(P[name]) == pytest.approx([loop.predict_proba_one(x)[name] for x, _ in pairs])
+
+
+def dataframe_column(package, values):
+    module = importlib.import_module(package)
+    return module.chunked_array([values]) if package == "pyarrow" else module.Series(values)
+
+
+def list_of(series):
+    return series.to_pylist() if hasattr(series, "to_pylist") else list(series)
+
+
+def test_the_clients_of_an_array_are_named_by_one_of_its_columns():
+    rng = generator(0, "array")
+    X = np.column_stack([rng.normal(size=40), rng.integers(0, 2, 40)])
+    y = (X[:, 0] > 0).tolist()
+    many, loop = classifier(client="1"), classifier(client="1")
+    many.learn_many(X, y)
+    taught(loop, [({"0": a, "1": b}, label) for (a, b), label in zip(X.tolist(), y, strict=True)])
+    assert many.summary == loop.summary
+    assert sorted(many._federation.clients) == ["0.0", "1.0"]
+    assert many.predict_many(X).tolist() == [loop.predict_one({"0": a, "1": b}) for a, b in X.tolist()]
+
+
+@pytest.mark.parametrize("package", packages())
+def test_before_any_label_many_predictions_are_none_at_all(package):
+    assert classifier().predict_many(np.zeros((2, 1))).tolist() == [None, None]
+    assert classifier().predict_proba_many(np.zeros((2, 1))).shape == (2, 0)
+    assert list_of(classifier().predict_many(frame_of(package, {"x": [1.0, 2.0]}))) == []
+    assert list_of(regressor().predict_many(frame_of(package, {"x": [1.0, 2.0]}))) == [0.0, 0.0]
+    assert regressor().predict_many(np.zeros((2, 1))).tolist() == [0.0, 0.0]
+
+
+def test_no_records_teach_nothing():
+    model = classifier()
+    model.learn_many(np.zeros((0, 2)), [])
+    assert (model.summary["clients"], model.predict_one({"x": 1.0})) == (0, None)
+
+
+# --- weights -----------------------------------------------------------------------------------------------------
+
+
+@BOTH
+def test_a_weight_of_two_is_the_record_twice_and_of_0_not_at_all(make, targets):
+    pairs = without_site(records(30, targets=targets))
+    weighed, repeated = make(), make()
+    for i, (x, y) in enumerate(pairs):
+        weighed.learn_one(x, y, w=(2.0, 0.0, 1, -1.0)[i % 4])
+        for _ in range((2, 0, 1, 0)[i % 4]):
+            repeated.learn_one(x, y)
+    assert said(weighed, pairs) == said(repeated, pairs)
+
+
+def test_a_label_that_had_no_weight_is_not_known():
+    model = classifier()
+    model.learn_one({"x": 1.0}, "a")
+    model.learn_one({"x": 1.0}, "b", w=0.0)
+    assert model.predict_proba_one({"x": 1.0}) == {"a": 1.0}
+
+
+def test_half_a_weight_is_learnt_half_the_time_the_same_with_the_same_seed():
+    def learnt(seed, w=0.5):
+        model = regressor(seed=seed, round_size=10**6)
+        for i in range(400):
+            model.learn_one({"x": float(i % 7)}, 1.0, w=w)
+        return model._federation._since
+
+    assert 150 < learnt(0) < 250
+    assert learnt(0) == learnt(0)
+    assert learnt(0) != learnt(1)
+    assert 950 < learnt(0, w=2.5) < 1050
+
+
+# --- labels ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [(True, False), (np.bool_(True), np.bool_(False)), (1, 2), (np.int64(1), np.int64(2)), ("a", "b"), (1.5, 2.5)],
+)
+def test_labels_come_back_as_they_were_given(labels):
+    model = classifier()
+    for i in range(30):
+        model.learn_one({"x": float(i % 2)}, labels[i % 2])
+    plain = [label.item() if isinstance(label, np.generic) else label for label in labels]
+    assert [model.predict_one({"x": float(i)}) for i in (0, 1)] == plain
+    assert list(model.predict_proba_one({"x": 0.0})) == plain
+    assert type(model.predict_one({"x": 0.0})) is type(plain[0])
+
+
+def test_numpys_truth_and_pythons_are_one_label():
+    model = classifier()
+    for i in range(20):
+        model.learn_one({"x": float(i % 2)}, np.bool_(i % 2) if i % 4 < 2 else bool(i % 2))
+    assert set(model.predict_proba_one({"x": 1.0})) == {True, False}
+
+
+@pytest.mark.parametrize(("one", "other"), [(1, "1"), ("True", True), ("None", None)])
+def test_labels_with_the_same_name_are_refused(one, other):
+    model = classifier()
+    model.learn_one({"x": 1.0}, one)
+    before = model.predict_proba_one({"x": 1.0})
+    with pytest.raises(ValueError, match="use one kind of label"):
+        model.learn_one({"x": 1.0}, other)
+    with pytest.raises(ValueError, match="use one kind of label"):
+        model.learn_many(np.array([[1.0], [2.0]]), [one, other])
+    assert model.predict_proba_one({"x": 1.0}) == before
+
+
+def test_every_label_seen_is_named_at_once_also_one_that_only_another_client_saw():
+    model = classifier(client="site")
+    model.learn_one({"x": 0.0, "site": "north"}, "a")
+    assert model.predict_proba_one({"x": 0.0, "site": "north"}) == {"a": 1.0}
+    model.learn_one({"x": 1.0, "site": "south"}, "b")
+    for site in ("north", "south", "nobody"):
+        p = model.predict_proba_one({"x": 1.0, "site": site})
+        assert list(p) == ["a", "b"]
+        assert sum(p.values()) == pytest.approx(1.0)
+        assert min(p.values()) >= 0.0
+
+
+# --- features ----------------------------------------------------------------------------------------------------
+
+
+@BOTH
+def test_what_is_missing_may_be_none_or_nan(make, targets):
+    pairs = without_site(records(40, targets=targets, missing=0.4))
+    none = [({k: None if np.isnan(v) else v for k, v in x.items()}, y) for x, y in pairs]
+    one, other = taught(make(), pairs), taught(make(), none)
+    assert said(one, pairs) == said(other, none)
+    close(said(one, [({}, None)]), said(other, [({}, None)]))
+
+
+def test_records_without_features_and_features_without_a_value_are_learnt():
+    model = classifier(features="auto")
+    for x, y in (({}, "a"), ({"x": None}, "b"), ({}, "b"), ({"x": 1.0}, "b"), ({"z": 2.0}, "a")):
+        model.learn_one(x, y)
+        assert sum(model.predict_proba_one(x).values()) == pytest.approx(1.0)
+    assert model.predict_one({}) in {"a", "b"}
+
+
+def test_a_feature_that_emerges_is_learnt_though_every_record_is_predicted_first():
+    model, rng = classifier(round_size=10**6), generator(0, "emerging")
+    right = []
+    for i in range(300):
+        y = int(rng.integers(0, 2))
+        x = {"noise": float(rng.normal())} | ({"tells": y + 0.1 * float(rng.normal())} if i >= 100 else {})
+        right.append(model.predict_one(x) == y)
+        model.learn_one(x, y)
+    assert np.mean(right[20:100]) < 0.75
+    assert np.mean(right[150:]) > 0.95
+
+
+@pytest.mark.parametrize("value", ["red", [1.0], object()])
+def test_text_is_refused_with_the_name_of_the_feature_and_what_to_do(value):
+    for model, y in ((classifier(), "a"), (regressor(), 1.0)):
+        with pytest.raises(ValueError, match=r"feature 'colour' .* encode it first"):
+            model.learn_one({"x": 1.0, "colour": value}, y)
+        with pytest.raises(ValueError, match="feature 'colour'"):
+            model.predict_one({"x": 1.0, "colour": value})
+        assert model.summary["clients"] == 0
+
+
+def test_a_record_is_copied():
+    x = {"x": 1.0}
+    model = taught(classifier(), [(x, "a"), ({"x": 2.0}, "b")])
+    expected = model.predict_proba_one({"x": 3.0})
+    x["x"] = 99.0
+    assert model.predict_proba_one({"x": 3.0}) == expected
+
+
+@pytest.mark.parametrize("y", [float("nan"), float("inf"), None, "much"])
+def test_a_target_must_be_a_finite_number(y):
+    model = regressor()
+    with pytest.raises((ValueError, TypeError)):
+        model.learn_one({"x": 1.0}, y)
+    with pytest.raises((ValueError, TypeError)):
+        model.learn_many(np.array([[1.0], [2.0]]), [1.0, y])
+    assert model.predict_one({"x": 1.0}) == 0.0
+
+
+# --- clients -----------------------------------------------------------------------------------------------------
+
+
+def test_clients_of_very_unequal_rates_close_rounds_together():
+    model = classifier(client="site")
+    pairs = [({**x, "site": "busy" if i % 20 else "idle"}, y) for i, (x, y) in enumerate(records(400))]
+    taught(model, pairs)
+    # Twenty records a round, on average ten a client.
+    assert model.summary["rounds"] == 20
+    standing = model._federation.standing
+    assert standing is not None
+    assert {name: member.read for name, member in standing.members.items()} == {"busy": 380, "idle": 20}
+    # The idle one knows what the busy one has learnt.
+    probe = records(100, seed=4, missing=0.0)
+    right = {s: np.mean([model.predict_one({**x, "site": s}) == y for x, y in probe]) for s in ("busy", "idle")}
+    assert min(right.values()) > 0.65
+
+
+def test_a_client_that_appears_late_answers_at_once_and_takes_part_from_the_next_round_on():
+    model = classifier(client="site")
+    pairs = records(85, missing=0.0)
+    early = [({**x, "site": "early"}, y) for x, y in pairs]
+    taught(model, early[:45])
+    late = {**pairs[50][0], "site": "late"}
+    # Nobody knows it yet: the first client answers.
+    assert model.predict_proba_one(late) == model.predict_proba_one({**late, "site": "early"})
+    assert model.summary["clients"] == 1
+    model.learn_one(late, pairs[50][1])
+    assert model.summary["clients"] == 2
+    assert sum(model.predict_proba_one(late).values()) == pytest.approx(1.0)
+    standing = model._federation.standing
+    assert standing is not None
+    assert set(standing.members) == {"early"}
+    for x, y in pairs[51:65]:
+        model.learn_one({**x, "site": "late"}, y)
+    assert {name: member.read for name, member in standing.members.items()} == {"early": 45, "late": 15}
+    # From agreed models on it knows what the early one was taught.
+    probe = [({**x, "site": "late"}, y) for x, y in records(100, seed=4, missing=0.0)]
+    assert np.mean([model.predict_one(x) == y for x, y in probe]) > 0.65
+
+
+def test_more_than_a_hundred_clients_are_refused_by_the_name_of_the_last():
+    model = classifier(client="id", round_size=10**6)
+    for i in range(100):
+        model.learn_one({"x": 1.0, "id": i}, "a")
+    with pytest.raises(ValueError, match="more than 100 clients: is '100' the value of a feature that names clients"):
+        model.learn_one({"x": 1.0, "id": 100}, "a")
+    model.learn_one({"x": 1.0, "id": 99}, "a")
+    assert model.summary["clients"] == 100
+
+
+def test_records_without_a_client_go_to_one_that_has_no_name():
+    model = classifier(client="site")
+    model.learn_one({"x": 1.0}, "a")
+    model.learn_one({"x": 1.0, "site": ""}, "a")
+    assert model._federation.clients == ("",)
+
+
+# --- rounds and drift --------------------------------------------------------------------------------------------
+
+
+def swapped(n, at, *, seed=0):
+    rng = generator(seed, "swap")
+    y = rng.integers(0, 2, n)
+    X = rng.normal(size=(n, 2)) + 3.0 * y[:, None]
+    y = np.where(np.arange(n) >= at, 1 - y, y)
+    return [({"a": a, "b": b}, ("no", "yes")[int(label)]) for (a, b), label in zip(X.tolist(), y, strict=True)]
+
+
+def test_a_swap_of_classes_is_detected_and_told_in_the_call_that_closed_the_round():
+    model, detected = classifier(round_size=50, seed=1), []
+    for i, (x, y) in enumerate(swapped(800, 500)):
+        model.learn_one(x, y)
+        if model.drift_detected:
+            detected.append(i)
+    assert len(detected) == len(model.restarts) == model.summary["restarts"] == 1
+    (restart,) = model.restarts
+    assert detected == [50 * restart["round"] - 1]
+    assert 11 <= restart["round"] <= 13
+    assert (restart["cause"], restart["chosen"]) == ("excess", "relabelled")
+    assert restart["statistic"] > restart["threshold"]
+
+
+def test_learning_many_tells_of_a_drift_in_any_of_its_rounds():
+    pairs = swapped(800, 500)
+    X, y = np.array([list(x.values()) for x, _ in pairs]), [y for _, y in pairs]
+    model = classifier(round_size=50, seed=1)
+    model.learn_many(X[:500], y[:500])
+    assert not model.drift_detected
+    model.learn_many(X[500:], y[500:])
+    assert model.drift_detected
+    model.learn_many(X[:0], y[:0])
+    assert not model.drift_detected
+
+
+def closing(monkeypatch, model, restarting):
+    """Let a federation restart in some of its rounds, counted from 1."""
+    federation = model._federation
+    close_round, closed = federation._close_round, []
+
+    def closes():
+        close_round()
+        closed.append(1)
+        if len(closed) in restarting:
+            federation.restarted += 1
+
+    monkeypatch.setattr(federation, "_close_round", closes)
+
+
+def test_a_drift_in_the_first_of_a_records_repetitions_is_told(monkeypatch):
+    model = classifier(round_size=2)
+    closing(monkeypatch, model, {1})
+    model.learn_one({"x": 1.0}, "a", w=5)
+    assert model.drift_detected
+    model.learn_one({"x": 1.0}, "a", w=0)
+    assert not model.drift_detected
+
+
+def test_restarts_are_told_after_more_than_are_remembered():
+    model = classifier(round_size=20)
+    federation = model._federation
+    federation.restarts.extend([None] * 2000)
+    federation.restarted = 2000
+    assert len(federation.restarts) == 1000
+    assert model.summary["restarts"] == 2000
+    model.learn_one({"x": 1.0}, "a")
+    assert not model.drift_detected
+    federation.restarted += 1
+    assert model.drift_detected
+
+
+def test_what_serves_is_told_in_parts_that_sum_to_one():
+    model = taught(classifier(features="auto"), without_site(records(40)))
+    serving = model.summary["serving"]
+    assert set(serving) == {
+        "linear-10", "fern-8-0.3", "fern-8-10", "fern-24-0.3", "fern-24-10", "whitened-0.01", "whitened-0.1",
+        "neighbours-100", "neighbours-1000", "rounds",
+    }  # fmt: skip
+    assert sum(serving.values()) == pytest.approx(1.0, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    "more", [{"round_size": 0}, {"features": "all"}, {"detector": "none"}, {"detector": "river:X"}]
+)
+def test_what_cannot_be_is_refused_at_once(more):
+    with pytest.raises(Exception, match=r"round_size|features|detector"):
+        MasterFLClassifier(**more)
+
+
+# --- copies ------------------------------------------------------------------------------------------------------
+
+
+@BOTH
+@pytest.mark.parametrize("features", ["linear", "auto", "rounds"])
+@pytest.mark.parametrize("at", [7, 20, 33])
+def test_pickling_in_the_middle_of_a_round_goes_on_identically(make, targets, features, at):
+    pairs = records(60, targets=targets)
+    model = taught(make(features=features, client="site"), pairs[:at])
+    twins = [pickle.loads(pickle.dumps(model)), copy.deepcopy(model)]
+    for twin in twins:
+        assert said(twin, pairs) == said(model, pairs)
+    taught(model, pairs[at:])
+    for twin in twins:
+        taught(twin, pairs[at:])
+        assert said(twin, pairs) == said(model, pairs)
+        assert twin.summary == model.summary
+
+
+@BOTH
+def test_a_clone_is_untrained_and_shares_nothing(make, targets):
+    pairs = records(40, targets=targets)
+    model = taught(make(client="site", seed=3), pairs)
+    clone = model.clone()
+    assert repr(clone) == repr(model)
+    assert clone._get_params() == model._get_params()
+    assert clone.summary["clients"] == 0
+    assert clone.predict_one(pairs[0][0]) == (0.0 if targets else None)
+    before = said(model, pairs)
+    taught(clone, pairs[:25])
+    assert said(model, pairs) == before
+
+
+@BOTH
+@pytest.mark.parametrize("features", ["linear", "auto", "rounds"])
+def test_predicting_leaves_the_state_alone(make, targets, features):
+    pairs, asked = records(60, targets=targets), records(9, seed=5, targets=targets)
+    curious, silent = make(features=features, client="site"), make(features=features, client="site")
+    frame = frame_of("polars", columns(asked))
+    for i, (x, y) in enumerate(pairs):
+        curious.predict_one(asked[i % 9][0])
+        curious.predict_one({"new": 1.0, "site": "nobody"})
+        curious.predict_many(frame)
+        if not targets:
+            curious.predict_proba_one(x)
+        curious.predict_one(x)
+        for model in (curious, silent):
+            model.learn_one(x, y)
+    assert said(curious, asked) == said(silent, asked)
+    assert curious.summary == silent.summary
+    assert kept(curious) == kept(silent)
+
+
+def kept(model) -> Any:
+    """Return all that the coordinator and the clients hold of models between rounds."""
+    federation = model._federation
+    clients = {name: node.machine.between_rounds for name, node in federation._clients.items()}
+    return state(federation.standing), state(clients, without=["_foreseen"])
+
+
+def test_the_same_seed_gives_the_same_predictions_and_another_seed_other_ferns():
+    pairs = without_site(records(60))
+    one, same, another = (taught(classifier(features="ferns", seed=seed), pairs) for seed in (1, 1, 2))
+    assert said(one, pairs) == said(same, pairs) != said(another, pairs)
+
+
+def test_it_learns_what_it_is_for():
+    pairs = without_site(records(600, missing=0.0))
+    assert evaluate.progressive_val_score(pairs, classifier(), metrics.Accuracy()).get() > 0.78
+    targets = without_site(records(600, missing=0.0, targets=True))
+    assert evaluate.progressive_val_score(targets, regressor(), metrics.MAE()).get() < 1.4
