@@ -255,6 +255,7 @@ class OnlineLearner:
             served[0] = self._learn_one(z, touched, y[0], labels, said)
             return served
         for rows in self._parts_by_features(features, X):
+            first = self._served_first(features, X, others, rows.start)
             self._take_in(features, X[rows.start])
             Z = self._scaler.scaled(self._aligned(features, X[rows]))
             cells = self._cells(Z)
@@ -262,7 +263,19 @@ class OnlineLearner:
             for i, z, touched in zip(range(len(X))[rows], Z, cells, strict=True):
                 said = self._said(z, touched, None if others is None else others[i])
                 served[i] = self._learn_one(z, touched, y[i], labels, said)
+            served[rows.start] = served[rows.start] if first is None else first
         return served
+
+    def _served_first(
+        self, features: tuple[str, ...], X: FloatArray, others: FloatArray | None, i: int
+    ) -> float | None:
+        """Return what is served of a record that brings features, which nobody asked for it can know of yet."""
+        if not self._new(features, X[i]):
+            return None
+        said = self.predicted(features, X[i : i + 1], None if others is None else others[i : i + 1])[0]
+        if self.settings.targets:
+            return float(said[0])
+        return float(said.argmax()) if self.labels else -1.0
 
     def predicted(self, features: tuple[str, ...], X: FloatArray, others: FloatArray | None = None) -> FloatArray:
         """Return what it says of records now: probabilities, shape (n, labels), or targets, shape (n, 1)."""

@@ -117,6 +117,20 @@ def test_a_feature_begins_with_its_first_value(features):
     assert state(one) == state(whole)
 
 
+@FEATURES
+@pytest.mark.parametrize("targets", [False, True])
+def test_what_is_served_of_a_record_that_brings_a_feature_is_what_was_answered_before(features, targets):
+    settings = OnlineSettings(features, targets=targets)
+    stream = drawn(60, targets=targets, missing=0.0)
+    wide = ("late", *stream.features), np.column_stack([np.where(np.arange(60) < 30, np.nan, 3.0), stream.X])
+    asked, served = OnlineLearner(settings), OnlineLearner(settings)
+    asked.learn(*stream.part(0, 30))
+    said = asked.predicted(wide[0], wide[1][30:31])[0]
+    expected = said[0] if targets else said.argmax()
+    assert served.learn(*wide, stream.y, stream.labels)[30] == expected
+    assert asked.features == stream.features
+
+
 def test_features_with_their_first_value_in_one_record_are_in_the_order_of_their_names():
     learner = OnlineLearner(OnlineSettings("linear"))
     X = np.array([[np.nan, 1.0, np.nan, np.nan], [2.0, 1.0, 3.0, np.nan]])
