@@ -157,9 +157,15 @@ class Sample:
 
 
 def _variances(c: Cells, n: FloatArray, s: FloatArray, q: FloatArray) -> FloatArray:
-    """Return by label the larger of the history's variance within cells and this round's, shrunk to it."""
+    """Return by label the larger of the history's variance within cells and this round's, shrunk to it.
+
+    Where most clients hold back a single record of a label, cells tell little of how scores vary: the variance within
+    them is shrunk to that over all clients, which is not smaller.
+    """
     within = np.where(c.h > 0, c.hq - c.hs**2 / c.h, 0.0).sum(axis=0)
-    old = within / np.maximum(1.0, np.maximum(c.h - 1.0, 0.0).sum(axis=0))
+    freedom, total = np.maximum(c.h - 1.0, 0.0).sum(axis=0), c.h.sum(axis=0)
+    over_all = (c.hq.sum(axis=0) - c.hs.sum(axis=0) ** 2 / np.maximum(1.0, total)) / np.maximum(1.0, total - 1.0)
+    old = (within + BORROWED * over_all) / (freedom + BORROWED)
     count, mean = n.sum(axis=0), s.sum(axis=0) / np.maximum(1.0, n.sum(axis=0))
     new = np.maximum(0.0, q.sum(axis=0) - count * mean**2)
     shrunk = (new + BORROWED * old) / (count + BORROWED)

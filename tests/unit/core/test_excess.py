@@ -40,9 +40,11 @@ TABLE = {
     "c2": part(sums("a", 6, 1.8, 0.6), old=(sums("a", 6, 1.8, 0.6),)),
 }
 LENT = 2.8 / 12
-# Within cells: 0.08 - 0.16/4 = 0.04, 0.2 - 0.36/2 = 0.02, 0.6 - 3.24/6 = 0.06 over 3 + 1 + 5 degrees of freedom; this
-# round's 21 records of label a have 4.6 - 8.8^2/21. For b: 0.3 - 0.81/3 = 0.03 over 2, and 2.5 - 16/8 = 0.5.
-V_A = (4.6 - 8.8**2 / 21 + 20 * 0.12 / 9) / 41
+# Within cells: 0.08 - 0.16/4 = 0.04, 0.2 - 0.36/2 = 0.02, 0.6 - 3.24/6 = 0.06 over 3 + 1 + 5 degrees of freedom, and
+# as if by 20 more that over all twelve, (0.88 - 2.8^2/12)/11; this round's 21 records of label a have 4.6 - 8.8^2/21.
+# For b: 0.3 - 0.81/3 = 0.03 over 2 both ways, and 2.5 - 16/8 = 0.5.
+OLD_A = (0.12 + 20 * (0.88 - 2.8**2 / 12) / 11) / 29
+V_A = (4.6 - 8.8**2 / 21 + 20 * OLD_A) / 41
 V_B = (0.5 + 20 * 0.015) / 28
 # Clients' means 0.1 and 0.3 have variance 0.02, of which chance explains the mean of V_A/4 and V_A/6.
 BETWEEN_A = 0.02 - V_A * (1 / 4 + 1 / 6) / 2
@@ -105,6 +107,14 @@ def test_cells_that_borrow_one_baseline_share_its_error() -> None:
 def test_scores_that_vary_less_than_the_floor_count_as_if_they_varied_so_much() -> None:
     cells = {"c0": part(around("a", 50, 0.5, 0.0), old=(around("a", 25, 0.5, 0.0),))}
     assert Excesses.of(Cells.of(cells, {})).pooled(np.ones((1, 1), np.bool_)).variance == pytest.approx(0.002 / 50)
+
+
+def test_one_record_of_a_label_at_each_client_tells_how_scores_vary() -> None:
+    # Ten clients hold back one record each, of scores 0.4 and 0.8: 0.4 over nine. This round's records do not vary.
+    cells = {
+        f"c{i}": part(around("a", 2, 0.6, 0.0), old=(around("a", 1, 0.4 + 0.4 * (i % 2), 0.0),)) for i in range(10)
+    }
+    assert Excesses.of(Cells.of(cells, {})).variance == pytest.approx([0.4 / 9])
 
 
 def test_a_client_apart_never_borrows_from_those_served_by_another_model() -> None:
@@ -277,7 +287,7 @@ def test_the_deviations_of_the_rest_by_hand() -> None:
     # 500 scores of mean 0.45 have a spread of 9 * 50 * 0.05^2 + 50 * 0.45^2 + 500 * 0.04.
     old = (around("a", 25, 0.2),)
     parts = {f"c{i}": part(around("a", 50, 0.4 if i else 0.9), old=old) for i in range(10)}
-    within = 25 * 0.04 / 24
+    within = (250 * 0.04 + 20 * 250 * 0.04 / 249) / (240 + 20)
     v = (9 * 50 * 0.05**2 + 50 * 0.45**2 + 500 * 0.04 + 20 * within) / 520
     deviations = (0.2 - 0.01 - 3.0 * math.sqrt(v * 50**2 / 25 * 9 / 450**2)) / math.sqrt(v / 450)
     detector = filled()
