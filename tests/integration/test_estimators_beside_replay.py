@@ -9,7 +9,7 @@ import pytest
 from streamfl import MasterFLClassifier, MasterFLRegressor
 from streamfl.core.decisions import Predicted
 from streamfl.core.sampling import generator
-from streamfl.replay import Replay, ReplaySettings, Replayed
+from streamfl.replay import Replay, Replayed, ReplaySettings
 from streamfl.settings import LearningSettings
 from streamfl.streams.dealing import deal
 from streamfl.streams.table import Table
@@ -70,7 +70,7 @@ def comparable(features: str, rounds: dict[int, int]) -> list[int]:
     """Return the records of which both serve what the same model says.
 
     Of a client's very first record the estimator says what the first client knows, and a replay nothing. In round 1 a
-    replay of rounds is served by a model that has learnt nothing and says the first label; the estimator says nothing.
+    replay of rounds is served by a model that has learnt nothing and says the first label; the estimator says none.
     """
     return [i for i in sorted(rounds) if (rounds[i] > 1 if features == "rounds" else i > 2)]
 
