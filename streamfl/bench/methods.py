@@ -39,9 +39,9 @@ def check(methods: Sequence[str]) -> None:
         Names it, and lists those there are.
 
     >>> check(["adaptive", "fedavg"])
-    >>> check(["sgd"])
+    >>> check(["sgd"])  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    streamfl.core.errors.UsageError: --method sgd: unknown; take some of adaptive, paper, ...
+    streamfl.core.errors.UsageError: --method sgd: unknown; take some of adaptive, ...
     """
     names = [*FEDERATIONS, *PEERS]
     for method in methods:

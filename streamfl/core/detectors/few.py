@@ -54,7 +54,7 @@ class Few:
     >>> few = Few()
     >>> few.add({f"c{i}": Rise(0.3 if i < 2 else 0.0, 0.005, 0.001) for i in range(20)})
     >>> round(few.statistic(), 1), few.named(["c0", "c2"])
-    (7.7, ('c0',))
+    (5.5, ('c0',))
     """
 
     rounds: list[dict[str, Rise]] = field(default_factory=list)
