@@ -239,6 +239,8 @@ def load(path: Path, flags: Mapping[str, Any] | None = None) -> FederationSettin
         first = error.errors(include_input=False, include_url=False)[0]
         place = ".".join(map(str, first["loc"]))
         raise UsageError(f"{path}: {place + ': ' if place else ''}{first['msg']}") from None
+    except UsageError as error:  # of a model or a detector
+        raise UsageError(f"{path}: {error}") from error
     except ValueError as error:  # not TOML, or not UTF-8
         raise UsageError(f"{path}: {error}") from error
 

@@ -306,3 +306,24 @@ class TestDeployed:
         told = dict(text.split("=", 1) for text in uncommented(DEPLOYED.read_text().splitlines()))
         assert float(told["rounds.interval"]) == least.rounds.interval
         assert int(told["rounds.expire_after"]) == least.rounds.expire_after
+
+
+RIVER = "river:preprocessing.StandardScaler|linear_model."
+
+
+class TestRiverModels:
+    def test_one_is_federated(self, told):
+        settings = told(f'''{LEAST}[learning]\nmodel = "{RIVER}SoftmaxRegression(optim.SGD(0.1))"''')
+        for machine in (settings.client_machine, settings.coordinator_machine):
+            assert machine.learner.guest.name == "StandardScaler | SoftmaxRegression"
+            assert machine.learner.online is None
+
+    def test_what_cannot_be_is_refused_with_the_reason(self, refused):
+        assert "trees grown on" in refused(learning={"model": "river:tree.HoeffdingTreeClassifier"})
+        assert "is for regression" in refused(learning={"model": f"{RIVER}LinearRegression"})
+        assert "no model is called 'forest'" in refused(learning={"model": "forest"})
+        assert "no model is called 7" in refused(learning={"model": 7})
+
+    def test_the_task_decides(self, told):
+        settings = told(federation={"task": "regression"}, learning={"model": f"{RIVER}LinearRegression"})
+        assert settings.learner.guest.task == "regression"
