@@ -43,8 +43,10 @@ def keyed(broker):
 
 
 def run(federation, stream, hosts=("a",)):
-    for name in (*hosts, "coordinator"):
-        federation.start(name)
+    started = [federation.start(name) for name in hosts]
+    # One that is late might find that all is over, and would wait for a federation that has ended.
+    federation.until("every host has its partitions", lambda: all(one.said("partition taken") for one in started))
+    federation.start("coordinator")
     stream.write(until=ROUNDS)
     stream.end()
 
