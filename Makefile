@@ -57,4 +57,4 @@ format: setup
 	$(BIN)/ruff check --fix .
 
 clean:
-	rm -rf .venv .kafka dist .pytest_cache .mypy_cache .ruff_cache .hypothesis report.html
+	rm -rf .venv .kafka dist .numba_cache .pytest_cache .mypy_cache .ruff_cache .hypothesis report.html

@@ -1,5 +1,7 @@
 """Where tests find one another's federations, and how hard hypothesis tries."""
 
+import hashlib
+import os
 import sys
 from pathlib import Path
 
@@ -8,6 +10,11 @@ from hypothesis import settings
 from xdist.scheduler import LoadScopeScheduling, Scheduling
 
 sys.path.insert(0, str(Path(__file__).parent))
+
+# Compiled loops are kept by the digest of all that may be compiled in: by itself Numba looks at one file's date only.
+CORE = Path(__file__).parents[1] / "streamfl" / "core"
+DIGEST = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(CORE.rglob("*.py")))).hexdigest()[:16]
+os.environ.setdefault("NUMBA_CACHE_DIR", str(CORE.parents[1] / ".numba_cache" / DIGEST))
 
 KAFKA = "tests/integration/kafka/"
 

@@ -8,7 +8,8 @@ import numpy as np
 
 from streamfl.core.arrays import FloatArray
 from streamfl.core.online import merging
-from streamfl.core.online.learner import Learnt, OnlineLearner
+from streamfl.core.online.learner import OnlineLearner
+from streamfl.core.online.learnt import Learnt
 from streamfl.core.online.models import OnlineModels
 from streamfl.core.online.rungs import OnlineSettings
 from streamfl.core.records import Batch, Span
@@ -17,7 +18,7 @@ from streamfl.core.sampling import generator
 LABELS = ("a", "b", "c")
 
 # What the last prediction leaves behind until the next: it is written before it is read.
-SCRATCH = {"_given", "_centred", "_offered"}
+SCRATCH = {"_learning", "_said"}
 
 
 @dataclass(frozen=True)

@@ -48,10 +48,11 @@ from streamfl.core.messages import (
 from streamfl.core.moments import moments_of
 from streamfl.core.no_change import NoChange
 from streamfl.core.online.between_rounds import BetweenRounds, Expert
-from streamfl.core.online.learner import Learnt
+from streamfl.core.online.learnt import Learnt
 from streamfl.core.published import Published
 from streamfl.core.records import Batch, spans
 from streamfl.core.registry import TargetUnit
+from streamfl.core.serving import Serving
 
 # A client that hears nothing asks at last every 2^5 times `retry` seconds.
 LEAST_OFTEN = 5
@@ -170,6 +171,7 @@ class Client:
     _comparison: Comparison = field(default_factory=Comparison)
     _awaited: Joined | None = None
     _between: BetweenRounds | GuestBetweenRounds | None = field(init=False)
+    _serving: Serving | None = None
     _no_change: NoChange = field(default_factory=NoChange)
     _attempts: int = 0
     _ended: bool = False
@@ -656,20 +658,20 @@ class Client:
 
     def _expert(self, opened: RoundOpened | None) -> Expert | None:
         """Return what the model that serves the open round says; nothing before any has learnt."""
+        serving = self._serving_in(opened)
+        return None if serving is None else serving.says
+
+    def _serving_in(self, opened: RoundOpened | None) -> Serving | None:
+        """Return what serves a round, once it is here; it is kept, as records may come one by one."""
+        if self._serving is not None and self._serving.opened is opened:
+            return self._serving
         if opened is None or opened.round == 1 or not self._has_models(opened):
             return None
-        serves, model = opened.served_by(self.name), self.settings.learner.model
-        W = self._published.weights([slot for slot in opened.slots if slot.name == serves])[serves]
+        name = opened.served_by(self.name)
+        W = self._published.weights([slot for slot in opened.slots if slot.name == name])[name]
         registry = self._published.registry(opened.registry)
-
-        def expert(batch: Batch) -> FloatArray:
-            outputs = registry.design([batch]) @ W
-            logs = model.log_likelihoods(outputs)
-            if logs.shape[1]:
-                return np.exp(logs)
-            return (model.predict(outputs) * registry.target.scale + registry.target.centre)[:, None]
-
-        return expert
+        self._serving = Serving(opened, registry, self.settings.learner.model, W)
+        return self._serving
 
     # --- scoring candidates ------------------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ from streamfl.core.alarm import Reading
 from streamfl.core.arrays import HOLDS_ARRAYS, FloatArray
 from streamfl.core.guest.agreed import GuestLearnt, GuestState
 from streamfl.core.moments import Moments
-from streamfl.core.online.learner import Learnt
+from streamfl.core.online.learnt import Learnt
 from streamfl.core.online.models import OnlineModels
 from streamfl.core.records import Span
 from streamfl.core.registry import Registry, TargetUnit

@@ -6,10 +6,9 @@ import numpy as np
 
 from streamfl.core.fixed_point import largest_part
 from streamfl.core.moments import LARGEST
-from streamfl.core.online.ferns import FERNS
-from streamfl.core.online.learner import Learnt
+from streamfl.core.online.learnt import Learnt
 from streamfl.core.online.models import OnlineModels
-from streamfl.core.online.running_scaler import FARTHEST
+from streamfl.core.online.rungs import FARTHEST, FERNS
 
 # Sums may exceed what they are of by rounding.
 ROUNDING = 1e-8

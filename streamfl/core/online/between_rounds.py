@@ -2,15 +2,18 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from streamfl.core.arrays import FloatArray
-from streamfl.core.online.learner import Learnt, OnlineLearner
+from streamfl.core.online.learnt import Learnt
 from streamfl.core.online.models import OnlineModels
 from streamfl.core.online.rungs import OnlineSettings
 from streamfl.core.records import Batch
+
+if TYPE_CHECKING:
+    from streamfl.core.online.learner import OnlineLearner
 
 # The open round's version, and the one that may arrive before its RoundOpened.
 VERSIONS = 2
@@ -64,12 +67,15 @@ class BetweenRounds:
     """
 
     settings: OnlineSettings
-    learner: OnlineLearner = field(init=False)
+    learner: "OnlineLearner" = field(init=False)
     version: int = 1
     _served: list[FloatArray] = field(default_factory=list)
     _published: dict[tuple[int, bool], Agreed] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        # Compiled loops take half a second to import, and clients that learn by rounds only do without.
+        from streamfl.core.online.learner import OnlineLearner  # noqa: PLC0415
+
         self.learner = OnlineLearner(self.settings)
 
     def take(self, agreed: Agreed) -> None:

@@ -5,26 +5,11 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from streamfl.core.arrays import FloatArray, IntArray
+from streamfl.core.online.one_record import Tests, find_cells
+from streamfl.core.online.rungs import DEPTHS, FERNS, TOUCHED
 from streamfl.core.sampling import generator
 
-FERNS = 100
-
-# Tests a fern, and the cells they lead to; more tests than bits are hashed.
-DEPTHS = ((8, 256), (24, 1024))
-
-# Rows of the table of all ferns of all depths.
-ROWS = FERNS * sum(cells for _, cells in DEPTHS)
-
-# Cells that one record touches: one a fern.
-TOUCHED = FERNS * len(DEPTHS)
-
 _ALL_TESTS = FERNS * sum(depth for depth, _ in DEPTHS)
-_FIRST_ROWS = np.concatenate(
-    [
-        np.arange(FERNS) * cells + FERNS * sum(c for _, c in DEPTHS[:k])
-        for k, (_, cells) in enumerate(DEPTHS)
-    ]
-)  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,23 +69,12 @@ class Ferns:
         -------
         Shape (n, TOUCHED), int64: the shallow ferns first.
         """
-        if not self.features:
-            return np.repeat(_FIRST_ROWS[None, :], len(Z), axis=0)
-        above = Z[:, self._chosen] > self._thresholds
-        parts, at = [], 0
-        for depth, cells in DEPTHS:
-            bits = above[:, at : at + FERNS * depth].reshape(len(Z), FERNS, depth)
-            parts.append(_hashed(bits @ (1 << np.arange(depth)), depth, cells))
-            at += FERNS * depth
-        found: IntArray = np.hstack(parts) + _FIRST_ROWS
-        return found
+        cells = np.zeros((len(Z), TOUCHED), np.int64)
+        for z, found in zip(Z, cells, strict=True):
+            find_cells(self.tests, z, found)
+        return cells
 
-
-def _hashed(numbers: IntArray, depth: int, cells: int) -> IntArray:
-    """Return numbers of `depth` bits as cells; Fibonacci hashing where there are fewer cells (Knuth 6.4)."""
-    bits = cells.bit_length() - 1
-    if depth <= bits:
-        return numbers
-    product = numbers.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-    hashed: IntArray = (product >> np.uint64(64 - bits)).astype(np.int64)
-    return hashed
+    @property
+    def tests(self) -> Tests:
+        """Return what is tested."""
+        return Tests(self._chosen, self._thresholds)

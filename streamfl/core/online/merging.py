@@ -10,8 +10,9 @@ from streamfl.core.arrays import FloatArray, IntArray
 from streamfl.core.errors import PeerError
 from streamfl.core.fixed_point import LIMIT, SCALE, weighted_mean
 from streamfl.core.moments import merged
-from streamfl.core.online.learner import WINDOW, Learnt
+from streamfl.core.online.learnt import Learnt
 from streamfl.core.online.models import OnlineModels
+from streamfl.core.online.rungs import WINDOW
 
 
 def after(agreed: OnlineModels, parts: Sequence[Learnt], labels: tuple[str, ...]) -> tuple[OnlineModels, IntArray]:

@@ -6,14 +6,8 @@ from typing import ClassVar
 import numpy as np
 
 from streamfl.core.arrays import HOLDS_ARRAYS, FloatArray, IntArray
-
-NEAREST = 5
-
-# How many of the last records each expert asks.
-MEMORIES = (100, 1000)
-
-# What a prediction counts of no neighbour at all, in votes.
-SMOOTHING = 0.1
+from streamfl.core.online.one_record import Memory, ask_neighbours, remember
+from streamfl.core.online.rungs import MEMORIES
 
 
 @dataclass
@@ -41,8 +35,7 @@ class Neighbours:
 
     __pydantic_config__: ClassVar[dict[str, object]] = HOLDS_ARRAYS
 
-    Z: FloatArray = field(default_factory=lambda: np.zeros((MEMORIES[-1], 0)))
-    squares: FloatArray = field(default_factory=lambda: np.full(MEMORIES[-1], np.inf))
+    Z: FloatArray = field(default_factory=lambda: np.zeros((MEMORIES[-1], 0), order="F"))
     y: FloatArray = field(default_factory=lambda: np.zeros(MEMORIES[-1]))
     seen: int = 0
     _features: dict[str, int] = field(default_factory=dict)
@@ -57,49 +50,36 @@ class Neighbours:
         )
         self._codes = np.array([self._labels.setdefault(name, len(self._labels)) for name in labels], np.int64)
         more = len(self._features) - self.Z.shape[1]
-        if more:  # what had no such feature was at its mean, 0
-            self.Z = np.pad(self.Z, ((0, 0), (0, more)))
+        # What had no such feature was at its mean, 0. A column at a time is read: they lie together.
+        self.Z = np.array(np.pad(self.Z, ((0, 0), (0, more))), order="F")
+        self.y = self.y.copy()
+
+    @property
+    def memory(self) -> Memory:
+        """Return the records, and how their names count now."""
+        place = np.full(len(self._labels), -1)
+        place[self._codes] = np.arange(len(self._codes))
+        at, distance = np.zeros(self.Z.shape[1]), np.zeros(len(self.y))
+        return Memory(self.Z.T, self.y, self._columns, self._codes, place, at, distance)
 
     def learn(self, z: FloatArray, y: float) -> None:
         """Keep a record in place of the oldest: features, shape (d,), and its label index or target."""
-        at = self.seen % MEMORIES[-1]
-        self.Z[at] = self._placed(z)
-        self.squares[at], self.y[at] = z @ z, self._codes[int(y)] if len(self._codes) else y
+        remember(self.memory, self.seen, z, y, not len(self._codes))
         self.seen += 1
 
     def probabilities(self, z: FloatArray) -> FloatArray:
         """Return what each expert says of a record, shape (experts, labels)."""
-        votes = np.full((len(MEMORIES), len(self._labels)), SMOOTHING / len(self._codes))
-        for expert, (weights, y) in enumerate(self._nearest(z)):
-            np.add.at(votes[expert], y.astype(np.intp), weights / weights.sum())
-        votes = votes[:, self._codes]
-        votes /= votes.sum(axis=1, keepdims=True)
-        return votes
+        said = np.zeros((len(MEMORIES), len(self._codes)))
+        ask_neighbours(self.memory, self.seen, z, said, targets=False)
+        return said
 
     def targets(self, z: FloatArray) -> FloatArray:
         """Return the target that each expert says, shape (experts,); 0 before any record."""
-        found = [float(weights @ y / weights.sum()) for weights, y in self._nearest(z)]
-        return np.array(found) if found else np.zeros(len(MEMORIES))
+        said = np.zeros((len(MEMORIES), 1))
+        ask_neighbours(self.memory, self.seen, z, said, targets=True)
+        return said[:, 0]
 
-    def _placed(self, z: FloatArray) -> FloatArray:
-        placed = np.zeros(self.Z.shape[1])
-        placed[self._columns] = z
-        return placed
 
-    def _nearest(self, z: FloatArray) -> list[tuple[FloatArray, FloatArray]]:
-        """Return for each memory the weights and the truths of the nearest records; nothing before any."""
-        kept = min(self.seen, MEMORIES[-1])
-        if not kept:
-            return []
-        distances = self.squares[:kept] - 2.0 * (self.Z[:kept] @ self._placed(z)) + z @ z
-        last = (self.seen - 1 - np.arange(min(kept, MEMORIES[0]))) % MEMORIES[-1]
-        return [self._weighted(distances[rows], self.y[:kept][rows]) for rows in (last, slice(None))]
-
-    @staticmethod
-    def _weighted(squares: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-        k = min(NEAREST, len(squares))
-        nearest = np.argpartition(squares, k - 1)[:k]
-        r = np.sqrt(np.maximum(squares[nearest], 0.0))
-        reach = float(r.max())
-        weights = reach / (r + reach / 10.0) if reach > 0.0 else np.ones(k)
-        return weights, y[nearest]
+# Of nobody, who is asked nothing.
+_NO_NAMES = np.zeros(0, np.int64)
+NO_MEMORY = Memory(np.zeros((0, 0)), np.zeros(0), _NO_NAMES, _NO_NAMES, _NO_NAMES, np.zeros(0), np.zeros(0))

@@ -7,13 +7,28 @@ from typing import Literal
 import numpy as np
 
 from streamfl.core.arrays import FloatArray
-from streamfl.core.online.ferns import DEPTHS, ROWS
-from streamfl.core.online.neighbours import MEMORIES
 
 Features = Literal["auto", "linear", "ferns"]
 
 # Rates of normalised steps, and of whitened ones.
 LINEAR, FERN, WHITENED = (10.0,), (0.3, 10.0), (0.01, 0.1)
+
+# Ferns of each depth, and their depths: tests, and the cells they lead to; more tests than bits are hashed.
+FERNS = 100
+DEPTHS = ((8, 256), (24, 1024))
+
+# Rows of the table of all ferns, and those that one record touches: one a fern.
+ROWS = FERNS * sum(cells for _, cells in DEPTHS)
+TOUCHED = FERNS * len(DEPTHS)
+
+# How many of the last records each expert on neighbours asks.
+MEMORIES = (100, 1000)
+
+# A value farther from its mean, in deviations, counts as this far.
+FARTHEST = 5.0
+
+# Records that running means reach back.
+WINDOW = 10_000
 
 
 @dataclass(frozen=True)

@@ -51,7 +51,8 @@ from streamfl.core.messages import (
 )
 from streamfl.core.online import merging
 from streamfl.core.online.between_rounds import BetweenRounds
-from streamfl.core.online.learner import Learnt, OnlineLearner
+from streamfl.core.online.learner import OnlineLearner
+from streamfl.core.online.learnt import Learnt
 from streamfl.core.online.models import OnlineModels
 from streamfl.core.online.rungs import Features, OnlineSettings
 from streamfl.core.promotion import Promotion
@@ -134,8 +135,8 @@ def test_the_agreed_models_are_those_of_all_accepted_differences_and_all_clients
         last = online(run.clients[name])
         assert last.version == standing.round - 1
         last.learner.restore()
-        np.testing.assert_array_equal(last.learner._weights, models[last.version].weights)
-        np.testing.assert_array_equal(last.learner._table, models[last.version].table.astype(np.float32))
+        np.testing.assert_array_equal(last.learner._models.weights, models[last.version].weights)
+        np.testing.assert_array_equal(last.learner._models.table, models[last.version].table.astype(np.float32))
 
 
 def test_round_one_begins_from_nothing_without_a_label_and_what_is_served_first_is_wrong():
@@ -402,8 +403,8 @@ def test_an_entry_without_records_changes_no_model_and_loses_none_for_those_that
     assert (update.entry, update.round) == (3, 2)
     learner_ = online(clients["c1"]).learner
     learner_.restore()
-    assert np.abs(learner_._table).max() > 0.0
-    np.testing.assert_array_equal(learner_._table, machine.standing.online.table.astype(np.float32))
+    assert np.abs(learner_._models.table).max() > 0.0
+    np.testing.assert_array_equal(learner_._models.table, machine.standing.online.table.astype(np.float32))
 
 
 # --- answers between rounds --------------------------------------------------------------------------------------

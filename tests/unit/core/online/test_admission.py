@@ -9,10 +9,10 @@ from online_streams import Stream, agreed, drawn, learnt
 
 from streamfl.core.moments import Moments
 from streamfl.core.online.admission import wrong_learning
-from streamfl.core.online.ferns import FERNS, ROWS
-from streamfl.core.online.learner import Learnt, OnlineLearner
+from streamfl.core.online.learner import OnlineLearner
+from streamfl.core.online.learnt import Learnt
 from streamfl.core.online.models import OnlineModels
-from streamfl.core.online.rungs import OnlineSettings
+from streamfl.core.online.rungs import FERNS, ROWS, OnlineSettings
 
 AUTO = OnlineSettings("auto")
 LABELS = ("a", "b", "c")

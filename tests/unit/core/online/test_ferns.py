@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from streamfl.core.online.ferns import DEPTHS, FERNS, ROWS, TOUCHED, Ferns, _hashed
+from streamfl.core.online.ferns import Ferns
+from streamfl.core.online.rungs import DEPTHS, FERNS, ROWS, TOUCHED
 from streamfl.core.sampling import generator
 
 NAMES = ("a", "b", "c", "d")
@@ -36,9 +37,10 @@ def test_a_record_below_every_threshold_and_one_above_by_hand():
 
 
 def test_bits_are_spread_over_the_cells():
-    cells = _hashed(np.arange(2**16), 24, 1024)
+    deep = Ferns(0).over(tuple(f"f{j}" for j in range(20))).cells(some(4000, 20))[:, FERNS:]
+    cells = (deep - FIRST[1] - 1024 * np.arange(FERNS)).ravel()
     assert (cells.min(), cells.max()) == (0, 1023)
-    assert np.bincount(cells).max() < 2 * 2**16 / 1024
+    assert np.bincount(cells).max() < 2 * len(cells) / 1024
 
 
 @pytest.mark.parametrize("order", [(3, 2, 1, 0), (1, 3, 0, 2)])

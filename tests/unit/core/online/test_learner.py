@@ -220,7 +220,7 @@ def test_the_rows_that_changed_are_as_good_as_the_whole_table(features):
     after, cells = merging.after(replace(before, table=before.table.copy()), parts, ("a", "b", "c"))
     learner.begin(replace(after, table=after.table[cells]), cells)
     whole.begin(after)
-    np.testing.assert_array_equal(learner._table, whole._table)
+    np.testing.assert_array_equal(learner._models.table, whole._models.table)
     assert state(learner, without=OWN) == state(whole, without=OWN)
     assert learner.records == 0
 
@@ -247,10 +247,10 @@ def test_what_is_learnt_is_the_difference_to_the_agreed_models(features):
     part = learner.learnt()
     assert (part.labels, part.features, part.records) == (("a", "b", "c", "z"), ("x", "y", "late"), 3)
     grown = models.grown(("late",), ("z",))
-    np.testing.assert_allclose(grown.weights + part.weights, learner._weights)
+    np.testing.assert_allclose(grown.weights + part.weights, learner._models.weights)
     table = grown.table.copy()
     table[part.cells.astype(int)] += part.table
-    np.testing.assert_allclose(table, learner._table, atol=1e-6)
+    np.testing.assert_allclose(table, learner._models.table, atol=1e-6)
     assert part.moments.count.tolist() == [3.0, 2.0, 2.0]
     assert part.moments.mean == pytest.approx([-0.5 / 3, 490.0, 0.5])
 

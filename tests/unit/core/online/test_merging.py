@@ -9,7 +9,7 @@ from online_streams import Stream, agreed, drawn, learnt, state
 from streamfl.core.errors import PeerError
 from streamfl.core.moments import Moments
 from streamfl.core.online import merging
-from streamfl.core.online.learner import Learnt
+from streamfl.core.online.learnt import Learnt
 from streamfl.core.online.models import OnlineModels
 from streamfl.core.online.rungs import OnlineSettings
 

@@ -5,17 +5,18 @@ import math
 import numpy as np
 import pytest
 
-from streamfl.core.online.mixture import FixedShare, LabelMixture, TargetMixture
+from streamfl.core.online.mixture import LabelMixture, TargetMixture
+from streamfl.core.online.one_record import fixed_share
 from streamfl.core.sampling import generator
 
 
 def test_fixed_share_by_hand():
-    share = FixedShare.of(4)
-    share.learn(np.array([0.8, 0.4, 0.2, 0.6]))
+    weights = np.full(4, 0.25)
+    fixed_share(weights, np.array([0.8, 0.4, 0.2, 0.6]))
     # Parts of 2.0; each then gives a thousandth back to all.
-    assert share.weights == pytest.approx([0.999 * p + 0.00025 for p in (0.4, 0.2, 0.1, 0.3)])
-    share.learn(np.ones(4))
-    assert share.weights == pytest.approx([0.999 * (0.999 * p + 0.00025) + 0.00025 for p in (0.4, 0.2, 0.1, 0.3)])
+    assert weights == pytest.approx([0.999 * p + 0.00025 for p in (0.4, 0.2, 0.1, 0.3)])
+    fixed_share(weights, np.ones(4))
+    assert weights == pytest.approx([0.999 * (0.999 * p + 0.00025) + 0.00025 for p in (0.4, 0.2, 0.1, 0.3)])
 
 
 # --- labels ----------------------------------------------------------------------------------------------------
@@ -31,12 +32,12 @@ def test_the_first_mix_and_the_first_step_by_hand():
     assert mixture.mixed(P) == pytest.approx([(0.65 + 2 * stacked) / 3, (0.35 + 2 * (1.0 - stacked)) / 3])
 
     mixture.learn(1.0)
-    assert mixture.best.weights == pytest.approx([0.999 * 0.1 / 0.7 + 0.0005, 0.999 * 0.6 / 0.7 + 0.0005])
+    assert mixture.mixing.best == pytest.approx([0.999 * 0.1 / 0.7 + 0.0005, 0.999 * 0.6 / 0.7 + 0.0005])
     likely = np.array([0.35, 1.0 - stacked, 1.0 - stacked])
-    assert mixture.outer.weights == pytest.approx(0.999 * likely / likely.sum() + 0.001 / 3)
+    assert mixture.mixing.outer == pytest.approx(0.999 * likely / likely.sum() + 0.001 / 3)
     # The error of both softmaxes is (stacked, -stacked); the squared norm, and its mean, 2 s^2 + 2 t^2.
     square = 2.0 * s * s + 2.0 * t * t
-    for weights, rate in zip(mixture.stacked, (0.03, 0.3), strict=True):
+    for weights, rate in zip(mixture.mixing.stacked, (0.03, 0.3), strict=True):
         step = rate / square / (1.0 + rate / 2.0)
         assert weights == pytest.approx([0.5 - step * 2.0 * stacked * s, 0.5 - step * 2.0 * stacked * t])
 
@@ -46,14 +47,15 @@ def test_the_mean_squared_norm_is_a_running_one():
     for certain in (0.9, 0.99):
         mixture.mixed(np.array([[certain, 1.0 - certain], [0.5, 0.5]]))
         mixture.learn(0.0)
-    assert mixture.norm == pytest.approx((2.0 * (0.5 * math.log(9.0)) ** 2 + 2.0 * (0.5 * math.log(99.0)) ** 2) / 2.0)
+    mean = (2.0 * (0.5 * math.log(9.0)) ** 2 + 2.0 * (0.5 * math.log(99.0)) ** 2) / 2.0
+    assert mixture.mixing.running[0] == pytest.approx(mean)
 
 
 def test_no_expert_is_ever_sure():
     mixture = LabelMixture(2)
     assert mixture.mixed(np.array([[1.0, 0.0], [1.0, 0.0]]))[1] > 0.0
     mixture.learn(1.0)  # what both called impossible
-    assert mixture.best.weights == pytest.approx([0.5, 0.5])
+    assert mixture.mixing.best == pytest.approx([0.5, 0.5])
     assert np.isfinite(mixture.mixed(P)).all()
 
 
@@ -62,7 +64,7 @@ def test_a_single_label_is_certain_and_teaches_nothing():
     for _ in range(3):
         assert mixture.mixed(np.ones((3, 1))) == pytest.approx([1.0])
         mixture.learn(0.0)
-    assert mixture.stacked == pytest.approx(np.full((2, 3), 1 / 3))
+    assert mixture.mixing.stacked == pytest.approx(np.full((2, 3), 1 / 3))
 
 
 def losses(mixture, said, truth):
@@ -93,7 +95,7 @@ def test_the_best_expert_wins():
     assert each.mean(axis=0).argmin() == 5
     assert mixed[300:].mean() < each[300:, 5].mean() + 0.02
     assert mixture.shares.argmax() == 5
-    assert mixture.best.weights[5] > 0.9
+    assert mixture.mixing.best[5] > 0.9
 
 
 def test_after_a_change_the_new_best_expert_takes_over():
@@ -105,7 +107,7 @@ def test_after_a_change_the_new_best_expert_takes_over():
     mixed, each = losses(mixture, said, truth)
     assert (each[:500].mean(axis=0).argmin(), each[500:].mean(axis=0).argmin()) == (0, 1)
     assert mixed[550:].mean() < each[550:, 1].mean() + 0.02
-    assert mixture.best.weights[1] > 0.9
+    assert mixture.mixing.best[1] > 0.9
 
 
 def test_together_experts_can_know_more_than_the_best_of_them():
@@ -124,7 +126,7 @@ def test_an_expert_that_is_always_wrong_is_believed_the_contrary():
     mixed, each = losses(mixture, said, truth)
     assert mixed[300:].mean() < 0.3 < each[300:].mean()
     # Then no expert argues for what is served; the shares are parts of one all the same.
-    assert (mixture.stacked < 0.0).all()
+    assert (mixture.mixing.stacked < 0.0).all()
     assert mixture.shares == pytest.approx([1.0])
 
 
@@ -136,9 +138,9 @@ def test_the_first_target_by_hand():
     assert mixture.mixed(np.array([1.0, 3.0])) == 2.0
     mixture.learn(3.0)
     # One was exact: the other counts a thousandth. All three mixtures said 2.
-    assert mixture.best.weights == pytest.approx([0.999 * 0.001 / 1.001 + 0.0005, 0.999 / 1.001 + 0.0005])
-    assert mixture.outer.weights == pytest.approx(np.full(3, 1 / 3))
-    for weights, rate in zip(mixture.stacked, (0.03, 0.3), strict=True):
+    assert mixture.mixing.best == pytest.approx([0.999 * 0.001 / 1.001 + 0.0005, 0.999 / 1.001 + 0.0005])
+    assert mixture.mixing.outer == pytest.approx(np.full(3, 1 / 3))
+    for weights, rate in zip(mixture.mixing.stacked, (0.03, 0.3), strict=True):
         step = rate / 10.0 / (1.0 + rate / 2.0)
         assert weights == pytest.approx([0.5 + step * 1.0, 0.5 + step * 3.0])
 
@@ -147,13 +149,13 @@ def test_likelihoods_are_normal_with_the_variance_of_the_best():
     mixture = TargetMixture(2)
     mixture.mixed(np.array([1.0, 2.0]))
     mixture.learn(0.0)
-    assert mixture.variance == 1.0
+    assert mixture.mixing.running[1] == 1.0
     # Errors 1 and 2 of variance 1: the second is exp(-3/2) as likely.
     likely = np.array([1.0, math.exp(-1.5)])
-    assert mixture.best.weights == pytest.approx(0.999 * likely / likely.sum() + 0.0005)
+    assert mixture.mixing.best == pytest.approx(0.999 * likely / likely.sum() + 0.0005)
     mixture.mixed(np.array([3.0, 5.0]))
     mixture.learn(0.0)
-    assert mixture.variance == 5.0
+    assert mixture.mixing.running[1] == 5.0
 
 
 def squared(mixture, said, truth):
@@ -187,9 +189,9 @@ def test_one_outlier_does_not_decide():
     rng = generator(6, "mixture")
     truth = rng.normal(size=300)
     squared(mixture, truth[:, None] + rng.normal(size=(300, 2)) * [0.1, 3.0], truth)
-    trusted = mixture.best.weights[0]
+    trusted = mixture.mixing.best[0]
     mixture.mixed(np.array([0.0, 9.0]))
     mixture.learn(10.0)
     assert trusted > 0.99
     # At most a thousand times less likely.
-    assert mixture.best.weights[0] > 0.999 * trusted / (trusted + 1000.0 * (1.0 - trusted))
+    assert mixture.mixing.best[0] > 0.999 * trusted / (trusted + 1000.0 * (1.0 - trusted))

@@ -7,8 +7,8 @@ import pytest
 from online_streams import Stream, agreed, drawn
 
 from streamfl.core.online.learner import OnlineLearner
-from streamfl.core.online.neighbours import MEMORIES, Neighbours
-from streamfl.core.online.rungs import OnlineSettings
+from streamfl.core.online.neighbours import Neighbours
+from streamfl.core.online.rungs import MEMORIES, OnlineSettings
 from streamfl.core.sampling import generator
 
 

@@ -65,10 +65,10 @@ def test_no_value_is_so_large_that_a_square_overflows():
 def test_asking_counts_nothing():
     one = scaler()
     one.scaled(column(1.0, 3.0, 4.0))
-    before = [a.tolist() for a in (one.near, one.count, one.total, one.square)]
+    before = [a.tolist() for a in one.sums]
     z = one.scaled(column(0.0, 8 / 3, np.nan), count=False)[:, 0]
     assert z == pytest.approx([(0.0 - 8 / 3) / np.sqrt(14 / 9), 0.0, 0.0])
-    assert [a.tolist() for a in (one.near, one.count, one.total, one.square)] == before
+    assert [a.tolist() for a in one.sums] == before
 
 
 def test_values_far_from_0_lose_no_digits():

@@ -1,15 +1,17 @@
 """The steps of the models that learn between rounds: the first ones by hand, more by the formulas written out."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from online_streams import drawn
 
-from streamfl.core.online import learner as module
-from streamfl.core.online.ferns import FERNS, Ferns
-from streamfl.core.online.learner import Learnt, OnlineLearner
-from streamfl.core.online.rungs import OnlineSettings
+from streamfl.core.online.ferns import Ferns
+from streamfl.core.online.learner import OnlineLearner
+from streamfl.core.online.learnt import Learnt
+from streamfl.core.online.models import OnlineModels
+from streamfl.core.online.rungs import FERNS, WINDOW, OnlineSettings
 
 AB = ("a", "b")
 
@@ -183,13 +185,13 @@ def test_a_pass_over_records_is_what_the_formulas_say(targets):
     assert learnt.visits.tolist() == [float((cells == cell).sum()) for cell in learnt.cells]
 
 
-def test_the_mean_of_norms_reaches_back_a_window(monkeypatch):
-    monkeypatch.setattr(module, "WINDOW", 2)
+def test_the_mean_of_norms_reaches_back_a_window():
     learner = OnlineLearner(LINEAR_TARGETS)
+    learner.begin(replace(OnlineModels.none(LINEAR_TARGETS), seen=WINDOW - 3, norms=np.array([3.0, 101.0])))
     learner.learn(("x",), np.array([[1.0], [3.0], [4.0], [float("nan")]]), np.zeros(4))
-    # |z|^2 = 1, 1, 5, 1: the mean goes 1, 1, 3, 2, and what is told of the round is that of all.
-    assert learner._norms[0] == pytest.approx(2.0)
-    assert learner.learnt().norms[0] == pytest.approx(2.0)
-    learner.learn(("x",), np.array([[float("nan")]]), np.zeros(1))
-    assert learner._norms[0] == pytest.approx(1.5)
-    assert learner.learnt().norms[0] == pytest.approx(9 / 5)
+    # |z|^2 = 1, 1, 5, 1: all weigh one in so many, but no less than one in a window.
+    mean = 3.0
+    for square, n in ((1.0, WINDOW - 2), (1.0, WINDOW - 1), (5.0, WINDOW), (1.0, WINDOW)):
+        mean += (square - mean) / n
+    assert learner._models.norms[0] == pytest.approx(mean, rel=1e-12)
+    assert learner.learnt().norms[0] == pytest.approx(2.0)  # what is told of the round is that of all

@@ -1,0 +1,43 @@
+"""What a client tells of what it has learnt between rounds, when the round ends."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from streamfl.core.arrays import HOLDS_ARRAYS, FloatArray
+from streamfl.core.moments import Moments
+
+
+@dataclass(frozen=True, eq=False)
+class Learnt:
+    """What a client's records of one round did to the agreed models; arrays as in `OnlineModels`.
+
+    Parameters
+    ----------
+    features, labels
+        The agreed names and then those that it saw first.
+    records
+        How many.
+    moments
+        Of their features.
+    norms
+        Their mean squared norms.
+    second
+        The sum of z z^T.
+    weights
+        The difference of the linear weights.
+    cells, visits, table
+        The rows of the table that were touched, how often, and the difference there.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, object]] = HOLDS_ARRAYS
+
+    features: tuple[str, ...]
+    labels: tuple[str, ...]
+    records: int
+    moments: Moments
+    norms: FloatArray
+    second: FloatArray
+    weights: FloatArray
+    cells: FloatArray
+    visits: FloatArray
+    table: FloatArray
