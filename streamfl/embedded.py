@@ -187,6 +187,8 @@ class EmbeddedFederation:
             return said if said.shape[1] else np.zeros((len(X), 1))
         if not labels:
             return np.full((len(X), columns), 1.0 / max(1, columns))
+        if labels == self.labels:
+            return said
         placed = np.zeros((len(X), columns))
         placed[:, [self.labels.index(label) for label in labels]] = said
         return placed

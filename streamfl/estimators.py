@@ -56,6 +56,7 @@ class _MasterFL(base.Estimator):
         self._weighed = 0
         self._labels: dict[str, Any] = {}
         self._names: tuple[str, ...] = ()
+        self._places: dict[str, int] = {}
         self._restarted_before = 0
 
     @property
@@ -127,6 +128,7 @@ class _MasterFL(base.Estimator):
         model = cls(**saved.parameters)
         model._labels = {str(label): label for label in saved.labels}
         model._names = tuple(model._labels)
+        model._places = {name: code for code, name in enumerate(model._names)}
         model._weighed = saved.weighed
         model._federation.restore(saved.federation)
         model._restarted_before = model._federation.restarted
@@ -229,7 +231,9 @@ class MasterFLClassifier(_MasterFL, base.MiniBatchClassifier):
     def predict_one(self, x: dict[Any, Any], **kwargs: Any) -> Any:
         """Return the most probable label; None before any was seen."""
         features, X = self._rows.row(x)
-        return self._most_probable(self._federation.answer(self._client_of(x), features, X))[0]
+        p = self._federation.answer(self._client_of(x), features, X)[0]
+        code = int(p.argmax()) if len(p) else 0
+        return self._labels[self._federation.labels[code]] if p.any() else None
 
     def learn_many(self, X: Any, y: Any) -> None:
         """Learn records in order, as `learn_one` would; X is a data frame, or an array of shape (n, d)."""
@@ -287,10 +291,10 @@ class MasterFLClassifier(_MasterFL, base.MiniBatchClassifier):
 
     def _codes(self, names: list[str]) -> FloatArray:
         """Return the labels' places in `_names`, which grows."""
-        new = [name for name in dict.fromkeys(names) if name not in self._names]
+        new = [name for name in dict.fromkeys(names) if name not in self._places]
+        self._places.update({name: len(self._places) + i for i, name in enumerate(new)})
         self._names += tuple(new)
-        at = {name: code for code, name in enumerate(self._names)}
-        return np.array([at[name] for name in names], dtype=np.float64)
+        return np.array([self._places[name] for name in names], dtype=np.float64)
 
 
 class MasterFLRegressor(_MasterFL, base.MiniBatchRegressor):

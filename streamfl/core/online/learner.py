@@ -20,8 +20,7 @@ from streamfl.core.online.one_record import (
     Models,
     Table,
     Touched,
-    count_in,
-    learn,
+    learn_predicted,
     predict_all,
     predict_and_learn_all,
 )
@@ -258,8 +257,8 @@ class OnlineLearner:
         """Learn the record that was predicted last."""
         self._foreseen = None
         touched, seen = self._room(1), self._agreed.seen + self.records
-        count_in(self._scaler.sums, self._aligned(features, X)[0])
-        learn(self._on_the_way(), self._remembered, float(truths[0]), seen + 1, touched)
+        x = self._aligned(features, X)[0]
+        learn_predicted(self._on_the_way(), x, self._remembered, float(truths[0]), seen + 1, touched)
         self._count(1, touched)
 
     def _room(self, records: int) -> Touched:

@@ -547,6 +547,15 @@ def learn(learning: Learning, remembered: int, truth: float, seen: int, touched:
 
 
 @compiled
+def learn_predicted(
+    learning: Learning, x: FloatArray, remembered: int, truth: float, seen: int, touched: Touched
+) -> None:
+    """Count the values of the record that was predicted last in, and learn it."""
+    count_in(learning.scales, x)
+    learn(learning, remembered, truth, seen, touched)
+
+
+@compiled
 def predict_all(learning: Learning, remembered: int, X: FloatArray, others: FloatArray, said: FloatArray) -> None:
     """Predict records, of which nothing is learnt: into `said`, shape (n, C)."""
     for i in range(len(X)):
