@@ -1,7 +1,7 @@
 """Loops over single records as machine code: what NumPy would do in fifty calls a record."""
 
 from collections.abc import Callable
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import numba
 
@@ -21,7 +21,18 @@ def compiled(function: F) -> F:
     >>> compiled(lambda x: x + 1)(1)
     2
     """
+    return _compiled(function)
+
+
+def inner(function: F) -> F:
+    """Return a function that only compiled ones call: without what it takes to call it from Python."""
+    return _compiled(function, no_cpython_wrapper=True)
+
+
+def _compiled(function: F, **options: bool) -> F:
+    njit: Any = numba.njit  # not all of its options are typed
+    options |= {"no_cfunc_wrapper": True}
     try:
-        return cast(F, numba.njit(cache=True, error_model="numpy")(function))
+        return cast(F, njit(cache=True, error_model="numpy", **options)(function))
     except RuntimeError:  # no folder can be written to: every process compiles for itself
-        return cast(F, numba.njit(error_model="numpy")(function))
+        return cast(F, njit(error_model="numpy", **options)(function))

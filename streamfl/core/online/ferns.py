@@ -70,7 +70,7 @@ class Ferns:
         Shape (n, TOUCHED), int64: the shallow ferns first.
         """
         cells = np.zeros((len(Z), TOUCHED), np.int64)
-        for z, found in zip(Z, cells, strict=True):
+        for z, found in zip(np.hstack([np.ones((len(Z), 1)), Z]), cells, strict=True):
             find_cells(self.tests, z, found)
         return cells
 

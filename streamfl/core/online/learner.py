@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamfl.core.arrays import FloatArray, IntArray
+from streamfl.core.errors import PeerError
 from streamfl.core.online.ferns import Ferns
 from streamfl.core.online.learnt import Learnt
 from streamfl.core.online.mixture import LabelMixture, TargetMixture, room
@@ -20,14 +21,16 @@ from streamfl.core.online.one_record import (
     Models,
     Table,
     Touched,
-    learn_predicted,
-    predict_all,
-    predict_and_learn_all,
+    go,
+    plain,
 )
 from streamfl.core.online.rungs import TOUCHED, OnlineSettings
 from streamfl.core.online.running_scaler import RunningScaler
 
 F = TypeVar("F", np.float32, np.float64)
+
+# What is said of a record that is learnt without being predicted again.
+_NOT_AGAIN = np.zeros((0, 0))
 
 
 class Foreseen(NamedTuple):
@@ -86,7 +89,7 @@ class OnlineLearner:
         nothing = OnlineModels.none(settings)
         table = nothing.table.astype(np.float32)
         visits, none = np.zeros(settings.table_rows, np.int64), np.zeros(0)
-        self._models = Models(none, table, visits, none, none, none, none)
+        self._models = Models(none, table, visits, none, none, none, none, none, none)
         self.begin(nothing)
 
     def __getstate__(self) -> dict[str, object]:
@@ -105,7 +108,16 @@ class OnlineLearner:
         cells
             The rows of the table that `agreed.table` holds: those that changed since the agreed models of before.
             None: it holds all.
+
+        Raises
+        ------
+        PeerError
+            Their arrays do not fit their names.
         """
+        if not agreed.fits(self.settings, self.settings.table_rows if cells is None else len(cells)):
+            raise PeerError(
+                "agreed models do not fit their names: the coordinator runs another version, or is broken"
+            )
         if agreed.features[: len(self._ferns.features)] != self._ferns.features:
             self._ferns = Ferns(self.settings.seed)
         if self.settings.has_ferns and agreed.features != self._ferns.features:
@@ -122,18 +134,29 @@ class OnlineLearner:
             inverse=np.full(agreed.second.shape, np.nan),
             norms=agreed.norms.copy(),
             norm_sums=np.zeros(2),
+            mean=np.zeros(agreed.second.shape),
+            along=np.zeros(len(agreed.second)),
         )
         self.records = 0
         self._names_changed()
 
     def remember(self, near: Neighbours | None) -> None:
-        """Take over the last records of a learner that was saved."""
+        """Take over the last records of a learner that was saved.
+
+        Raises
+        ------
+        PeerError
+            They are not what a learner would have saved.
+        """
+        if near is not None and not near.is_sound:
+            raise PeerError("the last records of a client do not fit their names: the file is damaged")
         self.near = near
         self._names_changed()
 
     def restore(self) -> None:
         """Go back to the agreed models."""
-        self.begin(replace(self._agreed, table=self._agreed.table[:0]), np.zeros(0, np.int64))
+        self._agreed = replace(self._agreed, table=self._agreed.table[:0])
+        self.begin(self._agreed, np.zeros(0, np.int64))
 
     def _changed_table(self, rows: FloatArray, cells: IntArray | None) -> Table:
         """Return the table without this round's changes, and with the rows that `cells` names, or all."""
@@ -205,27 +228,29 @@ class OnlineLearner:
         others = np.zeros((len(X), 0)) if others is None else others
         for rows in self._parts(features, X, y, labels):
             i = rows.start
-            if self.foresees(features, X[rows]) and self._foreseen is not None and self._knows(y, labels, i):
+            known = self._knows(y, labels, i)
+            if known and self.foresees(features, X[rows]) and self._foreseen is not None:
                 served[i] = self._foreseen.served
-                self._learn_foreseen(features, X[rows], self._truths(y[rows], labels))
+                self._send(features, X[rows], others[rows], self._truths(y[rows], labels), _NOT_AGAIN)
                 continue
             told = None
-            if not self._knows(y, labels, i) or self._new(features, X[i]):
-                told = self._served(self.predicted(features, X[i : i + 1], others[i : i + 1])[0])
+            if not known or self._new(features, X[i]):
+                told = self._served(self.predicted(features, X[i : i + 1], others[i : i + 1]))
                 self._take_in(features, X[i], None if self.settings.targets else labels[int(y[i])])
-            self._pass_over(features, X[rows], self._truths(y[rows], labels), others[rows], served[rows])
-            served[i] = served[i] if told is None else told  # nobody who asked could know what it brings
+            said = np.zeros((rows.stop - i, self._models.weights.shape[-1]))
+            self._send(features, X[rows], others[rows], self._truths(y[rows], labels), said)
+            served[rows] = self._served(said)
+            served[i] = served[i] if told is None else told[0]  # nobody who asked could know what it brings
         return served
 
     def predicted(self, features: tuple[str, ...], X: FloatArray, others: FloatArray | None = None) -> FloatArray:
         """Return what it says of records now: probabilities, shape (n, labels), or targets, shape (n, 1)."""
-        self._foreseen = None  # the mixture learns of what it mixed last
         said = np.zeros((len(X), self._models.weights.shape[-1]))
+        self._foreseen = None
         if said.size:
-            others = np.zeros((len(X), 0)) if others is None else others
-            predict_all(self._on_the_way(), self._remembered, self._aligned(features, X), _plain(others), said)
+            self._send(features, X, np.zeros((len(X), 0)) if others is None else others, np.zeros(0), said)
             if len(X) == 1 and not self._new(features, X[0]):
-                self._foreseen = Foreseen(features, X.tobytes(), self._served(said[0]))
+                self._foreseen = Foreseen(features, X.tobytes(), float(self._served(said)[0]))
         return said
 
     def foresees(self, features: tuple[str, ...], X: FloatArray) -> bool:
@@ -233,33 +258,21 @@ class OnlineLearner:
         last = self._foreseen
         return last is not None and len(X) == 1 and last.features == features and last.values == X.tobytes()
 
-    def _served(self, said: FloatArray) -> float:
+    def _served(self, said: FloatArray) -> FloatArray:
+        """Return the label indices, or targets, that are served where this is said."""
         if self.settings.targets:
-            return float(said[0])
-        return float(said.argmax()) if self.labels else -1.0
+            return said[:, 0]
+        return said.argmax(axis=1).astype(np.float64) if said.shape[1] else np.full(len(said), -1.0)
 
-    def _pass_over(
-        self,
-        features: tuple[str, ...],
-        X: FloatArray,
-        truths: FloatArray,
-        others: FloatArray,
-        served: FloatArray,
+    def _send(
+        self, features: tuple[str, ...], X: FloatArray, others: FloatArray, truths: FloatArray, said: FloatArray
     ) -> None:
-        """Predict records, which bring no names, and learn each."""
-        self._foreseen = None
-        touched, seen = self._room(len(X)), self._agreed.seen + self.records
-        learning, X = self._on_the_way(), self._aligned(features, X)
-        predict_and_learn_all(learning, self._remembered, seen, X, _plain(others), truths, served, touched)
-        self._count(len(X), touched)
-
-    def _learn_foreseen(self, features: tuple[str, ...], X: FloatArray, truths: FloatArray) -> None:
-        """Learn the record that was predicted last."""
-        self._foreseen = None
-        touched, seen = self._room(1), self._agreed.seen + self.records
-        x = self._aligned(features, X)[0]
-        learn_predicted(self._on_the_way(), x, self._remembered, float(truths[0]), seen + 1, touched)
-        self._count(1, touched)
+        """Send records, which bring no names, on their way: see `go`."""
+        self._foreseen = None  # the mixture learns of what it mixed last
+        touched, seen = self._room(len(truths)), self._agreed.seen + self.records
+        remembered = 0 if self.near is None else self.near.seen
+        go(self._on_the_way(), remembered, seen, self._aligned(features, X), plain(others), truths, said, touched)
+        self._count(len(truths), touched)
 
     def _room(self, records: int) -> Touched:
         """Return room for the rows of the table that records may touch for the first time."""
@@ -295,10 +308,6 @@ class OnlineLearner:
             )
         return self._learning
 
-    @property
-    def _remembered(self) -> int:
-        return 0 if self.near is None else self.near.seen
-
     # --- names ---------------------------------------------------------------------------------------------------
 
     def _parts(self, features: tuple[str, ...], X: FloatArray, y: FloatArray, labels: tuple[str, ...]) -> list[slice]:
@@ -327,7 +336,7 @@ class OnlineLearner:
     def _truths(self, y: FloatArray, labels: tuple[str, ...]) -> FloatArray:
         """Return the places of labels in `self.labels`, or targets as they are."""
         if self.settings.targets:
-            return _plain(y)
+            return plain(y)
         if len(y) == 1:
             return np.array([self._codes[labels[int(y[0])]]], dtype=np.float64)
         places = np.array([self._codes.get(label, -1) for label in labels], dtype=np.float64)
@@ -351,6 +360,8 @@ class OnlineLearner:
             table=_wide(models.table, models.table.shape[-1] + more),
             second=grown,
             inverse=np.full(grown.shape, np.nan) if rows else models.inverse,
+            mean=np.zeros(grown.shape),
+            along=np.zeros(len(grown)),
         )
         self._names_changed()
 
@@ -363,17 +374,10 @@ class OnlineLearner:
     def _aligned(self, features: tuple[str, ...], X: FloatArray) -> FloatArray:
         """Return values in the order of `self.features`."""
         if features == self.features:
-            return _plain(X)
+            return plain(X)
         at = {name: j for j, name in enumerate(features)}
         columns = [at.get(name, len(features)) for name in self.features]
-        return _plain(np.column_stack([X, np.full(len(X), np.nan)])[:, columns])
-
-
-def _plain(array: FloatArray) -> FloatArray:
-    """Return an array as compiled loops take it: by rows, and not read-only, which would be another type."""
-    if array.flags.c_contiguous and array.flags.writeable and array.dtype == np.float64:
-        return array
-    return np.array(array, np.float64, order="C")
+        return plain(np.column_stack([X, np.full(len(X), np.nan)])[:, columns])
 
 
 def _wide(array: npt.NDArray[F], columns: int) -> npt.NDArray[F]:

@@ -69,6 +69,19 @@ class OnlineModels:
             table=np.zeros((settings.table_rows, len(FERN), columns)),
         )
 
+    def fits(self, settings: OnlineSettings, rows: int) -> bool:
+        """Tell whether all arrays have the shapes that names and settings give them, the table so many rows.
+
+        Compiled loops look at names only: to them, an array that is too small is other memory.
+        """
+        inputs, columns = 1 + len(self.features), 1 if settings.targets else len(self.labels)
+        return (
+            self.weights.shape == (inputs, len(settings.names), columns)
+            and self.second.shape == ((inputs, inputs) if settings.has_linear else (0, 0))
+            and self.norms.shape == (2,)
+            and self.table.shape == (rows, len(FERN), columns)
+        )
+
     def relabelled(self, permutation: IntArray) -> "OnlineModels":
         """Return models whose column a is column pi(a) of these; columns beyond the permutation stay."""
         columns = np.arange(len(self.labels))

@@ -6,7 +6,7 @@ from typing import ClassVar
 import numpy as np
 
 from streamfl.core.arrays import HOLDS_ARRAYS, FloatArray, IntArray
-from streamfl.core.online.one_record import Memory, ask_neighbours, remember
+from streamfl.core.online.one_record import NEAREST, Memory, ask_neighbours, remember
 from streamfl.core.online.rungs import MEMORIES
 
 
@@ -55,31 +55,46 @@ class Neighbours:
         self.y = self.y.copy()
 
     @property
+    def is_sound(self) -> bool:
+        """Tell whether every record fits the names: to compiled loops, an index that is too large is other memory."""
+        places = (self._features.values(), self._labels.values())
+        codes = self.y[: max(0, self.seen)]
+        return (
+            self.Z.shape == (MEMORIES[-1], len(self._features))
+            and self.y.shape == MEMORIES[-1:]
+            and self.seen >= 0
+            and all(sorted(numbers) == list(range(len(numbers))) for numbers in places)
+            and (not self._labels or bool(np.isin(codes, list(self._labels.values())).all()))
+        )
+
+    @property
     def memory(self) -> Memory:
         """Return the records, and how their names count now."""
         place = np.full(len(self._labels), -1)
         place[self._codes] = np.arange(len(self._codes))
-        at, distance = np.zeros(self.Z.shape[1]), np.zeros(len(self.y))
-        return Memory(self.Z.T, self.y, self._columns, self._codes, place, at, distance)
+        at, distance, nearest = np.zeros(self.Z.shape[1]), np.zeros(len(self.y)), np.zeros(NEAREST, np.int64)
+        return Memory(self.Z.T, self.y, self._columns, self._codes, place, at, distance, nearest)
 
     def learn(self, z: FloatArray, y: float) -> None:
         """Keep a record in place of the oldest: features, shape (d,), and its label index or target."""
-        remember(self.memory, self.seen, z, y, not len(self._codes))
+        remember(self.memory, self.seen, np.append(1.0, z), y, not len(self._codes))
         self.seen += 1
 
     def probabilities(self, z: FloatArray) -> FloatArray:
         """Return what each expert says of a record, shape (experts, labels)."""
         said = np.zeros((len(MEMORIES), len(self._codes)))
-        ask_neighbours(self.memory, self.seen, z, said, targets=False)
+        ask_neighbours(self.memory, self.seen, np.append(1.0, z), said, 0, targets=False)
         return said
 
     def targets(self, z: FloatArray) -> FloatArray:
         """Return the target that each expert says, shape (experts,); 0 before any record."""
         said = np.zeros((len(MEMORIES), 1))
-        ask_neighbours(self.memory, self.seen, z, said, targets=True)
+        ask_neighbours(self.memory, self.seen, np.append(1.0, z), said, 0, targets=True)
         return said[:, 0]
 
 
 # Of nobody, who is asked nothing.
 _NO_NAMES = np.zeros(0, np.int64)
-NO_MEMORY = Memory(np.zeros((0, 0)), np.zeros(0), _NO_NAMES, _NO_NAMES, _NO_NAMES, np.zeros(0), np.zeros(0))
+NO_MEMORY = Memory(
+    np.zeros((0, 0)), np.zeros(0), _NO_NAMES, _NO_NAMES, _NO_NAMES, np.zeros(0), np.zeros(0), _NO_NAMES
+)

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamfl.core.arrays import FloatArray, IntArray
-from streamfl.core.compiled import compiled
+from streamfl.core.compiled import compiled, inner
 from streamfl.core.moments import LARGEST
 from streamfl.core.online.rungs import DEPTHS, FARTHEST, FERNS, MEMORIES, WHITENED, WINDOW
 
@@ -59,8 +59,8 @@ class Memory(NamedTuple):
     """The last records in names of their own: see `Neighbours`.
 
     `Z` has a row for each feature, so that distances are worked out along it. `column` tells where a feature is
-    kept, `code` as what a label is kept, and `place` the column of a label that is kept, or -1. `at` and `distance`
-    are scratch.
+    kept, `code` as what a label is kept, and `place` the column of a label that is kept, or -1. `at`, `distance`
+    and `nearest` are scratch.
     """
 
     Z: FloatArray
@@ -70,6 +70,7 @@ class Memory(NamedTuple):
     place: IntArray
     at: FloatArray
     distance: FloatArray
+    nearest: IntArray
 
 
 class Mixing(NamedTuple):
@@ -97,7 +98,10 @@ class Kinds(NamedTuple):
 
 
 class Models(NamedTuple):
-    """What records change: see `OnlineModels`; and of the round the sums of squared norms, and the cells' visits."""
+    """What records change: see `OnlineModels`; and of the round the sums of squared norms, and the cells' visits.
+
+    `mean`, of z z^T, and `along`, shape (d + 1,), are scratch.
+    """
 
     weights: FloatArray
     table: Table
@@ -106,6 +110,8 @@ class Models(NamedTuple):
     inverse: FloatArray
     norms: FloatArray
     norm_sums: FloatArray
+    mean: FloatArray
+    along: FloatArray
 
 
 class Touched(NamedTuple):
@@ -148,29 +154,39 @@ class Learning(NamedTuple):
     targets: bool
 
 
+def plain(array: FloatArray) -> FloatArray:
+    """Return an array as the loops take it: by rows, and not read-only, which would be compiled for once more."""
+    if array.flags.c_contiguous and array.flags.writeable and array.dtype == np.float64:
+        return array
+    return np.array(array, np.float64, order="C")
+
+
 # --- scaling -----------------------------------------------------------------------------------------------------
 
 
 @compiled
-def scale(scales: Scales, x: FloatArray, z: FloatArray) -> None:
-    """Standardise by the moments of the values before: within 5 deviations; what is missing or unknown is 0."""
-    for j in range(len(x)):
-        z[j] = 0.0
+def scale(scales: Scales, X: FloatArray, i: int, z: FloatArray) -> None:
+    """Standardise row i by the moments of the values before: within 5 deviations; what is not known is 0.
+
+    The first of z stays: it is the constant 1.
+    """
+    for j in range(X.shape[1]):
+        x, z[1 + j] = X[i, j], 0.0
         n = scales.seen[j]
-        if n > 0.0 and not math.isnan(x[j]):
+        if n > 0.0 and not math.isnan(x):
             mean = scales.total[j] / n
             spread = math.sqrt(max(scales.square[j] / n - mean * mean, 0.0))
             if spread > LEAST_SPREAD * abs(scales.near[j] + mean):
-                moved = min(max(x[j], -LARGEST), LARGEST) - scales.near[j]
-                z[j] = min(max((moved - mean) / spread, -FARTHEST), FARTHEST)
+                moved = min(max(x, -LARGEST), LARGEST) - scales.near[j]
+                z[1 + j] = min(max((moved - mean) / spread, -FARTHEST), FARTHEST)
 
 
 @compiled
-def count_in(scales: Scales, x: FloatArray) -> None:
-    """Count the values in."""
-    for j in range(len(x)):
-        if not math.isnan(x[j]):
-            value = min(max(x[j], -LARGEST), LARGEST)
+def count_in(scales: Scales, X: FloatArray, i: int) -> None:
+    """Count the values of row i in."""
+    for j in range(X.shape[1]):
+        if not math.isnan(X[i, j]):
+            value = min(max(X[i, j], -LARGEST), LARGEST)
             if math.isnan(scales.near[j]):
                 scales.near[j] = value
             moved = value - scales.near[j]
@@ -191,8 +207,8 @@ def find_cells(tests: Tests, z: FloatArray, cells: IntArray) -> None:
         for _ in range(FERNS):
             number = np.uint64(0)
             for k in range(depth):
-                if len(z):
-                    above = z[tests.feature[test]] > tests.threshold[test]
+                if len(z) > 1:
+                    above = z[1 + tests.feature[test]] > tests.threshold[test]
                     number |= np.uint64(above) << np.uint64(k)
                 test += 1
             if depth > bits:
@@ -205,18 +221,17 @@ def find_cells(tests: Tests, z: FloatArray, cells: IntArray) -> None:
 # --- models ------------------------------------------------------------------------------------------------------
 
 
-@compiled
+@inner
 def ask_models(models: Models, kinds: Kinds, z: FloatArray, cells: IntArray, outputs: FloatArray) -> None:
     """Work out what each model says, shape (M, C): its weights along the features, and its cells."""
     count, columns = models.weights.shape[1:]
-    outputs[:count] = 0.0
+    for m in range(count):
+        for c in range(columns):
+            outputs[m, c] = 0.0
     for j in range(len(z)):
         for m in range(count):
             for c in range(columns):
-                outputs[m, c] += z[j] * models.weights[j, m, c]
-    for m in range(count):
-        for c in range(columns):
-            outputs[m, c] *= kinds.sees[m]
+                outputs[m, c] += kinds.sees[m] * z[j] * models.weights[j, m, c]
     rates = models.table.shape[1]
     for fern in range(len(cells)):
         first = kinds.first_fern + fern // FERNS * rates
@@ -225,7 +240,7 @@ def ask_models(models: Models, kinds: Kinds, z: FloatArray, cells: IntArray, out
                 outputs[first + r, c] += models.table[cells[fern], r, c]
 
 
-@compiled
+@inner
 def step(
     models: Models, kinds: Kinds, z: FloatArray, cells: IntArray, errors: FloatArray, seen: int, touched: Touched
 ) -> None:
@@ -237,18 +252,15 @@ def step(
     normalised = len(kinds.rate)
     normalise(models, kinds, z, errors, seen)
     step_cells(models, kinds, cells, errors, touched)
-    for m in range(count):
-        for c in range(columns):
-            errors[m, c] *= kinds.sees[m]
     for j in range(len(z)):
         for m in range(normalised):
             for c in range(columns):
-                models.weights[j, m, c] -= z[j] * errors[m, c]
+                models.weights[j, m, c] -= kinds.sees[m] * z[j] * errors[m, c]
     if normalised < count:
-        whitened_step(models, z, errors[normalised:count], seen)
+        whitened_step(models, z, errors, seen)
 
 
-@compiled
+@inner
 def normalise(models: Models, kinds: Kinds, z: FloatArray, errors: FloatArray, seen: int) -> None:
     """Turn derivatives into steps: by the mean squared norm of what a model sees, less for a larger record.
 
@@ -268,7 +280,7 @@ def normalise(models: Models, kinds: Kinds, z: FloatArray, errors: FloatArray, s
             errors[m, c] *= size
 
 
-@compiled
+@inner
 def step_cells(models: Models, kinds: Kinds, cells: IntArray, steps: FloatArray, touched: Touched) -> None:
     """Take the ferns' steps in the cells of a record, and note what these held before the round's first step."""
     rates = models.table.shape[1]
@@ -276,7 +288,9 @@ def step_cells(models: Models, kinds: Kinds, cells: IntArray, steps: FloatArray,
         cell, first = cells[fern], kinds.first_fern + fern // FERNS * rates
         if not models.visits[cell]:
             touched.cells[touched.filled[0]] = cell
-            touched.before[touched.filled[0]] = models.table[cell]
+            for r in range(rates):
+                for c in range(steps.shape[1]):
+                    touched.before[touched.filled[0], r, c] = models.table[cell, r, c]
             touched.filled[0] += 1
         models.visits[cell] += 1
         for r in range(rates):
@@ -284,52 +298,72 @@ def step_cells(models: Models, kinds: Kinds, cells: IntArray, steps: FloatArray,
                 models.table[cell, r, c] -= steps[first + r, c]
 
 
-@compiled
+@inner
 def whitened_step(models: Models, z: FloatArray, errors: FloatArray, seen: int) -> None:
-    """Step along A^-1 z, A the mean of z z^T and a ridge, as it was a few records ago."""
-    size = len(z)
+    """Step along A^-1 z, A the mean of z z^T and a ridge, as it was a few records ago; the last models do."""
+    size, count = len(z), len(WHITENED)
+    first = models.weights.shape[1] - count
     for j in range(size):
         for k in range(size):
             models.second[j, k] += z[j] * z[k]
     if seen % REFRESH == 0 or math.isnan(models.inverse[0, 0]):
-        A = models.second / seen
-        ridge = RIDGE * np.trace(A) / size
-        for j in range(size):
-            A[j, j] += ridge
-        models.inverse[:] = np.linalg.inv(A)
-    along = np.zeros(size)
-    for j in range(size):
-        for k in range(size):
-            along[k] += z[j] * models.inverse[j, k]
+        invert(models, seen)
+    along = models.along
     square = 0.0
     for j in range(size):
+        along[j] = 0.0
+        for k in range(size):
+            along[j] += models.inverse[j, k] * z[k]
         square += z[j] * along[j]
-    first = models.weights.shape[1] - len(errors)
-    for m in range(len(errors)):
+    for m in range(count):
         length = WHITENED[m] / (1.0 + 0.5 * WHITENED[m] * square)
-        for c in range(errors.shape[1]):
-            errors[m, c] *= length
-    for j in range(size):
-        for m in range(len(errors)):
+        for j in range(size):
             for c in range(errors.shape[1]):
-                models.weights[j, first + m, c] -= along[j] * errors[m, c]
+                models.weights[j, first + m, c] -= along[j] * length * errors[first + m, c]
+
+
+@inner
+def invert(models: Models, seen: int) -> None:
+    """Invert the mean of z z^T and a ridge, by elimination: it is positive definite, so no pivot is sought."""
+    A, inverse = models.mean, models.inverse
+    size = len(A)
+    ridge = 0.0
+    for j in range(size):
+        ridge += RIDGE * models.second[j, j] / seen / size
+    for j in range(size):
+        for k in range(size):
+            A[j, k] = models.second[j, k] / seen
+            inverse[j, k] = 0.0
+        A[j, j] += ridge
+        inverse[j, j] = 1.0
+    for i in range(size):
+        pivot = A[i, i]
+        for k in range(size):
+            A[i, k] /= pivot
+            inverse[i, k] /= pivot
+        for j in range(size):
+            factor = A[j, i]
+            if j != i and factor != 0.0:
+                for k in range(size):
+                    A[j, k] -= factor * A[i, k]
+                    inverse[j, k] -= factor * inverse[i, k]
 
 
 # --- neighbours --------------------------------------------------------------------------------------------------
 
 
 @compiled
-def ask_neighbours(memory: Memory, remembered: int, z: FloatArray, said: FloatArray, targets: bool) -> None:
-    """Work out what the nearest of the last records say, shape (memories, C).
+def ask_neighbours(
+    memory: Memory, remembered: int, z: FloatArray, said: FloatArray, expert: int, targets: bool
+) -> None:
+    """Work out what the nearest of the last records say, into the rows of `said` from `expert` on.
 
     A neighbour at distance r weighs R / (r + R / 10), R the distance of the farthest asked. The newer of two at one
     distance is nearer.
     """
-    said[:] = 0.0 if targets else SMOOTHING / said.shape[1]
-    kept = min(remembered, len(memory.y))
+    kept, nearest = min(remembered, len(memory.y)), memory.nearest
     measure(memory, z, kept)
-    nearest = np.empty(NEAREST, np.int64)
-    found, expert = 0, 0
+    found = asked = 0
     i = remembered % len(memory.y)
     for age in range(kept):
         i = i - 1 if i > 0 else len(memory.y) - 1
@@ -341,74 +375,98 @@ def ask_neighbours(memory: Memory, remembered: int, z: FloatArray, said: FloatAr
             for k in range(found - 1, place, -1):
                 nearest[k] = nearest[k - 1]
             nearest[place] = i
-        while expert < len(MEMORIES) and (age + 1 == MEMORIES[expert] or age + 1 == kept):
-            vote(memory, nearest[:found], said[expert], targets)
-            expert += 1
-    if not targets:
-        for expert in range(len(said)):
-            said[expert] /= said[expert].sum()
+        if asked < len(MEMORIES) and age + 1 == MEMORIES[asked]:
+            vote(memory, found, said, expert + asked, targets)
+            asked += 1
+    for memories in range(asked, len(MEMORIES)):
+        vote(memory, found, said, expert + memories, targets)
 
 
-@compiled
+@inner
 def measure(memory: Memory, z: FloatArray, kept: int) -> None:
     """Work out the squared distances of the last records; a feature that is gone is at its mean, 0."""
-    memory.at[:] = 0.0
-    for j in range(len(z)):
-        memory.at[memory.column[j]] = z[j]
-    memory.distance[:kept] = 0.0
-    for j in range(len(memory.at)):
+    for k in range(len(memory.at)):
+        memory.at[k] = 0.0
+    for j in range(len(memory.column)):
+        memory.at[memory.column[j]] = z[1 + j]
+    for i in range(kept):
+        memory.distance[i] = 0.0
+    for k in range(len(memory.at)):
         for i in range(kept):
-            difference = memory.Z[j, i] - memory.at[j]
+            difference = memory.Z[k, i] - memory.at[k]
             memory.distance[i] += difference * difference
 
 
-@compiled
-def vote(memory: Memory, nearest: IntArray, said: FloatArray, targets: bool) -> None:
-    """Add the neighbours' votes, which sum to 1, or set their mean target; labels that are gone have no column."""
-    reach = math.sqrt(memory.distance[nearest[-1]])
-    weights = np.ones(len(nearest))
+@inner
+def vote(memory: Memory, found: int, said: FloatArray, expert: int, targets: bool) -> None:
+    """Set the mean target of the nearest, or their votes, which sum to 1 and are smoothed.
+
+    Labels that are gone have no column.
+    """
+    reach = math.sqrt(memory.distance[memory.nearest[found - 1]]) if found else 0.0
     total = 0.0
-    for k in range(len(nearest)):
-        if reach > 0.0:
-            weights[k] = reach / (math.sqrt(memory.distance[nearest[k]]) + reach / 10.0)
-        total += weights[k]
-    for k in range(len(nearest)):
-        y = memory.y[nearest[k]]
+    for k in range(found):
+        total += nearness(memory, k, reach)
+    columns, counted = said.shape[1], 0.0
+    for c in range(columns):
+        said[expert, c] = 0.0 if targets else SMOOTHING / columns
+    for k in range(found):
+        share, y = nearness(memory, k, reach) / total, memory.y[memory.nearest[k]]
         if targets:
-            said[0] += weights[k] / total * y
+            said[expert, 0] += share * y
         elif memory.place[int(y)] >= 0:
-            said[memory.place[int(y)]] += weights[k] / total
+            said[expert, memory.place[int(y)]] += share
+            counted += share
+    if not targets:
+        for c in range(columns):
+            said[expert, c] /= SMOOTHING + counted
+
+
+@inner
+def nearness(memory: Memory, k: int, reach: float) -> float:
+    """Return what the k-th nearest weighs."""
+    if reach == 0.0:
+        return 1.0
+    return reach / (math.sqrt(memory.distance[memory.nearest[k]]) + reach / 10.0)
 
 
 @compiled
 def remember(memory: Memory, remembered: int, z: FloatArray, truth: float, targets: bool) -> None:
     """Keep a record in place of the oldest."""
     at = remembered % len(memory.y)
-    memory.Z[:, at] = 0.0
-    for j in range(len(z)):
-        memory.Z[memory.column[j], at] = z[j]
+    for k in range(len(memory.Z)):
+        memory.Z[k, at] = 0.0
+    for j in range(len(memory.column)):
+        memory.Z[memory.column[j], at] = z[1 + j]
     memory.y[at] = truth if targets else memory.code[int(truth)]
 
 
 # --- the mixture -------------------------------------------------------------------------------------------------
 
 
-@compiled
-def softmax(outputs: FloatArray) -> None:
+@inner
+def softmax(outputs: FloatArray, first: int, end: int) -> None:
     """Turn rows of outputs into probabilities."""
-    for m in range(len(outputs)):
-        largest = outputs[m].max()
-        for c in range(outputs.shape[1]):
+    columns = outputs.shape[1]
+    for m in range(first, end):
+        largest, total = -math.inf, 0.0
+        for c in range(columns):
+            largest = max(largest, outputs[m, c])
+        for c in range(columns):
             outputs[m, c] = math.exp(outputs[m, c] - largest)
-        outputs[m] /= outputs[m].sum()
+            total += outputs[m, c]
+        for c in range(columns):
+            outputs[m, c] /= total
 
 
 @compiled
 def mix_labels(mixing: Mixing, said: Said) -> None:
     """Mix probabilities: by fixed share, and as softmaxes over the experts' log-probabilities; then all three."""
     experts, columns = said.by_expert.shape
-    least = FLOOR / columns
-    said.offered[:] = 0.0
+    least, mixtures = FLOOR / columns, 1 + len(STACKING)
+    for k in range(mixtures):
+        for c in range(columns):
+            said.offered[k, c] = 0.0
     for e in range(experts):
         mean = 0.0
         for c in range(columns):
@@ -418,26 +476,32 @@ def mix_labels(mixing: Mixing, said: Said) -> None:
         for c in range(columns):
             said.centred[e, c] -= mean
             said.offered[0, c] += mixing.best[e] * said.given[e, c]
-            for k in range(len(STACKING)):
-                said.offered[1 + k, c] += mixing.stacked[k, e] * said.centred[e, c]
-    softmax(said.offered[1:])
-    said.mixed[:] = 0.0
-    for k in range(len(mixing.outer)):
-        for c in range(columns):
+            for k in range(1, mixtures):
+                said.offered[k, c] += mixing.stacked[k - 1, e] * said.centred[e, c]
+    softmax(said.offered, 1, mixtures)
+    total = 0.0
+    for c in range(columns):
+        said.mixed[c] = 0.0
+        for k in range(mixtures):
             said.mixed[c] += mixing.outer[k] * max(said.offered[k, c], least)
-    said.mixed[:] = said.mixed / said.mixed.sum()
+        total += said.mixed[c]
+    for c in range(columns):
+        said.mixed[c] /= total
 
 
 @compiled
 def learn_to_mix_labels(mixing: Mixing, said: Said, code: int) -> None:
     """Weigh the experts by the probability each gave to the label that came, and step down the softmaxes' losses."""
     experts, columns = said.given.shape
-    fixed_share(mixing.outer, np.maximum(said.offered[:, code], FLOOR / columns))
-    fixed_share(mixing.best, said.given[:, code])
     square = 0.0
     for e in range(experts):
+        mixing.best[e] *= said.given[e, code]
         for c in range(columns):
             square += said.centred[e, c] * said.centred[e, c]
+    for k in range(len(mixing.outer)):
+        mixing.outer[k] *= max(said.offered[k, code], FLOOR / columns)
+    share(mixing.best)
+    share(mixing.outer)
     mixing.running[2] += 1.0
     mixing.running[0] += (square - mixing.running[0]) / min(mixing.running[2], WINDOW)
     if mixing.running[0] > 0.0:
@@ -453,51 +517,55 @@ def learn_to_mix_labels(mixing: Mixing, said: Said, code: int) -> None:
 @compiled
 def mix_targets(mixing: Mixing, said: Said) -> None:
     """Mix predicted targets: by fixed share, and as linear combinations; then all three."""
-    said.given[:] = said.by_expert
-    said.offered[:] = 0.0
+    said.offered[0, 0] = 0.0
     for e in range(len(said.given)):
+        said.given[e, 0] = said.by_expert[e, 0]
         said.offered[0, 0] += mixing.best[e] * said.given[e, 0]
-        for k in range(len(STACKING)):
+    said.mixed[0] = mixing.outer[0] * said.offered[0, 0]
+    for k in range(len(STACKING)):
+        said.offered[1 + k, 0] = 0.0
+        for e in range(len(said.given)):
             said.offered[1 + k, 0] += mixing.stacked[k, e] * said.given[e, 0]
-    said.mixed[0] = 0.0
-    for k in range(len(mixing.outer)):
-        said.mixed[0] += mixing.outer[k] * said.offered[k, 0]
+        said.mixed[0] += mixing.outer[1 + k] * said.offered[1 + k, 0]
 
 
 @compiled
 def learn_to_mix_targets(mixing: Mixing, said: Said, truth: float) -> None:
     """Weigh the experts by their errors under the variance of the best one, and step down the squared errors."""
-    least, square = math.inf, 0.0
-    for e in range(len(said.given)):
+    experts, least, square = len(said.given), math.inf, 0.0
+    for e in range(experts):
         least = min(least, (said.given[e, 0] - truth) ** 2)
         square += said.given[e, 0] ** 2
     mixing.running[2] += 1.0
     rate = 1.0 / min(mixing.running[2], WINDOW)
     mixing.running[1] += rate * (least - mixing.running[1])
     mixing.running[0] += rate * (square - mixing.running[0])
-    fixed_share(mixing.outer, likelihoods(said.offered[:, 0] - truth, mixing.running[1]))
-    fixed_share(mixing.best, likelihoods(said.given[:, 0] - truth, mixing.running[1]))
+    weigh(mixing.outer, said.offered, truth, mixing.running[1])
+    weigh(mixing.best, said.given, truth, mixing.running[1])
     if mixing.running[0] > 0.0:
         for k in range(len(STACKING)):
             size = STACKING[k] / (mixing.running[0] + 0.5 * STACKING[k] * square)
-            for e in range(len(said.given)):
+            for e in range(experts):
                 mixing.stacked[k, e] -= size * (said.offered[1 + k, 0] - truth) * said.given[e, 0]
 
 
-@compiled
-def likelihoods(errors: FloatArray, variance: float) -> FloatArray:
-    """Return normal likelihoods by the best one's, none below a thousandth: one outlier must not decide."""
-    squares = errors * errors
-    relative: FloatArray = np.exp(-0.5 * (squares - squares.min()) / max(variance, 1e-300))
-    return np.maximum(relative, LEAST_LIKELY)
+@inner
+def weigh(weights: FloatArray, predicted: FloatArray, truth: float, variance: float) -> None:
+    """Weigh by normal likelihoods relative to the best one's, none below a part: one outlier must not decide."""
+    least = math.inf
+    for e in range(len(weights)):
+        least = min(least, (predicted[e, 0] - truth) ** 2)
+    for e in range(len(weights)):
+        worse = (predicted[e, 0] - truth) ** 2 - least
+        weights[e] *= max(math.exp(-0.5 * worse / max(variance, 1e-300)), LEAST_LIKELY)
+    share(weights)
 
 
 @compiled
-def fixed_share(weights: FloatArray, likely: FloatArray) -> None:
-    """Weigh experts by how likely they found the truth; each gives a part back to all (Herbster and Warmuth 1998)."""
+def share(weights: FloatArray) -> None:
+    """Make weights sum to 1; each expert gives a part of its own back to all (Herbster and Warmuth 1998)."""
     total = 0.0
     for e in range(len(weights)):
-        weights[e] *= likely[e]
         total += weights[e]
     for e in range(len(weights)):
         weights[e] = (1.0 - SHARE) / total * weights[e] + SHARE / len(weights)
@@ -506,80 +574,70 @@ def fixed_share(weights: FloatArray, likely: FloatArray) -> None:
 # --- the whole way -----------------------------------------------------------------------------------------------
 
 
-@compiled
-def predict(learning: Learning, remembered: int, other: FloatArray) -> None:
-    """Predict the record that is scaled; `other` is what one more expert says, empty if there is none."""
-    kinds, models, memory, said = learning.kinds, learning.models, learning.memory, learning.said
-    count = models.weights.shape[1]
+@inner
+def predict(learning: Learning, remembered: int, others: FloatArray, i: int) -> None:
+    """Predict the record that is scaled; row i of `others` is what one more expert says, empty if there is none."""
+    models, memory, said = learning.models, learning.memory, learning.said
+    count, last = models.weights.shape[1], len(said.by_expert) - 1
     if len(said.cells):
-        find_cells(learning.tests, said.z[1:], said.cells)
-    ask_models(models, kinds, said.z, said.cells, said.by_expert)
-    more = said.by_expert[-1]
-    if len(other):
-        more[:] = 0.0  # a label of this round is news to it
-        more[: len(other)] = other
-    else:
-        more[:] = said.by_expert[:count].sum() / count if learning.targets else 1.0 / len(more)
+        find_cells(learning.tests, said.z, said.cells)
+    ask_models(models, learning.kinds, said.z, said.cells, said.by_expert)
+    for c in range(said.by_expert.shape[1]):
+        said.by_expert[last, c] = 1.0 / said.by_expert.shape[1]
+        if others.shape[1]:  # a label of this round is news to it
+            said.by_expert[last, c] = others[i, c] if c < others.shape[1] else 0.0
+        elif learning.targets:
+            said.by_expert[last, 0] = 0.0
+            for m in range(count):
+                said.by_expert[last, 0] += said.by_expert[m, 0] / count
     if not learning.targets:
-        softmax(said.by_expert[:count])
+        softmax(said.by_expert, 0, count)
     if len(memory.y):
-        ask_neighbours(memory, remembered, said.z[1:], said.by_expert[count:-1], learning.targets)
+        ask_neighbours(memory, remembered, said.z, said.by_expert, count, learning.targets)
     if learning.targets:
         mix_targets(learning.mixing, said)
     else:
         mix_labels(learning.mixing, said)
 
 
-@compiled
+@inner
 def learn(learning: Learning, remembered: int, truth: float, seen: int, touched: Touched) -> None:
     """Learn the record that was predicted last: its label's column, or its target."""
     models, said = learning.models, learning.said
-    errors = said.by_expert[: models.weights.shape[1]]
+    errors = said.by_expert
     if learning.targets:
         learn_to_mix_targets(learning.mixing, said, truth)
-        errors -= truth
     else:
         learn_to_mix_labels(learning.mixing, said, int(truth))
-        errors[:, int(truth)] -= 1.0
+    for m in range(models.weights.shape[1]):
+        errors[m, 0 if learning.targets else int(truth)] -= truth if learning.targets else 1.0
     step(models, learning.kinds, said.z, said.cells, errors, seen, touched)
     if len(learning.memory.y):
-        remember(learning.memory, remembered, said.z[1:], truth, learning.targets)
+        remember(learning.memory, remembered, said.z, truth, learning.targets)
 
 
 @compiled
-def learn_predicted(
-    learning: Learning, x: FloatArray, remembered: int, truth: float, seen: int, touched: Touched
-) -> None:
-    """Count the values of the record that was predicted last in, and learn it."""
-    count_in(learning.scales, x)
-    learn(learning, remembered, truth, seen, touched)
-
-
-@compiled
-def predict_all(learning: Learning, remembered: int, X: FloatArray, others: FloatArray, said: FloatArray) -> None:
-    """Predict records, of which nothing is learnt: into `said`, shape (n, C)."""
-    for i in range(len(X)):
-        scale(learning.scales, X[i], learning.said.z[1:])
-        predict(learning, remembered, others[i])
-        said[i] = learning.said.mixed
-
-
-@compiled
-def predict_and_learn_all(
+def go(
     learning: Learning,
     remembered: int,
     seen: int,
     X: FloatArray,
     others: FloatArray,
     truths: FloatArray,
-    served: FloatArray,
+    predicted: FloatArray,
     touched: Touched,
 ) -> None:
-    """Predict every record, into `served`, and then learn it."""
+    """Send records on their way: each is predicted, if `predicted`, shape (n, C), has rows, and then learnt.
+
+    It is not learnt if there are no `truths`. What is learnt without being predicted must be what was predicted last.
+    """
     for i in range(len(X)):
-        scale(learning.scales, X[i], learning.said.z[1:])
-        count_in(learning.scales, X[i])
-        predict(learning, remembered + i, others[i])
-        mixed = learning.said.mixed
-        served[i] = mixed[0] if learning.targets else mixed.argmax()
-        learn(learning, remembered + i, truths[i], seen + i + 1, touched)
+        if len(predicted):
+            scale(learning.scales, X, i, learning.said.z)
+            predict(learning, remembered, others, i)
+            for c in range(predicted.shape[1]):
+                predicted[i, c] = learning.said.mixed[c]
+        if len(truths):
+            count_in(learning.scales, X, i)
+            learn(learning, remembered, truths[i], seen + i + 1, touched)
+            remembered += 1

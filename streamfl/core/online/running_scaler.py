@@ -6,7 +6,7 @@ import numpy as np
 
 from streamfl.core.arrays import FloatArray
 from streamfl.core.moments import Moments
-from streamfl.core.online.one_record import Scales, count_in, scale
+from streamfl.core.online.one_record import Scales, count_in, plain, scale
 
 
 @dataclass
@@ -62,9 +62,10 @@ class RunningScaler:
         count
             Whether they are counted in; else all are standardised by what is known now.
         """
-        Z = np.zeros(X.shape)
-        for x, z in zip(X, Z, strict=True):
-            scale(self.sums, x, z)
+        X = plain(X)
+        Z = np.ones((len(X), 1 + X.shape[1]))
+        for i, z in enumerate(Z):
+            scale(self.sums, X, i, z)
             if count:
-                count_in(self.sums, x)
-        return Z
+                count_in(self.sums, X, i)
+        return Z[:, 1:]

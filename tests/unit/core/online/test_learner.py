@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from online_streams import Stream, agreed, drawn, learnt, state
 
+from streamfl.core.errors import PeerError
 from streamfl.core.online import merging
 from streamfl.core.online.learner import OnlineLearner
 from streamfl.core.online.rungs import OnlineSettings
@@ -307,3 +308,48 @@ def test_what_happens_between_predicting_and_learning_a_record_leaves_no_trace(b
         between(one)
         one.learn(*stream.part(30, 31))
     assert state(asked) == state(silent)
+
+
+# --- what does not fit -------------------------------------------------------------------------------------------
+
+MISFITS = {
+    "weights of fewer features": lambda m: replace(m, weights=m.weights[:-1]),
+    "weights of fewer labels": lambda m: replace(m, weights=m.weights[..., :-1].copy()),
+    "second moments of fewer features": lambda m: replace(m, second=m.second[:-1, :-1].copy()),
+    "a table of fewer labels": lambda m: replace(m, table=m.table[..., :-1].copy()),
+    "a table of fewer cells": lambda m: replace(m, table=m.table[:-1]),
+    "one norm": lambda m: replace(m, norms=m.norms[:1]),
+}
+
+
+@pytest.mark.parametrize("misfit", MISFITS.values(), ids=MISFITS)
+def test_agreed_models_that_do_not_fit_their_names_are_refused_and_nothing_changes(misfit):
+    settings = OnlineSettings("auto")
+    learner = OnlineLearner(settings)
+    learner.learn(*drawn(20).part(0, 20))
+    before = state(learner)
+    with pytest.raises(PeerError, match="do not fit their names"):
+        learner.begin(misfit(agreed(settings, learnt(settings, drawn(20)))))
+    assert state(learner) == before
+
+
+DAMAGES = {
+    "a code that no label has": lambda near: near.y.__setitem__(0, 7.0),
+    "a code that is no number": lambda near: near.y.__setitem__(0, np.nan),
+    "fewer records than there is room for": lambda near: setattr(near, "y", near.y[:-1]),
+    "a feature kept where none is": lambda near: near._features.update(x=5),
+    "two labels kept as one": lambda near: near._labels.update(a=1),
+    "fewer records than none": lambda near: setattr(near, "seen", -1),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+def test_last_records_that_are_damaged_are_refused(damage):
+    learner = OnlineLearner(OnlineSettings("linear"))
+    learner.learn(*drawn(20).part(0, 20))
+    saved = learner.near
+    fresh = OnlineLearner(OnlineSettings("linear"))
+    fresh.remember(saved)
+    damage(saved)
+    with pytest.raises(PeerError, match="the file is damaged"):
+        OnlineLearner(OnlineSettings("linear")).remember(saved)

@@ -6,16 +6,17 @@ import numpy as np
 import pytest
 
 from streamfl.core.online.mixture import LabelMixture, TargetMixture
-from streamfl.core.online.one_record import fixed_share
+from streamfl.core.online.one_record import share
 from streamfl.core.sampling import generator
 
 
 def test_fixed_share_by_hand():
     weights = np.full(4, 0.25)
-    fixed_share(weights, np.array([0.8, 0.4, 0.2, 0.6]))
+    weights *= np.array([0.8, 0.4, 0.2, 0.6])
+    share(weights)
     # Parts of 2.0; each then gives a thousandth back to all.
     assert weights == pytest.approx([0.999 * p + 0.00025 for p in (0.4, 0.2, 0.1, 0.3)])
-    fixed_share(weights, np.ones(4))
+    share(weights)
     assert weights == pytest.approx([0.999 * (0.999 * p + 0.00025) + 0.00025 for p in (0.4, 0.2, 0.1, 0.3)])
 
 
