@@ -18,6 +18,7 @@ _WARM = ProfileSettings(profile="paper", start="warm")
 FEDERATIONS: Mapping[str, Federation] = MappingProxyType(
     {
         "adaptive": Federation(ProfileSettings()),
+        "adaptive-auto": Federation(ProfileSettings(), LearningSettings(features="auto", l2=L2)),
         "adaptive-glr": Federation(ProfileSettings(detector="glr")),
         "experts": Federation(ProfileSettings(profile="experts")),
         "calibrated": Federation(ProfileSettings(profile="calibrated")),
