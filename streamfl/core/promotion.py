@@ -203,6 +203,9 @@ class Promotion:
             return self.detector.update(observed.round, observed.played[self.main.serves].loss, observed.records)
         groups = self._groups()
         alarm = self.detector.update(observed, groups)
+        if alarm is None and self.latch is None and self.detector.is_stale:
+            self.held_since = observed.round + 1
+            self.detector.reset()
         if alarm is None or alarm.cause == "new-label":
             return alarm
         if alarm.local and self._is_return(alarm.clients):

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -151,6 +151,11 @@ class Sample:
         return self.rise - 3.0 * math.sqrt(self.baseline)
 
     @property
+    def fall(self) -> "Sample":
+        """Return the same sample seen from below: how far new records lie under their baseline, beyond the margin."""
+        return replace(self, rise=-self.rise - 2.0 * MARGIN)
+
+    @property
     def deviations(self) -> float:
         """Return the excess in standard deviations."""
         return self.excess / math.sqrt(self.variance)
@@ -208,6 +213,8 @@ class Excess:
         Part of a round's records that a label needs which the epoch had not seen, to be news by itself.
     logs
         ln M of every stream, for each rise. Streams are "" and "label NAME".
+    eased
+        The same of how far new records lie below their baseline.
     few
         What tells that a few clients have risen.
     filled
@@ -240,6 +247,7 @@ class Excess:
     logs: dict[str, list[float]] = field(default_factory=dict)
     few: Few = field(default_factory=Few)
     filled: int = 0
+    eased: list[float] = field(default_factory=list)
     kind: Literal["excess"] = "excess"
     reading: Reading | None = None
 
@@ -271,14 +279,23 @@ class Excess:
 
     def reset(self, *, filled: bool = False) -> None:
         """Forget every stream; unless `filled`, the rounds that follow only gather."""
-        self.logs, self.few = {}, Few()
+        self.logs, self.eased, self.few = {}, [], Few()
         self.reading = None
         self.filled = self.filling if filled else 0
 
     def forget(self, clients: Collection[str]) -> None:
         """Forget some clients, served by another model from now on, and the streams that they were part of."""
-        self.logs = {}
+        self.logs, self.eased = {}, []
         self.few.forget(clients)
+
+    @property
+    def is_stale(self) -> bool:
+        """Tell whether new records are surely easier than those held back.
+
+        These are then of something that has passed, such as the mixture of concepts during a gradual drift; as long
+        as they are compared with, no rise is seen.
+        """
+        return bool(self.eased) and _log_mean(self.eased) >= math.log(self.run_length)
 
     def statistic(self) -> float:
         """Return ln of the mixture of all streams."""
@@ -309,7 +326,9 @@ class Excess:
     def _bet(self, excesses: Excesses) -> None:
         cells = excesses.cells
         everywhere = np.ones_like(excesses.n, np.bool_)
-        self._bet_on("", excesses.pooled(everywhere, borrowed=0.0))
+        whole = excesses.pooled(everywhere, borrowed=0.0)
+        self._bet_on("", whole)
+        self.eased = _after(self.eased, whole.fall)
         self.few.add(dict(_rises(excesses)))
         for j, label in enumerate(cells.labels):
             column = np.zeros_like(everywhere)
@@ -317,11 +336,7 @@ class Excess:
             self._bet_on(f"label {label}", excesses.pooled(column))
 
     def _bet_on(self, stream: str, sample: Sample) -> None:
-        before = np.array(self.logs.get(stream, [-math.inf] * len(RISES)))
-        if sample.count >= FEWEST_OF_STREAM:
-            gain = RISES * sample.excess / sample.variance - RISES**2 / (2.0 * sample.variance)
-            before = np.logaddexp(0.0, before) + gain
-        self.logs[stream] = before.tolist()
+        self.logs[stream] = _after(self.logs.get(stream, []), sample)
 
     def _alarm(self, t: int, excesses: Excesses) -> Alarm:
         cells = excesses.cells
@@ -347,6 +362,16 @@ class Excess:
 
     def _labels(self) -> Sequence[str]:
         return [name for name in self.logs if name]
+
+
+def _after(logs: Sequence[float], sample: Sample) -> list[float]:
+    """Return ln M for each rise after one more sample."""
+    before = np.array(logs or [-math.inf] * len(RISES))
+    if sample.count >= FEWEST_OF_STREAM:
+        gain = RISES * sample.excess / sample.variance - RISES**2 / (2.0 * sample.variance)
+        before = np.logaddexp(0.0, before) + gain
+    after: list[float] = before.tolist()
+    return after
 
 
 def _rises(excesses: Excesses) -> Iterator[tuple[str, Rise]]:

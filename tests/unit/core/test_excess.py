@@ -150,6 +150,35 @@ def test_the_statistic_of_two_rounds_by_hand() -> None:
     assert detector.reading.statistic == pytest.approx(math.log((2.0 * M + lone) / 3.0))
 
 
+def test_what_is_held_back_is_stale_when_new_records_are_surely_easier() -> None:
+    # As above, and the new records lie 0.15 below: only what falls is counted, by the same recursion.
+    detector, v = filled(), 25 * 0.04 / 24
+    x, V = 0.15 - 0.01 - 3.0 * math.sqrt(v / 25), v / 50
+    factors = np.exp(RISES * x / V - RISES**2 / (2 * V))
+    easier = {"c": part(around("a", 50, 0.05), old=(around("a", 25, 0.2),))}
+    assert detector.update(observed(1, easier), {}) is None
+    assert np.exp(detector.eased) == pytest.approx(factors)
+    assert not detector.is_stale
+    rounds = 1
+    while not detector.is_stale:
+        rounds += 1
+        assert detector.update(observed(rounds, easier), {}) is None
+    M = factors
+    for _ in range(rounds - 1):
+        M = (1.0 + M) * factors
+    assert M.mean() >= 1e4 > ((M / factors) - 1.0).mean()
+    detector.reset()
+    assert not detector.is_stale
+
+
+def test_what_is_harder_or_the_same_is_not_stale() -> None:
+    for new in (0.2, 0.35):
+        detector = filled()
+        for t in range(1, 30):
+            detector.update(observed(t, {"c": part(around("a", 50, new), old=(around("a", 25, 0.2),))}), {})
+        assert not detector.is_stale
+
+
 def test_all_records_a_few_clients_and_labels_have_a_third_each() -> None:
     # Means of M: 6; (1 + 15) / 2 = 8; of few 1, where nothing is known: the mean of the three is 5.
     M = {"": 6.0, "label x": 1.0, "label y": 15.0}

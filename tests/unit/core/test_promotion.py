@@ -175,6 +175,22 @@ def test_the_chosen_model_reaches_all_rungs_and_what_was_held_back_is_let_go() -
     assert world.master.trail.kept == []
 
 
+def test_records_of_what_has_passed_are_let_go_without_a_restart() -> None:
+    world = World(None)  # every model is bad, as on a mixture of two concepts
+    assert world.play(10) == []
+    world.drift(0.0)
+    assert world.play(3) == []
+    opening = world.opening()
+    assert opening.held is not None
+    assert 11 < opening.held.since <= 14
+    assert world.master.epoch == 1
+    # What is held back now is of what holds now, and a drift shows at once.
+    assert world.play(10) == []
+    world.drift(-0.4)
+    (restart,) = world.play()
+    assert isinstance(restart, Restart)
+
+
 def test_a_concept_that_comes_back_is_recalled() -> None:
     world = settled()
     chosen = []
