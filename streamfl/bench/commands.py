@@ -20,6 +20,28 @@ bench.add_command(regret)
 
 
 @bench.command()
+@click.option("--runs", type=click.IntRange(1), default=7, show_default=True, help="Interleaved pairs of runs.")
+@click.option("--rounds", type=click.IntRange(2), default=60, show_default=True, help="Rounds of each.")
+@click.option("--json", "json_to", type=click.Path(path_type=Path), metavar="F", help="Write the figures here too.")
+def speed(runs: int, rounds: int, json_to: Path | None) -> None:
+    """Time client-rounds beside the plainest NumPy loop that does the same scores and steps."""
+    import json  # noqa: PLC0415
+    from dataclasses import asdict  # noqa: PLC0415
+
+    from streamfl.bench.speed import speeds  # noqa: PLC0415
+
+    _check_place(json_to)
+    found = []
+    for one in speeds(runs, rounds):
+        click.echo(
+            f"{one.profile}, {one.live} live: {one.ours:,.0f} client-rounds/s, plain NumPy {one.plain:,.0f},"
+            f" ratio {one.ratio:.2f} [{one.least:.2f}, {one.largest:.2f}]; {one.peak_mb:.0f} MB above the data"
+        )
+        found.append(asdict(one))
+    _write(json_to, json.dumps(found, indent=1) + "\n")
+
+
+@bench.command()
 @click.option(
     "--stream", "streams", metavar="NAME,...", default="covtype", show_default=True,
     help="covtype, mnist, mnist14, or a file as replay reads it.",
