@@ -14,9 +14,9 @@ from streamfl.core.online.rungs import MEMORIES
 class Neighbours:
     """The last records, and what the nearest of them say: two experts, with a short and a long memory.
 
-    A neighbour at distance r weighs R / (r + R / 10), R the distance of the fifth nearest. The memory has an order of
-    features and labels of its own, in which they were first met: a round that ends may bring another one, and take
-    names away.
+    The five nearest, and all that are as near as the fifth; one at distance r weighs R / (r + R / 10), R the distance
+    of the fifth. The memory has an order of features and labels of its own, in which they were first met: a round
+    that ends may bring another one, and take names away.
 
     Examples
     --------
@@ -72,7 +72,7 @@ class Neighbours:
         """Return the records, and how their names count now."""
         place = np.full(len(self._labels), -1)
         place[self._codes] = np.arange(len(self._codes))
-        at, distance, nearest = np.zeros(self.Z.shape[1]), np.zeros(len(self.y)), np.zeros(NEAREST, np.int64)
+        at, distance, nearest = np.zeros(self.Z.shape[1]), np.zeros(len(self.y)), np.zeros(NEAREST)
         return Memory(self.Z.T, self.y, self._columns, self._codes, place, at, distance, nearest)
 
     def learn(self, z: FloatArray, y: float) -> None:
@@ -96,5 +96,5 @@ class Neighbours:
 # Of nobody, who is asked nothing.
 _NO_NAMES = np.zeros(0, np.int64)
 NO_MEMORY = Memory(
-    np.zeros((0, 0)), np.zeros(0), _NO_NAMES, _NO_NAMES, _NO_NAMES, np.zeros(0), np.zeros(0), _NO_NAMES
+    np.zeros((0, 0)), np.zeros(0), _NO_NAMES, _NO_NAMES, _NO_NAMES, np.zeros(0), np.zeros(0), np.zeros(0)
 )

@@ -70,7 +70,7 @@ class Memory(NamedTuple):
     place: IntArray
     at: FloatArray
     distance: FloatArray
-    nearest: IntArray
+    nearest: FloatArray
 
 
 class Mixing(NamedTuple):
@@ -358,28 +358,13 @@ def ask_neighbours(
 ) -> None:
     """Work out what the nearest of the last records say, into the rows of `said` from `expert` on.
 
-    A neighbour at distance r weighs R / (r + R / 10), R the distance of the farthest asked. The newer of two at one
-    distance is nearer.
+    Those are the five nearest, and all that are as near as the fifth. A neighbour at distance r weighs
+    R / (r + R / 10), R the distance of the farthest of them.
     """
-    kept, nearest = min(remembered, len(memory.y)), memory.nearest
-    measure(memory, z, kept)
-    found = asked = 0
-    i = remembered % len(memory.y)
-    for age in range(kept):
-        i = i - 1 if i > 0 else len(memory.y) - 1
-        place = found
-        while place > 0 and memory.distance[i] < memory.distance[nearest[place - 1]]:
-            place -= 1
-        if place < NEAREST:
-            found = min(found + 1, NEAREST)
-            for k in range(found - 1, place, -1):
-                nearest[k] = nearest[k - 1]
-            nearest[place] = i
-        if asked < len(MEMORIES) and age + 1 == MEMORIES[asked]:
-            vote(memory, found, said, expert + asked, targets)
-            asked += 1
-    for memories in range(asked, len(MEMORIES)):
-        vote(memory, found, said, expert + memories, targets)
+    measure(memory, z, min(remembered, len(memory.y)))
+    for k in range(len(MEMORIES)):
+        kept = min(remembered, MEMORIES[k])
+        vote(memory, remembered, kept, farthest(memory, remembered, kept), said, expert + k, targets)
 
 
 @inner
@@ -398,36 +383,56 @@ def measure(memory: Memory, z: FloatArray, kept: int) -> None:
 
 
 @inner
-def vote(memory: Memory, found: int, said: FloatArray, expert: int, targets: bool) -> None:
-    """Set the mean target of the nearest, or their votes, which sum to 1 and are smoothed.
-
-    Labels that are gone have no column.
-    """
-    reach = math.sqrt(memory.distance[memory.nearest[found - 1]]) if found else 0.0
-    total = 0.0
-    for k in range(found):
-        total += nearness(memory, k, reach)
-    columns, counted = said.shape[1], 0.0
-    for c in range(columns):
-        said[expert, c] = 0.0 if targets else SMOOTHING / columns
-    for k in range(found):
-        share, y = nearness(memory, k, reach) / total, memory.y[memory.nearest[k]]
-        if targets:
-            said[expert, 0] += share * y
-        elif memory.place[int(y)] >= 0:
-            said[expert, memory.place[int(y)]] += share
-            counted += share
-    if not targets:
-        for c in range(columns):
-            said[expert, c] /= SMOOTHING + counted
+def farthest(memory: Memory, remembered: int, kept: int) -> float:
+    """Return the squared distance of the fifth nearest of the last records, or of the farthest of fewer."""
+    found, i = 0, (remembered - kept) % len(memory.y)
+    for _ in range(kept):
+        distance = memory.distance[i]
+        i = i + 1 if i + 1 < len(memory.y) else 0
+        if found < NEAREST or distance < memory.nearest[NEAREST - 1]:
+            found = min(found + 1, NEAREST)
+            k = found - 1
+            while k > 0 and memory.nearest[k - 1] > distance:
+                memory.nearest[k] = memory.nearest[k - 1]
+                k -= 1
+            memory.nearest[k] = distance
+    return memory.nearest[found - 1] if found else 0.0
 
 
 @inner
-def nearness(memory: Memory, k: int, reach: float) -> float:
-    """Return what the k-th nearest weighs."""
-    if reach == 0.0:
-        return 1.0
-    return reach / (math.sqrt(memory.distance[memory.nearest[k]]) + reach / 10.0)
+def vote(
+    memory: Memory, remembered: int, kept: int, squared_reach: float, said: FloatArray, expert: int, targets: bool
+) -> None:
+    """Set the mean target of the nearest, or their votes, which are smoothed; labels that are gone have no column."""
+    columns, total, reach = said.shape[1], 0.0, math.sqrt(squared_reach)
+    for c in range(columns):
+        said[expert, c] = 0.0
+    i = (remembered - kept) % len(memory.y)
+    for _ in range(kept):
+        if memory.distance[i] <= squared_reach:
+            weight = reach / (math.sqrt(memory.distance[i]) + reach / 10.0) if reach > 0.0 else 1.0
+            if targets:
+                said[expert, 0] += weight * memory.y[i]
+            elif memory.place[int(memory.y[i])] >= 0:
+                said[expert, memory.place[int(memory.y[i])]] += weight
+            total += weight
+        i = i + 1 if i + 1 < len(memory.y) else 0
+    smooth(said, expert, total, targets)
+
+
+@inner
+def smooth(said: FloatArray, expert: int, total: float, targets: bool) -> None:
+    """Divide by the sum of weights; let no label be without a chance."""
+    columns, sum_of_all = said.shape[1], 0.0
+    for c in range(columns):
+        if total > 0.0:
+            said[expert, c] /= total
+        if not targets:
+            said[expert, c] += SMOOTHING / columns
+        sum_of_all += said[expert, c]
+    if not targets:
+        for c in range(columns):
+            said[expert, c] /= sum_of_all
 
 
 @compiled

@@ -58,6 +58,16 @@ def test_records_at_the_very_place_weigh_the_same():
     assert near.probabilities(np.array([2.0]))[0] == pytest.approx([(2 / 3 + 0.05) / 1.1, (1 / 3 + 0.05) / 1.1])
 
 
+def test_all_that_are_as_near_as_the_fifth_are_asked() -> None:
+    near = Neighbours()
+    near.over(("x",), ("a", "b"))
+    for x, y in [(2.0, 0.0)] * 4 + [(3.0, 1.0)] * 6 + [(7.0, 0.0)] * 9:
+        near.learn(np.array([x]), y)
+    # At 1: four of a at distance 1, and six of b at 2, which is as far as the fifth.
+    a, b = 4 * 2.0 / 1.2, 6 * 2.0 / 2.2
+    assert near.probabilities(np.array([1.0]))[0] == pytest.approx([(p / (a + b) + 0.05) / 1.1 for p in (a, b)])
+
+
 def test_before_any_record_all_labels_are_alike_and_targets_0():
     near = Neighbours()
     near.over(("x",), ("a", "b"))
