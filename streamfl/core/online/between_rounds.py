@@ -116,7 +116,7 @@ class BetweenRounds:
 
     def learn_next(self, batch: Batch, expert: Expert | None = None) -> None:
         """Learn the records that follow those it has learnt."""
-        asked = expert is not None and not self.learner.foresees(batch.features, batch.X)
+        asked = expert is not None and not self.learner.foresees(batch.features, batch.X, batch.y, batch.labels)
         others = expert(batch) if expert is not None and asked else None
         self._served.append(self.learner.learn(batch.features, batch.X, batch.y, batch.labels, others))
 

@@ -228,13 +228,12 @@ class OnlineLearner:
         others = np.zeros((len(X), 0)) if others is None else others
         for rows in self._parts(features, X, y, labels):
             i = rows.start
-            known = self._knows(y, labels, i)
-            if known and self.foresees(features, X[rows]) and self._foreseen is not None:
+            if self.foresees(features, X[rows], y[rows], labels) and self._foreseen is not None:
                 served[i] = self._foreseen.served
                 self._send(features, X[rows], others[rows], self._truths(y[rows], labels), _NOT_AGAIN)
                 continue
             told = None
-            if not known or self._new(features, X[i]):
+            if not self._knows(y, labels, i) or self._new(features, X[i]):
                 told = self._served(self.predicted(features, X[i : i + 1], others[i : i + 1]))
                 self._take_in(features, X[i], None if self.settings.targets else labels[int(y[i])])
             said = np.zeros((rows.stop - i, self._models.weights.shape[-1]))
@@ -253,10 +252,15 @@ class OnlineLearner:
                 self._foreseen = Foreseen(features, X.tobytes(), float(self._served(said)[0]))
         return said
 
-    def foresees(self, features: tuple[str, ...], X: FloatArray) -> bool:
-        """Tell whether the record to be learnt is the one that was predicted last, with nothing learnt since."""
+    def foresees(self, features: tuple[str, ...], X: FloatArray, y: FloatArray, labels: tuple[str, ...] = ()) -> bool:
+        """Tell whether the record to be learnt is the one that was predicted last, with nothing learnt since.
+
+        Not if it brings a label, for which there was no room.
+        """
         last = self._foreseen
-        return last is not None and len(X) == 1 and last.features == features and last.values == X.tobytes()
+        if last is None or len(X) != 1 or last.features != features or last.values != X.tobytes():
+            return False
+        return self._knows(y, labels, 0)
 
     def _served(self, said: FloatArray) -> FloatArray:
         """Return the label indices, or targets, that are served where this is said."""

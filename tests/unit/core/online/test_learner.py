@@ -275,6 +275,15 @@ def test_what_was_predicted_before_is_learnt_to_the_same_bits(features, targets)
     assert state(asked, without=["_foreseen"]) == state(silent, without=["_foreseen"])
 
 
+def test_a_record_that_brings_a_label_is_not_foreseen_so_that_every_expert_is_asked_again():
+    learner = OnlineLearner(OnlineSettings("linear"))
+    learner.learn(("x",), np.array([[1.0], [2.0]]), np.array([0.0, 1.0]), ("a", "b"))
+    x = ("x",), np.array([[3.0]])
+    learner.predicted(*x)
+    assert learner.foresees(*x, np.array([1.0]), ("a", "b", "c"))
+    assert not learner.foresees(*x, np.array([2.0]), ("a", "b", "c"))
+
+
 def test_a_feature_that_is_new_is_taken_in_though_the_record_was_predicted():
     learner = OnlineLearner(OnlineSettings("linear"))
     learner.learn(("x",), np.array([[1.0], [2.0]]), np.array([0.0, 1.0]), ("a", "b"))
