@@ -33,7 +33,7 @@ FLOOR, LEAST_LIKELY = 0.01, 1e-3
 # Rates of the steps by which the weights of stacked experts are learnt.
 STACKING = (0.03, 0.3)
 
-# The part of their mean that is added to second moments, and for how many records their inverse is kept.
+# The part of their mean that is added to second moments, and for how many records their inverse is kept at least.
 RIDGE, REFRESH = 0.1, 32
 
 Table = npt.NDArray[np.float32]
@@ -306,20 +306,33 @@ def whitened_step(models: Models, z: FloatArray, errors: FloatArray, seen: int) 
     for j in range(size):
         for k in range(size):
             models.second[j, k] += z[j] * z[k]
-    if seen % REFRESH == 0 or math.isnan(models.inverse[0, 0]):
+    if is_stale(models, seen):
         invert(models, seen)
     along = models.along
     square = 0.0
     for j in range(size):
         along[j] = 0.0
-        for k in range(size):
-            along[j] += models.inverse[j, k] * z[k]
+    for j in range(size):
+        for k in range(size):  # by rows of a symmetric matrix: no sum waits for the one before
+            along[k] += z[j] * models.inverse[j, k]
+    for j in range(size):
         square += z[j] * along[j]
     for m in range(count):
         length = WHITENED[m] / (1.0 + 0.5 * WHITENED[m] * square)
         for j in range(size):
             for c in range(errors.shape[1]):
                 models.weights[j, first + m, c] -= along[j] * length * errors[first + m, c]
+
+
+@inner
+def is_stale(models: Models, seen: int) -> bool:
+    """Tell whether the inverse is to be worked out again: so seldom that it costs no more than the steps.
+
+    That is, every 32 records, or as many as there are inputs; and whenever there are twice as many records.
+    """
+    size = len(models.inverse)
+    doubled = seen >= REFRESH and seen & (seen - 1) == 0
+    return math.isnan(models.inverse[0, 0]) or doubled or seen % max(REFRESH, size) == 0
 
 
 @inner

@@ -12,6 +12,7 @@ from streamfl.core.online.learner import OnlineLearner
 from streamfl.core.online.learnt import Learnt
 from streamfl.core.online.models import OnlineModels
 from streamfl.core.online.rungs import FERNS, WINDOW, OnlineSettings
+from streamfl.core.sampling import generator
 
 AB = ("a", "b")
 
@@ -183,6 +184,22 @@ def test_a_pass_over_records_is_what_the_formulas_say(targets):
                 model.W[:3], rel=1e-3, abs=2e-5
             )
     assert learnt.visits.tolist() == [float((cells == cell).sum()) for cell in learnt.cells]
+
+
+@pytest.mark.parametrize(("features", "renewed"), [(3, [1, 32, 64, 96]), (40, [1, 32, 41, 64, 82])])
+def test_an_inverse_is_kept_for_as_many_records_as_it_has_rows_but_at_least_32(features, renewed):
+    learner, rng = OnlineLearner(LINEAR_TARGETS), generator(0, "inverse")
+    names, found, before = tuple(f"f{j}" for j in range(features)), [], np.zeros((0, 0))
+    for n in range(1, 100):
+        learner.learn(names, rng.normal(size=(1, features)), np.zeros(1))
+        inverse = learner._models.inverse.copy()
+        if not np.array_equal(inverse, before):
+            found.append(n)
+            A = learner._models.second / n
+            A += 0.1 * np.trace(A) / len(A) * np.eye(len(A))
+            assert inverse == pytest.approx(np.linalg.inv(A), rel=1e-9, abs=1e-12)
+        before = inverse
+    assert found == renewed
 
 
 def test_the_mean_of_norms_reaches_back_a_window():
