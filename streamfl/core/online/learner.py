@@ -9,13 +9,14 @@ import numpy as np
 import numpy.typing as npt
 
 from streamfl.core.arrays import FloatArray, IntArray
-from streamfl.core.errors import PeerError
+from streamfl.core.errors import BrokenInvariantError, PeerError
 from streamfl.core.online.ferns import Ferns
 from streamfl.core.online.learnt import Learnt
 from streamfl.core.online.mixture import LabelMixture, TargetMixture, room
 from streamfl.core.online.models import OnlineModels
 from streamfl.core.online.neighbours import NO_MEMORY, Neighbours
 from streamfl.core.online.one_record import (
+    RIDGE,
     Kinds,
     Learning,
     Models,
@@ -24,10 +25,12 @@ from streamfl.core.online.one_record import (
     go,
     plain,
 )
-from streamfl.core.online.rungs import TOUCHED, OnlineSettings
+from streamfl.core.online.rungs import MEMORIES, TOUCHED, OnlineSettings
 from streamfl.core.online.running_scaler import RunningScaler
 
 F = TypeVar("F", np.float32, np.float64)
+
+NOT_FITTING = "arrays do not fit the names: learning was interrupted, or another thread learns at the same time"
 
 # What is said of a record that is learnt without being predicted again.
 _NOT_AGAIN = np.zeros((0, 0))
@@ -118,26 +121,27 @@ class OnlineLearner:
             raise PeerError(
                 "agreed models do not fit their names: the coordinator runs another version, or is broken"
             )
-        if agreed.features[: len(self._ferns.features)] != self._ferns.features:
-            self._ferns = Ferns(self.settings.seed)
-        if self.settings.has_ferns and agreed.features != self._ferns.features:
-            self._ferns = self._ferns.over(agreed.features)
-        self._agreed = agreed
-        self.features, self.labels = agreed.features, agreed.labels
-        self._codes = {label: code for code, label in enumerate(agreed.labels)}
-        self._scaler = RunningScaler.of(agreed.moments, agreed.features)
-        self._models = Models(
+        ferns, old = self._ferns, len(self._ferns.features)
+        ferns = Ferns(self.settings.seed) if agreed.features[:old] != ferns.features else ferns
+        ferns = ferns.over(agreed.features) if self.settings.has_ferns else ferns
+        scaler = RunningScaler.of(agreed.moments, agreed.features)
+        second = agreed.second.copy()
+        models = Models(
             weights=agreed.weights.copy(),
             table=self._changed_table(agreed.table, cells),
             visits=self._models.visits,
-            second=agreed.second.copy(),
-            inverse=np.full(agreed.second.shape, np.nan),
+            second=second,
+            inverse=np.full(second.shape, np.nan),
             norms=agreed.norms.copy(),
             norm_sums=np.zeros(2),
-            mean=np.zeros(agreed.second.shape),
-            along=np.zeros(len(agreed.second)),
+            mean=np.zeros(second.shape),
+            along=np.zeros(len(second)),
         )
-        self.records = 0
+        codes = {label: code for code, label in enumerate(agreed.labels)}
+        # Nothing below needs room: whoever is interrupted has begun, or has not.
+        self._learning, self._foreseen = None, None
+        self._agreed, self._ferns, self._scaler, self._models = agreed, ferns, scaler, models
+        self.features, self.labels, self._codes, self.records = agreed.features, agreed.labels, codes, 0
         self._names_changed()
 
     def remember(self, near: Neighbours | None) -> None:
@@ -148,10 +152,15 @@ class OnlineLearner:
         PeerError
             They are not what a learner would have saved.
         """
-        if near is not None and not near.is_sound:
+        if near is not None and not self._takes(near):
             raise PeerError("the last records of a client do not fit their names: the file is damaged")
         self.near = near
         self._names_changed()
+
+    def _takes(self, near: Neighbours) -> bool:
+        """Tell whether last records are sound, and of a learner with such settings."""
+        labelled = bool(near.kept_labels) or not near.seen
+        return self.settings.neighbours and near.is_sound and (self.settings.targets or labelled)
 
     def restore(self) -> None:
         """Go back to the agreed models."""
@@ -273,18 +282,13 @@ class OnlineLearner:
     ) -> None:
         """Send records, which bring no names, on their way: see `go`."""
         self._foreseen = None  # the mixture learns of what it mixed last
-        touched, seen = self._room(len(truths)), self._agreed.seen + self.records
+        learning, seen = self._on_the_way(), self._agreed.seen + self.records
         remembered = 0 if self.near is None else self.near.seen
-        go(self._on_the_way(), remembered, seen, self._aligned(features, X), plain(others), truths, said, touched)
+        X, others, touched = self._aligned(features, X), plain(others), _room(len(truths), learning.models.table)
+        if not _fit(learning, X, others, truths, said):
+            raise BrokenInvariantError(NOT_FITTING)
+        go(learning, remembered, seen, X, others, truths, said, touched)
         self._count(len(truths), touched)
-
-    def _room(self, records: int) -> Touched:
-        """Return room for the rows of the table that records may touch for the first time."""
-        table = self._models.table
-        rows = min(len(table), TOUCHED * records)
-        return Touched(
-            np.empty(rows, np.int64), np.empty((rows, *table.shape[1:]), np.float32), np.zeros(1, np.int64)
-        )
 
     def _count(self, records: int, touched: Touched) -> None:
         """Note that records are learnt, and which rows of the table they touched first."""
@@ -300,7 +304,7 @@ class OnlineLearner:
         """Return all that a record's way leads through."""
         if self._learning is None:
             settings, columns = self.settings, self._models.weights.shape[-1]
-            self._learning = Learning(
+            learning = Learning(
                 kinds=self._kinds,
                 scales=self._scaler.sums,
                 tests=self._ferns.tests,
@@ -310,6 +314,9 @@ class OnlineLearner:
                 said=room(len(settings.experts), columns, len(self.features), TOUCHED if settings.has_ferns else 0),
                 targets=settings.targets,
             )
+            if not _is_sound(learning, len(self.features), columns):
+                raise BrokenInvariantError(NOT_FITTING)
+            self._learning = learning
         return self._learning
 
     # --- names ---------------------------------------------------------------------------------------------------
@@ -349,25 +356,37 @@ class OnlineLearner:
     def _take_in(self, features: tuple[str, ...], x: FloatArray, label: str | None) -> None:
         """Take in the features that have their first value in a record, and its label."""
         new = self._new(features, x)
-        more = 0 if label is None or label in self._codes else 1
-        if more and label is not None:
-            self._codes[label] = len(self.labels)
-            self.labels = (*self.labels, label)
-        self.features = (*self.features, *new)
-        self._scaler.grown(len(new))
-        if self.settings.has_ferns:
-            self._ferns = self._ferns.over(self.features)
-        models, rows = self._models, len(new)
-        grown = np.pad(models.second, (0, rows)) if models.second.size else models.second
-        self._models = models._replace(
-            weights=np.pad(models.weights, ((0, rows), (0, 0), (0, more))),
-            table=_wide(models.table, models.table.shape[-1] + more),
-            second=grown,
-            inverse=np.full(grown.shape, np.nan) if rows else models.inverse,
-            mean=np.zeros(grown.shape),
-            along=np.zeros(len(grown)),
-        )
+        more = () if label is None or label in self._codes else (label,)
+        names, labels = (*self.features, *new), (*self.labels, *more)
+        ferns = self._ferns.over(names) if self.settings.has_ferns else self._ferns
+        models = self._wider(len(new), len(more))
+        scaler = self._scaler.grown(len(new))
+        codes = self._codes | dict.fromkeys(more, len(self.labels))
+        # Nothing below needs room: whoever is interrupted has taken them in, or has not.
+        self._learning, self._foreseen = None, None
+        self._ferns, self._models, self._scaler = ferns, models, scaler
+        self.features, self.labels, self._codes = names, labels, codes
         self._names_changed()
+
+    def _wider(self, features: int, labels: int) -> Models:
+        """Return the models with room for more names, of which nothing is known."""
+        models, size = self._models, len(self._models.second) + features
+        if not models.second.size or not features:
+            second, inverse, mean, along = models.second, models.inverse, models.mean, models.along
+        else:
+            second, inverse = np.pad(models.second, (0, features)), np.pad(models.inverse, (0, features))
+            # Until the inverse is worked out again: what has not been seen has the ridge for its second moment.
+            ridge = RIDGE * np.trace(second) / size / max(1, self._agreed.seen + self.records)
+            inverse[range(size - features, size), range(size - features, size)] = 1.0 / ridge if ridge else np.nan
+            mean, along = np.zeros(second.shape), np.zeros(size)
+        return models._replace(
+            weights=np.pad(models.weights, ((0, features), (0, 0), (0, labels))),
+            table=_wide(models.table, models.table.shape[-1] + labels),
+            second=second,
+            inverse=inverse,
+            mean=mean,
+            along=along,
+        )
 
     def _names_changed(self) -> None:
         """Begin to learn over other names: arrays are other ones now."""
@@ -388,3 +407,39 @@ def _wide(array: npt.NDArray[F], columns: int) -> npt.NDArray[F]:
     """Return an array with zeros for more columns in its last axis."""
     more = columns - array.shape[-1]
     return np.concatenate([array, np.zeros((*array.shape[:-1], more), array.dtype)], axis=-1) if more else array
+
+
+def _room(records: int, table: Table) -> Touched:
+    """Return room for the rows of the table that records may touch for the first time."""
+    rows = min(len(table), TOUCHED * records)
+    return Touched(np.empty(rows, np.int64), np.empty((rows, *table.shape[1:]), np.float32), np.zeros(1, np.int64))
+
+
+def _is_sound(learning: Learning, features: int, columns: int) -> bool:
+    """Tell whether all arrays fit the names: to compiled loops, an array that is too small is other memory."""
+    models, memory, said = learning.models, learning.memory, learning.said
+    inputs, count = 1 + features, models.weights.shape[1]
+    near = len(MEMORIES) if len(memory.y) else 0
+    return (
+        models.weights.shape == (inputs, count, columns)
+        and models.table.shape[2] == columns
+        and int(learning.tests.feature.max()) < max(1, features)
+        and all(part.shape == (features,) for part in learning.scales)
+        and models.second.shape in {(0, 0), (inputs, inputs)}
+        and models.second.shape == models.inverse.shape == models.mean.shape
+        and (not near or (len(memory.column) == features and (learning.targets or len(memory.code) == columns)))
+        and said.by_expert.shape == (count + near + 1, columns)
+        and len(learning.mixing.best) == learning.mixing.stacked.shape[1] == count + near + 1
+    )
+
+
+def _fit(learning: Learning, X: FloatArray, others: FloatArray, truths: FloatArray, said: FloatArray) -> bool:
+    """Tell whether some records fit what they are to be sent through."""
+    columns = learning.models.weights.shape[2]
+    return (
+        X.shape[1:] == (len(learning.said.z) - 1,)
+        and len(others) == len(X)
+        and len(truths) in {0, len(X)}
+        and said.shape in {(0, 0), (len(X), columns)}
+        and (learning.targets or not len(truths) or bool(truths.min() >= 0 and truths.max() < columns))
+    )

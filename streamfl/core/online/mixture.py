@@ -29,6 +29,9 @@ class MixtureState:
     norm: float
     variance: float
     seen: int
+    near: float = 0.0
+    total: float = 0.0
+    square: float = 0.0
 
 
 @dataclass
@@ -49,17 +52,18 @@ class Mixture:
         """Begin with equal weights."""
         n, mixtures = self.experts, 1 + len(STACKING)
         best, stacked = np.full(n, 1.0 / n), np.full((len(STACKING), n), 1.0 / n)
-        self.mixing = Mixing(best, stacked, np.full(mixtures, 1.0 / mixtures), np.zeros(3))
+        self.mixing = Mixing(best, stacked, np.full(mixtures, 1.0 / mixtures), np.zeros(6))
 
     def state(self) -> MixtureState:
         """Return what has been learnt."""
-        best, stacked, outer, (norm, variance, seen) = (part.copy() for part in self.mixing)
-        return MixtureState(best, stacked, outer, float(norm), float(variance), int(seen))
+        best, stacked, outer, (norm, variance, seen, *targets) = (part.copy() for part in self.mixing)
+        return MixtureState(best, stacked, outer, float(norm), float(variance), int(seen), *map(float, targets))
 
     def restore(self, state: MixtureState) -> None:
         """Go on from what had been learnt."""
         self.mixing.best[:], self.mixing.stacked[:], self.mixing.outer[:] = state.best, state.stacked, state.outer
-        self.mixing.running[:] = state.norm, state.variance, state.seen
+        targets = (state.near, state.total, state.square)
+        self.mixing.running[:] = (state.norm, state.variance, state.seen, *targets)
 
     @property
     def shares(self) -> FloatArray:

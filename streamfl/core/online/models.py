@@ -75,8 +75,11 @@ class OnlineModels:
         Compiled loops look at names only: to them, an array that is too small is other memory.
         """
         inputs, columns = 1 + len(self.features), 1 if settings.targets else len(self.labels)
+        moments = (self.moments.count, self.moments.mean, self.moments.m2)
         return (
-            self.weights.shape == (inputs, len(settings.names), columns)
+            all(part.shape == (len(self.moments.features),) for part in moments)
+            and 0 <= self.seen < 2**62
+            and self.weights.shape == (inputs, len(settings.names), columns)
             and self.second.shape == ((inputs, inputs) if settings.has_linear else (0, 0))
             and self.norms.shape == (2,)
             and self.table.shape == (rows, len(FERN), columns)

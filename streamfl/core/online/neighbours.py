@@ -55,6 +55,11 @@ class Neighbours:
         self.y = self.y.copy()
 
     @property
+    def kept_labels(self) -> tuple[str, ...]:
+        """Return the labels that were ever kept, in the order in which they were met."""
+        return tuple(self._labels)
+
+    @property
     def is_sound(self) -> bool:
         """Tell whether every record fits the names: to compiled loops, an index that is too large is other memory."""
         places = (self._features.values(), self._labels.values())

@@ -12,11 +12,16 @@ import numpy.typing as npt
 
 from streamfl.core.arrays import FloatArray, IntArray
 from streamfl.core.compiled import compiled, inner
+from streamfl.core.errors import BrokenInvariantError
 from streamfl.core.moments import LARGEST
 from streamfl.core.online.rungs import DEPTHS, FARTHEST, FERNS, MEMORIES, WHITENED, WINDOW
 
 # A spread below this part of the mean is rounding.
 LEAST_SPREAD = 1e-9
+
+# A value, or a target, farther than so many deviations from the mean of those before it counts as that far, once so
+# many are known: a sensor's sentinel must not be remembered for ever. What really moves, moves its own bounds.
+OUTLYING, KNOWN = 20.0, 30
 
 # What numbers with more bits than a fern has cells are hashed by (Knuth 6.4).
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
@@ -35,6 +40,14 @@ STACKING = (0.03, 0.3)
 
 # The part of their mean that is added to second moments, and for how many records their inverse is kept at least.
 RIDGE, REFRESH = 0.1, 32
+
+# Inputs up to which steps are whitened by all second moments, beyond by their diagonal.
+MOST_WHITENED = 256
+
+# What is compiled in from other files. Machine code is kept by the date of this one: it must change when they do.
+_COMPILED_IN = (FERNS, DEPTHS, MEMORIES, WHITENED, FARTHEST, WINDOW, LARGEST)
+if _COMPILED_IN != (100, ((8, 256), (24, 1024)), (100, 1000), (0.01, 0.1), 5.0, 10_000, 1e150):
+    raise BrokenInvariantError("a constant of rungs.py or moments.py was changed: change it in one_record.py, too")
 
 Table = npt.NDArray[np.float32]
 
@@ -76,7 +89,8 @@ class Memory(NamedTuple):
 class Mixing(NamedTuple):
     """Weights of the experts: by fixed share (E,), stacked (2, E), and of the three mixtures (3,).
 
-    `running` holds the mean squared norm of what is stacked, the variance of the best expert, and the records learnt.
+    `running` holds the mean squared norm of what is stacked, the variance of the best expert, the records learnt, and
+    of targets a value near them, and the sums of their differences to it and of the squares of these.
     """
 
     best: FloatArray
@@ -189,10 +203,22 @@ def count_in(scales: Scales, X: FloatArray, i: int) -> None:
             value = min(max(X[i, j], -LARGEST), LARGEST)
             if math.isnan(scales.near[j]):
                 scales.near[j] = value
-            moved = value - scales.near[j]
+            moved = within(value - scales.near[j], scales.seen[j], scales.total[j], scales.square[j], scales.near[j])
             scales.seen[j] += 1.0
             scales.total[j] += moved
             scales.square[j] += moved * moved
+
+
+@inner
+def within(moved: float, seen: float, total: float, square: float, near: float) -> float:
+    """Return a value, or the farthest that it may be from the mean of those before it, once their spread is known."""
+    if seen < KNOWN:
+        return moved
+    mean = total / seen
+    spread = math.sqrt(max(square / seen - mean * mean, 0.0))
+    if spread <= LEAST_SPREAD * abs(near + mean):
+        return moved
+    return min(max(moved, mean - OUTLYING * spread), mean + OUTLYING * spread)
 
 
 # --- ferns -------------------------------------------------------------------------------------------------------
@@ -301,20 +327,13 @@ def step_cells(models: Models, kinds: Kinds, cells: IntArray, steps: FloatArray,
 @inner
 def whitened_step(models: Models, z: FloatArray, errors: FloatArray, seen: int) -> None:
     """Step along A^-1 z, A the mean of z z^T and a ridge, as it was a few records ago; the last models do."""
-    size, count = len(z), len(WHITENED)
+    size, count, along = len(z), len(WHITENED), models.along
     first = models.weights.shape[1] - count
-    for j in range(size):
-        for k in range(size):
-            models.second[j, k] += z[j] * z[k]
-    if is_stale(models, seen):
-        invert(models, seen)
-    along = models.along
+    if size <= MOST_WHITENED:
+        whiten(models, z, seen)
+    else:
+        standardise(models, z, seen)
     square = 0.0
-    for j in range(size):
-        along[j] = 0.0
-    for j in range(size):
-        for k in range(size):  # by rows of a symmetric matrix: no sum waits for the one before
-            along[k] += z[j] * models.inverse[j, k]
     for j in range(size):
         square += z[j] * along[j]
     for m in range(count):
@@ -322,6 +341,33 @@ def whitened_step(models: Models, z: FloatArray, errors: FloatArray, seen: int) 
         for j in range(size):
             for c in range(errors.shape[1]):
                 models.weights[j, first + m, c] -= along[j] * length * errors[first + m, c]
+
+
+@inner
+def whiten(models: Models, z: FloatArray, seen: int) -> None:
+    """Work out A^-1 z, by rows of a symmetric matrix: no sum waits for the one before."""
+    size = len(z)
+    for j in range(size):
+        for k in range(size):
+            models.second[j, k] += z[j] * z[k]
+    if is_stale(models, seen):
+        invert(models, seen)
+    for k in range(size):
+        models.along[k] = 0.0
+    for j in range(size):
+        for k in range(size):
+            models.along[k] += z[j] * models.inverse[j, k]
+
+
+@inner
+def standardise(models: Models, z: FloatArray, seen: int) -> None:
+    """Work out A^-1 z for the diagonal of A alone, where the whole of it would cost far more than all the rest."""
+    size, trace = len(z), 0.0
+    for j in range(size):
+        models.second[j, j] += z[j] * z[j]
+        trace += models.second[j, j]
+    for j in range(size):
+        models.along[j] = z[j] * seen / (models.second[j, j] + RIDGE * trace / size)
 
 
 @inner
@@ -547,6 +593,19 @@ def mix_targets(mixing: Mixing, said: Said) -> None:
         said.mixed[0] += mixing.outer[1 + k] * said.offered[1 + k, 0]
 
 
+@inner
+def not_outlying(mixing: Mixing, truth: float) -> float:
+    """Return a target as it counts, and count it in."""
+    seen, truth = mixing.running[2], min(max(truth, -LARGEST), LARGEST)
+    if seen == 0.0:
+        mixing.running[3] = truth
+    moved = within(truth - mixing.running[3], seen, mixing.running[4], mixing.running[5], mixing.running[3])
+    mixing.running[4] += moved
+    mixing.running[5] += moved * moved
+    counted: float = mixing.running[3] + moved
+    return counted
+
+
 @compiled
 def learn_to_mix_targets(mixing: Mixing, said: Said, truth: float) -> None:
     """Weigh the experts by their errors under the variance of the best one, and step down the squared errors."""
@@ -624,6 +683,7 @@ def learn(learning: Learning, remembered: int, truth: float, seen: int, touched:
     models, said = learning.models, learning.said
     errors = said.by_expert
     if learning.targets:
+        truth = not_outlying(learning.mixing, truth)
         learn_to_mix_targets(learning.mixing, said, truth)
     else:
         learn_to_mix_labels(learning.mixing, said, int(truth))

@@ -39,10 +39,11 @@ class RunningScaler:
         near = np.where(m.count > 0.0, m.mean, np.nan)
         return cls(Scales(near, m.count.copy(), np.zeros(len(features)), m.m2.copy()))
 
-    def grown(self, more: int) -> None:
-        """Take in features that nothing is known of."""
+    def grown(self, more: int) -> "RunningScaler":
+        """Return the scaler of more features, that nothing is known of."""
         near, *others = self.sums
-        self.sums = Scales(np.append(near, np.full(more, np.nan)), *(np.append(a, np.zeros(more)) for a in others))
+        grown = (np.append(a, np.zeros(more)) for a in others)
+        return RunningScaler(Scales(np.append(near, np.full(more, np.nan)), *grown))
 
     def moments(self, features: tuple[str, ...], *, since: Moments) -> Moments:
         """Return the moments of the values counted in since those that it went on from."""

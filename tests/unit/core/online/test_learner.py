@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from online_streams import Stream, agreed, drawn, learnt, state
 
-from streamfl.core.errors import PeerError
+from streamfl.core.errors import BrokenInvariantError, PeerError
 from streamfl.core.online import merging
 from streamfl.core.online.learner import OnlineLearner
 from streamfl.core.online.rungs import OnlineSettings
@@ -362,3 +362,70 @@ def test_last_records_that_are_damaged_are_refused(damage):
     damage(saved)
     with pytest.raises(PeerError, match="the file is damaged"):
         OnlineLearner(OnlineSettings("linear")).remember(saved)
+
+
+def test_a_memory_that_the_settings_do_not_have_or_without_labels_is_refused():
+    learner = OnlineLearner(OnlineSettings("linear"))
+    learner.learn(*drawn(20).part(0, 20))
+    with pytest.raises(PeerError, match="the file is damaged"):
+        OnlineLearner(OnlineSettings("linear", neighbours=False)).remember(learner.near)
+    learner.near._labels.clear()
+    with pytest.raises(PeerError, match="the file is damaged"):
+        OnlineLearner(OnlineSettings("linear")).remember(learner.near)
+
+
+def test_moments_that_do_not_fit_their_names_are_refused():
+    settings = OnlineSettings("auto")
+    models = agreed(settings, learnt(settings, drawn(20)))
+    short = replace(models, moments=replace(models.moments, mean=models.moments.mean[:1]))
+    for misfit in (short, replace(models, seen=-1)):
+        with pytest.raises(PeerError, match="do not fit their names"):
+            OnlineLearner(settings).begin(misfit)
+
+
+@pytest.mark.parametrize("interrupted", ["_models", "_scaler", "features"])
+def test_a_learner_that_was_interrupted_says_so_and_touches_no_other_memory(interrupted):
+    learner = OnlineLearner(OnlineSettings("auto"))
+    learner.learn(*drawn(20).part(0, 20))
+    before = getattr(learner, interrupted)
+    learner.learn(*NEWS.part(0, 3))
+    setattr(learner, interrupted, before)  # as if it had not come to this
+    learner._learning = None
+    with pytest.raises(BrokenInvariantError, match="interrupted, or another thread"):
+        learner.learn(("x", "y"), np.zeros((1, 2)), np.zeros(1), ("z", "a"))
+
+
+def test_records_that_do_not_fit_one_another_are_not_learnt():
+    stream, learner = drawn(20), OnlineLearner(OnlineSettings("auto"))
+    learner.learn(*stream.part(0, 20))
+    with pytest.raises(BrokenInvariantError, match="do not fit"):
+        learner.learn(stream.features, stream.X, stream.y[:5], stream.labels)
+
+
+# --- what lies far out -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("far", [1e4, 1e9, 1e38, 1e155])
+def test_one_target_far_out_is_soon_forgotten(far):
+    rng = generator(0, "outlier")
+    X = rng.normal(size=(1000, 2))
+    clean = 2.0 * X[:, 0] + X[:, 1] + 0.1 * rng.normal(size=1000)
+    y = clean.copy()
+    y[300] = far
+    served = OnlineLearner(OnlineSettings("auto", targets=True)).learn(("a", "b"), X, y)
+    error = np.abs(served - clean)
+    assert error[250:300].mean() < 0.15
+    assert error[400:500].mean() < 0.4
+    assert error[700:].mean() < 0.15
+
+
+@pytest.mark.parametrize("sentinel", [-9999.0, 1e6, 3.4e38])
+def test_one_value_far_out_does_not_hide_what_its_feature_says(sentinel):
+    X = generator(0, "spike").normal(size=(2000, 2))
+    y = (X[:, 0] + 0.5 * X[:, 1] > 0.0).astype(float)
+    X[1000, 0] = sentinel
+    learner = OnlineLearner(OnlineSettings("auto"))
+    served = learner.learn(("a", "b"), X, y, ("no", "yes"))
+    right = np.array(learner.labels)[served.astype(int)] == np.array(["no", "yes"])[y.astype(int)]
+    assert right[500:1000].mean() > 0.95
+    assert right[1001:].mean() > 0.95

@@ -86,7 +86,26 @@ def test_a_spread_of_a_billionth_of_the_mean_is_rounding():
 def test_features_that_come_later_begin_with_nothing_known():
     one = scaler()
     one.scaled(column(1.0, 3.0))
-    one.grown(2)
+    one = one.grown(2)
     z = one.scaled(np.array([[4.0, 1.0, np.nan], [4.0, 2.0, 5.0], [4.0, 3.0, 5.0]]))
     assert z[0].tolist() == [2.0, 0.0, 0.0]
     assert z[2, 1:].tolist() == [3.0, 0.0]
+
+
+def test_a_value_far_out_counts_as_twenty_deviations_once_thirty_are_known():
+    known, one = column(*[-1.0, 1.0] * 15), scaler()
+    one.scaled(known)
+    one.scaled(column(1e6))
+    moments = one.moments(("x",), since=NOTHING)
+    assert (moments.count[0], moments.mean[0]) == pytest.approx((31.0, 20.0 / 31.0))
+    fewer = scaler()
+    fewer.scaled(known[:28])
+    fewer.scaled(column(1e6))
+    assert fewer.moments(("x",), since=NOTHING).mean[0] == pytest.approx(1e6 / 29.0)
+
+
+def test_what_has_no_spread_yet_has_no_bounds():
+    one = scaler()
+    one.scaled(np.full((50, 1), 3.0))
+    one.scaled(column(1e6))
+    assert one.moments(("x",), since=NOTHING).mean[0] == pytest.approx((150.0 + 1e6) / 51.0)

@@ -212,3 +212,19 @@ def test_the_mean_of_norms_reaches_back_a_window():
         mean += (square - mean) / n
     assert learner._models.norms[0] == pytest.approx(mean, rel=1e-12)
     assert learner.learnt().norms[0] == pytest.approx(2.0)  # what is told of the round is that of all
+
+
+def test_beyond_256_inputs_steps_are_whitened_by_the_diagonal_alone():
+    d, rng = 300, generator(0, "wide")
+    learner = OnlineLearner(LINEAR_TARGETS)
+    names = tuple(f"f{j}" for j in range(d))
+    X = rng.normal(size=(3, d))
+    learner.learn(names, X, np.array([6.0, 0.0, 0.0])[:, None][:, 0])
+    second = learner._models.second
+    assert np.count_nonzero(second) == np.count_nonzero(np.diag(second))
+    # At the first record z = (1, 0, ..): A is 1 and 0 with a ridge of 0.1 / 301, and the step as in two dimensions.
+    first = OnlineLearner(LINEAR_TARGETS)
+    first.learn(names, X[:1], np.array([6.0]))
+    u = 1.0 / (1.0 + 0.1 / 301)
+    column = LINEAR_TARGETS.names.index("whitened-0.1")
+    assert first._models.weights[0, column, 0] == pytest.approx(6.0 * 0.1 / (1.0 + 0.05 * u) * u)
