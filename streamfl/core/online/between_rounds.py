@@ -93,8 +93,7 @@ class BetweenRounds:
 
     def begin(self, version: int) -> None:
         """Go on from the agreed models of a version; what is pending is learnt again, from there."""
-        agreed = self._next(version)
-        if version == self.version or agreed is None:
+        if version == self.version or (agreed := self._next(version)) is None:
             return
         self.learner.begin(agreed.models, None if agreed.cells is None else agreed.cells.astype(np.int64))
         self.version, self._served = version, []
