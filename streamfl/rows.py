@@ -1,6 +1,6 @@
 """Records as River gives them, dicts and data frames, as rows of numbers."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -39,19 +39,21 @@ class Rows:
         Raises
         ------
         ValueError
-            A value is not a number.
+            It is no dict, a value is not a number, or two features have the same name.
         """
+        if not isinstance(x, Mapping):
+            raise ValueError(f"a record is a {type(x).__name__}: a dict of features and their values is expected")  # noqa: TRY004
         features, keys = self._order(tuple(x))
         try:
             values = np.fromiter([x[key] for key in keys], np.float64, len(keys))
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             values = np.array([_number(key, x[key]) for key in keys])
         return features, values[None, :]
 
     def _order(self, keys: tuple[Any, ...]) -> tuple[tuple[str, ...], tuple[Any, ...]]:
         known = self._orders.get(keys)
         if known is None:
-            named = {str(key): key for key in keys if key != self.without}
+            named = _named([key for key in keys if key != self.without])
             features = self._columns.setdefault(frozenset(named), tuple(named))
             known = features, tuple(named[name] for name in features)
             if len(self._orders) < MOST_ORDERS:
@@ -97,16 +99,18 @@ def table(X: Any, without: str | None = None) -> Table:
     Raises
     ------
     ValueError
-        It has not two dimensions, or holds what is no number.
+        It has not two dimensions, holds what is no number, or has two columns of one name.
 
     >>> table(np.array([[1, 2]]), without="0")
     Table(features=('1',), X=array([[2.]]), apart=[1], frame=None)
     """
+    if hasattr(X, "collect"):
+        raise ValueError(f"records are in a {type(X).__name__}, which is not read yet: collect() it first")
     try:
         if isinstance(X, np.ndarray | Sequence):
             return _of_array(np.asarray(X), without)
         return _of_frame(dataframe.into_frame(X), without)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise ValueError(
             f"records are to be numbers, a row each: {error}; encode a column that is not numeric, or leave it out"
         ) from error
@@ -115,29 +119,77 @@ def table(X: Any, without: str | None = None) -> Table:
 def _of_array(X: Any, without: str | None) -> Table:
     if X.ndim != 2:
         raise ValueError(f"their shape is {X.shape}")
+    if X.dtype.kind in "cmM":
+        raise ValueError(f"they are {X.dtype}")
     names = [str(j) for j in range(X.shape[1])]
     kept = [j for j, name in enumerate(names) if name != without]
     apart = column(X[:, names.index(without)]) if without in names else None
-    return Table(tuple(names[j] for j in kept), X[:, kept].astype(np.float64), apart)
+    return Table(tuple(names[j] for j in kept), _by_rows(X[:, kept]), apart)
+
+
+def _by_rows(X: Any) -> FloatArray:
+    """Return numbers as an array of their own, row after row, as they are saved: sums over it come out the same."""
+    return np.array(X, np.float64, order="C")
 
 
 def _of_frame(frame: Any, without: str | None) -> Table:
     kept = [name for name in frame.columns if str(name) != without]
     apart = next((frame[name].to_list() for name in frame.columns if str(name) == without), None)
     numbers = dataframe.to_numpy(frame.select(kept)) if kept else np.zeros((len(frame), 0))
-    return Table(tuple(map(str, kept)), numbers, apart, frame)
+    return Table(tuple(_named(kept)), _by_rows(numbers), apart, frame)
+
+
+def _named(keys: Iterable[Any]) -> dict[str, Any]:
+    """Return keys by their names."""
+    named: dict[str, Any] = {}
+    for key in keys:
+        other = named.setdefault(str(key), key)
+        if other is not key:
+            raise ValueError(f"features {other!r} and {key!r} are both called {str(key)!r}: rename one")
+    return named
 
 
 def column(y: Any) -> Sequence[Any]:
     """Return labels or targets, one a record, of a series, an array or a list.
 
+    Raises
+    ------
+    ValueError
+        It is none of these, or has not one dimension.
+
     >>> column(np.array([1, 2]))
     [1, 2]
     """
-    if isinstance(y, Sequence):
+    shape = getattr(y, "shape", None)
+    if shape is not None and len(shape) != 1:
+        raise ValueError(f"labels and targets are to be one a record, but their shape is {shape}: take one column")
+    if isinstance(y, Sequence) and not isinstance(y, str | bytes):
         return y
-    values: Sequence[Any] = y.tolist() if hasattr(y, "tolist") else dataframe.into_series(y).to_list()
+    try:
+        values: Sequence[Any] = y.tolist() if hasattr(y, "tolist") else dataframe.into_series(y).to_list()
+    except TypeError as error:
+        raise ValueError(
+            f"labels and targets are in a {type(y).__name__}: give a series, an array or a list"
+        ) from error
     return values
+
+
+def client_name(value: Any) -> str:
+    """Return the name of a client: one that is missing has none, and a whole number is named as an int.
+
+    A column of ints in which one is missing comes as floats.
+
+    >>> client_name(1.0), client_name("north"), client_name(float("nan"))
+    ('1', 'north', '')
+    """
+    try:
+        missing = value is None or bool(value != value)  # noqa: PLR0124 - NaN is not itself
+    except TypeError:  # what is missing in pandas is neither
+        missing = True
+    if missing:
+        return ""
+    whole = isinstance(value, float | np.floating) and float(value).is_integer()
+    return str(int(value)) if whole else str(value)
 
 
 def _number(name: Any, value: Any) -> float:
@@ -145,7 +197,7 @@ def _number(name: Any, value: Any) -> float:
         return float("nan")
     try:
         return float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ValueError(
             f"feature {name!r} is {value!r}, which is no number: encode it first, as by preprocessing.OneHotEncoder"
         ) from None

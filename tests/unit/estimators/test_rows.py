@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from river.utils import dataframe
 
-from streamfl.rows import Rows, column, table
+from streamfl.rows import Rows, client_name, column, table
 
 
 def packages():
@@ -48,10 +48,23 @@ def test_names_that_are_no_words():
     assert Rows(without="site").row({1: 10.0, ("a", 2): 20.0, "site": 3})[0] == ("1", "('a', 2)")
 
 
-@pytest.mark.parametrize("value", ["red", object(), [1.0, 2.0], {}])
+@pytest.mark.parametrize("value", ["red", object(), [1.0, 2.0], {}, 10**400, 1 + 2j])
 def test_what_is_no_number_is_refused_by_name(value):
     with pytest.raises(ValueError, match=r"feature 'colour' is .* encode it first"):
         Rows().row({"x": 1.0, "colour": value})
+
+
+@pytest.mark.parametrize("x", [[1, 2, 3], "abc", None, 5, np.zeros(3)])
+def test_a_record_is_a_dict(x):
+    with pytest.raises(ValueError, match=r"a record is a .*: a dict of features"):
+        Rows().row(x)
+
+
+def test_two_features_of_one_name_are_refused_every_time():
+    rows = Rows()
+    for _ in range(2):
+        with pytest.raises(ValueError, match="features 0 and '0' are both called '0'"):
+            rows.row({0: 1.0, "0": 2.0})
 
 
 def test_more_ways_of_spelling_a_record_than_are_remembered_are_read_all_the_same():
@@ -59,6 +72,20 @@ def test_more_ways_of_spelling_a_record_than_are_remembered_are_read_all_the_sam
     for i in range(1100):
         assert rows.row({f"f{i}": float(i)})[1].tolist() == [[float(i)]]
     assert len(rows._orders) == 1000
+
+
+# --- clients -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("value", "name"),
+    [
+        (1, "1"), (1.0, "1"), (np.float64(1.0), "1"), (np.int64(1), "1"), (-2.0, "-2"), (1.5, "1.5"), ("1.0", "1.0"),
+        (True, "True"), (None, ""), (float("nan"), ""), (np.float32("nan"), ""), (float("inf"), "inf"),
+    ],
+)  # fmt: skip
+def test_a_client_has_one_name_however_its_column_comes(value, name):
+    assert client_name(value) == name
 
 
 # --- many at once ------------------------------------------------------------------------------------------------
@@ -95,6 +122,50 @@ def test_text_in_a_frame_is_refused(package):
 def test_what_is_no_table_is_refused(X):
     with pytest.raises(ValueError, match="numbers, a row each"):
         table(X)
+
+
+@pytest.mark.parametrize("X", [np.zeros((2, 2), complex), np.zeros((2, 2), "datetime64[s]"), [[10**400, 1.0]]])
+def test_numbers_that_are_no_measurements_are_refused(X):
+    with pytest.raises(ValueError, match="numbers, a row each"):
+        table(X)
+
+
+def test_a_lazy_frame_is_to_be_collected():
+    lazy = importlib.import_module("polars").DataFrame({"x": [1.0]}).lazy()
+    with pytest.raises(ValueError, match=r"LazyFrame.*collect\(\) it first"):
+        table(lazy)
+
+
+@pytest.mark.parametrize(
+    "X", [np.ones((5, 3)), np.ones((5, 3), order="F"), np.ones((5, 6))[:, ::2], np.ones((5, 3), ">f8"), [[1, 2]] * 5]
+)
+def test_the_rows_of_an_array_lie_one_after_another_and_are_copied(X):
+    told = table(X, without="1").X
+    assert told.flags.c_contiguous
+    assert told.dtype == np.dtype(np.float64)
+    assert told.dtype.isnative
+    if isinstance(X, np.ndarray):
+        assert not np.shares_memory(told, X)
+
+
+@FRAMES
+def test_the_rows_of_a_frame_lie_one_after_another(package):
+    told = table(frame_of(package, {"x": [1.0, 2.0], "y": [3.0, 4.0]})).X
+    assert told.flags.c_contiguous
+    assert told.flags.writeable
+    assert told.tolist() == [[1.0, 3.0], [2.0, 4.0]]
+
+
+@pytest.mark.parametrize("y", [np.zeros((4, 1)), np.zeros(()), np.zeros((1, 4))])
+def test_a_column_has_one_dimension(y):
+    with pytest.raises(ValueError, match=r"their shape is \("):
+        column(y)
+
+
+@pytest.mark.parametrize("y", ["abc", b"abc", None, 5])
+def test_what_is_no_column_is_refused(y):
+    with pytest.raises(ValueError, match="give a series, an array or a list"):
+        column(y)
 
 
 @FRAMES
