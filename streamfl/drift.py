@@ -9,6 +9,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
 from river import base
 
 from streamfl.core.alarm import Alarm, Reading
@@ -40,7 +41,7 @@ class LossDetector(base.DriftAndWarningDetector):
 
     def __init__(self, round_size: int, warning_level: float) -> None:
         super().__init__()
-        _check("round_size", round_size, round_size >= 1, "1 or more")
+        _check("round_size", round_size, _whole(round_size, 1), "a whole number, 1 or more")
         _check("warning_level", warning_level, 0.0 < warning_level <= 1.0, "above 0 and at most 1")
         self.warning_level = warning_level
         self._size = round_size
@@ -158,9 +159,9 @@ class GLR(LossDetector):
         warning_level: float = 0.5,
     ) -> None:
         super().__init__(round_size, warning_level)
-        _check("run_length", run_length, run_length > 1.0, "above 1")
-        _check("round_size", round_size, round_size >= 2, "2 or more")
-        _check("window", window, window >= glr.GLR.shortest, f"{glr.GLR.shortest} or more")
+        _check("run_length", run_length, _finite(run_length, 1.0), "a finite number above 1")
+        _check("round_size", round_size, _whole(round_size, 2), "a whole number, 2 or more")
+        _check("window", window, _whole(window, glr.GLR.shortest), f"a whole number, {glr.GLR.shortest} or more")
         _check("margin", margin, margin >= 0.0, "0 or more")
         self.run_length = run_length
         self.round_size = round_size
@@ -242,10 +243,10 @@ class EDetector(LossDetector):
         warning_level: float = 0.5,
     ) -> None:
         super().__init__(1, warning_level)
-        _check("run_length", run_length, run_length > 1.0, "above 1")
+        _check("run_length", run_length, _finite(run_length, 1.0), "a finite number above 1")
         _check("bound", bound, bound is None or 0.0 < bound < 1.0, "between 0 and 1")
         _check("margin", margin, margin >= 0.0, "0 or more")
-        _check("shortest", shortest, shortest >= 1, "1 or more")
+        _check("shortest", shortest, _whole(shortest, 1), "a whole number, 1 or more")
         self.run_length = run_length
         self.bound = bound
         self.margin = margin
@@ -341,9 +342,10 @@ class MasterTests(LossDetector):
         warning_level: float = 0.5,
     ) -> None:
         super().__init__(round_size, warning_level)
-        _check("order", order, 1 <= order <= 16, "1 to 16")
+        _check("order", order, _whole(order, 1) and order <= 16, "a whole number, 1 to 16")
         block = round_size << order
-        _check("run_length", run_length, run_length >= 2 * block, f"at least two blocks, {2 * block}")
+        long = _finite(run_length, 1.0) and run_length >= 2 * block
+        _check("run_length", run_length, long, f"a finite number, at least two blocks, {2 * block}")
         self.run_length = run_length
         self.order = order
         self.round_size = round_size
@@ -389,6 +391,24 @@ def _loss(x: int | float) -> float:
     return loss
 
 
+def _whole(number: object, least: int) -> bool:
+    """Tell whether a parameter is a whole number and large enough; what is only nearly one never fills a round.
+
+    >>> _whole(2, 1), _whole(np.int64(2), 1), _whole(2.5, 1), _whole(True, 1)
+    (True, True, False, False)
+    """
+    return isinstance(number, int | np.integer) and not isinstance(number, bool) and int(number) >= least
+
+
+def _finite(number: object, above: float) -> bool:
+    """Tell whether a parameter is a finite number and large enough.
+
+    >>> _finite(2, 1.0), _finite(math.inf, 1.0), _finite("2", 1.0)
+    (True, False, False)
+    """
+    return isinstance(number, int | float | np.integer | np.floating) and bool(above < number < math.inf)
+
+
 def _check(name: str, value: float | None, holds: bool, wanted: str) -> None:
     if not holds:
-        raise UsageError(f"{name} is {value}: it must be {wanted}")
+        raise UsageError(f"{name} is {value!r}: it must be {wanted}")
