@@ -1,7 +1,7 @@
 """A federation inside one process, fed record by record: the very machines of a live one, over memory."""
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Literal
@@ -12,9 +12,11 @@ from streamfl.core.arrays import FloatArray
 from streamfl.core.client import Client, ClientSettings
 from streamfl.core.coordinator import Coordinator, CoordinatorSettings, Standing
 from streamfl.core.decisions import PostUpdate, Predicted, Refused
+from streamfl.core.errors import UsageError
 from streamfl.core.events import BufferDue
 from streamfl.core.messages import FromCoordinator, LocalDrift, Restarted, RoundClosed
 from streamfl.core.online.between_rounds import BetweenRounds
+from streamfl.core.online.mixture import Mixture, MixtureState
 from streamfl.core.records import Batch, Span
 from streamfl.runtime.nodes import ClientNode, CoordinatorNode, Node
 from streamfl.saved import SavedClient, SavedFederation, SavedRecords
@@ -125,6 +127,7 @@ class EmbeddedFederation:
     _clients: dict[str, ClientNode] = field(default_factory=dict)
     _sources: dict[str, Fed] = field(default_factory=dict)
     _joined: set[str] = field(default_factory=set)
+    _began: dict[str, MixtureState] = field(default_factory=dict)
     _heard: dict[str, None] = field(default_factory=dict)
     _since: int = 0
     _incarnation: int = 0
@@ -156,8 +159,9 @@ class EmbeddedFederation:
         Raises
         ------
         ValueError
-            There are too many clients.
+            There are too many clients, or not as many labels or targets as records.
         """
+        self._one_each(X, y)
         if len(X):
             self._client(client)
         at = 0
@@ -171,6 +175,27 @@ class EmbeddedFederation:
             at = end
             if self._since >= self.round_size * len(self._heard):
                 self._close_round()
+
+    def _one_each(self, X: FloatArray, y: FloatArray) -> None:
+        """Refuse other than one label or target a record: to compiled loops, what is beyond them is other memory."""
+        if len(X) != len(y):
+            kind = "targets" if self.task == "regression" else "labels"
+            raise ValueError(f"{len(X)} records, and {len(y)} {kind}: one for each is needed")
+
+    def admit(self, clients: Iterable[str]) -> None:
+        """Refuse clients before any of their records is learnt.
+
+        Raises
+        ------
+        ValueError
+            With them there were too many.
+        """
+        new = [name for name in dict.fromkeys(clients) if name not in self._clients]
+        room = MOST_CLIENTS - len(self._clients)
+        if len(new) > room:
+            raise ValueError(
+                f"more than {MOST_CLIENTS} clients: is {new[room]!r} the value of a feature that names clients?"
+            )
 
     def answer(self, client: str, features: tuple[str, ...], X: FloatArray) -> FloatArray:
         """Return what a client serves of records: probabilities of `labels`, or targets; shape (n, columns).
@@ -214,17 +239,22 @@ class EmbeddedFederation:
 
     def _saved_client(self, name: str) -> SavedClient:
         machine, source = self._clients[name].machine, self._sources[name]
-        own = machine.between_rounds
-        between = own if isinstance(own, BetweenRounds) else None
+        between, mixture = machine.between_rounds, self._mixture(name)
         return SavedClient(
             name=name,
             read=source.records - sum(len(batch) for batch in source.waiting),
             joined=name in self._joined,
             held=SavedRecords.of(machine.held_back),
             pending=tuple(SavedRecords.of(batch) for batch in source.waiting),
-            mixture=None if between is None else between.learner.mixture.state(),
-            neighbours=None if between is None else between.learner.near,
+            mixture=None if mixture is None else mixture.state(),
+            neighbours=between.learner.near if isinstance(between, BetweenRounds) else None,
+            began=self._began.get(name),
         )
+
+    def _mixture(self, name: str) -> Mixture | None:
+        """Return the mixture that a client serves by, if models learn between rounds."""
+        between = self._clients[name].machine.between_rounds
+        return between.learner.mixture if isinstance(between, BetweenRounds) else None
 
     def restore(self, saved: SavedFederation) -> None:
         """Go on from where another one was saved: what is pending is learnt again, so that nothing is lost."""
@@ -250,10 +280,16 @@ class EmbeddedFederation:
 
     def _learn_again(self, saved: SavedClient) -> None:
         machine, source = self._clients[saved.name].machine, self._sources[saved.name]
+        between = machine.between_rounds if isinstance(machine.between_rounds, BetweenRounds) else None
+        if between is not None and (saved.mixture or saved.began):
+            _check_experts(between, saved)
+        if between is not None and saved.began is not None:
+            between.learner.mixture.restore(saved.began)
+            self._began[saved.name] = saved.began
         for records in saved.pending:
+            self._one_each(records.X, records.y)
             machine.learn_early(source.give(records.features, records.X, records.y, records.labels))
-        between = machine.between_rounds
-        if isinstance(between, BetweenRounds) and saved.mixture is not None:
+        if between is not None and saved.mixture is not None:
             between.learner.mixture.restore(saved.mixture)
             between.learner.remember(saved.neighbours)
 
@@ -272,6 +308,9 @@ class EmbeddedFederation:
                 self._settle()
         self._settle()
         self._joined.update(newcomers)
+        self._began = {
+            name: mixture.state() for name in self._clients if (mixture := self._mixture(name)) is not None
+        }
         self._heard, self._since = {}, 0
 
     def _settle(self) -> None:
@@ -293,10 +332,7 @@ class EmbeddedFederation:
         """Begin a client; one that the coordinator knows joins at once, others when a round is closed."""
         if name in self._clients:
             return
-        if len(self._clients) >= MOST_CLIENTS:
-            raise ValueError(
-                f"more than {MOST_CLIENTS} clients: is {name!r} the value of a feature that names clients?"
-            )
+        self.admit([name])
         settings = ClientSettings(
             self.learning.learner(self.task, self.seed),
             round_size=ENDLESS,
@@ -328,3 +364,16 @@ class EmbeddedFederation:
                 self.local_drifts.append(event)
             case _:
                 pass
+
+
+def _check_experts(between: BetweenRounds, saved: SavedClient) -> None:
+    """Refuse mixtures of other experts than are there: compiled loops do not look."""
+    fresh, learner = between.learner.mixture.state(), between.learner
+    same = all(
+        getattr(fresh, name).shape == getattr(state, name).shape
+        for state in (saved.mixture, saved.began)
+        if state is not None
+        for name in ("best", "stacked", "outer")
+    )
+    if not same or (learner.near is None) != (saved.neighbours is None):
+        raise UsageError(f"what client {saved.name!r} had mixed is not what its parameters say")

@@ -12,10 +12,14 @@ from streamfl.core.coordinator import Standing
 from streamfl.core.errors import PeerError, UsageError
 from streamfl.core.messages import LocalDrift, Restarted
 from streamfl.core.online.mixture import MixtureState
+from streamfl.core.online.models import OnlineModels
 from streamfl.core.online.neighbours import Neighbours
 from streamfl.core.records import Batch, Span
 
 FORMAT = 1
+
+# Above it a float no longer counts one by one.
+MOST_COUNTED = 2**53
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +42,19 @@ class SavedRecords:
         positions = batch.positions.astype(np.float64)
         return cls(batch.span.start, batch.span.end, positions, batch.features, batch.X, batch.y, batch.labels)
 
+    def is_sound(self, *, targets: bool) -> bool:
+        """Tell whether the arrays fit each other and their names, and the labels are some of those that are named."""
+        n, names = len(self.positions), len(self.labels)
+        fits = (
+            self.positions.shape == self.y.shape == (n,)
+            and self.X.shape == (n, len(self.features))
+            and len(set(self.features)) == len(self.features)
+            and len(set(self.labels)) == names
+        )
+        if not fits or not _are_counts(self.positions) or targets:
+            return fits and _are_counts(self.positions) and bool(np.isfinite(self.y).all()) and not names
+        return _are_counts(self.y) and bool((self.y < names).all())
+
     def batch(self, client: str) -> Batch:
         """Return the batch again."""
         span = Span(client, self.start, self.end)
@@ -48,7 +65,8 @@ class SavedRecords:
 class SavedClient:
     """What only the client knows: the records that it holds back, those that are pending, and what it serves by.
 
-    `read` counts the records of closed rounds.
+    `read` counts the records of closed rounds. `began` is the mixture with which the round began: how far a target
+    is out depends on those before it, and so does how pending ones are learnt.
     """
 
     __pydantic_config__: ClassVar[dict[str, object]] = HOLDS_ARRAYS
@@ -60,6 +78,19 @@ class SavedClient:
     pending: tuple[SavedRecords, ...]
     mixture: MixtureState | None
     neighbours: Neighbours | None
+    began: MixtureState | None = None
+
+    def check(self, *, targets: bool) -> None:
+        """Refuse what no client can have saved: see `SavedEstimator.check`."""
+        for records in (self.held, *self.pending):
+            _must(records.is_sound(targets=targets), f"the records of client {self.name!r} do not fit each other")
+        _must(_counts(self.read), f"client {self.name!r} has read {self.read} records")
+        for mixture in (self.mixture, self.began):
+            _must(mixture is None or _is_sound(mixture), f"the mixture of client {self.name!r} is none")
+        near = self.neighbours
+        if near is not None:
+            sound = _counts(near.seen) and np.isfinite(near.Z).all() and np.isfinite(near.y).all()
+            _must(bool(sound), f"the last records of client {self.name!r} are no numbers")
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,6 +112,31 @@ class SavedFederation:
     unlearnt: int = 0
     restarted: int = 0
 
+    def check(self, *, targets: bool) -> None:
+        """Refuse what no federation can have saved: see `SavedEstimator.check`."""
+        counts = {
+            "rounds": self.rounds, "since": self.since, "incarnation": self.incarnation,
+            "unlearnt": self.unlearnt, "restarted": self.restarted,
+        }  # fmt: skip
+        for name, count in counts.items():
+            _must(_counts(count), f"{name} is {count}")
+        names = [client.name for client in self.clients]
+        _must(len(set(names)) == len(names), "two clients have one name")
+        _must(set(self.heard) <= set(names), "records came from clients that there are not")
+        _must(len(set(self.labels)) == len(self.labels), "two labels have one name")
+        online = None if self.standing is None else self.standing.online
+        _must(online is None or _is_sound_online(online), "what was learnt between rounds is none")
+        _must(self._agreed_labels() <= set(self.labels), "models are of labels that were never seen")
+        for client in self.clients:
+            client.check(targets=targets)
+
+    def _agreed_labels(self) -> set[str]:
+        standing = self.standing
+        if standing is None:
+            return set()
+        agreed = () if standing.agreement is None else standing.agreement.registry.labels
+        return {*agreed, *(() if standing.online is None else standing.online.labels)}
+
 
 @dataclass(frozen=True, eq=False)
 class SavedEstimator:
@@ -94,6 +150,38 @@ class SavedEstimator:
     weighed: int
     federation: SavedFederation
     format: int = FORMAT
+
+    def check(self, *, targets: bool) -> None:
+        """Refuse what no estimator can have saved: to compiled loops, an index that is too large is other memory.
+
+        Raises
+        ------
+        UsageError
+            Something does not fit; the message says what.
+        """
+        _must(_counts(self.weighed), f"weighed is {self.weighed}")
+        self.federation.check(targets=targets)
+        names = [str(label) for label in self.labels]
+        _must(len(set(names)) == len(names), "two labels have one name")
+        _must(set(self.federation.labels) <= set(names), "labels were learnt that are not there")
+
+    def ordered_labels(self) -> tuple[bool | int | float | str, ...]:
+        """Return the labels in the order in which pending records number them.
+
+        Earlier versions saved some in another order, and some that were never learnt.
+
+        Raises
+        ------
+        UsageError
+            Pending records do not agree on an order.
+        """
+        pending = [records.labels for client in self.federation.clients for records in client.pending]
+        longest = max(pending, key=len, default=())
+        _must(all(labels == longest[: len(labels)] for labels in pending), "pending records number labels anew")
+        named = {str(label): label for label in self.labels}
+        _must(set(longest) <= named.keys(), "pending records have labels that are not there")
+        learnt = [name for name in named if name in self.federation.labels]
+        return tuple(named[name] for name in dict.fromkeys([*longest, *learnt]))
 
     def save(self, path: Path) -> None:
         """Write the file.
@@ -131,3 +219,49 @@ class SavedEstimator:
             raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
         except PeerError as error:
             raise UsageError(f"{path}: not a file that an estimator was saved to: {error}") from error
+
+
+def _must(holds: bool, otherwise: str) -> None:
+    if not holds:
+        raise UsageError(otherwise)
+
+
+def _counts(number: int) -> bool:
+    return 0 <= number < MOST_COUNTED
+
+
+def _are_counts(numbers: FloatArray) -> bool:
+    """Tell whether all are whole numbers, 0 or more.
+
+    >>> _are_counts(np.array([0.0, 3.0])), _are_counts(np.array([0.5])), _are_counts(np.array([np.nan]))
+    (True, False, False)
+    """
+    return bool(((numbers >= 0.0) & (numbers < MOST_COUNTED) & (numbers == np.floor(numbers))).all())
+
+
+def _is_sound(state: MixtureState) -> bool:
+    """Tell whether shares are shares and numbers are numbers; stacked weights may be negative."""
+    shares = all(part.size and part.min() >= 0.0 and part.sum() > 0.0 for part in (state.best, state.outer))
+    scalars = (state.norm, state.variance, state.near, state.total, state.square)
+    return (
+        shares
+        and _are_finite(state.best, state.stacked, state.outer, np.array(scalars))
+        and min(state.norm, state.variance, state.square) >= 0.0
+        and _counts(state.seen)
+    )
+
+
+def _is_sound_online(models: OnlineModels) -> bool:
+    """Tell whether numbers are numbers; whether the arrays fit each other is looked at when they are taken over."""
+    moments = models.moments
+    return (
+        _are_finite(models.weights, models.table, models.second, models.norms, moments.mean)
+        and _are_finite(moments.count, moments.m2)
+        and all((part >= 0.0).all() for part in (models.norms, moments.count, moments.m2))
+        and _counts(models.seen)
+        and all(len(set(names)) == len(names) for names in (models.features, models.labels))
+    )
+
+
+def _are_finite(*parts: FloatArray) -> bool:
+    return all(bool(np.isfinite(part).all()) for part in parts)
