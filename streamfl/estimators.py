@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, get_args
 
 import numpy as np
 from river import base
@@ -14,8 +15,17 @@ from streamfl.core.arrays import FloatArray
 from streamfl.core.errors import UsageError
 from streamfl.core.sampling import generator
 from streamfl.embedded import EmbeddedFederation, Task
+from streamfl.labels import MOST_LABELS, MOST_WITH_FERNS, Labels
 from streamfl.saved import SavedEstimator
 from streamfl.settings import LearningSettings, ProfileSettings
+
+FEATURES: tuple[str, ...] = get_args(LearningSettings.model_fields["features"].annotation)
+
+# A weight is so many repetitions of a record.
+MOST_WEIGHT = 1000.0
+
+# Squares of targets are summed up, and must stay finite.
+LARGEST_TARGET = 1e150
 
 
 class _MasterFL(base.Estimator):
@@ -40,24 +50,30 @@ class _MasterFL(base.Estimator):
         self.detector = detector
         self.seed = seed
         self.model = model
-        if round_size < 1:
-            raise ValueError(f"round_size is {round_size}, and must be at least 1")
+        self._check_parameters()
         self._rows = rows.Rows(without=client)
-        learns = {"features": features, "neighbours": neighbours, "model": "auto" if model is None else model}
+        learns = {"features": features, "neighbours": _plain(neighbours), "model": "auto" if model is None else model}
         learning = LearningSettings.model_validate(learns)
         learning.guest(self._task)
         self._federation = EmbeddedFederation(
             self._task,
-            round_size=round_size,
+            round_size=int(round_size),
             learning=learning,
             profile=ProfileSettings(detector=detector),
-            seed=seed,
+            seed=int(seed),
         )
         self._weighed = 0
-        self._labels: dict[str, Any] = {}
-        self._names: tuple[str, ...] = ()
-        self._places: dict[str, int] = {}
+        ferns = model is None and features in {"auto", "ferns"}
+        self._known = Labels(MOST_WITH_FERNS if ferns else MOST_LABELS)
         self._restarted_before = 0
+
+    def _check_parameters(self) -> None:
+        for name, least in (("round_size", 1), ("seed", 0)):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+                raise ValueError(f"{name} is {value!r}: it must be a whole number, {least} or more")
+        if self.features not in FEATURES:
+            raise ValueError(f"no features are called {self.features!r}: take one of {', '.join(FEATURES)}")
 
     @property
     def _mutable_attributes(self) -> set[str]:
@@ -109,8 +125,8 @@ class _MasterFL(base.Estimator):
             raise UsageError("an estimator given as model= cannot be saved: give it as text, river:NAME")
         SavedEstimator(
             kind=type(self).__name__,
-            parameters=self._get_params(),
-            labels=tuple(self._labels.values()),
+            parameters={name: _plain(value) for name, value in self._get_params().items()},
+            labels=tuple(self._known.given[name] for name in self._known.names),
             weighed=self._weighed,
             federation=self._federation.saved(),
         ).save(Path(path))
@@ -122,13 +138,19 @@ class _MasterFL(base.Estimator):
         Raises
         ------
         UsageError
-            It is no such file, or one of a later version.
+            It is no such file, one of a later version, or damaged.
         """
         saved = SavedEstimator.load(Path(path), cls.__name__)
+        try:
+            return cls._of(saved)
+        except Exception as error:  # a file that was tampered with may break anything
+            raise UsageError(f"{path}: the file is damaged: {error}") from error
+
+    @classmethod
+    def _of(cls, saved: SavedEstimator) -> Self:
         model = cls(**saved.parameters)
-        model._labels = {str(label): label for label in saved.labels}
-        model._names = tuple(model._labels)
-        model._places = {name: code for code, name in enumerate(model._names)}
+        saved.check(targets=cls._task == "regression")
+        model._known.restore(saved.ordered_labels())
         model._weighed = saved.weighed
         model._federation.restore(saved.federation)
         model._restarted_before = model._federation.restarted
@@ -138,21 +160,27 @@ class _MasterFL(base.Estimator):
 
     def _times(self, w: float) -> int:
         """Return how often a record of weight w is learnt: its whole part, and once more by chance for the rest."""
-        whole = int(w)
-        if w == whole:
-            return max(0, whole)
+        weight = _weight(w)
+        whole = int(weight)
+        if weight == whole:
+            return whole
         self._weighed += 1
-        return whole + int(generator(self.seed, "weight", self._weighed).random() < w - whole)
+        return whole + int(generator(int(self.seed), "weight", self._weighed).random() < weight - whole)
+
+    def _begin(self, clients: Iterable[str]) -> None:
+        """Begin a call that teaches clients, unless they are too many."""
+        self._federation.admit(clients)
+        self._restarted_before = self._federation.restarted
 
     def _client_of(self, x: Any) -> str:
-        return "" if self.client is None else str(x.get(self.client, ""))
+        return "" if self.client is None else rows.client_name(x.get(self.client))
 
     def _parts(self, X: Any) -> tuple[rows.Table, list[tuple[str, slice]]]:
         """Return records without the client's column, and the runs of those of one client."""
         table = rows.table(X, without=self.client)
-        named = [""] * len(table.X) if table.apart is None else table.apart
+        named = [""] * len(table.X) if table.apart is None else [rows.client_name(name) for name in table.apart]
         starts = [i for i in range(len(named)) if not i or named[i] != named[i - 1]]
-        return table, [(str(named[a]), slice(a, b)) for a, b in pairwise([*starts, len(named)])]
+        return table, [(named[a], slice(a, b)) for a, b in pairwise([*starts, len(named)])]
 
 
 class MasterFLClassifier(_MasterFL, base.MiniBatchClassifier):
@@ -217,11 +245,14 @@ class MasterFLClassifier(_MasterFL, base.MiniBatchClassifier):
 
     def learn_one(self, x: dict[Any, Any], y: Any, w: float = 1.0) -> None:
         """Learn one record; a weight that is not whole counts as the next or the last whole one, by chance."""
-        name = self._name(y)
+        coded = self._known.coded([y])
         features, X = self._rows.row(x)
-        self._restarted_before = self._federation.restarted
-        for _ in range(self._times(w)):
-            self._federation.learn(self._client_of(x), features, X, self._codes([name]), self._names)
+        client, times = self._client_of(x), self._times(w)
+        self._begin([client] if times else [])
+        if times:
+            self._known.note(coded)
+        for _ in range(times):
+            self._federation.learn(client, features, X, coded.codes, coded.names)
 
     def predict_proba_one(self, x: dict[Any, Any], **kwargs: Any) -> dict[Any, float]:
         """Return the probability of every label seen so far; nothing before any."""
@@ -233,15 +264,16 @@ class MasterFLClassifier(_MasterFL, base.MiniBatchClassifier):
         features, X = self._rows.row(x)
         p = self._federation.answer(self._client_of(x), features, X)[0]
         code = int(p.argmax()) if len(p) else 0
-        return self._labels[self._federation.labels[code]] if p.any() else None
+        return self._known.given[self._federation.labels[code]] if p.any() else None
 
     def learn_many(self, X: Any, y: Any) -> None:
         """Learn records in order, as `learn_one` would; X is a data frame, or an array of shape (n, d)."""
         table, runs = self._parts(X)
-        codes = self._codes([self._name(label) for label in rows.column(y)])
-        self._restarted_before = self._federation.restarted
+        coded = self._known.coded(_one_each(table, rows.column(y), "labels"))
+        self._begin(client for client, _ in runs)
+        self._known.note(coded)
         for client, part in runs:
-            self._federation.learn(client, table.features, table.X[part], codes[part], self._names)
+            self._federation.learn(client, table.features, table.X[part], coded.codes[part], coded.names)
 
     def predict_proba_many(self, X: Any) -> Any:
         """Return a row of probabilities for each record: a data frame if X is one, else an array.
@@ -249,7 +281,7 @@ class MasterFLClassifier(_MasterFL, base.MiniBatchClassifier):
         The columns of an array are the labels in the order in which they were first seen.
         """
         table, P = self._probabilities(X)
-        return table.table_like(P, [self._labels[name] for name in self._federation.labels])
+        return table.table_like(P, [self._known.given[name] for name in self._federation.labels])
 
     def predict_many(self, X: Any) -> Any:
         """Return the most probable label of each record: a series if X is a data frame, else an array.
@@ -270,7 +302,7 @@ class MasterFLClassifier(_MasterFL, base.MiniBatchClassifier):
         """Return a label for each row of probabilities; None where nothing is known."""
         if not P.shape[1]:
             return [None] * len(P)
-        names = [self._labels[name] for name in self._federation.labels]
+        names = [self._known.given[name] for name in self._federation.labels]
         most = zip(P.argmax(axis=1).tolist(), P.max(axis=1).tolist(), strict=True)
         return [names[code] if p > 0.0 else None for code, p in most]
 
@@ -278,23 +310,7 @@ class MasterFLClassifier(_MasterFL, base.MiniBatchClassifier):
         if not p.any():
             return {}
         shares = (p / p.sum()).tolist()
-        return {self._labels[name]: share for name, share in zip(self._federation.labels, shares, strict=True)}
-
-    def _name(self, label: Any) -> str:
-        """Return the name of a label, and remember what it stands for."""
-        plain = label.item() if isinstance(label, np.generic) else label
-        name = str(plain)
-        known = self._labels.setdefault(name, plain)
-        if known != plain:
-            raise ValueError(f"labels {known!r} and {plain!r} are both called {name!r}: use one kind of label")
-        return name
-
-    def _codes(self, names: list[str]) -> FloatArray:
-        """Return the labels' places in `_names`, which grows."""
-        new = [name for name in dict.fromkeys(names) if name not in self._places]
-        self._places.update({name: len(self._places) + i for i, name in enumerate(new)})
-        self._names += tuple(new)
-        return np.array([self._places[name] for name in names], dtype=np.float64)
+        return {self._known.given[name]: share for name, share in zip(self._federation.labels, shares, strict=True)}
 
 
 class MasterFLRegressor(_MasterFL, base.MiniBatchRegressor):
@@ -319,9 +335,10 @@ class MasterFLRegressor(_MasterFL, base.MiniBatchRegressor):
         """Learn one record; a weight that is not whole counts as the next or the last whole one, by chance."""
         target = _target(y)
         features, X = self._rows.row(x)
-        self._restarted_before = self._federation.restarted
-        for _ in range(self._times(w)):
-            self._federation.learn(self._client_of(x), features, X, np.array([target]))
+        client, times = self._client_of(x), self._times(w)
+        self._begin([client] if times else [])
+        for _ in range(times):
+            self._federation.learn(client, features, X, np.array([target]))
 
     def predict_one(self, x: dict[Any, Any]) -> float:
         """Return the predicted target; 0 before any was seen."""
@@ -331,8 +348,8 @@ class MasterFLRegressor(_MasterFL, base.MiniBatchRegressor):
     def learn_many(self, X: Any, y: Any) -> None:
         """Learn records in order, as `learn_one` would; X is a data frame, or an array of shape (n, d)."""
         table, runs = self._parts(X)
-        targets = np.array([_target(value) for value in rows.column(y)])
-        self._restarted_before = self._federation.restarted
+        targets = np.array([_target(value) for value in _one_each(table, rows.column(y), "targets")])
+        self._begin(client for client, _ in runs)
         for client, part in runs:
             self._federation.learn(client, table.features, table.X[part], targets[part])
 
@@ -346,7 +363,44 @@ class MasterFLRegressor(_MasterFL, base.MiniBatchRegressor):
 
 
 def _target(y: Any) -> float:
-    target = float(y)
-    if not np.isfinite(target):
-        raise ValueError(f"a target is {y!r}: it must be a finite number")
+    try:
+        target = float(y)
+    except (TypeError, ValueError, OverflowError):
+        target = np.nan
+    if not abs(target) <= LARGEST_TARGET:
+        raise ValueError(f"a target is {_short(y)}: it must be a finite number, at most {LARGEST_TARGET:g}")
     return target
+
+
+def _weight(w: Any) -> float:
+    """Return a weight as a number.
+
+    >>> _weight(2), _weight(np.float32(0.5))
+    (2.0, 0.5)
+    """
+    if not isinstance(w, int | float | np.integer | np.floating) or not 0 <= w <= MOST_WEIGHT:
+        raise ValueError(
+            f"a weight is {_short(w)}: it must be a number from 0 to {MOST_WEIGHT:g}, as it repeats a record"
+        )
+    return float(w)
+
+
+def _one_each(table: rows.Table, y: Sequence[Any], kind: str) -> Sequence[Any]:
+    if len(table.X) != len(y):
+        raise ValueError(f"{len(table.X)} records, and {len(y)} {kind}: one for each is needed")
+    return y
+
+
+def _plain(parameter: Any) -> Any:
+    """Return a scalar of NumPy as Python's own."""
+    return parameter.item() if isinstance(parameter, np.generic) else parameter
+
+
+def _short(value: Any) -> str:
+    """Return what a value looks like, at most 80 characters of it.
+
+    >>> _short("x"), len(_short(10**400))
+    ("'x'", 80)
+    """
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."
