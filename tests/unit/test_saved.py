@@ -1,13 +1,25 @@
 """An estimator that was saved goes on as if nothing had happened, from files of every format there has been."""
 
+import copy
+import json
+import re
+from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
+import safetensors.numpy
 from river import datasets
 
-from streamfl import MasterFLClassifier, MasterFLRegressor
+from streamfl import MasterFLClassifier, MasterFLRegressor, codec
 from streamfl.core.errors import UsageError
+from streamfl.core.sampling import generator
+from streamfl.embedded import EmbeddedFederation
+
+Saved = tuple[dict[str, Any], dict[str, np.ndarray]]
+Edit = Callable[[dict[str, Any], dict[str, np.ndarray]], object]
 
 # Written by version 0.1.0: never write it anew. 70 records of Phishing, linear models, rounds of 20.
 ANSWER = {True: 0.973112, False: 0.026888}
@@ -71,3 +83,162 @@ def test_what_is_no_such_file_is_refused_by_name(tmp_path: Path):
         MasterFLClassifier.load(path)
     with pytest.raises(UsageError, match="cannot be written"):
         MasterFLClassifier().save(tmp_path / "nowhere" / "model")
+
+
+# --- labels ------------------------------------------------------------------------------------------------------
+
+
+def test_labels_keep_their_order_whatever_was_refused_between_them(tmp_path: Path):
+    model = MasterFLClassifier(features="linear")
+    model.learn_one({"a": 1}, "a")
+    with pytest.raises(ValueError, match="encode it first"):
+        model.learn_one({"a": "broken"}, "z")
+    model.learn_one({"a": 1}, "zero", w=0)
+    for i in range(50):
+        model.learn_one({"a": i % 2}, "ab"[i % 2])
+    model.save(tmp_path / "model")
+    again = MasterFLClassifier.load(tmp_path / "model")
+    for i in range(60):
+        assert again.predict_proba_one({"a": i % 2}) == model.predict_proba_one({"a": i % 2})
+        again.learn_one({"a": i % 2}, "ab"[i % 2])
+        model.learn_one({"a": i % 2}, "ab"[i % 2])
+    assert [again.predict_one({"a": i}) for i in (0, 1)] == ["a", "b"]
+    assert list(again.predict_proba_one({"a": 1})) == ["a", "b"]
+
+
+def test_a_file_that_names_labels_in_another_order_is_read_by_its_pending_records(base: Saved, tmp_path: Path):
+    path, (plain, arrays) = tmp_path / "model", base
+    write(path, {**plain, "labels": ["never", *plain["labels"][::-1]]}, arrays)
+    one, other = MasterFLClassifier.load(path), written(base, tmp_path / "other")
+    for i in range(40):
+        for model in (one, other):
+            model.learn_one({"a": i % 5, "b": 1.0, "c": -2.0}, "abc"[i % 3])
+        assert one.predict_proba_one({"a": i % 5}) == other.predict_proba_one({"a": i % 5})
+
+
+# --- damaged files -----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Saved:
+    """Return what a file holds: 110 records of three labels, rounds of 40."""
+    path = tmp_path_factory.mktemp("saved") / "model"
+    model, rng = MasterFLClassifier(seed=1, round_size=40, features="linear"), generator(0, "saved")
+    for i in range(110):
+        model.learn_one(dict(zip("abc", rng.normal(size=3).tolist(), strict=True)), "abc"[i % 3])
+    model.save(path)
+    return codec.unpack(path.read_bytes())
+
+
+def write(path: Path, plain: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
+    whole = {name: np.ascontiguousarray(array, dtype=np.float64) for name, array in arrays.items()}
+    path.write_bytes(safetensors.numpy.save(whole, metadata={codec.METADATA: json.dumps(plain)}))
+
+
+def written(base: Saved, path: Path) -> MasterFLClassifier:
+    write(path, *base)
+    return MasterFLClassifier.load(path)
+
+
+def put(*place: str | int, value: Any) -> Edit:
+    """Return an edit: of the array there if the value is one, else of the value."""
+
+    def edit(plain: Any, arrays: dict[str, np.ndarray]) -> None:
+        for key in place[:-1]:
+            plain = plain[key]
+        if isinstance(value, np.ndarray):
+            arrays[plain[place[-1]][codec.REFERENCE]] = value
+        else:
+            plain[place[-1]] = value
+
+    return edit
+
+
+CLIENT = ("federation", "clients", 0)
+ONLINE = ("federation", "standing", "online")
+DAMAGES = {
+    "y below 0": put(*CLIENT, "pending", 3, "y", value=np.array([-1.0])),
+    "y beyond the labels": put(*CLIENT, "pending", 3, "y", value=np.array([3.0])),
+    "y of another world": put(*CLIENT, "pending", 3, "y", value=np.array([1e18])),
+    "y is NaN": put(*CLIENT, "pending", 3, "y", value=np.array([np.nan])),
+    "y is not whole": put(*CLIENT, "pending", 3, "y", value=np.array([0.5])),
+    "y too long": put(*CLIENT, "pending", 3, "y", value=np.zeros(5)),
+    "X too long": put(*CLIENT, "pending", 3, "X", value=np.zeros((2000, 3))),
+    "X too narrow": put(*CLIENT, "pending", 3, "X", value=np.zeros((1, 1))),
+    "X too wide": put(*CLIENT, "pending", 0, "X", value=np.zeros((1, 9))),
+    "X flat": put(*CLIENT, "pending", 3, "X", value=np.zeros(3)),
+    "positions not whole": put(*CLIENT, "pending", 3, "positions", value=np.array([np.nan])),
+    "features twice": put(*CLIENT, "pending", 3, "features", value=["a", "a", "b"]),
+    "labels anew": put(*CLIENT, "pending", 3, "labels", value=["c", "b", "a"]),
+    "labels of nobody": put(*CLIENT, "pending", 3, "labels", value=["a", "b", "c", "d"]),
+    "held y": put(*CLIENT, "held", "y", value=np.full(5, 77.0)),
+    "held X": put(*CLIENT, "held", "X", value=np.zeros((5, 1))),
+    "mixture of another shape": put(*CLIENT, "mixture", "best", value=np.ones(3)),
+    "mixture of shape 1": put(*CLIENT, "began", "best", value=np.ones(1)),
+    "mixture is NaN": put(*CLIENT, "mixture", "stacked", value=np.full((2, 6), np.nan)),
+    "mixture below 0": put(*CLIENT, "mixture", "outer", value=-np.ones(3)),
+    "mixture of nothing": put(*CLIENT, "mixture", "best", value=np.zeros(6)),
+    "mixture norm": put(*CLIENT, "mixture", "norm", value=-1.0),
+    "mixture variance": put(*CLIENT, "mixture", "variance", value=float("nan")),
+    "mixture seen": put(*CLIENT, "mixture", "seen", value=-1),
+    "mixture seen, far too much": put(*CLIENT, "mixture", "seen", value=2**2000),
+    "neighbours' numbers": put(*CLIENT, "neighbours", "Z", value=np.full((1000, 3), np.nan)),
+    "neighbours' seen": put(*CLIENT, "neighbours", "seen", value=2**63 - 50),
+    "no neighbours": put(*CLIENT, "neighbours", value=None),
+    "read": put(*CLIENT, "read", value=-5),
+    "since": put("federation", "since", value=-(10**9)),
+    "heard": put("federation", "heard", value=["nobody"]),
+    "incarnation": put("federation", "incarnation", value=-7),
+    "no clients": put("federation", "clients", value=[]),
+    "federation's labels": put("federation", "labels", value=["a"]),
+    "estimator's labels": put("labels", value=["a"]),
+    "labels twice": put("labels", value=["a", "b", "b"]),
+    "weighed": put("weighed", value=-1),
+    "what was learnt is NaN": put(*ONLINE, "second", value=np.full((4, 4), np.nan)),
+    "what was learnt from -81": put(*ONLINE, "seen", value=-81),
+    "moments below 0": put(*ONLINE, "moments", "count", value=-np.ones(3)),
+    "models of the round": put("federation", "standing", "master", "main", "rungs", 2, "W", value=np.zeros((1, 1))),
+    "registry": put("federation", "standing", "agreement", "registry", "features", value=["a"]),
+    "a parameter too many": put("parameters", "nonsense", value=1),
+    "features": put("parameters", "features", value="quux"),
+    "other features": put("parameters", "features", value="ferns"),
+    "neighbours": put("parameters", "neighbours", value=False),
+    "round_size": put("parameters", "round_size", value=0),
+    "seed": put("parameters", "seed", value="x"),
+    "model": put("parameters", "model", value="river:no.Such"),
+    "detector": put("parameters", "detector", value=[1]),
+    "parameters": put("parameters", value=[]),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_file_is_refused_by_name(damage: str, base: Saved, tmp_path: Path):
+    path, (plain, arrays) = tmp_path / "model", copy.deepcopy(base)
+    DAMAGES[damage](plain, arrays)
+    write(path, plain, arrays)
+    with pytest.raises(UsageError, match=f"^{re.escape(str(path))}: "):
+        MasterFLClassifier.load(path)
+
+
+def test_the_file_that_is_damaged_above_is_good_itself(base: Saved, tmp_path: Path):
+    assert set(written(base, tmp_path / "model").predict_proba_one({"a": 1.0})) == {"a", "b", "c"}
+
+
+def test_targets_that_are_no_numbers_are_damage(tmp_path: Path):
+    path, model = tmp_path / "model", MasterFLRegressor(round_size=40, features="linear")
+    for i in range(50):
+        model.learn_one({"a": i % 3}, float(i % 3))
+    model.save(path)
+    plain, arrays = codec.unpack(path.read_bytes())
+    put(*CLIENT, "pending", 3, "y", value=np.array([np.inf]))(plain, arrays)
+    write(path, plain, arrays)
+    with pytest.raises(UsageError, match="damaged: the records of client '' do not fit"):
+        MasterFLRegressor.load(path)
+
+
+@pytest.mark.parametrize(("task", "kind"), [("classification", "labels"), ("regression", "targets")])
+def test_a_federation_takes_one_label_or_target_a_record(task: Any, kind: str):
+    federation = EmbeddedFederation(task, round_size=5)
+    with pytest.raises(ValueError, match=f"3 records, and 4 {kind}: one for each is needed"):
+        federation.learn("", ("x",), np.zeros((3, 1)), np.zeros(4), ("a",))
+    assert federation.clients == ()
