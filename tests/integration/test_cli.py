@@ -460,3 +460,15 @@ def test_as_a_program_of_its_own(tmp_path: Path):
     done = subprocess.run([*program, "replay", str(path), "--json", "-"], capture_output=True, text=True, check=False)
     assert done.returncode == 0
     assert json.loads(done.stdout)["accepted"] == 60
+
+
+def test_the_package_itself_is_the_command_line() -> None:
+    shown = subprocess.run([sys.executable, "-m", "streamfl", "--help"], capture_output=True, text=True, check=True)
+    assert "Commands:" in shown.stdout
+    wrong = subprocess.run(
+        [sys.executable, "-m", "streamfl", "replay", "nowhere.csv", "--label", "y"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert wrong.returncode == 2
+    assert "nowhere.csv" in wrong.stderr
+    assert "Traceback" not in wrong.stderr
