@@ -368,7 +368,7 @@ def _target(y: Any) -> float:
     except (TypeError, ValueError, OverflowError):
         target = np.nan
     if not abs(target) <= LARGEST_TARGET:
-        raise ValueError(f"a target is {_short(y)}: it must be a finite number, at most {LARGEST_TARGET:g}")
+        raise ValueError(f"a target is {rows.short(y)}: it must be a finite number, at most {LARGEST_TARGET:g}")
     return target
 
 
@@ -380,7 +380,7 @@ def _weight(w: Any) -> float:
     """
     if not isinstance(w, int | float | np.integer | np.floating) or not 0 <= w <= MOST_WEIGHT:
         raise ValueError(
-            f"a weight is {_short(w)}: it must be a number from 0 to {MOST_WEIGHT:g}, as it repeats a record"
+            f"a weight is {rows.short(w)}: it must be a number from 0 to {MOST_WEIGHT:g}, as it repeats a record"
         )
     return float(w)
 
@@ -394,13 +394,3 @@ def _one_each(table: rows.Table, y: Sequence[Any], kind: str) -> Sequence[Any]:
 def _plain(parameter: Any) -> Any:
     """Return a scalar of NumPy as Python's own."""
     return parameter.item() if isinstance(parameter, np.generic) else parameter
-
-
-def _short(value: Any) -> str:
-    """Return what a value looks like, at most 80 characters of it.
-
-    >>> _short("x"), len(_short(10**400))
-    ("'x'", 80)
-    """
-    text = repr(value)
-    return text if len(text) <= 80 else f"{text[:77]}..."

@@ -199,5 +199,16 @@ def _number(name: Any, value: Any) -> float:
         return float(value)
     except (TypeError, ValueError, OverflowError):
         raise ValueError(
-            f"feature {name!r} is {value!r}, which is no number: encode it first, as by preprocessing.OneHotEncoder"
+            f"feature {name!r} is {short(value)}, which is no number: "
+            "encode it first, as by preprocessing.OneHotEncoder"
         ) from None
+
+
+def short(value: Any) -> str:
+    """Return what a value looks like, at most 80 characters of it.
+
+    >>> short("x"), len(short(10**400))
+    ("'x'", 80)
+    """
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."

@@ -42,6 +42,11 @@ class SavedRecords:
         positions = batch.positions.astype(np.float64)
         return cls(batch.span.start, batch.span.end, positions, batch.features, batch.X, batch.y, batch.labels)
 
+    @property
+    def used(self) -> set[str]:
+        """Return the labels of the records, which are sound."""
+        return {self.labels[int(code)] for code in np.unique(self.y)} if self.labels else set()
+
     def is_sound(self, *, targets: bool) -> bool:
         """Tell whether the arrays fit each other and their names, and the labels are some of those that are named."""
         n, names = len(self.positions), len(self.labels)
@@ -129,6 +134,8 @@ class SavedFederation:
         _must(self._agreed_labels() <= set(self.labels), "models are of labels that were never seen")
         for client in self.clients:
             client.check(targets=targets)
+            for records in (client.held, *client.pending):
+                _must(records.used <= set(self.labels), f"client {client.name!r} has labels that were never seen")
 
     def _agreed_labels(self) -> set[str]:
         standing = self.standing

@@ -171,6 +171,7 @@ DAMAGES = {
     "features twice": put(*CLIENT, "pending", 3, "features", value=["a", "a", "b"]),
     "labels anew": put(*CLIENT, "pending", 3, "labels", value=["c", "b", "a"]),
     "labels of nobody": put(*CLIENT, "pending", 3, "labels", value=["a", "b", "c", "d"]),
+    "held labels": put(*CLIENT, "held", "labels", value=["6", "7", "8"]),
     "held y": put(*CLIENT, "held", "y", value=np.full(5, 77.0)),
     "held X": put(*CLIENT, "held", "X", value=np.zeros((5, 1))),
     "mixture of another shape": put(*CLIENT, "mixture", "best", value=np.ones(3)),
