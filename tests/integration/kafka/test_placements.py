@@ -74,7 +74,7 @@ def test_by_key_of_a_shared_topic(federate, keyed):
     keyed.write(until=ROUNDS)
     keyed.end()
     federation.until("the end", lambda: all(p.popen.poll() is not None for p in federation.running))
-    check_ledger(federation.closed(), keyed.each)
+    check_ledger(federation.closed(), keyed.each, shared=True)
 
 
 def test_a_slow_client_of_a_shared_topic_costs_nobody_a_record(federate, keyed):
@@ -91,7 +91,7 @@ def test_a_slow_client_of_a_shared_topic_costs_nobody_a_record(federate, keyed):
         assert len(coordinator.said("round")) == t
     keyed.end()
     federation.until("the end", lambda: all(p.popen.poll() is not None for p in federation.running))
-    check_ledger(federation.closed(), keyed.each)
+    check_ledger(federation.closed(), keyed.each, shared=True)
 
 
 def test_packed_records(federate, small):
@@ -128,5 +128,5 @@ def test_late_records_are_counted(federate, keyed):
     )
     run(federation, keyed)
     federation.until("the end", lambda: all(p.popen.poll() is not None for p in federation.running))
-    check_ledger(federation.closed(), keyed.each)
+    check_ledger(federation.closed(), keyed.each, shared=True)
     assert sum(process.said("ended")[-1].get("late", 0) for process in federation.running) == late

@@ -35,5 +35,5 @@ def test_changes_of_a_version_are_those_that_were_told_first():
     again.begin(3)
     X = np.random.default_rng(0).normal(size=(50, 1))
     served = [one.learner.predicted(("x",), X) for one in (between, again)]
-    assert np.array_equal(between.learner._table, again.learner._table)
+    assert np.array_equal(between.learner._models.table, again.learner._models.table)
     assert np.array_equal(*served)
