@@ -43,6 +43,9 @@ class Choice:
         By candidate and client, the sum of scores.
     permutation
         Of the labels of the relabelled candidate.
+    renames
+        That by which the model of before the alarm surely becomes better than it was, whatever is chosen: what learns
+        between rounds knows the same concept, and has no older state to be recalled.
 
     Examples
     --------
@@ -76,6 +79,7 @@ class Choice:
     stage: int = 0
     fitting: LiveModel | None = None
     permutation: tuple[int, ...] = ()
+    renames: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         """Take over what the round has told of the live models."""
@@ -110,9 +114,12 @@ class Choice:
 
     def surely_better(self, sums: Mapping[str, float], than: str, *, by: float = SURE) -> bool:
         """Tell whether losses by client are lower than a candidate's, by so many standard errors over clients."""
-        both = [c for c in sums if c in self.losses[than] and self._records(c)]
+        return self._surely_lower(sums, self.losses[than], by)
+
+    def _surely_lower(self, sums: Mapping[str, float], than: Mapping[str, float], by: float = SURE) -> bool:
+        both = [c for c in sums if c in than and self._records(c)]
         weights = [self._records(c) for c in both]
-        gains = [(self.losses[than][c] - sums[c]) / n for c, n in zip(both, weights, strict=True)]
+        gains = [(than[c] - sums[c]) / n for c, n in zip(both, weights, strict=True)]
         total = sum(weights)
         if not total:
             return False
@@ -148,6 +155,8 @@ class Choice:
         if not options:
             return None
         _, name, permutation, sums = min(options, key=lambda option: option[0])
+        if self._surely_lower(sums, {c: answer.clients[c].losses[name] for c in sums}):
+            self.renames = tuple(permutation.tolist())
         if self.clients is None and not self.surely_better(sums, self.best()):
             return None
         self.permutation = tuple(permutation.tolist())

@@ -658,8 +658,8 @@ class Coordinator:
     def _learn_between(self, opened: RoundOpened, news: Sequence[Restart | Local]) -> IntArray | None:
         """Take over what clients learnt between rounds; return the rows of the table that changed, None for all.
 
-        Those apart learn for themselves. Where a restart took other names for the labels, so do these models; what
-        the alarm's round taught them under the old ones is dropped.
+        Those apart learn for themselves. Where a restart found that labels have other names, so they have here; what
+        the alarm's round taught under the old ones is dropped.
         """
         standing, apart = self.standing, {client for group in opened.apart for client in group.clients}
         if standing.online is None:

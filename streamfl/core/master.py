@@ -165,7 +165,8 @@ class Observed:
 class Restart:
     """The decision after an alarm: a new epoch, begun from a chosen model.
 
-    With `permutation` that is one with other names for its labels: column a is what column pi(a) was.
+    `permutation` is what has become of the labels, where that is sure: column a of what knew the concept of before is
+    to be what column pi(a) was, as in the chosen model if that is a relabelled one.
     """
 
     round: int

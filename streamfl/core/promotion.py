@@ -268,7 +268,8 @@ class Promotion:
             self.detector.reset()
         if alarm.cause != "new-label":
             self.held_since, self.renewed, self.odd = t + 1, {}, ()
-        permutation = choice.permutation if chosen == "relabelled" else ()
+        renames = () if goes_on else choice.renames
+        permutation = choice.permutation if chosen == "relabelled" else renames
         return Restart(t, self.epoch, alarm, "incumbent" if chosen == serving else chosen, permutation)
 
     # --- clients apart -----------------------------------------------------------------------------------------

@@ -123,6 +123,20 @@ def test_a_relabelled_model_that_is_surely_better_is_asked_for_and_may_win() -> 
     assert (found.ask(), found.best()) == (None, "relabelled")
 
 
+def test_what_renaming_would_have_gained_is_told_also_when_another_model_is_better() -> None:
+    # Renamed, the incumbent loses 0.5 and 0.55; what is recalled 0.1: it is chosen, and the labels are exchanged.
+    found = choice({"rung-0": both(0.8)}, ("recall-1",), ("incumbent",))
+    fits = {c: {"incumbent": fit(0.8, 0.8 - g, RECORDS[c])} for c, g in zip(RECORDS, (0.3, 0.25), strict=True)}
+    found.answer(answer({"recall-1": both(0.1), "incumbent": both(0.8)}, fits))
+    assert (found.ask(), found.best()) == (None, "recall-1")
+    assert (found.renames, found.permutation) == ((1, 0), ())
+
+
+@pytest.mark.parametrize(("gains", "renames"), [((0.3, 0.25), (1, 0)), ((0.7, 0.0), ()), ((0.0, 0.0), ())])
+def test_only_a_renaming_that_surely_gains_is_told(gains: tuple[float, float], renames: tuple[int, ...]) -> None:
+    assert relabelling(gains).renames == renames
+
+
 def test_a_relabelled_model_that_gains_at_one_client_only_is_not_asked_for() -> None:
     # Gains 0.7 and 0: mean 0.175, error 18^0.5 / 16 * 0.7 = 0.186.
     found = relabelling((0.7, 0.0))
