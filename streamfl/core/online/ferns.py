@@ -50,6 +50,8 @@ class Ferns:
 
     def over(self, features: tuple[str, ...]) -> "Ferns":
         """Return the ferns over more features, in which those of before come first."""
+        if features == self.features:
+            return self
         chosen, largest = self._chosen.copy(), self._largest.copy()
         for j in range(len(self.features), len(features)):
             drawn = generator(self.seed, "fern", features[j]).random(_ALL_TESTS)

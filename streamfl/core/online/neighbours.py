@@ -43,6 +43,10 @@ class Neighbours:
     _columns: IntArray = field(default_factory=lambda: np.zeros(0, np.int64))
     _codes: IntArray = field(default_factory=lambda: np.zeros(0, np.int64))
 
+    def __post_init__(self) -> None:
+        """Take arrays that were read from a file as loops do: to be written to, a feature's values side by side."""
+        self.Z, self.y = np.array(self.Z, order="F"), np.array(self.y)
+
     def over(self, features: tuple[str, ...], labels: tuple[str, ...]) -> None:
         """Take it that from now on features and label indices count in these names; no labels: targets."""
         self._columns = np.array(
@@ -50,9 +54,8 @@ class Neighbours:
         )
         self._codes = np.array([self._labels.setdefault(name, len(self._labels)) for name in labels], np.int64)
         more = len(self._features) - self.Z.shape[1]
-        # What had no such feature was at its mean, 0. A column at a time is read: they lie together.
-        self.Z = np.array(np.pad(self.Z, ((0, 0), (0, more))), order="F")
-        self.y = self.y.copy()
+        if more:  # what had no such feature was at its mean, 0
+            self.Z = np.asfortranarray(np.pad(self.Z, ((0, 0), (0, more))))
 
     @property
     def kept_labels(self) -> tuple[str, ...]:
