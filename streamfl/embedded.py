@@ -1,7 +1,7 @@
 """A federation inside one process, fed record by record: the very machines of a live one, over memory."""
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Literal
@@ -161,7 +161,7 @@ class EmbeddedFederation:
         ValueError
             There are too many clients, or not as many labels or targets as records.
         """
-        self._one_each(X, y)
+        self.one_each(X, y)
         if len(X):
             self._client(client)
         at = 0
@@ -176,8 +176,14 @@ class EmbeddedFederation:
             if self._since >= self.round_size * len(self._heard):
                 self._close_round()
 
-    def _one_each(self, X: FloatArray, y: FloatArray) -> None:
-        """Refuse other than one label or target a record: to compiled loops, what is beyond them is other memory."""
+    def one_each(self, X: FloatArray, y: Sized) -> None:
+        """Refuse other than one label or target a record: to compiled loops, what is beyond them is other memory.
+
+        Raises
+        ------
+        ValueError
+            Tells how many there are of each.
+        """
         if len(X) != len(y):
             kind = "targets" if self.task == "regression" else "labels"
             raise ValueError(f"{len(X)} records, and {len(y)} {kind}: one for each is needed")
@@ -287,7 +293,7 @@ class EmbeddedFederation:
             between.learner.mixture.restore(saved.began)
             self._began[saved.name] = saved.began
         for records in saved.pending:
-            self._one_each(records.X, records.y)
+            self.one_each(records.X, records.y)
             machine.learn_early(source.give(records.features, records.X, records.y, records.labels))
         if between is not None and saved.mixture is not None:
             between.learner.mixture.restore(saved.mixture)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Self, get_args
@@ -262,14 +262,14 @@ class MasterFLClassifier(_MasterFL, base.MiniBatchClassifier):
     def predict_one(self, x: dict[Any, Any], **kwargs: Any) -> Any:
         """Return the most probable label; None before any was seen."""
         features, X = self._rows.row(x)
-        p = self._federation.answer(self._client_of(x), features, X)[0]
-        code = int(p.argmax()) if len(p) else 0
-        return self._known.given[self._federation.labels[code]] if p.any() else None
+        return self._most_probable(self._federation.answer(self._client_of(x), features, X))[0]
 
     def learn_many(self, X: Any, y: Any) -> None:
         """Learn records in order, as `learn_one` would; X is a data frame, or an array of shape (n, d)."""
         table, runs = self._parts(X)
-        coded = self._known.coded(_one_each(table, rows.column(y), "labels"))
+        given = rows.column(y)
+        self._federation.one_each(table.X, given)
+        coded = self._known.coded(given)
         self._begin(client for client, _ in runs)
         self._known.note(coded)
         for client, part in runs:
@@ -348,7 +348,9 @@ class MasterFLRegressor(_MasterFL, base.MiniBatchRegressor):
     def learn_many(self, X: Any, y: Any) -> None:
         """Learn records in order, as `learn_one` would; X is a data frame, or an array of shape (n, d)."""
         table, runs = self._parts(X)
-        targets = np.array([_target(value) for value in _one_each(table, rows.column(y), "targets")])
+        given = rows.column(y)
+        self._federation.one_each(table.X, given)
+        targets = np.array([_target(value) for value in given])
         self._begin(client for client, _ in runs)
         for client, part in runs:
             self._federation.learn(client, table.features, table.X[part], targets[part])
@@ -383,12 +385,6 @@ def _weight(w: Any) -> float:
             f"a weight is {rows.short(w)}: it must be a number from 0 to {MOST_WEIGHT:g}, as it repeats a record"
         )
     return float(w)
-
-
-def _one_each(table: rows.Table, y: Sequence[Any], kind: str) -> Sequence[Any]:
-    if len(table.X) != len(y):
-        raise ValueError(f"{len(table.X)} records, and {len(y)} {kind}: one for each is needed")
-    return y
 
 
 def _plain(parameter: Any) -> Any:

@@ -163,6 +163,19 @@ def stacked(batches: Sequence[Batch]) -> Batch:
     )
 
 
+def aligned(X: FloatArray, features: tuple[str, ...], names: tuple[str, ...]) -> FloatArray:
+    """Return the columns that `names` says, of values whose columns are `features`; NaN where there is none.
+
+    >>> aligned(np.array([[1.0, 2.0]]), ("x", "y"), ("y", "z"))
+    array([[ 2., nan]])
+    """
+    if features == names:
+        return X
+    at = {name: j for j, name in enumerate(features)}
+    columns = [at.get(name, len(features)) for name in names]
+    return np.column_stack([X, np.full(len(X), np.nan)])[:, columns]
+
+
 def _with_columns(batch: Batch, features: tuple[str, ...]) -> FloatArray:
     if batch.features == features:
         return batch.X

@@ -7,7 +7,7 @@ import numpy as np
 
 from streamfl.core.arrays import FloatArray, IntArray
 from streamfl.core.moments import Moments
-from streamfl.core.records import Batch
+from streamfl.core.records import Batch, aligned
 
 # In deviations: nothing real is so far out. A broken sensor's value must not make a gradient overflow.
 FARTHEST = 1e4
@@ -119,7 +119,7 @@ class Registry:
         Z = np.empty((sum(map(len, batches)), self.rows))
         at = 0
         for batch in batches:
-            np.subtract(self._aligned(batch), self.mean, out=Z[at : at + len(batch), :-1])
+            np.subtract(aligned(batch.X, batch.features, self.features), self.mean, out=Z[at : at + len(batch), :-1])
             at += len(batch)
         Z[:, -1] = 1.0
         z = Z[:, :-1]
@@ -141,14 +141,6 @@ class Registry:
         at = {label: i for i, label in enumerate(labels)}
         codes = [np.array([at.get(label, -1) for label in batch.labels], dtype=np.float64) for batch in batches]
         return np.concatenate([c[b.y.astype(np.intp)] for c, b in zip(codes, batches, strict=True)])
-
-    def _aligned(self, batch: Batch) -> FloatArray:
-        if batch.features == self.features:
-            return batch.X
-        at = {name: j for j, name in enumerate(batch.features)}
-        columns = [at.get(name, len(batch.features)) for name in self.features]
-        padded = np.column_stack([batch.X, np.full(len(batch), np.nan)])
-        return padded[:, columns]
 
 
 def ordered(labels: Iterable[str]) -> tuple[str, ...]:

@@ -27,6 +27,7 @@ from streamfl.core.online.one_record import (
 )
 from streamfl.core.online.rungs import MEMORIES, TOUCHED, OnlineSettings
 from streamfl.core.online.running_scaler import RunningScaler
+from streamfl.core.records import aligned
 
 F = TypeVar("F", np.float32, np.float64)
 
@@ -142,7 +143,7 @@ class OnlineLearner:
         self._learning, self._foreseen = None, None
         self._agreed, self._ferns, self._scaler, self._models = agreed, ferns, scaler, models
         self.features, self.labels, self._codes, self.records = agreed.features, agreed.labels, codes, 0
-        self._names_changed()
+        self._tell_neighbours()
 
     def remember(self, near: Neighbours | None) -> None:
         """Take over the last records of a learner that was saved.
@@ -154,8 +155,9 @@ class OnlineLearner:
         """
         if near is not None and not self._takes(near):
             raise PeerError("the last records of a client do not fit their names: the file is damaged")
+        self._learning, self._foreseen = None, None
         self.near = near
-        self._names_changed()
+        self._tell_neighbours()
 
     def _takes(self, near: Neighbours) -> bool:
         """Tell whether last records are sound, and of a learner with such settings."""
@@ -366,7 +368,7 @@ class OnlineLearner:
         self._learning, self._foreseen = None, None
         self._ferns, self._models, self._scaler = ferns, models, scaler
         self.features, self.labels, self._codes = names, labels, codes
-        self._names_changed()
+        self._tell_neighbours()
 
     def _wider(self, features: int, labels: int) -> Models:
         """Return the models with room for more names, of which nothing is known."""
@@ -388,19 +390,13 @@ class OnlineLearner:
             along=along,
         )
 
-    def _names_changed(self) -> None:
-        """Begin to learn over other names: arrays are other ones now."""
+    def _tell_neighbours(self) -> None:
         if self.near is not None:
             self.near.over(self.features, self.labels)
-        self._learning, self._foreseen = None, None
 
     def _aligned(self, features: tuple[str, ...], X: FloatArray) -> FloatArray:
         """Return values in the order of `self.features`."""
-        if features == self.features:
-            return plain(X)
-        at = {name: j for j, name in enumerate(features)}
-        columns = [at.get(name, len(features)) for name in self.features]
-        return plain(np.column_stack([X, np.full(len(X), np.nan)])[:, columns])
+        return plain(aligned(X, features, self.features))
 
 
 def _wide(array: npt.NDArray[F], columns: int) -> npt.NDArray[F]:

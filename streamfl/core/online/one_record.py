@@ -178,6 +178,14 @@ def plain(array: FloatArray) -> FloatArray:
 # --- scaling -----------------------------------------------------------------------------------------------------
 
 
+@inner
+def spread(seen: float, total: float, square: float, near: float) -> float:
+    """Return the standard deviation of what the sums are of; 0 where it is only rounding."""
+    mean = total / seen
+    deviation = math.sqrt(max(square / seen - mean * mean, 0.0))
+    return deviation if deviation > LEAST_SPREAD * abs(near + mean) else 0.0
+
+
 @compiled
 def scale(scales: Scales, X: FloatArray, i: int, z: FloatArray) -> None:
     """Standardise row i by the moments of the values before: within 5 deviations; what is not known is 0.
@@ -188,11 +196,10 @@ def scale(scales: Scales, X: FloatArray, i: int, z: FloatArray) -> None:
         x, z[1 + j] = X[i, j], 0.0
         n = scales.seen[j]
         if n > 0.0 and not math.isnan(x):
-            mean = scales.total[j] / n
-            spread = math.sqrt(max(scales.square[j] / n - mean * mean, 0.0))
-            if spread > LEAST_SPREAD * abs(scales.near[j] + mean):
+            deviation = spread(n, scales.total[j], scales.square[j], scales.near[j])
+            if deviation > 0.0:
                 moved = min(max(x, -LARGEST), LARGEST) - scales.near[j]
-                z[1 + j] = min(max((moved - mean) / spread, -FARTHEST), FARTHEST)
+                z[1 + j] = min(max((moved - scales.total[j] / n) / deviation, -FARTHEST), FARTHEST)
 
 
 @compiled
@@ -214,11 +221,10 @@ def within(moved: float, seen: float, total: float, square: float, near: float) 
     """Return a value, or the farthest that it may be from the mean of those before it, once their spread is known."""
     if seen < KNOWN:
         return moved
-    mean = total / seen
-    spread = math.sqrt(max(square / seen - mean * mean, 0.0))
-    if spread <= LEAST_SPREAD * abs(near + mean):
+    mean, deviation = total / seen, spread(seen, total, square, near)
+    if deviation == 0.0:
         return moved
-    return min(max(moved, mean - OUTLYING * spread), mean + OUTLYING * spread)
+    return min(max(moved, mean - OUTLYING * deviation), mean + OUTLYING * deviation)
 
 
 # --- ferns -------------------------------------------------------------------------------------------------------
