@@ -17,6 +17,8 @@ MOST_ORDERS = 1000
 class Rows:
     """Turns dicts into rows; records with the same features share one order of columns, however they are spelt.
 
+    That is the alphabetical one, in which a federation keeps them: nothing need be moved for every record.
+
     Parameters
     ----------
     without
@@ -26,12 +28,11 @@ class Rows:
     --------
     >>> rows = Rows()
     >>> rows.row({"b": 1, "a": True}), rows.row({"a": 0, "b": None})
-    ((('b', 'a'), array([[1., 1.]])), (('b', 'a'), array([[nan,  0.]])))
+    ((('a', 'b'), array([[1., 1.]])), (('a', 'b'), array([[ 0., nan]])))
     """
 
     without: str | None = None
     _orders: dict[tuple[Any, ...], tuple[tuple[str, ...], tuple[Any, ...]]] = field(default_factory=dict)
-    _columns: dict[frozenset[str], tuple[str, ...]] = field(default_factory=dict)
 
     def row(self, x: Mapping[Any, Any]) -> tuple[tuple[str, ...], FloatArray]:
         """Return the names and the values of one record, shape (1, d).
@@ -54,7 +55,7 @@ class Rows:
         known = self._orders.get(keys)
         if known is None:
             named = _named([key for key in keys if key != self.without])
-            features = self._columns.setdefault(frozenset(named), tuple(named))
+            features = tuple(sorted(named))
             known = features, tuple(named[name] for name in features)
             if len(self._orders) < MOST_ORDERS:
                 self._orders[keys] = known

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamfl.core.arrays import FloatArray, IntArray
+from streamfl.core.compiled import Held
 from streamfl.core.errors import BrokenInvariantError, PeerError
 from streamfl.core.online.ferns import Ferns
 from streamfl.core.online.learnt import Learnt
@@ -23,6 +24,7 @@ from streamfl.core.online.one_record import (
     Table,
     Touched,
     go,
+    hold,
     plain,
 )
 from streamfl.core.online.rungs import MEMORIES, TOUCHED, OnlineSettings
@@ -76,9 +78,8 @@ class OnlineLearner:
     _agreed: OnlineModels = field(init=False)
     _kinds: Kinds = field(init=False)
     _models: Models = field(init=False)
-    _touched: list[IntArray] = field(default_factory=list)
-    _originals: list[Table] = field(default_factory=list)
-    _learning: Learning | None = None
+    _touched: Touched = field(init=False)
+    _way: Held | None = None
     _foreseen: Foreseen | None = None
 
     def __post_init__(self) -> None:
@@ -94,11 +95,12 @@ class OnlineLearner:
         table = nothing.table.astype(np.float32)
         visits, none = np.zeros(settings.table_rows, np.int64), np.zeros(0)
         self._models = Models(none, table, visits, none, none, none, none, none, none)
+        self._touched = _untouched(table)
         self.begin(nothing)
 
     def __getstate__(self) -> dict[str, object]:
         """Return what a copy goes on from: the way of a record leads through views, which would be copied apart."""
-        return {**self.__dict__, "_learning": None, "_foreseen": None}
+        return {**self.__dict__, "_way": None, "_foreseen": None}
 
     # --- rounds --------------------------------------------------------------------------------------------------
 
@@ -140,7 +142,7 @@ class OnlineLearner:
         )
         codes = {label: code for code, label in enumerate(agreed.labels)}
         # Nothing below needs room: whoever is interrupted has begun, or has not.
-        self._learning, self._foreseen = None, None
+        self._way, self._foreseen = None, None
         self._agreed, self._ferns, self._scaler, self._models = agreed, ferns, scaler, models
         self.features, self.labels, self._codes, self.records = agreed.features, agreed.labels, codes, 0
         self._tell_neighbours()
@@ -155,7 +157,7 @@ class OnlineLearner:
         """
         if near is not None and not self._takes(near):
             raise PeerError("the last records of a client do not fit their names: the file is damaged")
-        self._learning, self._foreseen = None, None
+        self._way, self._foreseen = None, None
         self.near = near
         self._tell_neighbours()
 
@@ -174,7 +176,7 @@ class OnlineLearner:
         touched, before = self._before()
         table = self._models.table
         self._models.visits[touched] = 0
-        self._touched, self._originals = [], []
+        self._touched = _untouched(rows)
         if cells is None:
             return rows.astype(np.float32)
         table[touched] = before
@@ -185,10 +187,8 @@ class OnlineLearner:
 
     def _before(self) -> tuple[IntArray, Table]:
         """Return the rows of the table that this round touched, and what they held."""
-        columns = self._models.table.shape[-1]
-        if not self._touched:
-            return np.zeros(0, np.int64), np.zeros((0, *self._models.table.shape[1:]), np.float32)
-        return np.concatenate(self._touched), np.concatenate([_wide(x, columns) for x in self._originals])
+        filled = int(self._touched.filled[0])
+        return self._touched.cells[:filled], _wide(self._touched.before[:filled], self._models.table.shape[-1])
 
     def learnt(self) -> Learnt:
         """Return what the records since `begin` did."""
@@ -284,27 +284,30 @@ class OnlineLearner:
     ) -> None:
         """Send records, which bring no names, on their way: see `go`."""
         self._foreseen = None  # the mixture learns of what it mixed last
-        learning, seen = self._on_the_way(), self._agreed.seen + self.records
+        way, seen = self._on_the_way(), self._agreed.seen + self.records
         remembered = 0 if self.near is None else self.near.seen
-        X, others, touched = self._aligned(features, X), plain(others), _room(len(truths), learning.models.table)
-        if not _fit(learning, X, others, truths, said):
+        touched = self._room_for(len(truths))
+        if not go(way, remembered, seen, self._aligned(features, X), plain(others), truths, said, touched):
             raise BrokenInvariantError(NOT_FITTING)
-        go(learning, remembered, seen, X, others, truths, said, touched)
-        self._count(len(truths), touched)
-
-    def _count(self, records: int, touched: Touched) -> None:
-        """Note that records are learnt, and which rows of the table they touched first."""
-        self.records += records
+        self.records += len(truths)
         if self.near is not None:
-            self.near.seen += records
-        first = int(touched.filled[0])
-        if first:
-            self._touched.append(touched.cells[:first].copy())
-            self._originals.append(touched.before[:first].copy())
+            self.near.seen += len(truths)
 
-    def _on_the_way(self) -> Learning:
+    def _room_for(self, records: int) -> Touched:
+        """Return room for the rows of the table that so many more records may touch for the first time."""
+        touched, table = self._touched, self._models.table
+        wanted = min(len(table), int(touched.filled[0]) + TOUCHED * records)
+        if len(touched.cells) < wanted or touched.before.shape[1:] != table.shape[1:]:
+            rows = min(len(table), 2 * wanted)
+            cells, before = np.zeros(rows, np.int64), np.zeros((rows, *table.shape[1:]), np.float32)
+            filled, kept = self._before()
+            cells[: len(filled)], before[: len(filled)] = filled, kept
+            self._touched = Touched(cells, before, touched.filled)
+        return self._touched
+
+    def _on_the_way(self) -> Held:
         """Return all that a record's way leads through."""
-        if self._learning is None:
+        if self._way is None:
             settings, columns = self.settings, self._models.weights.shape[-1]
             learning = Learning(
                 kinds=self._kinds,
@@ -318,8 +321,8 @@ class OnlineLearner:
             )
             if not _is_sound(learning, len(self.features), columns):
                 raise BrokenInvariantError(NOT_FITTING)
-            self._learning = learning
-        return self._learning
+            self._way = hold(learning)
+        return self._way
 
     # --- names ---------------------------------------------------------------------------------------------------
 
@@ -365,7 +368,7 @@ class OnlineLearner:
         scaler = self._scaler.grown(len(new))
         codes = self._codes | dict.fromkeys(more, len(self.labels))
         # Nothing below needs room: whoever is interrupted has taken them in, or has not.
-        self._learning, self._foreseen = None, None
+        self._way, self._foreseen = None, None
         self._ferns, self._models, self._scaler = ferns, models, scaler
         self.features, self.labels, self._codes = names, labels, codes
         self._tell_neighbours()
@@ -405,10 +408,9 @@ def _wide(array: npt.NDArray[F], columns: int) -> npt.NDArray[F]:
     return np.concatenate([array, np.zeros((*array.shape[:-1], more), array.dtype)], axis=-1) if more else array
 
 
-def _room(records: int, table: Table) -> Touched:
-    """Return room for the rows of the table that records may touch for the first time."""
-    rows = min(len(table), TOUCHED * records)
-    return Touched(np.empty(rows, np.int64), np.empty((rows, *table.shape[1:]), np.float32), np.zeros(1, np.int64))
+def _untouched(table: npt.NDArray[F]) -> Touched:
+    """Return that no row of a table has changed."""
+    return Touched(np.zeros(0, np.int64), table[:0].astype(np.float32), np.zeros(1, np.int64))
 
 
 def _is_sound(learning: Learning, features: int, columns: int) -> bool:
@@ -426,16 +428,4 @@ def _is_sound(learning: Learning, features: int, columns: int) -> bool:
         and (not near or (len(memory.column) == features and (learning.targets or len(memory.code) == columns)))
         and said.by_expert.shape == (count + near + 1, columns)
         and len(learning.mixing.best) == learning.mixing.stacked.shape[1] == count + near + 1
-    )
-
-
-def _fit(learning: Learning, X: FloatArray, others: FloatArray, truths: FloatArray, said: FloatArray) -> bool:
-    """Tell whether some records fit what they are to be sent through."""
-    columns = learning.models.weights.shape[2]
-    return (
-        X.shape[1:] == (len(learning.said.z) - 1,)
-        and len(others) == len(X)
-        and len(truths) in {0, len(X)}
-        and said.shape in {(0, 0), (len(X), columns)}
-        and (learning.targets or not len(truths) or bool(truths.min() >= 0 and truths.max() < columns))
     )

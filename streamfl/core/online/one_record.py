@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamfl.core.arrays import FloatArray, IntArray
-from streamfl.core.compiled import compiled, inner
+from streamfl.core.compiled import Held, compiled, inner
 from streamfl.core.errors import BrokenInvariantError
 from streamfl.core.moments import LARGEST
 from streamfl.core.online.rungs import DEPTHS, FARTHEST, FERNS, MEMORIES, WHITENED, WINDOW
@@ -129,9 +129,9 @@ class Models(NamedTuple):
 
 
 class Touched(NamedTuple):
-    """Rows of the table that are changed for the first time in a round, what they held, and how many there are.
+    """Rows of the table that this round has changed, what they held before, and how many there are.
 
-    Room for all that may be: (rows,), (rows, rates, C); and (1,).
+    With room for all that a call may touch: (rows,), (rows, rates, C); and (1,).
     """
 
     cells: IntArray
@@ -700,9 +700,32 @@ def learn(learning: Learning, remembered: int, truth: float, seen: int, touched:
         remember(learning.memory, remembered, said.z, truth, learning.targets)
 
 
+@inner
+def fit(learning: Learning, X: FloatArray, others: FloatArray, truths: FloatArray, predicted: FloatArray) -> bool:
+    """Tell whether records fit what they are to be sent through: in loops, what is too small is other memory."""
+    columns = len(learning.said.mixed)
+    if X.shape[1] != len(learning.said.z) - 1 or len(others) != len(X):
+        return False
+    if len(truths) and len(truths) != len(X):
+        return False
+    if len(predicted) and (len(predicted) != len(X) or predicted.shape[1] != columns):
+        return False
+    if not learning.targets:
+        for truth in truths:
+            if not 0.0 <= truth < columns:
+                return False
+    return True
+
+
+@compiled
+def hold(learning: Learning) -> Held:
+    """Return all that the way of a record leads through, to be handed over again and again."""
+    return Held(learning)
+
+
 @compiled
 def go(
-    learning: Learning,
+    held: Held,
     remembered: int,
     seen: int,
     X: FloatArray,
@@ -710,11 +733,15 @@ def go(
     truths: FloatArray,
     predicted: FloatArray,
     touched: Touched,
-) -> None:
+) -> bool:
     """Send records on their way: each is predicted, if `predicted`, shape (n, C), has rows, and then learnt.
 
     It is not learnt if there are no `truths`. What is learnt without being predicted must be what was predicted last.
+    Returns whether they fit; if not, nothing was done.
     """
+    learning: Learning = held.inside
+    if not fit(learning, X, others, truths, predicted):
+        return False
     for i in range(len(X)):
         if len(predicted):
             scale(learning.scales, X, i, learning.said.z)
@@ -725,3 +752,4 @@ def go(
             count_in(learning.scales, X, i)
             learn(learning, remembered, truths[i], seen + i + 1, touched)
             remembered += 1
+    return True

@@ -390,7 +390,7 @@ def test_a_learner_that_was_interrupted_says_so_and_touches_no_other_memory(inte
     before = getattr(learner, interrupted)
     learner.learn(*NEWS.part(0, 3))
     setattr(learner, interrupted, before)  # as if it had not come to this
-    learner._learning = None
+    learner._way = None
     with pytest.raises(BrokenInvariantError, match="interrupted, or another thread"):
         learner.learn(("x", "y"), np.zeros((1, 2)), np.zeros(1), ("z", "a"))
 
