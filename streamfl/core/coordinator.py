@@ -421,7 +421,7 @@ class Coordinator:
             return (GuestPublished(version=standing.round, agreed=guest),)
         if models is None:
             return ()
-        rows = models.table.copy() if cells is None else models.table[cells]
+        rows = models.table.copy() if cells is None else models.table.take(cells, axis=0)
         told = None if cells is None else cells.astype(np.float64)
         return (OnlinePublished(version=standing.round, models=replace(models, table=rows), cells=told),)
 

@@ -86,10 +86,14 @@ def _wrong_shapes(learnt: Learnt, agreed: OnlineModels) -> str | None:
 def _wrong_cells(learnt: Learnt, agreed: OnlineModels) -> str | None:
     cells, visits = learnt.cells, learnt.visits
     whole = np.array_equal(cells, np.floor(cells)) and np.array_equal(visits, np.floor(visits))
-    if not whole or len(np.unique(cells)) != len(cells):
-        return "cells that are none, or named twice"
+    if not whole:
+        return "cells or visits that are no whole numbers"
     if len(cells) and (cells.min() < 0 or cells.max() >= len(agreed.table)):
         return "cells beyond the table"
+    named = np.zeros(len(agreed.table), np.bool_)
+    named[cells.astype(np.intp)] = True
+    if named.sum() != len(cells):
+        return "cells that are named twice"
     if len(visits) and (visits.min() < 1 or visits.max() > learnt.records):
         return "visits that so many records cannot make"
     return None

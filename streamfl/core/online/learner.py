@@ -205,7 +205,7 @@ class OnlineLearner:
             weights=models.weights - start.weights,
             cells=cells.astype(np.float64),
             visits=models.visits[cells].astype(np.float64),
-            table=(models.table[cells] - before).astype(np.float64),
+            table=(models.table.take(cells, axis=0) - before).astype(np.float64),
         )
 
     # --- records -------------------------------------------------------------------------------------------------

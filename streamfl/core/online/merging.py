@@ -56,7 +56,7 @@ def after(agreed: OnlineModels, parts: Sequence[Learnt], labels: tuple[str, ...]
     if not total:
         return grown, np.zeros(0, np.int64)
     cells, mean = _by_visits(parts, grown)
-    grown.table[cells] += mean
+    grown.table[cells] = grown.table.take(cells, axis=0) + mean
     norms = sum((part.records * part.norms for part in parts), np.zeros(2)) / total
     moved = replace(
         grown,
@@ -66,12 +66,12 @@ def after(agreed: OnlineModels, parts: Sequence[Learnt], labels: tuple[str, ...]
         second=grown.second + sum((_second(part, grown) for part in parts), np.zeros(grown.second.shape)),
         weights=grown.weights + weighted_mean((part.records, _weights(part, grown)) for part in parts),
     )
-    return replace(moved, chain=_chained(agreed.chain, moved, cells)), cells
+    return replace(moved, chain=_chained(agreed.chain, moved.weights, cells, mean)), cells
 
 
 def _by_visits(parts: Sequence[Learnt], grown: OnlineModels) -> tuple[IntArray, FloatArray]:
     """Return the cells that anybody visited, and by how much each changes: exact for any order of the clients."""
-    cells, at = np.unique(np.concatenate([part.cells for part in parts]).astype(np.int64), return_inverse=True)
+    cells, at = _distinct(np.concatenate([part.cells for part in parts]).astype(np.int64), len(grown.table))
     visits = np.concatenate([part.visits for part in parts])
     differences = np.concatenate([_placed(part.table, part, grown) for part in parts])
     with np.errstate(over="ignore"):  # what overflows is refused just below
@@ -82,6 +82,19 @@ def _by_visits(parts: Sequence[Learnt], grown: OnlineModels) -> tuple[IntArray, 
     np.add.at(sums, at, scaled.astype(np.int64))
     weights = np.bincount(at, visits, minlength=len(cells))
     return cells, sums / (SCALE * weights)[:, None, None]
+
+
+def _distinct(cells: IntArray, rows: int) -> tuple[IntArray, IntArray]:
+    """Return the cells of a table that are named, in order and once, and where each naming is among them.
+
+    >>> _distinct(np.array([7, 2, 7]), 9)
+    (array([2, 7]), array([1, 0, 1]))
+    """
+    named, place = np.zeros(rows, np.bool_), np.empty(rows, np.int64)
+    named[cells] = True
+    distinct = np.flatnonzero(named)
+    place[distinct] = np.arange(len(distinct))
+    return distinct, place[cells]
 
 
 def _placed(array: FloatArray, part: Learnt, grown: OnlineModels) -> FloatArray:
@@ -111,9 +124,9 @@ def _second(part: Learnt, grown: OnlineModels) -> FloatArray:
     return placed
 
 
-def _chained(before: str, models: OnlineModels, cells: IntArray) -> str:
+def _chained(before: str, *changes: FloatArray | IntArray) -> str:
     """Return a digest of all that has changed so far: that of the whole table would cost more than the round."""
     digest = hashlib.sha256(before.encode())
-    for array in (models.weights, cells, models.table[cells]):
+    for array in changes:
         digest.update(np.ascontiguousarray(array).tobytes())
     return digest.hexdigest()

@@ -89,13 +89,15 @@ class OnlineModels:
         """Return models whose column a is column pi(a) of these; columns beyond the permutation stay."""
         columns = np.arange(len(self.labels))
         columns[: len(permutation)] = permutation
-        return replace(
-            self, weights=self.weights[..., columns], table=self.table[..., columns], chain=f"{self.chain}{columns}"
-        )
+        # Not by index, which leaves the table by columns in memory: its rows are what is looked up from then on.
+        weights, table = self.weights.take(columns, axis=-1), self.table.take(columns, axis=-1)
+        return replace(self, weights=weights, table=table, chain=f"{self.chain}{columns}")
 
     def grown(self, features: tuple[str, ...], labels: tuple[str, ...], *, table: bool = True) -> "OnlineModels":
         """Return the same models with zeros for more names, which are appended; without `table` that stays."""
         rows, columns = len(features), len(labels)
+        if not rows and not columns:
+            return self
         return replace(
             self,
             features=(*self.features, *features),
