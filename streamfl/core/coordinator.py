@@ -658,8 +658,8 @@ class Coordinator:
     def _learn_between(self, opened: RoundOpened, news: Sequence[Restart | Local]) -> IntArray | None:
         """Take over what clients learnt between rounds; return the rows of the table that changed, None for all.
 
-        Those apart learn for themselves. Where a restart found that labels have other names, so they have here; what
-        the alarm's round taught under the old ones is dropped.
+        Those apart learn for themselves. A restart wakes who sleeps. Where it found that labels have other names,
+        so they have here; what the alarm's round taught under the old ones is dropped.
         """
         standing, apart = self.standing, {client for group in opened.apart for client in group.clients}
         if standing.online is None:
@@ -668,8 +668,10 @@ class Coordinator:
         for said in news:
             if isinstance(said, Restart) and said.permutation:
                 grown = standing.online.grown((), labels[len(standing.online.labels) :])
-                standing.online = grown.relabelled(np.array(said.permutation))
+                standing.online = replace(grown.relabelled(np.array(said.permutation)), rests={})
                 return None
+        if any(isinstance(said, Restart) for said in news):
+            standing.online = replace(standing.online, rests={})
         learnt = [
             update.online for update in self._updates if update.online is not None and update.client not in apart
         ]

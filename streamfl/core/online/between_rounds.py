@@ -115,14 +115,16 @@ class BetweenRounds:
 
     def learn_next(self, batch: Batch, expert: Expert | None = None) -> None:
         """Learn the records that follow those it has learnt."""
-        asked = expert is not None and not self.learner.foresees(batch.features, batch.X, batch.y, batch.labels)
-        others = expert(batch) if expert is not None and asked else None
+        foreseen = self.learner.foresees(batch.features, batch.X, batch.y, batch.labels)
+        others = None if foreseen else self._others(batch, expert)
         self._served.append(self.learner.learn(batch.features, batch.X, batch.y, batch.labels, others))
 
     def answer(self, batch: Batch, expert: Expert | None = None) -> FloatArray:
         """Return what is served of some records now: probabilities by label, or targets; shape (n, columns)."""
-        others = None if expert is None else expert(batch)
-        return self.learner.predicted(batch.features, batch.X, others)
+        return self.learner.predicted(batch.features, batch.X, self._others(batch, expert))
+
+    def _others(self, batch: Batch, expert: Expert | None) -> FloatArray | None:
+        return None if expert is None or not self.learner.listens else expert(batch)
 
     @property
     def labels(self) -> tuple[str, ...]:

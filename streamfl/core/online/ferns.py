@@ -73,7 +73,7 @@ class Ferns:
         """
         cells = np.zeros((len(Z), TOUCHED), np.int64)
         for z, found in zip(np.hstack([np.ones((len(Z), 1)), Z]), cells, strict=True):
-            find_cells(self.tests, z, found)
+            find_cells(self.tests, z, found, np.ones(len(DEPTHS), np.bool_), 0, 1)
         return cells
 
     @property

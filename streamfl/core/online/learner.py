@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from streamfl.core.arrays import FloatArray, IntArray
+from streamfl.core.arrays import BoolArray, FloatArray, IntArray
 from streamfl.core.compiled import Held
 from streamfl.core.errors import BrokenInvariantError, PeerError
 from streamfl.core.online.ferns import Ferns
@@ -29,6 +29,7 @@ from streamfl.core.online.one_record import (
 )
 from streamfl.core.online.rungs import MEMORIES, TOUCHED, OnlineSettings
 from streamfl.core.online.running_scaler import RunningScaler
+from streamfl.core.online.sleeping import unused
 from streamfl.core.records import aligned
 
 F = TypeVar("F", np.float32, np.float64)
@@ -141,11 +142,21 @@ class OnlineLearner:
             along=np.zeros(len(second)),
         )
         codes = {label: code for code, label in enumerate(agreed.labels)}
+        self.mixture.wake(self._awake(agreed))
         # Nothing below needs room: whoever is interrupted has begun, or has not.
         self._way, self._foreseen = None, None
         self._agreed, self._ferns, self._scaler, self._models = agreed, ferns, scaler, models
         self.features, self.labels, self._codes, self.records = agreed.features, agreed.labels, codes, 0
         self._tell_neighbours()
+
+    def _awake(self, agreed: OnlineModels) -> BoolArray:
+        awake = np.array([not agreed.sleeps(expert) for expert in self.settings.experts])
+        return awake if awake.any() else ~awake  # where other experts sleep than here are, somebody must serve
+
+    @property
+    def listens(self) -> bool:
+        """Tell whether it asks what else is known of a record: the last expert is awake."""
+        return bool(self.mixture.mixing.awake[-1])
 
     def remember(self, near: Neighbours | None) -> None:
         """Take over the last records of a learner that was saved.
@@ -206,6 +217,7 @@ class OnlineLearner:
             cells=cells.astype(np.float64),
             visits=models.visits[cells].astype(np.float64),
             table=(models.table.take(cells, axis=0) - before).astype(np.float64),
+            unused=unused(self.settings.experts, self.mixture.influence),
         )
 
     # --- records -------------------------------------------------------------------------------------------------

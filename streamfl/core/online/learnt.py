@@ -27,6 +27,8 @@ class Learnt:
         The difference of the linear weights.
     cells, visits, table
         The rows of the table that were touched, how often, and the difference there.
+    unused
+        Who has no part in what it serves: see `sleeping`.
     """
 
     __pydantic_config__: ClassVar[dict[str, object]] = HOLDS_ARRAYS
@@ -41,3 +43,4 @@ class Learnt:
     cells: FloatArray
     visits: FloatArray
     table: FloatArray
+    unused: tuple[str, ...] = ()

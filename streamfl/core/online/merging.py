@@ -13,6 +13,7 @@ from streamfl.core.moments import merged
 from streamfl.core.online.learnt import Learnt
 from streamfl.core.online.models import OnlineModels
 from streamfl.core.online.rungs import WINDOW
+from streamfl.core.online.sleeping import rested
 
 
 def after(agreed: OnlineModels, parts: Sequence[Learnt], labels: tuple[str, ...]) -> tuple[OnlineModels, IntArray]:
@@ -20,7 +21,7 @@ def after(agreed: OnlineModels, parts: Sequence[Learnt], labels: tuple[str, ...]
 
     Linear weights move by the mean of the clients' differences, weighted by their records; a cell of a fern by the
     mean over those that visited it, weighted by their visits. Differences are never added up: clients that all learnt
-    the same would then go several times as far.
+    the same would then go several times as far. What no client uses falls asleep by and by.
 
     Parameters
     ----------
@@ -64,6 +65,7 @@ def after(agreed: OnlineModels, parts: Sequence[Learnt], labels: tuple[str, ...]
         moments=merged([agreed.moments, *(part.moments for part in parts)]).aligned(grown.features),
         norms=agreed.norms + min(1.0, total / min(agreed.seen + total, WINDOW)) * (norms - agreed.norms),
         second=grown.second + sum((_second(part, grown) for part in parts), np.zeros(grown.second.shape)),
+        rests=rested(agreed.rests, sorted(set.intersection(*(set(part.unused) for part in parts)))),
         weights=grown.weights + weighted_mean((part.records, _weights(part, grown)) for part in parts),
     )
     return replace(moved, chain=_chained(agreed.chain, moved.weights, cells, mean)), cells

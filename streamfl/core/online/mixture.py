@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from streamfl.core.arrays import HOLDS_ARRAYS, FloatArray
+from streamfl.core.arrays import HOLDS_ARRAYS, BoolArray, FloatArray
 from streamfl.core.online.one_record import (
     STACKING,
     Mixing,
@@ -52,11 +52,12 @@ class Mixture:
         """Begin with equal weights."""
         n, mixtures = self.experts, 1 + len(STACKING)
         best, stacked = np.full(n, 1.0 / n), np.full((len(STACKING), n), 1.0 / n)
-        self.mixing = Mixing(best, stacked, np.full(mixtures, 1.0 / mixtures), np.zeros(6))
+        outer, awake = np.full(mixtures, 1.0 / mixtures), np.ones(n, np.bool_)
+        self.mixing = Mixing(best, stacked, outer, np.zeros(6), awake)
 
     def state(self) -> MixtureState:
         """Return what has been learnt."""
-        best, stacked, outer, (norm, variance, seen, *targets) = (part.copy() for part in self.mixing)
+        best, stacked, outer, (norm, variance, seen, *targets) = (part.copy() for part in self.mixing[:4])
         return MixtureState(best, stacked, outer, float(norm), float(variance), int(seen), *map(float, targets))
 
     def restore(self, state: MixtureState) -> None:
@@ -65,17 +66,45 @@ class Mixture:
         targets = (state.near, state.total, state.square)
         self.mixing.running[:] = (state.norm, state.variance, state.seen, *targets)
 
+    def wake(self, awake: BoolArray) -> None:
+        """Wake some experts, and let all others sleep: these have no weight until they wake and earn one again.
+
+        Parameters
+        ----------
+        awake
+            Which are awake, shape (experts,).
+
+        Examples
+        --------
+        >>> mixture = LabelMixture(3)
+        >>> mixture.wake(np.array([True, False, True]))
+        >>> mixture.shares
+        array([0.5, 0. , 0.5])
+        """
+        mixing, gone = self.mixing, self.mixing.awake & ~awake
+        mixing.awake[:] = awake
+        if gone.any():
+            mixing.best[gone], mixing.stacked[:, gone] = 0.0, 0.0
+            mixing.best[:] = mixing.best / mixing.best.sum() if mixing.best.any() else awake / awake.sum()
+
     @property
     def shares(self) -> FloatArray:
         """Return what part each expert has in what is served, about; shape (experts,), summing to 1.
 
         What a negative weight argues against is no part; where there are only such weights, all have the same.
         """
-        positive = np.maximum(self.mixing.stacked, 0.0)
-        positive[~positive.any(axis=1)] = 1.0
-        stacked = positive / positive.sum(axis=1, keepdims=True)
-        shares: FloatArray = self.mixing.outer @ np.vstack([self.mixing.best, stacked])
-        return shares
+        return self._parts(np.maximum(self.mixing.stacked, 0.0))
+
+    @property
+    def influence(self) -> FloatArray:
+        """Return the same, but what argues against others has a part as well: without it another is served."""
+        return self._parts(np.abs(self.mixing.stacked))
+
+    def _parts(self, weights: FloatArray) -> FloatArray:
+        weights[~weights.any(axis=1)] = self.mixing.awake
+        stacked = weights / weights.sum(axis=1, keepdims=True)
+        parts: FloatArray = self.mixing.outer @ np.vstack([self.mixing.best, stacked])
+        return parts
 
 
 @dataclass

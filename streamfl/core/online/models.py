@@ -1,6 +1,7 @@
 """The models that clients have agreed on, between which each client's own learning runs."""
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
@@ -8,6 +9,7 @@ import numpy as np
 from streamfl.core.arrays import HOLDS_ARRAYS, FloatArray, IntArray
 from streamfl.core.moments import Moments
 from streamfl.core.online.rungs import FERN, OnlineSettings
+from streamfl.core.online.sleeping import Rest, together
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +36,8 @@ class OnlineModels:
         What each cell of a fern adds, shape (rows, rates, columns); the ferns of all depths one after another.
     chain
         A digest of all changes so far.
+    rests
+        Who sleeps: see `sleeping`.
 
     Examples
     --------
@@ -53,6 +57,12 @@ class OnlineModels:
     weights: FloatArray
     table: FloatArray
     chain: str = ""
+    rests: Mapping[str, Rest] = field(default_factory=dict)
+
+    def sleeps(self, expert: str) -> bool:
+        """Tell whether an expert sleeps."""
+        rest = self.rests.get(together(expert))
+        return rest is not None and rest.left > 0
 
     @classmethod
     def none(cls, settings: OnlineSettings) -> "OnlineModels":

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from streamfl.core.arrays import FloatArray, IntArray
+from streamfl.core.arrays import BoolArray, FloatArray, IntArray
 from streamfl.core.compiled import Held, compiled, inner
 from streamfl.core.errors import BrokenInvariantError
 from streamfl.core.moments import LARGEST
@@ -35,8 +35,9 @@ SHARE = 0.001
 # No probability counts as less than this part of a uniform one, no likelihood of a target than this part of the best.
 FLOOR, LEAST_LIKELY = 0.01, 1e-3
 
-# Rates of the steps by which the weights of stacked experts are learnt.
+# Rates of the steps by which the weights of stacked experts are learnt; with the fixed share, three mixtures.
 STACKING = (0.03, 0.3)
+ALL_THREE = np.ones(3, np.bool_)
 
 # The part of their mean that is added to second moments, and for how many records their inverse is kept at least.
 RIDGE, REFRESH = 0.1, 32
@@ -89,14 +90,16 @@ class Memory(NamedTuple):
 class Mixing(NamedTuple):
     """Weights of the experts: by fixed share (E,), stacked (2, E), and of the three mixtures (3,).
 
-    `running` holds the mean squared norm of what is stacked, the variance of the best expert, the records learnt, and
-    of targets a value near them, and the sums of their differences to it and of the squares of these.
+    `awake` tells who is asked and taught (E,); all others have no weight, see `sleeping`. `running` holds the mean
+    squared norm of what is stacked, the variance of the best expert, the records learnt, and of targets a value near
+    them, and the sums of their differences to it and of the squares of these.
     """
 
     best: FloatArray
     stacked: FloatArray
     outer: FloatArray
     running: FloatArray
+    awake: BoolArray
 
 
 class Kinds(NamedTuple):
@@ -231,17 +234,24 @@ def within(moved: float, seen: float, total: float, square: float, near: float) 
 
 
 @compiled
-def find_cells(tests: Tests, z: FloatArray, cells: IntArray) -> None:
-    """Find the row of the table that each fern leads to; without any feature its first."""
+def find_cells(tests: Tests, z: FloatArray, cells: IntArray, awake: BoolArray, first_fern: int, rates: int) -> None:
+    """Find the row of the table that each fern leads to; without any feature its first.
+
+    Whether the ferns of a depth are awake is told at `first_fern` and every `rates` from there.
+    """
     test = fern = first = 0
-    for depth, each in DEPTHS:
+    for k in range(len(DEPTHS)):
+        depth, each = DEPTHS[k]
+        if not awake[first_fern + k * rates]:
+            test, fern, first = test + FERNS * depth, fern + FERNS, first + FERNS * each
+            continue
         bits = int(math.log2(each))
         for _ in range(FERNS):
             number = np.uint64(0)
-            for k in range(depth):
+            for bit in range(depth):
                 if len(z) > 1:
                     above = z[1 + tests.feature[test]] > tests.threshold[test]
-                    number |= np.uint64(above) << np.uint64(k)
+                    number |= np.uint64(above) << np.uint64(bit)
                 test += 1
             if depth > bits:
                 number = (number * GOLDEN) >> np.uint64(64 - bits)
@@ -254,19 +264,28 @@ def find_cells(tests: Tests, z: FloatArray, cells: IntArray) -> None:
 
 
 @inner
-def ask_models(models: Models, kinds: Kinds, z: FloatArray, cells: IntArray, outputs: FloatArray) -> None:
+def ask_models(
+    models: Models, kinds: Kinds, z: FloatArray, cells: IntArray, outputs: FloatArray, awake: BoolArray
+) -> None:
     """Work out what each model says, shape (M, C): its weights along the features, and its cells."""
     count, columns = models.weights.shape[1:]
+    start, end = 0, count
+    while end > 1 and not awake[end - 1]:
+        end -= 1
+    while start < end and not awake[start]:
+        start += 1
     for m in range(count):
         for c in range(columns):
             outputs[m, c] = 0.0
     for j in range(len(z)):
-        for m in range(count):
+        for m in range(start, end):
             for c in range(columns):
                 outputs[m, c] += kinds.sees[m] * z[j] * models.weights[j, m, c]
     rates = models.table.shape[1]
     for fern in range(len(cells)):
         first = kinds.first_fern + fern // FERNS * rates
+        if not awake[first]:
+            continue
         for r in range(rates):
             for c in range(columns):
                 outputs[first + r, c] += models.table[cells[fern], r, c]
@@ -274,7 +293,14 @@ def ask_models(models: Models, kinds: Kinds, z: FloatArray, cells: IntArray, out
 
 @inner
 def step(
-    models: Models, kinds: Kinds, z: FloatArray, cells: IntArray, errors: FloatArray, seen: int, touched: Touched
+    models: Models,
+    kinds: Kinds,
+    z: FloatArray,
+    cells: IntArray,
+    errors: FloatArray,
+    seen: int,
+    touched: Touched,
+    awake: BoolArray,
 ) -> None:
     """Take every model's step down its loss, whose derivatives by the outputs are `errors`, shape (M, C).
 
@@ -283,13 +309,15 @@ def step(
     count, columns = models.weights.shape[1:]
     normalised = len(kinds.rate)
     normalise(models, kinds, z, errors, seen)
-    step_cells(models, kinds, cells, errors, touched)
+    step_cells(models, kinds, cells, errors, touched, awake)
     for j in range(len(z)):
         for m in range(normalised):
             for c in range(columns):
                 models.weights[j, m, c] -= kinds.sees[m] * z[j] * errors[m, c]
     if normalised < count:
-        whitened_step(models, z, errors, seen)
+        count_products(models, z)
+        if awake[count - 1]:
+            whitened_step(models, z, errors, seen)
 
 
 @inner
@@ -313,11 +341,15 @@ def normalise(models: Models, kinds: Kinds, z: FloatArray, errors: FloatArray, s
 
 
 @inner
-def step_cells(models: Models, kinds: Kinds, cells: IntArray, steps: FloatArray, touched: Touched) -> None:
+def step_cells(
+    models: Models, kinds: Kinds, cells: IntArray, steps: FloatArray, touched: Touched, awake: BoolArray
+) -> None:
     """Take the ferns' steps in the cells of a record, and note what these held before the round's first step."""
     rates = models.table.shape[1]
     for fern in range(len(cells)):
         cell, first = cells[fern], kinds.first_fern + fern // FERNS * rates
+        if not awake[first]:
+            continue
         if not models.visits[cell]:
             touched.cells[touched.filled[0]] = cell
             for r in range(rates):
@@ -328,6 +360,18 @@ def step_cells(models: Models, kinds: Kinds, cells: IntArray, steps: FloatArray,
         for r in range(rates):
             for c in range(steps.shape[1]):
                 models.table[cell, r, c] -= steps[first + r, c]
+
+
+@inner
+def count_products(models: Models, z: FloatArray) -> None:
+    """Count z z^T in, or its diagonal where no more is used; also while nobody asks, as all records count."""
+    size = len(z)
+    for j in range(size):
+        if size > MOST_WHITENED:
+            models.second[j, j] += z[j] * z[j]
+            continue
+        for k in range(size):
+            models.second[j, k] += z[j] * z[k]
 
 
 @inner
@@ -353,9 +397,6 @@ def whitened_step(models: Models, z: FloatArray, errors: FloatArray, seen: int) 
 def whiten(models: Models, z: FloatArray, seen: int) -> None:
     """Work out A^-1 z, by rows of a symmetric matrix: no sum waits for the one before."""
     size = len(z)
-    for j in range(size):
-        for k in range(size):
-            models.second[j, k] += z[j] * z[k]
     if is_stale(models, seen):
         invert(models, seen)
     for k in range(size):
@@ -370,7 +411,6 @@ def standardise(models: Models, z: FloatArray, seen: int) -> None:
     """Work out A^-1 z for the diagonal of A alone, where the whole of it would cost far more than all the rest."""
     size, trace = len(z), 0.0
     for j in range(size):
-        models.second[j, j] += z[j] * z[j]
         trace += models.second[j, j]
     for j in range(size):
         models.along[j] = z[j] * seen / (models.second[j, j] + RIDGE * trace / size)
@@ -538,6 +578,8 @@ def mix_labels(mixing: Mixing, said: Said) -> None:
         for c in range(columns):
             said.offered[k, c] = 0.0
     for e in range(experts):
+        if not mixing.awake[e]:
+            continue
         mean = 0.0
         for c in range(columns):
             said.given[e, c] = max(said.by_expert[e, c], least)
@@ -565,19 +607,23 @@ def learn_to_mix_labels(mixing: Mixing, said: Said, code: int) -> None:
     experts, columns = said.given.shape
     square = 0.0
     for e in range(experts):
+        if not mixing.awake[e]:
+            continue
         mixing.best[e] *= said.given[e, code]
         for c in range(columns):
             square += said.centred[e, c] * said.centred[e, c]
     for k in range(len(mixing.outer)):
         mixing.outer[k] *= max(said.offered[k, code], FLOOR / columns)
-    share(mixing.best)
-    share(mixing.outer)
+    share(mixing.best, mixing.awake)
+    share(mixing.outer, ALL_THREE)
     mixing.running[2] += 1.0
     mixing.running[0] += (square - mixing.running[0]) / min(mixing.running[2], WINDOW)
     if mixing.running[0] > 0.0:
         for k in range(len(STACKING)):
             size = STACKING[k] / (mixing.running[0] + 0.5 * STACKING[k] * square)
             for e in range(experts):
+                if not mixing.awake[e]:
+                    continue
                 slope = -said.centred[e, code]
                 for c in range(columns):
                     slope += said.offered[1 + k, c] * said.centred[e, c]
@@ -589,7 +635,7 @@ def mix_targets(mixing: Mixing, said: Said) -> None:
     """Mix predicted targets: by fixed share, and as linear combinations; then all three."""
     said.offered[0, 0] = 0.0
     for e in range(len(said.given)):
-        said.given[e, 0] = said.by_expert[e, 0]
+        said.given[e, 0] = said.by_expert[e, 0] if mixing.awake[e] else 0.0
         said.offered[0, 0] += mixing.best[e] * said.given[e, 0]
     said.mixed[0] = mixing.outer[0] * said.offered[0, 0]
     for k in range(len(STACKING)):
@@ -617,14 +663,15 @@ def learn_to_mix_targets(mixing: Mixing, said: Said, truth: float) -> None:
     """Weigh the experts by their errors under the variance of the best one, and step down the squared errors."""
     experts, least, square = len(said.given), math.inf, 0.0
     for e in range(experts):
-        least = min(least, (said.given[e, 0] - truth) ** 2)
+        if mixing.awake[e]:
+            least = min(least, (said.given[e, 0] - truth) ** 2)
         square += said.given[e, 0] ** 2
     mixing.running[2] += 1.0
     rate = 1.0 / min(mixing.running[2], WINDOW)
     mixing.running[1] += rate * (least - mixing.running[1])
     mixing.running[0] += rate * (square - mixing.running[0])
-    weigh(mixing.outer, said.offered, truth, mixing.running[1])
-    weigh(mixing.best, said.given, truth, mixing.running[1])
+    weigh(mixing.outer, said.offered, truth, mixing.running[1], ALL_THREE)
+    weigh(mixing.best, said.given, truth, mixing.running[1], mixing.awake)
     if mixing.running[0] > 0.0:
         for k in range(len(STACKING)):
             size = STACKING[k] / (mixing.running[0] + 0.5 * STACKING[k] * square)
@@ -633,25 +680,30 @@ def learn_to_mix_targets(mixing: Mixing, said: Said, truth: float) -> None:
 
 
 @inner
-def weigh(weights: FloatArray, predicted: FloatArray, truth: float, variance: float) -> None:
+def weigh(weights: FloatArray, predicted: FloatArray, truth: float, variance: float, awake: BoolArray) -> None:
     """Weigh by normal likelihoods relative to the best one's, none below a part: one outlier must not decide."""
     least = math.inf
     for e in range(len(weights)):
-        least = min(least, (predicted[e, 0] - truth) ** 2)
+        if awake[e]:
+            least = min(least, (predicted[e, 0] - truth) ** 2)
     for e in range(len(weights)):
-        worse = (predicted[e, 0] - truth) ** 2 - least
-        weights[e] *= max(math.exp(-0.5 * worse / max(variance, 1e-300)), LEAST_LIKELY)
-    share(weights)
+        if awake[e]:
+            worse = (predicted[e, 0] - truth) ** 2 - least
+            weights[e] *= max(math.exp(-0.5 * worse / max(variance, 1e-300)), LEAST_LIKELY)
+    share(weights, awake)
 
 
 @compiled
-def share(weights: FloatArray) -> None:
+def share(weights: FloatArray, awake: BoolArray) -> None:
     """Make weights sum to 1; each expert gives a part of its own back to all (Herbster and Warmuth 1998)."""
-    total = 0.0
+    total, count = 0.0, 0
     for e in range(len(weights)):
-        total += weights[e]
+        if awake[e]:
+            total += weights[e]
+            count += 1
     for e in range(len(weights)):
-        weights[e] = (1.0 - SHARE) / total * weights[e] + SHARE / len(weights)
+        if awake[e]:
+            weights[e] = (1.0 - SHARE) / total * weights[e] + SHARE / count
 
 
 # --- the whole way -----------------------------------------------------------------------------------------------
@@ -660,11 +712,11 @@ def share(weights: FloatArray) -> None:
 @inner
 def predict(learning: Learning, remembered: int, others: FloatArray, i: int) -> None:
     """Predict the record that is scaled; row i of `others` is what one more expert says, empty if there is none."""
-    models, memory, said = learning.models, learning.memory, learning.said
+    models, memory, said, awake = learning.models, learning.memory, learning.said, learning.mixing.awake
     count, last = models.weights.shape[1], len(said.by_expert) - 1
     if len(said.cells):
-        find_cells(learning.tests, said.z, said.cells)
-    ask_models(models, learning.kinds, said.z, said.cells, said.by_expert)
+        find_cells(learning.tests, said.z, said.cells, awake, learning.kinds.first_fern, models.table.shape[1])
+    ask_models(models, learning.kinds, said.z, said.cells, said.by_expert, awake)
     for c in range(said.by_expert.shape[1]):
         said.by_expert[last, c] = 1.0 / said.by_expert.shape[1]
         if others.shape[1]:  # a label of this round is news to it
@@ -675,7 +727,7 @@ def predict(learning: Learning, remembered: int, others: FloatArray, i: int) -> 
                 said.by_expert[last, 0] += said.by_expert[m, 0] / count
     if not learning.targets:
         softmax(said.by_expert, 0, count)
-    if len(memory.y):
+    if len(memory.y) and awake[count]:
         ask_neighbours(memory, remembered, said.z, said.by_expert, count, learning.targets)
     if learning.targets:
         mix_targets(learning.mixing, said)
@@ -695,7 +747,9 @@ def learn(learning: Learning, remembered: int, truth: float, seen: int, touched:
         learn_to_mix_labels(learning.mixing, said, int(truth))
     for m in range(models.weights.shape[1]):
         errors[m, 0 if learning.targets else int(truth)] -= truth if learning.targets else 1.0
-    step(models, learning.kinds, said.z, said.cells, errors, seen, touched)
+        if not learning.mixing.awake[m]:
+            errors[m] = 0.0
+    step(models, learning.kinds, said.z, said.cells, errors, seen, touched, learning.mixing.awake)
     if len(learning.memory.y):
         remember(learning.memory, remembered, said.z, truth, learning.targets)
 

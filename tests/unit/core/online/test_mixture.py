@@ -13,10 +13,10 @@ from streamfl.core.sampling import generator
 def test_fixed_share_by_hand():
     weights = np.full(4, 0.25)
     weights *= np.array([0.8, 0.4, 0.2, 0.6])
-    share(weights)
+    share(weights, np.ones(4, np.bool_))
     # Parts of 2.0; each then gives a thousandth back to all.
     assert weights == pytest.approx([0.999 * p + 0.00025 for p in (0.4, 0.2, 0.1, 0.3)])
-    share(weights)
+    share(weights, np.ones(4, np.bool_))
     assert weights == pytest.approx([0.999 * (0.999 * p + 0.00025) + 0.00025 for p in (0.4, 0.2, 0.1, 0.3)])
 
 

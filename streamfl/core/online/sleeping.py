@@ -1,0 +1,70 @@
+"""What has no part in what is served sleeps, and wakes now and then: it costs neither time nor messages meanwhile.
+
+Experts that share their work sleep together: ferns of one depth, whitened models, neighbours.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from streamfl.core.arrays import FloatArray
+
+# A part below this is none.
+LEAST_PART = 0.01
+
+# Rounds in a row without a part after which experts fall asleep, for how many they sleep at first, and at most.
+IDLE, FIRST, LONGEST = 8, 2, 16
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """The rounds for which experts have had no part, for which they go on sleeping, and will the next time.
+
+    >>> asleep = Rest(idle=7).after()
+    >>> asleep, asleep.after().after()
+    (Rest(idle=0, left=2, next=4), Rest(idle=7, left=0, next=4))
+    >>> asleep.after().after().after()
+    Rest(idle=0, left=4, next=8)
+    """
+
+    idle: int = 0
+    left: int = 0
+    next: int = FIRST
+
+    def after(self) -> "Rest":
+        """Return it after one more round without a part; who wakes has one round to earn one."""
+        if self.left:
+            return replace(self, left=self.left - 1, idle=IDLE - 1 if self.left == 1 else 0)
+        if self.idle + 1 < IDLE:
+            return replace(self, idle=self.idle + 1)
+        return Rest(left=self.next, next=min(2 * self.next, LONGEST))
+
+
+def together(expert: str) -> str:
+    """Return the name of those that an expert sleeps with.
+
+    >>> together("fern-24-0.3"), together("whitened-0.1"), together("rounds")
+    ('fern-24', 'whitened', 'rounds')
+    """
+    return expert.rpartition("-")[0] or expert
+
+
+def unused(experts: Iterable[str], parts: FloatArray) -> tuple[str, ...]:
+    """Return those that have no part in what is served, of experts with these parts.
+
+    >>> import numpy as np
+    >>> unused(("fern-8-0.3", "fern-8-10", "rounds"), np.array([0.0, 1.0, 0.0]))
+    ('rounds',)
+    """
+    most: dict[str, float] = {}
+    for expert, part in zip(experts, parts.tolist(), strict=True):
+        most[together(expert)] = max(part, most.get(together(expert), 0.0))
+    return tuple(name for name, part in most.items() if part < LEAST_PART)
+
+
+def rested(before: Mapping[str, Rest], unused: Collection[str]) -> dict[str, Rest]:
+    """Return the rests after a round in which nobody used some.
+
+    >>> rested({"rounds": Rest(idle=3), "fern-8": Rest(idle=7)}, ["rounds", "neighbours"])
+    {'rounds': Rest(idle=4, left=0, next=2), 'neighbours': Rest(idle=1, left=0, next=2)}
+    """
+    return {name: before.get(name, Rest()).after() for name in unused}
