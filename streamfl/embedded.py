@@ -142,6 +142,12 @@ class EmbeddedFederation:
         """Return where the coordinator stands; None before the first round has closed."""
         return None if self._coordinator is None else self._coordinator.machine.standing
 
+    @property
+    def asleep(self) -> list[str]:
+        """Return which of the models that learn between rounds sleep."""
+        models = None if self.standing is None else self.standing.online
+        return [] if models is None else [name for name, rest in models.rests.items() if rest.left]
+
     def learn(
         self, client: str, features: tuple[str, ...], X: FloatArray, y: FloatArray, labels: tuple[str, ...] = ()
     ) -> None:

@@ -99,7 +99,8 @@ class _MasterFL(base.Estimator):
     def summary(self) -> dict[str, Any]:
         """Rounds, clients, restarts, local drifts, and what part each model has in what is served.
 
-        `unlearnt` are the records that a model of River could not learn.
+        `asleep` are those that had no part in it for long; they wake now and then. `unlearnt` are the records that a
+        model of River could not learn.
         """
         federation = self._federation
         return {
@@ -109,6 +110,7 @@ class _MasterFL(base.Estimator):
             "local_drifts": len(federation.local_drifts),
             "unlearnt": federation.unlearnt,
             "serving": {name: round(share, 3) for name, share in federation.shares.items()},
+            "asleep": federation.asleep,
         }
 
     # --- saving --------------------------------------------------------------------------------------------------

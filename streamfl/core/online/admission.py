@@ -8,7 +8,11 @@ from streamfl.core.fixed_point import largest_part
 from streamfl.core.moments import LARGEST
 from streamfl.core.online.learnt import Learnt
 from streamfl.core.online.models import OnlineModels
-from streamfl.core.online.rungs import FARTHEST, FERNS
+from streamfl.core.online.rungs import FARTHEST, FERNS, OnlineSettings
+from streamfl.core.online.sleeping import together
+
+# All that may sleep.
+MAY_SLEEP = frozenset(map(together, OnlineSettings("auto").experts))
 
 # Sums may exceed what they are of by rounding.
 ROUNDING = 1e-8
@@ -62,6 +66,8 @@ def _wrong_names(learnt: Learnt, agreed: OnlineModels, labels: Collection[str]) 
             return "names between rounds that do not go on from the agreed ones"
     if not set(learnt.labels) <= set(labels):
         return "a label between rounds that no record has"
+    if not MAY_SLEEP.issuperset(learnt.unused):
+        return "experts between rounds that there are not"
     return None if learnt.moments.features == learnt.features else "moments between rounds of other features"
 
 

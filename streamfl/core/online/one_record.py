@@ -722,9 +722,7 @@ def predict(learning: Learning, remembered: int, others: FloatArray, i: int) -> 
         if others.shape[1]:  # a label of this round is news to it
             said.by_expert[last, c] = others[i, c] if c < others.shape[1] else 0.0
         elif learning.targets:
-            said.by_expert[last, 0] = 0.0
-            for m in range(count):
-                said.by_expert[last, 0] += said.by_expert[m, 0] / count
+            said.by_expert[last, 0] = mean_of_awake(said.by_expert, awake[:count])
     if not learning.targets:
         softmax(said.by_expert, 0, count)
     if len(memory.y) and awake[count]:
@@ -733,6 +731,17 @@ def predict(learning: Learning, remembered: int, others: FloatArray, i: int) -> 
         mix_targets(learning.mixing, said)
     else:
         mix_labels(learning.mixing, said)
+
+
+@inner
+def mean_of_awake(by_expert: FloatArray, awake: BoolArray) -> float:
+    """Return the mean target that models predict."""
+    total, count = 0.0, 0
+    for m in range(len(awake)):
+        if awake[m]:
+            total += by_expert[m, 0]
+            count += 1
+    return total / max(1, count)
 
 
 @inner

@@ -49,7 +49,7 @@ from streamfl.core.messages import (
     RoundOpened,
     Update,
 )
-from streamfl.core.online import merging
+from streamfl.core.online import merging, sleeping
 from streamfl.core.online.between_rounds import BetweenRounds
 from streamfl.core.online.learner import OnlineLearner
 from streamfl.core.online.learnt import Learnt
@@ -276,6 +276,17 @@ def test_after_relabelling_columns_are_exchanged_and_what_the_alarms_round_taugh
     served = {entry.round: entry.served.correct / entry.records for entry in run.of(RoundClosed)}
     assert 11 <= t <= 12
     assert min(served[10], served[t + 1]) > 0.7 > served[11]
+
+
+def test_a_restart_wakes_who_sleeps(monkeypatch):
+    monkeypatch.setattr(sleeping, "LEAST_PART", 0.6)
+    run = between(FERNS, rounds=14, at=11).run()
+    (restarted,) = run.of(Restarted)
+    published = {message.version: message.models for message in run.of(OnlinePublished)}
+    t = restarted.round
+    assert [version for version in published if published[version].sleeps("rounds")][:3] == [9, 10, 12]
+    assert published[t].rests
+    assert published[t + 1].rests == {}
 
 
 def test_clients_apart_take_what_is_agreed_and_add_nothing_to_it():

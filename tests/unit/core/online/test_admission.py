@@ -141,6 +141,7 @@ SPOILT: dict[str, tuple[Callable[[], Learnt], str]] = {
         "second moments",
     ),
     "second moments beyond all records": (lambda: replace(GOOD, second=diagonal(40.0, 25.0 * 40.0 + 1.0)), "second"),
+    "a sleeper that there is not": (lambda: replace(GOOD, unused=("rounds", "me")), "there are not"),
     "second moments without an inverse": (lambda: replace(GOOD, second=diagonal(40.0, -1.0)), "not positive"),
 }
 

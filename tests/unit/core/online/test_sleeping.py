@@ -1,0 +1,213 @@
+"""What nobody uses sleeps: it is not asked, not taught and not told of, and wakes now and then."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from online_streams import Stream, agreed, drawn, learnt, state
+
+from streamfl.core.online import merging, sleeping
+from streamfl.core.online.between_rounds import BetweenRounds
+from streamfl.core.online.learner import OnlineLearner
+from streamfl.core.online.mixture import LabelMixture, TargetMixture
+from streamfl.core.online.models import OnlineModels
+from streamfl.core.online.rungs import FERNS, OnlineSettings
+from streamfl.core.online.sleeping import Rest, rested, unused
+from streamfl.core.records import Batch
+
+AUTO = OnlineSettings("auto")
+GROUPS = ("linear", "fern-8", "fern-24", "whitened", "neighbours", "rounds")
+
+
+def models(*asleep: str, settings: OnlineSettings = AUTO) -> OnlineModels:
+    """Return agreed models of which some sleep."""
+    known = agreed(settings, learnt(settings, drawn(30, targets=settings.targets)))
+    return replace(known, rests={name: Rest(left=3) for name in asleep})
+
+
+def beginning(at: OnlineModels, settings: OnlineSettings = AUTO) -> OnlineLearner:
+    learner = OnlineLearner(settings)
+    learner.begin(at)
+    return learner
+
+
+# --- who sleeps when ---------------------------------------------------------------------------------------------
+
+
+def test_eight_rounds_without_a_part_then_sleep_that_grows_from_two_rounds_to_sixteen():
+    rests, script = {"x": Rest()}, ""
+    for _ in range(64):
+        rests = rested(rests, ["x"])
+        script += "-" if rests["x"].left else "x"
+    naps = [2, 4, 8, 16, 16]
+    assert script == ("x" * 7 + "".join("-" * nap + "x" for nap in naps) + "-" * 16)[:64]
+
+
+def test_a_round_with_a_part_wakes_for_good():
+    rests = {"x": Rest(idle=7, next=16)}
+    assert rested(rests, []) == {}
+    assert rested(rested(rests, []), ["x"]) == {"x": Rest(idle=1)}
+
+
+def test_those_that_share_their_work_sleep_only_together():
+    parts = np.zeros(len(AUTO.experts))
+    parts[[AUTO.experts.index("fern-8-10"), AUTO.experts.index("neighbours-1000")]] = [0.99, 0.01]
+    assert unused(AUTO.experts, parts) == ("linear", "fern-24", "whitened", "rounds")
+    assert set(unused(AUTO.experts, np.zeros(len(AUTO.experts)))) == set(GROUPS)
+
+
+def test_what_one_client_uses_stays_awake_at_all():
+    parts = [learnt(AUTO, drawn(20, seed=seed)) for seed in (1, 2)]
+    alone = [
+        replace(part, unused=names) for part, names in zip(parts, [("rounds", "linear"), ("linear",)], strict=True)
+    ]
+    after, _ = merging.after(OnlineModels.none(AUTO), alone, ("a", "b", "c"))
+    assert after.rests == {"linear": Rest(idle=1)}
+
+
+def test_a_client_without_records_has_no_say_in_it():
+    one, silent = replace(learnt(AUTO, drawn(20)), unused=("rounds",)), beginning(OnlineModels.none(AUTO)).learnt()
+    after, _ = merging.after(OnlineModels.none(AUTO), [one, silent], ("a", "b", "c"))
+    assert after.rests == {"rounds": Rest(idle=1)}
+
+
+# --- what sleeping is ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("targets", [False, True])
+@pytest.mark.parametrize("name", ["linear", "fern-8", "fern-24", "whitened"])
+def test_whatever_sleepers_hold_changes_nothing_and_stays_as_it_is(name, targets):
+    settings = replace(AUTO, targets=targets)
+    asleep = models(name, settings=settings)
+    mine = [i for i, expert in enumerate(settings.names) if expert.startswith(name)]
+    other = replace(asleep, weights=asleep.weights.copy(), table=asleep.table.copy())
+    other.weights[:, mine] = 7.0
+    rows = slice(0, 256 * FERNS) if name == "fern-8" else slice(256 * FERNS, None)
+    if name.startswith("fern"):
+        other.table[rows] = -5.0
+    one, two = beginning(asleep, settings), beginning(other, settings)
+    stream = drawn(40, seed=4, targets=targets)
+    np.testing.assert_array_equal(one.learn(*stream.part(0, 40)), two.learn(*stream.part(0, 40)))
+    asked = drawn(9, seed=5, targets=targets)
+    np.testing.assert_array_equal(one.predicted(asked.features, asked.X), two.predicted(asked.features, asked.X))
+    told = one.learnt()
+    assert not told.weights[:, mine].any()
+    assert all(told.weights[:, i].any() for i in range(len(settings.names)) if i not in mine)
+    if name.startswith("fern"):
+        here = (told.cells >= rows.start) & (told.cells < (rows.stop or 1e9))
+        assert not here.any()
+    assert name in told.unused
+
+
+def test_moments_and_norms_count_all_records_and_neighbours_keep_them_meanwhile():
+    awake, asleep = beginning(models()), beginning(models("whitened", "neighbours", "linear"))
+    stream = drawn(40, seed=4)
+    for learner in (awake, asleep):
+        learner.learn(*stream.part(0, 40))
+    assert awake.near is not None
+    assert asleep.near is not None
+    assert state(asleep.near) == state(awake.near)
+    one, two = awake.learnt(), asleep.learnt()
+    np.testing.assert_array_equal(one.second, two.second)
+    np.testing.assert_array_equal(one.norms, two.norms)
+
+
+def test_nobody_is_asked_what_would_not_be_heard():
+    stream, asked = drawn(20), []
+
+    def expert(batch: Batch) -> np.ndarray:
+        asked.append(len(batch))
+        return np.full((len(batch), 3), 1.0 / 3.0)
+
+    between = BetweenRounds(AUTO)
+    between.learner.begin(models("rounds"))
+    between.learn_next(stream.batch(0, 9), expert)
+    between.answer(stream.batch(9, 12), expert)
+    assert asked == []
+    between.learner.begin(models())
+    between.answer(stream.batch(9, 12), expert)
+    assert asked == [3]
+
+
+def test_where_all_would_sleep_all_serve():
+    learner = beginning(models(*GROUPS))
+    served = learner.learn(*drawn(40, seed=4).part(0, 40))
+    assert learner.mixture.mixing.awake.all()
+    assert (served == drawn(40, seed=4).y).mean() > 0.5
+
+
+# --- mixtures ----------------------------------------------------------------------------------------------------
+
+P = np.array([[0.9, 0.1], [0.4, 0.6], [0.5, 0.5]])
+
+
+def test_without_a_sleeper_a_mixture_is_that_of_the_others():
+    three, two = LabelMixture(3), LabelMixture(2)
+    three.wake(np.array([True, True, False]))
+    two.mixing.stacked[:] = 1.0 / 3.0  # what is stacked is no share
+    for truth in (0, 1, 0, 0):
+        assert three.mixed(P).tolist() == two.mixed(P[:2]).tolist()
+        three.learn(truth)
+        two.learn(truth)
+    assert three.shares[2] == three.influence[2] == 0.0
+    assert three.shares.sum() == pytest.approx(1.0)
+
+
+def test_without_a_sleeper_a_mixture_of_targets_is_that_of_the_others():
+    three, two = TargetMixture(3), TargetMixture(2)
+    three.wake(np.array([True, True, False]))
+    two.mixing.stacked[:] = 1.0 / 3.0
+    for truth in (1.0, 1.5, -2.0):
+        assert three.mixed(np.array([1.0, 2.0, 1e6])) == two.mixed(np.array([1.0, 2.0]))
+        three.learn(truth)
+        two.learn(truth)
+    assert three.shares[2] == 0.0
+
+
+def test_who_wakes_begins_without_a_weight_and_earns_one():
+    mixture = LabelMixture(3)
+    mixture.wake(np.array([True, True, False]))
+    mixture.wake(np.ones(3, np.bool_))
+    assert mixture.shares[2] == 0.0
+    right = np.array([[0.5, 0.5], [0.6, 0.4], [0.05, 0.95]])
+    for _ in range(60):
+        mixture.mixed(right)
+        mixture.learn(1)
+    assert mixture.shares[2] > 0.5
+
+
+def test_a_mixture_of_which_only_newcomers_are_left_shares_alike():
+    mixture = LabelMixture(3)
+    mixture.wake(np.array([True, True, False]))
+    mixture.wake(np.array([False, False, True]))
+    assert mixture.shares.tolist() == [0.0, 0.0, 1.0]
+
+
+def test_what_argues_against_others_has_an_influence_and_no_share():
+    mixture = LabelMixture(2)
+    for _ in range(100):
+        mixture.mixed(P[:2])
+        mixture.learn(1)
+    assert mixture.shares[0] < 0.01
+    assert mixture.influence[0] > 0.3
+    assert unused(("wrong", "right"), mixture.influence) == ()
+
+
+# --- on a stream -------------------------------------------------------------------------------------------------
+
+
+def test_with_a_higher_bar_ferns_fall_asleep_and_cost_no_messages_until_they_wake(monkeypatch):
+    monkeypatch.setattr(sleeping, "LEAST_PART", 0.15)
+    X = np.random.default_rng(0).normal(size=(3000, 10))
+    y = (X.sum(axis=1) > 0).astype(np.float64)
+    stream = Stream(X, y, tuple(f"x{j}" for j in range(10)), ("no", "yes"))
+    at, learner, cells, right = OnlineModels.none(AUTO), OnlineLearner(AUTO), [], 0
+    for start in range(0, 3000, 100):
+        right += int((learner.learn(*stream.part(start, start + 100)) == y[start : start + 100]).sum())
+        part = learner.learnt()
+        cells.append(int((part.cells >= 256 * FERNS).sum()))  # of the deep ones
+        at, changed = merging.after(at, [part], stream.labels)
+        learner.begin(replace(at, table=at.table[changed]), changed)
+    script = "".join("-" if count == 0 else "x" for count in cells)
+    assert script.startswith("x" * 8 + "--x----x")
+    assert right > 0.9 * 3000
