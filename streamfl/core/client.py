@@ -47,7 +47,7 @@ from streamfl.core.messages import (
 )
 from streamfl.core.moments import moments_of
 from streamfl.core.no_change import NoChange
-from streamfl.core.online.between_rounds import BetweenRounds, Expert
+from streamfl.core.online.between_rounds import BetweenRounds
 from streamfl.core.online.learnt import Learnt
 from streamfl.core.published import Published
 from streamfl.core.records import Batch, spans
@@ -616,7 +616,7 @@ class Client:
         """
         if self._between is not None:
             self._go_on(self._between)
-            self._between.learn_next(batch, self._expert(self._opened))
+            self._between.learn_next(batch, self._serving_in(self._opened))
 
     @property
     def held_back(self) -> Batch:
@@ -635,13 +635,13 @@ class Client:
         -------
         Probabilities, shape (n, labels), or targets, shape (n, 1); and the labels, none for targets.
         """
-        expert = self._expert(self._opened)
+        serving = self._serving_in(self._opened)
         if self._between is not None:
             self._go_on(self._between)
-            return self._between.answer(batch, expert), self._between.labels
-        if expert is None or self._opened is None:
+            return self._between.answer(batch, serving), self._between.labels
+        if serving is None:
             return np.zeros((len(batch), 0)), ()
-        return expert(batch), self._published.registry(self._opened.registry).labels
+        return serving.says(batch), serving.registry.labels
 
     def _go_on(self, between: BetweenRounds | GuestBetweenRounds) -> None:
         opened = self._opened
@@ -654,12 +654,7 @@ class Client:
         """Learn pending records one by one, from the agreed models of the open round on."""
         if opened is not None and opened.online:
             between.begin(opened.round)
-        between.learn(batches, self._expert(opened))
-
-    def _expert(self, opened: RoundOpened | None) -> Expert | None:
-        """Return what the model that serves the open round says; nothing before any has learnt."""
-        serving = self._serving_in(opened)
-        return None if serving is None else serving.says
+        between.learn(batches, self._serving_in(opened))
 
     def _serving_in(self, opened: RoundOpened | None) -> Serving | None:
         """Return what serves a round, once it is here; it is kept, as records may come one by one."""

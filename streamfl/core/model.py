@@ -5,15 +5,22 @@ last column of Z is the constant 1, so the last row of W is the intercept. Every
 another is a function of the outputs, so k live models share one pass over the records: Z [W_1 | ... | W_k].
 """
 
-from typing import Protocol
+from typing import Literal, Protocol
 
 import numpy as np
 
 from streamfl.core.arrays import FloatArray
 
+Link = Literal["softmax", "logistic", "identity"]
+
 
 class Model(Protocol):
     """A loss that is convex in the outputs, and the score that detectors see."""
+
+    @property
+    def link(self) -> Link:
+        """Return how outputs become what is predicted."""
+        ...
 
     def columns(self, labels: int) -> int:
         """Return the number of columns of W when `labels` labels are registered."""
@@ -41,6 +48,10 @@ class Model(Protocol):
 
     def log_likelihoods(self, outputs: FloatArray) -> FloatArray:
         """Return ln p of each label, shape (n, labels); of shape (n, 0) where outputs do not stand for labels."""
+        ...
+
+    def probabilities(self, outputs: FloatArray) -> FloatArray:
+        """Return the probability of each label, shape (n, labels), rows summing to 1; (n, 0) for targets."""
         ...
 
     def predict(self, outputs: FloatArray) -> FloatArray:

@@ -1,10 +1,12 @@
 """The model that serves a client's round, as an expert on its records."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from streamfl.core.arrays import FloatArray
+from streamfl.core.errors import PeerError
 from streamfl.core.messages import RoundOpened
 from streamfl.core.model import Model
 from streamfl.core.records import Batch
@@ -33,8 +35,21 @@ class Serving:
     def says(self, batch: Batch) -> FloatArray:
         """Return probabilities of the registry's labels, shape (n, labels), or targets, shape (n, 1)."""
         outputs = self.registry.design([batch]) @ self.W
-        logs = self.model.log_likelihoods(outputs)
-        if logs.shape[1]:
-            return np.exp(logs)
+        if self.registry.labels:
+            return self.model.probabilities(outputs)
         target = self.registry.target
         return (self.model.predict(outputs) * target.scale + target.centre)[:, None]
+
+    @cached_property
+    def arrays(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return means, scales and weights as compiled loops take them: its own, by rows.
+
+        Raises
+        ------
+        PeerError
+            They do not fit the features: loops do not look.
+        """
+        mean, scale, features = self.registry.mean, self.registry.scale, len(self.registry.features)
+        if not mean.shape == scale.shape == (features,) or self.W.shape != (features + 1, len(self.registry.labels)):
+            raise PeerError("a model that serves rounds does not fit its features: its sender is broken")
+        return np.array(mean), np.array(scale), np.array(self.W, order="C")

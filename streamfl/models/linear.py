@@ -1,11 +1,12 @@
 """Linear regression with squared or Huber loss."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
 from streamfl.core.arrays import FloatArray
+from streamfl.core.model import Link
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,8 @@ class Linear:
     delta: float = 1.345
     cap: float = 3.0
 
+    link: ClassVar[Link] = "identity"
+
     def columns(self, labels: int) -> int:
         """Return 1: a single target."""
         return 1
@@ -56,6 +59,10 @@ class Linear:
         return np.minimum(losses / self._of(np.array([self.cap])), 1.0)
 
     def log_likelihoods(self, outputs: FloatArray) -> FloatArray:
+        """Return nothing: a target is not a label."""
+        return np.zeros((len(outputs), 0))
+
+    def probabilities(self, outputs: FloatArray) -> FloatArray:
         """Return nothing: a target is not a label."""
         return np.zeros((len(outputs), 0))
 

@@ -1,11 +1,13 @@
 """Binary logistic regression."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from streamfl.core.arrays import FloatArray
 from streamfl.core.errors import UsageError
+from streamfl.core.model import Link
 from streamfl.models.softmax import bounded
 
 
@@ -22,6 +24,8 @@ class Logistic:
     array([[-0.5   ],
            [ 0.8808]])
     """
+
+    link: ClassVar[Link] = "logistic"
 
     def columns(self, labels: int) -> int:
         """Return 1; raise UsageError for a third label."""
@@ -49,6 +53,16 @@ class Logistic:
     def log_likelihoods(self, outputs: FloatArray) -> FloatArray:
         """Return nothing: a single column does not stand for a label."""
         return np.zeros((len(outputs), 0))
+
+    def probabilities(self, outputs: FloatArray) -> FloatArray:
+        """Return those of both labels, 1 / (1 + exp(-odds)) the second.
+
+        >>> Logistic().probabilities(np.array([[0.0], [2.0]])).round(3)
+        array([[0.5  , 0.5  ],
+               [0.119, 0.881]])
+        """
+        second = np.exp(-np.logaddexp(0.0, -outputs))
+        return np.hstack([1.0 - second, second])
 
     def predict(self, outputs: FloatArray) -> FloatArray:
         """Return 1 where the log-odds are positive, else 0."""

@@ -1,10 +1,12 @@
 """Softmax regression."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from streamfl.core.arrays import FloatArray, IntArray
+from streamfl.core.model import Link
 
 
 def bounded(cross_entropy: FloatArray, labels: int) -> FloatArray:
@@ -33,6 +35,8 @@ class Softmax:
     >>> model.predict(outputs)
     array([0.])
     """
+
+    link: ClassVar[Link] = "softmax"
 
     def columns(self, labels: int) -> int:
         """Return one column a label."""

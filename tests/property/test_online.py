@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from online_streams import agreed, drawn, learnt, state
+from unit.machines.script import opening
 
 from streamfl.core.moments import Moments, merged
 from streamfl.core.online import merging
@@ -18,7 +19,11 @@ from streamfl.core.online.mixture import LabelMixture, TargetMixture
 from streamfl.core.online.models import OnlineModels
 from streamfl.core.online.rungs import OnlineSettings
 from streamfl.core.online.running_scaler import RunningScaler
+from streamfl.core.records import Batch, Span
+from streamfl.core.registry import Registry
 from streamfl.core.sampling import generator
+from streamfl.core.serving import Serving
+from streamfl.models import Softmax
 
 VALUES = st.floats(-1e3, 1e3) | st.sampled_from([float("nan"), 0.0, 1e6, -1e12, 1e200])
 TABLES = st.integers(1, 25).flatmap(lambda n: arrays(np.float64, (n, 3), elements=VALUES))
@@ -129,6 +134,25 @@ def test_restoring_undoes_everything_to_the_last_bit(features, seed, n, from_not
         one.learn(*stream.part(0, 40))
     assert state(learner, without=without) == state(fresh, without=without)
     assert state(learner.learnt(), without=without) == state(fresh.learnt(), without=without)
+
+
+# --- the model that serves rounds -----------------------------------------------------------------------------------
+
+
+@given(st.integers(0, 1000), st.integers(1, 5), st.integers(1, 4), st.integers(0, 6))
+def test_the_compiled_way_says_what_the_model_of_rounds_says(seed, d, columns, n):
+    rng = generator(seed, "serving")
+    features, labels = tuple(f"x{j}" for j in range(d)), tuple(f"l{c}" for c in range(columns))
+    X = rng.normal(size=(n, d)) * rng.choice([1.0, 1e6, np.nan, np.inf], size=(n, d), p=[0.7, 0.1, 0.1, 0.1])
+    mean = np.where(rng.random(d) < 0.2, np.nan, rng.normal(size=d))
+    registry = Registry(1, features, labels, mean, np.exp(rng.normal(size=d)))
+    order = rng.permutation(d)
+    batch = Batch(Span("p", 0, n), np.arange(n), tuple(features[j] for j in order), X[:, order], np.zeros(n), labels)
+    serving = Serving(opening()[-1], registry, Softmax(), 1e-3 * rng.normal(size=(d + 1, columns)))
+    said = OnlineLearner(OnlineSettings("linear")).heard(serving, batch)
+    np.testing.assert_allclose(said, serving.says(batch), rtol=1e-9, atol=1e-12)
+    alone = [OnlineLearner(OnlineSettings("linear")).heard(serving, batch.only(np.array([i]))) for i in range(n)]
+    np.testing.assert_array_equal(said, np.concatenate([np.zeros((0, columns)), *alone]))
 
 
 # --- merging -----------------------------------------------------------------------------------------------------

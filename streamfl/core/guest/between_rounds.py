@@ -8,8 +8,9 @@ import numpy as np
 from streamfl.core.arrays import FloatArray
 from streamfl.core.guest.agreed import GuestLearnt, GuestState
 from streamfl.core.guest.guest import Guest, GuestPass
-from streamfl.core.online.between_rounds import VERSIONS, Expert, without_first
+from streamfl.core.online.between_rounds import VERSIONS, without_first
 from streamfl.core.records import Batch
+from streamfl.core.serving import Serving
 
 
 @dataclass
@@ -58,16 +59,16 @@ class GuestBetweenRounds:
         self._pass = self.guest.begin(self._agreed)
         self._served = []
 
-    def learn(self, batches: Sequence[Batch], expert: Expert | None = None) -> None:
+    def learn(self, batches: Sequence[Batch], serving: Serving | None = None) -> None:
         """Learn those of the pending records that it has not learnt yet."""
         for batch in without_first(batches, self._pass.records):
-            self.learn_next(batch, expert)
+            self.learn_next(batch, serving)
 
-    def learn_next(self, batch: Batch, _: Expert | None = None) -> None:
+    def learn_next(self, batch: Batch, _: Serving | None = None) -> None:
         """Learn the records that follow those it has learnt."""
         self._served.append(self._pass.learn(batch))
 
-    def answer(self, batch: Batch, _: Expert | None = None) -> FloatArray:
+    def answer(self, batch: Batch, _: Serving | None = None) -> FloatArray:
         """Return what is served of some records now: probabilities by label, or targets; shape (n, columns)."""
         return self._pass.answer(batch)
 

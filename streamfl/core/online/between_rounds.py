@@ -1,6 +1,6 @@
 """A client between rounds: it learns its records as they come, from the agreed models on, and answers from there."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
@@ -11,15 +11,13 @@ from streamfl.core.online.learnt import Learnt
 from streamfl.core.online.models import OnlineModels
 from streamfl.core.online.rungs import OnlineSettings
 from streamfl.core.records import Batch
+from streamfl.core.serving import Serving
 
 if TYPE_CHECKING:
     from streamfl.core.online.learner import OnlineLearner
 
 # The open round's version, and the one that may arrive before its RoundOpened.
 VERSIONS = 2
-
-# What another model says of the records of a batch: probabilities by label, or targets; shape (n, columns).
-Expert = Callable[[Batch], FloatArray]
 
 
 class Agreed(Protocol):
@@ -108,23 +106,23 @@ class BetweenRounds:
         self.learner.restore()
         self._served = []
 
-    def learn(self, batches: Sequence[Batch], expert: Expert | None = None) -> None:
+    def learn(self, batches: Sequence[Batch], serving: Serving | None = None) -> None:
         """Learn those of the pending records that it has not learnt yet."""
         for batch in without_first(batches, self.learner.records):
-            self.learn_next(batch, expert)
+            self.learn_next(batch, serving)
 
-    def learn_next(self, batch: Batch, expert: Expert | None = None) -> None:
+    def learn_next(self, batch: Batch, serving: Serving | None = None) -> None:
         """Learn the records that follow those it has learnt."""
         foreseen = self.learner.foresees(batch.features, batch.X, batch.y, batch.labels)
-        others = None if foreseen else self._others(batch, expert)
+        others = None if foreseen else self._heard(batch, serving)
         self._served.append(self.learner.learn(batch.features, batch.X, batch.y, batch.labels, others))
 
-    def answer(self, batch: Batch, expert: Expert | None = None) -> FloatArray:
+    def answer(self, batch: Batch, serving: Serving | None = None) -> FloatArray:
         """Return what is served of some records now: probabilities by label, or targets; shape (n, columns)."""
-        return self.learner.predicted(batch.features, batch.X, self._others(batch, expert))
+        return self.learner.predicted(batch.features, batch.X, self._heard(batch, serving))
 
-    def _others(self, batch: Batch, expert: Expert | None) -> FloatArray | None:
-        return None if expert is None or not self.learner.listens else expert(batch)
+    def _heard(self, batch: Batch, serving: Serving | None) -> FloatArray | None:
+        return None if serving is None else self.learner.heard(serving, batch)
 
     @property
     def labels(self) -> tuple[str, ...]:

@@ -26,11 +26,13 @@ from streamfl.core.online.one_record import (
     go,
     hold,
     plain,
+    rounds_say,
 )
 from streamfl.core.online.rungs import MEMORIES, TOUCHED, OnlineSettings
 from streamfl.core.online.running_scaler import RunningScaler
 from streamfl.core.online.sleeping import unused
-from streamfl.core.records import aligned
+from streamfl.core.records import Batch, aligned
+from streamfl.core.serving import Serving
 
 F = TypeVar("F", np.float32, np.float64)
 
@@ -153,10 +155,13 @@ class OnlineLearner:
         awake = np.array([not agreed.sleeps(expert) for expert in self.settings.experts])
         return awake if awake.any() else ~awake  # where other experts sleep than here are, somebody must serve
 
-    @property
-    def listens(self) -> bool:
-        """Tell whether it asks what else is known of a record: the last expert is awake."""
-        return bool(self.mixture.mixing.awake[-1])
+    def heard(self, serving: Serving, batch: Batch) -> FloatArray | None:
+        """Return what the model that serves rounds says of records; None while it sleeps."""
+        if not self.mixture.mixing.awake[-1]:
+            return None
+        if serving.model.link != "softmax":
+            return serving.says(batch)
+        return rounds_say(plain(aligned(batch.X, batch.features, serving.registry.features)), *serving.arrays)
 
     def remember(self, near: Neighbours | None) -> None:
         """Take over the last records of a learner that was saved.

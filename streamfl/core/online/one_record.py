@@ -15,6 +15,7 @@ from streamfl.core.compiled import Held, compiled, inner
 from streamfl.core.errors import BrokenInvariantError
 from streamfl.core.moments import LARGEST
 from streamfl.core.online.rungs import DEPTHS, FARTHEST, FERNS, MEMORIES, WHITENED, WINDOW
+from streamfl.core.registry import FARTHEST as FARTHEST_AGREED
 
 # A spread below this part of the mean is rounding.
 LEAST_SPREAD = 1e-9
@@ -46,9 +47,11 @@ RIDGE, REFRESH = 0.1, 32
 MOST_WHITENED = 256
 
 # What is compiled in from other files. Machine code is kept by the date of this one: it must change when they do.
-_COMPILED_IN = (FERNS, DEPTHS, MEMORIES, WHITENED, FARTHEST, WINDOW, LARGEST)
-if _COMPILED_IN != (100, ((8, 256), (24, 1024)), (100, 1000), (0.01, 0.1), 5.0, 10_000, 1e150):
-    raise BrokenInvariantError("a constant of rungs.py or moments.py was changed: change it in one_record.py, too")
+_COMPILED_IN = (FERNS, DEPTHS, MEMORIES, WHITENED, FARTHEST, WINDOW, LARGEST, FARTHEST_AGREED)
+if _COMPILED_IN != (100, ((8, 256), (24, 1024)), (100, 1000), (0.01, 0.1), 5.0, 10_000, 1e150, 1e4):
+    raise BrokenInvariantError(
+        "a constant of rungs, moments or registry was changed: change it in one_record.py, too"
+    )
 
 Table = npt.NDArray[np.float32]
 
@@ -704,6 +707,30 @@ def share(weights: FloatArray, awake: BoolArray) -> None:
     for e in range(len(weights)):
         if awake[e]:
             weights[e] = (1.0 - SHARE) / total * weights[e] + SHARE / count
+
+
+# --- the model that serves rounds ---------------------------------------------------------------------------------
+
+
+@compiled
+def rounds_say(X: FloatArray, mean: FloatArray, scale: FloatArray, W: FloatArray) -> FloatArray:
+    """Return what a softmax model of standardised features says of records, shape (n, C): see `Registry.design`.
+
+    The last row of W, shape (d + 1, C), belongs to the constant 1.
+    """
+    features, columns = X.shape[1], W.shape[1]
+    said = np.zeros((len(X), columns))
+    for i in range(len(X)):
+        for j in range(features):
+            z = (X[i, j] - mean[j]) * (1.0 / scale[j])
+            if not math.isnan(z):
+                z = min(max(z, -FARTHEST_AGREED), FARTHEST_AGREED)
+                for c in range(columns):
+                    said[i, c] += z * W[j, c]
+        for c in range(columns):
+            said[i, c] += W[features, c]
+    softmax(said, 0, len(X))
+    return said
 
 
 # --- the whole way -----------------------------------------------------------------------------------------------

@@ -4,16 +4,18 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from online_streams import Stream, agreed, drawn, learnt, state
+from online_streams import LABELS, Stream, agreed, drawn, learnt, state
+from unit.machines.script import opening
 
 from streamfl.core.online import merging, sleeping
-from streamfl.core.online.between_rounds import BetweenRounds
 from streamfl.core.online.learner import OnlineLearner
 from streamfl.core.online.mixture import LabelMixture, TargetMixture
 from streamfl.core.online.models import OnlineModels
 from streamfl.core.online.rungs import FERNS, OnlineSettings
 from streamfl.core.online.sleeping import Rest, rested, unused
-from streamfl.core.records import Batch
+from streamfl.core.registry import Registry
+from streamfl.core.serving import Serving
+from streamfl.models import Softmax
 
 AUTO = OnlineSettings("auto")
 GROUPS = ("linear", "fern-8", "fern-24", "whitened", "neighbours", "rounds")
@@ -112,21 +114,14 @@ def test_moments_and_norms_count_all_records_and_neighbours_keep_them_meanwhile(
     np.testing.assert_array_equal(one.norms, two.norms)
 
 
-def test_nobody_is_asked_what_would_not_be_heard():
-    stream, asked = drawn(20), []
-
-    def expert(batch: Batch) -> np.ndarray:
-        asked.append(len(batch))
-        return np.full((len(batch), 3), 1.0 / 3.0)
-
-    between = BetweenRounds(AUTO)
-    between.learner.begin(models("rounds"))
-    between.learn_next(stream.batch(0, 9), expert)
-    between.answer(stream.batch(9, 12), expert)
-    assert asked == []
-    between.learner.begin(models())
-    between.answer(stream.batch(9, 12), expert)
-    assert asked == [3]
+def test_what_serves_rounds_is_not_asked_while_it_sleeps():
+    registry = Registry(1, ("x", "y"), LABELS, np.zeros(2), np.ones(2))
+    serving = Serving(opening()[-1], registry, Softmax(), np.ones((3, 3)))
+    batch = drawn(20).batch(9, 12)
+    assert beginning(models("rounds")).heard(serving, batch) is None
+    said = beginning(models()).heard(serving, batch)
+    assert said is not None
+    assert said.shape == (3, 3)
 
 
 def test_where_all_would_sleep_all_serve():
