@@ -132,6 +132,11 @@ class EmbeddedFederation:
     _since: int = 0
     _incarnation: int = 0
 
+    def __post_init__(self) -> None:
+        online = self.learning.learner(self.task, self.seed).online
+        if online is not None:
+            BetweenRounds(online)  # loads what is compiled: no record is to wait for it
+
     @property
     def clients(self) -> tuple[str, ...]:
         """Return the names of the clients."""

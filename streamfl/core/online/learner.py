@@ -100,6 +100,13 @@ class OnlineLearner:
         self._models = Models(none, table, visits, none, none, none, none, none, none)
         self._touched = _untouched(table)
         self.begin(nothing)
+        self._load()
+
+    def _load(self) -> None:
+        """Load what is compiled, or compile it, so that no record waits for it."""
+        none, nothing = np.zeros(0), np.zeros((0, 0))
+        self._send((), nothing, nothing, none, nothing)
+        rounds_say(nothing, none, none, np.zeros((1, 0)))
 
     def __getstate__(self) -> dict[str, object]:
         """Return what a copy goes on from: the way of a record leads through views, which would be copied apart."""
