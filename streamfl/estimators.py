@@ -264,7 +264,7 @@ class MasterFLClassifier(_MasterFL, base.MiniBatchClassifier):
     def predict_one(self, x: dict[Any, Any], **kwargs: Any) -> Any:
         """Return the most probable label; None before any was seen."""
         features, X = self._rows.row(x)
-        return self._most_probable(self._federation.answer(self._client_of(x), features, X))[0]
+        return self._most_probable(self._federation.answer(self._client_of(x), features, X)[0])
 
     def learn_many(self, X: Any, y: Any) -> None:
         """Learn records in order, as `learn_one` would; X is a data frame, or an array of shape (n, d)."""
@@ -291,7 +291,8 @@ class MasterFLClassifier(_MasterFL, base.MiniBatchClassifier):
         Before any label was seen the series is empty, and the array holds None.
         """
         table, P = self._probabilities(X)
-        return table.column_like(self._most_probable(P) if P.shape[1] or table.frame is None else [])
+        known = P.shape[1] or table.frame is None
+        return table.column_like([self._most_probable(p) for p in P] if known else [])
 
     def _probabilities(self, X: Any) -> tuple[rows.Table, FloatArray]:
         table, runs = self._parts(X)
@@ -300,13 +301,10 @@ class MasterFLClassifier(_MasterFL, base.MiniBatchClassifier):
             P[part] = self._federation.answer(client, table.features, table.X[part])
         return table, P
 
-    def _most_probable(self, P: FloatArray) -> list[Any]:
-        """Return a label for each row of probabilities; None where nothing is known."""
-        if not P.shape[1]:
-            return [None] * len(P)
-        names = [self._known.given[name] for name in self._federation.labels]
-        most = zip(P.argmax(axis=1).tolist(), P.max(axis=1).tolist(), strict=True)
-        return [names[code] if p > 0.0 else None for code, p in most]
+    def _most_probable(self, p: FloatArray) -> Any:
+        """Return the label of the largest probability, the first of equals; None where nothing is known."""
+        code = int(p.argmax()) if len(p) else -1
+        return self._known.given[self._federation.labels[code]] if code >= 0 and p[code] > 0.0 else None
 
     def _told(self, p: FloatArray) -> dict[Any, float]:
         if not p.any():
