@@ -1,0 +1,90 @@
+"""How many rounds the whole default detector runs until it gives a false alarm, on covtype without drift.
+
+Everything is as in `streamfl bench drift --method adaptive --drift none`, but for the run length A that is asked of
+the detector. An alarm is a restart or a local drift. Runs that have finished are kept, and not made again.
+
+    python benchmarks/run_length.py --data DIR --json results/run-length.json
+"""
+
+import json
+from collections import Counter
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import replace
+from multiprocessing import get_context
+from pathlib import Path
+
+import click
+
+from streamfl.bench.features import prepared
+from streamfl.bench.federated import Federation
+from streamfl.bench.records import Drawn
+from streamfl.core.detectors.excess import Excess
+from streamfl.core.experts import Experts
+from streamfl.core.local_round import Learner
+from streamfl.core.paper import Paper
+from streamfl.core.promotion import Promotion
+from streamfl.settings import ProfileSettings
+from streamfl.streams.drawn import DrawnStream
+
+
+class Asked(ProfileSettings):
+    """The default profile with another run length."""
+
+    run_length: float
+
+    def master(self, horizon: int, learner: Learner) -> Paper | Promotion | Experts:
+        master = super().master(horizon, learner)
+        if not isinstance(master, Promotion):
+            raise TypeError("the default profile is promotion")
+        return replace(master, detector=Excess(run_length=self.run_length))
+
+
+def alarms(run_length: float, stream: DrawnStream, data: Path | None) -> int:
+    """Count the rounds with an alarm on a stream."""
+    finished = Federation(Asked(run_length=run_length)).run(
+        Drawn.of(stream, prepared(stream.stream, data)), f"adaptive, A = {run_length:g}"
+    )
+    return finished.run.false_alarms
+
+
+def told(kept: dict[str, int], rounds: int) -> str:
+    """Return a line for every run length: rounds for each alarm."""
+    made, found = Counter[str](), Counter[str]()
+    for name, count in kept.items():
+        run_length = name.partition(" ")[0]
+        made[run_length] += rounds
+        found[run_length] += count
+    return "\n".join(
+        f"A = {A}: {made[A]} rounds, {found[A]} alarms, one in {made[A] / max(1, found[A]):.0f}" for A in made
+    )
+
+
+@click.command(help=__doc__.splitlines()[0])
+@click.option(
+    "--data", type=click.Path(file_okay=False, path_type=Path), help="Holds covtype.npz, if it is not fetched."
+)
+@click.option("--json", "path", type=click.Path(dir_okay=False, path_type=Path), required=True)
+@click.option("--lengths", default="100,1000", show_default=True, help="Rounds to a false alarm that are asked for.")
+@click.option("--seeds", default=40, show_default=True, help="Runs of each, from seed 101 on.")
+@click.option("--rounds", default=500, show_default=True)
+@click.option("--round-size", default=100, show_default=True, help="Mean records a client; there are 20.")
+@click.option("--jobs", default=2, show_default=True)
+def main(data: Path | None, path: Path, lengths: str, seeds: int, rounds: int, round_size: int, jobs: int) -> None:
+    kept: dict[str, int] = json.loads(path.read_text()) if path.exists() else {}
+    wanted = {
+        f"{A} {seed}": (float(A), DrawnStream("covtype", "none", (), "plain", 20, round_size, rounds, seed))
+        for A in lengths.split(",")
+        for seed in range(101, 101 + seeds)
+    }
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+        runs = {
+            pool.submit(alarms, A, stream, data): name for name, (A, stream) in wanted.items() if name not in kept
+        }
+        for future in as_completed(runs):
+            kept[runs[future]] = future.result()
+            path.write_text(json.dumps(kept))
+    click.echo(told({name: kept[name] for name in wanted}, rounds))
+
+
+if __name__ == "__main__":
+    main()
