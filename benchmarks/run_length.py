@@ -70,9 +70,13 @@ def told(kept: dict[str, int], rounds: int) -> str:
 @click.option("--round-size", default=100, show_default=True, help="Mean records a client; there are 20.")
 @click.option("--jobs", default=2, show_default=True)
 def main(data: Path | None, path: Path, lengths: str, seeds: int, rounds: int, round_size: int, jobs: int) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
     kept: dict[str, int] = json.loads(path.read_text()) if path.exists() else {}
     wanted = {
-        f"{A} {seed}": (float(A), DrawnStream("covtype", "none", (), "plain", 20, round_size, rounds, seed))
+        f"{A} {seed} {rounds}x{round_size}": (
+            float(A),
+            DrawnStream("covtype", "none", (), "plain", 20, round_size, rounds, seed),
+        )
         for A in lengths.split(",")
         for seed in range(101, 101 + seeds)
     }

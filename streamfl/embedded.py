@@ -12,7 +12,7 @@ from streamfl.core.arrays import FloatArray
 from streamfl.core.client import Client, ClientSettings
 from streamfl.core.coordinator import Coordinator, CoordinatorSettings, Standing
 from streamfl.core.decisions import PostUpdate, Predicted, Refused
-from streamfl.core.errors import UsageError
+from streamfl.core.errors import BrokenInvariantError, UsageError
 from streamfl.core.events import BufferDue
 from streamfl.core.messages import FromCoordinator, LocalDrift, Restarted, RoundClosed
 from streamfl.core.online.between_rounds import BetweenRounds
@@ -368,6 +368,9 @@ class EmbeddedFederation:
 
     def _take(self, event: FromCoordinator | Refused | Predicted | PostUpdate) -> None:
         match event:
+            case Refused():  # nothing is late here: what was learnt has been damaged, and would be for ever
+                why = "learning was interrupted, or two threads learnt"
+                raise BrokenInvariantError(f"no round can be closed any more: {why}: {event.reason}")
             case RoundClosed():
                 self.rounds += event.records > 0
                 self.unlearnt += event.unlearnt

@@ -13,6 +13,7 @@ from river import base
 from streamfl import rows
 from streamfl.core.arrays import FloatArray
 from streamfl.core.errors import UsageError
+from streamfl.core.records import LARGEST_TARGET
 from streamfl.core.sampling import generator
 from streamfl.embedded import EmbeddedFederation, Task
 from streamfl.labels import MOST_LABELS, MOST_WITH_FERNS, Labels
@@ -23,9 +24,6 @@ FEATURES: tuple[str, ...] = get_args(LearningSettings.model_fields["features"].a
 
 # A weight is so many repetitions of a record.
 MOST_WEIGHT = 1000.0
-
-# Squares of targets are summed up, and must stay finite.
-LARGEST_TARGET = 1e150
 
 
 class _MasterFL(base.Estimator):

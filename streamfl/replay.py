@@ -9,7 +9,7 @@ from streamfl import __version__
 from streamfl.core.client import Client, ClientSettings
 from streamfl.core.coordinator import Coordinator, CoordinatorSettings, Standing
 from streamfl.core.decisions import PostUpdate, Predicted, Refused
-from streamfl.core.errors import BrokenInvariantError
+from streamfl.core.errors import BrokenInvariantError, PeerError
 from streamfl.core.messages import FromCoordinator, LocalDrift, Noticed, Restarted, RoundClosed
 from streamfl.evaluation.prequential import Prequential
 from streamfl.evaluation.result import LocalDrifted, Loss, Result, RoundLine
@@ -219,6 +219,8 @@ class Replay:
         )
 
     def _take(self, event: FromCoordinator | Refused | Predicted | PostUpdate) -> None:
+        if isinstance(event, Refused):  # nothing is late or lost here: it would be sent, and refused, for ever
+            raise PeerError(f"what client {event.client} learnt cannot be used: {event.reason}")
         self._chronicle.take(event)
         self.observe(event)
 

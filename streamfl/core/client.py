@@ -264,7 +264,7 @@ class Client:
     def _take(self, event: ClientEvent) -> list[ClientDecision]:
         match event:
             case RecordsRead(batches):
-                self._buffer.add(batches)
+                self._buffer.add([batch.sound() for batch in batches])
             case RecordsFetched(batches) if self._awaited is not None:
                 self._history.restore(self._missing(self._awaited), batches)
                 self._comparison = Comparison(HeldOut.restored(self._awaited.held, batches))

@@ -672,10 +672,10 @@ class Coordinator:
                 return None
         if any(isinstance(said, Restart) for said in news):
             standing.online = replace(standing.online, rests={})
-        learnt = [
-            update.online for update in self._updates if update.online is not None and update.client not in apart
-        ]
-        standing.online, cells = merging.after(standing.online, learnt, labels)
+        learnt = {update.client: update.online for update in self._updates if update.online is not None}
+        ours = [part for client, part in learnt.items() if client not in apart]
+        theirs = [part for client, part in learnt.items() if client in apart]
+        standing.online, cells = merging.after(standing.online, ours, labels, theirs)
         return cells
 
     def _guest_after(self, opened: RoundOpened, news: Sequence[Restart | Local]) -> GuestState | None:

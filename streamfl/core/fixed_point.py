@@ -20,6 +20,20 @@ def largest_part(weight: int, parts: int) -> float:
     return 0.5 * LIMIT / SCALE / parts / max(1, weight)
 
 
+# Members for whom there is room in a sum.
+MEMBERS = 1000
+
+
+def shortened(x: FloatArray, weight: int) -> FloatArray:
+    """Return a difference; one too large to be added up with those of others in its direction, as long as can be.
+
+    >>> shortened(np.array([3e5, -1e5]), 100), shortened(np.array([3.0, 4.0]), 100)
+    (array([2684.35456   , -894.78485333]), array([3., 4.]))
+    """
+    most, size = 0.5 * largest_part(weight, MEMBERS), float(np.abs(x).max(initial=0.0))
+    return x * (most / size) if size > most else x
+
+
 def weighted_mean(parts: Iterable[tuple[int, FloatArray]]) -> FloatArray:
     """Return sum(n x) / sum(n) with every n x rounded to a multiple of 2^-32 and added in int64.
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from streamfl.core.algorithms.base import Algorithm, LocalProblem, local_model
 from streamfl.core.arrays import BoolArray, FloatArray, IntArray
+from streamfl.core.fixed_point import shortened
 from streamfl.core.guest.guest import Guest
 from streamfl.core.history import History
 from streamfl.core.messages import LabelSums, Slot, SlotLosses
@@ -243,7 +244,9 @@ class LocalRound:
         trained = [slot for slot in self.slots if slot.name in self.trains]
         slopes = self._full_slopes(trained, outputs, pulls, result.trained) if self.learner.one_full_step else {}
         for slot in trained:
-            result.differences[slot.name] = self._difference(slot, slopes.get(slot.name), result)
+            found = self._difference(slot, slopes.get(slot.name), result)
+            whole = self.learner.exchange == "model"
+            result.differences[slot.name] = found if whole else shortened(found, result.trained)
 
     def _full_slopes(
         self,

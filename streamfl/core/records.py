@@ -11,6 +11,9 @@ import numpy as np
 from streamfl.core.arrays import FloatArray, IntArray
 from streamfl.core.errors import BrokenInvariantError
 
+# Tables hold targets as float32, and their squares are summed up: both must stay finite.
+LARGEST_TARGET = 1e30
+
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
@@ -102,6 +105,23 @@ class Batch:
     def only(self, rows: IntArray) -> "Batch":
         """Return some of the good records, by increasing row, without the bad ones."""
         return replace(self, positions=self.positions[rows], X=self.X[rows], y=self.y[rows], rejected=())
+
+    def sound(self) -> "Batch":
+        """Return the batch with targets too large to be squared among the bad records.
+
+        >>> batch = Batch(Span("p", 0, 2), np.arange(2), ("a",), np.ones((2, 1)), np.array([1e200, 3.0]))
+        >>> batch.sound().y, batch.sound().rejected
+        (array([3.]), (Rejection(position=0, reason='the target is 1e+200: at most 1e+30'),))
+        """
+        if self.labels or not len(self.y) or np.abs(self.y).max() <= LARGEST_TARGET:
+            return self
+        good = np.abs(self.y) <= LARGEST_TARGET
+        wrong = [
+            Rejection(position, f"the target is {y:g}: at most {LARGEST_TARGET:g}")
+            for position, y in zip(self.positions[~good].tolist(), self.y[~good].tolist(), strict=True)
+        ]
+        rejected = tuple(sorted([*self.rejected, *wrong], key=lambda bad: bad.position))
+        return replace(self.only(np.flatnonzero(good)), rejected=rejected)
 
     def ordinals(self, first: int) -> IntArray:
         """Return the ordinal of each good record, `first` being that of the batch's first record, good or bad.

@@ -36,7 +36,9 @@ class Serving:
         """Return probabilities of the registry's labels, shape (n, labels), or targets, shape (n, 1)."""
         outputs = self.registry.design([batch]) @ self.W
         if self.registry.labels:
-            return self.model.probabilities(outputs)
+            known = self.model.probabilities(outputs)[:, : len(self.registry.labels)]  # a logistic one tells of two
+            shares: FloatArray = known / known.sum(axis=1, keepdims=True)
+            return shares
         target = self.registry.target
         return (self.model.predict(outputs) * target.scale + target.centre)[:, None]
 

@@ -1,5 +1,6 @@
 """What is wrong with what a client says it has learnt between rounds: nothing counts that is not possible."""
 
+import math
 from collections.abc import Collection
 
 import numpy as np
@@ -13,6 +14,9 @@ from streamfl.core.online.sleeping import together
 
 # All that may sleep.
 MAY_SLEEP = frozenset(map(together, OnlineSettings("auto").experts))
+
+# Beyond it lies nothing that targets lead to.
+LARGEST_UNIT = 2.0**110
 
 # Sums may exceed what they are of by rounding.
 ROUNDING = 1e-8
@@ -113,6 +117,8 @@ def _wrong_numbers(learnt: Learnt, members: int) -> str | None:
         return "a number between rounds that is not finite"
     if any(np.abs(array).max(initial=0.0) >= largest for array in differences):
         return "a difference between rounds that is far too large"
+    if not 1.0 <= learnt.unit <= LARGEST_UNIT or math.frexp(learnt.unit)[0] != 0.5:
+        return "a unit between rounds that is no power of two"
     # A standardised record reaches no farther, and touches one cell of each fern.
     if not 0.0 <= learnt.norms.min() <= learnt.norms.max() <= FERNS + 1.0 + FARTHEST**2 * len(learnt.features):
         return "norms between rounds that no records have"

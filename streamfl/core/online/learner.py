@@ -20,6 +20,7 @@ from streamfl.core.online.one_record import (
     RIDGE,
     Kinds,
     Learning,
+    Memory,
     Models,
     Table,
     Touched,
@@ -74,7 +75,6 @@ class OnlineLearner:
     labels: tuple[str, ...] = ()
     mixture: LabelMixture | TargetMixture = field(init=False)
     near: Neighbours | None = field(init=False)
-    records: int = 0
     _codes: dict[str, int] = field(init=False)
     _ferns: Ferns = field(init=False)
     _scaler: RunningScaler = field(init=False)
@@ -112,6 +112,11 @@ class OnlineLearner:
         """Return what a copy goes on from: the way of a record leads through views, which would be copied apart."""
         return {**self.__dict__, "_way": None, "_foreseen": None}
 
+    @property
+    def records(self) -> int:
+        """Count the records learnt since `begin`."""
+        return int(self._touched.filled[1])
+
     # --- rounds --------------------------------------------------------------------------------------------------
 
     def begin(self, agreed: OnlineModels, cells: IntArray | None = None) -> None:
@@ -130,7 +135,9 @@ class OnlineLearner:
         PeerError
             Their arrays do not fit their names.
         """
-        if not agreed.fits(self.settings, self.settings.table_rows if cells is None else len(cells)):
+        rows = self.settings.table_rows
+        named = cells is None or not len(cells) or bool(0 <= cells.min() <= cells.max() < rows)
+        if not named or not agreed.fits(self.settings, rows if cells is None else len(cells)):
             raise PeerError(
                 "agreed models do not fit their names: the coordinator runs another version, or is broken"
             )
@@ -152,10 +159,10 @@ class OnlineLearner:
         )
         codes = {label: code for code, label in enumerate(agreed.labels)}
         self.mixture.wake(self._awake(agreed))
-        # Nothing below needs room: whoever is interrupted has begun, or has not.
+        # Whoever is interrupted below finds arrays that do not fit their names, and is told so.
         self._way, self._foreseen = None, None
         self._agreed, self._ferns, self._scaler, self._models = agreed, ferns, scaler, models
-        self.features, self.labels, self._codes, self.records = agreed.features, agreed.labels, codes, 0
+        self.features, self.labels, self._codes = agreed.features, agreed.labels, codes
         self._tell_neighbours()
 
     def _awake(self, agreed: OnlineModels) -> BoolArray:
@@ -168,7 +175,10 @@ class OnlineLearner:
             return None
         if serving.model.link != "softmax":
             return serving.says(batch)
-        return rounds_say(plain(aligned(batch.X, batch.features, serving.registry.features)), *serving.arrays)
+        X = plain(aligned(batch.X, batch.features, serving.registry.features))
+        if X.shape[1:] != serving.arrays[0].shape:
+            raise BrokenInvariantError(NOT_FITTING)
+        return rounds_say(X, *serving.arrays)
 
     def remember(self, near: Neighbours | None) -> None:
         """Take over the last records of a learner that was saved.
@@ -198,11 +208,12 @@ class OnlineLearner:
         """Return the table without this round's changes, and with the rows that `cells` names, or all."""
         touched, before = self._before()
         table = self._models.table
+        # In this order, so that who is interrupted can begin again.
+        table[touched] = before
         self._models.visits[touched] = 0
         self._touched = _untouched(rows)
         if cells is None:
             return rows.astype(np.float32)
-        table[touched] = before
         # A label that only this client has seen, in a round that did not count, has no column any more.
         table = np.ascontiguousarray(_wide(table[..., : rows.shape[-1]], rows.shape[-1]))
         table[cells] = rows[: len(cells)]  # none, to go back to the agreed models
@@ -218,6 +229,8 @@ class OnlineLearner:
         agreed, models = self._agreed, self._models
         start = agreed.grown(self.features[len(agreed.features) :], self.labels[len(agreed.labels) :], table=False)
         cells, before = self._before()
+        weights, table = models.weights - start.weights, models.table.take(cells, axis=0) - before
+        unit = _unit(weights, table)
         return Learnt(
             features=self.features,
             labels=self.labels,
@@ -225,10 +238,11 @@ class OnlineLearner:
             moments=self._scaler.moments(self.features, since=agreed.moments),
             norms=models.norm_sums / max(1, self.records),
             second=models.second - start.second,
-            weights=models.weights - start.weights,
+            weights=weights / unit,
             cells=cells.astype(np.float64),
             visits=models.visits[cells].astype(np.float64),
-            table=(models.table.take(cells, axis=0) - before).astype(np.float64),
+            table=table.astype(np.float64) / unit,
+            unit=unit,
             unused=unused(self.settings.experts, self.mixture.influence),
         )
 
@@ -313,7 +327,6 @@ class OnlineLearner:
         touched = self._room_for(len(truths))
         if not go(way, remembered, seen, self._aligned(features, X), plain(others), truths, said, touched):
             raise BrokenInvariantError(NOT_FITTING)
-        self.records += len(truths)
         if self.near is not None:
             self.near.seen += len(truths)
 
@@ -391,7 +404,7 @@ class OnlineLearner:
         models = self._wider(len(new), len(more))
         scaler = self._scaler.grown(len(new))
         codes = self._codes | dict.fromkeys(more, len(self.labels))
-        # Nothing below needs room: whoever is interrupted has taken them in, or has not.
+        # Whoever is interrupted below finds arrays that do not fit their names, and is told so.
         self._way, self._foreseen = None, None
         self._ferns, self._models, self._scaler = ferns, models, scaler
         self.features, self.labels, self._codes = names, labels, codes
@@ -432,9 +445,19 @@ def _wide(array: npt.NDArray[F], columns: int) -> npt.NDArray[F]:
     return np.concatenate([array, np.zeros((*array.shape[:-1], more), array.dtype)], axis=-1) if more else array
 
 
+def _unit(*differences: npt.NDArray[np.floating]) -> float:
+    """Return the power of two, 1 or more, that brings differences within 1024: what can be added up exactly.
+
+    >>> _unit(np.array([0.3, -900.0])), _unit(np.array([1e6]), np.array([-2.0]))
+    (1.0, 1024.0)
+    """
+    largest = max(float(np.abs(part).max(initial=0.0)) for part in differences)
+    return 2.0 ** max(0, math.ceil(math.log2(largest)) - 10) if 1.0 < largest < math.inf else 1.0
+
+
 def _untouched(table: npt.NDArray[F]) -> Touched:
     """Return that no row of a table has changed."""
-    return Touched(np.zeros(0, np.int64), table[:0].astype(np.float32), np.zeros(1, np.int64))
+    return Touched(np.zeros(0, np.int64), table[:0].astype(np.float32), np.zeros(2, np.int64))
 
 
 def _is_sound(learning: Learning, features: int, columns: int) -> bool:
@@ -449,7 +472,20 @@ def _is_sound(learning: Learning, features: int, columns: int) -> bool:
         and all(part.shape == (features,) for part in learning.scales)
         and models.second.shape in {(0, 0), (inputs, inputs)}
         and models.second.shape == models.inverse.shape == models.mean.shape
-        and (not near or (len(memory.column) == features and (learning.targets or len(memory.code) == columns)))
+        and models.along.shape == models.mean.shape[:1]
+        and (not near or _is_sound_memory(memory, features, 0 if learning.targets else columns))
         and said.by_expert.shape == (count + near + 1, columns)
         and len(learning.mixing.best) == learning.mixing.stacked.shape[1] == count + near + 1
+    )
+
+
+def _is_sound_memory(memory: Memory, features: int, labels: int) -> bool:
+    """Tell whether the last records have room for so many names."""
+    return (
+        len(memory.column) == features
+        and int(memory.column.max(initial=-1)) < len(memory.Z) == len(memory.at)
+        and memory.Z.shape[1] == len(memory.y) == len(memory.distance)
+        and len(memory.code) == labels
+        and int(memory.code.max(initial=-1)) < len(memory.place)
+        and int(memory.place.max(initial=-1)) < max(1, labels)
     )

@@ -27,6 +27,8 @@ class Learnt:
         The difference of the linear weights.
     cells, visits, table
         The rows of the table that were touched, how often, and the difference there.
+    unit
+        What `weights` and `table` are multiples of: a power of two, 1 unless targets are large.
     unused
         Who has no part in what it serves: see `sleeping`.
     """
@@ -43,4 +45,5 @@ class Learnt:
     cells: FloatArray
     visits: FloatArray
     table: FloatArray
+    unit: float = 1.0
     unused: tuple[str, ...] = ()

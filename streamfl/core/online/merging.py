@@ -16,7 +16,9 @@ from streamfl.core.online.rungs import WINDOW
 from streamfl.core.online.sleeping import rested
 
 
-def after(agreed: OnlineModels, parts: Sequence[Learnt], labels: tuple[str, ...]) -> tuple[OnlineModels, IntArray]:
+def after(
+    agreed: OnlineModels, parts: Sequence[Learnt], labels: tuple[str, ...], apart: Sequence[Learnt] = ()
+) -> tuple[OnlineModels, IntArray]:
     """Return the models after a round, and the rows of the table that changed.
 
     Linear weights move by the mean of the clients' differences, weighted by their records; a cell of a fern by the
@@ -31,6 +33,8 @@ def after(agreed: OnlineModels, parts: Sequence[Learnt], labels: tuple[str, ...]
         What each client learnt, in the order of their names.
     labels
         All labels by now, those of `agreed` first.
+    apart
+        What those learnt who add nothing: only what they use counts, so that it stays awake.
 
     Raises
     ------
@@ -56,7 +60,8 @@ def after(agreed: OnlineModels, parts: Sequence[Learnt], labels: tuple[str, ...]
     total = sum(part.records for part in parts)
     if not total:
         return grown, np.zeros(0, np.int64)
-    cells, mean = _by_visits(parts, grown)
+    unit = max(part.unit for part in parts)
+    cells, mean = _by_visits(parts, grown, unit)
     grown.table[cells] = grown.table.take(cells, axis=0) + mean
     norms = sum((part.records * part.norms for part in parts), np.zeros(2)) / total
     moved = replace(
@@ -65,17 +70,17 @@ def after(agreed: OnlineModels, parts: Sequence[Learnt], labels: tuple[str, ...]
         moments=merged([agreed.moments, *(part.moments for part in parts)]).aligned(grown.features),
         norms=agreed.norms + min(1.0, total / min(agreed.seen + total, WINDOW)) * (norms - agreed.norms),
         second=grown.second + sum((_second(part, grown) for part in parts), np.zeros(grown.second.shape)),
-        rests=rested(agreed.rests, sorted(set.intersection(*(set(part.unused) for part in parts)))),
-        weights=grown.weights + weighted_mean((part.records, _weights(part, grown)) for part in parts),
+        rests=rested(agreed.rests, _unused_by_all([*parts, *apart])),
+        weights=grown.weights + unit * weighted_mean((part.records, _weights(part, grown, unit)) for part in parts),
     )
     return replace(moved, chain=_chained(agreed.chain, moved.weights, cells, mean)), cells
 
 
-def _by_visits(parts: Sequence[Learnt], grown: OnlineModels) -> tuple[IntArray, FloatArray]:
+def _by_visits(parts: Sequence[Learnt], grown: OnlineModels, unit: float) -> tuple[IntArray, FloatArray]:
     """Return the cells that anybody visited, and by how much each changes: exact for any order of the clients."""
     cells, at = _distinct(np.concatenate([part.cells for part in parts]).astype(np.int64), len(grown.table))
     visits = np.concatenate([part.visits for part in parts])
-    differences = np.concatenate([_placed(part.table, part, grown) for part in parts])
+    differences = np.concatenate([part.unit / unit * _placed(part.table, part, grown) for part in parts])
     with np.errstate(over="ignore"):  # what overflows is refused just below
         scaled = np.rint(differences * (visits * SCALE)[:, None, None])
     if not np.abs(scaled).max(initial=0.0) * np.bincount(at, minlength=1).max() < LIMIT:
@@ -83,7 +88,11 @@ def _by_visits(parts: Sequence[Learnt], grown: OnlineModels) -> tuple[IntArray, 
     sums = np.zeros((len(cells), *differences.shape[1:]), np.int64)
     np.add.at(sums, at, scaled.astype(np.int64))
     weights = np.bincount(at, visits, minlength=len(cells))
-    return cells, sums / (SCALE * weights)[:, None, None]
+    return cells, unit * (sums / (SCALE * weights)[:, None, None])
+
+
+def _unused_by_all(parts: Sequence[Learnt]) -> list[str]:
+    return sorted(set.intersection(*(set(part.unused) for part in parts if part.records)))
 
 
 def _distinct(cells: IntArray, rows: int) -> tuple[IntArray, IntArray]:
@@ -112,9 +121,9 @@ def _rows(part: Learnt, grown: OnlineModels) -> list[int]:
     return [0, *(1 + grown.features.index(name) for name in part.features)]
 
 
-def _weights(part: Learnt, grown: OnlineModels) -> FloatArray:
+def _weights(part: Learnt, grown: OnlineModels, unit: float) -> FloatArray:
     placed = np.zeros(grown.weights.shape)
-    placed[_rows(part, grown)] = _placed(part.weights, part, grown)
+    placed[_rows(part, grown)] = part.unit / unit * _placed(part.weights, part, grown)
     return placed
 
 

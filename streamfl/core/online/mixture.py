@@ -83,7 +83,7 @@ class Mixture:
         """
         mixing, gone = self.mixing, self.mixing.awake & ~awake
         mixing.awake[:] = awake
-        if gone.any():
+        if mixing.best[gone].any() or mixing.stacked[:, gone].any():
             mixing.best[gone], mixing.stacked[:, gone] = 0.0, 0.0
             mixing.best[:] = mixing.best / mixing.best.sum() if mixing.best.any() else awake / awake.sum()
 

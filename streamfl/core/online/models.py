@@ -89,6 +89,7 @@ class OnlineModels:
         return (
             all(part.shape == (len(self.moments.features),) for part in moments)
             and 0 <= self.seen < 2**62
+            and all(rest.is_sound for rest in self.rests.values())
             and self.weights.shape == (inputs, len(settings.names), columns)
             and self.second.shape == ((inputs, inputs) if settings.has_linear else (0, 0))
             and self.norms.shape == (2,)

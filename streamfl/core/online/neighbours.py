@@ -49,13 +49,13 @@ class Neighbours:
 
     def over(self, features: tuple[str, ...], labels: tuple[str, ...]) -> None:
         """Take it that from now on features and label indices count in these names; no labels: targets."""
-        self._columns = np.array(
-            [self._features.setdefault(name, len(self._features)) for name in features], np.int64
-        )
-        self._codes = np.array([self._labels.setdefault(name, len(self._labels)) for name in labels], np.int64)
-        more = len(self._features) - self.Z.shape[1]
-        if more:  # what had no such feature was at its mean, 0
-            self.Z = np.asfortranarray(np.pad(self.Z, ((0, 0), (0, more))))
+        known, kept = dict(self._features), dict(self._labels)
+        columns = np.array([known.setdefault(name, len(known)) for name in features], np.int64)
+        codes = np.array([kept.setdefault(name, len(kept)) for name in labels], np.int64)
+        more = len(known) - self.Z.shape[1]
+        # What had no such feature was at its mean, 0.
+        Z = np.asfortranarray(np.pad(self.Z, ((0, 0), (0, more)))) if more else self.Z
+        self._features, self._labels, self._columns, self._codes, self.Z = known, kept, columns, codes, Z
 
     @property
     def kept_labels(self) -> tuple[str, ...]:

@@ -135,9 +135,9 @@ class Models(NamedTuple):
 
 
 class Touched(NamedTuple):
-    """Rows of the table that this round has changed, what they held before, and how many there are.
+    """Rows of the table that this round has changed, what they held before, how many there are, and records learnt.
 
-    With room for all that a call may touch: (rows,), (rows, rates, C); and (1,).
+    With room for all that a call may touch: (rows,), (rows, rates, C); and (2,).
     """
 
     cells: IntArray
@@ -353,7 +353,7 @@ def step_cells(
         cell, first = cells[fern], kinds.first_fern + fern // FERNS * rates
         if not awake[first]:
             continue
-        if not models.visits[cell]:
+        if not models.visits[cell] and touched.filled[0] < len(touched.cells):
             touched.cells[touched.filled[0]] = cell
             for r in range(rates):
                 for c in range(steps.shape[1]):
@@ -841,5 +841,6 @@ def go(
         if len(truths):
             count_in(learning.scales, X, i)
             learn(learning, remembered, truths[i], seen + i + 1, touched)
+            touched.filled[1] += 1
             remembered += 1
     return True

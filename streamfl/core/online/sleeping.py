@@ -30,6 +30,11 @@ class Rest:
     left: int = 0
     next: int = FIRST
 
+    @property
+    def is_sound(self) -> bool:
+        """Tell whether it can have come about."""
+        return 0 <= self.idle < IDLE and 0 <= self.left <= LONGEST and FIRST <= self.next <= LONGEST
+
     def after(self) -> "Rest":
         """Return it after one more round without a part; who wakes has one round to earn one."""
         if self.left:

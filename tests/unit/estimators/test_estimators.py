@@ -398,10 +398,10 @@ def test_a_record_is_copied():
     assert model.predict_proba_one({"x": 3.0}) == expected
 
 
-@pytest.mark.parametrize("y", [float("nan"), float("inf"), None, "much", 10**400, 1.1e150, -1e200, [1.0], 1j])
+@pytest.mark.parametrize("y", [float("nan"), float("inf"), None, "much", 10**400, 1.1e30, -1e200, [1.0], 1j])
 def test_a_target_must_be_a_finite_number(y):
     model = regressor()
-    with pytest.raises(ValueError, match=r"a target is .*: it must be a finite number, at most 1e\+150"):
+    with pytest.raises(ValueError, match=r"a target is .*: it must be a finite number, at most 1e\+30"):
         model.learn_one({"x": 1.0}, y)
     with pytest.raises(ValueError, match="a target is"):
         model.learn_many(np.array([[1.0], [2.0]]), [1.0, y])
