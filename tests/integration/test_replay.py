@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -9,9 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from streamfl.core import coordinator
 from streamfl.core.client import Client, ClientSettings
 from streamfl.core.coordinator import Coordinator, CoordinatorSettings, Standing
-from streamfl.core.errors import UsageError
+from streamfl.core.errors import PeerError, UsageError
 from streamfl.core.messages import RoundClosed
 from streamfl.core.promotion import Promotion
 from streamfl.core.records import Rejection
@@ -196,6 +198,30 @@ def test_regression_learns_a_target_in_its_own_unit(loss):
     assert result.mae.prequential < 0.3 * result.mae.no_change
     assert result.rmse.prequential >= result.mae.prequential
     assert result.restarts == ()
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1e9, 1e25])
+def test_a_regression_does_not_depend_on_the_unit_of_its_target_even_with_one_record_a_round(scale):
+    few = line(600)
+    plain, scaled = (replayed_of(replace(few, y=by * few.y), size=1).result for by in (1.0, scale))
+    assert plain.mae is not None
+    assert scaled.mae is not None
+    assert scaled.mae.prequential == pytest.approx(scale * plain.mae.prequential, rel=0.01)
+    assert scaled.loss.prequential == pytest.approx(plain.loss.prequential, rel=0.01)
+
+
+def test_a_target_too_large_to_be_squared_is_a_bad_record_and_not_the_end():
+    table = line()
+    y = table.y.copy()
+    y[[3, 700]] = 1e200, -1e31
+    result = replayed_of(replace(table, y=y)).result
+    assert (result.rejected, result.accepted) == (2, 2998)
+
+
+def test_what_is_refused_ends_the_replay_and_says_why(monkeypatch):
+    monkeypatch.setattr(coordinator, "wrong_learning", lambda *_, **__: "spoilt")
+    with pytest.raises(PeerError, match="what client c0 learnt cannot be used: spoilt"):
+        replayed_of(blobs(), features="auto")
 
 
 def test_regression_restarts_when_the_target_is_turned_round():

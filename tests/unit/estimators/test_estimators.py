@@ -12,7 +12,8 @@ from river import evaluate, metrics
 from unit.estimators.test_rows import frame_of, packages
 
 from streamfl import MasterFLClassifier, MasterFLRegressor
-from streamfl.core.errors import UsageError
+from streamfl.core.errors import BrokenInvariantError, UsageError
+from streamfl.core.online.learner import OnlineLearner
 from streamfl.core.sampling import generator
 
 SITES = ("north", "south", "east")
@@ -675,3 +676,56 @@ def test_it_learns_what_it_is_for():
     assert evaluate.progressive_val_score(pairs, classifier(), metrics.Accuracy()).get() > 0.78
     targets = without_site(records(600, missing=0.0, targets=True))
     assert evaluate.progressive_val_score(targets, regressor(), metrics.MAE()).get() < 1.4
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1e6, 1e12, 1e25])
+def test_targets_of_any_size_are_learnt_alike_and_close_rounds(scale):
+    X = generator(0, "sizes").normal(size=(400, 3))
+    y = X @ [1.0, 2.0, -1.0] + 3.0
+    plain, scaled = regressor(features="auto", round_size=50), regressor(features="auto", round_size=50)
+    plain.learn_many(X, y)
+    scaled.learn_many(X, scale * y)
+    assert scaled.summary["rounds"] == plain.summary["rounds"] == 8
+    np.testing.assert_allclose(scaled.predict_many(X) / scale, plain.predict_many(X), atol=1e-3)
+
+
+def test_large_targets_after_a_round_of_zeros_are_learnt_too():
+    X = generator(0, "sizes").normal(size=(600, 3))
+    y = np.where(np.arange(600) < 50, 0.0, 1e9 * (X[:, 0] + 2.0))
+    model = regressor(round_size=50)
+    model.learn_many(X, y)
+    assert model.summary["rounds"] == 12
+    assert np.abs(model.predict_many(X[50:]) - y[50:]).mean() < 0.1 * np.abs(y).std()
+
+
+def test_learning_that_was_damaged_is_no_silent_end_of_rounds():
+    model = classifier(round_size=10)
+    model.learn_many(np.arange(15.0)[:, None], ["a", "b", "a"] * 5)
+    between = model._federation._clients[""].machine.between_rounds
+    between.learner._models.second[0, 0] += 1.0  # as if a record had been learnt, and not been counted
+    with pytest.raises(BrokenInvariantError, match=r"no round can be closed any more.*second moments"):
+        model.learn_many(np.arange(15.0)[:, None], ["a", "b", "a"] * 5)
+
+
+@pytest.mark.parametrize("make", [classifier, regressor])
+def test_what_is_compiled_is_loaded_before_any_record_waits_for_it(make, monkeypatch):
+    loaded = []
+
+    def load(learner: OnlineLearner) -> None:
+        loaded.append(learner)
+
+    monkeypatch.setattr(OnlineLearner, "_load", load)
+    make()
+    assert len(loaded) == 1
+
+
+def test_a_copy_between_asking_and_learning_goes_on_to_the_same_bit():
+    stream = drawn(60)
+    model = classifier(features="auto")
+    model.learn_many(stream.X[:40], stream.y[:40].astype(int))
+    x = {"0": 1.0, "1": 400.0}
+    model.predict_one(x)
+    again = copy.deepcopy(model)
+    for one in (model, again):
+        one.learn_one(x, 1)
+    assert again.predict_proba_one(x) == model.predict_proba_one(x)

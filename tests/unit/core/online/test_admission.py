@@ -141,6 +141,9 @@ SPOILT: dict[str, tuple[Callable[[], Learnt], str]] = {
         "second moments",
     ),
     "second moments beyond all records": (lambda: replace(GOOD, second=diagonal(40.0, 25.0 * 40.0 + 1.0)), "second"),
+    "a unit that is none": (lambda: replace(GOOD, unit=3.0), "power of two"),
+    "a unit too large": (lambda: replace(GOOD, unit=2.0**111), "power of two"),
+    "a unit that is not finite": (lambda: replace(GOOD, unit=float("nan")), "power of two"),
     "a sleeper that there is not": (lambda: replace(GOOD, unused=("rounds", "me")), "there are not"),
     "second moments without an inverse": (lambda: replace(GOOD, second=diagonal(40.0, -1.0)), "not positive"),
 }

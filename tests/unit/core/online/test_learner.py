@@ -5,12 +5,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from online_streams import Stream, agreed, drawn, learnt, state
+from unit.machines.script import opening
 
 from streamfl.core.errors import BrokenInvariantError, PeerError
 from streamfl.core.online import merging
 from streamfl.core.online.learner import OnlineLearner
-from streamfl.core.online.rungs import OnlineSettings
+from streamfl.core.online.models import OnlineModels
+from streamfl.core.online.rungs import ROWS, OnlineSettings
+from streamfl.core.records import Batch, Span
+from streamfl.core.registry import Registry
 from streamfl.core.sampling import generator
+from streamfl.core.serving import Serving
+from streamfl.models import Softmax
 
 FEATURES = pytest.mark.parametrize("features", ["linear", "ferns", "auto"])
 
@@ -393,6 +399,62 @@ def test_a_learner_that_was_interrupted_says_so_and_touches_no_other_memory(inte
     learner._way = None
     with pytest.raises(BrokenInvariantError, match="interrupted, or another thread"):
         learner.learn(("x", "y"), np.zeros((1, 2)), np.zeros(1), ("z", "a"))
+
+
+def test_neighbours_that_were_interrupted_have_taken_in_nothing(monkeypatch):
+    learner = OnlineLearner(OnlineSettings("auto"))
+    learner.learn(*drawn(20).part(0, 20))
+    assert learner.near is not None
+    before = state(learner.near)
+
+    def fails(*_: object) -> None:
+        raise MemoryError
+
+    with monkeypatch.context() as patch, pytest.raises(MemoryError):
+        patch.setattr(np, "asfortranarray", fails)
+        learner.near.over(("x", "y", "late"), ("a", "b", "c"))
+    assert state(learner.near) == before
+
+
+@pytest.mark.parametrize("cells", [[-1], [10**9], [0, ROWS]])
+def test_rows_that_the_table_has_not_are_refused(cells):
+    settings = OnlineSettings("ferns")
+    models = agreed(settings, learnt(settings, drawn(20)))
+    with pytest.raises(PeerError, match="do not fit their names"):
+        OnlineLearner(settings).begin(replace(models, table=models.table[: len(cells)]), np.array(cells))
+
+
+def test_records_of_another_width_are_not_handed_to_the_model_of_rounds():
+    registry = Registry(1, ("x",), ("a", "b"), np.zeros(1), np.ones(1))
+    serving = Serving(opening()[-1], registry, Softmax(), np.ones((2, 2)))
+    batch = Batch(Span("p", 0, 1), np.arange(1), ("x",), np.ones((1, 3)), np.zeros(1))
+    with pytest.raises(BrokenInvariantError, match="do not fit"):
+        OnlineLearner(OnlineSettings("linear")).heard(serving, batch)
+
+
+@pytest.mark.parametrize("damage", [{"mean": np.zeros(2)}, {"scale": np.ones(0)}])
+def test_a_registry_that_does_not_fit_its_names_is_not_handed_to_loops(damage):
+    registry = replace(Registry(1, ("x",), ("a", "b"), np.zeros(1), np.ones(1)), **damage)
+    batch = Batch(Span("p", 0, 1), np.arange(1), ("x",), np.ones((1, 1)), np.zeros(1))
+    with pytest.raises(PeerError, match="does not fit its features"):
+        OnlineLearner(OnlineSettings("linear")).heard(
+            Serving(opening()[-1], registry, Softmax(), np.ones((2, 2))), batch
+        )
+
+
+def test_large_differences_are_told_in_a_unit_in_which_they_can_be_added_up():
+    settings = OnlineSettings("auto", targets=True)
+    stream = drawn(40, targets=True)
+    plain = learnt(settings, stream)
+    large = learnt(settings, replace(stream, y=2.0**40 * stream.y))
+    assert plain.unit == 1.0
+    assert large.unit > 2.0**30
+    assert max(np.abs(large.weights).max(), np.abs(large.table).max()) <= 1024.0
+    np.testing.assert_allclose(large.unit * large.weights, 2.0**40 * plain.weights, rtol=1e-3)
+    both, _ = merging.after(OnlineModels.none(settings), [plain, large], ())
+    one = merging.after(OnlineModels.none(settings), [large, plain], ())[0]
+    np.testing.assert_array_equal(both.weights, one.weights)
+    np.testing.assert_allclose(both.weights, 0.5 * (plain.weights + large.unit * large.weights), rtol=1e-6)
 
 
 def test_records_that_do_not_fit_one_another_are_not_learnt():

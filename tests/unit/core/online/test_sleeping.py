@@ -7,6 +7,7 @@ import pytest
 from online_streams import LABELS, Stream, agreed, drawn, learnt, state
 from unit.machines.script import opening
 
+from streamfl.core.errors import PeerError
 from streamfl.core.online import merging, sleeping
 from streamfl.core.online.learner import OnlineLearner
 from streamfl.core.online.mixture import LabelMixture, TargetMixture
@@ -71,6 +72,21 @@ def test_a_client_without_records_has_no_say_in_it():
     one, silent = replace(learnt(AUTO, drawn(20)), unused=("rounds",)), beginning(OnlineModels.none(AUTO)).learnt()
     after, _ = merging.after(OnlineModels.none(AUTO), [one, silent], ("a", "b", "c"))
     assert after.rests == {"rounds": Rest(idle=1)}
+
+
+def test_what_a_client_apart_uses_stays_awake():
+    ours = replace(learnt(AUTO, drawn(20)), unused=("linear", "rounds"))
+    theirs = replace(learnt(AUTO, drawn(20, seed=2)), unused=("linear",))
+    alone, _ = merging.after(OnlineModels.none(AUTO), [ours], ("a", "b", "c"))
+    after, _ = merging.after(OnlineModels.none(AUTO), [ours], ("a", "b", "c"), [theirs])
+    assert after.rests == {"linear": Rest(idle=1)}
+    np.testing.assert_array_equal(after.weights, alone.weights)
+
+
+@pytest.mark.parametrize("rest", [Rest(left=17), Rest(left=-1), Rest(idle=8), Rest(next=1), Rest(next=32)])
+def test_rests_that_cannot_come_about_are_refused(rest):
+    with pytest.raises(PeerError, match="do not fit"):
+        beginning(replace(models(), rests={"rounds": rest}))
 
 
 # --- what sleeping is ---------------------------------------------------------------------------------------------
