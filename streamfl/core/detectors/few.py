@@ -69,12 +69,12 @@ class Few:
         self.rounds = [rises for rises in kept if rises]
 
     def statistic(self) -> float:
-        """Return ln of the mean of both sums; minus infinity without a round."""
-        return _log_sum(self._terms()[1]) - math.log(2.0) if self.rounds else -math.inf
+        """Return ln of the mean of both sums; minus infinity without a client that could be compared."""
+        return _log_sum(self._terms()[1]) - math.log(2.0) if any(self.rounds) else -math.inf
 
     def named(self, clients: Collection[str]) -> tuple[str, ...]:
         """Return those of some clients that surely belong to the rise, if there is one."""
-        if not self.rounds:
+        if not any(self.rounds):
             return ()
         belongs, terms = self._terms()
         chances = np.einsum("pk,pki->i", np.exp(terms - _log_sum(terms)), belongs)
