@@ -35,7 +35,10 @@ def main(file: str, label: str) -> None:
     settings = ReplaySettings(round_size=25, seed=1, learning=LearningSettings(features="auto"))
     result = Replay(table, deal(table, 4, "round-robin", 0), settings).run().result
     print(f"{result.records} records, {result.rounds} rounds, {result.clients} clients")
-    print(f"accuracy {result.accuracy.prequential:.3f}; repeating the last label {result.accuracy.no_change:.3f}")
+    if result.accuracy is not None:
+        print(f"accuracy {result.accuracy.prequential:.3f}; repeating the last label {result.accuracy.no_change:.3f}")
+    if result.mae is not None:
+        print(f"mean error {result.mae.prequential:.4g}; repeating the last number {result.mae.no_change:.4g}")
     for restart in result.restarts:
         print(f"round {restart.round}: {restart.cause} since round {restart.since}, went on from {restart.chosen}")
 

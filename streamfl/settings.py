@@ -114,8 +114,17 @@ class LearningSettings(_Settings):
         return OnlineSettings(self.features, neighbours=self.neighbours, targets=targets, seed=seed)
 
     def loss(self, task: Task) -> Loss:
-        """Return the loss that is meant."""
+        """Return the loss that is meant.
+
+        Raises
+        ------
+        UsageError
+            It is one for the other task.
+        """
         own: Loss | None = next((name for name in MODELS if name == self.model), None)
+        if own is not None and (MODELS[own].link == "identity") != (task == "regression"):
+            what = "numbers, and these are labels" if task == "classification" else "labels, and these are numbers"
+            raise UsageError(f"model {own} predicts {what}: leave it out, or say the other task")
         return own or ("softmax" if task == "classification" else "squared")
 
     def _algorithm(self) -> Algorithm:

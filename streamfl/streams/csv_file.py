@@ -44,8 +44,10 @@ def read_csv(request: Request, path: Path) -> Table:
 
 
 def _rows(source: Iterable[str]) -> Iterator[_Row]:
-    reader = csv.reader(source)
+    raw: list[str] = []
+    reader = csv.reader(_kept(source, raw))
     while True:
+        raw.clear()
         line = reader.line_num + 1
         try:
             fields = next(reader)
@@ -55,7 +57,27 @@ def _rows(source: Iterable[str]) -> Iterator[_Row]:
             yield _Row(line, [], str(error), reader.line_num - line + 1)
         else:
             if fields:
-                yield _Row(line, fields, lines=reader.line_num - line + 1)
+                count = reader.line_num - line + 1
+                yield _Row(line, [] if count > 1 and _is_open(raw) else fields, lines=count)
+
+
+def _kept(source: Iterable[str], raw: list[str]) -> Iterator[str]:
+    for line in source:
+        raw.append(line)
+        yield line
+
+
+def _is_open(raw: list[str]) -> bool:
+    r"""Tell whether the file ended within a quote: csv closes it, with all records up to there in one field.
+
+    >>> _is_open(['a,"b\n', "c,d\n"]), _is_open(['a,"b\n', 'c"\n'])
+    (True, False)
+    """
+    try:
+        next(csv.reader(raw, strict=True))
+    except csv.Error as error:
+        return "end of data" in str(error)
+    return False
 
 
 def _header(request: Request, row: _Row | None) -> list[str]:

@@ -184,6 +184,25 @@ def test_whole_models_come_to_what_differences_come_to():
     assert models[0].weights == pytest.approx(models[1].weights, abs=1e-5)
 
 
+@pytest.mark.parametrize(
+    ("table", "model"), [(blobs, "squared"), (blobs, "huber"), (line, "softmax"), (line, "logistic")]
+)
+def test_a_model_for_the_other_task_is_refused_before_anything_runs(table, model):
+    with pytest.raises(UsageError, match=f"model {model} predicts (numbers|labels), and these are"):
+        replayed_of(table(), model=model)
+
+
+def test_twenty_clients_of_an_easy_stream_of_which_none_can_be_compared_are_replayed():
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 3000)
+    X = (2.0 * y + rng.normal(size=3000) * 0.1)[:, None]
+    easy = Table("easy", ("a",), X, y.astype(np.float64), ("0", "1"), np.arange(3000))
+    result = replayed_of(easy, clients=20, size=1).result
+    assert result.restarts == ()
+    assert result.accuracy is not None
+    assert result.accuracy.prequential > 0.95
+
+
 def test_a_logistic_model_cannot_grow_a_third_label_and_says_so():
     with pytest.raises(UsageError, match="use softmax"):
         replayed_of(blobs(classes=3), model="logistic")

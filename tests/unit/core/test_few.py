@@ -47,6 +47,13 @@ def test_nothing_seen_is_minus_infinity_and_names_nobody() -> None:
     assert (Few().statistic(), Few().named(["a"])) == (-math.inf, ())
 
 
+def test_rounds_in_which_nobody_could_be_compared_are_minus_infinity_too() -> None:
+    assert few({}).statistic() == few({}, {}).statistic() == -math.inf
+    assert few({}).named(["a"]) == ()
+    seen = {"a": Rise(0.1, 0.005, 0.001)}
+    assert few({}, seen, {}).statistic() > few({}).statistic()
+
+
 @pytest.mark.parametrize(("lead", "named"), [(-1e-4, ()), (1e-4, ("c0",))])
 def test_a_client_is_named_at_nine_to_one(lead: float, named: tuple[str, ...]) -> None:
     # Of ten clients both p are a tenth: 0.1 l / (0.9 + 0.1 l) is 0.9 at l = 81.

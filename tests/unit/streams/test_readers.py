@@ -162,6 +162,17 @@ def test_numbers_are_exact(value: str, kind: type, tmp_path: Path) -> None:
     np.testing.assert_array_equal(table.X[:, 0], [1.0] * 9000 + [float(value)] * 9000)
 
 
+def test_a_quote_that_is_never_closed_swallows_no_records_also_in_the_last_field(tmp_path: Path):
+    path = tmp_path / "open.csv"
+    path.write_text('a,label\n1,yes\n2,"no\n3,yes\n4,no\n')
+    with pytest.raises(
+        UsageError, match="line 3: a quote opens here and makes one record of 3 lines; close the quote"
+    ):
+        read(str(path))
+    path.write_text('a,label\n1,yes\n2,"no\nnever"\n3,yes\n')
+    assert read(str(path)).labels == ("no\nnever", "yes")
+
+
 def test_an_open_quote_is_an_error_for_the_records_it_swallows_would_vanish(tmp_path: Path) -> None:
     with pytest.raises(
         UsageError, match="line 3: a quote opens here and makes one record of 2 lines; close the quote"
