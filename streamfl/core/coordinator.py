@@ -665,13 +665,12 @@ class Coordinator:
         if standing.online is None:
             return None
         labels = self._registry.labels
-        for said in news:
-            if isinstance(said, Restart) and said.permutation:
-                grown = standing.online.grown((), labels[len(standing.online.labels) :])
-                standing.online = replace(grown.relabelled(np.array(said.permutation)), rests={})
-                return None
-        if any(isinstance(said, Restart) for said in news):
+        for restart in (said for said in news if isinstance(said, Restart)):
             standing.online = replace(standing.online, rests={})
+            if restart.permutation:
+                grown = standing.online.grown((), labels[len(standing.online.labels) :])
+                standing.online = grown.relabelled(np.array(restart.permutation))
+                return None
         learnt = {update.client: update.online for update in self._updates if update.online is not None}
         ours = [part for client, part in learnt.items() if client not in apart]
         theirs = [part for client, part in learnt.items() if client in apart]

@@ -80,7 +80,7 @@ def _by_visits(parts: Sequence[Learnt], grown: OnlineModels, unit: float) -> tup
     """Return the cells that anybody visited, and by how much each changes: exact for any order of the clients."""
     cells, at = _distinct(np.concatenate([part.cells for part in parts]).astype(np.int64), len(grown.table))
     visits = np.concatenate([part.visits for part in parts])
-    differences = np.concatenate([part.unit / unit * _placed(part.table, part, grown) for part in parts])
+    differences = np.concatenate([_placed(part.table, part, grown, unit) for part in parts])
     with np.errstate(over="ignore"):  # what overflows is refused just below
         scaled = np.rint(differences * (visits * SCALE)[:, None, None])
     if not np.abs(scaled).max(initial=0.0) * np.bincount(at, minlength=1).max() < LIMIT:
@@ -108,8 +108,9 @@ def _distinct(cells: IntArray, rows: int) -> tuple[IntArray, IntArray]:
     return distinct, place[cells]
 
 
-def _placed(array: FloatArray, part: Learnt, grown: OnlineModels) -> FloatArray:
-    """Return a client's array with its columns where the federation has them."""
+def _placed(array: FloatArray, part: Learnt, grown: OnlineModels, unit: float) -> FloatArray:
+    """Return a client's array in a unit, with its columns where the federation has them."""
+    array = part.unit / unit * array
     if not grown.labels or part.labels == grown.labels:
         return array
     placed = np.zeros((*array.shape[:-1], len(grown.labels)))
@@ -123,7 +124,7 @@ def _rows(part: Learnt, grown: OnlineModels) -> list[int]:
 
 def _weights(part: Learnt, grown: OnlineModels, unit: float) -> FloatArray:
     placed = np.zeros(grown.weights.shape)
-    placed[_rows(part, grown)] = part.unit / unit * _placed(part.weights, part, grown)
+    placed[_rows(part, grown)] = _placed(part.weights, part, grown, unit)
     return placed
 
 
