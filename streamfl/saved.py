@@ -14,6 +14,7 @@ from streamfl.core.messages import LocalDrift, Restarted
 from streamfl.core.online.mixture import MixtureState
 from streamfl.core.online.models import OnlineModels
 from streamfl.core.online.neighbours import Neighbours
+from streamfl.core.online.one_record import FIRST
 from streamfl.core.records import Batch, Span
 
 FORMAT = 1
@@ -233,8 +234,8 @@ def _must(holds: bool, otherwise: str) -> None:
         raise UsageError(otherwise)
 
 
-def _counts(number: int) -> bool:
-    return 0 <= number < MOST_COUNTED
+def _counts(*numbers: int) -> bool:
+    return all(0 <= number < MOST_COUNTED for number in numbers)
 
 
 def _are_counts(numbers: FloatArray) -> bool:
@@ -254,7 +255,9 @@ def _is_sound(state: MixtureState) -> bool:
         shares
         and _are_finite(state.best, state.stacked, state.outer, np.array(scalars))
         and min(state.norm, state.variance, state.square) >= 0.0
-        and _counts(state.seen)
+        and _counts(state.seen, state.known)
+        and state.first.shape == (FIRST,)
+        and not np.isinf(state.first).any()
     )
 
 

@@ -13,7 +13,7 @@ from streamfl.core.fixed_point import largest_part
 from streamfl.core.ledger import Member
 from streamfl.core.messages import Join, LabelSums, RoundOpened, Slot, SlotLosses, Update
 from streamfl.core.moments import Moments
-from streamfl.core.registry import FARTHEST, Registry, TargetUnit
+from streamfl.core.registry import Registry, TargetUnit
 
 # Sums of scores in [0, 1] may exceed their number by rounding.
 ROUNDING = 1e-9
@@ -62,7 +62,7 @@ def refusal(
     return (
         _wrong_positions(update, member)
         or _wrong_names(update, registry)
-        or _wrong_numbers(update, registry.rows)
+        or _wrong_numbers(update, registry)
         or _wrong_held(update, opened, member)
         or _wrong_label_sums(update, registry)
         or _wrong_second_moments(update, opened, registry.rows)
@@ -232,8 +232,8 @@ def _wrong_names(update: Update, registry: Registry) -> str | None:
     return None
 
 
-def _wrong_numbers(update: Update, rows: int) -> str | None:
-    farthest = FARTHEST**2 * rows
+def _wrong_numbers(update: Update, registry: Registry) -> str | None:
+    farthest = max(registry.farthest, 1.0) ** 2 * registry.rows  # the constant 1 has a row, too
     if not (0.0 <= update.squared_norm <= update.records * farthest and 0.0 <= update.largest_norm**2 <= farthest):
         return "an impossible norm"
     return (_wrong_moments(update.moments) if update.moments else None) or _wrong_unit(update.target)

@@ -9,7 +9,7 @@ import numpy as np
 from streamfl.core.arrays import FloatArray
 from streamfl.core.messages import Join, Update
 from streamfl.core.moments import Moments, merged
-from streamfl.core.registry import Registry, TargetUnit, ordered
+from streamfl.core.registry import FARTHEST, FARTHEST_UNSCALED, Registry, TargetUnit, ordered
 from streamfl.core.second_moments import RIDGE, SecondMoments
 
 
@@ -54,7 +54,8 @@ class Agreement:
         moments = merged([join.moments for join in joins])
         labels = ordered({label for join in joins for label in join.labels})
         d = len(moments.features)
-        registry = Registry(1, moments.features, labels, np.zeros(d), np.ones(d), middle_unit(joins))
+        farthest = FARTHEST if scaling else FARTHEST_UNSCALED
+        registry = Registry(1, moments.features, labels, np.zeros(d), np.ones(d), middle_unit(joins), farthest)
         if scaling:
             registry = registry.scaled_by(moments)
         return cls(registry, _expected_squared_norm(registry, moments, sum(j.records for j in joins)), scaling)

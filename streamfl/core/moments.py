@@ -11,6 +11,10 @@ from streamfl.core.records import Batch
 # Values beyond it count as it, so that no square overflows.
 LARGEST = 1e150
 
+# Of at least FEWEST values those count as far out that are farther from the median than FAR times what all but RARE
+# ones are.
+FEWEST, FAR, RARE = 8, 10.0, 1 / 40
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Moments:
@@ -80,11 +84,43 @@ def merged(parts: Sequence[Moments]) -> Moments:
 
 
 def moments_of(batches: Iterable[Batch]) -> Moments:
-    """Return the moments of the features of some batches.
+    """Return the moments of the features of some batches, values far out counted nearer: see `without_outliers`.
 
     Batches of one set of features are joined first, so that how a source was polled leaves no trace.
     """
     alike: dict[tuple[str, ...], list[FloatArray]] = {}
     for batch in batches:
         alike.setdefault(batch.features, []).append(batch.X)
-    return merged([Moments.of(features, np.concatenate(parts)) for features, parts in alike.items()])
+    return merged(
+        [Moments.of(features, without_outliers(np.concatenate(parts))) for features, parts in alike.items()]
+    )
+
+
+def without_outliers(X: FloatArray) -> FloatArray:
+    """Return records of which no value is far from all the others of its feature.
+
+    A value farther from the median than FAR times what all but a fortieth of them are, and at least all but one,
+    becomes one that is so far: a sensor's sentinel must not stretch the scale of a feature for ever. Of fewer than
+    FEWEST, or where most are the same, nothing is known of what is far.
+
+    Parameters
+    ----------
+    X
+        Shape (n, d); NaN is a missing value.
+
+    Examples
+    --------
+    >>> X = np.array([[0.0, -9999.0], [3.0, 1.0], [2.0, np.nan], [1.0, 0.0]])
+    >>> without_outliers(np.vstack([X, X[1:], X[1:]]))[0]
+    array([  0., -15.])
+    """
+    there = len(X) - np.isnan(X).sum(axis=0)
+    if there.max(initial=0) < FEWEST:
+        return X
+    last = np.maximum(there - 1, 0)
+    columns = np.arange(X.shape[1])
+    median = np.sort(X, axis=0)[last // 2, columns]  # what is missing comes last
+    distances = np.sort(np.abs(X - median), axis=0)
+    bound = FAR * distances[(last * (1.0 - RARE)).astype(np.int64), columns]
+    bound[~(bound > 0.0) | (there < FEWEST)] = np.inf
+    return np.clip(X, median - bound, median + bound) if (distances[last, columns] > bound).any() else X

@@ -5,12 +5,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from streamfl.core.arrays import FloatArray, IntArray
+from streamfl.core.arrays import BoolArray, FloatArray, IntArray
 from streamfl.core.moments import Moments
 from streamfl.core.records import Batch, aligned
 
-# In deviations: nothing real is so far out. A broken sensor's value must not make a gradient overflow.
-FARTHEST = 1e4
+# How far out a value counts at most, in deviations: a broken sensor's must not outweigh all records of a round. Where
+# features come as they are, only so far that no gradient overflows.
+FARTHEST, FARTHEST_UNSCALED = 20.0, 1e4
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,8 @@ class Registry:
         known yet: its values count as missing, so its weights stay 0.
     target
         The unit of regression targets.
+    farthest
+        Values of z beyond it count as it.
 
     Examples
     --------
@@ -69,6 +72,7 @@ class Registry:
     mean: FloatArray
     scale: FloatArray
     target: TargetUnit = TargetUnit()
+    farthest: float = FARTHEST
 
     @property
     def rows(self) -> int:
@@ -124,9 +128,11 @@ class Registry:
         Z[:, -1] = 1.0
         z = Z[:, :-1]
         z *= 1.0 / self.scale
-        if not np.einsum("ij,ij->", z, z) < FARTHEST**2:  # true also of NaN
+        size = np.einsum("ij,ij->", z, z)
+        if np.isnan(size):
             np.nan_to_num(z, copy=False, nan=0.0)
-            np.clip(z, -FARTHEST, FARTHEST, out=z)
+        if not size < self.farthest**2:
+            np.clip(z, -self.farthest, self.farthest, out=z)
         return Z
 
     def targets(self, batches: Sequence[Batch], labels: tuple[str, ...]) -> FloatArray:
@@ -164,7 +170,8 @@ def re_expression(old: Registry, new: Registry, columns: int) -> Callable[[Float
     """Return the map of weights from an old registry to a newer one, under which no prediction changes.
 
     New features and labels get rows and columns of zeros. With z = (x - m) / s and z' = (x - m') / s',
-    w' = w s' / s and b' = b + sum_j w_j (m'_j - m_j) / s_j; a new unit of targets scales and shifts the outputs.
+    w' = w s' / s and b' = b + sum_j w_j (m'_j - m_j) / s_j; a new unit of targets scales and shifts the outputs. What
+    an old scale had moved as far out as may be was a constant, and goes into the intercept.
 
     Parameters
     ----------
@@ -182,8 +189,9 @@ def re_expression(old: Registry, new: Registry, columns: int) -> Callable[[Float
            [31.]])
     """
     d = len(old.features)
-    stretch = (new.scale[:d] / old.scale)[:, None]
+    stretch = np.where(_all_far_out(old, new), 0.0, new.scale[:d] / old.scale)[:, None]
     shift = (np.nan_to_num(new.mean[:d] - old.mean) / old.scale)[:, None]  # weights of an unknown scale are 0
+    shift = np.clip(shift, -old.farthest, old.farthest)
     unit = old.target.scale / new.target.scale
     offset = (old.target.centre - new.target.centre) / new.target.scale
 
@@ -209,8 +217,14 @@ def change_of_coordinates(old: Registry, new: Registry) -> FloatArray:
     M = np.zeros((new.rows, old.rows))
     M[:d, :d] = np.diag(old.scale / new.scale[:d])
     M[:d, -1] = np.nan_to_num(old.mean - new.mean[:d]) / new.scale[:d]  # what had no scale yet was the mean
+    M[:d][_all_far_out(old, new)] = 0.0
     M[-1, -1] = 1.0
     return M
+
+
+def _all_far_out(old: Registry, new: Registry) -> BoolArray:
+    """Tell of which features an old registry had all values as far out as may be, if the newer one is right."""
+    return np.abs(np.nan_to_num(new.mean[: len(old.mean)] - old.mean)) > old.farthest * old.scale
 
 
 def widened(W: FloatArray, columns: int) -> FloatArray:

@@ -43,8 +43,8 @@ class Serving:
         return (self.model.predict(outputs) * target.scale + target.centre)[:, None]
 
     @cached_property
-    def arrays(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return means, scales and weights as compiled loops take them: its own, by rows.
+    def arrays(self) -> tuple[FloatArray, FloatArray, float, FloatArray]:
+        """Return means, scales, how far out is farthest, and weights, as compiled loops take them: its own, by rows.
 
         Raises
         ------
@@ -54,4 +54,4 @@ class Serving:
         mean, scale, features = self.registry.mean, self.registry.scale, len(self.registry.features)
         if not mean.shape == scale.shape == (features,) or self.W.shape != (features + 1, len(self.registry.labels)):
             raise PeerError("a model that serves rounds does not fit its features: its sender is broken")
-        return np.array(mean), np.array(scale), np.array(self.W, order="C")
+        return np.array(mean), np.array(scale), self.registry.farthest, np.array(self.W, order="C")

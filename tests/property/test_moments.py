@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from streamfl.core.moments import Moments, merged, moments_of
+from streamfl.core.moments import Moments, merged, moments_of, without_outliers
 from streamfl.core.records import Batch, Span
 
 VALUES = st.floats(-1e3, 1e3) | st.just(float("nan"))
@@ -59,9 +59,59 @@ def test_parts_with_other_features_are_merged_by_name(X: np.ndarray, Y: np.ndarr
 @given(TABLES, st.lists(st.integers(0, 25), max_size=4))
 def test_how_a_source_was_polled_leaves_no_trace(X: np.ndarray, cuts: list[int]) -> None:
     at = [0, *sorted(min(cut, len(X)) for cut in cuts), len(X)]
-    batches = [
-        Batch(Span("p", i, j), np.arange(i, j), NAMES, X[i:j], np.zeros(j - i), ("u",)) for i, j in pairwise(at)
-    ]
-    found, expected = moments_of(batches), Moments.of(NAMES, X)
+    found, expected = moments_of([batch(X, i, j) for i, j in pairwise(at)]), moments_of([batch(X, 0, len(X))])
     for name in ("count", "mean", "m2"):
         assert getattr(found, name).tobytes() == getattr(expected, name).tobytes()
+
+
+def batch(X: np.ndarray, first: int, end: int) -> Batch:
+    records = np.arange(first, end)
+    return Batch(Span("p", first, end), records, NAMES, X[first:end], np.zeros(end - first), ("u",))
+
+
+# --- values far out ----------------------------------------------------------------------------------------------
+
+
+@given(TABLES)
+def test_only_what_is_far_from_the_others_is_brought_nearer(X: np.ndarray) -> None:
+    found = without_outliers(X)
+    np.testing.assert_array_equal(np.isnan(found), np.isnan(X))
+    for j in range(3):
+        there, kept = (np.sort(table[~np.isnan(table[:, j]), j]) for table in (X, found))
+        changed = there != kept
+        assert changed.sum() <= max(1, len(there) // 40)
+        assert not changed.any() or len(there) >= 8
+        np.testing.assert_array_equal(np.argsort(kept, kind="stable"), np.arange(len(kept)))
+
+
+@given(arrays(np.float64, (20, 1), elements=st.floats(-1.0, 1.0)), st.floats(1e3, 1e12), st.integers(0, 19))
+def test_one_value_far_out_does_not_stretch_a_scale(X: np.ndarray, far: float, at: int) -> None:
+    X[at] = far
+    spread = without_outliers(X).std()
+    assert spread <= 4.0 or np.unique(np.delete(X, at)).size <= 2
+    nearer = without_outliers(np.where(far == X, far / 2.0, X))
+    if spread <= 4.0:  # however far it is
+        np.testing.assert_array_equal(nearer, without_outliers(X))
+
+
+def test_values_far_out_by_hand() -> None:
+    # The median of 0 .. 8, and the farthest but one 4 from it: 40 is as far as may be.
+    X = np.array([[0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 1e6]]).T
+    assert without_outliers(X)[-1].tolist() == [44.0]
+    X[-1] = 44.5
+    assert without_outliers(X)[-1].tolist() == [44.0]
+    X[-1] = 43.5
+    assert without_outliers(X) is X
+
+
+def test_of_few_values_nothing_is_known_of_what_is_far_nor_where_most_are_the_same() -> None:
+    few = np.array([[0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 1e6, np.nan]]).T
+    same = np.array([[0.0] * 99 + [1.0]]).T
+    assert without_outliers(few) is few
+    assert without_outliers(same) is same
+
+
+def test_what_is_told_of_a_round_is_without_them() -> None:
+    X = np.random.default_rng(0).normal(size=(200, 3))
+    X[7, 1] = -9999.0
+    assert moments_of([batch(X, 0, 200)]).variance.max() < 5.0

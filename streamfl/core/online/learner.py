@@ -17,6 +17,7 @@ from streamfl.core.online.mixture import LabelMixture, TargetMixture, room
 from streamfl.core.online.models import OnlineModels
 from streamfl.core.online.neighbours import NO_MEMORY, Neighbours
 from streamfl.core.online.one_record import (
+    FIRST,
     RIDGE,
     Kinds,
     Learning,
@@ -106,7 +107,7 @@ class OnlineLearner:
         """Load what is compiled, or compile it, so that no record waits for it."""
         none, nothing = np.zeros(0), np.zeros((0, 0))
         self._send((), nothing, nothing, none, nothing)
-        rounds_say(nothing, none, none, np.zeros((1, 0)))
+        rounds_say(nothing, none, none, 1.0, np.zeros((1, 0)))
 
     def __getstate__(self) -> dict[str, object]:
         """Return what a copy goes on from: the way of a record leads through views, which would be copied apart."""
@@ -469,7 +470,8 @@ def _is_sound(learning: Learning, features: int, columns: int) -> bool:
         models.weights.shape == (inputs, count, columns)
         and models.table.shape[2] == columns
         and int(learning.tests.feature.max()) < max(1, features)
-        and all(part.shape == (features,) for part in learning.scales)
+        and all(part.shape == (features,) for part in learning.scales[:4])
+        and learning.scales.first.shape == (FIRST, features)
         and models.second.shape in {(0, 0), (inputs, inputs)}
         and models.second.shape == models.inverse.shape == models.mean.shape
         and models.along.shape == models.mean.shape[:1]

@@ -7,9 +7,11 @@ import numpy as np
 
 from streamfl.core.arrays import HOLDS_ARRAYS, BoolArray, FloatArray
 from streamfl.core.online.one_record import (
+    FIRST,
     STACKING,
     Mixing,
     Said,
+    Scales,
     learn_to_mix_labels,
     learn_to_mix_targets,
     mix_labels,
@@ -32,6 +34,8 @@ class MixtureState:
     near: float = 0.0
     total: float = 0.0
     square: float = 0.0
+    known: int = 0  # files of before have none: then it is `seen`
+    first: FloatArray = field(default_factory=lambda: np.full(FIRST, np.nan))
 
 
 @dataclass
@@ -53,18 +57,24 @@ class Mixture:
         n, mixtures = self.experts, 1 + len(STACKING)
         best, stacked = np.full(n, 1.0 / n), np.full((len(STACKING), n), 1.0 / n)
         outer, awake = np.full(mixtures, 1.0 / mixtures), np.ones(n, np.bool_)
-        self.mixing = Mixing(best, stacked, outer, np.zeros(6), awake)
+        nothing = Scales(np.full(1, np.nan), np.zeros(1), np.zeros(1), np.zeros(1), np.full((FIRST, 1), np.nan))
+        self.mixing = Mixing(best, stacked, outer, np.zeros(3), awake, nothing)
 
     def state(self) -> MixtureState:
         """Return what has been learnt."""
-        best, stacked, outer, (norm, variance, seen, *targets) = (part.copy() for part in self.mixing[:4])
-        return MixtureState(best, stacked, outer, float(norm), float(variance), int(seen), *map(float, targets))
+        best, stacked, outer, running = (part.copy() for part in self.mixing[:4])
+        norm, variance, seen = running.tolist()
+        (near,), (known,), (total,), (square,), first = (part.tolist() for part in self.mixing.targets)
+        targets = (near if known else 0.0, total, square, int(known), np.array(first).ravel())
+        return MixtureState(best, stacked, outer, norm, variance, int(seen), *targets)
 
     def restore(self, state: MixtureState) -> None:
         """Go on from what had been learnt."""
         self.mixing.best[:], self.mixing.stacked[:], self.mixing.outer[:] = state.best, state.stacked, state.outer
-        targets = (state.near, state.total, state.square)
-        self.mixing.running[:] = (state.norm, state.variance, state.seen, *targets)
+        self.mixing.running[:] = (state.norm, state.variance, state.seen)
+        targets, known = self.mixing.targets, state.known or state.seen
+        targets.near[:], targets.seen[:] = state.near if known else np.nan, known
+        targets.total[:], targets.square[:], targets.first[:, 0] = state.total, state.square, state.first
 
     def wake(self, awake: BoolArray) -> None:
         """Wake some experts, and let all others sleep: these have no weight until they wake and earn one again.

@@ -15,14 +15,18 @@ from streamfl.core.compiled import Held, compiled, inner
 from streamfl.core.errors import BrokenInvariantError
 from streamfl.core.moments import LARGEST
 from streamfl.core.online.rungs import DEPTHS, FARTHEST, FERNS, MEMORIES, WHITENED, WINDOW
-from streamfl.core.registry import FARTHEST as FARTHEST_AGREED
 
 # A spread below this part of the mean is rounding.
 LEAST_SPREAD = 1e-9
 
-# A value, or a target, farther than so many deviations from the mean of those before it counts as that far, once so
-# many are known: a sensor's sentinel must not be remembered for ever. What really moves, moves its own bounds.
+# A value, or a target, farther than so many deviations from the mean of those before it counts as FARTHEST, from the
+# ninth on; while fewer are known than KNOWN, their deviation is rough, and it must be farther. A sensor's sentinel is
+# not to be remembered for ever; what really moves, moves its own bounds.
 OUTLYING, KNOWN = 20.0, 30
+
+# Of the first values none counts as farther from their median than so many times what all but one of them are: when
+# they came, nothing was known by which to judge them.
+FIRST, FAR_OF_FIRST = 8, 10.0
 
 # What numbers with more bits than a fern has cells are hashed by (Knuth 6.4).
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
@@ -47,22 +51,24 @@ RIDGE, REFRESH = 0.1, 32
 MOST_WHITENED = 256
 
 # What is compiled in from other files. Machine code is kept by the date of this one: it must change when they do.
-_COMPILED_IN = (FERNS, DEPTHS, MEMORIES, WHITENED, FARTHEST, WINDOW, LARGEST, FARTHEST_AGREED)
-if _COMPILED_IN != (100, ((8, 256), (24, 1024)), (100, 1000), (0.01, 0.1), 5.0, 10_000, 1e150, 1e4):
-    raise BrokenInvariantError(
-        "a constant of rungs, moments or registry was changed: change it in one_record.py, too"
-    )
+_COMPILED_IN = (FERNS, DEPTHS, MEMORIES, WHITENED, FARTHEST, WINDOW, LARGEST)
+if _COMPILED_IN != (100, ((8, 256), (24, 1024)), (100, 1000), (0.01, 0.1), 5.0, 10_000, 1e150):
+    raise BrokenInvariantError("a constant of rungs or moments was changed: change it in one_record.py, too")
 
 Table = npt.NDArray[np.float32]
 
 
 class Scales(NamedTuple):
-    """Sums over values, of their differences to a fixed point near them: see `RunningScaler`. Shape (d,) each."""
+    """Sums over values, of their differences to a fixed point near them: see `RunningScaler`. Shape (d,) each.
+
+    `first` keeps the first values, shape (FIRST, d); NaN where they were counted in elsewhere.
+    """
 
     near: FloatArray
     seen: FloatArray
     total: FloatArray
     square: FloatArray
+    first: FloatArray
 
 
 class Tests(NamedTuple):
@@ -94,8 +100,8 @@ class Mixing(NamedTuple):
     """Weights of the experts: by fixed share (E,), stacked (2, E), and of the three mixtures (3,).
 
     `awake` tells who is asked and taught (E,); all others have no weight, see `sleeping`. `running` holds the mean
-    squared norm of what is stacked, the variance of the best expert, the records learnt, and of targets a value near
-    them, and the sums of their differences to it and of the squares of these.
+    squared norm of what is stacked, the variance of the best expert, and the records learnt; `targets` is of the
+    targets, as if they were one feature.
     """
 
     best: FloatArray
@@ -103,6 +109,7 @@ class Mixing(NamedTuple):
     outer: FloatArray
     running: FloatArray
     awake: BoolArray
+    targets: Scales
 
 
 class Kinds(NamedTuple):
@@ -213,24 +220,53 @@ def count_in(scales: Scales, X: FloatArray, i: int) -> None:
     """Count the values of row i in."""
     for j in range(X.shape[1]):
         if not math.isnan(X[i, j]):
-            value = min(max(X[i, j], -LARGEST), LARGEST)
-            if math.isnan(scales.near[j]):
-                scales.near[j] = value
-            moved = within(value - scales.near[j], scales.seen[j], scales.total[j], scales.square[j], scales.near[j])
-            scales.seen[j] += 1.0
-            scales.total[j] += moved
-            scales.square[j] += moved * moved
+            count(scales, j, X[i, j])
+            if scales.seen[j] == FIRST:
+                judge_first(scales, j)
+
+
+@inner
+def count(scales: Scales, j: int, x: float) -> float:
+    """Count a value in; return it as it counts."""
+    value = min(max(x, -LARGEST), LARGEST)
+    if math.isnan(scales.near[j]):
+        scales.near[j] = value
+    if scales.seen[j] < FIRST:
+        scales.first[int(scales.seen[j]), j] = value
+    moved = within(value - scales.near[j], scales.seen[j], scales.total[j], scales.square[j], scales.near[j])
+    scales.seen[j] += 1.0
+    scales.total[j] += moved
+    scales.square[j] += moved * moved
+    counted: float = scales.near[j] + moved
+    return counted
 
 
 @inner
 def within(moved: float, seen: float, total: float, square: float, near: float) -> float:
-    """Return a value, or the farthest that it may be from the mean of those before it, once their spread is known."""
-    if seen < KNOWN:
+    """Return a value as it counts: as it is, or FARTHEST deviations from the mean of those before it."""
+    if seen < FIRST:
         return moved
     mean, deviation = total / seen, spread(seen, total, square, near)
-    if deviation == 0.0:
+    if abs(moved - mean) <= OUTLYING * max(1.0, KNOWN / seen) * deviation or deviation == 0.0:
         return moved
-    return min(max(moved, mean - OUTLYING * deviation), mean + OUTLYING * deviation)
+    return mean + math.copysign(FARTHEST * deviation, moved - mean)
+
+
+@inner
+def judge_first(scales: Scales, j: int) -> bool:
+    """Count the first values again, nearer, if one of them is far from the others; tell whether it is."""
+    median = np.median(scales.first[:, j])
+    distances = np.sort(np.abs(scales.first[:, j] - median))
+    bound = FAR_OF_FIRST * distances[FIRST - 2]
+    if not 0.0 < bound < distances[FIRST - 1]:  # not, if some of them are not known here
+        return False
+    scales.near[j], scales.total[j], scales.square[j] = median, 0.0, 0.0
+    for i in range(FIRST):
+        moved = min(max(scales.first[i, j] - median, -bound), bound)
+        scales.first[i, j] = median + moved
+        scales.total[j] += moved
+        scales.square[j] += moved * moved
+    return True
 
 
 # --- ferns -------------------------------------------------------------------------------------------------------
@@ -648,19 +684,6 @@ def mix_targets(mixing: Mixing, said: Said) -> None:
         said.mixed[0] += mixing.outer[1 + k] * said.offered[1 + k, 0]
 
 
-@inner
-def not_outlying(mixing: Mixing, truth: float) -> float:
-    """Return a target as it counts, and count it in."""
-    seen, truth = mixing.running[2], min(max(truth, -LARGEST), LARGEST)
-    if seen == 0.0:
-        mixing.running[3] = truth
-    moved = within(truth - mixing.running[3], seen, mixing.running[4], mixing.running[5], mixing.running[3])
-    mixing.running[4] += moved
-    mixing.running[5] += moved * moved
-    counted: float = mixing.running[3] + moved
-    return counted
-
-
 @compiled
 def learn_to_mix_targets(mixing: Mixing, said: Said, truth: float) -> None:
     """Weigh the experts by their errors under the variance of the best one, and step down the squared errors."""
@@ -713,7 +736,7 @@ def share(weights: FloatArray, awake: BoolArray) -> None:
 
 
 @compiled
-def rounds_say(X: FloatArray, mean: FloatArray, scale: FloatArray, W: FloatArray) -> FloatArray:
+def rounds_say(X: FloatArray, mean: FloatArray, scale: FloatArray, farthest: float, W: FloatArray) -> FloatArray:
     """Return what a softmax model of standardised features says of records, shape (n, C): see `Registry.design`.
 
     The last row of W, shape (d + 1, C), belongs to the constant 1.
@@ -724,7 +747,7 @@ def rounds_say(X: FloatArray, mean: FloatArray, scale: FloatArray, W: FloatArray
         for j in range(features):
             z = (X[i, j] - mean[j]) * (1.0 / scale[j])
             if not math.isnan(z):
-                z = min(max(z, -FARTHEST_AGREED), FARTHEST_AGREED)
+                z = min(max(z, -farthest), farthest)
                 for c in range(columns):
                     said[i, c] += z * W[j, c]
         for c in range(columns):
@@ -777,7 +800,7 @@ def learn(learning: Learning, remembered: int, truth: float, seen: int, touched:
     models, said = learning.models, learning.said
     errors = said.by_expert
     if learning.targets:
-        truth = not_outlying(learning.mixing, truth)
+        truth = count(learning.mixing.targets, 0, truth)
         learn_to_mix_targets(learning.mixing, said, truth)
     else:
         learn_to_mix_labels(learning.mixing, said, int(truth))
@@ -788,6 +811,25 @@ def learn(learning: Learning, remembered: int, truth: float, seen: int, touched:
     step(models, learning.kinds, said.z, said.cells, errors, seen, touched, learning.mixing.awake)
     if len(learning.memory.y):
         remember(learning.memory, remembered, said.z, truth, learning.targets)
+    if learning.targets and learning.mixing.targets.seen[0] == FIRST and judge_first(learning.mixing.targets, 0):
+        begin_again(learning, remembered, seen, touched)
+
+
+@inner
+def begin_again(learning: Learning, remembered: int, seen: int, touched: Touched) -> None:
+    """Unlearn what errors of any size have taught: how large errors usually are would be misjudged for ever."""
+    memory, mixing, models, awake = learning.memory, learning.mixing, learning.models, learning.mixing.awake.sum()
+    for i in range(min(FIRST, len(memory.y))):
+        memory.y[(remembered - i) % len(memory.y)] = mixing.targets.first[FIRST - 1 - i, 0]
+    for e in range(len(mixing.awake)):
+        mixing.best[e] = mixing.awake[e] / awake
+        mixing.stacked[:, e] = mixing.awake[e] / awake
+    mixing.outer[:] = 1.0 / len(mixing.outer)
+    mixing.running[:] = 0.0
+    if seen == FIRST:  # else others have taught the models, too
+        models.weights[:] = 0.0
+        for row in range(touched.filled[0]):
+            models.table[touched.cells[row]] = touched.before[row]
 
 
 @inner

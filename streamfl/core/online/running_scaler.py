@@ -6,7 +6,7 @@ import numpy as np
 
 from streamfl.core.arrays import FloatArray
 from streamfl.core.moments import Moments
-from streamfl.core.online.one_record import Scales, count_in, plain, scale
+from streamfl.core.online.one_record import FIRST, Scales, count_in, plain, scale
 
 
 @dataclass
@@ -19,7 +19,7 @@ class RunningScaler:
     ----------
     sums
         That point by feature, NaN until a value is seen; the number of values; the sums of their differences and of
-        the squares of these. Shape (d,) each.
+        the squares of these, shape (d,) each; and the first values, shape (FIRST, d).
 
     Examples
     --------
@@ -37,13 +37,15 @@ class RunningScaler:
         """Return the scaler that goes on from some moments."""
         m = moments.aligned(features)
         near = np.where(m.count > 0.0, m.mean, np.nan)
-        return cls(Scales(near, m.count.copy(), np.zeros(len(features)), m.m2.copy()))
+        first = np.full((FIRST, len(features)), np.nan)
+        return cls(Scales(near, m.count.copy(), np.zeros(len(features)), m.m2.copy(), first))
 
     def grown(self, more: int) -> "RunningScaler":
         """Return the scaler of more features, that nothing is known of."""
-        near, *others = self.sums
-        grown = (np.append(a, np.zeros(more)) for a in others)
-        return RunningScaler(Scales(np.append(near, np.full(more, np.nan)), *grown))
+        sums, unknown = self.sums, np.full((1 + FIRST, more), np.nan)
+        seen, total, square = (np.append(part, np.zeros(more)) for part in (sums.seen, sums.total, sums.square))
+        first = np.hstack([sums.first, unknown[1:]])
+        return RunningScaler(Scales(np.append(sums.near, unknown[0]), seen, total, square, first))
 
     def moments(self, features: tuple[str, ...], *, since: Moments) -> Moments:
         """Return the moments of the values counted in since those that it went on from."""

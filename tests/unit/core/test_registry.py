@@ -29,7 +29,7 @@ def batch(
 
 def test_a_change_of_coordinates_takes_every_record_from_one_registry_to_another() -> None:
     X = [[5.0, 0.0], [-3.0, 15.0], [NAN, 2.0]]
-    new = Registry(4, ("a", "b", "c"), ("u", "v"), np.array([0.5, -2.0, 9.0]), np.array([4.0, 0.1, 1.0]))
+    new = Registry(4, ("a", "b", "c"), ("u", "v"), np.array([0.5, -2.0, 9.0]), np.array([4.0, 0.9, 1.0]))
     old_Z, new_Z = (registry.design([batch(("a", "b"), X[:2])]) for registry in (REGISTRY, new))
     np.testing.assert_allclose(old_Z @ change_of_coordinates(REGISTRY, new).T, new_Z, atol=1e-12)
     # Second moments follow.
@@ -141,6 +141,24 @@ def test_a_change_of_scaler_by_hand() -> None:
     old = Registry(1, ("a",), ("u",), np.array([1.0]), np.array([2.0]))
     new = Registry(2, ("a",), ("u",), np.array([5.0]), np.array([4.0]))
     np.testing.assert_array_equal(re_expression(old, new, 1)(np.array([[3.0], [1.0]])), [[6.0], [7.0]])
+
+
+def test_what_an_old_scale_moved_as_far_out_as_may_be_was_a_constant() -> None:
+    # Of one value, 1e9, no scale is known: all that came after was 20 below it, and 3 * -20 + 1 told of it.
+    old = Registry(1, ("a", "b"), ("u",), np.array([1e9, 0.0]), np.ones(2))
+    new = Registry(2, ("a", "b"), ("u",), np.array([2.0, 0.0]), np.ones(2))
+    W = np.array([[3.0], [2.0], [1.0]])
+    changed = re_expression(old, new, 1)(W)
+    np.testing.assert_array_equal(changed, [[0.0], [2.0], [-59.0]])
+    batches = [batch(("a", "b"), [[2.0, 5.0]])]
+    np.testing.assert_array_equal(new.design(batches) @ changed, old.design(batches) @ W)
+    np.testing.assert_array_equal(change_of_coordinates(old, new), np.diag([0.0, 1.0, 1.0]))
+
+
+@pytest.mark.parametrize("far", [19.0, 21.0, 1e9, -1e9])
+def test_a_value_farther_than_twenty_deviations_is_that_far_out(far: float) -> None:
+    Z = REGISTRY.design([batch(("a", "b"), [[1.0 + 2.0 * far, 10.0]])])
+    np.testing.assert_array_equal(Z, [[np.clip(far, -20.0, 20.0), 0.0, 1.0]])
 
 
 def test_a_change_of_unit_by_hand() -> None:

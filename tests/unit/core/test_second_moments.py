@@ -102,7 +102,7 @@ def test_the_less_ridge_the_less_they_depend_on_units(monkeypatch: pytest.Monkey
 
 
 RAW = np.random.default_rng(2).normal(size=(80, 3)) * [1.0, 5.0, 0.2] + [4.0, -3.0, 0.0]
-OLD = Registry(1, ("x", "y"), ("a", "b"), np.array([1.0, -2.0]), np.array([2.0, 0.5]))
+OLD = Registry(1, ("x", "y"), ("a", "b"), np.array([1.0, -2.0]), np.array([2.0, 1.5]))
 NEW = Registry(2, ("x", "y", "z"), ("a", "b", "c"), np.array([4.0, -3.0, 0.0]), np.array([1.0, 5.0, 1.0]))
 
 

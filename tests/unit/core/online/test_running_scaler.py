@@ -65,10 +65,11 @@ def test_no_value_is_so_large_that_a_square_overflows():
 def test_asking_counts_nothing():
     one = scaler()
     one.scaled(column(1.0, 3.0, 4.0))
-    before = [a.tolist() for a in one.sums]
+    before = [a.copy() for a in one.sums]
     z = one.scaled(column(0.0, 8 / 3, np.nan), count=False)[:, 0]
     assert z == pytest.approx([(0.0 - 8 / 3) / np.sqrt(14 / 9), 0.0, 0.0])
-    assert [a.tolist() for a in one.sums] == before
+    for now, then in zip(one.sums, before, strict=True):
+        np.testing.assert_array_equal(now, then)
 
 
 def test_values_far_from_0_lose_no_digits():
@@ -92,16 +93,73 @@ def test_features_that_come_later_begin_with_nothing_known():
     assert z[2, 1:].tolist() == [3.0, 0.0]
 
 
-def test_a_value_far_out_counts_as_twenty_deviations_once_thirty_are_known():
+def test_a_value_farther_than_twenty_deviations_counts_as_five():
     known, one = column(*[-1.0, 1.0] * 15), scaler()
     one.scaled(known)
     one.scaled(column(1e6))
     moments = one.moments(("x",), since=NOTHING)
-    assert (moments.count[0], moments.mean[0]) == pytest.approx((31.0, 20.0 / 31.0))
-    fewer = scaler()
-    fewer.scaled(known[:28])
-    fewer.scaled(column(1e6))
-    assert fewer.moments(("x",), since=NOTHING).mean[0] == pytest.approx(1e6 / 29.0)
+    assert (moments.count[0], moments.mean[0]) == pytest.approx((31.0, 5.0 / 31.0))
+    one = scaler()
+    one.scaled(known)
+    one.scaled(column(-19.9))
+    assert one.moments(("x",), since=NOTHING).mean[0] == pytest.approx(-19.9 / 31.0)
+
+
+def test_while_few_are_known_it_must_be_farther():
+    # Ten are known: not 20 deviations, but 60.
+    for far, counts_as in ((59.0, 59.0), (-61.0, -5.0)):
+        one = scaler()
+        one.scaled(column(*[-1.0, 1.0] * 5))
+        one.scaled(column(far))
+        assert one.moments(("x",), since=NOTHING).mean[0] == pytest.approx(counts_as / 11.0)
+
+
+@pytest.mark.parametrize("at", range(8))
+def test_one_far_out_among_the_first_eight_is_judged_by_the_others(at):
+    # The others are 1 from their median at most, and it counts as 10 away.
+    values = [-1.0, 1.0, 0.0, 0.5, -0.5, 1.0, -1.0]
+    values.insert(at, 1e9)
+    one = scaler()
+    one.scaled(column(*values[:7]))
+    before = one.moments(("x",), since=NOTHING)
+    assert before.m2[0] > 1e17 or at == 7
+    one.scaled(column(values[7]))
+    after = one.moments(("x",), since=NOTHING)
+    median = 0.25
+    first = np.clip(values, median - 12.5, median + 12.5)
+    assert (after.count[0], after.mean[0]) == pytest.approx((8.0, first.mean()))
+    assert after.m2[0] == pytest.approx(8 * first.var())
+
+
+def test_the_first_eight_of_which_most_are_the_same_have_no_bounds():
+    one = scaler()
+    one.scaled(column(*[0.0] * 7, 1.0))
+    assert one.moments(("x",), since=NOTHING).mean[0] == 0.125
+
+
+def test_the_first_eight_are_not_judged_where_others_have_seen_some_of_them():
+    before = Moments(("x",), np.array([4.0]), np.array([0.0]), np.array([4.0]))
+    one = scaler(before)
+    one.scaled(column(1.0, 1e9, -1.0, 0.5))
+    assert one.moments(("x",), since=before).mean[0] == pytest.approx((1e9 + 0.5) / 4.0)
+
+
+@pytest.mark.parametrize("at", [0, 3, 9, 40])
+def test_a_sensor_that_is_once_broken_tells_nearly_as_much_as_one_that_never_was(at):
+    x = generator(0, "scaler").normal(size=(1000, 1))
+    broken = x.copy()
+    broken[at] = -9999.0
+    sound, other = (scaler().scaled(X)[500:, 0] for X in (x, broken))
+    slope, shift = np.polyfit(sound, other, 1)
+    assert 0.7 < slope < 1.01
+    assert abs(shift) < 0.05
+
+
+def test_a_sensor_that_is_broken_now_and_then_still_tells_something():
+    x = generator(0, "scaler").normal(size=(5000, 1))
+    broken = x.copy()
+    broken[::50] = -9999.0
+    assert np.abs(scaler().scaled(broken)[1001:1050]).mean() > 0.3
 
 
 def test_what_has_no_spread_yet_has_no_bounds():
