@@ -96,7 +96,11 @@ def demo(**options: Any) -> None:
 )
 @click.option("--clients", type=click.IntRange(1), default=10, show_default=True)
 @click.option("--split", default="round-robin", show_default=True, help="round-robin, column:NAME or dirichlet:A.")
-@click.option("--round-size", type=click.IntRange(1), help="Records a client and round; else about 100 rounds.")
+@click.option(
+    "--round-size",
+    type=click.IntRange(1),
+    help="Records a client and round; else about 100 rounds, without --inject of 20 records or more in all.",
+)
 @click.option("--inject", metavar="KIND@R,...", help="Impose drift: class-swap, class-introduction or permutation.")
 @click.option("--on-bad-record", type=click.Choice(["reject", "stop"]), default="reject", show_default=True)
 @click.option(
@@ -113,7 +117,8 @@ def demo(**options: Any) -> None:
     "--features",
     type=click.Choice(["auto", "linear", "ferns", "rounds"]),
     help="What learns record by record and answers: linear models, ferns, both (auto); with rounds the model of the "
-    "last round answers. Else auto for profile adaptive, and rounds for the others.",
+    "last round answers. Else auto; but rounds for the other profiles than adaptive, and where --model, --algorithm "
+    "or --local-batch says what a round's model is.",
 )
 @click.option(
     "--detector",

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import math
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -26,8 +27,9 @@ from streamfl.streams.table import Table
 # More numbers than that are likely to be amounts, not labels.
 MANY_LABELS = 50
 
-# With no --round-size, a file is replayed in about so many rounds.
-ROUNDS_WANTED = 100
+# With no --round-size, a file is replayed in about so many rounds, of at least so many records in all: of fewer than
+# that the detector sees little. Where --inject names rounds, there are as many as its user counts on.
+ROUNDS_WANTED, FEWEST = 100, 20
 
 
 @dataclass(frozen=True)
@@ -144,7 +146,7 @@ def run_replay(
     if guest is not None and outputs.model is not None:
         raise UsageError(f"--model-out writes streamfl's own models, and {guest.name} is River's: leave it out")
     logs = deal(table, clients, split, settings.seed)
-    size = round_size or _round_size(table, len(logs))
+    size = round_size or _round_size(table, len(logs), FEWEST if injection is None else 1)
     if injection is not None:
         logs = inject(table, logs, injection, size, settings.seed)
     replay = Replay(table, logs, replace(settings, round_size=size))
@@ -163,8 +165,9 @@ def run_replay(
     return replayed
 
 
-def _round_size(table: Table, clients: int) -> int:
-    return max(1, min(1000, len(table) // (clients * ROUNDS_WANTED)))
+def _round_size(table: Table, clients: int, fewest: int) -> int:
+    """Return the records a client and round that make about 100 rounds, of so many in all at least."""
+    return max(math.ceil(fewest / clients), min(1000, len(table) // (clients * ROUNDS_WANTED)))
 
 
 def _title(replay: Replay) -> str:

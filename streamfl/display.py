@@ -16,6 +16,7 @@ from streamfl.report.words import count, counted, evidence, listed, printable, q
 
 _MISSING = "-"  # a terminal may know ASCII only
 _LISTED = 5
+_MANY = 0.1  # of the records are bad: one column is
 _KEY = 11
 _COLUMN = 13
 
@@ -247,15 +248,17 @@ def summary(console: Console, result: Result, rejections: Sequence[str] = ()) ->
     for key, value in _lines(result):
         _say(console, f"{key:<{_KEY}}{value}", "red" if key == "records" and unaccounted(result) else "")
         if key == "records":
-            _list_rejections(console, rejections, result.rejected)
+            _list_rejections(console, rejections, result.rejected, result.records)
 
 
-def _list_rejections(console: Console, reasons: Sequence[str], total: int) -> None:
+def _list_rejections(console: Console, reasons: Sequence[str], total: int, records: int) -> None:
     for reason in reasons[:_LISTED]:
         _say(console, f"{'':<{_KEY}}rejected: {reason}")
     rest = total - len(reasons[:_LISTED])
     if reasons and rest > 0:
         _say(console, f"{'':<{_KEY}}... and {count(rest)} more")
+    if total > _MANY * records:
+        _say(console, f"{'':<{_KEY}}a column that is often bad is left out with --drop COL")
 
 
 def _measures(result: Result) -> list[str]:
@@ -279,8 +282,10 @@ def _lines(result: Result) -> list[tuple[str, str]]:
         lines.insert(0, ("kappa", f"Cohen {cohen}, temporal {temporal}"))
     rate = f"{result.seconds:,.1f} s, {count(result.records_per_second)} records/s"
     serving = [("serving", serves(result.serving))] if result.serving else []
+    label = [("label", f'column "{result.label}"')] if result.label else []
     return [
         *lines,
+        *label,
         *serving,
         ("restarts", _restarts(result.restarts)),
         ("records", ledger(result)),

@@ -70,6 +70,8 @@ class _MasterFL(base.Estimator):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
                 raise ValueError(f"{name} is {value!r}: it must be a whole number, {least} or more")
+        if self.neighbours not in {True, False}:
+            raise ValueError(f"neighbours is {self.neighbours!r}: it must be True or False")
         if self.features not in FEATURES:
             raise ValueError(f"no features are called {self.features!r}: take one of {', '.join(FEATURES)}")
 

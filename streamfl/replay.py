@@ -272,6 +272,7 @@ class Replay:
         return Result(
             streamfl=__version__,
             source=self.table.name,
+            label=self.table.label,
             seed=self.settings.seed,
             profile=self.settings.profile.profile,
             records=records,

@@ -111,8 +111,8 @@ def without_outliers(X: FloatArray) -> FloatArray:
     Examples
     --------
     >>> X = np.array([[0.0, -9999.0], [3.0, 1.0], [2.0, np.nan], [1.0, 0.0]])
-    >>> without_outliers(np.vstack([X, X[1:], X[1:]]))[0]
-    array([  0., -15.])
+    >>> without_outliers(np.vstack([X, X[1:], X[1:], X[1:]]))[0]
+    array([  0., -10.])
     """
     there = len(X) - np.isnan(X).sum(axis=0)
     if there.max(initial=0) < FEWEST:

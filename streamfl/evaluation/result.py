@@ -88,11 +88,13 @@ class RoundLine(_Part):
 class Result(_Part):
     """The whole run. Classification has `accuracy` and `kappa`, regression `mae` and `rmse`.
 
-    `serving` is what part each model that learns between rounds had in what was served; empty without such models.
+    `label` is the column of the label, named or guessed, if the source names its columns. `serving` is what part each
+    model that learns between rounds had in what was served; empty without such models.
     """
 
     streamfl: str
     source: str
+    label: str = ""
     seed: int
     profile: str
     records: int

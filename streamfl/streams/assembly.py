@@ -129,6 +129,7 @@ class Assembly:
             places=np.concatenate(rest.places)[good],
             rejected=tuple(sorted(self._rejected, key=lambda rejection: rejection.position)),
             columns=kept,
+            label=self.label,
         )
 
     def _features(self, block: Block) -> tuple[FloatArray, tuple[str, ...], dict[int, str]]:

@@ -1,6 +1,7 @@
 """One cell of a record: what it says as a number, what it says as text, how a message shows it."""
 
 import math
+import re
 from collections.abc import Sequence
 from typing import cast
 
@@ -10,12 +11,18 @@ import numpy.typing as npt
 from streamfl.core.arrays import FloatArray
 from streamfl.streams.table import Numbers
 
+# What is written, in any case, where a number is missing: by pandas and R, by databases, in the UCI repository.
+MISSING = frozenset({"", "na", "n/a", "#n/a", "<na>", "null", "none", "?", "-"})
+
+# A number with what some put between its digits.
+SEPARATED = re.compile(r"\s*[-+]?\d[\d.]*[,_' ][\d.,_' ]*")
+
 Cells = Sequence[object] | Numbers
 """A column as it was read: texts from CSV, values from JSON, an array from what has types."""
 
 
 def number(cell: object) -> float:
-    """Return the number that a cell holds, possibly infinite; NaN if it is missing.
+    """Return the number that a cell holds, possibly infinite; NaN if it is missing, or says so: see `MISSING`.
 
     Parameters
     ----------
@@ -27,13 +34,13 @@ def number(cell: object) -> float:
     ValueError
         If it is none of these, or a text that is no number; the message shows the cell.
 
-    >>> number(" 2.5 "), number(True), number(""), number(None)
-    (2.5, 1.0, nan, nan)
-    >>> number("abc")
+    >>> number(" 2.5 "), number(True), number(""), number("N/A"), number(None)
+    (2.5, 1.0, nan, nan, nan)
+    >>> number("1,234.5")
     Traceback (most recent call last):
-    ValueError: "abc" is not a number
+    ValueError: "1,234.5" is not a number: write it as 1234.5, with a point and no separators
     """
-    if cell is None or (isinstance(cell, str) and not cell.strip()):
+    if cell is None or (isinstance(cell, str) and cell.strip().lower() in MISSING):
         return math.nan
     separated = isinstance(cell, str) and "_" in cell  # Python reads 1_000 as a number; we do not
     if isinstance(cell, str | int | float) and not separated:
@@ -43,7 +50,8 @@ def number(cell: object) -> float:
             return math.inf
         except ValueError:
             pass
-    raise ValueError(f"{quoted(cell)} is not a number")
+    remedy = ": write it as 1234.5, with a point and no separators" if SEPARATED.fullmatch(str(cell)) else ""
+    raise ValueError(f"{quoted(cell)} is not a number{remedy}")
 
 
 def is_number(cell: object) -> bool:

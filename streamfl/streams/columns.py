@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from streamfl.core.arrays import FloatArray
-from streamfl.streams.cells import Cells, is_number, numbers, text
+from streamfl.streams.cells import SEPARATED, Cells, is_number, numbers, quoted, text
 from streamfl.streams.request import Request
 
 SAMPLE = 1000  # records that decide whether a column is text
@@ -78,6 +78,9 @@ def judge(request: Request, name: str, cells: Cells) -> Column | None:
     if not words or any(is_number(cell) for cell in found):
         return NumberColumn(name)
     if len(words) > MAX_VALUES:
+        if all(SEPARATED.fullmatch(word) for word in words):
+            what = f'column "{name}" holds numbers such as {quoted(min(words))}'
+            raise request.refusal(what, "write them as 1234.5, with a point and no separators")
         what = f'column "{name}" is text with {len(words)} values in its first records, more than {MAX_VALUES}'
         raise request.refusal(what, f"leave it out with --drop {name}")
     return TextColumn(name, tuple(sorted(words)))

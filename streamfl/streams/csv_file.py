@@ -11,6 +11,7 @@ import numpy as np
 
 from streamfl.core.records import Rejection
 from streamfl.streams.assembly import BLOCK, Assembly, Block
+from streamfl.streams.cells import quoted
 from streamfl.streams.lines import lines
 from streamfl.streams.request import Request, label_column
 from streamfl.streams.table import Table
@@ -86,6 +87,9 @@ def _header(request: Request, row: _Row | None) -> list[str]:
     if row.error:
         raise request.refusal(f"line {row.line} is not CSV: {row.error}", "save the file with lines ended by LF")
     names = [name.strip() or f"column{i}" for i, name in enumerate(row.fields, start=1)]
+    if len(names) == 1 and (found := [mark for mark in (";", "\t", "|") if mark in names[0]]):
+        what = f"its columns are separated by {quoted(found[0])}"
+        raise request.refusal(what, "save the file with commas between the columns")
     if any(_has_a_fraction(name) for name in names):
         what = f"line {row.line} has numbers where the names of the columns belong"
         raise request.refusal(what, "put a header line first")

@@ -37,6 +37,8 @@ class Table:
         The bad records by increasing position, which is their number in the file as in `places`.
     columns
         The text of whole columns that `read` was asked to keep, one entry a good record; missing is "".
+    label
+        The name of the label's column, named or guessed; empty where there are no names.
     """
 
     name: str
@@ -47,6 +49,7 @@ class Table:
     places: IntArray
     rejected: tuple[Rejection, ...] = ()
     columns: Mapping[str, Texts] = field(default_factory=lambda: MappingProxyType({}))
+    label: str = ""
 
     def __len__(self) -> int:
         """Count the good records."""

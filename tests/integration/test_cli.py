@@ -22,7 +22,7 @@ from streamfl.core.errors import UsageError
 from streamfl.model_file import ServedModel
 
 KEYS = (
-    "streamfl source seed profile records accepted held_out rejected pending rounds clients seconds"
+    "streamfl source label seed profile records accepted held_out rejected pending rounds clients seconds"
     " records_per_second {} loss restarts local_drifts notices promotions serving model_sha256 per_round"
 )
 CLASSIFICATION = KEYS.format("accuracy kappa").split()

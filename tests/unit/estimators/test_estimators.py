@@ -571,6 +571,7 @@ def test_what_serves_is_told_in_parts_that_sum_to_one():
     [
         ({"round_size": 0}, "round_size is 0: it must be a whole number, 1 or more"),
         ({"round_size": 2.5}, "round_size is 2.5: it must be a whole number"),
+        ({"neighbours": 3}, "neighbours is 3: it must be True or False"),
         ({"round_size": 10.0}, "round_size is 10.0"),
         ({"round_size": True}, "round_size is True"),
         ({"round_size": "10"}, "round_size is '10'"),

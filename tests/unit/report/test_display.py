@@ -127,6 +127,19 @@ def test_five_rejections_are_listed_and_the_others_counted(made_up: Build) -> No
     summary(console, made_up(rejected=1204, accepted=91758), [f"line {i}: bad" for i in range(9)])
     assert out.getvalue().count("rejected: line") == 5
     assert "           ... and 1,199 more\n" in out.getvalue()
+    assert "--drop" not in out.getvalue()
+
+
+def test_where_many_are_rejected_it_says_what_helps(made_up: Build) -> None:
+    console, out, _ = plain()
+    summary(console, made_up(rejected=10_000, accepted=82_962), ['line 2, column "a": "x" is not a number'])
+    assert out.getvalue().splitlines()[-5] == "           a column that is often bad is left out with --drop COL"
+
+
+def test_the_column_that_is_learnt_is_named(made_up: Build) -> None:
+    console, out, _ = plain()
+    summary(console, made_up(label="state"), [])
+    assert 'label      column "state"\n' in out.getvalue()
 
 
 def test_the_summary_of_a_regression_has_errors_and_of_nothing_dashes(made_up: Build) -> None:

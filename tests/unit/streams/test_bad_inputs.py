@@ -58,7 +58,11 @@ CASES = {
     ),
     "no feature column": Bad("f.csv", b"y\n0\n1\n", ("no feature column", "commas")),
     "all dropped": Bad("f.csv", GOOD, ("no feature column",), {"drop": ["a", "b"]}),
-    "other separator": Bad("f.csv", b"a;b;y\n1;2;0\n", ("no feature column", "commas")),
+    "other separator": Bad("f.csv", b"a;b;y\n1;2;0\n", ('separated by ";"', "commas")),
+    "tabs": Bad("f.csv", b"a\tb\ty\n1\t2\t0\n", (r'separated by "\t"', "commas")),
+    "thousands": Bad(
+        "f.csv", b"a,y\n" + b"".join(b'"%d,000.5",%d\n' % (i, i % 2) for i in range(1, 60)), ('"1,000.5"', "1234.5")
+    ),
     "no header": Bad("f.csv", b"5.1,3.5,setosa\n4.9,3.0,setosa\n", ("line 1", "header line")),
     "duplicate columns": Bad("f.csv", b"a,a,y\n1,2,0\n", ("named a", "its own name")),
     "unknown label": Bad("f.csv", GOOD, ("'z'", "a, b, y", "--label"), {"label": "z"}),

@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from streamfl.core.errors import UsageError
+from streamfl.streams.cells import number
 from streamfl.streams.covtype import covtype
 from streamfl.streams.readers import read
 from streamfl.streams.table import Table
@@ -48,6 +49,26 @@ def test_csv(name: str, tmp_path: Path) -> None:
     assert reasons(table) == {2: 'line 4, column "width": "x" is not a number'}
 
 
+@pytest.mark.parametrize("word", ["NA", "n/a", "null", "NaN", "None", "?", "-", " ", "#N/A", "<NA>"])
+def test_a_number_that_is_said_to_be_missing_is_missing(word: str, tmp_path: Path) -> None:
+    table = csv(tmp_path, f"a,b,y\n1,2,0\n{word},3,1\n")
+    np.testing.assert_array_equal(table.X, [[1, 2], [math.nan, 3]])
+    assert table.rejected == ()
+
+
+@pytest.mark.parametrize("word", ["1,000", "1'000", "1 000", "0,5", "1.000,5", "-1_0"])
+def test_separators_within_a_number_are_told(word: str) -> None:
+    with pytest.raises(ValueError, match=r"is not a number: write it as 1234\.5, with a point and no separators"):
+        number(word)
+    with pytest.raises(ValueError, match=r'"1-000" is not a number$'):
+        number("1-000")
+
+
+def test_the_label_column_is_named_whether_told_or_guessed(tmp_path: Path) -> None:
+    assert csv(tmp_path, SMALL).label == SMALL.splitlines()[0].split(",")[-1]
+    assert csv(tmp_path, "a,b,c\n1,2,0\n3,4,1\n", label="a").label == "a"
+
+
 def test_every_kind_of_bad_record_is_listed_by_its_number_and_line(tmp_path: Path) -> None:
     text = 'a,b,y\n1,2,0\n1,2\n\n1,inf,0\n"1\n",1e999,0\n1,2,\n1,2,nan\n1_0,2,0\n1,2,3,4\n5,6,1\n'
     table = csv(tmp_path, text)
@@ -57,7 +78,7 @@ def test_every_kind_of_bad_record_is_listed_by_its_number_and_line(tmp_path: Pat
         3: 'line 6, column "b": "1e999" is infinite',
         4: 'line 8, column "y": the label is missing',
         5: 'line 9, column "y": the label is missing',
-        6: 'line 10, column "a": "1_0" is not a number',
+        6: 'line 10, column "a": "1_0" is not a number: write it as 1234.5, with a point and no separators',
         7: "line 11: 4 fields where the header has 3",
     }
     np.testing.assert_array_equal(table.places, [0, 8])
