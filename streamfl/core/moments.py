@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from streamfl.core.arrays import FloatArray
+from streamfl.core.arrays import BoolArray, FloatArray
 from streamfl.core.records import Batch
 
 # Values beyond it count as it, so that no square overflows.
@@ -58,6 +58,10 @@ class Moments:
         """Return m2 / count, 0 where nothing was seen."""
         variance: FloatArray = self.m2 / np.maximum(self.count, 1.0)
         return variance
+
+    def only(self, which: BoolArray) -> "Moments":
+        """Return the same moments with none seen of all other features; `which` has shape (d,)."""
+        return Moments(self.features, *(np.where(which, a, 0.0) for a in (self.count, self.mean, self.m2)))
 
     def aligned(self, features: tuple[str, ...]) -> "Moments":
         """Return the same moments in another order of features, with none seen of those it lacks."""

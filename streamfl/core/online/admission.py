@@ -72,6 +72,8 @@ def _wrong_names(learnt: Learnt, agreed: OnlineModels, labels: Collection[str]) 
         return "a label between rounds that no record has"
     if not MAY_SLEEP.issuperset(learnt.unused):
         return "experts between rounds that there are not"
+    if not set(learnt.again) <= set(learnt.features):
+        return "a feature between rounds that began again, and is not there"
     return None if learnt.moments.features == learnt.features else "moments between rounds of other features"
 
 

@@ -237,6 +237,7 @@ class OnlineLearner:
             labels=self.labels,
             records=self.records,
             moments=self._scaler.moments(self.features, since=agreed.moments),
+            again=tuple(np.array(self.features)[self._scaler.again]),
             norms=models.norm_sums / max(1, self.records),
             second=models.second - start.second,
             weights=weights / unit,
@@ -470,8 +471,8 @@ def _is_sound(learning: Learning, features: int, columns: int) -> bool:
         models.weights.shape == (inputs, count, columns)
         and models.table.shape[2] == columns
         and int(learning.tests.feature.max()) < max(1, features)
-        and all(part.shape == (features,) for part in learning.scales[:4])
-        and learning.scales.first.shape == (FIRST, features)
+        and all(part.shape[-1:] == (features,) for part in learning.scales)
+        and len(learning.scales.first) == FIRST
         and models.second.shape in {(0, 0), (inputs, inputs)}
         and models.second.shape == models.inverse.shape == models.mean.shape
         and models.along.shape == models.mean.shape[:1]

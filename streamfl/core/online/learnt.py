@@ -29,6 +29,8 @@ class Learnt:
         The rows of the table that were touched, how often, and the difference there.
     unit
         What `weights` and `table` are multiples of: a power of two, 1 unless targets are large.
+    again
+        The features that have moved so far that their moments began again: what had been agreed is not true any more.
     unused
         Who has no part in what it serves: see `sleeping`.
     """
@@ -47,3 +49,4 @@ class Learnt:
     table: FloatArray
     unit: float = 1.0
     unused: tuple[str, ...] = ()
+    again: tuple[str, ...] = ()

@@ -19,12 +19,13 @@ from streamfl.core.online.rungs import DEPTHS, FARTHEST, FERNS, MEMORIES, WHITEN
 # A spread below this part of the mean is rounding.
 LEAST_SPREAD = 1e-9
 
-# A value, or a target, farther than so many deviations from the mean of those before it counts as FARTHEST, from the
-# ninth on; while fewer are known than KNOWN, their deviation is rough, and it must be farther. A sensor's sentinel is
+# A value farther than so many deviations from the mean of those before it counts as FARTHEST, a target as so many,
+# from the ninth on; while fewer are known than KNOWN, their deviation is rough, and it must be farther. A sentinel is
 # not to be remembered for ever; what really moves, moves its own bounds.
 OUTLYING, KNOWN = 20.0, 30
 
-# Of the first values none counts as farther from their median than so many times what all but one of them are: when
+# So many values far out one after another, not all the same as sentinels are, are where a feature is now. And of the
+# first so many none counts as farther from their median than FAR_OF_FIRST times what all but one of them are: when
 # they came, nothing was known by which to judge them.
 FIRST, FAR_OF_FIRST = 8, 10.0
 
@@ -61,7 +62,8 @@ Table = npt.NDArray[np.float32]
 class Scales(NamedTuple):
     """Sums over values, of their differences to a fixed point near them: see `RunningScaler`. Shape (d,) each.
 
-    `first` keeps the first values, shape (FIRST, d); NaN where they were counted in elsewhere.
+    `first` keeps the first values, shape (FIRST, d), NaN where they were counted in elsewhere; later those that are
+    far out one after another, `streak` of them. `again` tells which features began again: what had been is forgotten.
     """
 
     near: FloatArray
@@ -69,6 +71,8 @@ class Scales(NamedTuple):
     total: FloatArray
     square: FloatArray
     first: FloatArray
+    streak: IntArray
+    again: BoolArray
 
 
 class Tests(NamedTuple):
@@ -226,30 +230,73 @@ def count_in(scales: Scales, X: FloatArray, i: int) -> None:
 
 
 @inner
-def count(scales: Scales, j: int, x: float) -> float:
-    """Count a value in; return it as it counts."""
+def count(scales: Scales, j: int, x: float) -> None:
+    """Count a value of a feature in."""
+    value = differences_to(scales, j, x)
+    moved = value - scales.near[j]
+    counted = within(scales, j, moved, FARTHEST)
+    if counted == moved:
+        scales.streak[j] = 0
+    elif scales.first[max(scales.streak[j] - 1, 0), j] == value:
+        return  # a sentinel says nothing of the scale, however often it comes
+    else:
+        scales.first[scales.streak[j], j] = value
+        scales.streak[j] += 1
+        if scales.streak[j] == FIRST:
+            begin_again(scales, j)
+            return
+    add(scales, j, counted)
+
+
+@inner
+def count_target(scales: Scales, y: float) -> float:
+    """Count a target in; return it as it is learnt: what moves, is followed step by step."""
+    counted = within(scales, 0, differences_to(scales, 0, y) - scales.near[0], OUTLYING)
+    add(scales, 0, counted)
+    learnt: float = scales.near[0] + counted
+    return learnt
+
+
+@inner
+def differences_to(scales: Scales, j: int, x: float) -> float:
+    """Return a value that can be squared; the first one is what differences are to."""
     value = min(max(x, -LARGEST), LARGEST)
     if math.isnan(scales.near[j]):
         scales.near[j] = value
     if scales.seen[j] < FIRST:
         scales.first[int(scales.seen[j]), j] = value
-    moved = within(value - scales.near[j], scales.seen[j], scales.total[j], scales.square[j], scales.near[j])
-    scales.seen[j] += 1.0
-    scales.total[j] += moved
-    scales.square[j] += moved * moved
-    counted: float = scales.near[j] + moved
-    return counted
+    return value
 
 
 @inner
-def within(moved: float, seen: float, total: float, square: float, near: float) -> float:
-    """Return a value as it counts: as it is, or FARTHEST deviations from the mean of those before it."""
+def within(scales: Scales, j: int, moved: float, counts_as: float) -> float:
+    """Return a difference as it counts: as it is, or so many deviations from the mean of those before it."""
+    seen = scales.seen[j]
     if seen < FIRST:
         return moved
-    mean, deviation = total / seen, spread(seen, total, square, near)
+    deviation: float = spread(seen, scales.total[j], scales.square[j], scales.near[j])
+    mean: float = scales.total[j] / seen
     if abs(moved - mean) <= OUTLYING * max(1.0, KNOWN / seen) * deviation or deviation == 0.0:
         return moved
-    return mean + math.copysign(FARTHEST * deviation, moved - mean)
+    return mean + math.copysign(counts_as * deviation, moved - mean)
+
+
+@inner
+def add(scales: Scales, j: int, moved: float) -> None:
+    """Add a difference to the sums."""
+    scales.seen[j] += 1.0
+    scales.total[j] += moved
+    scales.square[j] += moved * moved
+
+
+@inner
+def begin_again(scales: Scales, j: int) -> None:
+    """Go on from the last values alone: the feature has moved for good."""
+    median = np.median(scales.first[:, j])
+    scales.near[j], scales.seen[j], scales.total[j], scales.square[j] = median, 0.0, 0.0, 0.0
+    for value in scales.first[:, j]:
+        add(scales, j, value - median)
+    scales.streak[j], scales.again[j] = 0, True
 
 
 @inner
@@ -260,12 +307,11 @@ def judge_first(scales: Scales, j: int) -> bool:
     bound = FAR_OF_FIRST * distances[FIRST - 2]
     if not 0.0 < bound < distances[FIRST - 1]:  # not, if some of them are not known here
         return False
-    scales.near[j], scales.total[j], scales.square[j] = median, 0.0, 0.0
+    scales.near[j], scales.seen[j], scales.total[j], scales.square[j] = median, 0.0, 0.0, 0.0
     for i in range(FIRST):
         moved = min(max(scales.first[i, j] - median, -bound), bound)
         scales.first[i, j] = median + moved
-        scales.total[j] += moved
-        scales.square[j] += moved * moved
+        add(scales, j, moved)
     return True
 
 
@@ -800,7 +846,7 @@ def learn(learning: Learning, remembered: int, truth: float, seen: int, touched:
     models, said = learning.models, learning.said
     errors = said.by_expert
     if learning.targets:
-        truth = count(learning.mixing.targets, 0, truth)
+        truth = count_target(learning.mixing.targets, truth)
         learn_to_mix_targets(learning.mixing, said, truth)
     else:
         learn_to_mix_labels(learning.mixing, said, int(truth))
@@ -812,11 +858,11 @@ def learn(learning: Learning, remembered: int, truth: float, seen: int, touched:
     if len(learning.memory.y):
         remember(learning.memory, remembered, said.z, truth, learning.targets)
     if learning.targets and learning.mixing.targets.seen[0] == FIRST and judge_first(learning.mixing.targets, 0):
-        begin_again(learning, remembered, seen, touched)
+        unlearn(learning, remembered, seen, touched)
 
 
 @inner
-def begin_again(learning: Learning, remembered: int, seen: int, touched: Touched) -> None:
+def unlearn(learning: Learning, remembered: int, seen: int, touched: Touched) -> None:
     """Unlearn what errors of any size have taught: how large errors usually are would be misjudged for ever."""
     memory, mixing, models, awake = learning.memory, learning.mixing, learning.models, learning.mixing.awake.sum()
     for i in range(min(FIRST, len(memory.y))):

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from streamfl.core.arrays import FloatArray
+from streamfl.core.arrays import BoolArray, FloatArray
 from streamfl.core.moments import Moments
 from streamfl.core.online.one_record import FIRST, Scales, count_in, plain, scale
 
@@ -19,7 +19,7 @@ class RunningScaler:
     ----------
     sums
         That point by feature, NaN until a value is seen; the number of values; the sums of their differences and of
-        the squares of these, shape (d,) each; and the first values, shape (FIRST, d).
+        the squares of these, shape (d,) each; and what it takes to judge values far out, see `Scales`.
 
     Examples
     --------
@@ -37,19 +37,21 @@ class RunningScaler:
         """Return the scaler that goes on from some moments."""
         m = moments.aligned(features)
         near = np.where(m.count > 0.0, m.mean, np.nan)
-        first = np.full((FIRST, len(features)), np.nan)
-        return cls(Scales(near, m.count.copy(), np.zeros(len(features)), m.m2.copy(), first))
+        return cls(known(near, m.count.copy(), m.m2.copy()))
 
     def grown(self, more: int) -> "RunningScaler":
         """Return the scaler of more features, that nothing is known of."""
-        sums, unknown = self.sums, np.full((1 + FIRST, more), np.nan)
-        seen, total, square = (np.append(part, np.zeros(more)) for part in (sums.seen, sums.total, sums.square))
-        first = np.hstack([sums.first, unknown[1:]])
-        return RunningScaler(Scales(np.append(sums.near, unknown[0]), seen, total, square, first))
+        new = known(np.full(more, np.nan), np.zeros(more), np.zeros(more))
+        return RunningScaler(Scales(*(np.concatenate(both, axis=-1) for both in zip(self.sums, new, strict=True))))
+
+    @property
+    def again(self) -> BoolArray:
+        """Tell which features have moved so far that they began again, shape (d,)."""
+        return self.sums.again
 
     def moments(self, features: tuple[str, ...], *, since: Moments) -> Moments:
-        """Return the moments of the values counted in since those that it went on from."""
-        before, sums = since.aligned(features), self.sums
+        """Return the moments of the values counted in since those that it went on from, or since they began again."""
+        before, sums = since.aligned(features).only(~self.again), self.sums
         count = sums.seen - before.count
         mean = sums.total / np.maximum(count, 1.0)
         m2 = np.maximum(sums.square - before.m2 - count * mean * mean, 0.0)
@@ -72,3 +74,10 @@ class RunningScaler:
             if count:
                 count_in(self.sums, X, i)
         return Z[:, 1:]
+
+
+def known(near: FloatArray, seen: FloatArray, square: FloatArray) -> Scales:
+    """Return sums over values of which only their mean is known, how many they are, and their squared deviations."""
+    nothing = np.full((FIRST, len(near)), np.nan)
+    streak, again = np.zeros(len(near), np.int64), np.zeros(len(near), np.bool_)
+    return Scales(near, seen, np.zeros(len(near)), square, nothing, streak, again)

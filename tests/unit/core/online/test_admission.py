@@ -145,6 +145,7 @@ SPOILT: dict[str, tuple[Callable[[], Learnt], str]] = {
     "a unit too large": (lambda: replace(GOOD, unit=2.0**111), "power of two"),
     "a unit that is not finite": (lambda: replace(GOOD, unit=float("nan")), "power of two"),
     "a sleeper that there is not": (lambda: replace(GOOD, unused=("rounds", "me")), "there are not"),
+    "a feature that moved, and is not there": (lambda: replace(GOOD, again=("late", "me")), "is not there"),
     "second moments without an inverse": (lambda: replace(GOOD, second=diagonal(40.0, -1.0)), "not positive"),
 }
 

@@ -504,3 +504,32 @@ def test_a_sentinel_now_and_then_does_not_hide_what_its_feature_says(every):
     right = np.array(learner.labels)[served.astype(int)] == np.array(["no", "yes"])[y.astype(int)]
     right[::every] = True  # what is not told cannot be known
     assert right[1000:].mean() > 0.95
+
+
+@pytest.mark.parametrize("jump", [30.0, 1e3, 1e6])
+def test_a_sensor_that_is_set_anew_is_understood_after_a_few_records(jump):
+    X = generator(0, "spike").normal(size=(2000, 2))
+    y = (X[:, 0] + 0.5 * X[:, 1] > 0.0).astype(float)
+    X[1000:, 0] += jump
+    learner = OnlineLearner(OnlineSettings("auto"))
+    served = learner.learn(("a", "b"), X, y, ("no", "yes"))
+    right = np.array(learner.labels)[served.astype(int)] == np.array(["no", "yes"])[y.astype(int)]
+    assert right[1050:].mean() > 0.95
+    told = learner.learnt()
+    assert told.again == ("a",)
+    assert told.moments.mean[0] == pytest.approx(jump, abs=0.2)
+
+
+def test_a_sensor_that_is_set_anew_at_all_clients_is_scaled_anew_in_the_next_round_too():
+    settings = OnlineSettings("linear")
+    learners = [OnlineLearner(settings) for _ in range(2)]
+    rng, models = generator(0, "moves"), OnlineModels.none(settings)
+    for t in range(4):
+        for learner in learners:
+            X = rng.normal(size=(50, 1)) + (1e6 if t >= 2 else 0.0)
+            learner.learn(("a",), X, np.zeros(50), ("no",))
+        models, cells = merging.after(models, [learner.learnt() for learner in learners], ("no",))
+        for learner in learners:
+            learner.begin(models, cells)
+        assert models.moments.mean[0] == pytest.approx(1e6 if t >= 2 else 0.0, abs=0.5)
+        assert 0.7 < np.sqrt(models.moments.variance[0]) < 1.3

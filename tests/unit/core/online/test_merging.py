@@ -52,6 +52,22 @@ def test_weights_move_by_the_mean_over_records_and_cells_by_the_mean_over_visits
     assert (models.moments.count.tolist(), models.moments.mean.tolist()) == ([4.0], [7.0])
 
 
+@pytest.mark.parametrize(
+    ("moved", "stayed", "count", "mean"),
+    [
+        ([(2, 900.0), (3, 901.5)], [(1, 8.0)], 5.0, 900.9),  # at most: of these alone
+        ([(2, 900.0)], [(3, 2.0)], 7.0, 2.0),  # at fewer: without them, after four records of before
+        ([(2, 900.0)], [(2, 8.0)], 6.0, 4.0),  # half are not most
+    ],
+)
+def test_a_feature_that_moved_at_most_clients_begins_again(moved, stayed, count, mean):
+    begin, _ = after(part(4, 2.0))
+    parts = [replace(part(*one), again=("x",)) for one in moved] + [part(*one) for one in stayed]
+    for order in (parts, parts[::-1]):
+        moments = after(*order, begin=begin)[0].moments
+        assert (moments.count[0], moments.mean[0]) == pytest.approx((count, mean))
+
+
 def test_the_next_round_goes_on_from_there():
     first, _ = after(part(4, 1.0, c7=(4, 1.0)))
     models, cells = after(part(2, 0.5, c7=(1, 2.0)), part(2, 1.5, c8=(1, 1.0)), begin=first)

@@ -167,3 +167,39 @@ def test_what_has_no_spread_yet_has_no_bounds():
     one.scaled(np.full((50, 1), 3.0))
     one.scaled(column(1e6))
     assert one.moments(("x",), since=NOTHING).mean[0] == pytest.approx((150.0 + 1e6) / 51.0)
+
+
+def test_a_feature_that_has_moved_begins_again_with_the_first_eight_values_there():
+    rng = generator(0, "moves")
+    one = scaler()
+    one.scaled(rng.normal(size=(500, 1)))
+    there = rng.normal(size=(8, 1)) + 1e6
+    assert one.scaled(there)[:, 0].tolist() == [5.0] * 8
+    assert one.again.tolist() == [True]
+    moments = one.moments(("x",), since=NOTHING)
+    assert (moments.count[0], moments.mean[0], moments.variance[0]) == pytest.approx((8.0, there.mean(), there.var()))
+    after = one.scaled(rng.normal(size=(500, 1)) + 1e6)
+    assert abs(after[100:].mean()) < 0.3
+    assert 0.7 < after[100:].std() < 1.3
+
+
+def test_seven_values_far_out_are_no_move_and_each_counts_as_five_deviations():
+    one = scaler(Moments(("x",), np.array([100.0]), np.array([0.0]), np.array([100.0])))
+    one.scaled(column(*(1e6 + i for i in range(7)), 0.0, *(1e6 + i for i in range(7))))
+    assert not one.again.any()
+    assert one.moments(("x",), since=NOTHING).mean[0] < 100.0
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_a_sentinel_that_comes_again_counts_for_nothing(together):
+    rest = generator(0, "sentinel").normal(size=(300, 1))
+    sentinels = np.full((100, 1), -9999.0)
+    mixed = np.concatenate([rest[:100], sentinels, rest[100:]])
+    if not together:
+        mixed = np.concatenate([rest[:100], np.column_stack([sentinels, rest[100:200]]).reshape(-1, 1), rest[200:]])
+    one = scaler()
+    one.scaled(mixed)
+    moments = one.moments(("x",), since=NOTHING)
+    assert moments.count[0] == 301  # the first of them counts, as five deviations
+    assert moments.variance[0] == pytest.approx(rest.var(), rel=0.2)
+    assert not one.again.any()
