@@ -86,13 +86,20 @@ class Process:
 
     def serves(self) -> set[str]:
         """Return the clients that a host has now."""
-        mine: set[str] = set()
+        return self._there("taken", "given up")
+
+    def members(self) -> set[str]:
+        """Return the clients that take part now, as a coordinator says."""
+        return self._there("joined", "left")
+
+    def _there(self, comes: str, goes: str) -> set[str]:
+        there: set[str] = set()
         for line in self.lines():
-            if line["event"] == "taken":
-                mine.add(str(line["client"]))
-            elif line["event"] == "given up":
-                mine.discard(str(line["client"]))
-        return mine
+            if line["event"] == comes:
+                there.add(str(line["client"]))
+            elif line["event"] == goes:
+                there.discard(str(line["client"]))
+        return there
 
     def error(self) -> str:
         """Return the one line in which a process that ended says why; fail if it says more than that."""
