@@ -26,7 +26,9 @@ class Agreement:
     scaling
         Whether features are standardised at all.
     moments
-        Moments of the features of accepted records; they stop growing when the scaler freezes.
+        Moments of the features of accepted records since the last restart; they stop growing when the scaler freezes.
+    settled
+        Whether the scaler has been frozen once: from then on it follows only features that have moved.
     second
         Second moments of the features in registry coordinates; None until any were sent.
 
@@ -44,6 +46,7 @@ class Agreement:
     scaling: bool = True
     moments: Moments | None = None
     second: SecondMoments | None = None
+    settled: bool = False
 
     @classmethod
     def of(cls, joins: Sequence[Join], *, scaling: bool) -> "Agreement":
@@ -106,10 +109,20 @@ class Agreement:
     def _scaled(self, seen: Moments, *, frozen: bool) -> "Agreement":
         """Return the agreement with a scaler that follows moments; if frozen, only for features not scaled yet."""
         if frozen:
-            waiting = self.registry.unscaled
-            return replace(self, registry=self.registry.scaled_by(seen, only=waiting)) if waiting else self
+            return replace(self, registry=self._scaled_where(self.registry.unscaled, seen))
         moments = merged([self.moments, seen]) if self.moments else seen
-        return replace(self, registry=self.registry.scaled_by(moments), moments=moments)
+        if self.settled:
+            registry = self._scaled_where((*self.registry.moved(moments), *self.registry.unscaled), moments)
+        else:
+            registry = self.registry.scaled_by(moments)
+        return replace(self, registry=registry, moments=moments)
+
+    def _scaled_where(self, names: tuple[str, ...], moments: Moments) -> Registry:
+        return self.registry.scaled_by(moments, only=names) if names else self.registry
+
+    def restarted(self) -> "Agreement":
+        """Return the agreement of a new epoch: features may have moved, which the records from now on tell."""
+        return replace(self, moments=None, settled=True)
 
     def _grown(self, updates: Sequence[Update]) -> Registry:
         features = sorted({name for update in updates for name in update.new_features})

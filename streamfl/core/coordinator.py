@@ -100,7 +100,8 @@ class CoordinatorSettings:
     scaling
         Whether features are standardised.
     warm_up
-        Rounds after which the scaler freezes; None never does.
+        Rounds after which the scaler freezes, and for which it follows features that have moved after a restart; None
+        never freezes.
     """
 
     learner: Learner
@@ -132,6 +133,8 @@ class Standing:
         The ledger, by client.
     known_labels
         Labels registered when the epoch began.
+    rescaled
+        The round of the restart from which on the scaler follows again.
     online
         The agreed models that learn between rounds, if any do.
     guest
@@ -146,6 +149,7 @@ class Standing:
     agreement: Agreement | None = None
     members: dict[str, Member] = field(default_factory=dict)
     known_labels: int = 0
+    rescaled: int = 0
     online: OnlineModels | None = None
     guest: GuestState | None = None
 
@@ -441,7 +445,7 @@ class Coordinator:
 
     def _is_warming_up(self) -> bool:
         warm_up = self.settings.warm_up
-        return self.settings.scaling and (warm_up is None or self.standing.round <= warm_up)
+        return self.settings.scaling and (warm_up is None or self.standing.round - self.standing.rescaled <= warm_up)
 
     # --- collecting updates ------------------------------------------------------------------------------------
 
@@ -760,13 +764,15 @@ class Coordinator:
         standing, before = self.standing, self._agreement
         renewed = restarted and self.settings.task == "regression"
         unit = middle_unit(self._updates) if renewed else None
-        after = before.after(self._updates, t=standing.round, frozen=not self._is_warming_up(), unit=unit)
+        frozen = not self._is_warming_up()
+        after = before.after(self._updates, t=standing.round, frozen=frozen, unit=unit)
         if after.registry is not before.registry:
             columns = self.settings.learner.model.columns(len(after.registry.labels))
             standing.master.transform(re_expression(before.registry, after.registry, columns))
-        standing.agreement = after
+        standing.agreement = after.restarted() if restarted and frozen else after
         if restarted:
             standing.known_labels = len(after.registry.labels)
+            standing.rescaled = standing.round if frozen else standing.rescaled
 
 
 def _in_one_transaction(decisions: list[CoordinatorDecision]) -> list[CoordinatorDecision]:

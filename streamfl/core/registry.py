@@ -13,6 +13,9 @@ from streamfl.core.records import Batch, aligned
 # features come as they are, only so far that no gradient overflows.
 FARTHEST, FARTHEST_UNSCALED = 20.0, 1e4
 
+# Of so many deviations: where a feature is now, its old scale is of no use.
+MOVED = 3.0
+
 
 @dataclass(frozen=True, slots=True)
 class TargetUnit:
@@ -91,6 +94,20 @@ class Registry:
         seen = np.where(aligned.count > 0, aligned.mean, np.nan)
         mean, scale = np.where(follows, seen, self.mean), np.where(follows, scale, self.scale)
         return replace(self, version=self.version + 1, mean=mean, scale=scale)
+
+    def moved(self, moments: Moments) -> tuple[str, ...]:
+        """Return the features whose mean is MOVED deviations or more from where it was, by the larger spread.
+
+        >>> registry = Registry(1, ("x",), (), np.zeros(1), np.ones(1))
+        >>> near, far = (np.array([[mean - 1.0], [mean + 1.0]]) for mean in (2.0, 4.0))
+        >>> registry.moved(Moments.of(("x",), near)), registry.moved(Moments.of(("x",), far))
+        ((), ('x',))
+        """
+        told = moments.aligned(self.features)
+        distance = np.abs(told.mean - self.mean)
+        far = distance >= MOVED * np.maximum(self.scale, np.sqrt(told.variance))
+        there = (told.count > 0) & (told.variance > 0.0)
+        return tuple(np.array(self.features)[far & there])
 
     @property
     def unscaled(self) -> tuple[str, ...]:

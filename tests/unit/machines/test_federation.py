@@ -296,6 +296,25 @@ def test_after_the_warm_up_the_scaler_is_frozen():
     assert {update.round for update in run.of(Update) if update.moments is not None} == {1, 2, 3}
 
 
+@pytest.mark.parametrize("jump", [0.0, 1e3])
+def test_after_a_restart_features_that_have_moved_are_scaled_anew_and_no_others(jump):
+    records = {name: swapping(name, 40, at=25) for name in ("c0", "c1")}
+    for batch in records.values():
+        batch.X[24 * 20 :, 0] += jump
+    run = run_of(records, warm_up=3)
+    began = [restarted.round for restarted in run.of(Restarted)]
+    assert len(began) == 1
+    told = {update.round for update in run.of(Update) if update.moments is not None}
+    assert told == {1, 2, 3, *(began[0] + i for i in (1, 2, 3))}
+    registries = [published.registry for published in run.of(RegistryPublished)]
+    settled = registries[3]
+    (mean, other), (scale, others) = registries[-1].mean, registries[-1].scale
+    assert (other, others) == (settled.mean[1], settled.scale[1])
+    assert (len(registries) == 4) == (jump == 0.0)
+    assert mean == pytest.approx(settled.mean[0] + jump, abs=1.0)
+    assert 0.7 < scale / settled.scale[0] < 1.4
+
+
 def test_without_scaling_the_registry_never_changes():
     run = run_of({name: swapping(name, 8) for name in ("c0", "c1")}, scaling=False)
     (version,) = {message.registry for message in run.of(RoundOpened)}
