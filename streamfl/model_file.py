@@ -1,10 +1,12 @@
 """The model that serves, as one safe file: safetensors with a JSON header and a format version."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from streamfl import codec
 from streamfl.core.arrays import HOLDS_ARRAYS, FloatArray
@@ -58,7 +60,7 @@ class ServedModel:
         """Return the fingerprint that a run reports as `model_sha256`."""
         return fingerprint(self.registry, self.weights, chain=self.chain)
 
-    def save(self, path: Path) -> None:
+    def save(self, path: str | Path) -> None:
         """Write the file.
 
         Raises
@@ -67,12 +69,12 @@ class ServedModel:
             It cannot be written.
         """
         try:
-            path.write_bytes(codec.encode(self))
+            Path(path).write_bytes(codec.encode(self))
         except OSError as error:
             raise UsageError(f"{path}: cannot be written: {error.strerror}") from error
 
     @classmethod
-    def load(cls, path: Path) -> "ServedModel":
+    def load(cls, path: str | Path) -> "ServedModel":
         """Read a file that `save` wrote.
 
         Raises
@@ -81,7 +83,7 @@ class ServedModel:
             It is no such file, or of a later format.
         """
         try:
-            plain, arrays = codec.unpack(path.read_bytes())
+            plain, arrays = codec.unpack(Path(path).read_bytes())
             version = plain.get("format")
             if not isinstance(version, int) or version > FORMAT:
                 raise UsageError(f"{path}: model format {version}; this version reads formats up to {FORMAT}")
@@ -91,14 +93,18 @@ class ServedModel:
         except PeerError as error:
             raise UsageError(f"{path}: not a streamfl model file: {error}") from error
 
-    def outputs(self, X: FloatArray, features: tuple[str, ...]) -> FloatArray:
+    def outputs(self, X: npt.ArrayLike, features: Sequence[str]) -> FloatArray:
         """Return Z W of records X, shape (n, d), whose columns are `features`; unknown ones are not used.
 
         Raises
         ------
         UsageError
-            X and the names do not fit one another, or the model knows none of the names.
+            X is not of numbers, X and the names do not fit one another, or the model knows none of the names.
         """
+        try:
+            X, features = np.asarray(X, np.float64), tuple(features)
+        except (TypeError, ValueError) as error:
+            raise UsageError(f"X must be rows of numbers, NaN where one is missing: {error}") from error
         if X.ndim != 2 or X.shape[1] != len(features) or len(set(features)) != len(features):
             raise UsageError(f"X has shape {X.shape}; it needs two dimensions, and a column for each of {features}")
         if not set(features) & set(self.registry.features):
@@ -107,7 +113,7 @@ class ServedModel:
         batch = Batch(Span("", 0, n), np.arange(n), features, X, np.zeros(n))
         return self.registry.design([batch]) @ self.weights
 
-    def predict(self, X: FloatArray, features: tuple[str, ...]) -> list[str] | list[float]:
+    def predict(self, X: npt.ArrayLike, features: Sequence[str]) -> list[str] | list[float]:
         """Return the label, or the target, of each record."""
         predicted = MODELS[self.loss].predict(self.outputs(X, features))
         if self.task == "classification":

@@ -185,7 +185,10 @@ def test_the_model_is_the_one_that_the_result_names_and_predicts_labels(
 def test_the_model_of_a_target_predicts_in_its_own_unit(streamfl: Command, line: Path, tmp_path: Path):
     to = tmp_path / "model.safetensors"
     streamfl("replay", line, "--model-out", to)
-    assert ServedModel.load(to).predict(np.array([[2.0], [-2.0]]), ("a",)) == pytest.approx([13.0, 1.0], abs=0.5)
+    for X in (np.array([[2.0], [-2.0]]), [[2], [-2]]):
+        assert ServedModel.load(str(to)).predict(X, ["a"]) == pytest.approx([13.0, 1.0], abs=0.5)
+    with pytest.raises(UsageError, match="X must be rows of numbers"):
+        ServedModel.load(to).predict([["much"]], ("a",))
 
 
 def test_a_file_that_is_no_model_is_refused(tmp_path: Path, blobs: Path):
