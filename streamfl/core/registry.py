@@ -11,7 +11,7 @@ from streamfl.core.records import Batch, aligned
 
 # How far out a value counts at most, in deviations: a broken sensor's must not outweigh all records of a round. Where
 # features come as they are, only so far that no gradient overflows.
-FARTHEST, FARTHEST_UNSCALED = 20.0, 1e4
+FARTHEST, FARTHEST_UNSCALED = 50.0, 1e4
 
 # Of so many deviations: where a feature is now, its old scale is of no use.
 MOVED = 3.0
