@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import compress
 
 import numpy as np
 
@@ -107,7 +108,7 @@ class Registry:
         distance = np.abs(told.mean - self.mean)
         far = distance >= MOVED * np.maximum(self.scale, np.sqrt(told.variance))
         there = (told.count > 0) & (told.variance > 0.0)
-        return tuple(np.array(self.features)[far & there])
+        return tuple(compress(self.features, far & there))
 
     @property
     def unscaled(self) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from itertools import compress, pairwise
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -237,7 +237,7 @@ class OnlineLearner:
             labels=self.labels,
             records=self.records,
             moments=self._scaler.moments(self.features, since=agreed.moments),
-            again=tuple(np.array(self.features)[self._scaler.again]),
+            again=tuple(compress(self.features, self._scaler.again)),
             norms=models.norm_sums / max(1, self.records),
             second=models.second - start.second,
             weights=weights / unit,
