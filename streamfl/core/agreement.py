@@ -28,7 +28,7 @@ class Agreement:
     moments
         Moments of the features of accepted records since the last restart; they stop growing when the scaler freezes.
     settled
-        Whether the scaler has been frozen once: from then on it follows only features that have moved.
+        Whether there was a restart after the scaler froze: from then on it follows only features that have moved.
     second
         Second moments of the features in registry coordinates; None until any were sent.
 

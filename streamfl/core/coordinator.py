@@ -769,10 +769,11 @@ class Coordinator:
         if after.registry is not before.registry:
             columns = self.settings.learner.model.columns(len(after.registry.labels))
             standing.master.transform(re_expression(before.registry, after.registry, columns))
-        standing.agreement = after.restarted() if restarted and frozen else after
+        standing.agreement = after
         if restarted:
             standing.known_labels = len(after.registry.labels)
-            standing.rescaled = standing.round if frozen else standing.rescaled
+        if restarted and frozen:
+            standing.agreement, standing.rescaled = after.restarted(), standing.round
 
 
 def _in_one_transaction(decisions: list[CoordinatorDecision]) -> list[CoordinatorDecision]:

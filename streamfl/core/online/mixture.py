@@ -11,14 +11,12 @@ from streamfl.core.online.one_record import (
     STACKING,
     Mixing,
     Said,
-    Scales,
     learn_to_mix_labels,
     learn_to_mix_targets,
     mix_labels,
     mix_targets,
 )
-
-UNKNOWN = np.full(FIRST, np.nan)
+from streamfl.core.online.running_scaler import known
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +35,7 @@ class MixtureState:
     total: float = 0.0
     square: float = 0.0
     known: int = 0  # files of before have none: then it is `seen`
-    first: FloatArray = field(default_factory=UNKNOWN.copy)
+    first: FloatArray = field(default_factory=lambda: np.full(FIRST, np.nan))
 
 
 @dataclass
@@ -59,26 +57,26 @@ class Mixture:
         n, mixtures = self.experts, 1 + len(STACKING)
         best, stacked = np.full(n, 1.0 / n), np.full((len(STACKING), n), 1.0 / n)
         outer, awake = np.full(mixtures, 1.0 / mixtures), np.ones(n, np.bool_)
-        self.mixing = Mixing(best, stacked, outer, np.zeros(3), awake, _scale(np.nan, 0, 0.0, 0.0, UNKNOWN))
+        self.mixing = Mixing(
+            best, stacked, outer, np.zeros(3), awake, known(np.full(1, np.nan), np.zeros(1), np.zeros(1))
+        )
 
     def state(self) -> MixtureState:
         """Return what has been learnt."""
         best, stacked, outer, running = (part.copy() for part in self.mixing[:4])
         norm, variance, seen = running.tolist()
-        targets, known = self.mixing.targets, int(self.mixing.targets.seen[0])
+        targets, counted = self.mixing.targets, int(self.mixing.targets.seen[0])
         near, total, square = (float(part[0]) for part in (targets.near, targets.total, targets.square))
-        of_targets = (near if known else 0.0, total, square, known, targets.first[:, 0].copy())
+        of_targets = (near if counted else 0.0, total, square, counted, targets.first[:, 0].copy())
         return MixtureState(best, stacked, outer, norm, variance, int(seen), *of_targets)
 
     def restore(self, state: MixtureState) -> None:
         """Go on from what had been learnt."""
         self.mixing.best[:], self.mixing.stacked[:], self.mixing.outer[:] = state.best, state.stacked, state.outer
         self.mixing.running[:] = (state.norm, state.variance, state.seen)
-        known = state.known or state.seen
-        near = state.near if known else np.nan
-        scale = _scale(near, known, state.total, state.square, state.first)
-        for part, restored in zip(self.mixing.targets, scale, strict=True):
-            part[...] = restored
+        targets, seen = self.mixing.targets, state.known or state.seen
+        targets.near[:], targets.seen[:] = state.near if seen else np.nan, seen
+        targets.total[:], targets.square[:], targets.first[:, 0] = state.total, state.square, state.first
 
     def wake(self, awake: BoolArray) -> None:
         """Wake some experts, and let all others sleep: these have no weight until they wake and earn one again.
@@ -194,12 +192,4 @@ def room(experts: int, columns: int, features: int = 0, cells: int = 0) -> Said:
         centred=np.zeros((experts, columns)),
         offered=np.zeros((1 + len(STACKING), columns)),
         mixed=np.zeros(columns),
-    )
-
-
-def _scale(near: float, seen: int, total: float, square: float, first: FloatArray) -> Scales:
-    """Return what `Scales` keeps, of the targets alone."""
-    sums = [np.array([part], np.float64) for part in (near, seen, total, square)]
-    return Scales(
-        sums[0], sums[1], sums[2], sums[3], first[:, None].copy(), np.zeros(1, np.int64), np.zeros(1, np.bool_)
     )

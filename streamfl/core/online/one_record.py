@@ -13,7 +13,7 @@ import numpy.typing as npt
 from streamfl.core.arrays import BoolArray, FloatArray, IntArray
 from streamfl.core.compiled import Held, compiled, inner
 from streamfl.core.errors import BrokenInvariantError
-from streamfl.core.moments import LARGEST
+from streamfl.core.moments import FAR, FEWEST, LARGEST
 from streamfl.core.online.rungs import DEPTHS, FARTHEST, FERNS, MEMORIES, WHITENED, WINDOW
 
 # A spread below this part of the mean is rounding.
@@ -25,9 +25,9 @@ LEAST_SPREAD = 1e-9
 OUTLYING, KNOWN = 20.0, 30
 
 # So many values far out one after another, not all the same as sentinels are, are where a feature is now. And of the
-# first so many none counts as farther from their median than FAR_OF_FIRST times what all but one of them are: when
-# they came, nothing was known by which to judge them.
-FIRST, FAR_OF_FIRST = 8, 10.0
+# first so many none counts as farther from their median than FAR times what all but one of them are: when they came,
+# nothing was known by which to judge them.
+FIRST = FEWEST
 
 # What numbers with more bits than a fern has cells are hashed by (Knuth 6.4).
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
@@ -52,8 +52,8 @@ RIDGE, REFRESH = 0.1, 32
 MOST_WHITENED = 256
 
 # What is compiled in from other files. Machine code is kept by the date of this one: it must change when they do.
-_COMPILED_IN = (FERNS, DEPTHS, MEMORIES, WHITENED, FARTHEST, WINDOW, LARGEST)
-if _COMPILED_IN != (100, ((8, 256), (24, 1024)), (100, 1000), (0.01, 0.1), 5.0, 10_000, 1e150):
+_COMPILED_IN = (FERNS, DEPTHS, MEMORIES, WHITENED, FARTHEST, WINDOW, LARGEST, FEWEST, FAR)
+if _COMPILED_IN != (100, ((8, 256), (24, 1024)), (100, 1000), (0.01, 0.1), 5.0, 10_000, 1e150, 8, 10.0):
     raise BrokenInvariantError("a constant of rungs or moments was changed: change it in one_record.py, too")
 
 Table = npt.NDArray[np.float32]
@@ -225,14 +225,13 @@ def count_in(scales: Scales, X: FloatArray, i: int) -> None:
     for j in range(X.shape[1]):
         if not math.isnan(X[i, j]):
             count(scales, j, X[i, j])
-            if scales.seen[j] == FIRST:
-                judge_first(scales, j)
+            judge_first(scales, j)
 
 
 @inner
 def count(scales: Scales, j: int, x: float) -> None:
     """Count a value of a feature in."""
-    value = differences_to(scales, j, x)
+    value = squarable(scales, j, x)
     moved = value - scales.near[j]
     counted = within(scales, j, moved, FARTHEST)
     if counted == moved:
@@ -251,14 +250,14 @@ def count(scales: Scales, j: int, x: float) -> None:
 @inner
 def count_target(scales: Scales, y: float) -> float:
     """Count a target in; return it as it is learnt: what moves, is followed step by step."""
-    counted = within(scales, 0, differences_to(scales, 0, y) - scales.near[0], OUTLYING)
+    counted = within(scales, 0, squarable(scales, 0, y) - scales.near[0], OUTLYING)
     add(scales, 0, counted)
     learnt: float = scales.near[0] + counted
     return learnt
 
 
 @inner
-def differences_to(scales: Scales, j: int, x: float) -> float:
+def squarable(scales: Scales, j: int, x: float) -> float:
     """Return a value that can be squared; the first one is what differences are to."""
     value = min(max(x, -LARGEST), LARGEST)
     if math.isnan(scales.near[j]):
@@ -292,27 +291,33 @@ def add(scales: Scales, j: int, moved: float) -> None:
 @inner
 def begin_again(scales: Scales, j: int) -> None:
     """Go on from the last values alone: the feature has moved for good."""
-    median = np.median(scales.first[:, j])
-    scales.near[j], scales.seen[j], scales.total[j], scales.square[j] = median, 0.0, 0.0, 0.0
-    for value in scales.first[:, j]:
-        add(scales, j, value - median)
+    count_again(scales, j, np.median(scales.first[:, j]), math.inf)
     scales.streak[j], scales.again[j] = 0, True
 
 
 @inner
 def judge_first(scales: Scales, j: int) -> bool:
-    """Count the first values again, nearer, if one of them is far from the others; tell whether it is."""
+    """Judge the first values once all are known: count them again, nearer, if one is far out; tell whether it is."""
+    if scales.seen[j] != FIRST:
+        return False
     median = np.median(scales.first[:, j])
     distances = np.sort(np.abs(scales.first[:, j] - median))
-    bound = FAR_OF_FIRST * distances[FIRST - 2]
+    bound = FAR * distances[FIRST - 2]
     if not 0.0 < bound < distances[FIRST - 1]:  # not, if some of them are not known here
         return False
+    count_again(scales, j, median, bound)
+    return True
+
+
+@inner
+def count_again(scales: Scales, j: int, median: float, bound: float) -> None:
+    """Count the values that are kept, and no others, none of them farther from their median than a bound."""
     scales.near[j], scales.seen[j], scales.total[j], scales.square[j] = median, 0.0, 0.0, 0.0
     for i in range(FIRST):
         moved = min(max(scales.first[i, j] - median, -bound), bound)
-        scales.first[i, j] = median + moved
+        if abs(moved) == bound:
+            scales.first[i, j] = median + moved
         add(scales, j, moved)
-    return True
 
 
 # --- ferns -------------------------------------------------------------------------------------------------------
@@ -857,7 +862,7 @@ def learn(learning: Learning, remembered: int, truth: float, seen: int, touched:
     step(models, learning.kinds, said.z, said.cells, errors, seen, touched, learning.mixing.awake)
     if len(learning.memory.y):
         remember(learning.memory, remembered, said.z, truth, learning.targets)
-    if learning.targets and learning.mixing.targets.seen[0] == FIRST and judge_first(learning.mixing.targets, 0):
+    if learning.targets and judge_first(learning.mixing.targets, 0):
         unlearn(learning, remembered, seen, touched)
 
 
