@@ -66,7 +66,7 @@ from streamfl.core.messages import (
     Slot,
     Update,
 )
-from streamfl.core.online import merging
+from streamfl.core.online import merging, renaming
 from streamfl.core.online.admission import wrong_learning
 from streamfl.core.online.models import OnlineModels
 from streamfl.core.paper import Paper
@@ -662,22 +662,25 @@ class Coordinator:
     def _learn_between(self, opened: RoundOpened, news: Sequence[Restart | Local]) -> IntArray | None:
         """Take over what clients learnt between rounds; return the rows of the table that changed, None for all.
 
-        Those apart learn for themselves. A restart wakes who sleeps. Where it found that labels have other names,
-        so they have here; what the alarm's round taught under the old ones is dropped.
+        Those apart learn for themselves. A restart wakes who sleeps. Where it found that labels have other names, so
+        they have in the models that have not noticed; what the alarm's round taught these is dropped.
         """
         standing, apart = self.standing, {client for group in opened.apart for client in group.clients}
-        if standing.online is None:
+        settings = self.settings.learner.online
+        if standing.online is None or settings is None:
             return None
         labels = self._registry.labels
-        for restart in (said for said in news if isinstance(said, Restart)):
-            standing.online = replace(standing.online, rests={})
-            if restart.permutation:
-                grown = standing.online.grown((), labels[len(standing.online.labels) :])
-                standing.online = grown.relabelled(np.array(restart.permutation))
-                return None
         learnt = {update.client: update.online for update in self._updates if update.online is not None}
         ours = [part for client, part in learnt.items() if client not in apart]
         theirs = [part for client, part in learnt.items() if client in apart]
+        for restart in (said for said in news if isinstance(said, Restart)):
+            standing.online = replace(standing.online, rests={})
+            models = renaming.misnamed(standing.online, ours, labels, restart.permutation)
+            if models.any():
+                kept = [renaming.untaught(part, models, settings) for part in ours]
+                merged, _ = merging.after(standing.online, kept, labels, theirs)
+                standing.online = renaming.renamed(merged, models, restart.permutation, settings)
+                return None
         standing.online, cells = merging.after(standing.online, ours, labels, theirs)
         return cells
 

@@ -59,6 +59,7 @@ def wrong_learning(
         or _wrong_shapes(learnt, agreed)
         or _wrong_cells(learnt, agreed)
         or _wrong_numbers(learnt, members)
+        or _wrong_counts(learnt)
         or _wrong_moments(learnt)
         or _wrong_second(learnt, agreed)
     )
@@ -89,6 +90,8 @@ def _wrong_shapes(learnt: Learnt, agreed: OnlineModels) -> str | None:
         ("cells", learnt.cells, (cells,)),
         ("visits", learnt.visits, (cells,)),
         ("norms", learnt.norms, (2,)),
+        ("records by label", learnt.bearing, (len(learnt.labels),)),
+        ("right ones by label", learnt.right, (models, len(learnt.labels))),
         *(("moments", part, (d,)) for part in (moments.count, moments.mean, moments.m2)),
     ]
     wrong = (name for name, array, shape in shapes if array.shape != shape)
@@ -125,6 +128,15 @@ def _wrong_numbers(learnt: Learnt, members: int) -> str | None:
     if not 0.0 <= learnt.norms.min() <= learnt.norms.max() <= FERNS + 1.0 + FARTHEST**2 * len(learnt.features):
         return "norms between rounds that no records have"
     return None
+
+
+def _wrong_counts(learnt: Learnt) -> str | None:
+    """Return why so many records cannot bear these labels, or so many of them not have been told right."""
+    bearing, right = learnt.bearing, learnt.right
+    whole = np.array_equal(bearing, np.floor(bearing)) and np.array_equal(right, np.floor(right))
+    if not whole or bearing.min(initial=0.0) < 0 or (learnt.labels and bearing.sum() != learnt.records):
+        return "records by label that are not as many"
+    return "more records that were told right than there are" if ((right < 0) | (right > bearing)).any() else None
 
 
 def _wrong_moments(learnt: Learnt) -> str | None:

@@ -98,7 +98,7 @@ class OnlineLearner:
         nothing = OnlineModels.none(settings)
         table = nothing.table.astype(np.float32)
         visits, none = np.zeros(settings.table_rows, np.int64), np.zeros(0)
-        self._models = Models(none, table, visits, none, none, none, none, none, none)
+        self._models = Models(none, table, visits, none, none, none, none, none, none, none, none)
         self._touched = _untouched(table)
         self.begin(nothing)
         self._load()
@@ -155,6 +155,8 @@ class OnlineLearner:
             inverse=np.full(second.shape, np.nan),
             norms=agreed.norms.copy(),
             norm_sums=np.zeros(2),
+            bearing=np.zeros(agreed.weights.shape[2]),
+            right=np.zeros(agreed.weights.shape[1:]),
             mean=np.zeros(second.shape),
             along=np.zeros(len(second)),
         )
@@ -245,6 +247,8 @@ class OnlineLearner:
             visits=models.visits[cells].astype(np.float64),
             table=table.astype(np.float64) / unit,
             unit=unit,
+            bearing=models.bearing[: len(self.labels)].copy(),
+            right=models.right[:, : len(self.labels)].copy(),
             unused=unused(self.settings.experts, self.mixture.influence),
         )
 
@@ -426,6 +430,8 @@ class OnlineLearner:
         return models._replace(
             weights=np.pad(models.weights, ((0, features), (0, 0), (0, labels))),
             table=_wide(models.table, models.table.shape[-1] + labels),
+            bearing=_wide(models.bearing, models.bearing.shape[-1] + labels),
+            right=_wide(models.right, models.right.shape[-1] + labels),
             second=second,
             inverse=inverse,
             mean=mean,
@@ -469,6 +475,8 @@ def _is_sound(learning: Learning, features: int, columns: int) -> bool:
     near = len(MEMORIES) if len(memory.y) else 0
     return (
         models.weights.shape == (inputs, count, columns)
+        and models.right.shape == (count, columns)
+        and models.bearing.shape == (columns,)
         and models.table.shape[2] == columns
         and int(learning.tests.feature.max()) < max(1, features)
         and all(part.shape[-1:] == (features,) for part in learning.scales)

@@ -29,6 +29,9 @@ class Learnt:
         The rows of the table that were touched, how often, and the difference there.
     unit
         What `weights` and `table` are multiples of: a power of two, 1 unless targets are large.
+    bearing, right
+        How many of its records bear each label, shape (columns,), and of how many of these each of the models said so
+        before it learnt them, shape (models, columns).
     again
         The features that have moved so far that their moments began again: what had been agreed is not true any more.
     unused
@@ -47,6 +50,8 @@ class Learnt:
     cells: FloatArray
     visits: FloatArray
     table: FloatArray
+    bearing: FloatArray
+    right: FloatArray
     unit: float = 1.0
     unused: tuple[str, ...] = ()
     again: tuple[str, ...] = ()

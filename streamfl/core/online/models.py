@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from streamfl.core.arrays import HOLDS_ARRAYS, FloatArray, IntArray
+from streamfl.core.arrays import HOLDS_ARRAYS, FloatArray
 from streamfl.core.moments import Moments
 from streamfl.core.online.rungs import FERN, OnlineSettings
 from streamfl.core.online.sleeping import Rest, together
@@ -95,14 +95,6 @@ class OnlineModels:
             and self.norms.shape == (2,)
             and self.table.shape == (rows, len(FERN), columns)
         )
-
-    def relabelled(self, permutation: IntArray) -> "OnlineModels":
-        """Return models whose column a is column pi(a) of these; columns beyond the permutation stay."""
-        columns = np.arange(len(self.labels))
-        columns[: len(permutation)] = permutation
-        # Not by index, which leaves the table by columns in memory: its rows are what is looked up from then on.
-        weights, table = self.weights.take(columns, axis=-1), self.table.take(columns, axis=-1)
-        return replace(self, weights=weights, table=table, chain=f"{self.chain}{columns}")
 
     def grown(self, features: tuple[str, ...], labels: tuple[str, ...], *, table: bool = True) -> "OnlineModels":
         """Return the same models with zeros for more names, which are appended; without `table` that stays."""

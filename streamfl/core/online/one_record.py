@@ -131,7 +131,8 @@ class Kinds(NamedTuple):
 class Models(NamedTuple):
     """What records change: see `OnlineModels`; and of the round the sums of squared norms, and the cells' visits.
 
-    `mean`, of z z^T, and `along`, shape (d + 1,), are scratch.
+    `bearing` counts the round's records by label (C,), `right` those of which each model said so (M, C). `mean`, of
+    z z^T, and `along`, shape (d + 1,), are scratch.
     """
 
     weights: FloatArray
@@ -141,6 +142,8 @@ class Models(NamedTuple):
     inverse: FloatArray
     norms: FloatArray
     norm_sums: FloatArray
+    bearing: FloatArray
+    right: FloatArray
     mean: FloatArray
     along: FloatArray
 
@@ -855,6 +858,7 @@ def learn(learning: Learning, remembered: int, truth: float, seen: int, touched:
         learn_to_mix_targets(learning.mixing, said, truth)
     else:
         learn_to_mix_labels(learning.mixing, said, int(truth))
+        count_right(models, said.by_expert, int(truth), learning.mixing.awake)
     for m in range(models.weights.shape[1]):
         errors[m, 0 if learning.targets else int(truth)] -= truth if learning.targets else 1.0
         if not learning.mixing.awake[m]:
@@ -864,6 +868,17 @@ def learn(learning: Learning, remembered: int, truth: float, seen: int, touched:
         remember(learning.memory, remembered, said.z, truth, learning.targets)
     if learning.targets and judge_first(learning.mixing.targets, 0):
         unlearn(learning, remembered, seen, touched)
+
+
+@inner
+def count_right(models: Models, said: FloatArray, code: int, awake: BoolArray) -> None:
+    """Count the record under its label, and for each model that gave this one more than any other."""
+    models.bearing[code] += 1.0
+    for m in range(len(models.right)):
+        right = awake[m]
+        for c in range(said.shape[1]):
+            right = right and (c == code or said[m, c] < said[m, code])
+        models.right[m, code] += 1.0 if right else 0.0
 
 
 @inner

@@ -6,7 +6,7 @@ from typing import Literal
 
 import numpy as np
 
-from streamfl.core.arrays import FloatArray
+from streamfl.core.arrays import BoolArray, FloatArray
 
 Features = Literal["auto", "linear", "ferns"]
 
@@ -99,6 +99,18 @@ class OnlineSettings:
     def rates(self) -> FloatArray:
         """Return the rate of each normalised step."""
         return np.array([*(LINEAR if self.has_linear else ()), *(FERN * len(DEPTHS) if self.has_ferns else ())])
+
+    def in_table(self, models: BoolArray) -> BoolArray:
+        """Return what of the table of all ferns belongs to some of the models, shape (rows, rates).
+
+        >>> settings = OnlineSettings("ferns")
+        >>> settings.in_table(np.array([False, True, False, False])).sum(axis=0)
+        array([    0, 25600])
+        """
+        if not self.has_ferns:
+            return np.zeros((0, len(FERN)), np.bool_)
+        by_depth = models[self.ferns].reshape(len(DEPTHS), len(FERN))
+        return np.repeat(by_depth, [FERNS * cells for _, cells in DEPTHS], axis=0)
 
     @property
     def table_rows(self) -> int:

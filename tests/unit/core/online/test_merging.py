@@ -30,6 +30,8 @@ def part(records: int, weights: float, **cells: tuple[int, float]) -> Learnt:
         weights=np.full((2, 4, 2), weights),
         cells=np.array(names, np.float64),
         visits=np.array([float(visits) for visits, _ in cells.values()]),
+        bearing=np.array([records, 0.0]),
+        right=np.zeros((4, 2)),
         table=np.array([[[moved, -moved]] * 2 for _, moved in cells.values()]).reshape(len(names), 2, 2),
     )
 
@@ -194,17 +196,7 @@ def test_the_chain_tells_every_change_apart():
     assert after(one)[0].chain == after(one)[0].chain
 
 
-# --- relabelling, and names of no model yet ----------------------------------------------------------------------
-
-
-def test_relabelled_models_have_their_columns_exchanged():
-    models, _ = after(part(4, 1.0, c7=(4, 1.0)))
-    grown = models.grown((), ("late",))
-    turned = grown.relabelled(np.array([1, 0]))
-    assert turned.table[7, 0].tolist() == [-1.0, 1.0, 0.0]
-    assert turned.labels == ("a", "b", "late")
-    assert turned.chain != grown.chain == models.chain
-    assert turned.relabelled(np.array([1, 0])).table[7, 0].tolist() == [1.0, -1.0, 0.0]
+# --- names of no model yet ---------------------------------------------------------------------------------------
 
 
 def test_grown_models_know_nothing_of_the_new_names():
