@@ -65,6 +65,7 @@ def speed(runs: int, rounds: int, json_to: Path | None) -> None:
 @click.option("--clients", type=click.IntRange(1), default=20, show_default=True, help="Clients at a time.")
 @click.option("--round-size", type=click.IntRange(1), default=1000, show_default=True, help="Mean records a client.")
 @click.option("--rounds", type=click.IntRange(1), default=500, show_default=True)
+@click.option("--l2", type=click.FloatRange(0.0), help="Penalty of all methods; else the paper's, 0.0002.")
 @click.option("--seeds", metavar="N,...", default="1", show_default=True, help="Each is a run of its own.")
 @click.option(
     "--data", type=click.Path(path_type=Path), metavar="DIR", help="Holds mnist.npz, and covtype.npz if wanted."
@@ -106,6 +107,7 @@ def drift(**options: Any) -> None:
 
 def _plan(options: dict[str, Any]) -> Any:
     from streamfl.bench.drift import Plan  # noqa: PLC0415
+    from streamfl.bench.run import PENALTY  # noqa: PLC0415
 
     return Plan(
         streams=_names("--stream", options["streams"]),
@@ -117,6 +119,7 @@ def _plan(options: dict[str, Any]) -> Any:
         clients=options["clients"],
         round_size=options["round_size"],
         rounds=options["rounds"],
+        l2=PENALTY if options["l2"] is None else options["l2"],
         data=options["data"],
     )
 

@@ -92,7 +92,7 @@ def title(run: Run) -> str:
     """Return what a run has in common with those that it is compared with."""
     at = f" at {', '.join(map(str, run.at))}" if run.at else ""
     condition = "" if run.condition == "plain" else f", {run.condition}"
-    size = f"{run.clients} clients, {run.round_size} records a client, {run.rounds} rounds"
+    size = f"{run.clients} clients, {run.round_size} records a client, {run.rounds} rounds, penalty {run.l2:g}"
     return f"{run.stream}, {run.drift}{at}{condition}: {size}"
 
 

@@ -16,7 +16,7 @@ from streamfl.bench import methods
 from streamfl.bench.features import prepared
 from streamfl.bench.records import Drawn
 from streamfl.bench.results import Results
-from streamfl.bench.run import Finished, Run, key
+from streamfl.bench.run import PENALTY, Finished, Run, key
 from streamfl.streams.drawn import DrawnStream, default_at
 from streamfl.streams.table import Table
 
@@ -33,6 +33,8 @@ class Plan:
         The rounds of the drifts; None takes those of the paper, or what fits the kind of drift.
     clients, round_size, rounds
         The size of each stream, as in `DrawnStream`.
+    l2
+        Weight of the penalty, the same for all methods.
     data
         A directory that holds covtype.npz and mnist.npz.
     """
@@ -46,6 +48,7 @@ class Plan:
     clients: int = 20
     round_size: int = 1000
     rounds: int = 500
+    l2: float = PENALTY
     data: Path | None = None
 
     def jobs(self) -> list["Job"]:
@@ -58,7 +61,7 @@ class Plan:
         """
         methods.check(self.methods)
         return [
-            Job(stream, method, self.data)
+            Job(stream, method, self.data, self.l2)
             for name in self.streams
             for stream in self._drawn(name, prepared(name, self.data))
             for method in self.methods
@@ -83,15 +86,16 @@ class Job:
     stream: DrawnStream
     method: str
     data: Path | None
+    l2: float = PENALTY
 
     @property
     def key(self) -> str:
         """Return the name of the run."""
-        return key(self.stream, self.method)
+        return key(self.stream, self.method, self.l2)
 
     def run(self) -> Finished:
         """Draw the stream, unless the last run of this process had the same, and run the method over it."""
-        return methods.run(self.method, _drawn(self.stream, self.data))
+        return methods.run(self.method, _drawn(self.stream, self.data), self.l2)
 
 
 @lru_cache(maxsize=1)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from streamfl.bench.findings import Found
 from streamfl.bench.meter import Meter
 from streamfl.bench.records import Drawn
-from streamfl.bench.run import Finished, finished
+from streamfl.bench.run import PENALTY, Finished, finished
 from streamfl.core.arrays import FloatArray
 from streamfl.core.decisions import PostUpdate, Predicted, Refused
 from streamfl.core.errors import BrokenInvariantError
@@ -16,23 +16,22 @@ from streamfl.models.softmax import Softmax, bounded
 from streamfl.replay import Replay, ReplaySettings
 from streamfl.settings import LearningSettings, ProfileSettings
 
-L2 = 2e-4  # the paper's penalty, the same for all methods
-
 
 @dataclass(frozen=True)
 class Federation:
     """How a federation of the benchmark learns and handles drift."""
 
     profile: ProfileSettings
-    learning: LearningSettings = LearningSettings(l2=L2)
+    learning: LearningSettings = LearningSettings()
 
-    def run(self, drawn: Drawn, method: str) -> Finished:
-        """Replay a drawn stream."""
-        settings = ReplaySettings(seed=drawn.stream.seed, learning=self.learning, profile=self.profile, scaling=False)
+    def run(self, drawn: Drawn, method: str, l2: float = PENALTY) -> Finished:
+        """Replay a drawn stream, the penalty having this weight."""
+        learning = self.learning.model_copy(update={"l2": l2})
+        settings = ReplaySettings(seed=drawn.stream.seed, learning=learning, profile=self.profile, scaling=False)
         watch = _Watch(drawn, Meter.of(drawn))
         result = Replay(drawn.table, drawn.logs(), settings, observe=watch.take, sizes=drawn.sizes()).run().result
         restarts = [Found(round=r.round, cause=r.cause, chosen=r.chosen, since=r.since) for r in result.restarts]
-        return finished(drawn, method, watch.meter, restarts, result.seconds, local_drifts=result.local_drifts)
+        return finished(drawn, method, watch.meter, restarts, result.seconds, l2=l2, local_drifts=result.local_drifts)
 
 
 @dataclass

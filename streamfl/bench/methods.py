@@ -3,22 +3,22 @@
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
-from streamfl.bench.federated import L2, Federation
+from streamfl.bench.federated import Federation
 from streamfl.bench.peers.registry import PEERS
 from streamfl.bench.plain import run_peer
 from streamfl.bench.records import Drawn
-from streamfl.bench.run import Finished
+from streamfl.bench.run import PENALTY, Finished
 from streamfl.core.errors import UsageError
 from streamfl.settings import LearningSettings, ProfileSettings
 
-_FEDOMD = LearningSettings(algorithm="fedomd", mirror="p-norm", l2=L2)
+_FEDOMD = LearningSettings(algorithm="fedomd", mirror="p-norm")
 _PAPER = ProfileSettings(profile="paper")
 _WARM = ProfileSettings(profile="paper", start="warm")
 
 FEDERATIONS: Mapping[str, Federation] = MappingProxyType(
     {
         "adaptive": Federation(ProfileSettings()),
-        "adaptive-auto": Federation(ProfileSettings(), LearningSettings(features="auto", l2=L2)),
+        "adaptive-auto": Federation(ProfileSettings(), LearningSettings(features="auto")),
         "adaptive-glr": Federation(ProfileSettings(detector="glr")),
         "experts": Federation(ProfileSettings(profile="experts")),
         "calibrated": Federation(ProfileSettings(profile="calibrated")),
@@ -50,8 +50,8 @@ def check(methods: Sequence[str]) -> None:
             raise UsageError(f"--method {method}: unknown; take some of {', '.join(names)}")
 
 
-def run(method: str, drawn: Drawn) -> Finished:
-    """Run a method over a drawn stream."""
+def run(method: str, drawn: Drawn, l2: float = PENALTY) -> Finished:
+    """Run a method over a drawn stream, the penalty having this weight."""
     if method in FEDERATIONS:
-        return FEDERATIONS[method].run(drawn, method)
-    return run_peer(PEERS[method], drawn, method)
+        return FEDERATIONS[method].run(drawn, method, l2)
+    return run_peer(PEERS[method], drawn, method, l2)

@@ -11,14 +11,12 @@ from streamfl.bench.meter import Meter
 from streamfl.bench.peers.base import SOFTMAX, ClientRecords, Peer
 from streamfl.bench.peers.registry import PeerSpec, Stream
 from streamfl.bench.records import Drawn, with_intercept
-from streamfl.bench.run import Finished, finished
+from streamfl.bench.run import PENALTY, Finished, finished
 from streamfl.core.arrays import FloatArray
 from streamfl.runtime.clock import stopwatch
 
-L2 = 2e-4  # the penalty of the federations
 
-
-def run_peer(spec: PeerSpec, drawn: Drawn, method: str) -> Finished:
+def run_peer(spec: PeerSpec, drawn: Drawn, method: str, l2: float = PENALTY) -> Finished:
     """Run every variant of a peer, and return the one with the best prequential accuracy.
 
     That is the best constant in hindsight: more than anyone who has to choose before the run could have.
@@ -30,7 +28,7 @@ def run_peer(spec: PeerSpec, drawn: Drawn, method: str) -> Finished:
         rounds=drawn.stream.rounds,
         at=drawn.stream.at,
         seed=drawn.stream.seed,
-        l2=L2,
+        l2=l2,
         rounds_of=lambda t: drawn.round(t, Z),
     )
     with threadpool_limits(1):
@@ -40,7 +38,7 @@ def run_peer(spec: PeerSpec, drawn: Drawn, method: str) -> Finished:
             for run in runs:
                 run.play(t, clients)
     best = max(runs, key=lambda run: run.meter.served.sum())
-    return finished(drawn, method, best.meter, best.restarts, best.seconds, variant=best.name)
+    return finished(drawn, method, best.meter, best.restarts, best.seconds, l2=l2, variant=best.name)
 
 
 @dataclass

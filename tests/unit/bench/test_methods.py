@@ -7,6 +7,7 @@ from types import MappingProxyType
 import numpy as np
 import pytest
 
+from streamfl.bench.comparison import title
 from streamfl.bench.features import prepared, standardised
 from streamfl.bench.federated import Federation
 from streamfl.bench.methods import FEDERATIONS, check, run
@@ -64,6 +65,18 @@ def test_every_method_sees_the_same_records() -> None:
     runs = [run(method, stream).run for method in ("adaptive", "paper", "fedavg-sqrt")]
     assert len({r.records for r in runs}) == 1
     assert len({r.accuracy.no_change for r in runs}) == 1
+
+
+@pytest.mark.parametrize("method", ["adaptive", "fedavg-sqrt", "limit"])
+def test_the_penalty_is_the_same_for_all_and_tells_runs_apart(method: str) -> None:
+    stream = drawn("class-swap", (5,))
+    paper, none = run(method, stream), run(method, stream, 0.0)
+    assert (paper.run.l2, none.run.l2) == (2e-4, 0.0)
+    assert none.losses[1:].tolist() != paper.losses[1:].tolist()
+    assert paper.run.key == f"covtype class-swap@5 plain 4x30x12 seed 1: {method}"
+    assert none.run.key == f"covtype class-swap@5 plain 4x30x12 l2 0 seed 1: {method}"
+    assert title(none.run).endswith("12 rounds, penalty 0")
+    assert title(none.run) != title(paper.run)
 
 
 @dataclass
