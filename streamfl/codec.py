@@ -63,10 +63,15 @@ def encode(value: object, *, header: Mapping[str, object] | None = None) -> byte
     b'{"type":"left","client":"c0","incarnation":"a"}'
     """
     plain, arrays = split(value)
-    text = json.dumps({**(header or {}), **plain}, separators=(",", ":"), allow_nan=True)
+    return pack({**(header or {}), **plain}, arrays)
+
+
+def pack(plain: Mapping[str, Any], arrays: Mapping[str, FloatArray]) -> bytes:
+    """Return plain data and the arrays that they refer to as bytes."""
+    text = json.dumps(plain, separators=(",", ":"), allow_nan=True)
     if not arrays:
         return text.encode()
-    return safetensors.numpy.save(arrays, metadata={METADATA: text})
+    return safetensors.numpy.save(dict(arrays), metadata={METADATA: text})
 
 
 def unpack(data: bytes) -> tuple[dict[str, Any], dict[str, FloatArray]]:

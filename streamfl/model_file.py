@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 import numpy as np
 import numpy.typing as npt
 
-from streamfl import codec
+from streamfl import codec, safe_file
 from streamfl.core.arrays import HOLDS_ARRAYS, FloatArray
 from streamfl.core.errors import PeerError, UsageError
 from streamfl.core.fingerprint import fingerprint
@@ -17,6 +17,8 @@ from streamfl.core.registry import Registry
 from streamfl.settings import MODELS
 
 FORMAT = 1
+
+WHAT = "a streamfl model file"
 
 Loss = Literal["softmax", "logistic", "squared", "huber"]
 
@@ -68,10 +70,7 @@ class ServedModel:
         UsageError
             It cannot be written.
         """
-        try:
-            Path(path).write_bytes(codec.encode(self))
-        except OSError as error:
-            raise UsageError(f"{path}: cannot be written: {error.strerror}") from error
+        safe_file.write(Path(path), self)
 
     @classmethod
     def load(cls, path: str | Path) -> "ServedModel":
@@ -80,18 +79,13 @@ class ServedModel:
         Raises
         ------
         UsageError
-            It is no such file, or of a later format.
+            It is no such file, of a later format, or damaged.
         """
+        plain, arrays = safe_file.read(Path(path), WHAT, newest=FORMAT)
         try:
-            plain, arrays = codec.unpack(Path(path).read_bytes())
-            version = plain.get("format")
-            if not isinstance(version, int) or version > FORMAT:
-                raise UsageError(f"{path}: model format {version}; this version reads formats up to {FORMAT}")
             return codec.join(cls, plain, arrays)
-        except OSError as error:
-            raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
         except PeerError as error:
-            raise UsageError(f"{path}: not a streamfl model file: {error}") from error
+            raise UsageError(f"{path}: not {WHAT}: {error}") from error
 
     def outputs(self, X: npt.ArrayLike, features: Sequence[str]) -> FloatArray:
         """Return Z W of records X, shape (n, d), whose columns are `features`; unknown ones are not used.

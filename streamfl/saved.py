@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from streamfl import codec
+from streamfl import codec, safe_file
 from streamfl.core.arrays import HOLDS_ARRAYS, FloatArray
 from streamfl.core.coordinator import Standing
 from streamfl.core.errors import PeerError, UsageError
@@ -18,6 +18,8 @@ from streamfl.core.online.one_record import FIRST
 from streamfl.core.records import Batch, Span
 
 FORMAT = 1
+
+WHAT = "a file that an estimator was saved to"
 
 # Above it a float no longer counts one by one.
 MOST_COUNTED = 2**53
@@ -199,10 +201,7 @@ class SavedEstimator:
         UsageError
             It cannot be written.
         """
-        try:
-            path.write_bytes(codec.encode(self))
-        except OSError as error:
-            raise UsageError(f"{path}: cannot be written: {error.strerror}") from error
+        safe_file.write(path, self)
 
     @classmethod
     def load(cls, path: Path, kind: str) -> "SavedEstimator":
@@ -211,22 +210,17 @@ class SavedEstimator:
         Raises
         ------
         UsageError
-            It is no such file, or of a later format.
+            It is no such file, of a later format, or damaged.
         """
+        plain, arrays = safe_file.read(path, WHAT, newest=FORMAT)
+        if "kind" not in plain:
+            raise UsageError(f"{path}: not {WHAT}")
+        if plain["kind"] != kind:
+            raise UsageError(f"{path}: holds a {plain['kind']}, not a {kind}")
         try:
-            plain, arrays = codec.unpack(path.read_bytes())
-            version = plain.get("format")
-            if "kind" not in plain or not isinstance(version, int):
-                raise UsageError(f"{path}: not a file that an estimator was saved to")
-            if version > FORMAT:
-                raise UsageError(f"{path}: format {version}; this version of streamfl reads formats up to {FORMAT}")
-            if plain["kind"] != kind:
-                raise UsageError(f"{path}: holds a {plain['kind']}, not a {kind}")
             return codec.join(cls, plain, arrays)
-        except OSError as error:
-            raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
         except PeerError as error:
-            raise UsageError(f"{path}: not a file that an estimator was saved to: {error}") from error
+            raise UsageError(f"{path}: not {WHAT}: {error}") from error
 
 
 def _must(holds: bool, otherwise: str) -> None:

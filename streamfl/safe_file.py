@@ -1,0 +1,93 @@
+"""A value as one safe file: safetensors with a JSON header, a format version and a digest; nothing is pickled."""
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from streamfl import codec
+from streamfl.core.arrays import FloatArray
+from streamfl.core.errors import PeerError, UsageError
+
+DIGEST = "sha256"
+
+
+def write(path: Path, value: object) -> None:
+    """Write a value with a field `format` to a file: whole or, if anything goes wrong, not at all.
+
+    Raises
+    ------
+    UsageError
+        It cannot be written.
+    """
+    plain, arrays = codec.split(value)
+    data = codec.pack({DIGEST: digest(plain, arrays), **plain}, arrays)
+    try:
+        if path.exists() and not path.is_file():
+            path.write_bytes(data)  # a pipe or the like cannot be replaced
+        else:
+            _replace(path.resolve(), data)
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be written: {error.strerror}") from error
+
+
+def _replace(path: Path, data: bytes) -> None:
+    """Write beside a file, and then take its place: who is killed leaves what was there before."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with beside.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def read(path: Path, what: str, *, newest: int) -> tuple[dict[str, Any], dict[str, FloatArray]]:
+    """Return the plain data and the arrays of a file.
+
+    Parameters
+    ----------
+    path
+        The file.
+    what
+        What it should be, for messages.
+    newest
+        The newest format that is understood.
+
+    Raises
+    ------
+    UsageError
+        It is no such file, of a later format, or damaged.
+    """
+    try:
+        plain, arrays = codec.unpack(path.read_bytes())
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
+    except PeerError as error:
+        raise UsageError(f"{path}: not {what}: {error}") from error
+    version = plain.get("format")
+    if not isinstance(version, int):
+        raise UsageError(f"{path}: not {what}")
+    if version > newest:
+        raise UsageError(f"{path}: format {version}; this version of streamfl reads formats up to {newest}")
+    told = plain.pop(DIGEST, None)  # files of the first versions have none
+    if told is not None and told != digest(plain, arrays):
+        raise UsageError(f"{path}: the file is damaged: it is not what was written; take a copy of it")
+    return plain, arrays
+
+
+def digest(plain: Mapping[str, Any], arrays: Mapping[str, FloatArray]) -> str:
+    """Return the SHA-256 of plain data and arrays.
+
+    >>> import numpy as np
+    >>> digest({"a": 1}, {"0": np.zeros(2)}) == digest({"a": 1}, {"0": np.zeros((2, 1))})
+    False
+    """
+    found = hashlib.sha256(json.dumps(plain).encode())
+    for name, array in sorted(arrays.items()):
+        found.update(f"{name}{array.shape}".encode() + array.tobytes())
+    return found.hexdigest()
