@@ -257,11 +257,12 @@ def _is_sound(state: MixtureState) -> bool:
 
 def _is_sound_online(models: OnlineModels) -> bool:
     """Tell whether numbers are numbers; whether the arrays fit each other is looked at when they are taken over."""
-    moments = models.moments
+    moments = (models.moments, models.early.first, models.early.later, models.far)
+    counts = [part for told in moments for part in (told.count, told.m2)]
     return (
-        _are_finite(models.weights, models.table, models.second, models.norms, moments.mean)
-        and _are_finite(moments.count, moments.m2)
-        and all((part >= 0.0).all() for part in (models.norms, moments.count, moments.m2))
+        _are_finite(models.weights, models.table, models.second, models.norms, *(told.mean for told in moments))
+        and _are_finite(*counts)
+        and all((part >= 0.0).all() for part in (models.norms, *counts))
         and _counts(models.seen)
         and all(len(set(names)) == len(names) for names in (models.features, models.labels))
     )

@@ -2,13 +2,14 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from streamfl.core.arrays import FloatArray
+from streamfl.core.early import FEW, Early, followed
 from streamfl.core.messages import Join, Update
-from streamfl.core.moments import Moments, merged
+from streamfl.core.moments import NOTHING, Moments, merged
 from streamfl.core.registry import FARTHEST, FARTHEST_UNSCALED, Registry, TargetUnit, ordered
 from streamfl.core.second_moments import RIDGE, SecondMoments
 
@@ -27,6 +28,8 @@ class Agreement:
         Whether features are standardised at all.
     moments
         Moments of the features of accepted records since the last restart; they stop growing when the scaler freezes.
+    early
+        What is kept of these moments to judge the first values by.
     settled
         Whether there was a restart after the scaler froze: from then on it follows only features that have moved.
     second
@@ -47,6 +50,7 @@ class Agreement:
     moments: Moments | None = None
     second: SecondMoments | None = None
     settled: bool = False
+    early: Early = field(default_factory=Early)
 
     @classmethod
     def of(cls, joins: Sequence[Join], *, scaling: bool) -> "Agreement":
@@ -110,19 +114,24 @@ class Agreement:
         """Return the agreement with a scaler that follows moments; if frozen, only for features not scaled yet."""
         if frozen:
             return replace(self, registry=self._scaled_where(self.registry.unscaled, seen))
-        moments = merged([self.moments, seen]) if self.moments else seen
+        moments, early = followed(self.moments or NOTHING, self.early, seen)
         if self.settled:
             registry = self._scaled_where((*self.registry.moved(moments), *self.registry.unscaled), moments)
         else:
             registry = self.registry.scaled_by(moments)
-        return replace(self, registry=registry, moments=moments)
+        return replace(self, registry=registry, moments=moments, early=early)
+
+    @property
+    def knows_little(self) -> bool:
+        """Tell whether too few values were seen since the last restart to know a scale by."""
+        return self.moments is None or bool(self.moments.count.max(initial=0.0) < FEW)
 
     def _scaled_where(self, names: tuple[str, ...], moments: Moments) -> Registry:
         return self.registry.scaled_by(moments, only=names) if names else self.registry
 
     def restarted(self) -> "Agreement":
         """Return the agreement of a new epoch: features may have moved, which the records from now on tell."""
-        return replace(self, moments=None, settled=True)
+        return replace(self, moments=None, settled=True, early=Early())
 
     def _grown(self, updates: Sequence[Update]) -> Registry:
         features = sorted({name for update in updates for name in update.new_features})

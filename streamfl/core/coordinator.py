@@ -444,8 +444,10 @@ class Coordinator:
         return np.zeros((self._registry.rows, columns))
 
     def _is_warming_up(self) -> bool:
-        warm_up = self.settings.warm_up
-        return self.settings.scaling and (warm_up is None or self.standing.round - self.standing.rescaled <= warm_up)
+        warm_up, rounds = self.settings.warm_up, self.standing.round - self.standing.rescaled
+        if not self.settings.scaling:
+            return False
+        return warm_up is None or rounds <= warm_up or (self._agreement.knows_little and warm_up > 0)
 
     # --- collecting updates ------------------------------------------------------------------------------------
 

@@ -54,6 +54,11 @@ class Moments:
         return cls(features, count, mean, np.einsum("ij,ij->j", deviation, deviation))
 
     @property
+    def fits(self) -> bool:
+        """Tell whether there is a number of each for every feature."""
+        return all(part.shape == (len(self.features),) for part in (self.count, self.mean, self.m2))
+
+    @property
     def variance(self) -> FloatArray:
         """Return m2 / count, 0 where nothing was seen."""
         variance: FloatArray = self.m2 / np.maximum(self.count, 1.0)
@@ -63,6 +68,11 @@ class Moments:
         """Return the same moments with none seen of all other features; `which` has shape (d,)."""
         return Moments(self.features, *(np.where(which, a, 0.0) for a in (self.count, self.mean, self.m2)))
 
+    def where(self, which: BoolArray, other: "Moments") -> "Moments":
+        """Return the same moments with those of others, of the same features in the same order, for some of these."""
+        pairs = ((self.count, other.count), (self.mean, other.mean), (self.m2, other.m2))
+        return Moments(self.features, *(np.where(which, theirs, own) for own, theirs in pairs))
+
     def aligned(self, features: tuple[str, ...]) -> "Moments":
         """Return the same moments in another order of features, with none seen of those it lacks."""
         if features == self.features:
@@ -70,6 +80,9 @@ class Moments:
         at = {name: j for j, name in enumerate(self.features)}
         columns = [at.get(name, len(self.features)) for name in features]
         return Moments(features, *(np.append(a, 0.0)[columns] for a in (self.count, self.mean, self.m2)))
+
+
+NOTHING = Moments((), np.zeros(0), np.zeros(0), np.zeros(0))
 
 
 def merged(parts: Sequence[Moments]) -> Moments:

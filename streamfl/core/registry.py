@@ -7,6 +7,7 @@ from itertools import compress
 import numpy as np
 
 from streamfl.core.arrays import BoolArray, FloatArray, IntArray
+from streamfl.core.early import FARTHER
 from streamfl.core.moments import Moments
 from streamfl.core.records import Batch, aligned
 
@@ -226,6 +227,8 @@ def re_expression(old: Registry, new: Registry, columns: int) -> Callable[[Float
 def change_of_coordinates(old: Registry, new: Registry) -> FloatArray:
     """Return M with z' = M z for a record's features z under an old registry and z' under a newer one.
 
+    The row of a feature that is scaled anew is 0.
+
     >>> old = Registry(1, ("x",), ("a",), np.array([0.0]), np.array([1.0]))
     >>> change_of_coordinates(old, Registry(2, ("x",), ("a",), np.array([10.0]), np.array([2.0])))
     array([[ 0.5, -5. ],
@@ -235,9 +238,15 @@ def change_of_coordinates(old: Registry, new: Registry) -> FloatArray:
     M = np.zeros((new.rows, old.rows))
     M[:d, :d] = np.diag(old.scale / new.scale[:d])
     M[:d, -1] = np.nan_to_num(old.mean - new.mean[:d]) / new.scale[:d]  # what had no scale yet was the mean
-    M[:d][_all_far_out(old, new)] = 0.0
+    M[:d][scaled_anew(old, new)] = 0.0
     M[-1, -1] = 1.0
     return M
+
+
+def scaled_anew(old: Registry, new: Registry) -> BoolArray:
+    """Tell of which features an old registry knew no scale that is of any use, if the newer one is right."""
+    stretched = FARTHER * new.scale[: len(old.scale)] < old.scale
+    return _all_far_out(old, new) | (stretched & ~np.isnan(old.mean))
 
 
 def _all_far_out(old: Registry, new: Registry) -> BoolArray:

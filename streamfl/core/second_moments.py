@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from streamfl.core.arrays import FloatArray
-from streamfl.core.registry import Registry, change_of_coordinates
+from streamfl.core.registry import Registry, change_of_coordinates, scaled_anew
 
 # Records after which an old one's weight has fallen to a fifth e: 0.95 a round of 2000.
 WINDOW = 2000.0 / -np.log(0.95)
@@ -56,9 +56,15 @@ class SecondMoments:
         return SecondMoments(total, left * self.records + records)
 
     def re_expressed(self, old: Registry, new: Registry) -> "SecondMoments":
-        """Return the moments of the same records in the coordinates of a newer registry."""
+        """Return the moments of the same records in the coordinates of a newer registry.
+
+        Features that are scaled anew vary by 1, and with no other: what they were until then says nothing of them.
+        """
         change = change_of_coordinates(old, new)
-        return SecondMoments(change @ self.total @ change.T, self.records)
+        total: FloatArray = change @ self.total @ change.T
+        anew = np.flatnonzero(scaled_anew(old, new))
+        total[anew, anew] = self.records
+        return SecondMoments(total, self.records)
 
     def whitened(self, slope: FloatArray) -> FloatArray:
         """Return A^-1 slope, shape (d, columns)."""

@@ -6,7 +6,7 @@ from collections.abc import Collection
 import numpy as np
 
 from streamfl.core.fixed_point import largest_part
-from streamfl.core.moments import LARGEST
+from streamfl.core.moments import LARGEST, Moments
 from streamfl.core.online.learnt import Learnt
 from streamfl.core.online.models import OnlineModels
 from streamfl.core.online.rungs import FARTHEST, FERNS, OnlineSettings
@@ -60,7 +60,8 @@ def wrong_learning(
         or _wrong_cells(learnt, agreed)
         or _wrong_numbers(learnt, members)
         or _wrong_counts(learnt)
-        or _wrong_moments(learnt)
+        or _wrong_moments(learnt.moments, learnt.records)
+        or _wrong_moments(learnt.far, learnt.records)
         or _wrong_second(learnt, agreed)
     )
 
@@ -75,14 +76,16 @@ def _wrong_names(learnt: Learnt, agreed: OnlineModels, labels: Collection[str]) 
         return "experts between rounds that there are not"
     if not set(learnt.again) <= set(learnt.features):
         return "a feature between rounds that began again, and is not there"
-    return None if learnt.moments.features == learnt.features else "moments between rounds of other features"
+    if not learnt.moments.features == learnt.features == (learnt.far.features or learnt.features):
+        return "moments between rounds of other features"
+    return None
 
 
 def _wrong_shapes(learnt: Learnt, agreed: OnlineModels) -> str | None:
     rows, models, columns = agreed.weights.shape
     rows += len(learnt.features) - len(agreed.features)
     columns += len(learnt.labels) - len(agreed.labels)
-    cells, moments, d = learnt.cells.size, learnt.moments, len(learnt.features)
+    cells, moments, far, d = learnt.cells.size, learnt.moments, learnt.far, len(learnt.features)
     shapes = [
         ("weights", learnt.weights, (rows, models, columns)),
         ("second moments", learnt.second, (rows, rows) if agreed.second.size else (0, 0)),
@@ -93,6 +96,7 @@ def _wrong_shapes(learnt: Learnt, agreed: OnlineModels) -> str | None:
         ("records by label", learnt.bearing, (len(learnt.labels),)),
         ("right ones by label", learnt.right, (models, len(learnt.labels))),
         *(("moments", part, (d,)) for part in (moments.count, moments.mean, moments.m2)),
+        *(("moments far out", part, (len(far.features),)) for part in (far.count, far.mean, far.m2)),
     ]
     wrong = (name for name, array, shape in shapes if array.shape != shape)
     return next((f"{name} between rounds of another shape" for name in wrong), None)
@@ -117,7 +121,7 @@ def _wrong_cells(learnt: Learnt, agreed: OnlineModels) -> str | None:
 def _wrong_numbers(learnt: Learnt, members: int) -> str | None:
     largest, moments = largest_part(learnt.records, members), learnt.moments
     differences = (learnt.weights, learnt.table)
-    others = (learnt.second, learnt.norms, moments.count, moments.mean, moments.m2)
+    others = (learnt.second, learnt.norms, *(x for m in (moments, learnt.far) for x in (m.count, m.mean, m.m2)))
     if not all(np.isfinite(array).all() for array in (*differences, *others)):
         return "a number between rounds that is not finite"
     if any(np.abs(array).max(initial=0.0) >= largest for array in differences):
@@ -139,9 +143,8 @@ def _wrong_counts(learnt: Learnt) -> str | None:
     return "more records that were told right than there are" if ((right < 0) | (right > bearing)).any() else None
 
 
-def _wrong_moments(learnt: Learnt) -> str | None:
+def _wrong_moments(moments: Moments, n: int) -> str | None:
     """Return why moments cannot be of so many records, none of whose values counts as more than the largest."""
-    n, moments = learnt.records, learnt.moments
     largest = (1.0 + ROUNDING) * LARGEST
     for part, least, most in (
         (moments.count, 0.0, n),

@@ -240,6 +240,7 @@ class OnlineLearner:
             records=self.records,
             moments=self._scaler.moments(self.features, since=agreed.moments),
             again=tuple(compress(self.features, self._scaler.again)),
+            far=self._scaler.far(self.features),
             norms=models.norm_sums / max(1, self.records),
             second=models.second - start.second,
             weights=weights / unit,

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from streamfl.core.arrays import HOLDS_ARRAYS, FloatArray
-from streamfl.core.moments import Moments
+from streamfl.core.moments import NOTHING, Moments
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +34,8 @@ class Learnt:
         before it learnt them, shape (models, columns).
     again
         The features that have moved so far that their moments began again: what had been agreed is not true any more.
+    far
+        Of their last values, where these were far out one after another, fewer than it takes to begin again.
     unused
         Who has no part in what it serves: see `sleeping`.
     """
@@ -55,3 +57,4 @@ class Learnt:
     unit: float = 1.0
     unused: tuple[str, ...] = ()
     again: tuple[str, ...] = ()
+    far: Moments = NOTHING

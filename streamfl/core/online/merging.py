@@ -9,7 +9,7 @@ import numpy as np
 from streamfl.core.arrays import FloatArray, IntArray
 from streamfl.core.errors import PeerError
 from streamfl.core.fixed_point import LIMIT, SCALE, weighted_mean
-from streamfl.core.moments import Moments, merged
+from streamfl.core.online.agreed_moments import Seen, after_round
 from streamfl.core.online.learnt import Learnt
 from streamfl.core.online.models import OnlineModels
 from streamfl.core.online.rungs import WINDOW
@@ -63,35 +63,20 @@ def after(
     unit = max(part.unit for part in parts)
     cells, mean = _by_visits(parts, grown, unit)
     grown.table[cells] = grown.table.take(cells, axis=0) + mean
+    scales = after_round(Seen(agreed.moments, agreed.early, agreed.far), parts)
     norms = sum((part.records * part.norms for part in parts), np.zeros(2)) / total
     moved = replace(
         grown,
         seen=agreed.seen + total,
-        moments=_moments(agreed.moments, parts).aligned(grown.features),
+        moments=scales.moments.aligned(grown.features),
+        early=scales.early,
+        far=scales.far,
         norms=agreed.norms + min(1.0, total / min(agreed.seen + total, WINDOW)) * (norms - agreed.norms),
         second=grown.second + sum((_second(part, grown) for part in parts), np.zeros(grown.second.shape)),
         rests=rested(agreed.rests, _unused_by_all([*parts, *apart])),
         weights=grown.weights + unit * weighted_mean((part.records, _weights(part, grown, unit)) for part in parts),
     )
     return replace(moved, chain=_chained(agreed.chain, moved.weights, cells, mean)), cells
-
-
-def _moments(agreed: Moments, parts: Sequence[Learnt]) -> Moments:
-    """Return the moments after a round.
-
-    A feature that began again at clients with most of its values begins again: what was agreed, and what the others
-    saw, is left out. Where it did at fewer, what these saw is left out.
-    """
-    told = [part.moments for part in parts]
-    if not any(part.again for part in parts):
-        return merged([agreed, *told])
-    features = tuple(dict.fromkeys(name for moments in (agreed, *told) for name in moments.features))
-    aligned = [moments.aligned(features) for moments in told]
-    again = np.array([[name in part.again for name in features] for part in parts])
-    count = np.array([moments.count for moments in aligned])
-    moved = 2.0 * (count * again).sum(axis=0) > count.sum(axis=0)
-    kept = (moments.only(mine == moved) for moments, mine in zip(aligned, again, strict=True))
-    return merged([agreed.aligned(features).only(~moved), *kept])
 
 
 def _by_visits(parts: Sequence[Learnt], grown: OnlineModels, unit: float) -> tuple[IntArray, FloatArray]:

@@ -7,7 +7,8 @@ from typing import ClassVar
 import numpy as np
 
 from streamfl.core.arrays import HOLDS_ARRAYS, FloatArray
-from streamfl.core.moments import Moments
+from streamfl.core.early import Early
+from streamfl.core.moments import NOTHING, Moments
 from streamfl.core.online.rungs import FERN, OnlineSettings
 from streamfl.core.online.sleeping import Rest, together
 
@@ -38,6 +39,8 @@ class OnlineModels:
         A digest of all changes so far.
     rests
         Who sleeps: see `sleeping`.
+    early, far
+        By which first values, and features that have moved, are judged: see `agreed_moments`.
 
     Examples
     --------
@@ -58,6 +61,8 @@ class OnlineModels:
     table: FloatArray
     chain: str = ""
     rests: Mapping[str, Rest] = field(default_factory=dict)
+    early: Early = field(default_factory=Early)
+    far: Moments = NOTHING
 
     def sleeps(self, expert: str) -> bool:
         """Tell whether an expert sleeps."""
@@ -72,7 +77,7 @@ class OnlineModels:
             features=(),
             labels=(),
             seen=0,
-            moments=Moments((), np.zeros(0), np.zeros(0), np.zeros(0)),
+            moments=NOTHING,
             norms=np.zeros(2),
             second=np.zeros((1, 1) if settings.has_linear else (0, 0)),
             weights=np.zeros((1, len(settings.names), columns)),
@@ -85,9 +90,8 @@ class OnlineModels:
         Compiled loops look at names only: to them, an array that is too small is other memory.
         """
         inputs, columns = 1 + len(self.features), 1 if settings.targets else len(self.labels)
-        moments = (self.moments.count, self.moments.mean, self.moments.m2)
         return (
-            all(part.shape == (len(self.moments.features),) for part in moments)
+            all(part.fits for part in (self.moments, self.early.first, self.early.later, self.far))
             and 0 <= self.seen < 2**62
             and all(rest.is_sound for rest in self.rests.values())
             and self.weights.shape == (inputs, len(settings.names), columns)

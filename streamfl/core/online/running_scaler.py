@@ -57,6 +57,11 @@ class RunningScaler:
         m2 = np.maximum(sums.square - before.m2 - count * mean * mean, 0.0)
         return Moments(features, count, np.nan_to_num(sums.near) + mean, m2)
 
+    def far(self, features: tuple[str, ...]) -> Moments:
+        """Return the moments of the last values of each feature, where these were far out one after another."""
+        last = np.where(np.arange(FIRST)[:, None] < self.sums.streak, self.sums.first, np.nan)
+        return Moments.of(features, last)
+
     def scaled(self, X: FloatArray, *, count: bool = True) -> FloatArray:
         """Return records standardised and clipped, each before it is counted in; a missing value is the mean.
 

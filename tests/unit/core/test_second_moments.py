@@ -134,6 +134,17 @@ def test_a_feature_whose_scale_was_not_known_had_its_mean() -> None:
     assert again.total == pytest.approx(moments(design(known, at_the_mean)).total)
 
 
+@pytest.mark.parametrize("glitch", [1e9, -9999.0])
+def test_what_a_glitch_has_put_into_a_feature_is_let_go_of_when_its_scale_is(glitch: float) -> None:
+    stretched = Registry(1, ("x", "y"), ("a",), np.array([glitch / 8.0, 0.0]), np.array([abs(glitch) / 3.0, 1.0]))
+    known = Registry(2, ("x", "y"), ("a",), np.zeros(2), np.ones(2))
+    raw = np.random.default_rng(0).normal(size=(60, 2))
+    raw[0, 0] = glitch
+    again = moments(design(stretched, raw)).re_expressed(stretched, known)
+    assert again.total[0].tolist() == [60.0, 0.0, 0.0]
+    assert again.total[1:, 1:] == pytest.approx(moments(design(known, raw)).total[1:, 1:])
+
+
 def test_weights_and_features_change_so_that_outputs_stay() -> None:
     W = np.random.default_rng(3).normal(size=(3, 2))
     Z = design(OLD, RAW)

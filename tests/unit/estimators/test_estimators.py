@@ -730,3 +730,31 @@ def test_a_copy_between_asking_and_learning_goes_on_to_the_same_bit():
     for one in (model, again):
         one.learn_one(x, 1)
     assert again.predict_proba_one(x) == model.predict_proba_one(x)
+
+
+# --- first values and sensors set anew, however short the rounds -------------------------------------------------
+
+
+def share_right(round_size: int, features: str, *, first: float | None = None, moves: float = 0.0) -> float:
+    """Return how often the sign of one feature is told in the last 200 of 1000 records; it moves after 400."""
+    model, rng, right = MasterFLClassifier(round_size=round_size, features=features), generator(1, "values"), []
+    for i in range(1000):
+        value = float(rng.normal())
+        x = {"a": value + (moves if i >= 400 else 0.0)}
+        if first is not None and i == 3:
+            x["a"] = first
+        right.append(model.predict_one(x) == (value > 0))
+        model.learn_one(x, value > 0)
+    return float(np.mean(right[800:]))
+
+
+@pytest.mark.parametrize(
+    ("features", "round_size"), [*(("linear", n) for n in (1, 3, 7, 50)), *(("rounds", n) for n in (1, 3, 7))]
+)
+def test_a_glitch_among_the_first_values_does_not_last(features, round_size):
+    assert share_right(round_size, features, first=1e9) > 0.92
+
+
+@pytest.mark.parametrize("round_size", [1, 3, 7, 50])
+def test_a_sensor_that_is_set_anew_is_learnt_anew(round_size):
+    assert share_right(round_size, "linear", moves=1000.0) > 0.95

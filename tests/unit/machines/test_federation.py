@@ -288,12 +288,13 @@ def test_a_change_of_scaler_alters_no_prediction_of_any_kept_model(profile, with
         assert max(len(models) for models in notes) > 2
 
 
-def test_after_the_warm_up_the_scaler_is_frozen():
-    run = run_of({name: swapping(name, 8) for name in ("c0", "c1")}, warm_up=3)
-    versions = {message.round: message.registry for message in run.of(RoundOpened)}
-    assert len({versions[t] for t in (1, 2, 3, 4)}) == 4
-    assert len({versions[t] for t in (4, 5, 6, 7, 8)}) == 1
-    assert {update.round for update in run.of(Update) if update.moments is not None} == {1, 2, 3}
+@pytest.mark.parametrize("warm_up", [1, 3, 4, 6])
+def test_after_the_warm_up_and_160_values_the_scaler_is_frozen(warm_up):
+    run = run_of({name: swapping(name, 8) for name in ("c0", "c1")}, warm_up=warm_up)
+    versions, last = {message.round: message.registry for message in run.of(RoundOpened)}, max(warm_up, 4)
+    assert len({versions[t] for t in range(1, last + 2)}) == last + 1
+    assert len({versions[t] for t in range(last + 1, 9)}) == 1
+    assert {update.round for update in run.of(Update) if update.moments is not None} == set(range(1, last + 1))
 
 
 @pytest.mark.parametrize("jump", [0.0, 1e3])
@@ -301,16 +302,16 @@ def test_after_a_restart_features_that_have_moved_are_scaled_anew_and_no_others(
     records = {name: swapping(name, 40, at=25) for name in ("c0", "c1")}
     for batch in records.values():
         batch.X[24 * 20 :, 0] += jump
-    run = run_of(records, warm_up=3)
+    run = run_of(records, warm_up=4)
     began = [restarted.round for restarted in run.of(Restarted)]
     assert len(began) == 1
     told = {update.round for update in run.of(Update) if update.moments is not None}
-    assert told == {1, 2, 3, *(began[0] + i for i in (1, 2, 3))}
+    assert told == {1, 2, 3, 4, *(began[0] + i for i in (1, 2, 3, 4))}
     registries = [published.registry for published in run.of(RegistryPublished)]
-    settled = registries[3]
+    settled = registries[4]
     (mean, other), (scale, others) = registries[-1].mean, registries[-1].scale
     assert (other, others) == (settled.mean[1], settled.scale[1])
-    assert (len(registries) == 4) == (jump == 0.0)
+    assert (len(registries) == 5) == (jump == 0.0)
     assert mean == pytest.approx(settled.mean[0] + jump, abs=1.0)
     assert 0.7 < scale / settled.scale[0] < 1.4
 

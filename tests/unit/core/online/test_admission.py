@@ -141,6 +141,13 @@ SPOILT: dict[str, tuple[Callable[[], Learnt], str]] = {
         "second moments",
     ),
     "second moments beyond all records": (lambda: replace(GOOD, second=diagonal(40.0, 25.0 * 40.0 + 1.0)), "second"),
+    "values far out of other features": (
+        lambda: replace(GOOD, far=replace(GOOD.far, features=("x", "y"))),
+        "moments",
+    ),
+    "more values far out than records": (lambda: replace(GOOD, far=moments(count=np.full(D, 41.0))), "moments"),
+    "values far out NaN": (lambda: replace(GOOD, far=moments(mean=np.full(D, np.nan))), "finite"),
+    "values far out of another shape": (lambda: replace(GOOD, far=moments(m2=np.zeros(D + 1))), "moments far out"),
     "records of fewer labels": (lambda: replace(GOOD, bearing=GOOD.bearing[:-1]), "records by label between"),
     "right ones of fewer models": (lambda: replace(GOOD, right=GOOD.right[:-1]), "right ones by label"),
     "half a record by label": (

@@ -9,6 +9,7 @@ from online_streams import Stream, agreed, drawn, learnt, state
 from streamfl.core.errors import PeerError
 from streamfl.core.moments import Moments
 from streamfl.core.online import merging
+from streamfl.core.online.agreed_moments import Seen, after_round
 from streamfl.core.online.learnt import Learnt
 from streamfl.core.online.models import OnlineModels
 from streamfl.core.online.rungs import OnlineSettings
@@ -68,6 +69,52 @@ def test_a_feature_that_moved_at_most_clients_begins_again(moved, stayed, count,
     for order in (parts, parts[::-1]):
         moments = after(*order, begin=begin)[0].moments
         assert (moments.count[0], moments.mean[0]) == pytest.approx((count, mean))
+
+
+def column(*values: float) -> Moments:
+    return Moments.of(("x",), np.array([values]).T)
+
+
+def seen_after(*rounds: list[Learnt]) -> Seen:
+    """Return what has been seen after eight values of mean 3.5, and these rounds."""
+    seen = Seen(column(*range(8)))
+    for parts in rounds:
+        seen = after_round(seen, parts)
+    return seen
+
+
+def some(*values: float, far: tuple[float, ...] = ()) -> Learnt:
+    """Return what a client tells of a few values, of which the last ones were far out."""
+    return replace(part(len(values), 1.0), moments=column(*values), far=column(*far))
+
+
+def test_a_feature_begins_again_when_all_values_of_some_rounds_were_far_out():
+    far = [some(90.0, 90.0, far=(900.0 + i, 901.0 + i)) for i in range(4)]
+    seen = seen_after(*([one] for one in far[:3]))
+    assert (seen.moments.count[0], seen.far.count[0]) == (14.0, 6.0)
+    seen = seen_after(*([one] for one in far))
+    assert (seen.moments.count[0], seen.moments.mean[0], seen.far.count[0]) == (8.0, 902.0, 0.0)
+    assert seen_after(far).moments.mean[0] == 902.0  # so they do in one round of four clients
+
+
+@pytest.mark.parametrize(
+    "between",
+    [some(2.0), some(2.0, 90.0, far=(900.0,))],
+    ids=["a value where all were", "of two values one where all were"],
+)
+def test_one_value_where_all_were_ends_a_run_of_values_far_out(between):
+    far = [some(90.0, 90.0, far=(900.0 + i, 901.0 + i)) for i in range(4)]
+    seen = seen_after([far[0]], [far[1]], [between], [far[2]], [far[3]])
+    assert (seen.moments.count[0], seen.far.count[0]) == (8.0 + 8.0 + between.records, 4.0)
+    assert seen_after([far[0]], [far[1], between], [far[2]], [far[3]]).far.count[0] == 4.0
+    # A round without a value of it does not.
+    nothing = replace(part(1, 1.0), moments=column(np.nan), far=column(np.nan))
+    assert seen_after([far[0]], [nothing], [far[1]], [far[2]], [far[3]]).moments.mean[0] == 902.0
+
+
+def test_a_sentinel_that_is_all_there_is_does_not_begin_a_scale():
+    seen = seen_after(*([some(-90.0, far=(-9999.0,))] for _ in range(20)))
+    assert seen.moments.count[0] == 28.0
 
 
 def test_the_next_round_goes_on_from_there():
