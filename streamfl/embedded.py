@@ -22,6 +22,7 @@ from streamfl.runtime.nodes import ClientNode, CoordinatorNode, Node
 from streamfl.saved import SavedClient, SavedFederation, SavedRecords
 from streamfl.settings import LearningSettings, ProfileSettings
 from streamfl.transport.memory import MemoryTransport
+from streamfl.uninterrupted import Uninterrupted
 
 Task = Literal["classification", "regression"]
 
@@ -131,6 +132,7 @@ class EmbeddedFederation:
     _heard: dict[str, None] = field(default_factory=dict)
     _since: int = 0
     _incarnation: int = 0
+    _learns: bool = False
 
     def __post_init__(self) -> None:
         online = self.learning.learner(self.task, self.seed).online
@@ -167,25 +169,53 @@ class EmbeddedFederation:
         y, labels
             Label indices in `labels`, or targets; shape (n,).
 
+        Who presses Ctrl-C stops it after the round that is being learnt.
+
         Raises
         ------
         ValueError
             There are too many clients, or not as many labels or targets as records.
+        UsageError
+            A lesson was broken off, or another thread learns.
         """
         self.one_each(X, y)
+        self._whole()
         if len(X):
             self._client(client)
         at = 0
         while at < len(X):
-            self._heard[client] = None
-            end = min(len(X), at + max(1, self.round_size * len(self._heard) - self._since))
-            batch = self._sources[client].give(features, X[at:end], y[at:end], labels)
-            self._clients[client].machine.learn_early(batch)
-            self._know(labels, y[at:end])
-            self._since += end - at
-            at = end
-            if self._since >= self.round_size * len(self._heard):
-                self._close_round()
+            with Uninterrupted():
+                self._learns = True
+                at += self._learn_of_round(client, features, X[at:], y[at:], labels)
+                self._learns = False
+
+    def _learn_of_round(
+        self, client: str, features: tuple[str, ...], X: FloatArray, y: FloatArray, labels: tuple[str, ...]
+    ) -> int:
+        """Learn as many records as the round still takes, and close it if they fill it; return how many."""
+        self._heard[client] = None
+        taken = min(len(X), max(1, self.round_size * len(self._heard) - self._since))
+        batch = self._sources[client].give(features, X[:taken], y[:taken], labels)
+        self._clients[client].machine.learn_early(batch)
+        self._know(labels, y[:taken])
+        self._since += taken
+        if self._since >= self.round_size * len(self._heard):
+            self._close_round()
+        return taken
+
+    def _whole(self) -> None:
+        """Refuse to go on from half a lesson: whatever it did to the models is unknown.
+
+        Raises
+        ------
+        UsageError
+            A lesson was broken off by an exception, or another thread learns.
+        """
+        if self._learns:
+            raise UsageError(
+                "learning was broken off by an error, or another thread learns at the same time: "
+                "go on from the last file that was saved, or from a copy"
+            )
 
     def one_each(self, X: FloatArray, y: Sized) -> None:
         """Refuse other than one label or target a record: to compiled loops, what is beyond them is other memory.
@@ -219,6 +249,7 @@ class EmbeddedFederation:
 
         One that has learnt nothing yet is answered for by the first client, and nothing changes by asking.
         """
+        self._whole()
         node = self._clients.get(client) or next(iter(self._clients.values()), None)
         columns = 1 if self.task == "regression" else len(self.labels)
         if node is None:
@@ -238,7 +269,14 @@ class EmbeddedFederation:
     # --- saving --------------------------------------------------------------------------------------------------
 
     def saved(self) -> SavedFederation:
-        """Return all that it takes to go on from here in another process."""
+        """Return all that it takes to go on from here in another process.
+
+        Raises
+        ------
+        UsageError
+            A lesson was broken off, or another thread learns.
+        """
+        self._whole()
         return SavedFederation(
             rounds=self.rounds,
             labels=self.labels,
@@ -369,8 +407,7 @@ class EmbeddedFederation:
     def _take(self, event: FromCoordinator | Refused | Predicted | PostUpdate) -> None:
         match event:
             case Refused():  # nothing is late here: what was learnt has been damaged, and would be for ever
-                why = "learning was interrupted, or two threads learnt"
-                raise BrokenInvariantError(f"no round can be closed any more: {why}: {event.reason}")
+                raise BrokenInvariantError(f"no round can be closed any more: what was learnt has {event.reason}")
             case RoundClosed():
                 self.rounds += event.records > 0
                 self.unlearnt += event.unlearnt

@@ -3,6 +3,8 @@
 import copy
 import importlib
 import pickle
+import signal
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -12,9 +14,11 @@ from river import evaluate, metrics
 from unit.estimators.test_rows import frame_of, packages
 
 from streamfl import MasterFLClassifier, MasterFLRegressor
+from streamfl.core.client import Client
 from streamfl.core.errors import BrokenInvariantError, UsageError
 from streamfl.core.online.learner import OnlineLearner
 from streamfl.core.sampling import generator
+from streamfl.embedded import EmbeddedFederation
 
 SITES = ("north", "south", "east")
 
@@ -706,6 +710,70 @@ def test_learning_that_was_damaged_is_no_silent_end_of_rounds():
     between.learner._models.second[0, 0] += 1.0  # as if a record had been learnt, and not been counted
     with pytest.raises(BrokenInvariantError, match=r"no round can be closed any more.*second moments"):
         model.learn_many(np.arange(15.0)[:, None], ["a", "b", "a"] * 5)
+    refuses(model)
+
+
+def refuses(model: MasterFLClassifier) -> None:
+    """An estimator whose lesson was broken off says so whatever is asked, and what to do."""
+    for ask in (
+        lambda: model.learn_one({"0": 1.0}, "a"),
+        lambda: model.learn_many(np.ones((1, 1)), ["a"]),
+        lambda: model.predict_one({"0": 1.0}),
+        lambda: model.predict_proba_many(np.ones((1, 1))),
+        lambda: model.save("nowhere"),
+    ):
+        with pytest.raises(UsageError, match=r"broken off by an error, or another thread.*last file that was saved"):
+            ask()
+
+
+@pytest.mark.parametrize("place", [EmbeddedFederation._know, EmbeddedFederation._close_round, Client.learn_early])
+def test_a_lesson_that_was_broken_off_is_no_silent_end_of_rounds(place, monkeypatch):
+    model, broken = classifier(round_size=10), MemoryError("no room")
+    model.learn_many(np.arange(9.0)[:, None], ["a", "b", "a"] * 3)
+    owner = Client if place is Client.learn_early else EmbeddedFederation
+
+    def breaks(*parts: object) -> None:
+        raise broken
+
+    with monkeypatch.context() as patch, pytest.raises(MemoryError):
+        patch.setattr(owner, place.__name__, breaks)
+        model.learn_one({"0": 1.0}, "c")
+    refuses(model)
+
+
+def test_ctrl_c_waits_until_the_lesson_is_over_and_nothing_is_lost(monkeypatch):
+    stream = drawn(400, missing=0.0)
+    labels = stream.y.astype(int).tolist()
+    one, two = classifier(round_size=50), classifier(round_size=50)
+    one.learn_many(stream.X, labels)
+    close, at, pressed = EmbeddedFederation._close_round, 0, 0
+
+    def press(federation: EmbeddedFederation) -> None:
+        signal.raise_signal(signal.SIGINT)
+        close(federation)
+
+    monkeypatch.setattr(EmbeddedFederation, "_close_round", press)
+    while at < 400:
+        before = two._federation.rounds * 50
+        assert before == at
+        try:
+            two.learn_many(stream.X[at:], labels[at:])
+        except KeyboardInterrupt:
+            pressed += 1
+        at = two._federation.rounds * 50
+    assert pressed == 8
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    for x in stream.X[:20]:
+        told = {str(j): value for j, value in enumerate(x.tolist())}
+        assert two.predict_proba_one(told) == one.predict_proba_one(told)
+
+
+def test_in_another_thread_learning_leaves_signals_alone():
+    model = classifier(round_size=10)
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(model.learn_many, np.arange(15.0)[:, None], ["a", "b", "a"] * 5).result()
+    assert model.summary["rounds"] == 1
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 @pytest.mark.parametrize("make", [classifier, regressor])

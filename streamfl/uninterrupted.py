@@ -1,0 +1,47 @@
+"""Ctrl-C waits until the lesson is over: half a lesson would damage what was learnt."""
+
+# What `signal` wraps in enums, which takes ten times as long: a lesson may be one record.
+import _signal  # type: ignore[import-not-found]
+import threading
+from types import FrameType, TracebackType
+
+
+class Uninterrupted:
+    """A context in which SIGINT is noted; at its end the handler there was is called, by default KeyboardInterrupt.
+
+    Only the main thread is ever interrupted; elsewhere nothing is done, and neither where SIGINT is not handled in
+    Python at all.
+
+    Examples
+    --------
+    >>> import signal
+    >>> done = []
+    >>> try:
+    ...     with Uninterrupted():
+    ...         signal.raise_signal(signal.SIGINT)
+    ...         done.append("all of it")
+    ... except KeyboardInterrupt:
+    ...     done
+    ['all of it']
+    """
+
+    def __enter__(self) -> None:
+        self._noted: FrameType | None = None
+        self._before = None
+        if threading.current_thread() is threading.main_thread():
+            before = _signal.getsignal(_signal.SIGINT)
+            if callable(before):
+                self._before = before
+                _signal.signal(_signal.SIGINT, self._note)
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        self._noted = frame
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._before is None:
+            return
+        _signal.signal(_signal.SIGINT, self._before)
+        if self._noted is not None:
+            self._before(_signal.SIGINT, self._noted)
