@@ -113,7 +113,11 @@ class Choice:
         return min(self.found, key=lambda name: math.fsum(self.losses[name][c] for c in everybody))
 
     def surely_better(self, sums: Mapping[str, float], than: str, *, by: float = SURE) -> bool:
-        """Tell whether losses by client are lower than a candidate's, by so many standard errors over clients."""
+        """Tell whether losses by client are lower than a candidate's, by so many standard errors over clients.
+
+        Of one client it is the error over its records, as large as it may be: a record loses at most 1 by either
+        model, so the mean square of what it gains is at most the sum of both mean losses.
+        """
         return self._surely_lower(sums, self.losses[than], by)
 
     def _surely_lower(self, sums: Mapping[str, float], than: Mapping[str, float], by: float = SURE) -> bool:
@@ -125,6 +129,8 @@ class Choice:
             return False
         mean = sum(n * g for n, g in zip(weights, gains, strict=True)) / total
         error = math.sqrt(sum((n * (g - mean)) ** 2 for n, g in zip(weights, gains, strict=True))) / total
+        if len(both) == 1:
+            error = math.sqrt(min(1.0, (than[both[0]] + sums[both[0]]) / total) / total)
         return mean > max(by * error, ROUNDING)
 
     def _live(self, name: str, W: FloatArray) -> LiveModel:

@@ -100,6 +100,13 @@ def test_sure_is_two_standard_errors_over_clients(gain: float, sure: bool) -> No
     assert found.surely_better({"c0": 10 * (0.9 - gain), "c1": 30 * 0.8}, "rung-0") is sure
 
 
+@pytest.mark.parametrize(("renamed", "sure"), [(0.0, True), (0.4, True), (0.44, False), (0.8, False)])
+def test_of_one_client_sure_is_two_standard_errors_over_its_records(renamed: float, sure: bool) -> None:
+    # c1 has 30 records. 0.8 - r = 2 sqrt(min(1, 0.8 + r) / 30), which is 2 / sqrt(30) = 0.365 from r = 0.2 on.
+    found = choice({"rung-0": both(0.8)})
+    assert found.surely_better({"c1": 30 * renamed}, "rung-0") is sure
+
+
 def relabelling(gains: tuple[float, float], clients: tuple[str, ...] | None = None) -> Choice:
     """Return a choice whose incumbent, with labels swapped, would lose so much less than 0.8 at each client."""
     live = {"rung-0": both(0.8)}
