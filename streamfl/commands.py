@@ -78,7 +78,9 @@ class Outputs:
         if self.json == "":
             raise UsageError("--json: it names no file; name one, or - for standard output")
         taken = {Path(source).resolve(): "is the file that is read"}
-        for _, path in self.files():
+        for what, path in self.files():
+            if path == Path("-"):
+                raise UsageError(f"{what}: - is no file, and standard output is for --json alone; name a file")
             if path.is_dir() or not path.absolute().parent.is_dir():
                 raise UsageError(f"{path}: cannot be written there; name a file in a directory that exists")
             if path.resolve() in taken:

@@ -29,6 +29,9 @@ Task = Literal["classification", "regression"]
 # Clients in one process: each has models of its own.
 MOST_CLIENTS = 100
 
+# Features: what is learnt record by record has a matrix of them.
+MOST_FEATURES, MOST_BETWEEN_ROUNDS = 20_000, 2_000
+
 # Rounds are closed by whoever feeds the federation, so no buffer is ever full.
 ENDLESS = 2**40
 
@@ -133,9 +136,12 @@ class EmbeddedFederation:
     _since: int = 0
     _incarnation: int = 0
     _learns: bool = False
+    _named: set[str] = field(default_factory=set)
+    _learns_between_rounds: bool = field(init=False)
 
     def __post_init__(self) -> None:
         online = self.learning.learner(self.task, self.seed).online
+        self._learns_between_rounds = online is not None
         if online is not None:
             BetweenRounds(online)  # loads what is compiled: no record is to wait for it
 
@@ -180,6 +186,7 @@ class EmbeddedFederation:
         """
         self.one_each(X, y)
         self._whole()
+        self._name(features)
         if len(X):
             self._client(client)
         at = 0
@@ -202,6 +209,24 @@ class EmbeddedFederation:
         if self._since >= self.round_size * len(self._heard):
             self._close_round()
         return taken
+
+    def _name(self, features: tuple[str, ...]) -> None:
+        """Take note of the names of features, of which there may not be any number.
+
+        Raises
+        ------
+        ValueError
+            There are too many.
+        """
+        if self._named.issuperset(features):
+            return
+        most = MOST_BETWEEN_ROUNDS if self._learns_between_rounds else MOST_FEATURES
+        if len(self._named.union(features)) > most:
+            raise ValueError(
+                f"more than {most} features: what is learnt of them grows with the square of their number; "
+                "hash them into fewer, as by river.preprocessing.FeatureHasher"
+            )
+        self._named.update(features)
 
     def _whole(self) -> None:
         """Refuse to go on from half a lesson: whatever it did to the models is unknown.
@@ -330,7 +355,10 @@ class EmbeddedFederation:
         if self._coordinator is not None:
             self._coordinator.start(0.0)
             self._settle()
+        if saved.standing is not None:
+            self._named.update(() if saved.standing.online is None else saved.standing.online.features)
         for client in saved.clients:
+            self._named.update(*(records.features for records in client.pending))
             self._learn_again(client)
 
     def _learn_again(self, saved: SavedClient) -> None:

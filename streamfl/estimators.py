@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable
 from itertools import pairwise
 from pathlib import Path
@@ -74,6 +75,10 @@ class _MasterFL(base.Estimator):
             raise ValueError(f"neighbours is {self.neighbours!r}: it must be True or False")
         if self.features not in FEATURES:
             raise ValueError(f"no features are called {self.features!r}: take one of {', '.join(FEATURES)}")
+        if not (self.client is None or isinstance(self.client, str)):
+            raise ValueError(f"client is {self.client!r}: give the name of a feature, or None")
+        if not isinstance(self.detector, str):
+            raise ValueError(f"detector is {self.detector!r}: give a name, such as 'excess' or 'glr'")  # noqa: TRY004
 
     @property
     def _mutable_attributes(self) -> set[str]:
@@ -175,11 +180,23 @@ class _MasterFL(base.Estimator):
         self._restarted_before = self._federation.restarted
 
     def _client_of(self, x: Any) -> str:
-        return "" if self.client is None else rows.client_name(x.get(self.client))
+        if self.client is None:
+            return ""
+        self._expect_client(self.client in x)
+        return rows.client_name(x.get(self.client))
+
+    def _expect_client(self, is_there: bool) -> None:
+        """Warn, once, if the first records do not name their client at all."""
+        if not (is_there or self._federation.clients):
+            warnings.warn(
+                f"client={self.client!r}: the first record has no such feature, so it is of a client without a name",
+                stacklevel=4,
+            )
 
     def _parts(self, X: Any) -> tuple[rows.Table, list[tuple[str, slice]]]:
         """Return records without the client's column, and the runs of those of one client."""
         table = rows.table(X, without=self.client)
+        self._expect_client(self.client is None or table.apart is not None)
         named = [""] * len(table.X) if table.apart is None else [rows.client_name(name) for name in table.apart]
         starts = [i for i in range(len(named)) if not i or named[i] != named[i - 1]]
         return table, [(named[a], slice(a, b)) for a, b in pairwise([*starts, len(named)])]

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from streamfl.core.arrays import FloatArray
+from streamfl.rows import whole_text
 
 Label = bool | int | float | str
 
@@ -89,6 +90,7 @@ class Labels:
             raise ValueError(f"more than {self.most} labels: are these targets? Then use MasterFLRegressor{hint}")
         named = dict(self.given)
         for label in new:
+            whole_text(str(label), "a label")
             known = named.setdefault(str(label), label)
             if known != label:
                 raise ValueError(

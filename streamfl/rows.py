@@ -135,6 +135,9 @@ def _by_rows(X: Any) -> FloatArray:
 
 def _of_frame(frame: Any, without: str | None) -> Table:
     kept = [name for name in frame.columns if str(name) != without]
+    times = [name for name in kept if frame.schema[name].is_temporal()]
+    if times:
+        raise ValueError(f"column {times[0]!r} holds times")
     apart = next((frame[name].to_list() for name in frame.columns if str(name) == without), None)
     numbers = dataframe.to_numpy(frame.select(kept)) if kept else np.zeros((len(frame), 0))
     return Table(tuple(_named(kept)), _by_rows(numbers), apart, frame)
@@ -144,7 +147,7 @@ def _named(keys: Iterable[Any]) -> dict[str, Any]:
     """Return keys by their names."""
     named: dict[str, Any] = {}
     for key in keys:
-        other = named.setdefault(str(key), key)
+        other = named.setdefault(whole_text(str(key), "a feature's name"), key)
         if other is not key:
             raise ValueError(f"features {other!r} and {key!r} are both called {str(key)!r}: rename one")
     return named
@@ -190,7 +193,22 @@ def client_name(value: Any) -> str:
     if missing:
         return ""
     whole = isinstance(value, float | np.floating) and float(value).is_integer()
-    return str(int(value)) if whole else str(value)
+    return str(int(value)) if whole else whole_text(str(value), "a client's name")
+
+
+def whole_text(text: str, what: str) -> str:
+    r"""Return a text, unless it has half a surrogate pair: it could be neither told nor saved.
+
+    >>> whole_text("caf" + chr(0xDCE9), "a label")
+    Traceback (most recent call last):
+    ValueError: a label is 'caf\udce9', which has half a surrogate pair: decode it as what it is
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        why = "which has half a surrogate pair: decode it as what it is"
+        raise ValueError(f"{what} is {short(text)}, {why}") from None
+    return text
 
 
 def _number(name: Any, value: Any) -> float:

@@ -106,7 +106,8 @@ class AnyJson:
         except msgspec.ValidationError:
             raise ValueError("not a JSON object") from None
         except msgspec.DecodeError as error:
-            raise ValueError(f"not JSON ({error})") from None
+            hint = "; NaN is none: write null" if b"NaN" in message else ""
+            raise ValueError(f"not JSON ({error}){hint}") from None
         return {name: _decoded(name, part) for name, part in parts.items() if not self._ignored(name)}
 
     def _ignored(self, name: str) -> bool:

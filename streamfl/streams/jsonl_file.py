@@ -1,9 +1,10 @@
 """One JSON object a line."""
 
+import json
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -68,12 +69,12 @@ def _label(request: Request, taken: list[_Line]) -> str:
 
 
 def _parsed(request: Request, source: Iterator[str]) -> Iterator[_Line]:
-    decoder = msgspec.json.Decoder()
+    decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
     for number, line in enumerate(source, start=1):
         if not line.strip():
             continue
         try:
-            record = decoder.decode(line)
+            record = _decoded(decoder, line)
         except (msgspec.DecodeError, RecursionError) as error:
             yield _Line(number, {}, f"not JSON ({error})")
             continue
@@ -81,3 +82,15 @@ def _parsed(request: Request, source: Iterator[str]) -> Iterator[_Line]:
             yield _Line(number, flat(record))
         else:
             yield _Line(number, {}, "not a JSON object")
+
+
+def _decoded(decoder: msgspec.json.Decoder[Any], line: str) -> Any:
+    """Return what a line holds; NaN and Infinity, which Python writes, are read though they are no JSON."""
+    try:
+        return decoder.decode(line)
+    except msgspec.DecodeError:
+        try:
+            return json.loads(line)
+        except ValueError:
+            pass
+        raise

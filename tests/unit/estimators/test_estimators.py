@@ -4,10 +4,13 @@ import copy
 import importlib
 import pickle
 import signal
+import warnings
 from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 from online_streams import drawn, state
 from river import evaluate, metrics
@@ -466,8 +469,8 @@ def test_more_than_a_hundred_clients_are_refused_by_the_name_of_the_last():
 
 def test_records_without_a_client_go_to_one_that_has_no_name():
     model = classifier(client="site")
-    model.learn_one({"x": 1.0}, "a")
     model.learn_one({"x": 1.0, "site": ""}, "a")
+    model.learn_one({"x": 1.0}, "a")
     assert model._federation.clients == ("",)
 
 
@@ -798,6 +801,65 @@ def test_a_copy_between_asking_and_learning_goes_on_to_the_same_bit():
     for one in (model, again):
         one.learn_one(x, 1)
     assert again.predict_proba_one(x) == model.predict_proba_one(x)
+
+
+# --- what is refused before anything is learnt --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "what"),
+    [
+        ({"caf\udce9": 1.0}, "a", "feature's name"),
+        ({"x": 1.0}, "\ud800", "label"),
+        ({"site": "\udfff"}, "a", "client"),
+    ],
+)
+def test_half_a_surrogate_pair_is_refused_and_nothing_is_lost(x, y, what):
+    model = taught(classifier(round_size=5, client="site"), records(17))
+    before = said(model, records(3))
+    with pytest.raises(ValueError, match=f"{what}.* half a surrogate pair"):
+        model.learn_one(x, y)
+    assert said(model, records(3)) == before
+    taught(model, records(60))
+    assert model.summary["rounds"] > 3
+
+
+def test_more_features_than_can_be_learnt_are_refused_and_nothing_is_lost(monkeypatch, tmp_path):
+    monkeypatch.setattr("streamfl.embedded.MOST_BETWEEN_ROUNDS", 4)
+    model = taught(classifier(round_size=5, client="site"), records(17))
+    model.learn_one({"x": 1.0, "z": 2.0}, "a")
+    model.save(tmp_path / "model")
+    for one in (model, type(model).load(tmp_path / "model")):
+        before = said(one, records(3))
+        with pytest.raises(ValueError, match=r"more than 4 features.*FeatureHasher"):
+            one.learn_one({"u": 1.0, "v": 2.0}, "a")
+        assert said(one, records(3)) == before
+        one.learn_one({"x": 1.0, "u": 2.0}, "a")
+
+
+def test_a_client_that_the_first_record_does_not_name_is_warned_of():
+    model = classifier(client="siet")
+    with pytest.warns(UserWarning, match="client='siet': the first record has no such feature"):
+        model.learn_one({"x": 1.0, "site": 3}, "a")
+    with pytest.warns(UserWarning, match="client='4': the first record has no such feature"):
+        classifier(client="4").learn_many(np.ones((2, 4)), ["a", "b"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.learn_one({"x": 1.0, "site": 3}, "a")
+        classifier(client="3").learn_many(np.ones((2, 4)), ["a", "b"])
+        classifier(client="site").learn_one({"site": None}, "a")
+
+
+@pytest.mark.parametrize(("name", "value"), [("client", 0), ("detector", None)])
+def test_parameters_of_another_kind_are_refused_by_name(name, value):
+    with pytest.raises(ValueError, match=f"^{name} is {value}: give "):
+        MasterFLClassifier(**{name: value})
+
+
+def test_times_in_a_data_frame_are_no_numbers():
+    frame = pl.DataFrame({"x": [1.0, 2.0], "at": [datetime(2026, 1, 1), datetime(2026, 1, 2)]})
+    with pytest.raises(ValueError, match=r"column 'at' holds times.*encode"):
+        classifier().learn_many(frame, pl.Series(["a", "b"]))
 
 
 # --- first values and sensors set anew, however short the rounds -------------------------------------------------

@@ -232,20 +232,23 @@ def test_bad_jsonl_records(tmp_path: Path) -> None:
     path = tmp_path / "f.jsonl"
     path.write_bytes(
         b'{"a": 1, "y": 0}\n\n{"a": NaN, "y": 0}\n[1]\n{"a": "q", "y": 0}\n{"a": 1}\n'
-        b'{"a": [1], "y": 0}\n{"a": ' + b"9" * 400 + b', "y": 0}\n{"a": 2, "y": 1}\n{"a": 2, "y'
+        b'{"a": [1], "y": 0}\n{"a": '
+        + b"9" * 400
+        + b', "y": 0}\n{"a": 2, "y": 1}\n{"a": -Infinity, "y": 1}\n{"a": 2, "y'
     )
     table = read(str(path))
-    np.testing.assert_array_equal(table.places, [0, 7])
+    np.testing.assert_array_equal(table.places, [0, 1, 7])
+    np.testing.assert_array_equal(table.X, [[1.0], [math.nan], [2.0]])  # Python writes NaN, which is no JSON
     found = reasons(table)
-    assert list(found) == [1, 2, 3, 4, 5, 6, 8]
+    assert list(found) == [2, 3, 4, 5, 6, 8, 9]
     starts = [
-        "line 3: not JSON",
         "line 4: not a JSON object",
         'line 5, column "a": "q" is not a number',
         'line 6, column "y": the label is missing',
         'line 7, column "a": "[1]" is not a number',
         'line 8, column "a": "99999',
-        "line 10: not JSON",
+        'line 10, column "a": "-inf" is infinite',
+        "line 11: not JSON",
     ]
     assert [reason.startswith(start) for reason, start in zip(found.values(), starts, strict=True)] == [True] * 7
 
