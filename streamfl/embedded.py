@@ -166,6 +166,8 @@ class EmbeddedFederation:
     ) -> None:
         """Let a client learn records, in order; a round that they fill is closed.
 
+        Ctrl-C stops it when the records of the open round have been learnt.
+
         Parameters
         ----------
         client
@@ -174,8 +176,6 @@ class EmbeddedFederation:
             Names, and values, shape (n, d); NaN is a missing one.
         y, labels
             Label indices in `labels`, or targets; shape (n,).
-
-        Who presses Ctrl-C stops it after the round that is being learnt.
 
         Raises
         ------
