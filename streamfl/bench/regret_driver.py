@@ -54,7 +54,7 @@ class Driven:
     master
         The profile.
     Z
-        The features, shape (clients, n, d); their second moments are known from round 2 on.
+        The features, shape (clients, n, d); their second moments are the same in every round.
     radius
         Of the ball that models are kept in.
     bound
@@ -146,8 +146,7 @@ class Driven:
         )
         share = trains / np.maximum(trains.sum(axis=0), 1)
         slopes = np.einsum("cdm,cm->dm", loss.pulled(1.0 / (1.0 + np.exp(-outputs))), share)
-        wanted = self._t > 1 and any(model.whitened for model in live)
-        whitened = self._moments.whitened(slopes) if wanted else slopes
+        whitened = self._moments.whitened(slopes) if any(model.whitened for model in live) else slopes
         found = []
         for i, model in enumerate(live):
             slope = (whitened if model.whitened else slopes)[:, i : i + 1]

@@ -37,7 +37,7 @@ class Aggregation:
     learner
         The federation's way of learning.
     agreement
-        Under which the clients worked.
+        Under which the clients worked; by its second moments steps are whitened.
     labels
         The registered labels and then all that any client saw first: the columns of the result.
     apart
@@ -70,7 +70,8 @@ class Aggregation:
         cls, learner: Learner, agreement: Agreement, updates: Sequence[Update], apart: frozenset[str] = frozenset()
     ) -> "Aggregation":
         """Return the aggregation over the union of the clients' labels."""
-        return cls(learner, agreement, (*agreement.registry.labels, *labels_seen_first(updates)), apart)
+        labels = (*agreement.registry.labels, *labels_seen_first(updates))
+        return cls(learner, agreement.during(updates), labels, apart)
 
     def played(self, model: LiveModel, contributions: Sequence[Contribution]) -> Played | None:
         """Return what was measured of a model, and the model after its step; None where nobody scored it."""

@@ -92,20 +92,26 @@ class Agreement:
             grown = grown._scaled(merged(parts), frozen=frozen)
         return replace(grown, second=self._second_after(updates, grown.registry))
 
+    def during(self, updates: Sequence[Update]) -> "Agreement":
+        """Return the agreement by which the steps of the round that these updates are of are whitened."""
+        parts, records = _second_moments(updates)
+        return replace(self, second=self._second.beside(parts, records)) if records else self
+
     def whitened(self, slope: FloatArray) -> FloatArray:
         """Return A^-1 slope, A the second moments; before there are any, a multiple of 1 of the same trace."""
         if self.second is None:
             return slope * (len(slope) / ((1.0 + RIDGE) * self.squared_norm))
         return self.second.whitened(slope)
 
+    @property
+    def _second(self) -> SecondMoments:
+        d = self.registry.rows
+        return self.second or SecondMoments(np.zeros((d, d)), 0.0)
+
     def _second_after(self, updates: Sequence[Update], registry: Registry) -> SecondMoments | None:
         """Return the second moments after a round, in the coordinates of its end."""
-        parts = [update.second_moments for update in updates if update.second_moments is not None and update.records]
-        second = self.second
-        if parts:
-            d = self.registry.rows
-            before = second or SecondMoments(np.zeros((d, d)), 0.0)
-            second = before.after(parts, sum(u.records for u in updates if u.second_moments is not None))
+        parts, records = _second_moments(updates)
+        second = self._second.after(parts, records) if records else self.second
         if second is None or registry is self.registry:
             return second
         return second.re_expressed(self.registry, registry)
@@ -143,6 +149,12 @@ class Agreement:
         """Return the mean of |z|^2 over all rounds at first, then over about the last twenty."""
         norm = math.fsum(update.squared_norm for update in updates) / sum(update.records for update in updates)
         return self.squared_norm + max(1.0 / (t + 1), 0.05) * (norm - self.squared_norm)
+
+
+def _second_moments(updates: Sequence[Update]) -> tuple[list[FloatArray], int]:
+    """Return the sums of z z^T that were sent, and the number of records behind them."""
+    told = [(u.second_moments, u.records) for u in updates if u.second_moments is not None and u.records]
+    return [moments for moments, _ in told], sum(records for _, records in told)
 
 
 def labels_seen_first(updates: Sequence[Update]) -> tuple[str, ...]:

@@ -37,6 +37,9 @@ class Choice:
         The step that candidates take on the round's records.
     clients
         The clients that it is about; None for all.
+    unstepped
+        Live models whose step in this round was none (averages) or another than `eta`, by name: one that is chosen
+        takes that step first. Else what the round taught, a label that nobody knew for one, would wait for the next.
     found
         Candidates scored so far: the mean loss and the model after its step.
     losses
@@ -74,6 +77,7 @@ class Choice:
     eta: float
     whitened: bool = True
     clients: tuple[str, ...] | None = None
+    unstepped: Mapping[str, FloatArray] = field(default_factory=dict)
     found: dict[str, FloatArray] = field(default_factory=dict)
     losses: dict[str, dict[str, float]] = field(default_factory=dict)
     stage: int = 0
@@ -89,19 +93,20 @@ class Choice:
                 self.losses[name] = {c: self.observed.clients[c].losses[name] for c in self._heard(name)}
 
     def ask(self) -> Ask | None:
-        """Return the candidates first, then a relabelled model if one may win."""
-        if self.stage == 0:
-            models = [self._live(name, W) for name, W in self.candidates.items()]
-            fitted = [replace(self._live(name, W), trained=False) for name, W in self.relabel.items()]
-            return Ask((*models, *fitted), tuple(self.relabel)) if models or fitted else None
-        if self.stage == 1 and self.fitting is not None:
-            return Ask((self.fitting,))
+        """Return the candidates first, then a relabelled model if one may win, then the chosen one's step."""
+        for stage, question in enumerate((self._candidates, self._relabelled, self._step)):
+            asked = question() if stage >= self.stage else None
+            if asked is not None:
+                self.stage = stage
+                return asked
         return None
 
     def answer(self, answer: Answer) -> None:
         """Take what was scored."""
         for name, played in answer.played.items():
-            if name not in self.relabel:
+            if name in self.unstepped:
+                self.found[name] = played.stepped
+            elif name not in self.relabel:
                 self._take(name, played, answer.clients)
         if self.stage == 0:
             self.fitting = self._best_relabelled(answer)
@@ -132,6 +137,18 @@ class Choice:
         if len(both) == 1:
             error = math.sqrt(min(1.0, (than[both[0]] + sums[both[0]]) / total) / total)
         return mean > max(by * error, ROUNDING)
+
+    def _candidates(self) -> Ask | None:
+        models = [self._live(name, W) for name, W in self.candidates.items()]
+        fitted = [replace(self._live(name, W), trained=False) for name, W in self.relabel.items()]
+        return Ask((*models, *fitted), tuple(self.relabel)) if models or fitted else None
+
+    def _relabelled(self) -> Ask | None:
+        return None if self.fitting is None else Ask((self.fitting,))
+
+    def _step(self) -> Ask | None:
+        chosen = self.best()
+        return Ask((self._live(chosen, self.unstepped[chosen]),)) if chosen in self.unstepped else None
 
     def _live(self, name: str, W: FloatArray) -> LiveModel:
         return LiveModel(name, W, self.eta, clients=self.clients, whitened=self.whitened)

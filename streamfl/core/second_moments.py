@@ -55,6 +55,23 @@ class SecondMoments:
             total += part
         return SecondMoments(total, left * self.records + records)
 
+    def beside(self, parts: Sequence[FloatArray], records: int) -> "SecondMoments":
+        """Return moments of which half are those of a round: by these its own gradient is whitened.
+
+        Features that came with the round, or vary more in it than they ever did, would else take steps that its
+        records do not bear; and what the past knows keeps a round of few records from taking long ones.
+
+        >>> seen = SecondMoments(np.diag([40.0, 0.0]), 10.0).beside([np.diag([0.0, 4.0])], records=2)
+        >>> seen.total, seen.records
+        (array([[2., 0.],
+               [0., 1.]]), 1.0)
+        """
+        own = SecondMoments(np.zeros_like(self.total), 0.0).after(parts, records)
+        if not self.records:
+            return own
+        half: FloatArray = 0.5 * (self.total / self.records + own.total / own.records)
+        return SecondMoments(half, 1.0)
+
     def re_expressed(self, old: Registry, new: Registry) -> "SecondMoments":
         """Return the moments of the same records in the coordinates of a newer registry.
 

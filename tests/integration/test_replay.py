@@ -272,6 +272,27 @@ def test_a_feature_and_a_label_that_come_late(tmp_path: Path):
     assert replayed.result.accuracy.prequential > 0.75
 
 
+def new_label(seed: int) -> list[float]:
+    """Return the accuracies of rounds from the last one without a label on, which then has a third of the records."""
+    table = blobs(3200, classes=3, seed=seed)
+    late = table.y == 2.0
+    late[2000:] = False  # 25 rounds of 80 records
+    X = np.where(late[:, None], blobs(3200, classes=1, seed=seed + 10).X, table.X)
+    replayed = replayed_of(replace(table, X=X, y=np.where(late, 0.0, table.y)), seed=seed)
+    assert [(found.round, found.cause) for found in replayed.result.restarts] == [(26, "new-label")]
+    return [line.accuracy for line in replayed.rounds[24:30] if line.accuracy is not None]
+
+
+def test_a_label_is_known_in_the_round_after_it_came_whichever_model_serves():
+    # Without drift an average serves by then, or a rung of short steps: what it began anew with would know nothing of
+    # the label before another round.
+    before, first, after, *later = np.mean([new_label(seed) for seed in range(8)], axis=0)
+    assert before > 0.96
+    assert first < 0.7  # nobody can know it yet
+    assert after > 0.85
+    assert min(later) > 0.87
+
+
 def test_clients_without_records_do_not_hold_up_the_rest():
     table = blobs(400)
     logs = deal(table, 8, "dirichlet:0.02", 3)

@@ -49,7 +49,33 @@ def choice(
 ) -> Choice:
     observed = Observed(7, 40, played(live), 1.0, BOUND, clients=parts(live))
     models = dict.fromkeys(candidates, 0.0 * W)
-    return Choice(ALARM, observed, tuple(live), models, dict.fromkeys(relabel, W), 4.0, clients=clients)
+    unstepped = {name: W for name in live if name.endswith("average")}
+    fits = dict.fromkeys(relabel, W)
+    return Choice(ALARM, observed, tuple(live), models, fits, 4.0, clients=clients, unstepped=unstepped)
+
+
+def test_an_average_that_has_won_takes_its_step_before_all_begin_anew_from_it() -> None:
+    found = choice({"rung-0-average": both(0.2), "rung-0": both(0.25)}, ("scratch",))
+    found.answer(answer({"scratch": both(0.5)}))
+    asked = found.ask()
+    assert asked is not None
+    assert [(m.name, m.W.tolist(), m.eta, m.trained) for m in asked.models] == [
+        ("rung-0-average", W.tolist(), 4.0, True)
+    ]
+    found.answer(Answer({"rung-0-average": Played(0.2, W + 7.0)}, parts({"rung-0-average": both(0.2)})))
+    assert (found.ask(), found.best()) == (None, "rung-0-average")
+    assert found.found["rung-0-average"].tolist() == (W + 7.0).tolist()
+
+
+def test_an_average_that_has_not_won_takes_no_step_nor_one_of_which_nobody_answers() -> None:
+    found = choice({"rung-0": both(0.2), "rung-0-average": both(0.25)}, ("scratch",))
+    found.answer(answer({"scratch": both(0.5)}))
+    assert (found.ask(), found.best()) == (None, "rung-0")
+    found = choice({"rung-0-average": both(0.2)}, ("scratch",))
+    found.answer(answer({"scratch": both(0.5)}))
+    assert found.ask() is not None
+    found.answer(Answer({}, {}))
+    assert (found.ask(), found.best()) == (None, "rung-0-average")
 
 
 def both(mean: float) -> dict[str, float]:

@@ -4,6 +4,9 @@ import math
 
 import numpy as np
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 
 from streamfl.core import second_moments
 from streamfl.core.agreement import Agreement
@@ -165,6 +168,39 @@ def test_before_there_are_moments_the_step_is_that_of_round_features_of_the_same
 def test_how_often_they_are_asked_for(d: int, rounds: int) -> None:
     # Rounds 1 to 4, then 8, 16, 24, 32 of the 39; or all, or none.
     assert sum(wanted(t, d) for t in range(1, 40)) == min(rounds, 39)
+
+
+def sums(Z: FloatArray) -> FloatArray:
+    total: FloatArray = Z.T @ Z
+    return total
+
+
+def test_half_of_what_a_step_is_whitened_by_is_the_round_s_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    # The past has diag(4, 0) a record, the round diag(0, 2): A = diag(2, 1), whatever the numbers of records.
+    monkeypatch.setattr(second_moments, "RIDGE", 0.0)
+    past = SecondMoments(np.diag([4000.0, 0.0]), 1000.0)
+    during = past.beside([np.diag([0.0, 3.0]), np.diag([0.0, 3.0])], records=3)
+    assert during.whitened(np.array([[2.0], [1.0]])) == pytest.approx(np.ones((2, 1)))
+
+
+def test_a_first_round_is_whitened_by_its_own_moments() -> None:
+    Z = problem()[0]
+    slope = np.arange(4.0)[:, None]
+    assert NOTHING.beside([np.eye(2)], 4).whitened(np.ones((2, 1))) == pytest.approx(np.full((2, 1), 4.0 / 1.05))
+    nothing = SecondMoments(np.zeros((4, 4)), 0.0)
+    assert nothing.beside([sums(Z)], len(Z)).whitened(slope) == pytest.approx(moments(Z).whitened(slope))
+
+
+@given(arrays(np.float64, (6, 3), elements=st.floats(-9.0, 9.0)), arrays(np.float64, (4, 3), elements=st.floats(-9, 9)))
+def test_a_step_is_at_most_twice_as_long_as_the_past_or_the_round_alone_would_have_it(
+    past: FloatArray, now: FloatArray
+) -> None:
+    # A is at least half of either, so g^T A^-1 g is at most twice what it is for that one.
+    seen, slope = moments(past), np.array([[1.0], [-2.0], [3.0]])
+    assume(min(np.trace(sums(past)), np.trace(sums(now))) > 1e-3)
+    both = float((slope.T @ seen.beside([sums(now)], 4).whitened(slope))[0, 0])
+    for alone in (seen, moments(now)):
+        assert both <= 2.0 * float((slope.T @ alone.whitened(slope))[0, 0]) * (1.0 + 1e-6)
 
 
 def test_the_window_is_in_records() -> None:
