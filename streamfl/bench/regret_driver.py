@@ -92,7 +92,14 @@ class Driven:
         played, clients = self._measured(self._opening.live, loss, self._opening)
         size = EACH * loss.chance.size
         observed = Observed(
-            self._t, size, played, self._largest_norm, loss_bound=self._bound, known_labels=LABELS, clients=clients
+            self._t,
+            size,
+            played,
+            self._largest_norm,
+            loss_bound=self._bound,
+            known_labels=LABELS,
+            clients=clients,
+            live=self._opening.live,
         )
         alarm = self._master.close(observed)
         if alarm is None:

@@ -37,9 +37,6 @@ class Choice:
         The step that candidates take on the round's records.
     clients
         The clients that it is about; None for all.
-    unstepped
-        Live models whose step in this round was none (averages) or another than `eta`, by name: one that is chosen
-        takes that step first. Else what the round taught, a label that nobody knew for one, would wait for the next.
     found
         Candidates scored so far: the mean loss and the model after its step.
     losses
@@ -77,7 +74,6 @@ class Choice:
     eta: float
     whitened: bool = True
     clients: tuple[str, ...] | None = None
-    unstepped: Mapping[str, FloatArray] = field(default_factory=dict)
     found: dict[str, FloatArray] = field(default_factory=dict)
     losses: dict[str, dict[str, float]] = field(default_factory=dict)
     stage: int = 0
@@ -104,7 +100,7 @@ class Choice:
     def answer(self, answer: Answer) -> None:
         """Take what was scored."""
         for name, played in answer.played.items():
-            if name in self.unstepped:
+            if name in self.found:  # a live one: it was scored before, and now has taken its step
                 self.found[name] = played.stepped
             elif name not in self.relabel:
                 self._take(name, played, answer.clients)
@@ -147,8 +143,15 @@ class Choice:
         return None if self.fitting is None else Ask((self.fitting,))
 
     def _step(self) -> Ask | None:
+        """Return a live model that has won, if its step was none, as an average's is, or another than the candidates'.
+
+        An epoch would else begin without what the alarm's round taught, which may be all there is of a new label.
+        """
         chosen = self.best()
-        return Ask((self._live(chosen, self.unstepped[chosen]),)) if chosen in self.unstepped else None
+        played = next((model for model in self.observed.live if model.name == chosen), None)
+        if played is None or self.clients is not None or (played.trained and played.eta == self.eta):
+            return None
+        return Ask((self._live(chosen, played.W),))
 
     def _live(self, name: str, W: FloatArray) -> LiveModel:
         return LiveModel(name, W, self.eta, clients=self.clients, whitened=self.whitened)

@@ -559,6 +559,7 @@ class Coordinator:
             loss_bound=2.0 * math.log(max(2, known)),
             known_labels=self._registry.labels[:known],
             clients={u.client: ClientPart(u.records, _sums(u), u.new, u.old) for u in self._updates},
+            live=live,
         )
 
     def _deliberate(

@@ -144,6 +144,8 @@ class Observed:
         The labels that were registered when the epoch began; empty in regression.
     clients
         What each client measured, by name.
+    live
+        The live models as they were played, before their steps.
     """
 
     round: int
@@ -153,6 +155,7 @@ class Observed:
     loss_bound: float = 1.0
     known_labels: tuple[str, ...] = ()
     clients: Mapping[str, ClientPart] = field(default_factory=dict)
+    live: tuple[LiveModel, ...] = ()
 
     def loss_at(self, name: str, clients: Iterable[str]) -> float:
         """Return the mean score of a live model over the records of some clients; NaN without any."""

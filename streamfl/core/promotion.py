@@ -150,17 +150,16 @@ class Promotion:
             fits["former"] = before
         recalled = {name: entry.W for name, entry in self.pool.entries.items()}
         apart = {branch.name: branch.played for branch in self.branches if branch.played is not None}
-        live, eta = self.main.live(self.squared_norm), self._candidates_eta
+        live = [model.name for model in self.main.live(1.0)]
         return Choice(
             alarm,
             observed,
-            live=(self.main.serves, *(model.name for model in live if model.name != self.main.serves)),
+            live=(self.main.serves, *(name for name in live if name != self.main.serves)),
             candidates={"scratch": scratch, **recalled, **apart},
             relabel=fits,
-            eta=eta,
+            eta=self._candidates_eta,
             whitened=self.ladder.whitened,
             clients=alarm.clients if alarm.local else None,
-            unstepped={} if alarm.local else {m.name: m.W for m in live if not m.trained or m.eta != eta},
         )
 
     def conclude(self, deliberation: Deliberation) -> Restart | Local:

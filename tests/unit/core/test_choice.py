@@ -8,7 +8,7 @@ import pytest
 from streamfl.core.alarm import Alarm
 from streamfl.core.arrays import FloatArray
 from streamfl.core.choice import Choice
-from streamfl.core.master import Answer, ClientPart, Observed, Played
+from streamfl.core.master import Answer, ClientPart, LiveModel, Observed, Played
 
 W = np.array([[1.0, 2.0]])
 RECORDS = {"c0": 10, "c1": 30}
@@ -47,27 +47,34 @@ def choice(
     relabel: tuple[str, ...] = (),
     clients: tuple[str, ...] | None = None,
 ) -> Choice:
-    observed = Observed(7, 40, played(live), 1.0, BOUND, clients=parts(live))
-    models = dict.fromkeys(candidates, 0.0 * W)
-    unstepped = {name: W for name in live if name.endswith("average")}
+    steps = {"rung-8": 1.0, "rung-0-average": 0.0}  # all others take the candidates' step
+    models = tuple(LiveModel(name, W, steps.get(name, 4.0), trained="average" not in name) for name in live)
+    observed = Observed(7, 40, played(live), 1.0, BOUND, clients=parts(live), live=models)
     fits = dict.fromkeys(relabel, W)
-    return Choice(ALARM, observed, tuple(live), models, fits, 4.0, clients=clients, unstepped=unstepped)
+    return Choice(ALARM, observed, tuple(live), dict.fromkeys(candidates, 0.0 * W), fits, 4.0, clients=clients)
 
 
-def test_an_average_that_has_won_takes_its_step_before_all_begin_anew_from_it() -> None:
-    found = choice({"rung-0-average": both(0.2), "rung-0": both(0.25)}, ("scratch",))
+@pytest.mark.parametrize("best", ["rung-0-average", "rung-8"])
+def test_one_that_has_won_without_the_candidates_step_takes_it_before_all_begin_anew_from_it(best: str) -> None:
+    found = choice({best: both(0.2), "rung-0": both(0.25)}, ("scratch",))
     found.answer(answer({"scratch": both(0.5)}))
     asked = found.ask()
     assert asked is not None
     assert [(m.name, m.W.tolist(), m.eta, m.trained) for m in asked.models] == [
-        ("rung-0-average", W.tolist(), 4.0, True)
+        (best, W.tolist(), 4.0, True)
     ]
-    found.answer(Answer({"rung-0-average": Played(0.2, W + 7.0)}, parts({"rung-0-average": both(0.2)})))
+    found.answer(Answer({best: Played(0.2, W + 7.0)}, parts({best: both(0.2)})))
+    assert (found.ask(), found.best()) == (None, best)
+    assert found.found[best].tolist() == (W + 7.0).tolist()
+
+
+def test_clients_apart_begin_anew_from_a_trial_and_take_no_step_for_it() -> None:
+    found = choice({"rung-0-average": both(0.2)}, ("scratch",), clients=("c0",))
+    found.answer(answer({"scratch": both(0.5)}))
     assert (found.ask(), found.best()) == (None, "rung-0-average")
-    assert found.found["rung-0-average"].tolist() == (W + 7.0).tolist()
 
 
-def test_an_average_that_has_not_won_takes_no_step_nor_one_of_which_nobody_answers() -> None:
+def test_one_that_has_not_won_takes_no_step_nor_one_of_which_nobody_answers() -> None:
     found = choice({"rung-0": both(0.2), "rung-0-average": both(0.25)}, ("scratch",))
     found.answer(answer({"scratch": both(0.5)}))
     assert (found.ask(), found.best()) == (None, "rung-0")
