@@ -1,7 +1,7 @@
 """The choice of the model to go on from after an alarm: candidates are scored, some relabelled, the best taken."""
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -90,15 +90,14 @@ class Choice:
 
     def ask(self) -> Ask | None:
         """Return the candidates first, then a relabelled model if one may win, then the chosen one's step."""
-        for stage, question in enumerate((self._candidates, self._relabelled, self._step)):
-            asked = question() if stage >= self.stage else None
+        for self.stage in range(self.stage, len(self._questions)):
+            asked = self._questions[self.stage]()
             if asked is not None:
-                self.stage = stage
                 return asked
         return None
 
     def answer(self, answer: Answer) -> None:
-        """Take what was scored."""
+        """Take what was scored; where nobody answers nobody is asked again."""
         for name, played in answer.played.items():
             if name in self.found:  # a live one: it was scored before, and now has taken its step
                 self.found[name] = played.stepped
@@ -106,7 +105,7 @@ class Choice:
                 self._take(name, played, answer.clients)
         if self.stage == 0:
             self.fitting = self._best_relabelled(answer)
-        self.stage += 1
+        self.stage = self.stage + 1 if answer.played else len(self._questions)
 
     def best(self) -> str:
         """Return the candidate with the least loss over the clients who scored all of them; the first of equals."""
@@ -134,6 +133,10 @@ class Choice:
             error = math.sqrt(min(1.0, (than[both[0]] + sums[both[0]]) / total) / total)
         return mean > max(by * error, ROUNDING)
 
+    @property
+    def _questions(self) -> tuple[Callable[[], Ask | None], ...]:
+        return self._candidates, self._relabelled, self._step
+
     def _candidates(self) -> Ask | None:
         models = [self._live(name, W) for name, W in self.candidates.items()]
         fitted = [replace(self._live(name, W), trained=False) for name, W in self.relabel.items()]
@@ -143,7 +146,7 @@ class Choice:
         return None if self.fitting is None else Ask((self.fitting,))
 
     def _step(self) -> Ask | None:
-        """Return a live model that has won, if its step was none, as an average's is, or another than the candidates'.
+        """Return a live model that has won if its step was none, as an average's, or another than the candidates'.
 
         An epoch would else begin without what the alarm's round taught, which may be all there is of a new label.
         """

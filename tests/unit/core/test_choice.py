@@ -60,9 +60,7 @@ def test_one_that_has_won_without_the_candidates_step_takes_it_before_all_begin_
     found.answer(answer({"scratch": both(0.5)}))
     asked = found.ask()
     assert asked is not None
-    assert [(m.name, m.W.tolist(), m.eta, m.trained) for m in asked.models] == [
-        (best, W.tolist(), 4.0, True)
-    ]
+    assert [(m.name, m.W.tolist(), m.eta, m.trained) for m in asked.models] == [(best, W.tolist(), 4.0, True)]
     found.answer(Answer({best: Played(0.2, W + 7.0)}, parts({best: both(0.2)})))
     assert (found.ask(), found.best()) == (None, best)
     assert found.found[best].tolist() == (W + 7.0).tolist()

@@ -191,7 +191,9 @@ def test_a_first_round_is_whitened_by_its_own_moments() -> None:
     assert nothing.beside([sums(Z)], len(Z)).whitened(slope) == pytest.approx(moments(Z).whitened(slope))
 
 
-@given(arrays(np.float64, (6, 3), elements=st.floats(-9.0, 9.0)), arrays(np.float64, (4, 3), elements=st.floats(-9, 9)))
+@given(
+    arrays(np.float64, (6, 3), elements=st.floats(-9.0, 9.0)), arrays(np.float64, (4, 3), elements=st.floats(-9, 9))
+)
 def test_a_step_is_at_most_twice_as_long_as_the_past_or_the_round_alone_would_have_it(
     past: FloatArray, now: FloatArray
 ) -> None:

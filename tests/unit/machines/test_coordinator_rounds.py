@@ -471,21 +471,22 @@ def whitening(**more: object) -> Promotion:
     return plain(ladder=LadderSettings(orders=(0, 2), heavy=(), averages=False, **more))
 
 
-def test_whitened_steps_are_taken_by_the_coordinator_in_the_metric_of_the_rounds_before():
+def test_whitened_steps_are_taken_by_the_coordinator_in_the_metric_of_the_past_and_of_the_round_itself():
     machine = coordinator(2, master=whitening())
     opened = begun(machine, "c0", "c1")
     assert opened.second_moments
     assert [(slot.eta, slot.whitened) for slot in opened.slots] == [(16.0, True), (8.0, True), (4.0, True)]
     seen = {"second_moments": np.diag([12.0, 4.0]), "squared_norm": 16.0}
     commit = tell(machine, *(answer(opened, name, **seen) for name in ("c0", "c1")))
-    # Before any moments are known A is (1 + ridge) |z|^2 / d times 1, with d = 2 and |z|^2 = 2, as Join told.
-    assert told(commit, ModelPublished)[0].weights == pytest.approx(np.full((2, 2), 0.015 / (1.0 + RIDGE)), abs=1e-8)
-    (opened,) = told(commit, RoundOpened)
-    commit = tell(machine, *(answer(opened, name, start=4, **seen) for name in ("c0", "c1")))
     # A = diag(3, 1) and the ridge times their mean, 2.
-    A = np.array([[3.0], [1.0]]) + 2.0 * RIDGE
-    expected = 0.015 / (1.0 + RIDGE) + 0.015 / A * np.ones((2, 2))
-    assert told(commit, ModelPublished)[0].weights == pytest.approx(expected, abs=1e-8)
+    first = 0.015 / (np.array([[3.0], [1.0]]) + 2.0 * RIDGE) * np.ones((2, 2))
+    assert told(commit, ModelPublished)[0].weights == pytest.approx(first, abs=1e-8)
+    (opened,) = told(commit, RoundOpened)
+    wider = {"second_moments": np.diag([20.0, 4.0]), "squared_norm": 24.0}
+    commit = tell(machine, *(answer(opened, name, start=4, **wider) for name in ("c0", "c1")))
+    # The round's own are diag(5, 1), so that A is diag(4, 1) and the ridge times 2.5.
+    A = np.array([[4.0], [1.0]]) + 2.5 * RIDGE
+    assert told(commit, ModelPublished)[0].weights == pytest.approx(first + 0.015 / A, abs=1e-8)
 
 
 def test_the_penalty_of_whitened_steps_is_a_decay_of_the_weights():
