@@ -90,10 +90,11 @@ class Choice:
 
     def ask(self) -> Ask | None:
         """Return the candidates first, then a relabelled model if one may win, then the chosen one's step."""
-        for self.stage in range(self.stage, len(self._questions)):
+        while self.stage < len(self._questions):
             asked = self._questions[self.stage]()
             if asked is not None:
                 return asked
+            self.stage += 1
         return None
 
     def answer(self, answer: Answer) -> None:
@@ -146,7 +147,7 @@ class Choice:
         return None if self.fitting is None else Ask((self.fitting,))
 
     def _step(self) -> Ask | None:
-        """Return a live model that has won if its step was none, as an average's, or another than the candidates'.
+        """Return the chosen model if it is live and its step was none, as an average's, or not the candidates'.
 
         An epoch would else begin without what the alarm's round taught, which may be all there is of a new label.
         """
