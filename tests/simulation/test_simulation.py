@@ -53,15 +53,15 @@ def test_in_an_undisturbed_run_records_are_held_back_and_let_go():
     assert all(update.trained <= update.records - len(update.held) for update in told)
 
 
-@pytest.mark.parametrize("stage", [1, 2])
-def test_a_coordinator_that_is_killed_between_two_stages_of_scoring_asks_again(stage):
+@pytest.mark.parametrize("asked", [(11, 1), (11, 2), (9, 2)], ids=["candidates", "relabelled", "the chosen one"])
+def test_a_coordinator_that_is_killed_between_two_stages_of_scoring_asks_again(asked):
     simulation = federation("adaptive")
     simulation.calm_after, simulation.most_steps = 0.0, 5000
     told, killed = simulation.audit.watch, []
 
     def watch(now, who, message):
         told(now, who, message)
-        if isinstance(message, Score) and (message.round, message.stage) == (11, stage) and not killed:
+        if isinstance(message, Score) and (message.round, message.stage) == asked and not killed:
             killed.append(now)
 
     publish = FaultyCoordinatorLink.publish
