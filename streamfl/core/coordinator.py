@@ -134,7 +134,7 @@ class Standing:
     known_labels
         Labels registered when the epoch began.
     rescaled
-        The round of the restart from which on the scaler follows again.
+        The round of the last restart, from which on the scaler follows again; 0 while it has never been frozen.
     online
         The agreed models that learn between rounds, if any do.
     guest
@@ -374,7 +374,7 @@ class Coordinator:
             closes=None if interval is None else now + interval,
             apart=opening.apart,
             moments=self._is_warming_up() or bool(self._registry.unscaled),
-            second_moments=any(m.whitened for m in opening.live) and wanted(standing.round, self._registry.rows),
+            second_moments=any(m.whitened for m in opening.live) and wanted(self._since_restart, self._registry.rows),
             keep=opening.keep,
             sampled=opening.sampled,
             held=opening.held,
@@ -443,8 +443,13 @@ class Coordinator:
         columns = self.settings.learner.model.columns(len(self._registry.labels))
         return np.zeros((self._registry.rows, columns))
 
+    @property
+    def _since_restart(self) -> int:
+        """Return which round of those after the last restart is open, from 1; after one while warming up, of all."""
+        return self.standing.round - self.standing.rescaled
+
     def _is_warming_up(self) -> bool:
-        warm_up, rounds = self.settings.warm_up, self.standing.round - self.standing.rescaled
+        warm_up, rounds = self.settings.warm_up, self._since_restart
         if not self.settings.scaling:
             return False
         return warm_up is None or rounds <= warm_up or (self._agreement.knows_little and warm_up > 0)

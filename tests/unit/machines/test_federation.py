@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from unit.machines.script import LEARNER, PROFILES, Federation, as_bytes, federation, parting, reborn, swapping
 
+from streamfl.core import second_moments
 from streamfl.core.arrays import FloatArray
 from streamfl.core.client import ClientSettings
 from streamfl.core.coordinator import Coordinator, CoordinatorSettings, Standing
@@ -331,6 +332,17 @@ def test_the_scaler_is_that_of_all_clients_records():
     assert registry.mean == pytest.approx(X.mean(axis=0))
     assert registry.scale == pytest.approx(X.std(axis=0))
     assert len(run.of(Join)) == 3
+
+
+def test_of_many_features_second_moments_are_asked_for_seldom_and_in_the_first_rounds_of_an_epoch(monkeypatch):
+    monkeypatch.setattr(second_moments, "EVERY_ROUND", 2)  # here are three numbers a record
+    run = federation("adaptive").run()
+    (restarted,) = run.of(Restarted)
+    asked = {opened.round for opened in run.of(RoundOpened) if opened.second_moments}
+    first, rounds = restarted.round, run.of(RoundOpened)[-1].round
+    assert first + 4 < rounds
+    since = {t - first for t in range(first + 1, rounds + 1)} & {1, 2, 3, 4, 8, 16}
+    assert asked == {1, 2, 3, 4, 8} | {first + t for t in since}
 
 
 # --- clients apart ---------------------------------------------------------------------------------------------
