@@ -15,9 +15,9 @@ WINDOW = 2000.0 / -np.log(0.95)
 # How much of the mean eigenvalue is added to every eigenvalue; results hardly change between 0.03 and 0.1.
 RIDGE = 0.05
 
-# Matrices up to this size are refreshed in every round, up to the other in the first four rounds after a restart and in
-# every eighth, larger ones are not used: a client's work for them grows with the square of the number of features, and
-# so does what it sends.
+# Matrices up to this size are refreshed in every round, up to the other in the first four rounds after a restart and
+# in every eighth, larger ones are not used: a client's work for them grows with the square of the number of features,
+# and so does what it sends.
 EVERY_ROUND, EVER = 512, 2048
 SELDOM = 8
 
