@@ -11,7 +11,7 @@ from streamfl.core.early import FEW, Early, followed
 from streamfl.core.messages import Join, Update
 from streamfl.core.moments import NOTHING, Moments, merged
 from streamfl.core.registry import FARTHEST, FARTHEST_UNSCALED, Registry, TargetUnit, ordered
-from streamfl.core.second_moments import RIDGE, SecondMoments
+from streamfl.core.second_moments import EVER, RIDGE, SecondMoments
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -109,7 +109,9 @@ class Agreement:
         return self.second or SecondMoments(np.zeros((d, d)), 0.0)
 
     def _second_after(self, updates: Sequence[Update], registry: Registry) -> SecondMoments | None:
-        """Return the second moments after a round, in the coordinates of its end."""
+        """Return the second moments after a round, in the coordinates of its end; none of too many features."""
+        if registry.rows > EVER:
+            return None
         parts, records = _second_moments(updates)
         second = self._second.after(parts, records) if records else self.second
         if second is None or registry is self.registry:

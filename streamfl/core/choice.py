@@ -38,7 +38,7 @@ class Choice:
     clients
         The clients that it is about; None for all.
     found
-        Candidates scored so far: the mean loss and the model after its step.
+        Candidates scored so far: the model after its step.
     losses
         By candidate and client, the sum of scores.
     permutation

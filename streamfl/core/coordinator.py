@@ -133,8 +133,10 @@ class Standing:
         The ledger, by client.
     known_labels
         Labels registered when the epoch began.
+    restarted
+        The round of the last restart; 0 before any.
     rescaled
-        The round of the last restart, from which on the scaler follows again; 0 while it has never been frozen.
+        The round of the restart from which on the scaler follows again.
     online
         The agreed models that learn between rounds, if any do.
     guest
@@ -149,6 +151,7 @@ class Standing:
     agreement: Agreement | None = None
     members: dict[str, Member] = field(default_factory=dict)
     known_labels: int = 0
+    restarted: int = 0
     rescaled: int = 0
     online: OnlineModels | None = None
     guest: GuestState | None = None
@@ -374,7 +377,8 @@ class Coordinator:
             closes=None if interval is None else now + interval,
             apart=opening.apart,
             moments=self._is_warming_up() or bool(self._registry.unscaled),
-            second_moments=any(m.whitened for m in opening.live) and wanted(self._since_restart, self._registry.rows),
+            second_moments=any(live.whitened for live in opening.live)
+            and wanted(standing.round - standing.restarted, self._registry.rows),
             keep=opening.keep,
             sampled=opening.sampled,
             held=opening.held,
@@ -443,13 +447,8 @@ class Coordinator:
         columns = self.settings.learner.model.columns(len(self._registry.labels))
         return np.zeros((self._registry.rows, columns))
 
-    @property
-    def _since_restart(self) -> int:
-        """Return which round of those after the last restart is open, from 1; after one while warming up, of all."""
-        return self.standing.round - self.standing.rescaled
-
     def _is_warming_up(self) -> bool:
-        warm_up, rounds = self.settings.warm_up, self._since_restart
+        warm_up, rounds = self.settings.warm_up, self.standing.round - self.standing.rescaled
         if not self.settings.scaling:
             return False
         return warm_up is None or rounds <= warm_up or (self._agreement.knows_little and warm_up > 0)
@@ -517,9 +516,15 @@ class Coordinator:
         return {name for name in self.standing.active() if limit is None or missed[name] < limit}
 
     @property
+    def is_choosing(self) -> bool:
+        """Tell whether the open round has had its updates, and an alarm waits for scores."""
+        return self._undecided is not None
+
+    @property
     def waited_for(self) -> set[str]:
-        """Return the members that are present and have not sent an update for the open round."""
-        return self.present - {update.client for update in self._updates}
+        """Return whose updates the open round lacks of those present, or, after an alarm, whose scores."""
+        updated = {update.client for update in self._updates}
+        return updated - self._scores.keys() if self.is_choosing else self.present - updated
 
     def _due(self, now: float) -> list[CoordinatorDecision]:
         """Close at the deadline with what there is; with nothing the round goes on."""
@@ -782,8 +787,8 @@ class Coordinator:
             standing.master.transform(re_expression(before.registry, after.registry, columns))
         standing.agreement = after
         if restarted:
-            standing.known_labels = len(after.registry.labels)
-        if restarted and frozen:
+            standing.known_labels, standing.restarted = len(after.registry.labels), standing.round
+        if restarted and (frozen or after.settled):  # before it has frozen for the first time it goes on as it was
             standing.agreement, standing.rescaled = after.restarted(), standing.round
 
 

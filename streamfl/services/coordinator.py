@@ -90,7 +90,7 @@ class CoordinatorLog:
             LOG.warning("waiting for clients to join", joined=there, expected=needed, seconds=round(seconds))
         elif waited:
             LOG.warning(
-                "waiting for updates",
+                "waiting for scores" if machine.is_choosing else "waiting for updates",
                 round=standing.round,
                 clients=told[:NAMES_TOLD],
                 more=max(0, len(told) - NAMES_TOLD),

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from unit.machines.script import LEARNER, PROFILES, Federation, as_bytes, federation, parting, reborn, swapping
 
-from streamfl.core import second_moments
+from streamfl.core import agreement, second_moments
 from streamfl.core.arrays import FloatArray
 from streamfl.core.client import ClientSettings
 from streamfl.core.coordinator import Coordinator, CoordinatorSettings, Standing
@@ -334,15 +334,31 @@ def test_the_scaler_is_that_of_all_clients_records():
     assert len(run.of(Join)) == 3
 
 
-def test_of_many_features_second_moments_are_asked_for_seldom_and_in_the_first_rounds_of_an_epoch(monkeypatch):
+@pytest.mark.parametrize("at", [11, 6], ids=["after warming up", "while warming up"])
+def test_of_many_features_second_moments_are_asked_for_seldom_and_in_the_first_rounds_of_an_epoch(monkeypatch, at):
     monkeypatch.setattr(second_moments, "EVERY_ROUND", 2)  # here are three numbers a record
-    run = federation("adaptive").run()
-    (restarted,) = run.of(Restarted)
+    run = federation("adaptive", rounds=24, at=at).run()
+    assert [restarted.round for restarted in run.of(Restarted)] == [at]
     asked = {opened.round for opened in run.of(RoundOpened) if opened.second_moments}
-    first, rounds = restarted.round, run.of(RoundOpened)[-1].round
-    assert first + 4 < rounds
-    since = {t - first for t in range(first + 1, rounds + 1)} & {1, 2, 3, 4, 8, 16}
-    assert asked == {1, 2, 3, 4, 8} | {first + t for t in since}
+    assert asked == {t for t in (1, 2, 3, 4, 8) if t <= at} | {at + t for t in (1, 2, 3, 4, 8, 16) if at + t <= 24}
+
+
+def test_where_features_become_too_many_second_moments_are_let_go(monkeypatch):
+    for module in (agreement, second_moments):
+        monkeypatch.setattr(module, "EVER", 3)
+    run = run_of({name: late(name, features=True) for name in ("c0", "c1", "c2")})  # a fourth number in round 3
+    asked = {opened.round for opened in run.of(RoundOpened) if opened.second_moments}
+    assert asked == {1, 2, 3}
+    assert run.coordinator.standing.agreement.second is None
+
+
+def test_a_restart_while_the_scaler_follows_the_last_one_lets_it_begin_again():
+    records = {name: swapping(name, 27, at=12) for name in ("c0", "c1", "c2")}
+    again = np.arange(27 * 20) >= 16 * 20
+    run = run_of({name: replace(b, y=np.where(again, 1.0 - b.y, b.y)) for name, b in records.items()})
+    assert [restarted.round for restarted in run.of(Restarted)] == [12, 17]
+    asked = [opened.round for opened in run.of(RoundOpened) if opened.moments]
+    assert asked == [*range(1, 9), *range(13, 26)]
 
 
 # --- clients apart ---------------------------------------------------------------------------------------------

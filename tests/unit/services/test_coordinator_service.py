@@ -78,6 +78,20 @@ class TestWaiting:
             0,
         )
 
+    def test_for_scores_after_an_alarm_is_told_with_whose(self):
+        federation = Federation()
+        opened = federation.begun()
+        for t in range(11):  # the last round loses much more than those before
+            said = (
+                answer(opened, name, loss=0.7 if t == 10 else 0.2, records=100, start=100 * t)
+                for name in ("c0", "c1")
+            )
+            federation.step(1.0 + t, *said)
+            opened = next((told for told in federation.hears.receive() if isinstance(told, RoundOpened)), opened)
+        assert federation.machine.is_choosing
+        (told_,) = warnings(federation.step(12.0 + QUIET))
+        assert (told_["event"], told_["clients"]) == ("waiting for scores", ["c0", "c1"])
+
     def test_for_one_whose_updates_are_refused_is_told_with_the_reason(self):
         federation = Federation()
         opened = federation.begun()
