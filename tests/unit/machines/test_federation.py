@@ -346,6 +346,7 @@ def test_of_many_features_second_moments_are_asked_for_seldom_and_in_the_first_r
 def test_where_features_become_too_many_second_moments_are_let_go(monkeypatch):
     for module in (agreement, second_moments):
         monkeypatch.setattr(module, "EVER", 3)
+    monkeypatch.setattr(second_moments, "EVERY_ROUND", 2)
     run = run_of({name: late(name, features=True) for name in ("c0", "c1", "c2")})  # a fourth number in round 3
     asked = {opened.round for opened in run.of(RoundOpened) if opened.second_moments}
     assert asked == {1, 2, 3}
