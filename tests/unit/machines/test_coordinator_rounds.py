@@ -25,6 +25,7 @@ from unit.machines.script import (
 )
 
 from streamfl import codec
+from streamfl.core import agreement, second_moments
 from streamfl.core.coordinator import Coordinator
 from streamfl.core.decisions import Commit, Finished, Publish
 from streamfl.core.detectors.glr import GLR
@@ -487,6 +488,19 @@ def test_whitened_steps_are_taken_by_the_coordinator_in_the_metric_of_the_past_a
     # The round's own are diag(5, 1), so that A is diag(4, 1) and the ridge times 2.5.
     A = np.array([[4.0], [1.0]]) + 2.5 * RIDGE
     assert told(commit, ModelPublished)[0].weights == pytest.approx(first + 0.015 / A, abs=1e-8)
+
+
+def test_where_features_become_too_many_second_moments_are_let_go(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(second_moments, "EVERY_ROUND", 1)
+    for module in (agreement, second_moments):
+        monkeypatch.setattr(module, "EVER", 2)
+    machine = coordinator(1, master=whitening())
+    (opened,) = told(tell(machine, answer(begun(machine, "c0"), "c0")), RoundOpened)
+    assert opened.second_moments
+    assert machine.standing.agreement.second is not None
+    (opened,) = told(tell(machine, answer(opened, "c0", start=4, new_features=("late",))), RoundOpened)
+    assert not opened.second_moments
+    assert machine.standing.agreement.second is None
 
 
 def test_the_penalty_of_whitened_steps_is_a_decay_of_the_weights():

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from unit.machines.script import LEARNER, PROFILES, Federation, as_bytes, federation, parting, reborn, swapping
 
-from streamfl.core import agreement, second_moments
+from streamfl.core import second_moments
 from streamfl.core.arrays import FloatArray
 from streamfl.core.client import ClientSettings
 from streamfl.core.coordinator import Coordinator, CoordinatorSettings, Standing
@@ -341,16 +341,6 @@ def test_of_many_features_second_moments_are_asked_for_seldom_and_in_the_first_r
     assert [restarted.round for restarted in run.of(Restarted)] == [at]
     asked = {opened.round for opened in run.of(RoundOpened) if opened.second_moments}
     assert asked == {t for t in (1, 2, 3, 4, 8) if t <= at} | {at + t for t in (1, 2, 3, 4, 8, 16) if at + t <= 24}
-
-
-def test_where_features_become_too_many_second_moments_are_let_go(monkeypatch):
-    for module in (agreement, second_moments):
-        monkeypatch.setattr(module, "EVER", 3)
-    monkeypatch.setattr(second_moments, "EVERY_ROUND", 2)
-    run = run_of({name: late(name, features=True) for name in ("c0", "c1", "c2")})  # a fourth number in round 3
-    asked = {opened.round for opened in run.of(RoundOpened) if opened.second_moments}
-    assert asked == {1, 2, 3}
-    assert run.coordinator.standing.agreement.second is None
 
 
 def test_a_restart_while_the_scaler_follows_the_last_one_lets_it_begin_again():
