@@ -15,6 +15,7 @@ class Uninterrupted:
     Examples
     --------
     >>> import signal
+    >>> before = signal.signal(signal.SIGINT, signal.default_int_handler)
     >>> done = []
     >>> try:
     ...     with Uninterrupted():
@@ -23,6 +24,7 @@ class Uninterrupted:
     ... except KeyboardInterrupt:
     ...     done
     ['all of it']
+    >>> _ = signal.signal(signal.SIGINT, before)
     """
 
     def __enter__(self) -> None:

@@ -744,6 +744,15 @@ def test_a_lesson_that_was_broken_off_is_no_silent_end_of_rounds(place, monkeypa
     refuses(model)
 
 
+@pytest.fixture
+def interruptible():
+    """Let Ctrl-C raise KeyboardInterrupt, also where the tests run in the background, which ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_waits_until_the_lesson_is_over_and_nothing_is_lost(monkeypatch):
     stream = drawn(400, missing=0.0)
     labels = stream.y.astype(int).tolist()
@@ -771,6 +780,7 @@ def test_ctrl_c_waits_until_the_lesson_is_over_and_nothing_is_lost(monkeypatch):
         assert two.predict_proba_one(told) == one.predict_proba_one(told)
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_in_another_thread_learning_leaves_signals_alone():
     model = classifier(round_size=10)
     with ThreadPoolExecutor(1) as thread:
