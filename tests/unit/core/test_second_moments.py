@@ -170,11 +170,6 @@ def test_how_often_they_are_asked_for(d: int, rounds: int) -> None:
     assert sum(wanted(t, d) for t in range(1, 40)) == min(rounds, 39)
 
 
-def sums(Z: FloatArray) -> FloatArray:
-    total: FloatArray = Z.T @ Z
-    return total
-
-
 def test_half_of_what_a_step_is_whitened_by_is_the_round_s_own(monkeypatch: pytest.MonkeyPatch) -> None:
     # The past has diag(4, 0) a record, the round diag(0, 2): A = diag(2, 1), whatever the numbers of records.
     monkeypatch.setattr(second_moments, "RIDGE", 0.0)
@@ -188,7 +183,7 @@ def test_a_first_round_is_whitened_by_its_own_moments() -> None:
     slope = np.arange(4.0)[:, None]
     assert NOTHING.beside([np.eye(2)], 4).whitened(np.ones((2, 1))) == pytest.approx(np.full((2, 1), 4.0 / 1.05))
     nothing = SecondMoments(np.zeros((4, 4)), 0.0)
-    assert nothing.beside([sums(Z)], len(Z)).whitened(slope) == pytest.approx(moments(Z).whitened(slope))
+    assert nothing.beside([moments(Z).total], len(Z)).whitened(slope) == pytest.approx(moments(Z).whitened(slope))
 
 
 @given(
@@ -198,10 +193,10 @@ def test_a_step_is_at_most_twice_as_long_as_the_past_or_the_round_alone_would_ha
     past: FloatArray, now: FloatArray
 ) -> None:
     # A is at least half of either, so g^T A^-1 g is at most twice what it is for that one.
-    seen, slope = moments(past), np.array([[1.0], [-2.0], [3.0]])
-    assume(min(np.trace(sums(past)), np.trace(sums(now))) > 1e-3)
-    both = float((slope.T @ seen.beside([sums(now)], 4).whitened(slope))[0, 0])
-    for alone in (seen, moments(now)):
+    seen, own, slope = moments(past), moments(now), np.array([[1.0], [-2.0], [3.0]])
+    assume(min(np.trace(seen.total), np.trace(own.total)) > 1e-3)
+    both = float((slope.T @ seen.beside([own.total], 4).whitened(slope))[0, 0])
+    for alone in (seen, own):
         assert both <= 2.0 * float((slope.T @ alone.whitened(slope))[0, 0]) * (1.0 + 1e-6)
 
 
