@@ -10,7 +10,7 @@ import numpy as np
 
 from streamfl.core.arrays import FloatArray
 from streamfl.core.client import Client, ClientSettings
-from streamfl.core.coordinator import Coordinator, CoordinatorSettings, Standing
+from streamfl.core.coordinator import Coordinator, CoordinatorSettings
 from streamfl.core.decisions import PostUpdate, Predicted, Refused
 from streamfl.core.errors import BrokenInvariantError, UsageError
 from streamfl.core.events import BufferDue
@@ -18,6 +18,7 @@ from streamfl.core.messages import FromCoordinator, LocalDrift, Restarted, Round
 from streamfl.core.online.between_rounds import BetweenRounds
 from streamfl.core.online.mixture import Mixture, MixtureState
 from streamfl.core.records import Batch, Span
+from streamfl.core.standing import Standing
 from streamfl.runtime.nodes import ClientNode, CoordinatorNode, Node
 from streamfl.saved import SavedClient, SavedFederation, SavedRecords
 from streamfl.settings import LearningSettings, ProfileSettings

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from streamfl.core.arrays import FloatArray, IntArray
-from streamfl.core.coordinator import Standing
 from streamfl.core.messages import FromClient, FromCoordinator
 from streamfl.core.records import Batch, Rejection
+from streamfl.core.standing import Standing
 
 
 class Source(Protocol):

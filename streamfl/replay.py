@@ -7,10 +7,11 @@ from typing import Literal
 
 from streamfl import __version__
 from streamfl.core.client import Client, ClientSettings
-from streamfl.core.coordinator import Coordinator, CoordinatorSettings, Standing
+from streamfl.core.coordinator import Coordinator, CoordinatorSettings
 from streamfl.core.decisions import PostUpdate, Predicted, Refused
 from streamfl.core.errors import BrokenInvariantError, PeerError
 from streamfl.core.messages import FromCoordinator, LocalDrift, Noticed, Restarted, RoundClosed
+from streamfl.core.standing import Standing
 from streamfl.evaluation.prequential import Prequential
 from streamfl.evaluation.result import LocalDrifted, Loss, Result, RoundLine
 from streamfl.evaluation.result import Noticed as NoticedLine

@@ -8,7 +8,6 @@ import numpy as np
 
 from streamfl import codec, safe_file
 from streamfl.core.arrays import HOLDS_ARRAYS, FloatArray
-from streamfl.core.coordinator import Standing
 from streamfl.core.errors import PeerError, UsageError
 from streamfl.core.messages import LocalDrift, Restarted
 from streamfl.core.online.mixture import MixtureState
@@ -16,6 +15,7 @@ from streamfl.core.online.models import OnlineModels
 from streamfl.core.online.neighbours import Neighbours
 from streamfl.core.online.one_record import FIRST
 from streamfl.core.records import Batch, Span
+from streamfl.core.standing import Standing
 
 FORMAT = 1
 

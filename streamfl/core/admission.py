@@ -11,7 +11,16 @@ import numpy as np
 from streamfl.core.arrays import FloatArray
 from streamfl.core.fixed_point import largest_part
 from streamfl.core.ledger import Member
-from streamfl.core.messages import Join, LabelSums, RoundOpened, Slot, SlotLosses, Update
+from streamfl.core.messages import (
+    Join,
+    LabelSums,
+    RoundOpened,
+    Score,
+    Scores,
+    Slot,
+    SlotLosses,
+    Update,
+)
 from streamfl.core.moments import Moments
 from streamfl.core.registry import Registry, TargetUnit
 
@@ -66,7 +75,15 @@ def refusal(
         or _wrong_held(update, opened, member)
         or _wrong_label_sums(update, registry)
         or _wrong_second_moments(update, opened, registry.rows)
-        or _wrong_models(update, opened, (registry.rows, columns), members)
+        or _wrong_models(
+            update,
+            opened,
+            tuple(slot for slot in opened.slots if slot.is_for(update.client)),
+            records=update.records,
+            trained=update.trained,
+            shape=(registry.rows, columns),
+            members=members,
+        )
     )
 
 
@@ -77,51 +94,70 @@ def wrong_introduction(join: Join) -> str | None:
     return _wrong_moments(join.moments) or _wrong_unit(join.target)
 
 
-def wrong_measurements(
+def wrong_scores(
+    scores: Scores,
+    update: Update,
+    *,
+    asked: Score,
+    opened: RoundOpened,
+    rows: int,
+    columns: int,
+    fitted: int,
+    bound: float,
+    members: int,
+) -> str | None:
+    """Return why scores of candidates do not count, or None if they do.
+
+    Parameters
+    ----------
+    scores
+        What a client sent.
+    update
+        Its update for the round, of whose records they are.
+    asked
+        What it was asked.
+    opened
+        The open round.
+    rows, columns
+        Of a weight matrix, for the labels that the client knows.
+    fitted
+        How many labels are fitted to the outputs of a model.
+    bound
+        No logarithm of a likelihood lies lower than this below 0.
+    members
+        How many clients may be added up.
+    """
+    mine = tuple(slot for slot in asked.slots if slot.is_for(scores.client))
+    relabelled = {slot.name for slot in mine} & set(asked.relabel)
+    return _wrong_models(
+        scores, opened, mine, records=update.records, trained=update.trained, shape=(rows, columns), members=members
+    ) or _wrong_relabelling(scores.relabelling, relabelled, fitted, update.records, bound)
+
+
+def _wrong_models(
+    said: Update | Scores,
+    opened: RoundOpened,
     slots: Sequence[Slot],
-    trains: Collection[str],
-    losses: Mapping[str, SlotLosses],
-    differences: Mapping[str, FloatArray],
     *,
     records: int,
     trained: int,
     shape: tuple[int, int],
     members: int,
 ) -> str | None:
-    """Return what is wrong with the losses and differences of some slots, or None.
-
-    Parameters
-    ----------
-    slots
-        Those that the client was asked about.
-    trains
-        The names of those that it trains.
-    losses, differences
-        What it says of them.
-    records, trained
-        How many records it scored, and trained on.
-    shape
-        Of a difference.
-    members
-        How many clients may be added up.
-    """
-    if set(losses) != {slot.name for slot in slots}:
+    """Return what is wrong with the losses and differences of the slots that a client was asked about, or None."""
+    if set(said.losses) != {slot.name for slot in slots}:
         return "losses of other models than were asked for"
-    if not all(_is_loss(loss, records) for loss in losses.values()):
+    if not all(_is_loss(loss, records) for loss in said.losses.values()):
         return "a loss that no scores in [0, 1] add up to"
-    if set(differences) != (set(trains) if trained else set()):
+    trains = {slot.name for slot in slots if opened.trains(slot, said.client)}
+    if set(said.differences) != (trains if trained else set()):
         return "differences of other models than are trained"
     largest = largest_part(trained, members)
-    wrong = (_wrong_difference(name, x, shape, largest) for name, x in differences.items())
+    wrong = (_wrong_difference(name, x, shape, largest) for name, x in said.differences.items())
     return next((reason for reason in wrong if reason), None)
 
 
-def trained_by(client: str, opened: RoundOpened, slots: Sequence[Slot]) -> frozenset[str]:
-    """Return the names of those models that a client trains in a round."""
-    return frozenset(slot.name for slot in slots if opened.trains(slot, client))
-
-
-def wrong_relabelling(
+def _wrong_relabelling(
     relabelling: Mapping[str, FloatArray], asked: Collection[str], labels: int, records: int, bound: float
 ) -> str | None:
     """Return what is wrong with the sums of log-likelihoods by label, each at least `-bound`, or None."""
@@ -255,17 +291,3 @@ def _wrong_moments(moments: Moments) -> str | None:
 
 def _wrong_unit(unit: TargetUnit) -> str | None:
     return None if np.isfinite(unit.centre) and 0.0 < unit.scale < np.inf else "an impossible unit of targets"
-
-
-def _wrong_models(update: Update, opened: RoundOpened, shape: tuple[int, int], members: int) -> str | None:
-    mine = tuple(slot for slot in opened.slots if slot.is_for(update.client))
-    return wrong_measurements(
-        mine,
-        trained_by(update.client, opened, mine),
-        update.losses,
-        update.differences,
-        records=update.records,
-        trained=update.trained,
-        shape=shape,
-        members=members,
-    )

@@ -11,8 +11,8 @@ from streamfl.core.algorithms.base import combine
 from streamfl.core.arrays import FloatArray
 from streamfl.core.fixed_point import weighted_mean
 from streamfl.core.local_round import Learner
-from streamfl.core.master import LiveModel, Played
-from streamfl.core.messages import Served, SlotLosses, Update
+from streamfl.core.master import Answer, ClientPart, LiveModel, Observed, Played
+from streamfl.core.messages import Scores, Served, SlotLosses, Update
 from streamfl.core.registry import placed_columns
 
 
@@ -73,6 +73,50 @@ class Aggregation:
         labels = (*agreement.registry.labels, *labels_seen_first(updates))
         return cls(learner, agreement.during(updates), labels, apart)
 
+    def observed(
+        self, updates: Sequence[Update], live: tuple[LiveModel, ...], *, t: int, known_labels: tuple[str, ...]
+    ) -> Observed:
+        """Return what round t brought.
+
+        Parameters
+        ----------
+        updates
+            What the clients sent.
+        live
+            The models that they were asked about.
+        t
+            The round.
+        known_labels
+            The labels that were registered when the epoch began.
+        """
+        return Observed(
+            round=t,
+            records=sum(update.records for update in updates),
+            played=self._all_played(live, [self._said(update, update) for update in updates]),
+            largest_norm=max(update.largest_norm for update in updates),
+            loss_bound=2.0 * math.log(max(2, len(known_labels))),
+            known_labels=known_labels,
+            clients={u.client: ClientPart(u.records, _sums(u), u.new, u.old) for u in updates},
+            live=live,
+        )
+
+    def answer(self, heard: Sequence[tuple[Update, Scores]], live: tuple[LiveModel, ...]) -> Answer:
+        """Return what candidates were scored with by those who answered, each on the records of its update."""
+        return Answer(
+            self._all_played(live, [self._said(update, scores) for update, scores in heard]),
+            {update.client: ClientPart(update.records, _sums(scores)) for update, scores in heard},
+            {scores.client: scores.relabelling for _, scores in heard},
+        )
+
+    def _all_played(self, live: tuple[LiveModel, ...], contributions: Sequence[Contribution]) -> dict[str, Played]:
+        found = {model.name: self.played(model, contributions) for model in live}
+        return {name: played for name, played in found.items() if played is not None}
+
+    def _said(self, update: Update, said: Update | Scores) -> Contribution:
+        """Return what a client says of models: in its update, or in its scores for the same records."""
+        labels = (*self.agreement.registry.labels, *update.new_labels)
+        return Contribution(update.client, update.records, update.trained, labels, said.losses, said.differences)
+
     def played(self, model: LiveModel, contributions: Sequence[Contribution]) -> Played | None:
         """Return what was measured of a model, and the model after its step; None where nobody scored it."""
         there = [c for c in contributions if model.name in c.losses and c.records]
@@ -123,6 +167,10 @@ class Aggregation:
     @property
     def _columns(self) -> int:
         return self.learner.model.columns(len(self.labels))
+
+
+def _sums(said: Update | Scores) -> dict[str, float]:
+    return {name: losses.loss for name, losses in said.losses.items()}
 
 
 def served_in_all(updates: Sequence[Update]) -> Served:

@@ -7,72 +7,46 @@ alarm with candidates that nobody has scored yet, the round waits in a second ph
 wait too, so that no Commit falls between the profile's alarm and its restart.
 """
 
-import math
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from typing import ClassVar, Literal
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
 
 import numpy as np
 
-from streamfl.core.admission import (
-    refusal,
-    trained_by,
-    wrong_introduction,
-    wrong_measurements,
-    wrong_relabelling,
-)
-from streamfl.core.aggregate import Aggregation, Contribution, served_in_all
+from streamfl.core.admission import refusal, wrong_introduction, wrong_scores
+from streamfl.core.aggregate import Aggregation, served_in_all
 from streamfl.core.agreement import Agreement, middle_unit
 from streamfl.core.alarm import Reading
-from streamfl.core.arrays import HOLDS_ARRAYS, FloatArray, IntArray
+from streamfl.core.arrays import FloatArray, IntArray
 from streamfl.core.decisions import Commit, CoordinatorDecision, Finished, Publish, Refused
 from streamfl.core.errors import BrokenInvariantError, PeerError
 from streamfl.core.events import CoordinatorEvent, Tick
-from streamfl.core.experts import Experts
 from streamfl.core.fingerprint import fingerprint
 from streamfl.core.guest.admission import wrong_guest
 from streamfl.core.guest.agreed import GuestLearnt, GuestState
 from streamfl.core.ledger import Member
 from streamfl.core.local_round import Learner
-from streamfl.core.master import (
-    Answer,
-    ClientPart,
-    Deliberation,
-    LiveModel,
-    Local,
-    Master,
-    Observed,
-    Opening,
-    Restart,
-)
+from streamfl.core.master import Deliberation, LiveModel, Local, Observed, Restart
 from streamfl.core.messages import (
     Accepted,
     FromCoordinator,
-    GuestPublished,
     Join,
-    Joined,
     Leave,
     Left,
-    LocalDrift,
     ModelPublished,
-    Noticed,
-    OnlinePublished,
-    RegistryPublished,
-    Restarted,
     RoundClosed,
     RoundOpened,
     Score,
     Scores,
-    Slot,
     Update,
 )
-from streamfl.core.online import merging, renaming
+from streamfl.core.news import News, news
 from streamfl.core.online.admission import wrong_learning
+from streamfl.core.online.agreed_round import after_round
 from streamfl.core.online.models import OnlineModels
-from streamfl.core.paper import Paper
-from streamfl.core.promotion import Promotion
+from streamfl.core.open_round import Between, OpenRound, between, published, slot
 from streamfl.core.registry import Registry, re_expression
-from streamfl.core.second_moments import wanted
+from streamfl.core.standing import Standing
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,67 +89,6 @@ class CoordinatorSettings:
     warm_up: int | None = 8
 
 
-@dataclass
-class Standing:
-    """All that a coordinator must remember, saved with every Commit.
-
-    Parameters
-    ----------
-    master
-        The profile and its models.
-    entry
-        Number of the ledger entry that is open.
-    round
-        The open round.
-    agreement
-        What the clients agree on; None before round 1.
-    members
-        The ledger, by client.
-    known_labels
-        Labels registered when the epoch began.
-    restarted
-        The round of the last restart; 0 before any.
-    rescaled
-        The round of the restart from which on the scaler follows again.
-    online
-        The agreed models that learn between rounds, if any do.
-    guest
-        The agreed state of a model of somebody else, if one learns between rounds.
-    """
-
-    __pydantic_config__: ClassVar[dict[str, object]] = HOLDS_ARRAYS
-
-    master: Paper | Promotion | Experts
-    entry: int = 1
-    round: int = 1
-    agreement: Agreement | None = None
-    members: dict[str, Member] = field(default_factory=dict)
-    known_labels: int = 0
-    restarted: int = 0
-    rescaled: int = 0
-    online: OnlineModels | None = None
-    guest: GuestState | None = None
-
-    @property
-    def chain(self) -> str:
-        """Return the digest of what learns between rounds; empty if nothing does."""
-        return "".join(kept.chain for kept in (self.online, self.guest) if kept is not None)
-
-    def active(self) -> set[str]:
-        """Return the members that have not left."""
-        return {name for name, member in self.members.items() if not member.left}
-
-
-@dataclass(frozen=True)
-class Open:
-    """The open round: the profile's opening, and what was told of it."""
-
-    opening: Opening
-    told: RoundOpened
-    models: tuple[ModelPublished, ...]
-    since: float
-
-
 @dataclass(frozen=True)
 class Undecided:
     """A round whose alarm waits for candidates to be scored."""
@@ -187,6 +100,10 @@ class Undecided:
     models: tuple[ModelPublished, ...]
     live: tuple[LiveModel, ...]
     since: float
+
+    def is_answered_by(self, scores: Scores) -> bool:
+        """Tell whether scores are of the newest question."""
+        return (scores.entry, scores.stage) == (self.asked.entry, self.asked.stage)
 
 
 @dataclass
@@ -217,7 +134,7 @@ class Coordinator:
 
     settings: CoordinatorSettings
     standing: Standing
-    _open: Open | None = None
+    _open: OpenRound | None = None
     _updates: list[Update] = field(default_factory=list)
     _undecided: Undecided | None = None
     _scores: dict[str, Scores] = field(default_factory=dict)
@@ -296,26 +213,13 @@ class Coordinator:
             # Not committed, so that it is answered while candidates are scored too. If a kill takes it back, a late
             # Join of an older incarnation may be answered, which nobody hears.
             member.incarnation, member.missed = join.incarnation, 0
-            return [Publish((self._joined(join.client), *self._round_messages()))]
+            return [Publish((self.standing.joined(join.client), *self._round_messages()))]
         if self._undecided is not None:
             self._deferred[join.client] = join
             return []
         member = self.standing.members.setdefault(join.client, Member(join.incarnation))
         member.left, member.missed, member.incarnation = False, 0, join.incarnation
-        return [Commit((self._joined(join.client), *self._round_messages()))]
-
-    def _joined(self, client: str) -> Joined:
-        member = self.standing.members[client]
-        return Joined(
-            client=client,
-            incarnation=member.incarnation,
-            entry=self.standing.entry,
-            positions=dict(member.positions),
-            read=member.read,
-            rejected=member.rejected,
-            sample=member.sample,
-            held=member.held,
-        )
+        return [Commit((self.standing.joined(join.client), *self._round_messages()))]
 
     def _leave(self, leave: Leave, now: float) -> list[CoordinatorDecision]:
         self._introductions.pop(leave.client, None)
@@ -341,13 +245,13 @@ class Coordinator:
         standing = self.standing
         standing.agreement = Agreement.of(joins, scaling=self.settings.scaling)
         standing.members = {join.client: Member(join.incarnation) for join in joins}
-        standing.known_labels = len(self._registry.labels)
+        standing.known_labels = len(standing.registry.labels)
         online = self.settings.learner.online
         standing.online = None if online is None else OnlineModels.none(online)
         standing.guest = self._fresh_guest()
         self._introductions = {}
         self._open_round(now)
-        answers = tuple(self._joined(join.client) for join in joins)
+        answers = tuple(self.standing.joined(join.client) for join in joins)
         return [Commit((*answers, *self._round_messages()))]
 
     # --- opening a round ---------------------------------------------------------------------------------------
@@ -355,51 +259,18 @@ class Coordinator:
     def _open_round(self, now: float) -> None:
         """Ask the profile for the round's live models; the same answer however often it is asked."""
         standing = self.standing
-        opening = standing.master.open(standing.round, self._scratch(), self._agreement.squared_norm)
+        opening = standing.master.open(standing.round, self._scratch(), standing.agreed.squared_norm)
         for name, member in standing.members.items():
             member.retain(opening.sampled, held_since=opening.held.since_at(name) if opening.held else None)
         self._updates = []
         self._refused = 0
         self._readings = {}
-        self._open = Open(opening, self._announcement(opening, now), self._published(opening.live), now)
-
-    def _announcement(self, opening: Opening, now: float) -> RoundOpened:
-        standing, interval = self.standing, self.settings.interval
-        return RoundOpened(
-            entry=standing.entry,
-            round=standing.round,
-            epoch=standing.master.epoch,
-            block=opening.block,
-            registry=self._registry.version,
-            slots=tuple(self._slot(live) for live in opening.live),
-            serves=opening.serves,
-            known_labels=standing.known_labels,
-            closes=None if interval is None else now + interval,
-            apart=opening.apart,
-            moments=self._is_warming_up() or bool(self._registry.unscaled),
-            second_moments=any(live.whitened for live in opening.live)
-            and wanted(standing.round - standing.restarted, self._registry.rows),
-            keep=opening.keep,
-            sampled=opening.sampled,
-            held=opening.held,
-            online=standing.online is not None or standing.guest is not None,
-        )
-
-    def _slot(self, live: LiveModel) -> Slot:
-        return Slot(
-            name=live.name,
-            version=self.standing.round,
-            eta=live.eta,
-            trained=live.trained,
-            clients=live.clients,
-            history=live.history,
-            whitened=live.whitened,
-        )
-
-    def _published(self, models: tuple[LiveModel, ...]) -> tuple[ModelPublished, ...]:
-        version, registry = self.standing.round, self._registry.version
-        return tuple(
-            ModelPublished(slot=live.name, version=version, registry=registry, weights=live.W) for live in models
+        self._open = OpenRound.of(
+            standing,
+            opening,
+            now=now,
+            interval=self.settings.interval,
+            moments=self._is_warming_up() or bool(standing.registry.unscaled),
         )
 
     def _round_messages(self) -> tuple[FromCoordinator, ...]:
@@ -408,50 +279,17 @@ class Coordinator:
             return ()
         undecided = self._undecided
         scoring: tuple[FromCoordinator, ...] = () if undecided is None else (*undecided.models, undecided.asked)
-        registry, models = RegistryPublished(registry=self._registry), self._open.models
-        return (registry, *models, *self._between_published(None), self._open.told, *scoring)
-
-    def _next_round_messages(
-        self, since: int, between: tuple[OnlinePublished | GuestPublished, ...]
-    ) -> tuple[FromCoordinator, ...]:
-        """Return what a client needs that was there before: the registry only if it is newer than version `since`."""
-        if self._open is None:
-            return ()
-        newer = self._registry.version > since
-        registry = (RegistryPublished(registry=self._registry),) if newer else ()
-        return (*registry, *self._open.models, *between, self._open.told)
-
-    def _between_published(self, cells: IntArray | None) -> tuple[OnlinePublished | GuestPublished, ...]:
-        """Return the models that learn between rounds: with the rows of the table that changed, or with all."""
-        standing = self.standing
-        models, guest = standing.online, standing.guest
-        if guest is not None:
-            return (GuestPublished(version=standing.round, agreed=guest),)
-        if models is None:
-            return ()
-        rows = models.table.copy() if cells is None else models.table.take(cells, axis=0)
-        told = None if cells is None else cells.astype(np.float64)
-        return (OnlinePublished(version=standing.round, models=replace(models, table=rows), cells=told),)
-
-    @property
-    def _agreement(self) -> Agreement:
-        if self.standing.agreement is None:
-            raise PeerError("the federation has not begun: nothing is agreed on")
-        return self.standing.agreement
-
-    @property
-    def _registry(self) -> Registry:
-        return self._agreement.registry
+        return (*self._open.whole(self.standing), *scoring)
 
     def _scratch(self) -> FloatArray:
-        columns = self.settings.learner.model.columns(len(self._registry.labels))
-        return np.zeros((self._registry.rows, columns))
+        columns = self.settings.learner.model.columns(len(self.standing.registry.labels))
+        return np.zeros((self.standing.registry.rows, columns))
 
     def _is_warming_up(self) -> bool:
         warm_up, rounds = self.settings.warm_up, self.standing.round - self.standing.rescaled
         if not self.settings.scaling:
             return False
-        return warm_up is None or rounds <= warm_up or (self._agreement.knows_little and warm_up > 0)
+        return warm_up is None or rounds <= warm_up or (self.standing.agreed.knows_little and warm_up > 0)
 
     # --- collecting updates ------------------------------------------------------------------------------------
 
@@ -463,7 +301,7 @@ class Coordinator:
             member=self.standing.members.get(update.client),
             opened=self._open.told,
             already=self._updates,
-            registry=self._registry,
+            registry=self.standing.registry,
             columns=self._columns(update),
             members=len(self.standing.members),
         ) or (self._wrong_learning(update) or self._wrong_guest(update))
@@ -473,29 +311,24 @@ class Coordinator:
         return self._close_if_complete(now)
 
     def _wrong_learning(self, update: Update) -> str | None:
-        agreed = self.standing.online
-        if agreed is None or update.online is None:
-            return None if agreed is None and update.online is None else "models between rounds that not all have"
-        return wrong_learning(
-            update.online,
-            agreed,
-            records=update.records,
-            members=len(self.standing.members),
-            labels=(*self._registry.labels, *update.new_labels),
-        )
+        agreed, learnt = self.standing.online, update.online
+        if agreed is None or learnt is None:
+            return None if agreed is None and learnt is None else "models between rounds that not all have"
+        labels, members = (*self.standing.registry.labels, *update.new_labels), len(self.standing.members)
+        return wrong_learning(learnt, agreed, records=update.records, members=members, labels=labels)
 
     def _wrong_guest(self, update: Update) -> str | None:
-        agreed, guest = self.standing.guest, self.settings.learner.guest
-        if agreed is None or guest is None or update.guest is None:
-            return None if agreed is None and update.guest is None else "a guest that not all have"
-        return wrong_guest(update.guest, agreed, guest, records=update.records)
+        agreed, learnt, guest = self.standing.guest, update.guest, self.settings.learner.guest
+        if agreed is None or learnt is None or guest is None:
+            return None if agreed is None and learnt is None else "a guest that not all have"
+        return wrong_guest(learnt, agreed, guest, records=update.records)
 
     def _refuse(self, client: str, reason: str) -> list[CoordinatorDecision]:
         self._refused += 1
         return [Refused(client, reason)]
 
     def _columns(self, update: Update) -> int:
-        return self.settings.learner.model.columns(len(self._registry.labels) + len(update.new_labels))
+        return self.settings.learner.model.columns(len(self.standing.registry.labels) + len(update.new_labels))
 
     def _close_if_complete(self, now: float) -> list[CoordinatorDecision]:
         quorum = self.settings.quorum
@@ -534,43 +367,26 @@ class Coordinator:
             return self._settle(now)
         if self._updates:
             return self._close(now)
-        self._open = Open(self._open.opening, self._open.told, self._open.models, now)
+        self._open = replace(self._open, since=now)
         return []
 
     # --- closing a round ---------------------------------------------------------------------------------------
 
     def _close(self, now: float) -> list[CoordinatorDecision]:
         """Add the updates up and let the profile look at them."""
-        if self._open is None:
-            raise BrokenInvariantError("a round is to be closed, but none is open")
         self._updates.sort(key=lambda update: update.client)
         if not any(update.records for update in self._updates):
-            return self._conclude((), {}, now)
-        apart = frozenset(client for group in self._open.told.apart for client in group.clients)
-        aggregation = Aggregation.of(self.settings.learner, self._agreement, self._updates, apart)
-        observed = self._observed(aggregation, self._open.opening.live)
-        alarm = self.standing.master.close(observed)
-        self._readings = dict(self.standing.master.readings())
+            return self._conclude(None, (), now)
+        standing, opened = self.standing, self._opened
+        aggregation = Aggregation.of(self.settings.learner, standing.agreed, self._updates, opened.apart)
+        known = standing.registry.labels[: standing.known_labels]
+        observed = aggregation.observed(self._updates, opened.opening.live, t=standing.round, known_labels=known)
+        alarm = standing.master.close(observed)
+        self._readings = dict(standing.master.readings())
         if alarm is None:
-            news = self.standing.master.advance(self.standing.round)
-            return self._conclude(news, _mean_losses(observed), now)
-        deliberation = self.standing.master.deliberate(alarm, observed, self._scratch())
+            return self._conclude(observed, standing.master.advance(standing.round), now)
+        deliberation = standing.master.deliberate(alarm, observed, self._scratch())
         return self._deliberate(deliberation, observed, aggregation, 1, now)
-
-    def _observed(self, aggregation: Aggregation, live: tuple[LiveModel, ...]) -> Observed:
-        contributions = [self._contribution(update, update) for update in self._updates]
-        played = {model.name: aggregation.played(model, contributions) for model in live}
-        known = self.standing.known_labels
-        return Observed(
-            round=self.standing.round,
-            records=sum(u.records for u in self._updates),
-            played={name: p for name, p in played.items() if p is not None},
-            largest_norm=max(u.largest_norm for u in self._updates),
-            loss_bound=2.0 * math.log(max(2, known)),
-            known_labels=self._registry.labels[:known],
-            clients={u.client: ClientPart(u.records, _sums(u), u.new, u.old) for u in self._updates},
-            live=live,
-        )
 
     def _deliberate(
         self, deliberation: Deliberation, observed: Observed, aggregation: Aggregation, stage: int, now: float
@@ -583,12 +399,12 @@ class Coordinator:
             entry=standing.entry,
             round=standing.round,
             epoch=standing.master.epoch,
-            registry=self._registry.version,
-            slots=tuple(self._slot(model) for model in ask.models),
+            registry=standing.registry.version,
+            slots=tuple(slot(model, standing) for model in ask.models),
             stage=stage,
             relabel=ask.relabel,
         )
-        models = self._published(ask.models)
+        models = published(ask.models, standing)
         self._undecided = Undecided(deliberation, observed, aggregation, asked, models, ask.models, now)
         self._scores = {}
         return [Publish((*models, asked))]
@@ -596,24 +412,18 @@ class Coordinator:
     def _take_scores(self, scores: Scores, now: float) -> list[CoordinatorDecision]:
         undecided = self._undecided
         update = next((u for u in self._updates if u.client == scores.client), None)
-        if undecided is None or update is None or not _answers(scores, undecided.asked):
+        if undecided is None or update is None or not undecided.is_answered_by(scores):
             return self._refuse(scores.client, "no scores are asked for")
-        mine = tuple(slot for slot in undecided.asked.slots if slot.is_for(scores.client))
-        wrong = wrong_measurements(
-            mine,
-            trained_by(scores.client, self._told(), mine),
-            scores.losses,
-            scores.differences,
-            records=update.records,
-            trained=update.trained,
-            shape=(self._registry.rows, self._columns(update)),
-            members=len(self.standing.members),
-        ) or wrong_relabelling(
-            scores.relabelling,
-            {slot.name for slot in mine} & set(undecided.asked.relabel),
-            labels=self.settings.learner.model.log_likelihoods(undecided.live[0].W[:1]).shape[1],
-            records=update.records,
+        wrong = wrong_scores(
+            scores,
+            update,
+            asked=undecided.asked,
+            opened=self._opened.told,
+            rows=self.standing.registry.rows,
+            columns=self._columns(update),
+            fitted=self.settings.learner.model.log_likelihoods(undecided.live[0].W[:1]).shape[1],
             bound=undecided.observed.loss_bound,
+            members=len(self.standing.members),
         )
         if wrong is not None:
             return self._refuse(scores.client, wrong)
@@ -626,84 +436,61 @@ class Coordinator:
         if undecided is None:
             raise BrokenInvariantError("a round is to be settled that had no alarm")
         heard = [(u, self._scores[u.client]) for u in self._updates if u.client in self._scores]
-        contributions = [self._contribution(update, scores) for update, scores in heard]
-        played = {model.name: undecided.aggregation.played(model, contributions) for model in undecided.live}
-        answer = Answer(
-            {name: found for name, found in played.items() if found is not None},
-            {update.client: ClientPart(update.records, _sums(scores)) for update, scores in heard},
-            {scores.client: scores.relabelling for _, scores in heard},
-        )
-        undecided.deliberation.answer(answer)
+        undecided.deliberation.answer(undecided.aggregation.answer(heard, undecided.live))
         stage = undecided.asked.stage + 1
         return self._deliberate(undecided.deliberation, undecided.observed, undecided.aggregation, stage, now)
 
     def _decide(self, deliberation: Deliberation, observed: Observed, now: float) -> list[CoordinatorDecision]:
         """Let the profile draw its conclusion, and close the round."""
         self._undecided = None
-        return self._conclude((self.standing.master.conclude(deliberation),), _mean_losses(observed), now)
-
-    def _contribution(self, update: Update, said: Update | Scores) -> Contribution:
-        """Return what a client says of models: in its update, or in its scores for the same records."""
-        labels = (*self._registry.labels, *update.new_labels)
-        return Contribution(update.client, update.records, update.trained, labels, said.losses, said.differences)
+        return self._conclude(observed, (self.standing.master.conclude(deliberation),), now)
 
     def _conclude(
-        self, news: Sequence[Restart | Local], losses: Mapping[str, float], now: float
+        self, observed: Observed | None, decided: Sequence[Restart | Local], now: float
     ) -> list[CoordinatorDecision]:
-        """Enter the round into the ledger and open the next, in one transaction."""
-        standing, opened = self.standing, self._told()
-        closed = self._entry(opened, losses)
-        noticed = _noticed(closed, standing.master) if closed.records else ()
+        """Enter the round into the ledger and open the next, in one transaction; `observed` is None of no records."""
+        standing, opened = self.standing, self._opened
+        closed = self._entry(opened.told, observed)
         for name in standing.active() - {update.client for update in self._updates}:
             standing.members[name].missed += 1
-        between: tuple[
-            OnlinePublished | GuestPublished, ...
-        ] = ()  # told once: of a round that is opened again clients have them
-        if closed.records:
-            self._change_registry(restarted=any(isinstance(said, Restart) for said in news))
-            cells = self._learn_between(opened, news)
-            standing.guest = self._guest_after(opened, news)
+        told: tuple[News, ...] = ()
+        learnt: tuple[Between, ...] = ()  # told once: of a round that is opened again clients have them
+        if observed is not None:
+            told = news(closed, standing.master.noticed, decided)
+            restart = next((said for said in decided if isinstance(said, Restart)), None)
+            self._change_registry(restarted=restart is not None)
+            cells = self._learn_between(opened.apart, restart)
             standing.round += 1
-            between = self._between_published(cells)
+            learnt = between(standing, cells)
         standing.entry += 1
         self._open_round(now)
         closed = replace(closed, model=self.digest(), promotions=standing.master.promotions)
-        told = (*noticed, *map(_news, news))
-        next_round = self._next_round_messages(since=opened.registry, between=between)
-        return [Commit((closed, *told, *next_round)), *self._catch_up(now)]
+        following = self._opened.following(standing, since=opened.told.registry, learnt=learnt)
+        return [Commit((closed, *told, *following)), *self._catch_up(now)]
 
-    def _learn_between(self, opened: RoundOpened, news: Sequence[Restart | Local]) -> IntArray | None:
-        """Take over what clients learnt between rounds; return the rows of the table that changed, None for all.
-
-        Those apart learn for themselves. A restart wakes who sleeps. Where it found that labels have other names, so
-        they have in the models that have not noticed; what the alarm's round taught these is dropped.
-        """
-        standing, apart = self.standing, {client for group in opened.apart for client in group.clients}
-        settings = self.settings.learner.online
+    def _learn_between(self, apart: frozenset[str], restart: Restart | None) -> IntArray | None:
+        """Take over what clients learnt between rounds; return the rows of the table that changed, None for all."""
+        standing, settings = self.standing, self.settings.learner.online
+        standing.guest = self._guest_after(apart, restart)
         if standing.online is None or settings is None:
             return None
-        labels = self._registry.labels
-        learnt = {update.client: update.online for update in self._updates if update.online is not None}
-        ours = [part for client, part in learnt.items() if client not in apart]
-        theirs = [part for client, part in learnt.items() if client in apart]
-        for restart in (said for said in news if isinstance(said, Restart)):
-            standing.online = replace(standing.online, rests={})
-            models = renaming.misnamed(standing.online, ours, labels, restart.permutation)
-            if models.any():
-                kept = [renaming.untaught(part, models, settings) for part in ours]
-                merged, _ = merging.after(standing.online, kept, labels, theirs)
-                standing.online = renaming.renamed(merged, models, restart.permutation, settings)
-                return None
-        standing.online, cells = merging.after(standing.online, ours, labels, theirs)
+        standing.online, cells = after_round(
+            standing.online,
+            {update.client: update.online for update in self._updates if update.online is not None},
+            standing.registry.labels,
+            settings,
+            apart=apart,
+            renamed=None if restart is None else restart.permutation,
+        )
         return cells
 
-    def _guest_after(self, opened: RoundOpened, news: Sequence[Restart | Local]) -> GuestState | None:
+    def _guest_after(self, apart: frozenset[str], restart: Restart | None) -> GuestState | None:
         """Return what the guests of those not apart have learnt; a fresh one where an epoch begins anew."""
-        before, apart = self.standing.guest, {client for group in opened.apart for client in group.clients}
-        if before is None or any(isinstance(said, Restart) and said.chosen != "incumbent" for said in news):
+        before = self.standing.guest
+        if before is None or (restart is not None and restart.chosen != "incumbent"):
             return self._fresh_guest()
         learnt = [said for client, said in self._guests() if client not in apart]
-        return before.after(learnt, self._registry.labels)
+        return before.after(learnt, self.standing.registry.labels)
 
     def _guests(self) -> list[tuple[str, GuestLearnt]]:
         return [(update.client, update.guest) for update in self._updates if update.guest is not None]
@@ -716,14 +503,15 @@ class Coordinator:
 
     def _fresh_guest(self) -> GuestState | None:
         guest = self.settings.learner.guest
-        return None if guest is None else GuestState(guest.initial(), self._registry.labels)
+        return None if guest is None else GuestState(guest.initial(), self.standing.registry.labels)
 
-    def _told(self) -> RoundOpened:
+    @property
+    def _opened(self) -> OpenRound:
         if self._open is None:
-            raise BrokenInvariantError("a round is to be concluded, but none is open")
-        return self._open.told
+            raise BrokenInvariantError("there is something to do in the open round, but none is open")
+        return self._open
 
-    def _entry(self, opened: RoundOpened, losses: Mapping[str, float]) -> RoundClosed:
+    def _entry(self, opened: RoundOpened, observed: Observed | None) -> RoundClosed:
         """Return the ledger entry of the open round, still without what the next one will be."""
         updates = self._updates
         records = sum(update.records for update in updates)
@@ -736,7 +524,7 @@ class Coordinator:
             records=records,
             trained=sum(update.trained for update in updates),
             rejected=sum(update.rejected for update in updates),
-            losses=losses,
+            losses={} if observed is None else {name: played.loss for name, played in observed.played.items()},
             serves=opened.serves,
             readings=self._readings,
             served=served_in_all(updates),
@@ -767,7 +555,7 @@ class Coordinator:
         PeerError
             No round has been opened.
         """
-        registry = self._registry
+        registry = self.standing.registry
         if self._open is None:
             raise PeerError("no round has been opened")
         opening = self._open.opening
@@ -777,7 +565,7 @@ class Coordinator:
 
     def _change_registry(self, *, restarted: bool) -> None:
         """Let the agreement follow the round's records, and re-express every kept model."""
-        standing, before = self.standing, self._agreement
+        standing, before = self.standing, self.standing.agreed
         renewed = restarted and self.settings.task == "regression"
         unit = middle_unit(self._updates) if renewed else None
         frozen = not self._is_warming_up()
@@ -805,49 +593,3 @@ def _in_one_transaction(decisions: list[CoordinatorDecision]) -> list[Coordinato
     saved = any(isinstance(decision, Commit) for decision in telling)
     others = [decision for decision in decisions if not isinstance(decision, Commit | Publish)]
     return [Commit(told) if saved else Publish(told), *others]
-
-
-def _answers(scores: Scores, asked: Score) -> bool:
-    return (scores.entry, scores.stage) == (asked.entry, asked.stage)
-
-
-def _sums(said: Update | Scores) -> dict[str, float]:
-    return {name: losses.loss for name, losses in said.losses.items()}
-
-
-def _mean_losses(observed: Observed) -> dict[str, float]:
-    return {name: played.loss for name, played in observed.played.items()}
-
-
-def _noticed(closed: RoundClosed, master: Master) -> tuple[Noticed, ...]:
-    alarm = master.noticed
-    if alarm is None:
-        return ()
-    return (
-        Noticed(
-            round=closed.round,
-            epoch=closed.epoch,
-            cause=alarm.cause,
-            statistic=alarm.statistic,
-            threshold=alarm.threshold,
-            since=alarm.since,
-            labels=alarm.labels,
-        ),
-    )
-
-
-def _news(said: Restart | Local) -> Restarted | LocalDrift:
-    if isinstance(said, Local):
-        return LocalDrift(**asdict(said))
-    alarm = said.alarm
-    return Restarted(
-        round=said.round,
-        epoch=said.epoch,
-        cause=alarm.cause,
-        statistic=alarm.statistic,
-        threshold=alarm.threshold,
-        chosen=said.chosen,
-        since=alarm.since,
-        clients=alarm.clients,
-        labels=alarm.labels,
-    )

@@ -16,9 +16,10 @@ from pydantic_settings import (
 )
 
 from streamfl.core.client import ClientSettings
-from streamfl.core.coordinator import CoordinatorSettings, Standing
+from streamfl.core.coordinator import CoordinatorSettings
 from streamfl.core.errors import UsageError
 from streamfl.core.local_round import Learner
+from streamfl.core.standing import Standing
 from streamfl.formats import FieldMap, record_format
 from streamfl.ports import Placement, RecordFormat
 from streamfl.settings import LearningSettings, ProfileSettings

@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 from threadpoolctl import threadpool_limits
 
 from streamfl.core.client import Client, ClientSettings
-from streamfl.core.coordinator import Coordinator, CoordinatorSettings, Standing
+from streamfl.core.coordinator import Coordinator, CoordinatorSettings
 from streamfl.core.messages import FromClient, FromCoordinator
 from streamfl.core.sampling import generator
+from streamfl.core.standing import Standing
 from streamfl.runtime.clock import ManualClock
 from streamfl.runtime.nodes import ClientNode, CoordinatorNode
 from streamfl.streams.dealing import Log

@@ -11,7 +11,6 @@ import numpy as np
 
 from streamfl import codec
 from streamfl import messages as wire
-from streamfl.core.coordinator import Standing
 from streamfl.core.ledger import Member
 from streamfl.core.messages import (
     FromClient,
@@ -26,6 +25,7 @@ from streamfl.core.messages import (
 from streamfl.core.moments import Moments
 from streamfl.core.promotion import Promotion
 from streamfl.core.registry import Registry
+from streamfl.core.standing import Standing
 from streamfl.ports import ClientLink, CoordinatorLink
 from streamfl.testing.audit import Violation
 

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from streamfl import codec
-from streamfl.core.coordinator import Standing
 from streamfl.core.messages import FromClient, FromCoordinator, Joined, Left
+from streamfl.core.standing import Standing
 
 
 @dataclass

@@ -12,11 +12,12 @@ import pytest
 
 from streamfl.core import coordinator
 from streamfl.core.client import Client, ClientSettings
-from streamfl.core.coordinator import Coordinator, CoordinatorSettings, Standing
+from streamfl.core.coordinator import Coordinator, CoordinatorSettings
 from streamfl.core.errors import PeerError, UsageError
 from streamfl.core.messages import RoundClosed
 from streamfl.core.promotion import Promotion
 from streamfl.core.records import Rejection
+from streamfl.core.standing import Standing
 from streamfl.ports import Clock
 from streamfl.replay import Replay, Replayed, ReplaySettings
 from streamfl.runtime.clock import ManualClock, SystemClock

@@ -5,10 +5,11 @@ from collections.abc import Callable
 import numpy as np
 
 from streamfl.core.client import ClientSettings
-from streamfl.core.coordinator import CoordinatorSettings, Standing
+from streamfl.core.coordinator import CoordinatorSettings
 from streamfl.core.paper import Paper, PaperSettings
 from streamfl.core.promotion import Promotion
 from streamfl.core.records import Rejection
+from streamfl.core.standing import Standing
 from streamfl.settings import LearningSettings
 from streamfl.streams.dealing import deal
 from streamfl.streams.table import Table

@@ -10,9 +10,9 @@ from kafka import KafkaProducer, OffsetAndMetadata, TopicPartition
 from kafka import errors as kafka_errors
 
 from streamfl import codec, messages
-from streamfl.core.coordinator import Standing
 from streamfl.core.errors import PeerError
 from streamfl.core.messages import FromClient, FromCoordinator, ModelPublished, RoundOpened
+from streamfl.core.standing import Standing
 from streamfl_connectors.kafka import dead_letters
 from streamfl_connectors.kafka.absence import let_go
 from streamfl_connectors.kafka.connection import TAKEN_OVER, Connection, explained

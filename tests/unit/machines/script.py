@@ -9,7 +9,7 @@ import numpy as np
 
 from streamfl import codec, messages
 from streamfl.core.client import Client, ClientSettings
-from streamfl.core.coordinator import Coordinator, CoordinatorSettings, Standing
+from streamfl.core.coordinator import Coordinator, CoordinatorSettings
 from streamfl.core.decisions import Commit, Fetch, Finished, Publish, Refused, Seek, Send
 from streamfl.core.detectors.glr import GLR
 from streamfl.core.events import RecordsFetched, RecordsRead, SourceEnded, Tick
@@ -37,6 +37,7 @@ from streamfl.core.paper import Paper, PaperSettings
 from streamfl.core.promotion import Promotion
 from streamfl.core.records import Batch, Rejection, Span
 from streamfl.core.registry import Registry
+from streamfl.core.standing import Standing
 from streamfl.settings import LearningSettings
 
 M = TypeVar("M")

@@ -34,12 +34,11 @@ from unit.machines.script import (
 
 from streamfl import codec, messages
 from streamfl.core.client import Client, ClientSettings
-from streamfl.core.coordinator import Coordinator, CoordinatorSettings, Standing
+from streamfl.core.coordinator import Coordinator, CoordinatorSettings
 from streamfl.core.decisions import Predicted, Seek
 from streamfl.core.events import BufferDue, RecordsRead
 from streamfl.core.local_round import Learner
 from streamfl.core.messages import (
-    Apart,
     Join,
     Joined,
     OnlinePublished,
@@ -49,6 +48,7 @@ from streamfl.core.messages import (
     Update,
 )
 from streamfl.core.online import merging, sleeping
+from streamfl.core.online.agreed_round import after_round
 from streamfl.core.online.between_rounds import BetweenRounds
 from streamfl.core.online.learner import OnlineLearner
 from streamfl.core.online.learnt import Learnt
@@ -56,6 +56,7 @@ from streamfl.core.online.models import OnlineModels
 from streamfl.core.online.rungs import Features, OnlineSettings
 from streamfl.core.promotion import Promotion
 from streamfl.core.records import Batch
+from streamfl.core.standing import Standing
 from streamfl.settings import LearningSettings
 
 CLIENTS = ("c0", "c1", "c2")
@@ -326,21 +327,15 @@ def test_clients_apart_take_what_is_agreed_and_add_nothing_to_it():
 
 
 def test_a_round_in_which_all_are_apart_changes_nothing():
-    machine = between(rounds=1).coordinator
     run = between(rounds=1).run()
-    tell(machine, *run.of(Join))
-    assert machine._open is not None
-    machine._open = replace(
-        machine._open, told=replace(machine._open.told, apart=(Apart(clients=CLIENTS, serves="rung-0"),))
-    )
-    learnt = [update.online for update in run.of(Update)]
-    machine._updates = run.of(Update)
-    cells = machine._learn_between(machine._open.told, ())
-    assert all(part is not None and part.records for part in learnt)
+    agreed = run.of(OnlinePublished)[0].models
+    learnt = {update.client: update.online for update in run.of(Update) if update.online is not None}
+    assert learnt.keys() == set(CLIENTS)
+    assert all(part.records for part in learnt.values())
+    models, cells = after_round(agreed, learnt, ("a", "b"), SETTINGS, apart=learnt.keys())
     assert cells is not None
     assert len(cells) == 0
-    assert machine.standing.online is not None
-    assert (machine.standing.online.seen, machine.standing.online.labels) == (0, ("a", "b"))
+    assert (models.seen, models.labels, models.chain) == (0, ("a", "b"), agreed.chain)
 
 
 # --- rounds that do not count, and records that are read again ---------------------------------------------------

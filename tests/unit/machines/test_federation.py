@@ -10,7 +10,7 @@ from unit.machines.script import LEARNER, PROFILES, Federation, as_bytes, federa
 from streamfl.core import second_moments
 from streamfl.core.arrays import FloatArray
 from streamfl.core.client import ClientSettings
-from streamfl.core.coordinator import Coordinator, CoordinatorSettings, Standing
+from streamfl.core.coordinator import Coordinator, CoordinatorSettings
 from streamfl.core.master import Master
 from streamfl.core.messages import (
     Join,
@@ -30,6 +30,7 @@ from streamfl.core.paper import Paper, PaperSettings
 from streamfl.core.promotion import Promotion
 from streamfl.core.records import Batch, Span
 from streamfl.core.registry import Registry
+from streamfl.core.standing import Standing
 
 BOTH = pytest.mark.parametrize("profile", PROFILES)
 

@@ -29,7 +29,7 @@ from unit.machines.script import (
 )
 
 from streamfl.core.client import ClientSettings
-from streamfl.core.coordinator import Coordinator, CoordinatorSettings, Standing
+from streamfl.core.coordinator import Coordinator, CoordinatorSettings
 from streamfl.core.errors import UsageError
 from streamfl.core.events import BufferDue, RecordsRead
 from streamfl.core.guest.agreed import GuestLearnt, GuestState
@@ -38,6 +38,7 @@ from streamfl.core.local_round import Learner
 from streamfl.core.messages import GuestPublished, Restarted, RoundClosed, RoundOpened, Update
 from streamfl.core.promotion import Promotion
 from streamfl.core.records import Batch
+from streamfl.core.standing import Standing
 from streamfl.models.river_models import RiverGuest, RiverPass, export, merged
 from streamfl.settings import LearningSettings
 

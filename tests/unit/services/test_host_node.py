@@ -7,9 +7,10 @@ from structlog.testing import capture_logs
 from unit.machines.script import LEARNER, cut, fetched, swapping
 
 from streamfl.core.client import ClientSettings
-from streamfl.core.coordinator import Coordinator, CoordinatorSettings, Standing
+from streamfl.core.coordinator import Coordinator, CoordinatorSettings
 from streamfl.core.messages import Join, Leave
 from streamfl.core.promotion import Promotion
+from streamfl.core.standing import Standing
 from streamfl.ports import ReadingCounts, Standpoint
 from streamfl.runtime.clock import ManualClock
 from streamfl.runtime.loop import run

@@ -5,12 +5,13 @@ from unit.machines.script import PROFILES, federation, parting
 
 from streamfl import codec
 from streamfl.core.alarm import Reading
-from streamfl.core.coordinator import Coordinator, Standing
+from streamfl.core.coordinator import Coordinator
 from streamfl.core.detectors.excess import Excess
 from streamfl.core.detectors.glr import GLR
 from streamfl.core.errors import PeerError
 from streamfl.core.paper import Paper
 from streamfl.core.promotion import Promotion
+from streamfl.core.standing import Standing
 
 KINDS = {"adaptive": Promotion, "paper": Paper}
 

@@ -1,0 +1,99 @@
+"""What a coordinator must remember to go on after a kill: the standing, saved with every Commit."""
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from streamfl.core.agreement import Agreement
+from streamfl.core.arrays import HOLDS_ARRAYS
+from streamfl.core.errors import PeerError
+from streamfl.core.experts import Experts
+from streamfl.core.guest.agreed import GuestState
+from streamfl.core.ledger import Member
+from streamfl.core.messages import Joined
+from streamfl.core.online.models import OnlineModels
+from streamfl.core.paper import Paper
+from streamfl.core.promotion import Promotion
+from streamfl.core.registry import Registry
+
+
+@dataclass
+class Standing:
+    """All that a coordinator must remember, saved with every Commit.
+
+    Parameters
+    ----------
+    master
+        The profile and its models.
+    entry
+        Number of the ledger entry that is open.
+    round
+        The open round.
+    agreement
+        What the clients agree on; None before round 1.
+    members
+        The ledger, by client.
+    known_labels
+        Labels registered when the epoch began.
+    restarted
+        The round of the last restart; 0 before any.
+    rescaled
+        The round of the restart from which on the scaler follows again.
+    online
+        The agreed models that learn between rounds, if any do.
+    guest
+        The agreed state of a model of somebody else, if one learns between rounds.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, object]] = HOLDS_ARRAYS
+
+    master: Paper | Promotion | Experts
+    entry: int = 1
+    round: int = 1
+    agreement: Agreement | None = None
+    members: dict[str, Member] = field(default_factory=dict)
+    known_labels: int = 0
+    restarted: int = 0
+    rescaled: int = 0
+    online: OnlineModels | None = None
+    guest: GuestState | None = None
+
+    @property
+    def chain(self) -> str:
+        """Return the digest of what learns between rounds; empty if nothing does."""
+        return "".join(kept.chain for kept in (self.online, self.guest) if kept is not None)
+
+    def active(self) -> set[str]:
+        """Return the members that have not left."""
+        return {name for name, member in self.members.items() if not member.left}
+
+    @property
+    def agreed(self) -> Agreement:
+        """Return what the clients agree on.
+
+        Raises
+        ------
+        PeerError
+            The federation has not begun.
+        """
+        if self.agreement is None:
+            raise PeerError("the federation has not begun: nothing is agreed on")
+        return self.agreement
+
+    @property
+    def registry(self) -> Registry:
+        """Return the registry that is agreed on."""
+        return self.agreed.registry
+
+    def joined(self, client: str) -> Joined:
+        """Return the answer to a member's Join: where the ledger stands, and its own account."""
+        member = self.members[client]
+        return Joined(
+            client=client,
+            incarnation=member.incarnation,
+            entry=self.entry,
+            positions=dict(member.positions),
+            read=member.read,
+            rejected=member.rejected,
+            sample=member.sample,
+            held=member.held,
+        )
