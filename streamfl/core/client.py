@@ -13,21 +13,21 @@ from typing import Literal
 
 import numpy as np
 
-from streamfl.core.arrays import BoolArray, FloatArray
+from streamfl.core.arrays import FloatArray
 from streamfl.core.buffer import Buffer
+from streamfl.core.client_round import ClientRound, asked_of, targets_in
 from streamfl.core.comparison import Comparison
-from streamfl.core.decisions import ClientDecision, Fetch, Finished, PostUpdate, Predicted, Seek, Send
+from streamfl.core.decisions import ClientDecision, Fetch, Finished, PostUpdate, Seek, Send
 from streamfl.core.errors import BrokenInvariantError
+from streamfl.core.evaluated import coded, counted, natural, predicted
 from streamfl.core.events import BufferDue, ClientEvent, RecordsFetched, RecordsRead, SourceEnded, Stopped, Tick
-from streamfl.core.guest.agreed import GuestLearnt
 from streamfl.core.guest.between_rounds import GuestBetweenRounds
 from streamfl.core.held_out import HeldOut
-from streamfl.core.history import History, KeptRound, chosen
-from streamfl.core.local_round import Learner, LocalResult, LocalRound, RoundRecords, labels_in
+from streamfl.core.history import History, KeptRound
+from streamfl.core.local_round import Learner, RoundRecords, labels_in
 from streamfl.core.messages import (
     Accepted,
     GuestPublished,
-    Held,
     HeldRecord,
     Join,
     Joined,
@@ -41,16 +41,13 @@ from streamfl.core.messages import (
     SampledRound,
     Score,
     Scores,
-    Served,
-    Slot,
     Update,
 )
 from streamfl.core.moments import moments_of
 from streamfl.core.no_change import NoChange
 from streamfl.core.online.between_rounds import BetweenRounds
-from streamfl.core.online.learnt import Learnt
 from streamfl.core.published import Published
-from streamfl.core.records import Batch, spans
+from streamfl.core.records import Batch
 from streamfl.core.registry import TargetUnit
 from streamfl.core.serving import Serving
 
@@ -416,7 +413,7 @@ class Client:
         return self._place is not None and opened.entry == self._entry + 1
 
     def _has_models(self, of: RoundOpened | Score) -> bool:
-        return self._published.has(of.registry, self._slots(of.slots)) and self._may_go_on(of)
+        return self._published.has(of.registry, asked_of(self.name, of.slots)) and self._may_go_on(of)
 
     def _may_go_on(self, of: RoundOpened | Score) -> bool:
         asks = isinstance(of, RoundOpened) and of.online
@@ -439,9 +436,6 @@ class Client:
             return self._sent is None
         return self._ended and not self._buffer.pending and self._sent is None and self._place is not None
 
-    def _slots(self, slots: tuple[Slot, ...]) -> tuple[Slot, ...]:
-        return tuple(slot for slot in slots if slot.is_for(self.name))
-
     def _leave(self) -> Leave:
         return Leave(client=self.name, incarnation=self.incarnation)
 
@@ -453,7 +447,7 @@ class Client:
             incarnation=self.incarnation,
             moments=moments_of(first),
             labels=labels,
-            target=TargetUnit() if labels else TargetUnit.of(_targets(first)),
+            target=TargetUnit() if labels else TargetUnit.of(targets_in(first)),
             records=sum(map(len, first)),
         )
 
@@ -465,22 +459,44 @@ class Client:
             raise BrokenInvariantError("an update is due, but no round is open")
         self._published.forget_before(opened.slots)
         self._history.retain(opened.sampled)
-        batches = self._closed_buffer(opened)
-        records = RoundRecords.of(batches, self._published.registry(opened.registry))
-        old, after, held = self._held_back(opened, batches, records)
-        local = self._local_round(opened, opened, records, serves=opened.served_by(self.name))
-        result = replace(local, held=held, old=old).run(self._history)
-        if self._between is not None:
-            self._learn_between(self._between, opened, batches)
-            result.served = _coded(self._between.served, self._between.labels, records)
-        kept, sample = self._sample(opened, batches)
-        came, left = after.changes(self._comparison)
-        update = replace(self._message(opened, batches, records, result), sample=sample, held=came, let_go=left)
-        self._sent = Sent(update, batches, kept, after, _natural(records.y, records), records.labels)
+        mine = self._part(opened, self._closed_buffer(opened), opened.registry)
+        records, between = mine.records, self._between
+        result = mine.work(self._weights(opened), self._history)
+        if between is not None:
+            self._learn_between(between, opened, mine.batches)
+            result.served = coded(between.served, between.labels, records)
+        truth = natural(records.y, records)
+        repeated = self._no_change.predictions(truth, records.labels)
+        kept, sample = mine.sample()
+        update = mine.update(
+            result,
+            attempt=self._next_attempt(),
+            served=counted(records, result.served, repeated, {} if between is None else between.shares()),
+            learnt=between.learnt() if between is not None and opened.online else None,
+            sample=sample,
+        )
+        self._sent = Sent(update, mine.batches, kept, mine.after, truth, records.labels)
         self._due = False
         self._asked = "join"  # the update itself asks: Join would only be needed if nothing is heard
-        measured = self.settings.measure and len(result.served)
-        return [Send(update), *([self._predicted(update, records, result)] if measured else [])]
+        if self.settings.measure and len(result.served):
+            return [Send(update), predicted(update, records, result, repeated)]
+        return [Send(update)]
+
+    def _part(self, opened: RoundOpened, batches: tuple[Batch, ...], registry: int) -> ClientRound:
+        if self._place is None:
+            raise BrokenInvariantError("a round is worked on by a client that has no place in the ledger")
+        return ClientRound(
+            self.name,
+            self.settings.learner,
+            opened,
+            self._published.registry(registry),
+            batches,
+            first=self._place.read,
+            before=self._comparison,
+        )
+
+    def _weights(self, asked: RoundOpened | Score) -> dict[str, FloatArray]:
+        return self._published.weights(asked_of(self.name, asked.slots))
 
     def _closed_buffer(self, opened: RoundOpened) -> tuple[Batch, ...]:
         """Return the round's records: the first full round, or by the clock all there are."""
@@ -488,124 +504,9 @@ class Client:
         by_clock = opened.closes is not None or self._due or self._buffer.size < size
         return tuple(self._buffer.batches) if by_clock else self._buffer.head(size)
 
-    def _local_round(
-        self, opened: RoundOpened, asked: RoundOpened | Score, records: RoundRecords, *, serves: str | None = None
-    ) -> LocalRound:
-        """Return the work on the models that are asked about, on the records of the round that is open."""
-        mine = self._slots(asked.slots)
-        return LocalRound(
-            learner=self.settings.learner,
-            records=records,
-            slots=mine,
-            weights=self._published.weights(mine),
-            trains=frozenset(slot.name for slot in mine if opened.trains(slot, self.name)),
-            serves=serves,
-            known_labels=opened.known_labels,
-            key=(self.name, opened.round),
-        )
-
-    def _held_back(
-        self, opened: RoundOpened, batches: tuple[Batch, ...], records: RoundRecords
-    ) -> tuple[RoundRecords | None, Comparison, BoolArray | None]:
-        """Return what this round is compared with, what is held back after it, and which of its records that is."""
-        held = opened.held
-        if held is None or self._place is None:
-            return None, Comparison(), None
-        since = held.since_at(self.name)
-        before = self._comparison.under(records.registry, since)
-        after, mine = before.after(
-            batches,
-            records,
-            Held(per_label=held.per_label, since=since),
-            t=opened.round,
-            first=self._place.read,
-            seed=self.settings.learner.seed,
-            client=self.name,
-        )
-        return before.settled(opened.round, since), after, mine
-
-    def _sample(
-        self, opened: RoundOpened, batches: tuple[Batch, ...]
-    ) -> tuple[tuple[Batch, ...], SampledRound | None]:
-        if not opened.keep or not batches or self._place is None:
-            return (), None
-        return chosen(
-            batches,
-            t=opened.round,
-            first=self._place.read,
-            keep=opened.keep,
-            seed=self.settings.learner.seed,
-            client=self.name,
-        )
-
-    def _message(
-        self,
-        opened: RoundOpened,
-        batches: tuple[Batch, ...],
-        records: RoundRecords,
-        result: LocalResult,
-    ) -> Update:
-        registry = records.registry
-        norms = np.einsum("ij,ij->i", records.Z, records.Z)
-        strange = registry.unknown_features(batches)
-        learnt = self._between.learnt() if self._between is not None and opened.online else None
-        return Update(
-            client=self.name,
-            attempt=self._next_attempt(),
-            entry=opened.entry,
-            round=opened.round,
-            epoch=opened.epoch,
-            registry=opened.registry,
-            records=len(records.y),
-            trained=result.trained if result.differences else 0,
-            rejected=sum(len(batch.rejected) for batch in batches),
-            spans=spans(batches),
-            losses=result.losses,
-            differences=result.differences,
-            new=result.new,
-            old=result.old,
-            new_labels=records.labels[len(registry.labels) :],
-            new_features=strange,
-            moments=moments_of(batches) if opened.moments or strange else None,
-            second_moments=records.Z.T @ records.Z if opened.second_moments else None,
-            squared_norm=float(norms.sum()),
-            largest_norm=float(np.sqrt(norms.max(initial=0.0))),
-            target=TargetUnit() if records.labels else TargetUnit.of(_targets(batches)),
-            served=self._served(records, result),
-            online=learnt if isinstance(learnt, Learnt) else None,
-            guest=learnt if isinstance(learnt, GuestLearnt) else None,
-        )
-
     def _next_attempt(self) -> str:
         self._attempts += 1
         return f"{self.incarnation}-{self._attempts}"
-
-    def _served(self, records: RoundRecords, result: LocalResult) -> Served:
-        if not len(result.served):
-            return Served()
-        truth, served = _natural(records.y, records), _natural(result.served, records)
-        repeated = self._no_change.predictions(truth, records.labels)
-        shares = self._between.shares() if self._between is not None else {}
-        told = Served(records=len(truth), shares={name: len(truth) * share for name, share in shares.items()})
-        if records.labels:
-            correct, same = int((served == truth).sum()), float((repeated == truth).sum())
-            return replace(told, correct=correct, no_change=same)
-        error, change = np.abs(served - truth).sum(), np.abs(repeated - truth).sum()
-        return replace(told, absolute_error=float(error), no_change=float(change))
-
-    def _predicted(self, update: Update, records: RoundRecords, result: LocalResult) -> Predicted:
-        truth = _natural(records.y, records)
-        return Predicted(
-            client=self.name,
-            round=update.round,
-            attempt=update.attempt,
-            spans=update.spans,
-            truth=truth,
-            no_change=self._no_change.predictions(truth, records.labels),
-            served=_natural(result.served, records),
-            at_start=_natural(result.at_start, records),
-            labels=records.labels,
-        )
 
     # --- between rounds ----------------------------------------------------------------------------------------
 
@@ -680,20 +581,8 @@ class Client:
         score, sent, opened = self._score, self._sent, self._opened
         if score is None or sent is None or opened is None:
             raise BrokenInvariantError("scores are due that nobody asked for")
-        records = RoundRecords.of(sent.batches, self._published.registry(score.registry))
-        _, _, held = self._held_back(opened, sent.batches, records)
-        local = replace(self._local_round(opened, score, records), held=held)
-        result = local.run(self._history, relabel=score.relabel)
-        scores = Scores(
-            client=self.name,
-            attempt=sent.update.attempt,
-            entry=score.entry,
-            epoch=score.epoch,
-            stage=score.stage,
-            losses=result.losses,
-            differences=result.differences,
-            relabelling=result.relabelling,
-        )
+        mine = self._part(opened, sent.batches, score.registry)
+        scores = mine.scores(score, self._weights(score), self._history, sent.update.attempt)
         self._sent = replace(sent, scores=scores)
         return [Send(scores)]
 
@@ -711,9 +600,8 @@ class Client:
         self._measured = None
         records = RoundRecords.of(sent.batches, self._published.registry(opened.registry))
         W = self._published.weights(serving)[serves]
-        predicted = self.settings.learner.model.predict(records.Z @ W)
-        truth, told = _natural(records.y, records), _natural(predicted, records)
-        return [PostUpdate(self.name, sent.update.round, truth, told)]
+        told = natural(self.settings.learner.model.predict(records.Z @ W), records)
+        return [PostUpdate(self.name, sent.update.round, natural(records.y, records), told)]
 
 
 def _between_rounds(learner: Learner) -> BetweenRounds | GuestBetweenRounds | None:
@@ -735,22 +623,3 @@ def _together(sample: tuple[SampledRound, ...], held: tuple[HeldRecord, ...]) ->
     for record in held:
         positions.setdefault(record.partition, set()).add(record.position)
     return {partition: tuple(sorted(places)) for partition, places in positions.items()}
-
-
-def _targets(batches: tuple[Batch, ...]) -> FloatArray:
-    return np.concatenate([np.zeros(0), *(batch.y for batch in batches)])
-
-
-def _coded(served: FloatArray, labels: tuple[str, ...], records: RoundRecords) -> FloatArray:
-    """Return predictions in the coordinates of a round's records: label indices, or targets in their unit."""
-    if not records.labels:
-        return (served - records.registry.target.centre) / records.registry.target.scale
-    at = {label: code for code, label in enumerate(records.labels)}
-    codes = np.array([at.get(label, -1) for label in labels] + [-1], dtype=np.float64)  # the last stands for -1
-    return codes[served.astype(np.intp)]
-
-
-def _natural(values: FloatArray, records: RoundRecords) -> FloatArray:
-    """Return label indices as they are, and targets in their own unit."""
-    target = records.registry.target
-    return values if records.labels else values * target.scale + target.centre
