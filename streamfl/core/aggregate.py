@@ -108,15 +108,6 @@ class Aggregation:
             {scores.client: scores.relabelling for _, scores in heard},
         )
 
-    def _all_played(self, live: tuple[LiveModel, ...], contributions: Sequence[Contribution]) -> dict[str, Played]:
-        found = {model.name: self.played(model, contributions) for model in live}
-        return {name: played for name, played in found.items() if played is not None}
-
-    def _said(self, update: Update, said: Update | Scores) -> Contribution:
-        """Return what a client says of models: in its update, or in its scores for the same records."""
-        labels = (*self.agreement.registry.labels, *update.new_labels)
-        return Contribution(update.client, update.records, update.trained, labels, said.losses, said.differences)
-
     def played(self, model: LiveModel, contributions: Sequence[Contribution]) -> Played | None:
         """Return what was measured of a model, and the model after its step; None where nobody scored it."""
         there = [c for c in contributions if model.name in c.losses and c.records]
@@ -135,6 +126,15 @@ class Aggregation:
             history_loss=math.fsum(x.history for x in losses) / share if share > 0.0 else None,
             history_records=sum(x.history_records for x in losses),
         )
+
+    def _all_played(self, live: tuple[LiveModel, ...], contributions: Sequence[Contribution]) -> dict[str, Played]:
+        found = {model.name: self.played(model, contributions) for model in live}
+        return {name: played for name, played in found.items() if played is not None}
+
+    def _said(self, update: Update, said: Update | Scores) -> Contribution:
+        """Return what a client says of models: in its update, or in its scores for the same records."""
+        labels = (*self.agreement.registry.labels, *update.new_labels)
+        return Contribution(update.client, update.records, update.trained, labels, said.losses, said.differences)
 
     def _is_for(self, model: LiveModel, contribution: Contribution) -> bool:
         return model.clients is not None or contribution.client not in self.apart
@@ -169,10 +169,6 @@ class Aggregation:
         return self.learner.model.columns(len(self.labels))
 
 
-def _sums(said: Update | Scores) -> dict[str, float]:
-    return {name: losses.loss for name, losses in said.losses.items()}
-
-
 def served_in_all(updates: Sequence[Update]) -> Served:
     """Return the counts of all clients' served predictions."""
     parts = [update.served for update in updates]
@@ -183,3 +179,7 @@ def served_in_all(updates: Sequence[Update]) -> Served:
         no_change=math.fsum(p.no_change for p in parts),
         shares={name: math.fsum(p.shares.get(name, 0.0) for p in parts) for name in parts[0].shares},
     )
+
+
+def _sums(said: Update | Scores) -> dict[str, float]:
+    return {name: losses.loss for name, losses in said.losses.items()}
