@@ -303,6 +303,20 @@ def test_clients_without_records_do_not_hold_up_the_rest():
     assert replayed.result.clients == 8
 
 
+def test_a_shift_of_the_mix_of_labels_is_told_and_restarts_nothing():
+    rng, before = np.random.default_rng(5), blobs(4000)
+    often = np.flatnonzero((before.y == 1) | (rng.random(4000) < 0.2))  # from record 2000 on a fifth of label 0 stays
+    kept = np.concatenate([np.arange(2000), often[often >= 2000]])
+    shifted = replace(before, X=before.X[kept], y=before.y[kept], places=np.arange(len(kept)))
+    result = replayed_of(shifted).result
+    (notice,) = result.notices
+    assert (notice.cause, notice.labels, notice.since) == ("class-mix", ("0", "1"), 26)
+    assert 26 <= notice.round <= 30
+    assert notice.statistic > notice.threshold
+    assert (result.restarts, result.local_drifts) == ((), ())
+    assert replayed_of(blobs(4000)).result.notices == ()
+
+
 def test_one_class_alone():
     table = blobs(400)
     single = Table("single", table.features, table.X, np.zeros(400), ("only",), table.places)

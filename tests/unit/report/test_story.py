@@ -1,6 +1,6 @@
 from collections.abc import Callable
 
-from streamfl.evaluation.result import Result
+from streamfl.evaluation.result import Noticed, Result
 from streamfl.report.story import Delay, delays, epochs, story, unanswered
 
 Build = Callable[..., Result]
@@ -34,6 +34,14 @@ def test_many_restarts_are_told_in_few_sentences(made_up: Build) -> None:
     assert told[0] == "There were 18 restarts in 103 rounds."
     assert sum(text.startswith("Round ") for text in told) == 6
     assert "12 more are in the table of restarts." in told
+
+
+def test_a_shift_of_the_mix_of_labels_is_no_drift(made_up: Build) -> None:
+    notice = Noticed(
+        round=31, epoch=1, cause="class-mix", statistic=14.0, threshold=12.5, since=30, labels=("0", "3")
+    )
+    told = [sentence.text for sentence in story(made_up(notices=(notice,)), [])]
+    assert "The mix of labels changed (noticed in round 31): no drift of the concept, no restart." in told
 
 
 def test_what_needs_a_look_is_marked(made_up: Build) -> None:

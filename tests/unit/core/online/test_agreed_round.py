@@ -1,0 +1,41 @@
+"""What all agree on after a round: with clients apart, and at restarts."""
+
+from dataclasses import replace
+
+import numpy as np
+from online_streams import LABELS, agreed, drawn, learnt, state
+
+from streamfl.core.online import merging
+from streamfl.core.online.agreed_round import after_round
+from streamfl.core.online.models import OnlineModels
+from streamfl.core.online.rungs import OnlineSettings
+from streamfl.core.online.sleeping import Rest
+
+AUTO = OnlineSettings("auto")
+
+
+def none() -> OnlineModels:
+    return OnlineModels.none(AUTO)
+
+
+def test_what_clients_apart_learnt_is_left_out_and_what_they_use_stays_awake():
+    ours = replace(learnt(AUTO, drawn(20)), unused=("linear", "rounds"))
+    theirs = replace(learnt(AUTO, drawn(20, seed=2)), unused=("linear",))
+    alone, _ = merging.after(none(), [ours], LABELS)
+    after, cells = after_round(none(), {"c0": ours, "c1": theirs}, LABELS, AUTO, apart={"c1"})
+    assert after.rests == {"linear": Rest(idle=1)}
+    np.testing.assert_array_equal(after.weights, alone.weights)
+    assert cells is not None
+    np.testing.assert_array_equal(np.unique(ours.cells), cells)
+
+
+def test_a_restart_wakes_who_sleeps_and_changes_nothing_else_where_no_label_moved():
+    known = replace(agreed(AUTO, learnt(AUTO, drawn(30))), rests={"rounds": Rest(left=3)})
+    part = {"c0": replace(learnt(AUTO, drawn(20, seed=2)), unused=("rounds",))}
+
+    def after(renamed: tuple[int, ...] | None) -> OnlineModels:
+        return after_round(replace(known, table=known.table.copy()), part, LABELS, AUTO, renamed=renamed)[0]
+
+    asleep, awake = after(None), after(())
+    assert (asleep.rests["rounds"].left, awake.rests) == (2, {"rounds": Rest(idle=1)})
+    assert state(replace(asleep, rests={})) == state(replace(awake, rests={}))
