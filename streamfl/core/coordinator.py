@@ -332,8 +332,7 @@ class Coordinator:
 
     def _close_if_complete(self, now: float) -> list[CoordinatorDecision]:
         quorum = self.settings.quorum
-        enough = quorum is not None and len(self._updates) >= min(quorum, len(self.present))
-        complete = enough or not self.waited_for
+        complete = not self.waited_for or (quorum is not None and len(self._updates) >= quorum)
         return self._close(now) if complete and self._updates and self._undecided is None else []
 
     @property

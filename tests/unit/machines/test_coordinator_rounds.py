@@ -124,6 +124,16 @@ def test_older_incarnations_are_refused():
     )
 
 
+def test_who_leaves_by_a_start_whose_join_was_forgotten_does_not_come_back_by_a_copy_of_that_join():
+    machine = coordinator(2)
+    begun(machine, "c0", "c1")
+    tell(machine, leave("c0", "i2"))
+    decisions = tell(machine, join("c0", incarnation="i2"))
+    assert (told(decisions, Joined), told(decisions, Left)) == ([], [Left(client="c0", incarnation="i2")])
+    assert machine.present == {"c1"}
+    assert [answered.incarnation for answered in told(tell(machine, join("c0", incarnation="i3")), Joined)] == ["i3"]
+
+
 def test_one_who_has_left_may_come_back_but_not_by_an_old_join():
     machine = coordinator(2)
     begun(machine, "c0", "c1")
@@ -256,6 +266,31 @@ def test_at_the_deadline_a_round_closes_with_what_there_is():
     (closed,) = told(tell(machine, Tick(), now=13.0), RoundClosed)
     assert [a.client for a in closed.accepted] == ["c1"]
     assert machine.wakes_at == 16.0
+
+
+def test_who_has_missed_some_rounds_is_not_waited_for_until_it_is_heard_of_again():
+    machine = coordinator(2, deadline=3.0, expire_after=2)
+    opened = begun(machine, "c0", "c1")
+    for t in (1, 2):
+        assert tell(machine, answer(opened, "c0", start=4 * t - 4)) == []
+        assert machine.waited_for == {"c1"}
+        (opened,) = told(tell(machine, Tick(), now=3.0 * t), RoundOpened)
+    assert (machine.present, machine.waited_for) == ({"c0"}, {"c0"})
+    assert tell(machine, answer(opened, "c1")) == []  # what it sends counts, but the others are waited for
+    (closed,) = told(commit := tell(machine, answer(opened, "c0", start=8)), RoundClosed)
+    assert [a.client for a in closed.accepted] == ["c0", "c1"]
+    (opened,) = told(commit, RoundOpened)
+    assert machine.waited_for == {"c0", "c1"}
+
+
+def test_a_join_is_heard_of_too():
+    machine = coordinator(2, deadline=3.0, expire_after=1)
+    opened = begun(machine, "c0", "c1")
+    tell(machine, answer(opened, "c0"))
+    tell(machine, Tick(), now=3.0)
+    assert machine.waited_for == {"c0"}
+    tell(machine, join("c1"))
+    assert machine.waited_for == {"c0", "c1"}
 
 
 def test_at_the_deadline_with_nothing_the_round_goes_on():
