@@ -20,6 +20,7 @@ from streamfl.core.messages import (
     Slot,
     SlotLosses,
     Update,
+    asked_of,
 )
 from streamfl.core.moments import Moments
 from streamfl.core.registry import Registry, TargetUnit
@@ -78,7 +79,7 @@ def refusal(
         or _wrong_models(
             update,
             opened,
-            tuple(slot for slot in opened.slots if slot.is_for(update.client)),
+            asked_of(update.client, opened.slots),
             records=update.records,
             trained=update.trained,
             shape=(registry.rows, columns),
@@ -127,7 +128,7 @@ def wrong_scores(
     members
         How many clients may be added up.
     """
-    mine = tuple(slot for slot in asked.slots if slot.is_for(scores.client))
+    mine = asked_of(scores.client, asked.slots)
     relabelled = {slot.name for slot in mine} & set(asked.relabel)
     return _wrong_models(
         scores, opened, mine, records=update.records, trained=update.trained, shape=(rows, columns), members=members

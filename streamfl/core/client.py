@@ -15,7 +15,7 @@ import numpy as np
 
 from streamfl.core.arrays import FloatArray
 from streamfl.core.buffer import Buffer
-from streamfl.core.client_round import ClientRound, asked_of, targets_in
+from streamfl.core.client_round import ClientRound, targets_in
 from streamfl.core.comparison import Comparison
 from streamfl.core.decisions import ClientDecision, Fetch, Finished, PostUpdate, Seek, Send
 from streamfl.core.errors import BrokenInvariantError
@@ -42,6 +42,7 @@ from streamfl.core.messages import (
     Score,
     Scores,
     Update,
+    asked_of,
 )
 from streamfl.core.moments import moments_of
 from streamfl.core.no_change import NoChange

@@ -11,7 +11,7 @@ from streamfl.core.comparison import Comparison
 from streamfl.core.guest.agreed import GuestLearnt
 from streamfl.core.history import History, chosen
 from streamfl.core.local_round import Learner, LocalResult, LocalRound, RoundRecords
-from streamfl.core.messages import Held, RoundOpened, SampledRound, Score, Scores, Served, Slot, Update
+from streamfl.core.messages import Held, RoundOpened, SampledRound, Score, Scores, Served, Update, asked_of
 from streamfl.core.moments import moments_of
 from streamfl.core.online.learnt import Learnt
 from streamfl.core.records import Batch, spans
@@ -63,8 +63,8 @@ class ClientRound:
         history
             The sampled rounds.
         """
-        opened = self.opened
-        old = None if opened.held is None else self._compared.settled(opened.round, opened.held.since_at(self.client))
+        opened, held = self.opened, self._holds
+        old = None if held is None else self._compared.settled(opened.round, held.since)
         return self._local_round(opened, weights, old=old, serves=opened.served_by(self.client)).run(history)
 
     def scores(self, asked: Score, weights: Mapping[str, FloatArray], history: History, attempt: str) -> Scores:
@@ -157,22 +157,28 @@ class ClientRound:
         """Return what is held back after the round."""
         return self._held_back[0]
 
+    @property
+    def _holds(self) -> Held | None:
+        """Return what this client is to hold back; it may begin later than others."""
+        held = self.opened.held
+        return None if held is None else Held(per_label=held.per_label, since=held.since_at(self.client))
+
     @cached_property
     def _compared(self) -> Comparison:
         """Return what is held back of earlier rounds, in the coordinates of the registry."""
-        held = self.opened.held
-        return Comparison() if held is None else self.before.under(self.registry, held.since_at(self.client))
+        held = self._holds
+        return Comparison() if held is None else self.before.under(self.registry, held.since)
 
     @cached_property
     def _held_back(self) -> tuple[Comparison, BoolArray | None]:
         """Return what is held back after the round, and which of its records are."""
-        held = self.opened.held
+        held = self._holds
         if held is None:
             return Comparison(), None
         return self._compared.after(
             self.batches,
             self.records,
-            Held(per_label=held.per_label, since=held.since_at(self.client)),
+            held,
             t=self.opened.round,
             first=self.first,
             seed=self.learner.seed,
@@ -200,11 +206,6 @@ class ClientRound:
             held=self._held_back[1],
             old=old,
         )
-
-
-def asked_of(client: str, slots: tuple[Slot, ...]) -> tuple[Slot, ...]:
-    """Return the models that a client is asked about."""
-    return tuple(slot for slot in slots if slot.is_for(client))
 
 
 def targets_in(batches: tuple[Batch, ...]) -> FloatArray:

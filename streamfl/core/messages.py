@@ -5,7 +5,7 @@ What carries an older round or epoch than its reader knows is discarded, so orde
 `streamfl.messages` turns them into bytes and back; the core never sees bytes.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -129,6 +129,11 @@ class Slot:
     def is_for(self, client: str) -> bool:
         """Tell whether a client scores this model."""
         return self.clients is None or client in self.clients
+
+
+def asked_of(client: str, slots: Sequence[Slot]) -> tuple[Slot, ...]:
+    """Return the models that a client is asked about."""
+    return tuple(slot for slot in slots if slot.is_for(client))
 
 
 @dataclass(frozen=True, kw_only=True)
