@@ -12,7 +12,7 @@ from streamfl.core.errors import BrokenInvariantError
 from streamfl.core.local_round import RoundRecords
 from streamfl.core.messages import FromCoordinator, ModelPublished, RegistryPublished, RoundOpened
 from streamfl.core.published import Published
-from streamfl.models.softmax import Softmax, bounded
+from streamfl.models.softmax import Softmax
 from streamfl.replay import Replay, ReplaySettings
 from streamfl.settings import LearningSettings, ProfileSettings
 
@@ -77,4 +77,5 @@ class _Watch:
         records = RoundRecords.of((batch,), self.published.registry(opened.registry))
         name = opened.served_by(client)
         W = self.published.weights([slot for slot in opened.slots if slot.name == name])[name]
-        return bounded(Softmax().losses(records.Z @ W, records.y), len(self.drawn.table.labels))
+        softmax = Softmax()
+        return softmax.scores(softmax.losses(records.Z @ W, records.y), len(self.drawn.table.labels))

@@ -16,6 +16,7 @@ from streamfl.core.arrays import BoolArray, FloatArray
 from streamfl.core.held_out import ONE_IN
 from streamfl.core.master import Answer, ClientPart, LiveModel, Master, Observed, Opening, Played
 from streamfl.core.messages import Held, LabelSums
+from streamfl.core.model import proper_bound
 from streamfl.core.second_moments import SecondMoments
 
 EACH = 20
@@ -36,6 +37,12 @@ class Scores:
 
     by_label: FloatArray
     chance: FloatArray
+
+    @classmethod
+    def of(cls, outputs: FloatArray, chance: FloatArray, bound: float) -> "Scores":
+        """Return the cross-entropies of outputs, shape (clients, n, models), clipped at a bound and divided by it."""
+        as_0 = np.logaddexp(0.0, outputs)
+        return cls(np.minimum([as_0, as_0 - outputs], bound) / bound, chance)
 
     def means(self) -> tuple[FloatArray, FloatArray]:
         """Return each client's mean score and mean squared score, shape (clients, models) each."""
@@ -58,7 +65,7 @@ class Driven:
     radius
         Of the ball that models are kept in.
     bound
-        What the loss in nats is divided by to become a score.
+        What the loss in nats is divided by to become a score; at least 4 ln 2 to become a proper score.
 
     Attributes
     ----------
@@ -71,6 +78,7 @@ class Driven:
         norms = np.sum(flat * flat, axis=1)
         self.alarms = 0
         self._master, self._radius, self._bound = master, radius, bound
+        self._proper_bound = max(bound, proper_bound(len(LABELS)))
         self._names = tuple(f"c{i}" for i in range(len(Z)))
         self._scratch = np.zeros((Z.shape[2], 1))
         self._squared_norm, self._largest_norm = float(norms.mean()), float(np.sqrt(norms.max()))
@@ -123,22 +131,19 @@ class Driven:
         self, live: Sequence[LiveModel], loss: RoundLoss, opening: Opening | None = None
     ) -> tuple[dict[str, Played], dict[str, ClientPart]]:
         outputs = loss.Z @ np.hstack([model.W for model in live])
-        scores = self._scores(outputs, loss.chance)
+        scores = Scores.of(outputs, loss.chance, self._bound)
         means, squares = scores.means()
+        proper, _ = Scores.of(outputs, loss.chance, self._proper_bound).means()
         scored = self._scored_by(live)
         share = scored / np.maximum(scored.sum(axis=0), 1)
-        total, square = (share * means).sum(axis=0), (share * squares).sum(axis=0)
+        total, square, fair = ((share * each).sum(axis=0) for each in (means, squares, proper))
         stepped = self._stepped(live, loss, outputs, opening)
         played = {
-            model.name: Played(float(total[i]), stepped[i], float(square[i] - total[i] ** 2))
+            model.name: Played(float(total[i]), float(fair[i]), stepped[i], float(square[i] - total[i] ** 2))
             for i, model in enumerate(live)
             if scored[:, i].any()
         }
         return played, self._parts(live, scores, means, scored, opening)
-
-    def _scores(self, outputs: FloatArray, chance: FloatArray) -> Scores:
-        as_0 = np.logaddexp(0.0, outputs)
-        return Scores(np.minimum([as_0, as_0 - outputs], self._bound) / self._bound, chance)
 
     def _scored_by(self, live: Sequence[LiveModel]) -> BoolArray:
         return np.array([[m.clients is None or name in m.clients for m in live] for name in self._names])

@@ -22,6 +22,7 @@ from streamfl.core.messages import (
     Update,
     asked_of,
 )
+from streamfl.core.model import score_bound
 from streamfl.core.moments import Moments
 from streamfl.core.registry import Registry, TargetUnit
 
@@ -104,7 +105,6 @@ def wrong_scores(
     rows: int,
     columns: int,
     fitted: int,
-    bound: float,
     members: int,
 ) -> str | None:
     """Return why scores of candidates do not count, or None if they do.
@@ -123,8 +123,6 @@ def wrong_scores(
         Of a weight matrix, for the labels that the client knows.
     fitted
         How many labels are fitted to the outputs of a model.
-    bound
-        No logarithm of a likelihood lies lower than this below 0.
     members
         How many clients may be added up.
     """
@@ -132,7 +130,7 @@ def wrong_scores(
     relabelled = {slot.name for slot in mine} & set(asked.relabel)
     return _wrong_models(
         scores, opened, mine, records=update.records, trained=update.trained, shape=(rows, columns), members=members
-    ) or _wrong_relabelling(scores.relabelling, relabelled, fitted, update.records, bound)
+    ) or _wrong_relabelling(scores.relabelling, relabelled, fitted, update.records, score_bound(opened.known_labels))
 
 
 def _wrong_models(
@@ -176,7 +174,7 @@ def _is_loss(loss: SlotLosses, records: int) -> bool:
     """Tell whether sums can be of scores in [0, 1]; a comparison with NaN is false."""
     most = records * (1.0 + ROUNDING)
     history = loss.history_share * (1.0 + ROUNDING)
-    ours = 0.0 <= loss.loss <= most and 0.0 <= loss.square <= most
+    ours = all(0.0 <= mine <= most for mine in (loss.loss, loss.square, loss.proper))
     return ours and 0.0 <= loss.history <= history and np.isfinite(history) and loss.history_records >= 0
 
 

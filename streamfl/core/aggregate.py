@@ -13,6 +13,7 @@ from streamfl.core.fixed_point import weighted_mean
 from streamfl.core.local_round import Learner
 from streamfl.core.master import Answer, ClientPart, LiveModel, Observed, Played
 from streamfl.core.messages import Scores, Served, SlotLosses, Update
+from streamfl.core.model import score_bound
 from streamfl.core.registry import placed_columns
 
 
@@ -50,9 +51,9 @@ class Aggregation:
     >>> from streamfl.core.registry import Registry
     >>> registry = Registry(1, ("x",), ("a",), np.zeros(1), np.ones(1))
     >>> two = Aggregation(Learner(Softmax(), FedAvg()), Agreement(registry, 1.0), ("a", "b"))
-    >>> lost = {"m": SlotLosses(loss=0.4, square=0.16)}
+    >>> lost = {"m": SlotLosses(loss=0.4, square=0.16, proper=0.2)}
     >>> one_saw_b = Contribution("c0", 1, 1, ("a", "b"), lost, {"m": np.full((2, 2), 4.0)})
-    >>> lost = {"m": SlotLosses(loss=0.6, square=0.12)}
+    >>> lost = {"m": SlotLosses(loss=0.6, square=0.12, proper=0.2)}
     >>> others = Contribution("c1", 3, 3, ("a",), lost, {"m": np.full((2, 1), 8.0)})
     >>> played = two.played(LiveModel("m", np.zeros((2, 1)), eta=0.1), [one_saw_b, others])
     >>> played.loss, played.stepped
@@ -94,7 +95,7 @@ class Aggregation:
             records=sum(update.records for update in updates),
             played=self._all_played(live, [self._said(update, update) for update in updates]),
             largest_norm=max(update.largest_norm for update in updates),
-            loss_bound=2.0 * math.log(max(2, len(known_labels))),
+            loss_bound=score_bound(len(known_labels)),
             known_labels=known_labels,
             clients={u.client: ClientPart(u.records, _sums(u), u.new, u.old) for u in updates},
             live=live,
@@ -121,6 +122,7 @@ class Aggregation:
         share = math.fsum(x.history_share for x in losses)
         return Played(
             loss=mean,
+            proper=math.fsum(x.proper for x in losses) / records,
             stepped=self._stepped(model, scored),
             variance=max(0.0, math.fsum(x.square for x in losses) / records - mean**2),
             history_loss=math.fsum(x.history for x in losses) / share if share > 0.0 else None,

@@ -52,16 +52,16 @@ class Choice:
     >>> import numpy as np
     >>> from streamfl.core.master import ClientPart
     >>> W, S = np.array([[1.0, 2.0]]), np.array([[-32.0, -8.0], [-8.0, -32.0]])
-    >>> played, heard = {"rung-0": Played(0.8, W)}, {"c": ClientPart(40, {"rung-0": 32.0})}
+    >>> played, heard = {"rung-0": Played(0.8, 0.6, W)}, {"c": ClientPart(40, {"rung-0": 32.0})}
     >>> observed, alarm = Observed(7, 40, played, 1.0, 2.0, clients=heard), Alarm("excess", 12.0, 9.2, 7)
     >>> choice = Choice(alarm, observed, ("rung-0",), {"scratch": 0 * W}, {"incumbent": W}, 1.0)
     >>> [model.name for model in choice.ask().models], choice.ask().relabel
     (['scratch', 'incumbent'], ('incumbent',))
     >>> part = {"c": ClientPart(40, {"scratch": 20.0, "incumbent": 32.0})}
-    >>> choice.answer(Answer({"scratch": Played(0.5, W)}, part, {"c": {"incumbent": S}}))
+    >>> choice.answer(Answer({"scratch": Played(0.5, 0.2, W)}, part, {"c": {"incumbent": S}}))
     >>> [(model.name, model.W) for model in choice.ask().models]
     [('relabelled', array([[2., 1.]]))]
-    >>> choice.answer(Answer({"relabelled": Played(0.2, W)}, {"c": ClientPart(40, {"relabelled": 8.0})}))
+    >>> choice.answer(Answer({"relabelled": Played(0.2, 0.1, W)}, {"c": ClientPart(40, {"relabelled": 8.0})}))
     >>> choice.ask(), choice.best()
     (None, 'relabelled')
     """

@@ -421,7 +421,6 @@ class Coordinator:
             rows=self.standing.registry.rows,
             columns=self._columns(update),
             fitted=self.settings.learner.model.log_likelihoods(undecided.live[0].W[:1]).shape[1],
-            bound=undecided.observed.loss_bound,
             members=len(self.standing.members),
         )
         if wrong is not None:

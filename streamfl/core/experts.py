@@ -153,9 +153,9 @@ class Experts:
     def close(self, observed: Observed) -> Alarm | None:
         """Settle the bets, step every instance, and never alarm."""
         played = [observed.played[_name(instance)] for instance in self.instances]
-        mean = math.fsum(p * result.loss for p, result in zip(self.weights(), played, strict=True))
+        mean = math.fsum(p * result.proper for p, result in zip(self.weights(), played, strict=True))
         for instance, result in zip(self.instances, played, strict=True):
-            instance.coin = instance.coin.after(mean - result.loss)
+            instance.coin = instance.coin.after(mean - result.proper)
             instance.W = result.stepped
         self.mixture = self._mean([instance.W for instance in self.instances])
         return None

@@ -32,7 +32,7 @@ class LadderSettings:
     memory
         Rounds that an average reaches back, about.
     discount
-        Decay a round of each model's discounted loss, by which models compete.
+        Decay a round of each model's discounted loss, a sum of proper scores, by which models compete.
     hysteresis
         By how much a challenger's discounted loss must be lower.
     hopeless
@@ -179,7 +179,7 @@ class Ladder:
         elif self.shadow_name in played:
             found = played[self.shadow_name]
             self.shadow, self.shadow_age = found.stepped, self.shadow_age + 1
-            self.shadow_loss = self.settings.discount * self.shadow_loss + found.loss
+            self.shadow_loss = self.settings.discount * self.shadow_loss + found.proper
 
     def _step(self, rung: Rung, played: Mapping[str, Played]) -> None:
         own, mean = played.get(self._name(rung)), played.get(self._name(rung, averaged=True))
@@ -187,10 +187,10 @@ class Ladder:
             return
         rung.W = own.stepped if rung.velocity is None else self._pushed(rung, rung.velocity, own.stepped)
         rung.age += 1
-        rung.loss = self.settings.discount * rung.loss + own.loss
+        rung.loss = self.settings.discount * rung.loss + own.proper
         if mean is None:
             return
-        rung.average_loss = self.settings.discount * rung.average_loss + mean.loss
+        rung.average_loss = self.settings.discount * rung.average_loss + mean.proper
         # Later models weigh more while the average is young (Shamir and Zhang 2013): the first ones know nothing.
         weight = max(2.0 / (rung.age + 1.0), 1.0 / self.settings.memory)
         rung.average = mean.stepped + weight * (rung.W - mean.stepped)

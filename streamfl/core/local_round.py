@@ -12,7 +12,7 @@ from streamfl.core.fixed_point import shortened
 from streamfl.core.guest.guest import Guest
 from streamfl.core.history import History
 from streamfl.core.messages import LabelSums, Slot, SlotLosses
-from streamfl.core.model import Model
+from streamfl.core.model import Model, score_bound
 from streamfl.core.online.rungs import OnlineSettings
 from streamfl.core.records import Batch
 from streamfl.core.registry import Registry, widened
@@ -172,7 +172,8 @@ class LocalRound:
         for slot in self.slots:
             losses, pulls[slot.name] = model.losses_and_derivative(outputs[slot.name], y)
             scores = model.scores(losses, self.known_labels)
-            result.losses[slot.name] = self._losses(slot, scores, history)
+            proper = model.proper_scores(losses, self.known_labels)
+            result.losses[slot.name] = self._losses(slot, scores, proper, history)
             if slot.name in relabel:
                 result.relabelling[slot.name] = self._relabelling(outputs[slot.name])
             if slot.name == self.serves:
@@ -193,7 +194,7 @@ class LocalRound:
         width = stacked.shape[1] // len(self.slots)
         return {slot.name: stacked[:, i * width : (i + 1) * width] for i, slot in enumerate(self.slots)}
 
-    def _losses(self, slot: Slot, scores: FloatArray, history: History) -> SlotLosses:
+    def _losses(self, slot: Slot, scores: FloatArray, proper: FloatArray, history: History) -> SlotLosses:
         total, shares, count = 0.0, 0.0, 0
         for kept in (history.rounds[t] for t in slot.history if t in history.rounds):
             if kept.records:
@@ -203,6 +204,7 @@ class LocalRound:
         return SlotLosses(
             loss=float(scores.sum()),
             square=float(scores @ scores),
+            proper=float(proper.sum()),
             history=total,
             history_share=shares,
             history_records=count,
@@ -227,7 +229,7 @@ class LocalRound:
         labels = logs.shape[1]
         known = self.records.y < labels if labels else np.zeros(len(logs), np.bool_)
         one_hot = np.eye(labels)[self.records.y[known].astype(np.intp)]
-        fits: FloatArray = one_hot.T @ np.maximum(logs[known], -2.0 * np.log(max(2, self.known_labels)))
+        fits: FloatArray = one_hot.T @ np.maximum(logs[known], -score_bound(self.known_labels))
         return fits
 
     @staticmethod

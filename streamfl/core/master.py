@@ -108,7 +108,9 @@ class Played:
     Parameters
     ----------
     loss
-        F(t)(x(t)): the mean score before training, each record weighing the same.
+        F(t)(x(t)): the mean score before training, each record weighing the same. Tests look at it.
+    proper
+        The mean proper score, likewise. Models compete by it.
     stepped
         The model after its step; the model itself where it was only scored.
     variance
@@ -118,6 +120,7 @@ class Played:
     """
 
     loss: float
+    proper: float
     stepped: FloatArray
     variance: float = 0.0
     history_loss: float | None = None

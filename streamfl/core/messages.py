@@ -247,12 +247,14 @@ class GuestPublished(Message):
 class SlotLosses:
     """What a client measured of one model: sums over its records, so that totals are exact for any split.
 
-    `loss` and `square` are sums of scores and of their squares. `history` is the sum over the sampled rounds of
-    share x mean score, `history_share` the sum of those shares, `history_records` the records behind it.
+    `loss` and `square` are sums of scores and of their squares, `proper` that of proper scores. `history` is the sum
+    over the sampled rounds of share x mean score, `history_share` the sum of those shares, `history_records` the
+    records behind it.
     """
 
     loss: float
     square: float
+    proper: float
     history: float = 0.0
     history_share: float = 0.0
     history_records: int = 0

@@ -5,6 +5,7 @@ last column of Z is the constant 1, so the last row of W is the intercept. Every
 another is a function of the outputs, so k live models share one pass over the records: Z [W_1 | ... | W_k].
 """
 
+import math
 from typing import Literal, Protocol
 
 import numpy as np
@@ -14,8 +15,34 @@ from streamfl.core.arrays import FloatArray
 Link = Literal["softmax", "logistic", "identity"]
 
 
+def score_bound(labels: int) -> float:
+    """Return 2 ln K, K = max(2, labels): the cross-entropy in nats that scores 1, twice that of a guess.
+
+    >>> round(score_bound(7), 4)
+    3.8918
+    """
+    return 2.0 * math.log(max(2, labels))
+
+
+def proper_bound(labels: int) -> float:
+    """Return 4 ln K, K = max(2, labels): the cross-entropy in nats that has a proper score of 1.
+
+    That of a label to which a probability of K^-4 was given. Of two labels, honest probabilities then have the least
+    mean where more than an eighth of the records cannot be foretold; by the score, a model that is always sure has.
+
+    >>> round(proper_bound(7), 4)
+    7.7836
+    """
+    return 2.0 * score_bound(labels)
+
+
 class Model(Protocol):
-    """A loss that is convex in the outputs, and the score that detectors see."""
+    """A loss that is convex in the outputs, the score that tests look at, and the one by which models compete.
+
+    Tests want scores that a single record cannot dominate, so they are clipped early; but that forgives a model for
+    being sure and wrong, and where hardly anything can be told apart the best such score belongs to a model that is
+    always sure. Models compete by a score that is (nearly) proper: honest probabilities have the least.
+    """
 
     @property
     def link(self) -> Link:
@@ -39,11 +66,15 @@ class Model(Protocol):
         ...
 
     def scores(self, losses: FloatArray, labels: int) -> FloatArray:
-        """Return losses clipped to [0, 1], shape (n,).
+        """Return losses clipped to [0, 1], shape (n,): what tests look at.
 
         `labels` is the number of labels registered when the epoch began. In classification the loss of a record
         whose label index lies outside the outputs' columns is infinite, so it scores 1.
         """
+        ...
+
+    def proper_scores(self, losses: FloatArray, labels: int) -> FloatArray:
+        """Return losses in [0, 1], shape (n,), clipped so late that they are nearly proper, to compete by."""
         ...
 
     def log_likelihoods(self, outputs: FloatArray) -> FloatArray:

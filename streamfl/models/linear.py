@@ -58,6 +58,10 @@ class Linear:
         """Return the loss over that of a residual of `cap`, at most 1."""
         return np.minimum(losses / self._of(np.array([self.cap])), 1.0)
 
+    def proper_scores(self, losses: FloatArray, labels: int) -> FloatArray:
+        """Return the scores: the least belongs to a mean without the outliers, which is what is to be predicted."""
+        return self.scores(losses, labels)
+
     def log_likelihoods(self, outputs: FloatArray) -> FloatArray:
         """Return nothing: a target is not a label."""
         return np.zeros((len(outputs), 0))

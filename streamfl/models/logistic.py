@@ -7,7 +7,7 @@ import numpy as np
 
 from streamfl.core.arrays import FloatArray
 from streamfl.core.errors import UsageError
-from streamfl.core.model import Link
+from streamfl.core.model import Link, proper_bound, score_bound
 from streamfl.models.softmax import bounded
 
 
@@ -48,7 +48,11 @@ class Logistic:
 
     def scores(self, losses: FloatArray, labels: int) -> FloatArray:
         """Return min(CE, 2 ln 2) / (2 ln 2)."""
-        return bounded(losses, 2)
+        return bounded(losses, score_bound(2))
+
+    def proper_scores(self, losses: FloatArray, labels: int) -> FloatArray:
+        """Return min(CE, 4 ln 2) / (4 ln 2)."""
+        return bounded(losses, proper_bound(2))
 
     def log_likelihoods(self, outputs: FloatArray) -> FloatArray:
         """Return nothing: a single column does not stand for a label."""

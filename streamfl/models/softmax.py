@@ -6,16 +6,15 @@ from typing import ClassVar
 import numpy as np
 
 from streamfl.core.arrays import FloatArray, IntArray
-from streamfl.core.model import Link
+from streamfl.core.model import Link, proper_bound, score_bound
 
 
-def bounded(cross_entropy: FloatArray, labels: int) -> FloatArray:
-    """Return min(CE, 2 ln K) / (2 ln K), K = max(2, labels): the score of a cross-entropy in nats.
+def bounded(cross_entropy: FloatArray, bound: float) -> FloatArray:
+    """Return min(CE, bound) / bound: the score of a cross-entropy, both in nats.
 
-    >>> bounded(np.array([0.0, np.log(7), 99.0]), 7)
+    >>> bounded(np.array([0.0, np.log(7), 99.0]), score_bound(7))
     array([0. , 0.5, 1. ])
     """
-    bound = 2.0 * np.log(max(2, labels))
     score: FloatArray = np.minimum(cross_entropy, bound) / bound
     return score
 
@@ -68,7 +67,11 @@ class Softmax:
 
     def scores(self, losses: FloatArray, labels: int) -> FloatArray:
         """Return min(CE, 2 ln K) / (2 ln K) with K = max(2, labels)."""
-        return bounded(losses, labels)
+        return bounded(losses, score_bound(labels))
+
+    def proper_scores(self, losses: FloatArray, labels: int) -> FloatArray:
+        """Return min(CE, 4 ln K) / (4 ln K) with K = max(2, labels)."""
+        return bounded(losses, proper_bound(labels))
 
     def log_likelihoods(self, outputs: FloatArray) -> FloatArray:
         """Return ln p of each label."""

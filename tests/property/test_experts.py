@@ -53,7 +53,7 @@ def test_weights_are_a_distribution_and_the_mixture_lies_between_the_models(
         assert min(models) - 1e-9 <= mixture <= max(models) + 1e-9
         played = {
             live.name: Played(
-                float(rng.random() < share) if rng.random() < 0.5 else rng.random(), rng.normal(size=(1, 1))
+                0.5, float(rng.random() < share) if rng.random() < 0.5 else rng.random(), rng.normal(size=(1, 1))
             )
             for live in opening.live
         }
@@ -86,7 +86,9 @@ def test_regret_against_every_instance_is_within_the_bound(seed: int, good: list
         best = good[len(good) * t // 256]
         losses = [noise * rng.random() + (1.0 - noise) * float(i.order != best) for i in experts.instances]
         mean = float(np.dot(experts.weights(), losses))
-        played = {f"order-{i.order}": Played(x, SCRATCH) for i, x in zip(experts.instances, losses, strict=True)}
+        played = {
+            f"order-{i.order}": Played(1.0 - x, x, SCRATCH) for i, x in zip(experts.instances, losses, strict=True)
+        }
         for instance, loss in zip(experts.instances, losses, strict=True):
             regret[instance.order, instance.start] += mean - loss
         experts.close(Observed(t, 1, played))

@@ -72,6 +72,7 @@ def test_alarms_are_those_of_the_text(seed: int, scale: float, quiet: float, old
         known = bool(live.history)
         played = Played(
             loss,
+            1.0 - loss,
             live.W,
             history_loss=past if known else None,
             history_records=RECORDS if known else 0,
@@ -94,6 +95,7 @@ def test_such_losses_do_raise_both_alarms() -> None:
             (live,) = paper.open(t, np.zeros((1, 1)), 1.0).live
             played = Played(
                 float(rng.random()) if loss is None else loss,
+                0.5,
                 live.W,
                 history_loss=0.0 if live.history else None,
                 history_records=RECORDS,

@@ -37,7 +37,7 @@ def close(
     (live,) = paper.open(t, SCRATCH, 1.0).live
     stepped = live.W.copy()
     stepped[t] = 1.0
-    played = Played(loss, stepped, history_loss=past, history_records=records if past is not None else 0)
+    played = Played(loss, 1.0 - loss, stepped, history_loss=past, history_records=records if past is not None else 0)
     return live, paper.close(Observed(t, records, {live.name: played}))
 
 

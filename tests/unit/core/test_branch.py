@@ -19,7 +19,7 @@ def observed(scores: Mapping[str, Mapping[str, float]], t: int = 9) -> Observed:
     """Return a round from mean scores by client and model; every model is stepped to the number of its round."""
     parts = {c: ClientPart(RECORDS[c], {m: RECORDS[c] * x for m, x in by.items()}) for c, by in scores.items()}
     models = {name for by in scores.values() for name in by}
-    return Observed(t, 540, {name: Played(0.5, W + t) for name in models}, clients=parts)
+    return Observed(t, 540, {name: Played(0.5, 0.5, W + t) for name in models}, clients=parts)
 
 
 def latch(*trials: str, clients: tuple[str, ...] = ("c0", "c1")) -> Latch:

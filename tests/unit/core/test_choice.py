@@ -34,7 +34,9 @@ def means(scores: Scores) -> dict[str, float]:
 
 
 def played(scores: Scores) -> dict[str, Played]:
-    return {name: Played(mean, np.full((1, 2), 100.0 + i)) for i, (name, mean) in enumerate(means(scores).items())}
+    return {
+        name: Played(mean, 0.5, np.full((1, 2), 100.0 + i)) for i, (name, mean) in enumerate(means(scores).items())
+    }
 
 
 def answer(scores: Scores, fits: Mapping[str, Mapping[str, FloatArray]] | None = None) -> Answer:
@@ -61,7 +63,7 @@ def test_one_that_has_won_without_the_candidates_step_takes_it_before_all_begin_
     asked = found.ask()
     assert asked is not None
     assert [(m.name, m.W.tolist(), m.eta, m.trained) for m in asked.models] == [(best, W.tolist(), 4.0, True)]
-    found.answer(Answer({best: Played(0.2, W + 7.0)}, parts({best: both(0.2)})))
+    found.answer(Answer({best: Played(0.2, 0.5, W + 7.0)}, parts({best: both(0.2)})))
     assert (found.ask(), found.best()) == (None, best)
     assert found.found[best].tolist() == (W + 7.0).tolist()
 
@@ -212,7 +214,7 @@ def test_who_is_silent_has_no_say() -> None:
     assert found.losses["scratch"] == pytest.approx({"c0": 7.0})
     asked = found.ask()
     assert asked is not None
-    found.answer(Answer({"relabelled": Played(0.0, W)}, {}))  # and now nobody answers
+    found.answer(Answer({"relabelled": Played(0.0, 0.5, W)}, {}))  # and now nobody answers
     assert (found.ask(), found.best()) == (None, "scratch")
     assert set(found.found) == {"rung-0", "scratch"}
 

@@ -28,7 +28,7 @@ def play(ladder: Ladder, losses: Mapping[str, float], stepped: Mapping[str, floa
     """Play a round: what each model lost, and where its step led; others stay."""
     models = {live.name: live.W for live in ladder.live(1.0)}
     where = {name: model((stepped or {})[name]) if name in (stepped or {}) else models[name] for name in losses}
-    ladder.step({name: Played(loss, where[name]) for name, loss in losses.items()}, ONE)
+    ladder.step({name: Played(1.0 - loss, loss, where[name]) for name, loss in losses.items()}, ONE)
     ladder.promote()
 
 
@@ -116,7 +116,7 @@ def test_a_label_that_comes_between_two_heavy_steps_has_no_momentum_yet() -> Non
     rungs = ladder(orders=(0,), heavy=(4,), averages=False)
     two = np.array([[1.0, -1.0]])
     for stepped in (model(1.0), two, np.array([[1.3, -2.0]])):
-        rungs.step({"heavy-4": Played(0.5, stepped)}, np.zeros_like(stepped))
+        rungs.step({"heavy-4": Played(0.5, 0.5, stepped)}, np.zeros_like(stepped))
     # After round 1: 1, velocity 1. Round 2 stepped by (0, -1): velocity (0.8, -1), so (1.8, -1). Round 3 stepped by
     # (-0.5, -1): velocity (0.64 - 0.5, -0.8 - 1).
     assert rungs.rungs[1].W.tolist() == [pytest.approx([1.94, -2.8])]
@@ -237,7 +237,7 @@ def stepped(ladder: Ladder, registry: Registry, move: FloatArray) -> dict[str, P
     own = np.vstack([raw[:-1] * registry.scale[:, None], raw[-1:] + registry.mean @ raw[:-1]])
     own = own / registry.target.scale
     return {
-        live.name: Played(0.5, live.W + (own[:, : live.W.shape[1]] if live.trained else 0.0))
+        live.name: Played(0.5, 0.5, live.W + (own[:, : live.W.shape[1]] if live.trained else 0.0))
         for live in ladder.live(1.0)
     }
 

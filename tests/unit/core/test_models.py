@@ -84,6 +84,35 @@ def test_a_softmax_by_hand() -> None:
     assert scores_of(Softmax(), outputs, y, 3) == pytest.approx(-np.log(0.3) / np.log(9.0))
 
 
+def test_a_proper_score_is_half_of_the_score_until_that_is_clipped() -> None:
+    # p = 0.6, 0.3, 0.1 of K = 3: -ln 0.3 / (4 ln 3). A label given 3^-3 scores 1, properly 3/4; one given 3^-5, 1.
+    softmax = Softmax()
+    outputs = np.log([[6.0, 3.0, 1.0]])
+    assert softmax.proper_scores(softmax.losses(outputs, np.array([1.0])), 3) == pytest.approx(
+        -np.log(0.3) / (4.0 * np.log(3.0))
+    )
+    losses = np.log(3.0) * np.array([1.0, 3.0, 5.0])
+    np.testing.assert_allclose(softmax.scores(losses, 3), [0.5, 1.0, 1.0])
+    np.testing.assert_allclose(softmax.proper_scores(losses, 3), [0.25, 0.75, 1.0])
+    np.testing.assert_allclose(Logistic().proper_scores(losses, 2), np.minimum(losses / (4.0 * np.log(2.0)), 1.0))
+
+
+@pytest.mark.parametrize("chance", [0.51, 0.58, 0.7, 0.8, 0.86])
+def test_honest_probabilities_have_the_least_proper_score(chance: float) -> None:
+    # A model gives p to a label that comes with some chance.
+    p = np.linspace(0.02, 0.98, 97)
+    came, failed = (Softmax().proper_scores(-np.log(q), 2) for q in (p, 1.0 - p))
+    assert p[(chance * came + (1.0 - chance) * failed).argmin()] == pytest.approx(chance)
+
+
+def test_where_hardly_anything_can_be_told_to_be_always_sure_has_the_least_score() -> None:
+    # Why models do not compete by it: p = 0.98 scores 0.42 + 0.58 x 0.015 = 0.43, the honest p = 0.58 0.49.
+    sure, honest = (
+        0.58 * s[0] + 0.42 * s[1] for s in (Softmax().scores(-np.log([p, 1 - p]), 2) for p in (0.98, 0.58))
+    )
+    assert (round(sure, 2), round(honest, 2)) == (0.43, 0.49)
+
+
 def test_a_single_label_is_scored_as_one_of_two() -> None:
     # K = max(2, 1): of equal outputs, a loss of ln 2 out of 2 ln 2.
     assert scores_of(Softmax(), np.zeros((1, 2)), np.zeros(1), 1) == pytest.approx(0.5)

@@ -95,7 +95,7 @@ class World:
         targets = [theta for c in scored if (theta := self.theta[c]) is not None]
         loss = sum(parts[c].losses[live.name] for c in scored) / (RECORDS * len(scored))
         step = live.eta * (np.mean(targets) - live.W) if targets and live.trained else 0.0
-        return Played(loss, live.W + step)
+        return Played(loss, loss, live.W + step)
 
     def _answer(self, ask: Ask, opening: Opening) -> Answer:
         losses = {
@@ -208,7 +208,7 @@ def test_a_concept_that_comes_back_is_recalled() -> None:
 def test_a_new_label_begins_an_epoch_but_keeps_what_is_held_back() -> None:
     world = settled()
     alarm = Alarm("new-label", 0.2, 0.05, since=20, labels=("b",))
-    observed = Observed(20, 1, {live.name: Played(0.1, live.W) for live in world.opening().live})
+    observed = Observed(20, 1, {live.name: Played(0.1, 0.1, live.W) for live in world.opening().live})
     choice = Choice(alarm, observed, (), {}, {}, 1.0)
     choice.found, choice.losses = {"rung-0": SCRATCH}, {"rung-0": {"c00": 1.0}}
     choice.observed = Observed(20, 1, {}, clients={"c00": ClientPart(1, {})})

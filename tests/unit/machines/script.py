@@ -194,13 +194,18 @@ def answer(
         "trained": records,
         "rejected": 0,
         "spans": (Span(name, start, start + records),),
-        "losses": {slot.name: SlotLosses(loss=loss * records, square=loss * loss * records) for slot in mine},
+        "losses": {slot.name: sums_of(records, loss) for slot in mine},
         "differences": {slot.name: np.full(shape, step) for slot in mine if opened.trains(slot, name) and records},
         "squared_norm": 2.0 * records,
         "largest_norm": 2.0,
         "second_moments": records * np.eye(2) if opened.second_moments else None,
     }
     return Update(**(told | more))
+
+
+def sums_of(records: int, score: float) -> SlotLosses:
+    """Return sums of scores that are all the same; proper ones are half of them, as where nothing is clipped."""
+    return SlotLosses(loss=score * records, square=score * score * records, proper=score * records / 2.0)
 
 
 def fits(update: Update, *, right: float = 1.0, exchanged: float = 1.0) -> np.ndarray:
@@ -222,7 +227,7 @@ def scores(update: Update, asked: Score, loss: float, *, exchanged: float = 1.0,
         "entry": update.entry,
         "epoch": update.epoch,
         "stage": asked.stage,
-        "losses": {name: SlotLosses(loss=x * n, square=x * x * n) for name, x in lost.items()},
+        "losses": {name: sums_of(n, x) for name, x in lost.items()},
         "differences": {slot.name: np.full((2, 2), 0.5) for slot in mine if slot.trained},
         "relabelling": {slot.name: fits(update, exchanged=exchanged) for slot in mine if slot.name in asked.relabel},
     }

@@ -134,7 +134,7 @@ def test_scores_that_are_told_again_count_once():
         ({"entry": 10}, "no scores are asked for"),
         ({"client": "c9"}, "no scores are asked for"),
         ({"losses": {}}, "losses of other models"),
-        ({"losses": dict.fromkeys(ASKED, SlotLosses(loss=float("nan"), square=0.0))}, "scores in [0, 1]"),
+        ({"losses": dict.fromkeys(ASKED, SlotLosses(loss=float("nan"), square=0.0, proper=0.0))}, "scores in [0, 1]"),
         ({"stage": 0}, "no scores are asked for"),
         ({"stage": 2}, "no scores are asked for"),
         ({"differences": {}}, "differences of other models than are trained"),
@@ -149,7 +149,7 @@ def test_scores_that_are_told_again_count_once():
         ({"relabelling": fitted(np.array([[0.0, -np.inf], [0.0, 0.0]]))}, "impossible log-likelihoods"),
         # 100 records, each at least -2 ln 2.
         ({"relabelling": fitted(np.full((2, 2), -139.0))}, "impossible log-likelihoods"),
-        ({"losses": {"rung-0": SlotLosses(loss=1.0, square=0.0)}}, "losses of other models"),
+        ({"losses": {"rung-0": SlotLosses(loss=1.0, square=0.0, proper=1.0)}}, "losses of other models"),
     ],
 )
 def test_scores_that_do_not_fit_are_refused(changes, reason):

@@ -328,7 +328,7 @@ def stepping(update: Update, value: object) -> Update:
 
 
 def scoring(update: Update, **sums: float) -> Update:
-    losses = SlotLosses(**({"loss": 1.0, "square": 1.0} | sums))
+    losses = SlotLosses(**({"loss": 1.0, "square": 1.0, "proper": 1.0} | sums))
     return replace(update, losses={**update.losses, "rung-0": losses})
 
 
@@ -347,6 +347,9 @@ REFUSED: dict[str, tuple[Callable[[Update], Update], str]] = {
     "NaN in a step": (lambda u: stepping(u, [[0, np.nan], [0, 0]]), "not finite"),
     "infinity in a step": (lambda u: stepping(u, [[0, -np.inf], [0, 0]]), "not finite"),
     "NaN loss": (lambda u: scoring(u, loss=np.nan), "scores in [0, 1]"),
+    "NaN proper loss": (lambda u: scoring(u, proper=np.nan), "scores in [0, 1]"),
+    "negative proper loss": (lambda u: scoring(u, proper=-0.1), "scores in [0, 1]"),
+    "proper loss of more than one a record": (lambda u: scoring(u, proper=u.records + 0.1), "scores in [0, 1]"),
     "infinite square": (lambda u: scoring(u, square=np.inf), "scores in [0, 1]"),
     "NaN history": (lambda u: scoring(u, history=np.nan), "scores in [0, 1]"),
     "infinite share": (lambda u: scoring(u, history_share=np.inf), "scores in [0, 1]"),
@@ -356,7 +359,7 @@ REFUSED: dict[str, tuple[Callable[[Update], Update], str]] = {
     "trained on more than read": (lambda u: replace(u, trained=u.records + 1), "impossible counts"),
     "a model was not scored": (lambda u: without(u, "rung-8"), "losses of other models"),
     "unknown slot scored": (
-        lambda u: replace(u, losses={**u.losses, "what": SlotLosses(loss=1.0, square=1.0)}),
+        lambda u: replace(u, losses={**u.losses, "what": SlotLosses(loss=1.0, square=1.0, proper=1.0)}),
         "losses of other models",
     ),
     "unknown slot stepped": (

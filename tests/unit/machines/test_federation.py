@@ -318,6 +318,21 @@ def test_after_a_restart_features_that_have_moved_are_scaled_anew_and_no_others(
     assert 0.7 < scale / settled.scale[0] < 1.4
 
 
+def guessed(name: str, rounds: int, *, size: int = 20) -> Batch:
+    """Return records of two classes that even who knows all about them tells apart in 60 of 100 cases."""
+    rng = np.random.default_rng([0, int(name[1:])])
+    X = rng.normal(size=(rounds * size, 10))
+    chance = 1.0 / (1.0 + np.exp(-X @ np.full(10, 0.16)))
+    y = (rng.random(len(X)) < chance).astype(np.float64)
+    return Batch(Span(name, 0, len(X)), np.arange(len(X)), tuple("fghijklmno"), X, y, ("a", "b"), ())
+
+
+def test_where_hardly_anything_can_be_told_apart_a_model_of_short_steps_serves():
+    # Long steps lead to one that is sure and wrong on 41 records of 100, and scores 0.41; to be honest scores 0.48.
+    run = run_of({name: guessed(name, 60) for name in ("c0", "c1", "c2")})
+    assert {closed.serves for closed in run.of(RoundClosed)[40:]} == {"rung-8-average"}
+
+
 def test_without_scaling_the_registry_never_changes():
     run = run_of({name: swapping(name, 8) for name in ("c0", "c1")}, scaling=False)
     (version,) = {message.registry for message in run.of(RoundOpened)}
@@ -390,19 +405,19 @@ def test_a_branch_that_is_no_better_any_more_is_merged_back():
 
 
 def test_a_branch_that_ends_in_the_round_of_another_clients_alarm_is_told():
-    """From round 14 on half of c1's classes are back, so that its branch ends after 52, when c2's are exchanged."""
-    size, records = 40, {f"c{i}": swapping(f"c{i}", 58, size=40, at={1: 9, 2: 52}.get(i)) for i in range(8)}
+    """From round 14 on half of c1's classes are back, so that its branch ends after 46, when c2's are exchanged."""
+    size, records = 40, {f"c{i}": swapping(f"c{i}", 50, size=40, at={1: 9, 2: 46}.get(i)) for i in range(8)}
     mine = records["c1"]
-    half = np.random.default_rng(2).random(45 * size) < 0.5
+    half = np.random.default_rng(4).random(37 * size) < 0.5
     again = np.append(np.zeros(13 * size, np.bool_), half)
     records["c1"] = replace(mine, y=np.where(again, 1.0 - mine.y, mine.y))
     machine = Coordinator(CoordinatorSettings(learner=LEARNER, expect=8), Standing(Promotion()))
     run = Federation(machine, records, ClientSettings(learner=LEARNER, round_size=size)).run()
     told = [(news.round, news.state, news.clients) for news in run.of(LocalDrift)]
-    assert (52, "latched", ("c2",)) in told
+    assert (46, "latched", ("c2",)) in told
     apart = run.of(RoundOpened)[-1].apart
     assert all("c1" not in group.clients for group in apart)
-    assert (53, "merged", ("c1",)) in told
+    assert (47, "merged", ("c1",)) in told
 
 
 def test_a_coordinator_that_is_restored_at_every_commit_keeps_clients_apart_as_they_were():

@@ -110,7 +110,11 @@ def test_all_that_is_said_has_a_kind_of_its_own():
 
 
 def test_special_floats_and_any_script_survive():
-    losses = {"rung-0": SlotLosses(loss=float("inf"), square=float("nan"), history=-0.0, history_share=5e-324)}
+    losses = {
+        "rung-0": SlotLosses(
+            loss=float("inf"), square=float("nan"), proper=1e-300, history=-0.0, history_share=5e-324
+        )
+    }
     update = Update(
         client="Zürich/東京 \u202e\x00\n\"'",
         attempt="1-1",
