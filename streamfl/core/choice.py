@@ -21,7 +21,10 @@ ROUNDING = 1e-9
 
 @dataclass
 class Choice:
-    """A deliberation: the candidate with the least loss on the alarm round's records is chosen.
+    """A deliberation: the candidate with the least score on the alarm round's records is chosen.
+
+    Not with the least proper score: a drift seldom comes between two rounds, and a sure model of the new concept is
+    wrong on every record that the alarm's round holds of the old one.
 
     Parameters
     ----------
