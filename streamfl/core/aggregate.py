@@ -56,8 +56,8 @@ class Aggregation:
     >>> lost = {"m": SlotLosses(loss=0.6, square=0.12, proper=0.2)}
     >>> others = Contribution("c1", 3, 3, ("a",), lost, {"m": np.full((2, 1), 8.0)})
     >>> played = two.played(LiveModel("m", np.zeros((2, 1)), eta=0.1), [one_saw_b, others])
-    >>> played.loss, played.stepped
-    (0.25, array([[7., 1.],
+    >>> played.loss, played.proper, played.stepped
+    (0.25, 0.1, array([[7., 1.],
            [7., 1.]]))
     """
 
