@@ -208,6 +208,15 @@ def two_clients(chances: Sequence[float]) -> RoundLoss:
     return RoundLoss(np.ones((2, 1, 2)), np.array([[c] for c in chances]))
 
 
+def test_proper_scores_are_clipped_at_twice_as_much() -> None:
+    # At W = (1, 1) label 0 loses ln(1 + e^2) = 2.126928 nats: more than 2 ln 2, and 0.767140 of 4 ln 2.
+    script = Script([LiveModel("main", np.ones((2, 1)), 0.0)])
+    player = Driven(script, np.ones((2, 1, 2)), radius=100.0)  # type: ignore[arg-type]
+    player.learn(two_clients([0.0, 0.0]))
+    main = script.seen[0].played["main"]
+    assert (main.loss, main.proper) == (1.0, pytest.approx(0.767140, abs=1e-6))
+
+
 def test_scores_by_client_are_clipped_and_clients_apart_train_their_own_models() -> None:
     # At W = (4, 4) label 0 loses 8.0003 nats, clipped to 1, and label 1 loses 0.000335 nats, 0.000242 in scores.
     main = LiveModel("main", np.full((2, 1), 4.0), 1.0)
