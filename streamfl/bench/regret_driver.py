@@ -44,6 +44,12 @@ class Scores:
         as_0 = np.logaddexp(0.0, outputs)
         return cls(np.minimum([as_0, as_0 - outputs], bound) / bound, chance)
 
+    @classmethod
+    def proper(cls, outputs: FloatArray, chance: FloatArray) -> "Scores":
+        """Return proper scores: the mean of the error and of the cross-entropy, clipped later."""
+        clipped = cls.of(outputs, chance, proper_bound(len(LABELS))).by_label
+        return cls(0.5 * (np.array([outputs > 0.0, outputs <= 0.0]) + clipped), chance)
+
     def means(self) -> tuple[FloatArray, FloatArray]:
         """Return each client's mean score and mean squared score, shape (clients, models) each."""
         zero, one = self.by_label
@@ -65,7 +71,8 @@ class Driven:
     radius
         Of the ball that models are kept in.
     bound
-        What the loss in nats is divided by to become a score; at least 4 ln 2 to become a proper score.
+        What the loss in nats is divided by to become a score, a proper one as well: where no loss exceeds it, as a
+        theorem asks for. None: scores are made as elsewhere.
 
     Attributes
     ----------
@@ -73,12 +80,11 @@ class Driven:
         How many there were.
     """
 
-    def __init__(self, master: Master, Z: FloatArray, *, radius: float, bound: float = BOUND) -> None:
+    def __init__(self, master: Master, Z: FloatArray, *, radius: float, bound: float | None = None) -> None:
         flat = pooled(Z)
         norms = np.sum(flat * flat, axis=1)
         self.alarms = 0
         self._master, self._radius, self._bound = master, radius, bound
-        self._proper_bound = max(bound, proper_bound(len(LABELS)))
         self._names = tuple(f"c{i}" for i in range(len(Z)))
         self._scratch = np.zeros((Z.shape[2], 1))
         self._squared_norm, self._largest_norm = float(norms.mean()), float(np.sqrt(norms.max()))
@@ -104,7 +110,7 @@ class Driven:
             size,
             played,
             self._largest_norm,
-            loss_bound=self._bound,
+            loss_bound=self._bound or BOUND,
             known_labels=LABELS,
             clients=clients,
             live=self._opening.live,
@@ -131,9 +137,9 @@ class Driven:
         self, live: Sequence[LiveModel], loss: RoundLoss, opening: Opening | None = None
     ) -> tuple[dict[str, Played], dict[str, ClientPart]]:
         outputs = loss.Z @ np.hstack([model.W for model in live])
-        scores = Scores.of(outputs, loss.chance, self._bound)
+        scores = Scores.of(outputs, loss.chance, self._bound or BOUND)
         means, squares = scores.means()
-        proper, _ = Scores.of(outputs, loss.chance, self._proper_bound).means()
+        proper = means if self._bound else Scores.proper(outputs, loss.chance).means()[0]
         scored = self._scored_by(live)
         share = scored / np.maximum(scored.sum(axis=0), 1)
         total, square, fair = ((share * each).sum(axis=0) for each in (means, squares, proper))

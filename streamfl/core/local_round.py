@@ -172,7 +172,7 @@ class LocalRound:
         for slot in self.slots:
             losses, pulls[slot.name] = model.losses_and_derivative(outputs[slot.name], y)
             scores = model.scores(losses, self.known_labels)
-            proper = model.proper_scores(losses, self.known_labels)
+            proper = model.proper_scores(outputs[slot.name], y, losses, self.known_labels)
             result.losses[slot.name] = self._losses(slot, scores, proper, history)
             if slot.name in relabel:
                 result.relabelling[slot.name] = self._relabelling(outputs[slot.name])

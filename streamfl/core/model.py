@@ -25,7 +25,7 @@ def score_bound(labels: int) -> float:
 
 
 def proper_bound(labels: int) -> float:
-    """Return 4 ln K, K = max(2, labels): the cross-entropy in nats that has a proper score of 1.
+    """Return 4 ln K, K = max(2, labels): the cross-entropy in nats from which on a proper score grows no more.
 
     That of a label to which a probability of K^-4 was given. Of two labels, honest probabilities then have the least
     mean where more than an eighth of the records cannot be foretold; by the score, a model that is always sure has.
@@ -41,7 +41,8 @@ class Model(Protocol):
 
     Tests want scores that a single record cannot dominate, so they are clipped early; but that forgives a model for
     being sure and wrong, and where hardly anything can be told apart the best such score belongs to a model that is
-    always sure. Models compete by a score that is (nearly) proper: honest probabilities have the least.
+    always sure. Models compete by a score that is (nearly) proper: honest probabilities have the least. Half of it is
+    the error, which is what is asked for; the other half tells more of each record.
     """
 
     @property
@@ -73,8 +74,8 @@ class Model(Protocol):
         """
         ...
 
-    def proper_scores(self, losses: FloatArray, labels: int) -> FloatArray:
-        """Return losses in [0, 1], shape (n,), clipped so late that they are nearly proper, to compete by."""
+    def proper_scores(self, outputs: FloatArray, y: FloatArray, losses: FloatArray, labels: int) -> FloatArray:
+        """Return what models compete by, in [0, 1], shape (n,), of outputs with these losses."""
         ...
 
     def log_likelihoods(self, outputs: FloatArray) -> FloatArray:

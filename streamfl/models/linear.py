@@ -58,7 +58,7 @@ class Linear:
         """Return the loss over that of a residual of `cap`, at most 1."""
         return np.minimum(losses / self._of(np.array([self.cap])), 1.0)
 
-    def proper_scores(self, losses: FloatArray, labels: int) -> FloatArray:
+    def proper_scores(self, outputs: FloatArray, y: FloatArray, losses: FloatArray, labels: int) -> FloatArray:
         """Return the scores: the least belongs to a mean without the outliers, which is what is to be predicted."""
         return self.scores(losses, labels)
 

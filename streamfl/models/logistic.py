@@ -50,9 +50,10 @@ class Logistic:
         """Return min(CE, 2 ln 2) / (2 ln 2)."""
         return bounded(losses, score_bound(2))
 
-    def proper_scores(self, losses: FloatArray, labels: int) -> FloatArray:
-        """Return min(CE, 4 ln 2) / (4 ln 2)."""
-        return bounded(losses, proper_bound(2))
+    def proper_scores(self, outputs: FloatArray, y: FloatArray, losses: FloatArray, labels: int) -> FloatArray:
+        """Return the mean of the error, 0 or 1, and min(CE, 4 ln 2) / (4 ln 2)."""
+        proper: FloatArray = 0.5 * ((self.predict(outputs) != y) + bounded(losses, proper_bound(2)))
+        return proper
 
     def log_likelihoods(self, outputs: FloatArray) -> FloatArray:
         """Return nothing: a single column does not stand for a label."""

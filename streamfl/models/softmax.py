@@ -69,9 +69,10 @@ class Softmax:
         """Return min(CE, 2 ln K) / (2 ln K) with K = max(2, labels)."""
         return bounded(losses, score_bound(labels))
 
-    def proper_scores(self, losses: FloatArray, labels: int) -> FloatArray:
-        """Return min(CE, 4 ln K) / (4 ln K) with K = max(2, labels)."""
-        return bounded(losses, proper_bound(labels))
+    def proper_scores(self, outputs: FloatArray, y: FloatArray, losses: FloatArray, labels: int) -> FloatArray:
+        """Return the mean of the error, 0 or 1, and min(CE, 4 ln K) / (4 ln K) with K = max(2, labels)."""
+        proper: FloatArray = 0.5 * ((self.predict(outputs) != y) + bounded(losses, proper_bound(labels)))
+        return proper
 
     def log_likelihoods(self, outputs: FloatArray) -> FloatArray:
         """Return ln p of each label."""

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from streamfl.core.arrays import FloatArray
 from streamfl.core.errors import UsageError
 from streamfl.core.model import Model, gradient, objective
 from streamfl.models import Linear, Logistic, Softmax
@@ -84,25 +85,51 @@ def test_a_softmax_by_hand() -> None:
     assert scores_of(Softmax(), outputs, y, 3) == pytest.approx(-np.log(0.3) / np.log(9.0))
 
 
-def test_a_proper_score_is_half_of_the_score_until_that_is_clipped() -> None:
-    # p = 0.6, 0.3, 0.1 of K = 3: -ln 0.3 / (4 ln 3). A label given 3^-3 scores 1, properly 3/4; one given 3^-5, 1.
-    softmax = Softmax()
-    outputs = np.log([[6.0, 3.0, 1.0]])
-    assert softmax.proper_scores(softmax.losses(outputs, np.array([1.0])), 3) == pytest.approx(
-        -np.log(0.3) / (4.0 * np.log(3.0))
-    )
-    losses = np.log(3.0) * np.array([1.0, 3.0, 5.0])
-    np.testing.assert_allclose(softmax.scores(losses, 3), [0.5, 1.0, 1.0])
-    np.testing.assert_allclose(softmax.proper_scores(losses, 3), [0.25, 0.75, 1.0])
-    np.testing.assert_allclose(Logistic().proper_scores(losses, 2), np.minimum(losses / (4.0 * np.log(2.0)), 1.0))
+def test_a_proper_score_is_the_mean_of_the_error_and_of_a_score_that_is_clipped_later() -> None:
+    # p = 0.6, 0.3, 0.1 of K = 3, label 1: wrong, and -ln 0.3 of 4 ln 3. By 3^3 and 3^5 to 1 against it, it loses some
+    # 3 ln 3 and 5 ln 3 nats: three quarters, and all. Label 0 is right.
+    outputs = np.array([np.log([6.0, 3.0, 1.0]), [np.log(3.0**3), 0.0, -99.0], [np.log(3.0**5), 0.0, -99.0]])
+    y = np.ones(3)
+    losses = Softmax().losses(outputs, y)
+    np.testing.assert_allclose(Softmax().scores(losses, 3)[1:], 1.0)
+    first = -np.log(0.3) / (4.0 * np.log(3.0))
+    second = 3.0 / 4.0 + np.log(28.0 / 27.0) / (4.0 * np.log(3.0))
+    proper = Softmax().proper_scores(outputs, y, losses, 3)
+    np.testing.assert_allclose(proper, 0.5 + 0.5 * np.array([first, second, 1.0]))
+    right = Softmax().losses(outputs, np.zeros(3))
+    proper = Softmax().proper_scores(outputs, np.zeros(3), right, 3)
+    np.testing.assert_allclose(proper, 0.5 * right / (4.0 * np.log(3.0)))
+
+
+def test_proper_scores_of_a_logistic_are_those_of_a_softmax() -> None:
+    margin = np.array([[-9.0], [-1.0], [0.5], [3.0], [9.0]])
+    two = np.hstack([np.zeros_like(margin), margin])
+    for y in (np.zeros(5), np.ones(5)):
+        one, other = (
+            model.proper_scores(outputs, y, model.losses(outputs, y), 2)
+            for model, outputs in ((Logistic(), margin), (Softmax(), two))
+        )
+        np.testing.assert_allclose(one, other, atol=1e-15)
+
+
+def test_a_target_has_no_error_but_its_score() -> None:
+    outputs, y = np.array([[1.0], [5.0]]), np.zeros(2)
+    losses = Linear().losses(outputs, y)
+    np.testing.assert_array_equal(Linear().proper_scores(outputs, y, losses, 0), Linear().scores(losses, 0))
+
+
+def of_two(p: FloatArray, label: float) -> FloatArray:
+    """Return the proper scores of a model that gives the probabilities p to label 1."""
+    outputs = np.log(np.column_stack([1.0 - p, p]))
+    y = np.full(len(p), label)
+    return Softmax().proper_scores(outputs, y, Softmax().losses(outputs, y), 2)
 
 
 @pytest.mark.parametrize("chance", [0.51, 0.58, 0.7, 0.8, 0.86])
 def test_honest_probabilities_have_the_least_proper_score(chance: float) -> None:
-    # A model gives p to a label that comes with some chance.
     p = np.linspace(0.02, 0.98, 97)
-    came, failed = (Softmax().proper_scores(-np.log(q), 2) for q in (p, 1.0 - p))
-    assert p[(chance * came + (1.0 - chance) * failed).argmin()] == pytest.approx(chance)
+    expected = chance * of_two(p, 1.0) + (1.0 - chance) * of_two(p, 0.0)
+    assert p[expected.argmin()] == pytest.approx(chance)
 
 
 def test_where_hardly_anything_can_be_told_to_be_always_sure_has_the_least_score() -> None:
