@@ -16,8 +16,8 @@ from streamfl.core.arrays import BoolArray, FloatArray
 from streamfl.core.held_out import ONE_IN
 from streamfl.core.master import Answer, ClientPart, LiveModel, Master, Observed, Opening, Played
 from streamfl.core.messages import Held, LabelSums
-from streamfl.core.model import proper_bound
 from streamfl.core.second_moments import SecondMoments
+from streamfl.models.softmax import proper
 
 EACH = 20
 LABELS = ("0", "1")
@@ -46,9 +46,10 @@ class Scores:
 
     @classmethod
     def proper(cls, outputs: FloatArray, chance: FloatArray) -> "Scores":
-        """Return proper scores: the mean of the error and of the cross-entropy, clipped later."""
-        clipped = cls.of(outputs, chance, proper_bound(len(LABELS))).by_label
-        return cls(0.5 * (np.array([outputs > 0.0, outputs <= 0.0]) + clipped), chance)
+        """Return proper scores."""
+        as_0 = np.logaddexp(0.0, outputs)
+        errors, losses = np.array([outputs > 0.0, outputs <= 0.0]), np.array([as_0, as_0 - outputs])
+        return cls(proper(errors, losses, len(LABELS)), chance)
 
     def means(self) -> tuple[FloatArray, FloatArray]:
         """Return each client's mean score and mean squared score, shape (clients, models) each."""

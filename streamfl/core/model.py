@@ -41,8 +41,8 @@ class Model(Protocol):
 
     Tests want scores that a single record cannot dominate, so they are clipped early; but that forgives a model for
     being sure and wrong, and where hardly anything can be told apart the best such score belongs to a model that is
-    always sure. Models compete by a score that is (nearly) proper: honest probabilities have the least. Half of it is
-    the error, which is what is asked for; the other half tells more of each record.
+    always sure. Models compete by a score that is (nearly) proper: honest probabilities have the least. A third of it
+    is the error, which is what is asked for; the rest tells more of each record.
     """
 
     @property

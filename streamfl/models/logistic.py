@@ -7,8 +7,8 @@ import numpy as np
 
 from streamfl.core.arrays import FloatArray
 from streamfl.core.errors import UsageError
-from streamfl.core.model import Link, proper_bound, score_bound
-from streamfl.models.softmax import bounded
+from streamfl.core.model import Link, score_bound
+from streamfl.models.softmax import bounded, proper
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +51,8 @@ class Logistic:
         return bounded(losses, score_bound(2))
 
     def proper_scores(self, outputs: FloatArray, y: FloatArray, losses: FloatArray, labels: int) -> FloatArray:
-        """Return the mean of the error, 0 or 1, and min(CE, 4 ln 2) / (4 ln 2)."""
-        proper: FloatArray = 0.5 * ((self.predict(outputs) != y) + bounded(losses, proper_bound(2)))
-        return proper
+        """Return (error + 2 min(CE, 4 ln 2) / (4 ln 2)) / 3; the error is 0 or 1."""
+        return proper(self.predict(outputs) != y, losses, 2)
 
     def log_likelihoods(self, outputs: FloatArray) -> FloatArray:
         """Return nothing: a single column does not stand for a label."""

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from streamfl.core.arrays import FloatArray, IntArray
+from streamfl.core.arrays import BoolArray, FloatArray, IntArray
 from streamfl.core.model import Link, proper_bound, score_bound
 
 
@@ -16,6 +16,16 @@ def bounded(cross_entropy: FloatArray, bound: float) -> FloatArray:
     array([0. , 0.5, 1. ])
     """
     score: FloatArray = np.minimum(cross_entropy, bound) / bound
+    return score
+
+
+def proper(errors: BoolArray, cross_entropy: FloatArray, labels: int) -> FloatArray:
+    """Return (error + 2 min(CE, 4 ln K) / (4 ln K)) / 3, K = max(2, labels): the proper score.
+
+    >>> proper(np.array([False, True, True]), np.log(7) * np.array([0.2, 1.0, 4.0]), 7).round(4)
+    array([0.0333, 0.5   , 1.    ])
+    """
+    score: FloatArray = (errors + 2.0 * bounded(cross_entropy, proper_bound(labels))) / 3.0
     return score
 
 
@@ -70,9 +80,8 @@ class Softmax:
         return bounded(losses, score_bound(labels))
 
     def proper_scores(self, outputs: FloatArray, y: FloatArray, losses: FloatArray, labels: int) -> FloatArray:
-        """Return the mean of the error, 0 or 1, and min(CE, 4 ln K) / (4 ln K) with K = max(2, labels)."""
-        proper: FloatArray = 0.5 * ((self.predict(outputs) != y) + bounded(losses, proper_bound(labels)))
-        return proper
+        """Return (error + 2 min(CE, 4 ln K) / (4 ln K)) / 3 with K = max(2, labels); the error is 0 or 1."""
+        return proper(self.predict(outputs) != y, losses, labels)
 
     def log_likelihoods(self, outputs: FloatArray) -> FloatArray:
         """Return ln p of each label."""

@@ -208,7 +208,7 @@ def two_clients(chances: Sequence[float]) -> RoundLoss:
     return RoundLoss(np.ones((2, 1, 2)), np.array([[c] for c in chances]))
 
 
-def test_proper_scores_are_half_errors_and_clipped_at_twice_as_much() -> None:
+def test_proper_scores_are_a_third_errors_and_clipped_at_twice_as_much() -> None:
     # At W = (1, 1) label 0 loses ln(1 + e^2) = 2.126928 nats: more than 2 ln 2, and 0.767127 of 4 ln 2; it is wrong.
     # Label 1 loses 0.126928 nats, 0.045780 of 4 ln 2; it is right.
     script = Script([LiveModel("main", np.ones((2, 1)), 0.0)])
@@ -216,8 +216,11 @@ def test_proper_scores_are_half_errors_and_clipped_at_twice_as_much() -> None:
     player.learn(two_clients([0.0, 0.0]))
     player.learn(two_clients([1.0, 1.0]))
     wrong, right = (seen.played["main"] for seen in script.seen)
-    assert (wrong.loss, wrong.proper) == (1.0, pytest.approx((1.0 + 0.767127) / 2.0, abs=1e-6))
-    assert (right.loss, right.proper) == (pytest.approx(2 * 0.045780, abs=1e-6), pytest.approx(0.022890, abs=1e-6))
+    assert (wrong.loss, wrong.proper) == (1.0, pytest.approx((1.0 + 2 * 0.767127) / 3.0, abs=1e-6))
+    assert (right.loss, right.proper) == (
+        pytest.approx(2 * 0.045780, abs=1e-6),
+        pytest.approx(2 / 3 * 0.045780, abs=1e-6),
+    )
 
 
 def test_with_a_bound_of_their_own_models_compete_by_that_loss() -> None:

@@ -85,7 +85,7 @@ def test_a_softmax_by_hand() -> None:
     assert scores_of(Softmax(), outputs, y, 3) == pytest.approx(-np.log(0.3) / np.log(9.0))
 
 
-def test_a_proper_score_is_the_mean_of_the_error_and_of_a_score_that_is_clipped_later() -> None:
+def test_a_proper_score_is_a_third_error_and_the_rest_a_score_that_is_clipped_later() -> None:
     # p = 0.6, 0.3, 0.1 of K = 3, label 1: wrong, and -ln 0.3 of 4 ln 3. By 3^3 and 3^5 to 1 against it, it loses some
     # 3 ln 3 and 5 ln 3 nats: three quarters, and all. Label 0 is right.
     outputs = np.array([np.log([6.0, 3.0, 1.0]), [np.log(3.0**3), 0.0, -99.0], [np.log(3.0**5), 0.0, -99.0]])
@@ -95,10 +95,10 @@ def test_a_proper_score_is_the_mean_of_the_error_and_of_a_score_that_is_clipped_
     first = -np.log(0.3) / (4.0 * np.log(3.0))
     second = 3.0 / 4.0 + np.log(28.0 / 27.0) / (4.0 * np.log(3.0))
     proper = Softmax().proper_scores(outputs, y, losses, 3)
-    np.testing.assert_allclose(proper, 0.5 + 0.5 * np.array([first, second, 1.0]))
+    np.testing.assert_allclose(proper, (1.0 + 2.0 * np.array([first, second, 1.0])) / 3.0)
     right = Softmax().losses(outputs, np.zeros(3))
     proper = Softmax().proper_scores(outputs, np.zeros(3), right, 3)
-    np.testing.assert_allclose(proper, 0.5 * right / (4.0 * np.log(3.0)))
+    np.testing.assert_allclose(proper, 2.0 / 3.0 * right / (4.0 * np.log(3.0)))
 
 
 def test_proper_scores_of_a_logistic_are_those_of_a_softmax() -> None:

@@ -127,7 +127,7 @@ def test_an_update_tells_sums_counts_and_a_step_and_no_record():
     # An untrained softmax of two labels: ln 2 a record, of at most 2 ln 2.
     assert update.losses["m"].loss == pytest.approx(4 * 0.5)
     assert update.losses["m"].square == pytest.approx(4 * 0.25)
-    assert update.losses["m"].proper == pytest.approx(2 * 0.125 + 2 * 0.625)  # ln 2 of 4 ln 2, half of it; b is wrong
+    assert update.losses["m"].proper == pytest.approx((4 * 0.5 + 2) / 3)  # ln 2 of 4 ln 2, twice; b is wrong
     assert update.new == (
         LabelSums(label="a", count=2, loss=1.0, square=0.5),
         LabelSums(label="b", count=2, loss=1.0, square=0.5),
