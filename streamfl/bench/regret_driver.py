@@ -17,7 +17,7 @@ from streamfl.core.held_out import ONE_IN
 from streamfl.core.master import Answer, ClientPart, LiveModel, Master, Observed, Opening, Played
 from streamfl.core.messages import Held, LabelSums
 from streamfl.core.second_moments import SecondMoments
-from streamfl.models.softmax import proper
+from streamfl.models.softmax import bounded, proper
 
 EACH = 20
 LABELS = ("0", "1")
@@ -41,15 +41,13 @@ class Scores:
     @classmethod
     def of(cls, outputs: FloatArray, chance: FloatArray, bound: float) -> "Scores":
         """Return the cross-entropies of outputs, shape (clients, n, models), clipped at a bound and divided by it."""
-        as_0 = np.logaddexp(0.0, outputs)
-        return cls(np.minimum([as_0, as_0 - outputs], bound) / bound, chance)
+        return cls(bounded(_cross_entropies(outputs), bound), chance)
 
     @classmethod
     def proper(cls, outputs: FloatArray, chance: FloatArray) -> "Scores":
         """Return proper scores."""
-        as_0 = np.logaddexp(0.0, outputs)
-        errors, losses = np.array([outputs > 0.0, outputs <= 0.0]), np.array([as_0, as_0 - outputs])
-        return cls(proper(errors, losses, len(LABELS)), chance)
+        errors = np.array([outputs > 0.0, outputs <= 0.0])
+        return cls(proper(errors, _cross_entropies(outputs), len(LABELS)), chance)
 
     def means(self) -> tuple[FloatArray, FloatArray]:
         """Return each client's mean score and mean squared score, shape (clients, models) each."""
@@ -58,6 +56,12 @@ class Scores:
         means = np.mean(zero + weight * (one - zero), axis=1)
         squares = np.mean(zero * zero + weight * (one * one - zero * zero), axis=1)
         return means, squares
+
+
+def _cross_entropies(outputs: FloatArray) -> FloatArray:
+    """Return in nats what every record loses if its label is 0, and if it is 1, shape (2, *outputs.shape)."""
+    as_0 = np.logaddexp(0.0, outputs)
+    return np.array([as_0, as_0 - outputs])
 
 
 class Driven:
@@ -140,10 +144,10 @@ class Driven:
         outputs = loss.Z @ np.hstack([model.W for model in live])
         scores = Scores.of(outputs, loss.chance, self._bound or BOUND)
         means, squares = scores.means()
-        proper = means if self._bound else Scores.proper(outputs, loss.chance).means()[0]
+        competed = means if self._bound else Scores.proper(outputs, loss.chance).means()[0]
         scored = self._scored_by(live)
         share = scored / np.maximum(scored.sum(axis=0), 1)
-        total, square, fair = ((share * each).sum(axis=0) for each in (means, squares, proper))
+        total, square, fair = ((share * each).sum(axis=0) for each in (means, squares, competed))
         stepped = self._stepped(live, loss, outputs, opening)
         played = {
             model.name: Played(float(total[i]), float(fair[i]), stepped[i], float(square[i] - total[i] ** 2))

@@ -892,9 +892,7 @@ def share_right(round_size: int, features: str, *, first: float | None = None, m
     ("features", "round_size"), [*(("linear", n) for n in (1, 3, 7, 50)), *(("rounds", n) for n in (1, 3, 7))]
 )
 def test_a_glitch_among_the_first_values_does_not_last(features, round_size):
-    undisturbed = share_right(round_size, features)
-    assert undisturbed > 0.91
-    assert share_right(round_size, features, first=1e9) >= undisturbed - 0.01
+    assert share_right(round_size, features, first=1e9) > 0.92
 
 
 @pytest.mark.parametrize("round_size", [1, 3, 7, 50])
