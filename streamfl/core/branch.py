@@ -142,6 +142,11 @@ class Branch:
             self.variance = max(DECAY * self.variance + (1.0 - DECAY) * spread, LEAST_VARIANCE)
             self.gain = DECAY * self.gain + (1.0 - DECAY) * _mean_and_error(gains)[0]
 
+    def step(self, observed: Observed, scratch: FloatArray) -> None:
+        """Step its models."""
+        heard = (observed.clients[client] for client in self.clients if client in observed.clients)
+        self.ladder.step(observed.played, scratch, sum(part.records for part in heard))
+
     def _bet(self, gains: list[tuple[float, int]]) -> None:
         """Bet that its clients lose by the branch: they are like all others again."""
         loss, variance = -_mean_and_error(gains)[0] - MARGIN, self.variance / sum(n for _, n in gains)

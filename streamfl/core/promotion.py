@@ -136,10 +136,10 @@ class Promotion:
         self.trail.keep(observed.round, self.main.incumbent)
         scratch = np.zeros_like(observed.played[serving].stepped)
         for branch in self.branches:
-            branch.ladder.step(observed.played, scratch)
+            branch.step(observed, scratch)
         if self.latch is not None:
             self.latch.close(observed, serving)
-        self.main.step(observed.played, scratch)
+        self.main.step(observed.played, scratch, observed.records)
         return alarm
 
     def deliberate(self, alarm: Alarm, observed: Observed, scratch: FloatArray) -> Choice:

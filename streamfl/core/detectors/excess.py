@@ -9,6 +9,7 @@ import numpy as np
 
 from streamfl.core.alarm import Alarm, Reading
 from streamfl.core.arrays import BoolArray, FloatArray
+from streamfl.core.detectors.dispersion import Dispersion
 from streamfl.core.detectors.few import RISES, Few, Rise
 from streamfl.core.master import ClientPart, Observed
 
@@ -108,6 +109,15 @@ class Excesses:
             cells, n, s - n * baseline, q - 2.0 * baseline * s + n * baseline**2,
             variance, own, np.where(borrows, n, 0.0), shared,
         )  # fmt: skip
+
+    def dispersed(self, factor: float) -> "Excesses":
+        """Return them with so many times the variance, of which how far a round lies off its baseline is then a part."""
+        return replace(self, square=factor * self.square, variance=factor * self.variance)
+
+    @property
+    def whole(self) -> "Sample":
+        """Return the excess over all records."""
+        return self.pooled(np.ones_like(self.n, np.bool_), borrowed=0.0)
 
     def pooled(self, chosen: BoolArray, *, borrowed: float = BORROWED) -> "Sample":
         """Return the excess over some cells, a mask of shape (clients, labels).
@@ -217,6 +227,8 @@ class Excess:
         The same of how far new records lie below their baseline.
     few
         What tells that a few clients have risen.
+    dispersion
+        How much more rounds differ from each other than their records tell.
     filled
         Rounds since the restart.
 
@@ -248,6 +260,7 @@ class Excess:
     few: Few = field(default_factory=Few)
     filled: int = 0
     eased: list[float] = field(default_factory=list)
+    dispersion: Dispersion = field(default_factory=Dispersion)
     kind: Literal["excess"] = "excess"
     reading: Reading | None = None
 
@@ -269,23 +282,31 @@ class Excess:
             return news
         if self.filled <= self.filling or not len(cells.labels):
             return None
-        excesses = Excesses.of(cells)
-        if excesses.n.sum() < FEWEST:
+        found = Excesses.of(cells)
+        if found.n.sum() < FEWEST:
             return None
+        excesses = found.dispersed(self.dispersion.factor)
         self._bet(excesses)
         statistic, threshold = self.statistic(), math.log(self.run_length)
         self.reading = Reading(statistic, threshold)
-        return self._alarm(observed.round, excesses) if statistic >= threshold else None
+        if statistic >= threshold:
+            self.dispersion.pause()
+            return self._alarm(observed.round, excesses)
+        whole = found.whole
+        self.dispersion.add(whole.rise, whole.variance)
+        return None
 
     def reset(self, *, filled: bool = False) -> None:
         """Forget every stream; unless `filled`, the rounds that follow only gather."""
         self.logs, self.eased, self.few = {}, [], Few()
+        self.dispersion.pause()
         self.reading = None
         self.filled = self.filling if filled else 0
 
     def forget(self, clients: Collection[str]) -> None:
         """Forget some clients, served by another model from now on, and the streams that they were part of."""
         self.logs, self.eased = {}, []
+        self.dispersion.pause()
         self.few.forget(clients)
 
     @property
@@ -308,7 +329,7 @@ class Excess:
 
     def rest_is_quiet(self, observed: Observed, groups: Mapping[str, int], named: Collection[str], sd: float) -> bool:
         """Tell whether all others' excess of this round, in all and by label, is below so many deviations."""
-        excesses = Excesses.of(Cells.of(observed.clients, groups))
+        excesses = Excesses.of(Cells.of(observed.clients, groups)).dispersed(self.dispersion.factor)
         return self._rest(excesses, named) < sd
 
     def _unseen(self, cells: Cells, observed: Observed) -> Alarm | None:
@@ -325,13 +346,12 @@ class Excess:
 
     def _bet(self, excesses: Excesses) -> None:
         cells = excesses.cells
-        everywhere = np.ones_like(excesses.n, np.bool_)
-        whole = excesses.pooled(everywhere, borrowed=0.0)
+        whole = excesses.whole
         self._bet_on("", whole)
         self.eased = _after(self.eased, whole.fall)
         self.few.add(dict(_rises(excesses)))
         for j, label in enumerate(cells.labels):
-            column = np.zeros_like(everywhere)
+            column = np.zeros_like(excesses.n, np.bool_)
             column[:, j] = True
             self._bet_on(f"label {label}", excesses.pooled(column))
 

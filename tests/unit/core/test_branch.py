@@ -186,7 +186,7 @@ def test_the_model_that_played_is_kept_as_it_was_before_its_step() -> None:
     for t, before in ((11, 0.0), (12, 11.0)):
         round_ = observed({"c0": {"rung-0": 0.5, "branch-8/rung-0": 0.4}}, t)
         found.close(round_, "rung-0")
-        found.ladder.step(round_.played, W)
+        found.step(round_, W)
         assert found.played is not None
         assert found.played.tolist() == [[before]]
     found.transform(lambda model: model + 0.5)

@@ -13,6 +13,9 @@ from streamfl.core.registry import Registry, TargetUnit, re_expression
 
 ONE = np.zeros((1, 1))
 
+# Records of a round in which a discounted loss decays as fast as it ever does.
+MANY = 2000
+
 
 def model(value: float) -> FloatArray:
     return np.array([[value]])
@@ -28,7 +31,7 @@ def play(ladder: Ladder, losses: Mapping[str, float], stepped: Mapping[str, floa
     """Play a round: what each model lost, and where its step led; others stay."""
     models = {live.name: live.W for live in ladder.live(1.0)}
     where = {name: model((stepped or {})[name]) if name in (stepped or {}) else models[name] for name in losses}
-    ladder.step({name: Played(1.0 - loss, loss, where[name]) for name, loss in losses.items()}, ONE)
+    ladder.step({name: Played(1.0 - loss, loss, where[name]) for name, loss in losses.items()}, ONE, MANY)
     ladder.promote()
 
 
@@ -116,7 +119,7 @@ def test_a_label_that_comes_between_two_heavy_steps_has_no_momentum_yet() -> Non
     rungs = ladder(orders=(0,), heavy=(4,), averages=False)
     two = np.array([[1.0, -1.0]])
     for stepped in (model(1.0), two, np.array([[1.3, -2.0]])):
-        rungs.step({"heavy-4": Played(0.5, 0.5, stepped)}, np.zeros_like(stepped))
+        rungs.step({"heavy-4": Played(0.5, 0.5, stepped)}, np.zeros_like(stepped), MANY)
     # After round 1: 1, velocity 1. Round 2 stepped by (0, -1): velocity (0.8, -1), so (1.8, -1). Round 3 stepped by
     # (-0.5, -1): velocity (0.64 - 0.5, -0.8 - 1).
     assert rungs.rungs[1].W.tolist() == [pytest.approx([1.94, -2.8])]
@@ -256,13 +259,13 @@ def test_a_change_of_coordinates_changes_no_prediction_now_or_after_the_next_ste
     for _ in range(3):
         move[[0, 1, 3], :2] = rng.normal(size=(3, 2))
         for rungs in (kept, changed):
-            rungs.step(stepped(rungs, old, move), np.zeros((3, first)))
+            rungs.step(stepped(rungs, old, move), np.zeros((3, first)), MANY)
     changed.transform(re_expression(old, new, columns))
     for _ in range(3):
         now, then = predictions(changed, new, X), predictions(kept, old, X)
         for name in then:
             assert now[name] == pytest.approx(then[name]), name
         move[[0, 1, 3], :2] = rng.normal(size=(3, 2))
-        kept.step(stepped(kept, old, move), np.zeros((3, first)))
-        changed.step(stepped(changed, new, move), np.zeros((new.rows, columns)))
+        kept.step(stepped(kept, old, move), np.zeros((3, first)), MANY)
+        changed.step(stepped(changed, new, move), np.zeros((new.rows, columns)), MANY)
     assert not math.isclose(float(np.abs(kept.rungs[3].W).sum()), float(np.abs(kept.rungs[1].W).sum()))
