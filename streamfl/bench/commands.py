@@ -48,7 +48,8 @@ def speed(runs: int, rounds: int, json_to: Path | None) -> None:
 )  # fmt: skip
 @click.option(
     "--drift", "drifts", metavar="KIND,...", default="class-swap", show_default=True,
-    help="class-swap, class-introduction, permutation, rare-swap, gradual, recurring, local or none.",
+    help="class-swap, class-introduction, permutation, rare-swap, gradual, recurring, local, none, or recorded: the"
+    " file's records in their order.",
 )  # fmt: skip
 @click.option("--at", metavar="R,...", help="First rounds of new concepts; else the paper's, or what fits the kind.")
 @click.option(
@@ -64,7 +65,9 @@ def speed(runs: int, rounds: int, json_to: Path | None) -> None:
 )
 @click.option("--clients", type=click.IntRange(1), default=20, show_default=True, help="Clients at a time.")
 @click.option("--round-size", type=click.IntRange(1), default=1000, show_default=True, help="Mean records a client.")
-@click.option("--rounds", type=click.IntRange(1), default=500, show_default=True)
+@click.option(
+    "--rounds", type=click.IntRange(1), default=500, show_default=True, help="At most, of a recorded stream."
+)
 @click.option("--l2", type=click.FloatRange(0.0), help="Penalty of all methods; else the paper's, 0.0002.")
 @click.option("--seeds", metavar="N,...", default="1", show_default=True, help="Each is a run of its own.")
 @click.option(
@@ -77,7 +80,7 @@ def speed(runs: int, rounds: int, json_to: Path | None) -> None:
 @click.option("--markdown", type=click.Path(path_type=Path), metavar="F", help="Write the table here too.")
 @click.option("--figure", type=click.Path(path_type=Path), metavar="F", help="Draw the loss over rounds (SVG).")
 def drift(**options: Any) -> None:
-    """Run methods x streams x seeds; every method gets the same records, drawn afresh in every round."""
+    """Run methods x streams x seeds; all get the same records, drawn afresh in every round or as recorded."""
     from rich.console import Console  # noqa: PLC0415
 
     from streamfl.bench.comparison import settings  # noqa: PLC0415

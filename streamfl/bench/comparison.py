@@ -64,7 +64,7 @@ class Line:
     loss: float
     drifts: int
     delays: tuple[int, ...]
-    false_alarms: float
+    false_alarms: float | None
     restarts: float
     local: tuple[float | None, float | None, float | None, float | None] | None
     seconds: float
@@ -119,7 +119,7 @@ def _line(method: str, runs: dict[int, Run], reference: dict[int, float]) -> Lin
         loss=fmean(run.loss for run in own),
         drifts=sum(len(run.at) for run in own),
         delays=tuple(delay for run in own for delay in run.detections if delay is not None),
-        false_alarms=fmean(run.false_alarms for run in own),
+        false_alarms=_mean(run.false_alarms for run in own),
         restarts=fmean(len(run.restarts) for run in own),
         local=_local(own),
         seconds=fmean(run.seconds for run in own),

@@ -17,7 +17,7 @@ from streamfl.bench.features import prepared
 from streamfl.bench.records import Drawn
 from streamfl.bench.results import Results
 from streamfl.bench.run import PENALTY, Finished, Run, key
-from streamfl.streams.drawn import DrawnStream, default_at
+from streamfl.streams.drawn import DrawnStream, default_at, rounds_recorded
 from streamfl.streams.table import Table
 
 
@@ -32,7 +32,7 @@ class Plan:
     at
         The rounds of the drifts; None takes those of the paper, or what fits the kind of drift.
     clients, round_size, rounds
-        The size of each stream, as in `DrawnStream`.
+        The size of each stream, as in `DrawnStream`; a recorded one may be shorter.
     l2
         Weight of the penalty, the same for all methods.
     data
@@ -73,10 +73,15 @@ class Plan:
             at = self.at
             if at is None:
                 at = default_at(name, drift, self.rounds, len(table.labels))
-            stream = DrawnStream(name, drift, at, condition, self.clients, self.round_size, self.rounds, seed)
+            rounds = self._rounds(drift, table)
+            stream = DrawnStream(name, drift, at, condition, self.clients, self.round_size, rounds, seed)
             stream.check(table)
             found.append(stream)
         return found
+
+    def _rounds(self, drift: str, table: Table) -> int:
+        there = rounds_recorded(table, self.clients, self.round_size)
+        return min(self.rounds, there) if drift == "recorded" else self.rounds
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +169,8 @@ def told(run: Run) -> str:
     accuracy = run.accuracy
     constants = f" ({run.variant})" if run.variant else ""
     found = ", ".join("-" if d is None else str(d) for d in run.detections)
+    alarms = f"restarts {len(run.restarts)}" if run.false_alarms is None else f"false alarms {run.false_alarms}"
     return (
         f"{run.key}{constants}  accuracy {accuracy.prequential:.4f}  NoChange {accuracy.no_change:.4f}"
-        f"  delays [{found}]  false alarms {run.false_alarms}  {run.seconds:.1f} s"
+        f"  delays [{found}]  {alarms}  {run.seconds:.1f} s"
     )

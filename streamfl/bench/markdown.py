@@ -34,7 +34,7 @@ def _cells(line: Line, *, local: bool) -> list[str]:
         f"{line.loss:.4f}",
         f"{len(line.delays)} of {line.drifts}",
         f"{fmean(line.delays):.1f}" if line.delays else "-",
-        f"{line.false_alarms:.1f}",
+        "-" if line.false_alarms is None else f"{line.false_alarms:.1f}",
         f"{line.restarts:.1f}",
         *(("-" if x is None else f"{x:.3f}" for x in line.local or (None,) * 4) if local else ()),
         f"{line.seconds:.1f}",

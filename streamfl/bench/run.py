@@ -21,7 +21,7 @@ class Run(BaseModel):
     `variant` names the constants that were best in hindsight, of a method that has some to choose; `seconds` are that
     variant's. `loss` is the mean cross-entropy of the models of the rounds' starts, in units of 2 ln K and
     clipped at 1, K being all labels of the stream; a label that a federation has not registered yet counts 1. `l2` is
-    the weight of the penalty.
+    the weight of the penalty. Which alarms are false nobody knows of a stream as it was recorded.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -42,7 +42,7 @@ class Run(BaseModel):
     loss: float
     restarts: tuple[Found, ...]
     detections: tuple[int | None, ...]
-    false_alarms: int
+    false_alarms: int | None
     local: Local | None = None
     seconds: float
 
@@ -117,7 +117,7 @@ def finished(
         loss=meter.mean_loss(),
         restarts=tuple(restarts),
         detections=detections(stream, found),
-        false_alarms=false_alarms(stream, found),
+        false_alarms=None if stream.drift == "recorded" else false_alarms(stream, found),
         local=local_figures(stream, local_drifts, meter) if stream.drift == "local" else None,
         seconds=round(seconds, 3),
     )

@@ -71,7 +71,7 @@ class LadderSettings:
     def keeps(self, records: int) -> float:
         """Return what part of a discounted loss is left after a round of so many records.
 
-        A round of 25 records tells models apart four times as badly as one of 400: followed as fast, its noise chooses.
+        A round of 25 records tells models apart four times as badly as one of 400: as fast, noise would choose.
 
         >>> LadderSettings().keeps(2000), LadderSettings().keeps(25)
         (0.7, 0.975)

@@ -1,9 +1,10 @@
-"""Streams of which every round is drawn afresh from a table, with drift and conditions imposed.
+"""Streams of which every round is drawn afresh from a table, with drift and conditions imposed, or as recorded.
 
 A stream here is a description; its records are drawn when they are wanted. What a client draws is keyed by the seed
 and its name, so it depends neither on other clients nor on the method that learns from it.
 """
 
+import math
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -16,15 +17,18 @@ import numpy.typing as npt
 from streamfl.core.arrays import BoolArray, FloatArray, IntArray
 from streamfl.core.errors import UsageError
 from streamfl.core.sampling import generator
+from streamfl.streams.dealing import deal
 from streamfl.streams.table import Table
 
 DRIFTS = (
-    "class-swap", "class-introduction", "permutation", "rare-swap", "gradual", "recurring", "local", "none"
+    "class-swap", "class-introduction", "permutation", "rare-swap", "gradual", "recurring", "local", "none",
+    "recorded",
 )  # fmt: skip
 CONDITIONS = ("plain", "skew", "absent", "exchange", "sizes", "class-mix")
 
 MNIST_GROUPS = ((0, 1), (2, 3), (4,), (5, 6), (7,), (8,), (9,))
 COVTYPE_AT, MNIST_AT, GRADUAL_AT = (65, 187, 233, 367, 411, 489), (31, 129, 279, 310, 369, 462), (50, 200, 350)
+UNTOUCHED = {"none", "recorded"}
 BLEND = 100  # rounds that a gradual drift takes
 
 Rows = npt.NDArray[np.int32]
@@ -42,6 +46,7 @@ class DrawnStream:
     `recurring`: concepts A, B, A, C, A, B, ...: A is the table's, B and C are permutations drawn once.
     `local`: at drifts 1, 3, ... 15% of the clients begin to see swapped labels, at drifts 2, 4, ... the same ones
     see the table's again; every other pair of drifts has other clients.
+    `recorded`: nothing is drawn or imposed: the table's records in their order, dealt to the clients in turn.
 
     Parameters
     ----------
@@ -96,9 +101,15 @@ class DrawnStream:
             raise UsageError(
                 f"--at {self.at[-1]}: the run ends with round {self.rounds}; name earlier, or raise --rounds"
             )
-        if self.drift == "none" and self.at:
-            raise UsageError("--drift none: nothing happens at any round; leave --at out")
-        if self.drift != "none" and not self.at:
+        if self.drift in UNTOUCHED and self.at:
+            raise UsageError(f"--drift {self.drift}: nothing is imposed at any round; leave --at out")
+        if self.drift == "recorded" and self.condition != "plain":
+            raise UsageError(f"--drift recorded: it is as it is; leave --condition {self.condition} out")
+        there = rounds_recorded(table, self.clients, self.round_size)
+        if self.drift == "recorded" and self.rounds > there:
+            what = f"{table.name} has {there} rounds of {self.clients} x {self.round_size} records"
+            raise UsageError(f"--rounds {self.rounds}: {what}; ask for at most as many")
+        if self.drift not in UNTOUCHED and not self.at:
             what = f"none of its usual rounds lies within {self.rounds}"
             raise UsageError(f"--drift {self.drift}: {what}; name rounds with --at, or raise --rounds")
         if self.drift == "gradual" and any(b - a < BLEND for a, b in pairwise(self.at)):
@@ -124,12 +135,17 @@ def default_at(stream: str, drift: str, rounds: int, labels: int) -> tuple[int, 
     >>> default_at("covtype", "class-swap", 200, 7), default_at("iris.csv", "class-introduction", 500, 3)
     ((65, 187), (65, 187))
     """
-    if drift == "none":
+    if drift in UNTOUCHED:
         return ()
     if drift == "gradual":
         return tuple(t for t in GRADUAL_AT if t + BLEND <= rounds)
     at = tuple(t for t in (MNIST_AT if stream in {"mnist", "mnist14"} else COVTYPE_AT) if t <= rounds)
     return at[: len(class_groups(stream, labels)) - 1] if drift == "class-introduction" else at
+
+
+def rounds_recorded(table: Table, clients: int, round_size: int) -> int:
+    """Return how many rounds a table has as it was recorded; the last may have fewer records."""
+    return math.ceil(len(table) / (clients * round_size))
 
 
 def class_groups(stream: str, labels: int) -> tuple[tuple[int, ...], ...]:
@@ -263,6 +279,9 @@ def drawn_rounds(stream: DrawnStream, table: Table, life: Life) -> Iterator[tupl
     ------
     Rows, shape (n,), and label indices, shape (n,).
     """
+    if stream.drift == "recorded":
+        yield from _recorded(stream, table, life)
+        return
     truth = table.y.astype(np.int64)
     counts = np.bincount(truth, minlength=len(table.labels))
     names, groups = concepts(stream, counts), class_groups(stream.stream, len(counts))
@@ -287,6 +306,13 @@ def drawn_rounds(stream: DrawnStream, table: Table, life: Life) -> Iterator[tupl
         if stream.drift == "gradual" and phase:
             phases -= blends.random(size) >= (t - stream.at[phase - 1] + 1) / BLEND
         yield rows.astype(np.int32), names[phases, truth[rows]].astype(np.float64)
+
+
+def _recorded(stream: DrawnStream, table: Table, life: Life) -> Iterator[tuple[Rows, FloatArray]]:
+    log = deal(table, stream.clients, "round-robin", stream.seed)[life.name]
+    for first in range(0, stream.rounds * stream.round_size, stream.round_size):
+        here = slice(first, first + stream.round_size)
+        yield log.rows[here].astype(np.int32), log.y[here]
 
 
 def _size_factor(stream: DrawnStream, life: Life) -> float:

@@ -111,7 +111,7 @@ class Excesses:
         )  # fmt: skip
 
     def dispersed(self, factor: float) -> "Excesses":
-        """Return them with so many times the variance, of which how far a round lies off its baseline is then a part."""
+        """Return them with so many times the variance, to which a round's own rise then counts, too."""
         return replace(self, square=factor * self.square, variance=factor * self.variance)
 
     @property
@@ -289,12 +289,9 @@ class Excess:
         self._bet(excesses)
         statistic, threshold = self.statistic(), math.log(self.run_length)
         self.reading = Reading(statistic, threshold)
-        if statistic >= threshold:
-            self.dispersion.pause()
-            return self._alarm(observed.round, excesses)
         whole = found.whole
         self.dispersion.add(whole.rise, whole.variance)
-        return None
+        return self._alarm(observed.round, excesses) if statistic >= threshold else None
 
     def reset(self, *, filled: bool = False) -> None:
         """Forget every stream; unless `filled`, the rounds that follow only gather."""

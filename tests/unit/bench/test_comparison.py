@@ -54,6 +54,13 @@ def test_a_paired_interval_by_hand() -> None:
     assert over_seeds([0.5]).spread is None
 
 
+def test_which_alarms_are_false_nobody_knows_of_a_recording() -> None:
+    told = Found(round=3, cause="excess")
+    found = settings([run("adaptive", 1, 0.7, drift="recorded", at=(), false_alarms=None, restarts=(told,))])
+    assert found[0].lines[0].false_alarms is None
+    assert "| 0 of 0 | - | - | 1.0 |" in tables(found)
+
+
 def test_lines_fall_by_accuracy_and_are_paired_by_seed() -> None:
     (setting,) = settings(RUNS)
     assert [line.method for line in setting.lines] == ["paper", "adaptive", "fedavg"]

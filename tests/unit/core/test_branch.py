@@ -180,6 +180,15 @@ def test_clients_are_told_what_serves_them() -> None:
     assert branch().apart() == Apart(clients=("c0", "c1"), serves="branch-8/rung-0")
 
 
+def test_a_branch_remembers_its_own_clients_records() -> None:
+    found = branch()  # c0 and c1 have 40 of the 540 records
+    for t in (11, 12):
+        found.step(observed({c: {"branch-8/rung-0": 0.5} for c in RECORDS}, t), W)
+    assert found.ladder.rungs[0].loss == pytest.approx(0.96 * 0.5 + 0.5)
+    found.step(observed({"c1": {"branch-8/rung-0": 0.5}, "c2": {"branch-8/rung-0": 0.5}}, 13), W)  # c0 is away
+    assert found.ladder.rungs[0].loss == pytest.approx(0.97 * 0.98 + 0.5)
+
+
 def test_the_model_that_played_is_kept_as_it_was_before_its_step() -> None:
     found = branch()
     assert found.played is None

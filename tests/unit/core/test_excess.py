@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from streamfl.core.alarm import Alarm
+from streamfl.core.detectors.dispersion import Dispersion
 from streamfl.core.detectors.excess import Cells, Excess, Excesses
 from streamfl.core.detectors.few import RISES, Few, Rise
 from streamfl.core.master import ClientPart, Observed
@@ -322,3 +323,52 @@ def test_the_deviations_of_the_rest_by_hand() -> None:
     detector = filled()
     assert detector.rest_is_quiet(observed(1, parts), {}, ["c0"], deviations + 1e-9)
     assert not detector.rest_is_quiet(observed(1, parts), {}, ["c0"], deviations - 1e-9)
+
+
+# --- rounds that differ more than their records tell ---------------------------------------------------------------
+
+
+def scored(mean: float) -> dict[str, ClientPart]:
+    """Return two clients of 50 records a round; each has held back 100 records of mean 0.2."""
+    return {c: part(around("a", 50, mean), old=(around("a", 100, 0.2),)) for c in ("c0", "c1")}
+
+
+def alarms(means: list[float]) -> list[int]:
+    """Return the rounds of alarms, each of which restarts."""
+    detector, found = Excess(), []
+    for t, mean in enumerate(means, 1):
+        if detector.update(observed(t, scored(mean)), {}) is not None:
+            detector.reset()
+            found.append(t)
+    return found
+
+
+WEATHER = [0.2 + 0.15 * (t // 3 % 2) for t in range(300)]
+
+
+def test_weather_that_comes_and_goes_is_no_drift_for_long_and_a_drift_in_it_is_one() -> None:
+    found = alarms(WEATHER)
+    assert len(found) <= 10
+    assert max(found) < 60
+    assert alarms([*WEATHER, 0.9, 0.9, 0.9]) == [*found, 302]
+
+
+def test_it_is_the_dispersion_that_keeps_it_quiet(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Dispersion, "factor", 1.0)
+    assert len(alarms(WEATHER)) > 30
+
+
+def test_a_drift_after_calm_rounds_is_found_at_once_and_so_is_the_next() -> None:
+    rng = np.random.default_rng(0)
+    calm = [float(x) for x in rng.normal(0.2, 0.02, 40)]
+    assert alarms([*calm, 0.5, *calm, 0.5, *calm]) == [41, 82]
+
+
+def test_dispersion_widens_what_is_betted_by_hand() -> None:
+    # Of all 29 usable records: 9 times the mean square, less the square of the mean, or 9 times what was expected.
+    wide, n = excesses().dispersed(9.0).whole, 29
+    plain = excesses()
+    square, mean = float(plain.square.sum()) / n, float(plain.total.sum()) / n
+    expected = 9.0 * (21 * V_A + 8 * V_B) / n
+    assert wide.variance == pytest.approx(max(9.0 * square - mean**2, expected) / n)
+    assert (wide.rise, wide.baseline) == (plain.whole.rise, plain.whole.baseline)

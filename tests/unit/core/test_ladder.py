@@ -27,11 +27,13 @@ def ladder(*, orders: tuple[int, ...] = (0, 4), heavy: tuple[int, ...] = (), ave
     return found
 
 
-def play(ladder: Ladder, losses: Mapping[str, float], stepped: Mapping[str, float] | None = None) -> None:
+def play(
+    ladder: Ladder, losses: Mapping[str, float], stepped: Mapping[str, float] | None = None, records: int = MANY
+) -> None:
     """Play a round: what each model lost, and where its step led; others stay."""
     models = {live.name: live.W for live in ladder.live(1.0)}
     where = {name: model((stepped or {})[name]) if name in (stepped or {}) else models[name] for name in losses}
-    ladder.step({name: Played(1.0 - loss, loss, where[name]) for name, loss in losses.items()}, ONE, MANY)
+    ladder.step({name: Played(1.0 - loss, loss, where[name]) for name, loss in losses.items()}, ONE, records)
     ladder.promote()
 
 
@@ -46,6 +48,31 @@ def test_the_least_discounted_loss_serves() -> None:
     play(rungs, {"rung-0": 0.3, "rung-4": 0.22})
     assert [rung.loss for rung in rungs.rungs] == pytest.approx([0.65, 0.7 * 0.57 + 0.22])
     assert (rungs.serves, rungs.promotions) == ("rung-4", 1)
+
+
+@pytest.mark.parametrize(("records", "keeps"), [(0, 1.0), (25, 0.975), (299, 0.701), (300, 0.7), (2000, 0.7)])
+def test_losses_of_small_rounds_are_remembered_over_a_thousand_records(records: int, keeps: float) -> None:
+    rungs = ladder(averages=False)
+    for loss in (0.5, 0.3):
+        play(rungs, {"rung-0": loss, "rung-4": loss + 0.02, "shadow": loss}, records=records)
+    assert [rung.loss for rung in rungs.rungs] == pytest.approx([keeps * 0.5 + 0.3, keeps * 0.52 + 0.32])
+    assert rungs.shadow_loss == pytest.approx(keeps * 0.5 + 0.3)
+    assert rungs.weight == rungs.shadow_weight == pytest.approx(keeps + 1.0)
+
+
+def test_of_small_rounds_the_better_model_serves_and_not_whichever_was_lucky_last() -> None:
+    # Over 25 records a mean loss is off by 0.1; rung 4 is better by 0.05. At 0.7 a round luck would choose.
+    served = {}
+    for records in (25, 2000):
+        rng, rungs, found = np.random.default_rng(0), ladder(averages=False), []
+        for _ in range(400):
+            play(
+                rungs, {"rung-0": 0.5 + rng.normal(0.0, 0.1), "rung-4": 0.45 + rng.normal(0.0, 0.1)}, records=records
+            )
+            found.append(rungs.serves == "rung-4")
+        served[records] = float(np.mean(found[100:]))
+    assert served[25] > 0.9
+    assert served[2000] < 0.8
 
 
 @pytest.mark.parametrize(("lead", "serves"), [(0.9e-4, "rung-0"), (1.1e-4, "rung-4")])

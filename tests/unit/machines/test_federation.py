@@ -396,10 +396,10 @@ def own(update: Update, opened: RoundOpened) -> set[str]:
 def test_a_branch_that_is_no_better_any_more_is_merged_back():
     run = parting(back=14, rounds=36, size=20).run()
     told = [(news.round, news.state, news.clients) for news in run.of(LocalDrift)]
-    assert told == [(9, "latched", ("c1",)), (11, "branched", ("c1",)), (24, "merged", ("c1",))]
+    assert told == [(9, "latched", ("c1",)), (11, "branched", ("c1",)), (21, "merged", ("c1",))]
     assert run.of(Restarted) == []
     opened = {message.round: message for message in run.of(RoundOpened)}
-    assert [bool(opened[t].apart) for t in (23, 24, 25, 26)] == [True, True, False, False]
+    assert [bool(opened[t].apart) for t in (20, 21, 22, 23)] == [True, True, False, False]
     last = [update for update in run.of(Update) if update.client == "c1"][-1]
     assert "rung-0" in last.differences
 

@@ -21,6 +21,7 @@ from streamfl.streams.drawn import (
     drawn_rounds,
     lives,
     rare_pair,
+    rounds_recorded,
 )
 from streamfl.streams.table import Table
 
@@ -45,7 +46,7 @@ def rounds_of(stream: DrawnStream, client: int = 0) -> list[tuple[npt.NDArray[np
 
 
 @pytest.mark.parametrize("condition", CONDITIONS)
-@pytest.mark.parametrize("drift", DRIFTS)
+@pytest.mark.parametrize("drift", sorted(set(DRIFTS) - {"recorded"}))
 def test_a_round_has_no_row_twice_and_only_labels_of_the_table(drift: str, condition: str) -> None:
     at = {"gradual": (2,), "none": ()}.get(drift, (5, 9))
     stream = replace(PLAIN, drift=drift, at=at, condition=condition, round_size=300)
@@ -194,11 +195,24 @@ def test_a_class_with_too_few_records_is_filled_up_from_the_rest() -> None:
     assert np.mean(sizes) == pytest.approx(40.0, abs=4.0)
 
 
+def test_what_was_recorded_is_dealt_in_its_order_to_the_last_record() -> None:
+    # 1000 records, 4 clients of 60 a round: four rounds of 240, and 40 are left for the fifth.
+    assert rounds_recorded(TABLE, 4, 60) == 5
+    stream = DrawnStream("t", "recorded", (), clients=4, round_size=60, rounds=5)
+    stream.check(TABLE)
+    found = [rounds_of(stream, client) for client in range(4)]
+    assert [len(rows) for rows, _ in found[0]] == [60, 60, 60, 60, 10]
+    for t in range(5):
+        rows = np.stack([own[t][0] for own in found], axis=1).ravel()
+        assert rows.tolist() == list(range(240 * t, min(240 * (t + 1), 1000)))
+        assert np.stack([own[t][1] for own in found], axis=1).ravel().tolist() == TRUTH[rows].tolist()
+
+
 def test_default_rounds_fit_the_kind_and_the_run() -> None:
     assert default_at("mnist", "class-swap", 500, 10) == (31, 129, 279, 310, 369, 462)
     assert default_at("covtype", "gradual", 500, 7) == (50, 200, 350)
     assert default_at("covtype", "gradual", 300, 7) == (50, 200)
-    assert default_at("covtype", "none", 500, 7) == ()
+    assert default_at("covtype", "none", 500, 7) == default_at("covtype", "recorded", 500, 7) == ()
     assert default_at("x.csv", "class-introduction", 500, 3) == (65, 187)
 
 
@@ -211,6 +225,9 @@ def test_default_rounds_fit_the_kind_and_the_run() -> None:
         ({"at": (0,)}, "count from 1"),
         ({"at": (13,)}, "--at 13: the run ends with round 12"),
         ({"drift": "none"}, "leave --at out"),
+        ({"drift": "recorded"}, "leave --at out"),
+        ({"drift": "recorded", "at": (), "condition": "skew"}, "leave --condition skew out"),
+        ({"drift": "recorded", "at": ()}, "t has 3 rounds of 12 x 30 records"),
         ({"at": ()}, "name rounds with --at"),
         ({"drift": "gradual", "at": (1, 100), "rounds": 300}, "each takes 100 rounds"),
         ({"drift": "class-introduction", "at": (1, 2, 3, 4, 5, 6, 7)}, "at most 6 rounds"),
