@@ -300,7 +300,7 @@ def test_where_all_models_know_better_a_restart_renames_none_of_them():
 
 def test_a_restart_wakes_who_sleeps(monkeypatch):
     monkeypatch.setattr(sleeping, "LEAST_PART", 0.6)
-    run = between(FERNS, rounds=14, at=11).run()
+    run = between(FERNS, rounds=17, at=14, size=25).run()
     (restarted,) = run.of(Restarted)
     published = {message.version: message.models for message in run.of(OnlinePublished)}
     t = restarted.round
