@@ -73,3 +73,13 @@ def test_a_plan_is_every_combination_and_each_has_a_key_of_its_own() -> None:
     assert {job.stream.at for job in jobs} == {(65,), ()}
     other = replace(plan, at=(3,), drifts=("class-swap",)).jobs()
     assert not {job.key for job in other} & {job.key for job in jobs}
+
+
+def test_of_a_recording_a_plan_has_as_many_rounds_as_there_are_and_no_alarm_is_false() -> None:
+    # 1250 records, 100 a round: the thirteenth has half of that.
+    plan = Plan(("river:Phishing",), ("recorded",), ("fedavg-sqrt",), clients=4, round_size=25)
+    (job,) = plan.jobs()
+    assert (job.stream.rounds, job.stream.at) == (13, ())
+    assert replace(plan, rounds=7).jobs()[0].stream.rounds == 7
+    found = job.run().run
+    assert (found.records, found.false_alarms) == (1250, None)

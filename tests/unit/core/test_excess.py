@@ -364,6 +364,26 @@ def test_a_drift_after_calm_rounds_is_found_at_once_and_so_is_the_next() -> None
     assert alarms([*calm, 0.5, *calm, 0.5, *calm]) == [41, 82]
 
 
+def test_what_is_quiet_too_is_judged_by_the_dispersion() -> None:
+    parts = {f"c{i}": part(around("a", 50, 0.4), old=(around("a", 25, 0.2),)) for i in range(10)}
+    detector = filled()
+    assert not detector.rest_is_quiet(observed(1, parts), {}, ["c0"], 5.0)
+    detector.dispersion.total *= 200.0
+    assert detector.rest_is_quiet(observed(1, parts), {}, ["c0"], 5.0)
+
+
+def test_rounds_of_two_models_are_no_neighbours() -> None:
+    detector = filled()
+    for t in (1, 2):
+        detector.update(observed(t, scored(0.2)), {})
+    detector.reset(filled=True)
+    detector.update(observed(3, scored(0.3)), {})
+    assert detector.dispersion.waiting == [0.0]
+    detector.forget(["c1"])
+    detector.update(observed(4, scored(0.2)), {})
+    assert detector.dispersion.waiting == [0.0]
+
+
 def test_dispersion_widens_what_is_betted_by_hand() -> None:
     # Of all 29 usable records: 9 times the mean square, less the square of the mean, or 9 times what was expected.
     wide, n = excesses().dispersed(9.0).whole, 29
