@@ -17,7 +17,8 @@ from streamfl.bench.features import prepared
 from streamfl.bench.records import Drawn
 from streamfl.bench.results import Results
 from streamfl.bench.run import PENALTY, Finished, Run, key
-from streamfl.streams.drawn import DrawnStream, default_at, rounds_recorded
+from streamfl.streams.drawn import DrawnStream, default_at
+from streamfl.streams.recorded import rounds_recorded
 from streamfl.streams.table import Table
 
 

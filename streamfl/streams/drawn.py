@@ -4,7 +4,6 @@ A stream here is a description; its records are drawn when they are wanted. What
 and its name, so it depends neither on other clients nor on the method that learns from it.
 """
 
-import math
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ import numpy.typing as npt
 from streamfl.core.arrays import BoolArray, FloatArray, IntArray
 from streamfl.core.errors import UsageError
 from streamfl.core.sampling import generator
-from streamfl.streams.dealing import deal
+from streamfl.streams.recorded import recorded_rounds, rounds_recorded
 from streamfl.streams.table import Table
 
 DRIFTS = (
@@ -141,11 +140,6 @@ def default_at(stream: str, drift: str, rounds: int, labels: int) -> tuple[int, 
         return tuple(t for t in GRADUAL_AT if t + BLEND <= rounds)
     at = tuple(t for t in (MNIST_AT if stream in {"mnist", "mnist14"} else COVTYPE_AT) if t <= rounds)
     return at[: len(class_groups(stream, labels)) - 1] if drift == "class-introduction" else at
-
-
-def rounds_recorded(table: Table, clients: int, round_size: int) -> int:
-    """Return how many rounds a table has as it was recorded; the last may have fewer records."""
-    return math.ceil(len(table) / (clients * round_size))
 
 
 def class_groups(stream: str, labels: int) -> tuple[tuple[int, ...], ...]:
@@ -280,7 +274,9 @@ def drawn_rounds(stream: DrawnStream, table: Table, life: Life) -> Iterator[tupl
     Rows, shape (n,), and label indices, shape (n,).
     """
     if stream.drift == "recorded":
-        yield from _recorded(stream, table, life)
+        size, rounds = stream.round_size, stream.rounds
+        for rows, y in recorded_rounds(table, life.name, clients=stream.clients, round_size=size, rounds=rounds):
+            yield rows.astype(np.int32), y
         return
     truth = table.y.astype(np.int64)
     counts = np.bincount(truth, minlength=len(table.labels))
@@ -306,13 +302,6 @@ def drawn_rounds(stream: DrawnStream, table: Table, life: Life) -> Iterator[tupl
         if stream.drift == "gradual" and phase:
             phases -= blends.random(size) >= (t - stream.at[phase - 1] + 1) / BLEND
         yield rows.astype(np.int32), names[phases, truth[rows]].astype(np.float64)
-
-
-def _recorded(stream: DrawnStream, table: Table, life: Life) -> Iterator[tuple[Rows, FloatArray]]:
-    log = deal(table, stream.clients, "round-robin", stream.seed)[life.name]
-    for first in range(0, stream.rounds * stream.round_size, stream.round_size):
-        here = slice(first, first + stream.round_size)
-        yield log.rows[here].astype(np.int32), log.y[here]
 
 
 def _size_factor(stream: DrawnStream, life: Life) -> float:

@@ -21,8 +21,8 @@ from streamfl.streams.drawn import (
     drawn_rounds,
     lives,
     rare_pair,
-    rounds_recorded,
 )
+from streamfl.streams.recorded import rounds_recorded
 from streamfl.streams.table import Table
 
 COUNTS = np.array([400, 300, 150, 80, 40, 20, 10])
