@@ -17,7 +17,7 @@ from streamfl.bench.features import prepared
 from streamfl.bench.records import Drawn
 from streamfl.bench.results import Results
 from streamfl.bench.run import PENALTY, Finished, Run, key
-from streamfl.streams.drawn import DrawnStream, default_at
+from streamfl.streams.drawn import RECORDED, DrawnStream, default_at
 from streamfl.streams.recorded import rounds_recorded
 from streamfl.streams.table import Table
 
@@ -82,7 +82,7 @@ class Plan:
 
     def _rounds(self, drift: str, table: Table) -> int:
         there = rounds_recorded(table, self.clients, self.round_size)
-        return min(self.rounds, there) if drift == "recorded" else self.rounds
+        return min(self.rounds, there) if drift == RECORDED else self.rounds
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """The records of a drawn stream, in memory: the same for every method."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self, cast
 
@@ -11,6 +11,7 @@ from streamfl.core.arrays import FloatArray, IntArray
 from streamfl.core.records import Batch, Span
 from streamfl.streams.dealing import Log
 from streamfl.streams.drawn import DrawnStream, Rows, drawn_rounds, lives
+from streamfl.streams.recorded import recorded_rounds
 from streamfl.streams.table import Numbers, Table
 
 
@@ -66,8 +67,8 @@ class Drawn:
 
     @classmethod
     def of(cls, stream: DrawnStream, table: Table) -> Self:
-        """Draw a stream."""
-        return cls(stream, table, {life.name: _joined(drawn_rounds(stream, table, life)) for life in lives(stream)})
+        """Draw a stream, or take the table's records as they come."""
+        return cls(stream, table, {name: _joined(rounds) for name, rounds in _rounds(stream, table).items()})
 
     def logs(self) -> dict[str, Log]:
         """Return what a federation is dealt."""
@@ -96,8 +97,15 @@ def with_intercept(table: Table) -> Numbers:
     return np.concatenate([table.X, np.ones((len(table), 1), table.X.dtype)], axis=1)
 
 
-def _joined(rounds: Iterator[tuple[Rows, FloatArray]]) -> ClientRounds:
-    parts = [(rows, y.astype(np.int32)) for rows, y in rounds]
+def _rounds(stream: DrawnStream, table: Table) -> Mapping[str, Iterable[tuple[Rows | IntArray, FloatArray]]]:
+    if stream.is_recorded:
+        clients, size = stream.clients, stream.round_size
+        return recorded_rounds(table, clients=clients, round_size=size, rounds=stream.rounds)
+    return {life.name: drawn_rounds(stream, table, life) for life in lives(stream)}
+
+
+def _joined(rounds: Iterable[tuple[Rows | IntArray, FloatArray]]) -> ClientRounds:
+    parts = [(rows.astype(np.int32), y.astype(np.int32)) for rows, y in rounds]
     ends = np.cumsum([len(rows) for rows, _ in parts], dtype=np.int64)
     return ClientRounds(np.concatenate([r for r, _ in parts]), np.concatenate([y for _, y in parts]), ends)
 

@@ -117,7 +117,7 @@ def finished(
         loss=meter.mean_loss(),
         restarts=tuple(restarts),
         detections=detections(stream, found),
-        false_alarms=None if stream.drift == "recorded" else false_alarms(stream, found),
+        false_alarms=None if stream.is_recorded else false_alarms(stream, found),
         local=local_figures(stream, local_drifts, meter) if stream.drift == "local" else None,
         seconds=round(seconds, 3),
     )

@@ -16,18 +16,18 @@ import numpy.typing as npt
 from streamfl.core.arrays import BoolArray, FloatArray, IntArray
 from streamfl.core.errors import UsageError
 from streamfl.core.sampling import generator
-from streamfl.streams.recorded import recorded_rounds, rounds_recorded
+from streamfl.streams.recorded import rounds_recorded
 from streamfl.streams.table import Table
 
+RECORDED = "recorded"
 DRIFTS = (
-    "class-swap", "class-introduction", "permutation", "rare-swap", "gradual", "recurring", "local", "none",
-    "recorded",
+    "class-swap", "class-introduction", "permutation", "rare-swap", "gradual", "recurring", "local", "none", RECORDED,
 )  # fmt: skip
 CONDITIONS = ("plain", "skew", "absent", "exchange", "sizes", "class-mix")
 
 MNIST_GROUPS = ((0, 1), (2, 3), (4,), (5, 6), (7,), (8,), (9,))
 COVTYPE_AT, MNIST_AT, GRADUAL_AT = (65, 187, 233, 367, 411, 489), (31, 129, 279, 310, 369, 462), (50, 200, 350)
-UNTOUCHED = {"none", "recorded"}
+UNTOUCHED = {"none", RECORDED}
 BLEND = 100  # rounds that a gradual drift takes
 
 Rows = npt.NDArray[np.int32]
@@ -81,6 +81,11 @@ class DrawnStream:
         """
         return bisect_right(self.at, t)
 
+    @property
+    def is_recorded(self) -> bool:
+        """Tell whether it is the table as it is: nothing is drawn, and nobody knows where it drifts."""
+        return self.drift == RECORDED
+
     def check(self, table: Table) -> None:
         """Refuse what cannot be drawn.
 
@@ -102,10 +107,10 @@ class DrawnStream:
             )
         if self.drift in UNTOUCHED and self.at:
             raise UsageError(f"--drift {self.drift}: nothing is imposed at any round; leave --at out")
-        if self.drift == "recorded" and self.condition != "plain":
+        if self.is_recorded and self.condition != "plain":
             raise UsageError(f"--drift recorded: it is as it is; leave --condition {self.condition} out")
         there = rounds_recorded(table, self.clients, self.round_size)
-        if self.drift == "recorded" and self.rounds > there:
+        if self.is_recorded and self.rounds > there:
             what = f"{table.name} has {there} rounds of {self.clients} x {self.round_size} records"
             raise UsageError(f"--rounds {self.rounds}: {what}; ask for at most as many")
         if self.drift not in UNTOUCHED and not self.at:
@@ -273,11 +278,6 @@ def drawn_rounds(stream: DrawnStream, table: Table, life: Life) -> Iterator[tupl
     ------
     Rows, shape (n,), and label indices, shape (n,).
     """
-    if stream.drift == "recorded":
-        size, rounds = stream.round_size, stream.rounds
-        for rows, y in recorded_rounds(table, life.name, clients=stream.clients, round_size=size, rounds=rounds):
-            yield rows.astype(np.int32), y
-        return
     truth = table.y.astype(np.int64)
     counts = np.bincount(truth, minlength=len(table.labels))
     names, groups = concepts(stream, counts), class_groups(stream.stream, len(counts))

@@ -1,7 +1,6 @@
 """A table as it was recorded: its records in their order, dealt to the clients in turn, in rounds of equal size."""
 
 import math
-from collections.abc import Iterator
 
 from streamfl.core.arrays import FloatArray, IntArray
 from streamfl.streams.dealing import deal
@@ -19,28 +18,28 @@ def rounds_recorded(table: Table, clients: int, round_size: int) -> int:
 
 
 def recorded_rounds(
-    table: Table, client: str, *, clients: int, round_size: int, rounds: int
-) -> Iterator[tuple[IntArray, FloatArray]]:
-    """Yield the rows of the table and the labels of a client's rounds.
+    table: Table, *, clients: int, round_size: int, rounds: int
+) -> dict[str, list[tuple[IntArray, FloatArray]]]:
+    """Return the rows of the table and the labels of every client's rounds.
 
     Parameters
     ----------
     table
         The records.
-    client, clients
-        Its name, as `deal` gives it, and how many there are.
+    clients
+        How many there are; each has the name that `deal` gives it.
     round_size, rounds
-        Records of a round of the client, and how many rounds.
+        Records of a client's round, and how many rounds.
 
-    Yields
-    ------
-    Rows, shape (n,), and label indices, shape (n,).
+    Returns
+    -------
+    By client and round: rows, shape (n,), and label indices, shape (n,).
 
     >>> from streamfl.streams.covtype import covtype
-    >>> [rows.tolist() for rows, _ in recorded_rounds(covtype(), "c1", clients=3, round_size=2, rounds=2)]
-    [[1, 4], [7, 10]]
+    >>> rounds = recorded_rounds(covtype(), clients=3, round_size=2, rounds=2)
+    >>> list(rounds), [rows.tolist() for rows, _ in rounds["c1"]]
+    (['c0', 'c1', 'c2'], [[1, 4], [7, 10]])
     """
-    log = deal(table, clients, "round-robin", seed=0)[client]
-    for first in range(0, rounds * round_size, round_size):
-        here = slice(first, first + round_size)
-        yield log.rows[here], log.y[here]
+    places = [slice(first, first + round_size) for first in range(0, rounds * round_size, round_size)]
+    logs = deal(table, clients, "round-robin", seed=0)
+    return {name: [(log.rows[here], log.y[here]) for here in places] for name, log in logs.items()}

@@ -22,7 +22,7 @@ from streamfl.streams.drawn import (
     lives,
     rare_pair,
 )
-from streamfl.streams.recorded import rounds_recorded
+from streamfl.streams.recorded import recorded_rounds, rounds_recorded
 from streamfl.streams.table import Table
 
 COUNTS = np.array([400, 300, 150, 80, 40, 20, 10])
@@ -200,7 +200,9 @@ def test_what_was_recorded_is_dealt_in_its_order_to_the_last_record() -> None:
     assert rounds_recorded(TABLE, 4, 60) == 5
     stream = DrawnStream("t", "recorded", (), clients=4, round_size=60, rounds=5)
     stream.check(TABLE)
-    found = [rounds_of(stream, client) for client in range(4)]
+    dealt = recorded_rounds(TABLE, clients=4, round_size=60, rounds=5)
+    assert list(dealt) == [life.name for life in lives(stream)]
+    found = list(dealt.values())
     assert [len(rows) for rows, _ in found[0]] == [60, 60, 60, 60, 10]
     for t in range(5):
         rows = np.stack([own[t][0] for own in found], axis=1).ravel()
