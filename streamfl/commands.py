@@ -197,7 +197,7 @@ def _watched(replay: Replay, injection: Injection | None, outputs: Outputs, cons
                 case Restarted():
                     progress.restart(restart_line(event))
                 case LocalDrift():
-                    progress.told(local_text(event.round, event.state, event.clients, event.labels))
+                    progress.told(local_text(event))
                 case Noticed():
                     progress.told(notice_text(event.round, event.cause, event.since, event.labels))
                 case Predicted() if predictions is not None:

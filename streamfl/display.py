@@ -10,9 +10,10 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from streamfl.core.messages import LocalDrift
 from streamfl.evaluation.result import Figures, Restarted, Result, RoundLine
 from streamfl.report.story import ledger, unaccounted
-from streamfl.report.words import count, counted, evidence, listed, printable, quantity, serves, share
+from streamfl.report.words import compared, count, counted, evidence, listed, printable, quantity, serves, share
 
 _MISSING = "-"  # a terminal may know ASCII only
 _LISTED = 5
@@ -200,22 +201,28 @@ def restart_text(restart: Restarted) -> str:
 
     >>> restart_text(Restarted(round=32, epoch=2, cause="excess", statistic=113.8, threshold=9.21,
     ...                        chosen="scratch", since=32, clients=("c0", "c1"), labels=("3",)))
-    'round 32  restart -> epoch 2: excess 113.8 > 9.21 since round 32, 2 clients, labels 3, chosen: scratch'
+    'round 32  restart -> epoch 2: excess 113.8 > 9.21 since round 32, surely at 2 clients, labels 3, chosen: scratch'
     """
-    where = f", {counted(len(restart.clients), 'client')}" if restart.clients else ""
+    where = f", surely at {counted(len(restart.clients), 'client')}" if restart.clients else ""
     return (
         f"round {count(restart.round)}  restart -> epoch {restart.epoch}: {evidence(restart)} "
         f"since round {count(restart.since)}{where}{_labels(restart.labels)}, chosen: {restart.chosen}"
     )
 
 
-def local_text(t: int, state: str, clients: Sequence[str], labels: Sequence[str]) -> str:
-    """Return the line that tells of clients that drifted alone.
+def local_text(drift: LocalDrift) -> str:
+    """Return the line that tells of clients that drifted alone; the evidence comes with the first news of them.
 
-    >>> local_text(65, "latched", ["c3", "c7"], ["0", "1"])
-    'round 65  local drift, latched: c3, c7, labels 0, 1'
+    >>> local_text(LocalDrift(round=65, epoch=1, clients=("c3", "c7"), labels=("0", "1"), since=64, state="latched",
+    ...                       statistic=23.4, threshold=9.21))
+    'round 65  local drift, latched: c3, c7, labels 0, 1, excess 23.4 > 9.21 since round 64'
     """
-    return f"round {count(t)}  local drift, {state}: {listed(clients)}{_labels(labels)}"
+    why = ""
+    if drift.state == "latched":
+        why = f", {compared('excess', drift.statistic, drift.threshold)} since round {count(drift.since)}"
+    return (
+        f"round {count(drift.round)}  local drift, {drift.state}: {listed(drift.clients)}{_labels(drift.labels)}{why}"
+    )
 
 
 def notice_text(t: int, cause: str, since: int, labels: Sequence[str]) -> str:

@@ -87,15 +87,7 @@ class Chronicle:
             case Noticed():
                 self.notices.append(NoticedLine(**asdict(event)))
             case LocalDrift():
-                self.local_drifts.append(
-                    LocalDrifted(
-                        round=event.round,
-                        clients=event.clients,
-                        labels=event.labels,
-                        since=event.since,
-                        state=event.state,
-                    )
-                )
+                self.local_drifts.append(LocalDrifted(**asdict(event)))
             case _:
                 pass
 

@@ -83,7 +83,8 @@ def local_findings(told: Sequence[LocalDrifted]) -> list[Found]:
     """Return the rounds in which clients were named, or found to be back; a branch's latch was told already.
 
     >>> def line(t, state):
-    ...     return LocalDrifted(round=t, clients=("c3",), labels=(), since=t, state=state)
+    ...     return LocalDrifted(
+    ...         round=t, epoch=1, clients=("c3",), labels=(), since=t, state=state, statistic=11.0, threshold=9.2)
     >>> [f.round for f in local_findings([line(65, "latched"), line(68, "branched"), line(90, "merged")])]
     [65]
     """

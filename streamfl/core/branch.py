@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from streamfl.core.alarm import Alarm
 from streamfl.core.arrays import FloatArray
 from streamfl.core.detectors.excess import MARGIN
 from streamfl.core.detectors.few import RISES
@@ -43,8 +44,10 @@ class Latch:
 
     Parameters
     ----------
-    clients, labels, since
-        The evidence.
+    clients
+        Who.
+    evidence
+        The alarm that named them.
     until
         The last round in which they are latched whatever the trials gain.
     trials
@@ -54,8 +57,7 @@ class Latch:
     """
 
     clients: tuple[str, ...]
-    labels: tuple[str, ...]
-    since: int
+    evidence: Alarm
     until: int
     trials: dict[str, Trial]
     told: tuple[str, ...] = ()
@@ -98,8 +100,10 @@ class Branch:
 
     Parameters
     ----------
-    clients, labels, since
-        Who, and what was the evidence.
+    clients
+        Who.
+    evidence
+        The alarm that named them.
     ladder
         Their models.
     began
@@ -112,31 +116,34 @@ class Branch:
         ln of a Shiryaev-Roberts statistic of a loss against the incumbent of all, for each size that it may have.
     returned
         Whether an alarm has told that its clients are like all others again.
+    heard
+        The last round in which one of its clients had records.
     played
         The model that served it in the last round, as it was then.
     """
 
     clients: tuple[str, ...]
-    labels: tuple[str, ...]
-    since: int
+    evidence: Alarm
     ladder: Ladder
     began: int
     gain: float = FIRST_GAIN
     variance: float = FIRST_VARIANCE
     logs: list[float] = field(default_factory=lambda: [-math.inf] * len(RISES))
     returned: bool = False
+    heard: int = 0
     played: FloatArray | None = None
 
     @property
     def name(self) -> str:
         """Return its name, that of its model among candidates."""
-        return f"branch-{self.since}"
+        return f"branch-{self.began}"
 
     def close(self, observed: Observed, incumbent: str) -> None:
         """Follow its gain over the incumbent of all, and keep the model that played."""
         self.played = self.ladder.incumbent
         gains = _gains(observed, self.clients, incumbent, self.ladder.serves)
         if gains:  # its clients had records
+            self.heard = observed.round
             self._bet(gains)
             spread = sum(n * (gain - self.gain) ** 2 for gain, n in gains) / len(gains)
             self.variance = max(DECAY * self.variance + (1.0 - DECAY) * spread, LEAST_VARIANCE)
@@ -159,6 +166,10 @@ class Branch:
     def is_over(self, t: int) -> bool:
         """Tell whether it is no better than the model of all."""
         return t - self.began + 1 >= YOUNGEST and self.gain < KEEPS
+
+    def is_silent(self, t: int) -> bool:
+        """Tell whether its clients had no records for so long that they may have gone."""
+        return t - max(self.heard, self.began) >= YOUNGEST
 
     def apart(self) -> Apart:
         """Return what clients are told of it."""

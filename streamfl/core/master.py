@@ -184,7 +184,10 @@ class Restart:
 
 @dataclass(frozen=True, slots=True)
 class Local:
-    """News of clients that drifted alone: `state` is latched, branched, merged, returned or released."""
+    """News of clients that drifted alone: `state` is latched, branched, merged, returned or released.
+
+    The evidence is that of the alarm which named them.
+    """
 
     round: int
     epoch: int
@@ -192,6 +195,8 @@ class Local:
     labels: tuple[str, ...]
     since: int
     state: str
+    statistic: float
+    threshold: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)

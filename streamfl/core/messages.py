@@ -413,7 +413,10 @@ class Restarted(Message):
 
 @dataclass(frozen=True, kw_only=True)
 class LocalDrift(Message):
-    """Some clients drifted and the rest did not; `state` is latched, branched, merged, returned or released."""
+    """Some clients drifted and the rest did not; `state` is latched, branched, merged, returned or released.
+
+    Since when, at which labels and how strongly is what the alarm told that named them.
+    """
 
     round: int
     epoch: int
@@ -421,6 +424,8 @@ class LocalDrift(Message):
     labels: tuple[str, ...]
     since: int
     state: str
+    statistic: float
+    threshold: float
 
 
 @dataclass(frozen=True, kw_only=True)

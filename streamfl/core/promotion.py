@@ -285,7 +285,7 @@ class Promotion:
         others = [branch for branch in self.branches if set(branch.clients).isdisjoint(alarm.clients)]
         joins = {f"join-{b.name}": Trial(b.played, joins=b.name) for b in others if b.played is not None}
         trials = joins | {name: Trial(W) for name, W in {**ours, **scored}.items()}
-        self.latch = Latch(alarm.clients, alarm.labels, alarm.since, t + LATCHED, trials)
+        self.latch = Latch(alarm.clients, alarm, t + LATCHED, trials)
         self._keep_apart(alarm.clients)
         self._promote()
         self.latch.told = self.latch.clients
@@ -316,6 +316,7 @@ class Promotion:
         best = latch.best()
         joins = latch.trials[best].joins if best else None
         joined = next((branch for branch in self.branches if branch.name == joins), None)
+        left = self._make_room(t) if best is not None and joined is None else ()
         if best is None or (joined is None and len(self.branches) >= MOST_BRANCHES):
             self.odd = tuple(sorted({*self.odd, *latch.clients}))
             return (self._local(t, latch, "released"),)
@@ -323,23 +324,36 @@ class Promotion:
             joined.clients = tuple(sorted({*joined.clients, *latch.clients}))
         else:
             self.branches.append(self._branch(latch, best, t))
-        return (self._local(t, latch, "branched"),)
+        return (*left, self._local(t, latch, "branched"))
+
+    def _make_room(self, t: int) -> tuple[Local, ...]:
+        """End the branch whose clients have been silent longest, if there are as many as may be."""
+        silent = [branch for branch in self.branches if branch.is_silent(t)]
+        if not silent or len(self.branches) < MOST_BRANCHES:
+            return ()
+        return self._ended(min(silent, key=lambda branch: branch.heard), t)
 
     def _branch(self, latch: Latch, best: str, t: int) -> Branch:
         W = latch.trials[best].W
-        branch = Branch(latch.clients, latch.labels, latch.since, Ladder(self.ladder), began=t + 1)
+        branch = Branch(latch.clients, latch.evidence, Ladder(self.ladder), began=t + 1)
         branch.ladder.prefix = f"{branch.name}/"
         branch.ladder.reset(W, np.zeros_like(W))
         return branch
 
     def _merged(self, t: int) -> tuple[Local, ...]:
         over = [branch for branch in self.branches if branch.has_returned() or branch.is_over(t)]
-        self.branches = [branch for branch in self.branches if branch not in over]
-        for branch in over:
-            self._renew(branch.clients, t)
-            if not branch.has_returned():  # no model of theirs is better, which does not make them like all others
-                self.odd = tuple(sorted({*self.odd, *branch.clients}))
-        return tuple(self._local(t, b, "returned" if b.has_returned() else "merged") for b in over)
+        return tuple(told for branch in over for told in self._ended(branch, t))
+
+    def _ended(self, branch: Branch, t: int) -> tuple[Local, ...]:
+        """Let the model of all serve the clients of a branch again."""
+        self.branches = [other for other in self.branches if other is not branch]
+        self._renew(branch.clients, t)
+        if branch.has_returned():
+            return (self._local(t, branch, "returned"),)
+        # No model of theirs is better, or nobody hears of them, which does not make them like all others.
+        self.odd = tuple(sorted({*self.odd, *branch.clients}))
+        return (self._local(t, branch, "merged"),)
 
     def _local(self, t: int, group: Latch | Branch, state: str) -> Local:
-        return Local(t, self.epoch, group.clients, group.labels, group.since, state)
+        told = group.evidence
+        return Local(t, self.epoch, group.clients, told.labels, told.since, state, told.statistic, told.threshold)

@@ -51,13 +51,16 @@ class Restarted(_Part):
 
 
 class LocalDrifted(_Part):
-    """A drift of some clients only."""
+    """A drift of some clients only, with the evidence of the alarm that named them."""
 
     round: int
+    epoch: int
     clients: tuple[str, ...]
     labels: tuple[str, ...]
     since: int
     state: str
+    statistic: float
+    threshold: float
 
 
 class Noticed(_Part):

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from streamfl.evaluation.result import Figures, LocalDrifted, Restarted, Result
 from streamfl.report.story import Delay, delays
-from streamfl.report.words import MISSING, count, evidence, listed, quantity, serves, share
+from streamfl.report.words import MISSING, compared, count, evidence, listed, quantity, serves, share
 
 _MOMENTS = (
     ("prequential", "each record predicted just before it was learnt, by the model that serves"),
@@ -47,6 +47,7 @@ class LocalRow:
     round: str
     since: str
     state: str
+    evidence: str
     clients: str
     labels: str
 
@@ -163,7 +164,18 @@ def _restart_row(restart: Restarted, delay: Delay | None) -> RestartRow:
 
 def local_rows(drifted: Sequence[LocalDrifted]) -> list[LocalRow]:
     """Return the table of the drifts that only some clients had."""
-    return [LocalRow(count(d.round), count(d.since), d.state, listed(d.clients), listed(d.labels)) for d in drifted]
+    return [_local_row(drift) for drift in drifted]
+
+
+def _local_row(drift: LocalDrifted) -> LocalRow:
+    return LocalRow(
+        round=count(drift.round),
+        since=count(drift.since),
+        state=drift.state,
+        evidence=compared("excess", drift.statistic, drift.threshold),
+        clients=listed(drift.clients),
+        labels=listed(drift.labels),
+    )
 
 
 def facts(result: Result) -> list[Fact]:

@@ -77,8 +77,16 @@ def evidence(restart: Restarted) -> str:
     """
     if restart.cause == "new-label":
         return restart.cause
-    relation = ">" if restart.statistic > restart.threshold else "<="
-    return f"{restart.cause} {quantity(restart.statistic)} {relation} {quantity(restart.threshold)}"
+    return compared(restart.cause, restart.statistic, restart.threshold)
+
+
+def compared(cause: str, statistic: float, threshold: float) -> str:
+    """Return a test's statistic beside its threshold.
+
+    >>> compared("excess", 23.4, 9.21)
+    'excess 23.4 > 9.21'
+    """
+    return f"{cause} {quantity(statistic)} {'>' if statistic > threshold else '<='} {quantity(threshold)}"
 
 
 def printable(text: str) -> str:

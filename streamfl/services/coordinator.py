@@ -48,7 +48,16 @@ class CoordinatorLog:
                     labels=list(event.labels),
                 )
             case LocalDrift():
-                LOG.warning("local drift", round=event.round, clients=list(event.clients), state=event.state)
+                LOG.warning(
+                    "local drift",
+                    round=event.round,
+                    clients=list(event.clients),
+                    state=event.state,
+                    statistic=round(event.statistic, 2),
+                    threshold=round(event.threshold, 2),
+                    since=event.since,
+                    labels=list(event.labels),
+                )
             case Noticed():
                 LOG.info(event.cause, round=event.round, since=event.since, labels=list(event.labels))
             case Joined():

@@ -47,7 +47,7 @@ def line(message: FromCoordinator) -> tuple[str, str]:
                 "bold red",
             )
         case LocalDrift():
-            return local_text(message.round, message.state, message.clients, message.labels), "bold yellow"
+            return local_text(message), "bold yellow"
         case Noticed():
             return notice_text(message.round, message.cause, message.since, message.labels), "yellow"
         case Joined():

@@ -236,7 +236,9 @@ def _bytes_of(standing: Standing | None) -> bytes | None:
 
 
 def _news(i: int) -> LocalDrift:
-    return LocalDrift(round=i, epoch=1, clients=(), labels=(), since=i, state="latched")
+    return LocalDrift(
+        round=i, epoch=1, clients=(), labels=(), since=i, state="latched", statistic=11.0, threshold=9.2
+    )
 
 
 def _leave(client: str, i: int) -> Leave:

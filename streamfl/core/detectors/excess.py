@@ -22,6 +22,9 @@ OWN, OTHERS = 3, 10
 # Records that a stream needs in a round, a label of the rest, and the whole round.
 FEWEST_OF_STREAM, FEWEST_OF_LABEL, FEWEST = 3, 5, 20
 
+# Deviations from which on one round tells that a label of some clients, or of the rest, has risen.
+SURE = 3.0
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cells:
@@ -229,6 +232,8 @@ class Excess:
         What tells that a few clients have risen.
     dispersion
         How much more rounds differ from each other than their records tell.
+    begun
+        The round with which a rise of each stream began, if there is one, for each size.
     filled
         Rounds since the restart.
 
@@ -257,6 +262,7 @@ class Excess:
     most_local: float = 0.3
     new_label: float = 0.05
     logs: dict[str, list[float]] = field(default_factory=dict)
+    begun: dict[str, list[int]] = field(default_factory=dict)
     few: Few = field(default_factory=Few)
     filled: int = 0
     eased: list[float] = field(default_factory=list)
@@ -286,7 +292,7 @@ class Excess:
         if found.n.sum() < FEWEST:
             return None
         excesses = found.dispersed(self.dispersion.factor)
-        self._bet(excesses)
+        self._bet(observed.round, excesses)
         statistic, threshold = self.statistic(), math.log(self.run_length)
         self.reading = Reading(statistic, threshold)
         whole = found.whole
@@ -295,14 +301,14 @@ class Excess:
 
     def reset(self, *, filled: bool = False) -> None:
         """Forget every stream; unless `filled`, the rounds that follow only gather."""
-        self.logs, self.eased, self.few = {}, [], Few()
+        self.logs, self.begun, self.eased, self.few = {}, {}, [], Few()
         self.dispersion.pause()
         self.reading = None
         self.filled = self.filling if filled else 0
 
     def forget(self, clients: Collection[str]) -> None:
         """Forget some clients, served by another model from now on, and the streams that they were part of."""
-        self.logs, self.eased = {}, []
+        self.logs, self.begun, self.eased = {}, {}, []
         self.dispersion.pause()
         self.few.forget(clients)
 
@@ -341,29 +347,51 @@ class Excess:
         largest = float(max(x for x, name in zip(share, cells.labels, strict=True) if name in labels))
         return Alarm("new-label", largest, self.new_label, since=observed.round, labels=labels)
 
-    def _bet(self, excesses: Excesses) -> None:
+    def _bet(self, t: int, excesses: Excesses) -> None:
         cells = excesses.cells
         whole = excesses.whole
-        self._bet_on("", whole)
+        self._bet_on("", t, whole)
         self.eased = _after(self.eased, whole.fall)
         self.few.add(dict(_rises(excesses)))
         for j, label in enumerate(cells.labels):
             column = np.zeros_like(excesses.n, np.bool_)
             column[:, j] = True
-            self._bet_on(f"label {label}", excesses.pooled(column))
+            self._bet_on(f"label {label}", t, excesses.pooled(column))
 
-    def _bet_on(self, stream: str, sample: Sample) -> None:
-        self.logs[stream] = _after(self.logs.get(stream, []), sample)
+    def _bet_on(self, stream: str, t: int, sample: Sample) -> None:
+        before = self.logs.get(stream, [-math.inf] * len(RISES))
+        began = self.begun.get(stream, [t] * len(RISES))
+        # Where M is below 1 all earlier beginnings together are less likely than one now.
+        self.begun[stream] = [s if x > 0.0 else t for s, x in zip(began, before, strict=True)]
+        self.logs[stream] = _after(before, sample)
+
+    def _since(self, t: int) -> int:
+        """Return the round with which the likeliest rise of the likeliest stream began."""
+        begun = [pair for name in self.logs for pair in zip(self.logs[name], self.begun[name], strict=True)]
+        return max([*begun, (self.few.statistic(), t - self.few.age())])[1]
 
     def _alarm(self, t: int, excesses: Excesses) -> Alarm:
         cells = excesses.cells
         named = self.few.named(cells.clients)
         bar = math.log(20.0 * max(1, len(self._labels())))
-        labels = tuple(name for name in cells.labels if _log_mean(self.logs[f"label {name}"]) >= bar)
+        labels = tuple(name for name in cells.labels if name and _log_mean(self.logs[f"label {name}"]) >= bar)
         held = sum(excesses.n[i].sum() for i, client in enumerate(cells.clients) if client in named)
         few = bool(named) and bool(held < self.most_local * excesses.n.sum())
-        local = few and self._rest(excesses, named) < 3.0
-        return Alarm("excess", self.statistic(), math.log(self.run_length), t, named, labels, local)
+        local = few and self._rest(excesses, named) < SURE
+        if local:
+            labels = tuple(self._risen(excesses, named))
+        return Alarm("excess", self.statistic(), math.log(self.run_length), self._since(t), named, labels, local)
+
+    @staticmethod
+    def _risen(excesses: Excesses, clients: Collection[str]) -> Iterator[str]:
+        """Yield the labels that surely are above their baselines in this round at some clients."""
+        rows = np.array([client in clients for client in excesses.cells.clients])
+        for j, label in enumerate(excesses.cells.labels):
+            column = np.zeros_like(excesses.n, np.bool_)
+            column[:, j] = rows
+            sample = excesses.pooled(column)
+            if label and sample.count >= FEWEST_OF_STREAM and sample.deviations >= SURE:
+                yield label
 
     @staticmethod
     def _rest(excesses: Excesses, named: Collection[str]) -> float:

@@ -53,8 +53,8 @@ class Few:
     --------
     >>> few = Few()
     >>> few.add({f"c{i}": Rise(0.3 if i < 2 else 0.0, 0.005, 0.001) for i in range(20)})
-    >>> round(few.statistic(), 1), few.named(["c0", "c2"])
-    (5.5, ('c0',))
+    >>> round(few.statistic(), 1), few.named(["c0", "c2"]), few.age()
+    (5.5, ('c0',), 0)
     """
 
     rounds: list[dict[str, Rise]] = field(default_factory=list)
@@ -71,6 +71,12 @@ class Few:
     def statistic(self) -> float:
         """Return ln of the mean of both sums; minus infinity without a client that could be compared."""
         return _log_sum(self._terms()[1]) - math.log(2.0) if any(self.rounds) else -math.inf
+
+    def age(self) -> int:
+        """Return how many rounds ago the rise most likely began; 0 is the last round."""
+        if not any(self.rounds):
+            return 0
+        return len(self.rounds) - 1 - int(np.logaddexp.reduce(self._terms()[1], axis=0).argmax())
 
     def named(self, clients: Collection[str]) -> tuple[str, ...]:
         """Return those of some clients that surely belong to the rise, if there is one."""

@@ -84,7 +84,9 @@ def parted(value: bytes, number: int, count: int, digest: bytes) -> list[tuple[s
 def forged() -> dict[str, tuple[bytes | None, bytes | None, list[tuple[str, bytes]]]]:
     """Messages that no client sends."""
     leave = messages.encode(Leave(client="c0", incarnation="9" * 20))
-    drift = messages.encode(LocalDrift(round=1, epoch=1, clients=(), labels=(), since=1, state="latched"))
+    drift = messages.encode(
+        LocalDrift(round=1, epoch=1, clients=(), labels=(), since=1, state="latched", statistic=11.0, threshold=9.2)
+    )
     whole, other = (list(cut(data, 10_000)[0].headers) for data in (leave, drift))
     right = hashlib.sha256(leave).hexdigest().encode()
     return {

@@ -24,7 +24,9 @@ def at(*rounds: int, cause: str = "glr") -> list[Found]:
 
 
 def line(t: int, state: str, *clients: str) -> LocalDrifted:
-    return LocalDrifted(round=t, clients=clients, labels=(), since=t, state=state)
+    return LocalDrifted(
+        round=t, epoch=1, clients=clients, labels=(), since=t, state=state, statistic=11.0, threshold=9.2
+    )
 
 
 def test_a_drift_is_found_in_its_round_or_five_later() -> None:

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
+from streamfl.core.alarm import Alarm
 from streamfl.core.branch import Branch, Latch, Trial
 from streamfl.core.detectors.few import RISES
 from streamfl.core.ladder import Ladder
@@ -12,6 +13,7 @@ from streamfl.core.master import ClientPart, Observed, Played
 from streamfl.core.messages import Apart
 
 W = np.zeros((1, 1))
+ALARM = Alarm("excess", 12.0, 9.2, 8, ("c0", "c1"), local=True)
 RECORDS = {"c0": 10, "c1": 30, "c2": 500}
 
 
@@ -23,7 +25,7 @@ def observed(scores: Mapping[str, Mapping[str, float]], t: int = 9) -> Observed:
 
 
 def latch(*trials: str, clients: tuple[str, ...] = ("c0", "c1")) -> Latch:
-    return Latch(clients, (), 8, 10, {name: Trial(W) for name in trials})
+    return Latch(clients, ALARM, 10, {name: Trial(W) for name in trials})
 
 
 def test_trials_are_live_for_the_latched_clients_alone() -> None:
@@ -89,14 +91,14 @@ def test_clients_stay_latched_while_it_is_open_whether_a_trial_gains(
 
 
 def test_the_model_of_a_branch_is_tried_as_it_is() -> None:
-    trials = Latch(("c0",), (), 8, 10, {"join-branch-3": Trial(W, joins="branch-3")})
+    trials = Latch(("c0",), ALARM, 10, {"join-branch-3": Trial(W, joins="branch-3")})
     assert [(x.name, x.trained) for x in trials.live(4.0, whitened=True)] == [("trial/join-branch-3", False)]
 
 
 def branch(gain: float = 0.05, began: int = 11) -> Branch:
     ladder = Ladder(prefix="branch-8/")
     ladder.reset(W, W)
-    return Branch(("c0", "c1"), (), 8, ladder, began, gain)
+    return Branch(("c0", "c1"), ALARM, ladder, began, gain)
 
 
 def gains(branch: Branch, gain: float, t: int, client: str = "c0") -> None:

@@ -6,6 +6,7 @@ step leads part of the way to the mean target of those who train it. With theta 
 
 import math
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -267,18 +268,21 @@ def test_what_is_recalled_from_a_full_pool_is_not_what_leaves_it() -> None:
 def test_clients_that_drift_alone_are_latched_for_two_more_rounds_and_then_branch() -> None:
     world = settled()
     world.drift(-0.4, FEW)
-    assert world.play() == [Local(21, 1, FEW, ("",), 21, "latched")]
+    (latched,) = world.play()
+    assert isinstance(latched, Local)
+    assert (latched.round, latched.clients, latched.since, latched.state) == (21, FEW, 21, "latched")
+    assert latched.statistic > latched.threshold == pytest.approx(math.log(1e4))
     for t in (22, 23):
         opening = world.opening()
         (group,) = opening.apart
         assert (group.clients, group.serves, renewed(opening)) == (FEW, opening.serves, {})
         news = world.play()
-        assert news == ([] if t == 22 else [Local(23, 1, FEW, ("",), 21, "branched")])
+        assert news == ([] if t == 22 else [replace(latched, round=23, state="branched")])
     opening = world.opening()
     (group,) = opening.apart
-    assert (group.clients, group.serves) == (FEW, "branch-21/rung-0")
+    assert (group.clients, group.serves) == (FEW, "branch-24/rung-0")
     assert renewed(opening) == dict.fromkeys(FEW, 24)
-    assert opening.served_by("c03") == "branch-21/rung-0"
+    assert opening.served_by("c03") == "branch-24/rung-0"
     assert opening.served_by("c04") == opening.serves
     assert world.play(60) == []
     assert world.master.epoch == 1
@@ -297,7 +301,7 @@ def test_a_branch_starts_from_the_trial_that_gained_most() -> None:
     assert set(latch.trials) == {"incumbent", "shadow", "scratch"}
     latch.trials["planted"] = Trial(np.full((1, 1), -0.4))
     world.play(2)
-    assert list(numbers(world.opening(), "branch-21/").values()) == pytest.approx([-0.4] * 8)
+    assert list(numbers(world.opening(), "branch-24/").values()) == pytest.approx([-0.4] * 8)
 
 
 def test_while_clients_are_latched_nobody_else_learns_from_them() -> None:
@@ -322,7 +326,7 @@ def test_a_branch_is_merged_when_its_clients_are_like_all_others_again() -> None
     assert isinstance(returned, Local)
     assert (returned.round, returned.clients, returned.since, returned.state) == (51, FEW, 21, "returned")
     opening = world.opening()
-    assert (opening.apart, numbers(opening, "branch-21/")) == ((), {})
+    assert (opening.apart, numbers(opening, "branch-24/")) == ((), {})
     assert renewed(opening) == dict.fromkeys(FEW, 52)
     assert world.master._groups() == {}  # the others stand in for them again
 
@@ -431,7 +435,7 @@ def test_at_a_restart_the_branches_models_are_candidates() -> None:
     world.drift(-0.6)
     (restart,) = world.play()
     assert isinstance(restart, Restart)
-    assert restart.chosen == "branch-21"
+    assert restart.chosen == "branch-24"
 
 
 def test_there_are_at_most_four_branches() -> None:
@@ -467,7 +471,7 @@ def test_models_of_a_branch_compete_like_all_others() -> None:
     for rung in branch.ladder.rungs:
         rung.loss = rung.average_loss = 0.5 if rung.order != 8 else 0.4
     world.play()
-    assert (before, branch.apart().serves) == ("branch-21/rung-0", "branch-21/rung-8")
+    assert (before, branch.apart().serves) == ("branch-24/rung-0", "branch-24/rung-8")
 
 
 def test_clients_of_a_branch_that_drift_again_leave_it() -> None:
@@ -500,7 +504,7 @@ def test_a_branch_s_model_is_a_candidate_as_it_was_before_the_alarm_s_records() 
     world.master.close(observed)
     ask = world.master.deliberate(Alarm("excess", 10.0, 9.2, since=world.t), observed, SCRATCH).ask()
     assert ask is not None
-    assert next(m for m in ask.models if m.name == "branch-21").W.tolist() == served.W.tolist()
+    assert next(m for m in ask.models if m.name == "branch-24").W.tolist() == served.W.tolist()
 
 
 # --- the rest ------------------------------------------------------------------------------------------------------

@@ -381,7 +381,7 @@ def test_one_client_that_drifts_alone_is_latched_then_served_by_a_branch_and_the
     rounds = {closed.round: closed.losses for closed in run.of(RoundClosed)}
     opened = {message.round: message for message in run.of(RoundOpened)}
     # Its own model is as good for it as the other is for the rest, whom its records do not harm.
-    assert opened[20].served_by("c1").startswith("branch-9/")
+    assert opened[20].served_by("c1").startswith("branch-12/")
     assert rounds[20][opened[20].served_by("c1")] < 0.2
     assert rounds[20][opened[20].serves] < 0.2
     updates = [update for update in run.of(Update) if update.client == "c1" and update.round > 9]

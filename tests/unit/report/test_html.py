@@ -70,7 +70,9 @@ def test_the_page_is_well_formed_for_short_and_long_runs(made_up: Build, n: int)
 def test_a_hostile_name_stays_text(made_up: Build, restart: Callable[..., Restarted]) -> None:
     evil = '"><script>alert(1)</script>'
     hit = restart(5, 2, cause=evil, chosen=evil, clients=(evil,), labels=(evil,))
-    drifted = LocalDrifted(round=3, clients=(evil,), labels=(evil,), since=2, state=evil)
+    drifted = LocalDrifted(
+        round=3, epoch=1, clients=(evil,), labels=(evil,), since=2, state=evil, statistic=11, threshold=9
+    )
     result = made_up(9, source=evil, profile=evil, restarts=(hit,), local_drifts=(drifted,), model_sha256=evil)
     clean = Page(render(made_up(9, at=[5]), title="Replay"))
     page = Page(render(result, title=evil))
@@ -121,8 +123,10 @@ def test_a_run_without_restarts_says_so(made_up: Build) -> None:
 
 
 def test_local_drifts_have_a_table_only_if_there_are_any(made_up: Build) -> None:
-    drifted = LocalDrifted(round=80, clients=("c9",), labels=("4",), since=78, state="latched")
-    assert "80|78|latched|c9|4|" in Page(render(made_up(local_drifts=(drifted,)), title="R")).rows
+    drifted = LocalDrifted(
+        round=80, epoch=1, clients=("c9",), labels=("4",), since=78, state="latched", statistic=11.0, threshold=9.2
+    )
+    assert "80|78|latched|excess 11 > 9.2|c9|4|" in Page(render(made_up(local_drifts=(drifted,)), title="R")).rows
     assert "Local drifts" not in render(made_up(), title="R")
 
 

@@ -165,7 +165,18 @@ class TestLog:
                     round=31, epoch=2, cause="glr", statistic=113.84, threshold=11.7, chosen="scratch", since=30
                 )
             )
-            log.take(LocalDrift(round=9, epoch=1, clients=("c3",), labels=(), since=8, state="latched"))
+            log.take(
+                LocalDrift(
+                    round=9,
+                    epoch=1,
+                    clients=("c3",),
+                    labels=(),
+                    since=8,
+                    state="latched",
+                    statistic=11.0,
+                    threshold=9.2,
+                )
+            )
         assert log.restarts == 1
         assert [(line["event"], line["log_level"]) for line in logged] == [
             ("restart", "warning"),

@@ -82,8 +82,17 @@ class TestLine:
         [
             (RESTARTED, "round 31  restart -> epoch 3: glr 113.8 > 11.70 since round 30, chosen: scratch"),
             (
-                LocalDrift(round=9, epoch=1, clients=("c3", "c7"), labels=(), since=8, state="latched"),
-                "round 9  local drift, latched: c3, c7",
+                LocalDrift(
+                    round=9,
+                    epoch=1,
+                    clients=("c3", "c7"),
+                    labels=(),
+                    since=8,
+                    state="latched",
+                    statistic=11.0,
+                    threshold=9.2,
+                ),
+                "round 9  local drift, latched: c3, c7, excess 11 > 9.2 since round 8",
             ),
             (Joined(client="c1", incarnation="1", entry=3, positions={}, read=12345), None),
             (Left(client="c1", incarnation="1"), "c1 left"),
