@@ -202,3 +202,11 @@ def test_the_model_that_played_is_kept_as_it_was_before_its_step() -> None:
         assert found.played.tolist() == [[before]]
     found.transform(lambda model: model + 0.5)
     assert found.played.tolist() == [[11.5]]
+
+
+def test_a_branch_is_silent_after_ten_rounds_without_records() -> None:
+    young, heard = branch(began=11), branch(began=11)
+    assert [young.is_silent(t) for t in (20, 21)] == [False, True]
+    heard.close(observed({"c0": {"rung-0": 0.5, "branch-8/rung-0": 0.4}}, 15), "rung-0")
+    heard.close(observed({"c2": {"rung-0": 0.5}}, 16), "rung-0")
+    assert [heard.is_silent(t) for t in (24, 25)] == [False, True]

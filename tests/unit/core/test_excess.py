@@ -343,6 +343,35 @@ def alarms(means: list[float]) -> list[int]:
     return found
 
 
+def test_a_rise_that_takes_rounds_to_be_seen_is_dated_to_its_first() -> None:
+    detector, found = Excess(), None
+    means = [0.2] * 20 + [0.3] * 20
+    for t, mean in enumerate(means, 1):
+        found = found or detector.update(observed(t, scored(mean)), {})
+    assert found is not None
+    assert found.since == 21
+    reached = alarms(means)[0]
+    assert reached > 22  # 100 records at 0.1 above the baseline, of which three errors are taken off
+
+
+def test_a_rise_of_a_few_is_dated_by_their_own_rounds() -> None:
+    detector = filled()
+    for t, drifted in enumerate((0, 0, 0, 2), 6):
+        found = detector.update(observed(t, ten(drifted)), {})
+    assert found is not None
+    assert (found.since, found.labels, found.local) == (9, ("a",), True)
+
+
+def test_what_began_before_a_restart_is_forgotten() -> None:
+    detector = filled()
+    for t in range(1, 30):
+        if detector.update(observed(t, scored(0.3)), {}) is not None:
+            break
+    detector.reset(filled=True)
+    found = next(x for x in (detector.update(observed(u, scored(0.3)), {}) for u in range(t + 1, 99)) if x)
+    assert found.since == t + 1
+
+
 WEATHER = [0.2 + 0.15 * (t // 3 % 2) for t in range(300)]
 
 

@@ -44,7 +44,13 @@ def test_a_client_that_is_away_says_nothing() -> None:
 
 
 def test_nothing_seen_is_minus_infinity_and_names_nobody() -> None:
-    assert (Few().statistic(), Few().named(["a"])) == (-math.inf, ())
+    assert (Few().statistic(), Few().named(["a"]), Few().age()) == (-math.inf, (), 0)
+
+
+def test_a_rise_is_as_old_as_the_rounds_that_speak_for_it() -> None:
+    low, high = ({"a": Rise(x, 0.005, 0.001), "b": Rise(-0.05, 0.005, 0.001)} for x in (-0.05, 0.3))
+    assert [few(low, low, *[high] * n, low).age() for n in (1, 2, 3)] == [1, 2, 3]
+    assert few(low, low, high).age() == 0
 
 
 def test_rounds_in_which_nobody_could_be_compared_are_minus_infinity_too() -> None:

@@ -35,6 +35,7 @@ class World:
         self.master = Promotion(ladder=LadderSettings(step=1.0))
         self.theta: dict[str, float | None] = dict.fromkeys(CLIENTS, theta)
         self.held: dict[str, list[tuple[int, float | None]]] = {client: [] for client in CLIENTS}
+        self.gone: set[str] = set()
         self.t = 0
         self.chosen: list[str] = []
 
@@ -75,9 +76,10 @@ class World:
         return [self.master.conclude(deliberation)]
 
     def _observed(self, opening: Opening) -> Observed:
-        parts = {c: self._part(c, opening) for c in CLIENTS}
-        played = {live.name: self._played(live, parts, opening) for live in opening.live}
-        return Observed(self.t, RECORDS * len(CLIENTS), played, clients=parts)
+        parts = {c: self._part(c, opening) for c in CLIENTS if c not in self.gone}
+        heard = [live for live in opening.live if live.clients is None or not self.gone.issuperset(live.clients)]
+        played = {live.name: self._played(live, parts, opening) for live in heard}
+        return Observed(self.t, RECORDS * len(parts), played, clients=parts)
 
     def _part(self, client: str, opening: Opening) -> ClientPart:
         assert opening.held is not None
@@ -92,7 +94,7 @@ class World:
 
     def _played(self, live: LiveModel, parts: Mapping[str, ClientPart], opening: Opening) -> Played:
         apart = {c for group in opening.apart for c in group.clients}
-        scored = [c for c in CLIENTS if (c not in apart if live.clients is None else c in live.clients)]
+        scored = [c for c in parts if (c not in apart if live.clients is None else c in live.clients)]
         targets = [theta for c in scored if (theta := self.theta[c]) is not None]
         loss = sum(parts[c].losses[live.name] for c in scored) / (RECORDS * len(scored))
         step = live.eta * (np.mean(targets) - live.W) if targets and live.trained else 0.0
@@ -104,6 +106,7 @@ class World:
                 m.name: RECORDS * score(m.W, self.theta[c]) for m in ask.models if m.clients is None or c in m.clients
             }
             for c in CLIENTS
+            if c not in self.gone
         }
         parts = {c: ClientPart(RECORDS, by) for c, by in losses.items() if by}
         return Answer({m.name: self._played(m, parts, opening) for m in ask.models}, parts)
@@ -447,6 +450,19 @@ def test_there_are_at_most_four_branches() -> None:
     assert seen[:8] == ["latched", "branched"] * 4
     assert seen[8:] == ["latched", "released"]
     assert [group.clients for group in world.opening().apart] == [(c,) for c in CLIENTS[:4]]
+
+
+def test_a_branch_of_clients_that_have_gone_makes_room_for_another() -> None:
+    world = settled()
+    for i, theta in enumerate((-0.3, -0.5, -0.7, -0.9)):
+        world.drift(theta, (CLIENTS[i],))
+        world.play(3)
+    world.gone = {CLIENTS[1]}
+    assert world.play(8) == []
+    world.drift(1.2, (CLIENTS[4],))
+    news = [(said.state, said.clients) for said in world.play(12) if isinstance(said, Local)]
+    assert news == [("latched", CLIENTS[4:5]), ("merged", CLIENTS[1:2]), ("branched", CLIENTS[4:5])]
+    assert [group.clients for group in world.opening().apart] == [(CLIENTS[i],) for i in (0, 2, 3, 4)]
 
 
 def test_the_detector_is_told_who_is_served_by_which_model() -> None:
