@@ -8,15 +8,15 @@ the detector. An alarm is a restart or a local drift. Runs that have finished ar
 
 import json
 from collections import Counter
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from dataclasses import replace
-from multiprocessing import get_context
 from pathlib import Path
 
 import click
 
 from streamfl.bench.features import prepared
 from streamfl.bench.federated import Federation
+from streamfl.bench.processes import pool
 from streamfl.bench.records import Drawn
 from streamfl.core.detectors.excess import Excess
 from streamfl.core.experts import Experts
@@ -80,9 +80,9 @@ def main(data: Path | None, path: Path, lengths: str, seeds: int, rounds: int, r
         for A in lengths.split(",")
         for seed in range(101, 101 + seeds)
     }
-    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+    with pool(jobs) as executor:
         runs = {
-            pool.submit(alarms, A, stream, data): name for name, (A, stream) in wanted.items() if name not in kept
+            executor.submit(alarms, A, stream, data): name for name, (A, stream) in wanted.items() if name not in kept
         }
         for future in as_completed(runs):
             kept[runs[future]] = future.result()

@@ -1,5 +1,6 @@
 """`streamfl bench`: Master-FL and others on the same streams. Commands import what they need when they run."""
 
+import math
 import os
 import sys
 from pathlib import Path
@@ -112,6 +113,9 @@ def _plan(options: dict[str, Any]) -> Any:
     from streamfl.bench.drift import Plan  # noqa: PLC0415
     from streamfl.bench.run import PENALTY  # noqa: PLC0415
 
+    l2 = PENALTY if options["l2"] is None else options["l2"]
+    if not math.isfinite(l2):
+        raise UsageError(f"--l2 {l2}: a penalty is a number; give 0 or more")
     return Plan(
         streams=_names("--stream", options["streams"]),
         drifts=_names("--drift", options["drifts"]),
@@ -122,7 +126,7 @@ def _plan(options: dict[str, Any]) -> Any:
         clients=options["clients"],
         round_size=options["round_size"],
         rounds=options["rounds"],
-        l2=PENALTY if options["l2"] is None else options["l2"],
+        l2=l2,
         data=options["data"],
     )
 

@@ -1,12 +1,10 @@
 """Methods x streams x seeds: independent runs, several at a time, each kept as soon as it has finished."""
 
-import signal
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
-from multiprocessing import get_context
 from pathlib import Path
 
 from rich.console import Console
@@ -14,6 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from streamfl.bench import methods
 from streamfl.bench.features import prepared
+from streamfl.bench.processes import pool
 from streamfl.bench.records import Drawn
 from streamfl.bench.results import Results
 from streamfl.bench.run import PENALTY, Finished, Run, key
@@ -145,14 +144,7 @@ def run_all(
 def _finished(jobs: Sequence[Job], processes: int) -> Iterator[Finished]:
     if not jobs:
         return
-    # Not forked: progress is drawn by a thread, and BLAS may have started others. Interrupted, a process just ends:
-    # what is to be said about it is said here.
-    executor = ProcessPoolExecutor(
-        min(processes, len(jobs)),
-        mp_context=get_context("spawn"),
-        initializer=signal.signal,
-        initargs=(signal.SIGINT, signal.SIG_DFL),
-    )
+    executor = pool(min(processes, len(jobs)))
     try:
         for future in as_completed([executor.submit(Job.run, job) for job in jobs]):
             yield future.result()

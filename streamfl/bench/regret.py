@@ -8,7 +8,7 @@ loss, so a profile may have a small regret in every round for ever, which noise 
 import json
 import time
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from typing import Any
 from threadpoolctl import threadpool_limits
 
 from streamfl.bench import regret_streams
+from streamfl.bench.processes import pool
 from streamfl.bench.regret_driver import EACH, Driven
 from streamfl.bench.regret_players import BALL, METHODS, PLAYERS, MethodName, Player
 from streamfl.bench.regret_streams import BOUND, Stream, StreamName, stream
@@ -133,8 +134,8 @@ def measure_all(
     """
     known = {found.case: found for found in load(kept)} if kept is not None and kept.exists() else {}
     missing = [case for case in cases if case not in known]
-    with ProcessPoolExecutor(max_workers=jobs) as pool:
-        futures = [pool.submit(measure, case) for case in missing]
+    with pool(jobs) as executor:
+        futures = [executor.submit(measure, case) for case in missing]
         for done, future in enumerate(as_completed(futures), start=1):
             found = future.result()
             known[found.case] = found
@@ -156,8 +157,8 @@ def load(path: Path) -> list[Measured]:
         content: dict[str, Any] = json.loads(path.read_text())
         design, rows = content["design"], content["measured"]
         found = [Measured(**{**row, "case": Case(**row["case"])}) for row in rows]
-    except (ValueError, KeyError, TypeError) as error:
-        raise UsageError(f"{path}: not a file of `streamfl bench regret`; name another one ({error})") from error
+    except (ValueError, KeyError, TypeError):
+        raise UsageError(f"{path}: not a file of `streamfl bench regret`; name another one") from None
     if design != DESIGN:
         raise UsageError(f"{path}: measured with {design}, now {DESIGN}; name another file")
     return found

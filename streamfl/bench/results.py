@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from streamfl.bench.run import Finished, Run
 from streamfl.core.arrays import FloatArray
@@ -80,10 +80,10 @@ def _partial(path: Path) -> Path:
 
 def _runs(path: Path) -> list[Run]:
     try:
-        return [Run.model_validate(run) for run in json.loads(path.read_text(encoding="utf-8"))]
+        return TypeAdapter(list[Run]).validate_json(path.read_bytes())
     except OSError as error:
         raise UsageError(f"--json {path}: cannot be read: {error.strerror}") from error
-    except (ValueError, TypeError, ValidationError):
+    except ValidationError:
         raise UsageError(f"--json {path}: it holds no runs of this benchmark; name another file") from None
 
 

@@ -79,6 +79,8 @@ def test_a_second_call_runs_nothing_again(compared: tuple[Path, Result]) -> None
         (("--method", "paper", "--at", "501"), "--at 501: the run ends with round 500"),
         (("--method", "paper", "--at", "soon"), "--at soon: not a list of whole numbers"),
         (("--method", "paper", "--json", "nowhere/x.json"), "cannot be written there"),
+        (("--method", "paper", "--l2", "nan"), "--l2 nan: a penalty is a number"),
+        (("--method", "paper", "--l2", "inf"), "--l2 inf: a penalty is a number"),
     ],
 )
 def test_what_cannot_be_run_is_refused_before_anything_runs(

@@ -51,7 +51,7 @@ def test_what_is_there_is_not_run_again(tmp_path: Path, drawn: Drawn) -> None:
     assert [run.method for run in found] == ["fedavg-sqrt"]
 
 
-@pytest.mark.parametrize("text", ["", "7", "[1]", '{"runs": 3}', '[{"stream": "covtype"}]'])
+@pytest.mark.parametrize("text", ["", "7", "{}", "[1]", '{"runs": 3}', '[{"stream": "covtype"}]'])
 def test_another_file_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "runs.json"
     path.write_text(text)
