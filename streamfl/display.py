@@ -10,6 +10,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from streamfl.core import messages
 from streamfl.core.messages import LocalDrift
 from streamfl.evaluation.result import Figures, Restarted, Result, RoundLine
 from streamfl.report.story import ledger, unaccounted
@@ -186,7 +187,7 @@ def round_text(line: RoundLine, rounds: int | None, rate: float | None) -> str:
     return "  ".join(parts)
 
 
-def restart_text(restart: Restarted) -> str:
+def restart_text(restart: Restarted | messages.Restarted) -> str:
     """Return one restart as a line.
 
     Parameters

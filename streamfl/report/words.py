@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 
+from streamfl.core import messages
 from streamfl.evaluation.result import Restarted
 
 MISSING = "–"
@@ -60,7 +61,7 @@ def listed(names: Sequence[object], at_most: int = 8) -> str:
     return f"{shown} and {count(rest)} more" if rest > 0 else shown
 
 
-def evidence(restart: Restarted) -> str:
+def evidence(restart: Restarted | messages.Restarted) -> str:
     """Return what raised the alarm: the detector, its statistic and its threshold.
 
     A new label is a fact, not a test, so it comes without numbers.

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from rich.console import Console
 
 from streamfl.core.messages import FromCoordinator, Joined, Left, LocalDrift, Noticed, Restarted, RoundClosed
-from streamfl.display import local_text, notice_text
+from streamfl.display import local_text, notice_text, restart_text
 from streamfl.report.words import count
 
 
@@ -41,11 +41,7 @@ def line(message: FromCoordinator) -> tuple[str, str]:
         case RoundClosed() if message.records:
             return _round(message), ""
         case Restarted():
-            why = f"{message.cause} {message.statistic:.1f} > {message.threshold:.2f} since round {message.since}"
-            return (
-                f"round {message.round}  restart -> epoch {message.epoch}: {why}, chosen: {message.chosen}",
-                "bold red",
-            )
+            return restart_text(message), "bold red"
         case LocalDrift():
             return local_text(message), "bold yellow"
         case Noticed():

@@ -87,7 +87,7 @@ class GLR:
         return Alarm("glr", statistic, threshold, since=t - n + split + 2)
 
     def reset(self) -> None:
-        """Forget every loss: after a restart or a promotion."""
+        """Forget every loss: after a restart."""
         self.losses = []
         self.reading = None
 

@@ -80,7 +80,7 @@ class TestLine:
     @pytest.mark.parametrize(
         ("message", "text"),
         [
-            (RESTARTED, "round 31  restart -> epoch 3: glr 113.8 > 11.70 since round 30, chosen: scratch"),
+            (RESTARTED, "round 31  restart -> epoch 3: glr 113.8 > 11.7 since round 30, chosen: scratch"),
             (
                 LocalDrift(
                     round=9,
