@@ -281,11 +281,11 @@ def test_after_a_new_label_the_filling_is_skipped_because_the_history_stays() ->
 # --- whose drift it is ---------------------------------------------------------------------------------------------
 
 
-def ten(drifted: int, rest: float = 0.2, rest_b: float = 0.2) -> dict[str, ClientPart]:
-    """Return ten clients of 95 records of label a and 5 of b; the first ones' a rises from 0.2 to 0.9."""
+def ten(drifted: int, rest: float = 0.2, rest_b: float = 0.2, risen: float = 0.9) -> dict[str, ClientPart]:
+    """Return ten clients of 95 records of label a and 5 of b; the first ones' a rises from 0.2."""
     old = (around("a", 25, 0.2), around("b", 25, 0.2))
     return {
-        f"c{i}": part(around("a", 95, 0.9 if i < drifted else rest), around("b", 5, rest_b), old=old)
+        f"c{i}": part(around("a", 95, risen if i < drifted else rest), around("b", 5, rest_b), old=old)
         for i in range(10)
     }
 
@@ -356,10 +356,10 @@ def test_a_rise_that_takes_rounds_to_be_seen_is_dated_to_its_first() -> None:
 
 def test_a_rise_of_a_few_is_dated_by_their_own_rounds() -> None:
     detector = filled()
-    for t, drifted in enumerate((0, 0, 0, 2), 6):
-        found = detector.update(observed(t, ten(drifted)), {})
-    assert found is not None
-    assert (found.since, found.labels, found.local) == (9, ("a",), True)
+    rounds = [ten(0), ten(0), ten(0), *[ten(2, rest=0.18, risen=0.4)] * 9]
+    found, at = next((x, t) for t, parts in enumerate(rounds, 6) if (x := detector.update(observed(t, parts), {})))
+    assert at > 9
+    assert (found.since, found.clients, found.labels, found.local) == (9, ("c0", "c1"), ("a",), True)
 
 
 def test_what_began_before_a_restart_is_forgotten() -> None:

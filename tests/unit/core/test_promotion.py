@@ -452,13 +452,16 @@ def test_there_are_at_most_four_branches() -> None:
     assert [group.clients for group in world.opening().apart] == [(c,) for c in CLIENTS[:4]]
 
 
-def test_a_branch_of_clients_that_have_gone_makes_room_for_another() -> None:
+def test_the_branch_whose_clients_have_gone_first_makes_room_for_a_fifth() -> None:
     world = settled()
     for i, theta in enumerate((-0.3, -0.5, -0.7, -0.9)):
         world.drift(theta, (CLIENTS[i],))
-        world.play(3)
-    world.gone = {CLIENTS[1]}
-    assert world.play(8) == []
+        assert states(world.play(3)) == ["latched", "branched"]
+        if i == 1:
+            world.gone = {CLIENTS[1]}
+            assert world.play(12) == []  # while there are less than four, a silent one stays
+    world.gone.add(CLIENTS[0])
+    assert world.play(12) == []
     world.drift(1.2, (CLIENTS[4],))
     news = [(said.state, said.clients) for said in world.play(12) if isinstance(said, Local)]
     assert news == [("latched", CLIENTS[4:5]), ("merged", CLIENTS[1:2]), ("branched", CLIENTS[4:5])]
