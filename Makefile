@@ -36,8 +36,9 @@ check: setup
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# The README's first table, 5 seeds: one and a quarter to two and a half hours on 2 cores, most of it for the grids of the peers. Every
-# run is kept as soon as it has finished, and skipped by the next call. SEEDS=1 takes 15 to 30 minutes.
+# The README's first table, 5 seeds: one and a quarter to two and a half hours on 2 cores, most of it for the grids
+# of the peers. Every run is kept as soon as it has finished, and skipped by the next call. SEEDS=1 takes 15 to 30
+# minutes.
 SEEDS ?= 1,2,3,4,5
 bench-drift: setup
 	@mkdir -p results

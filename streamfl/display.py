@@ -11,10 +11,9 @@ from rich.table import Table
 from rich.text import Text
 
 from streamfl.core import messages
-from streamfl.core.messages import LocalDrift
 from streamfl.evaluation.result import Figures, Restarted, Result, RoundLine
 from streamfl.report.story import ledger, unaccounted
-from streamfl.report.words import compared, count, counted, evidence, listed, printable, quantity, serves, share
+from streamfl.report.words import count, counted, evidence, listed, local_evidence, printable, quantity, serves, share
 
 _MISSING = "-"  # a terminal may know ASCII only
 _LISTED = 5
@@ -211,16 +210,16 @@ def restart_text(restart: Restarted | messages.Restarted) -> str:
     )
 
 
-def local_text(drift: LocalDrift) -> str:
+def local_text(drift: messages.LocalDrift) -> str:
     """Return the line that tells of clients that drifted alone; the evidence comes with the first news of them.
 
-    >>> local_text(LocalDrift(round=65, epoch=1, clients=("c3", "c7"), labels=("0", "1"), since=64, state="latched",
-    ...                       statistic=23.4, threshold=9.21))
+    >>> local_text(messages.LocalDrift(round=65, epoch=1, clients=("c3", "c7"), labels=("0", "1"), since=64,
+    ...                                state="latched", statistic=23.4, threshold=9.21))
     'round 65  local drift, latched: c3, c7, labels 0, 1, excess 23.4 > 9.21 since round 64'
     """
     why = ""
     if drift.state == "latched":
-        why = f", {compared('excess', drift.statistic, drift.threshold)} since round {count(drift.since)}"
+        why = f", {local_evidence(drift)} since round {count(drift.since)}"
     return (
         f"round {count(drift.round)}  local drift, {drift.state}: {listed(drift.clients)}{_labels(drift.labels)}{why}"
     )

@@ -169,7 +169,11 @@ class Branch:
 
     def is_silent(self, t: int) -> bool:
         """Tell whether its clients had no records for so long that they may have gone."""
-        return t - max(self.heard, self.began) >= YOUNGEST
+        return self.silence(t) >= YOUNGEST
+
+    def silence(self, t: int) -> int:
+        """Return for how many rounds its clients have had no records."""
+        return t - max(self.heard, self.began)
 
     def apart(self) -> Apart:
         """Return what clients are told of it."""

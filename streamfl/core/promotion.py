@@ -316,14 +316,14 @@ class Promotion:
         best = latch.best()
         joins = latch.trials[best].joins if best else None
         joined = next((branch for branch in self.branches if branch.name == joins), None)
-        left = self._make_room(t) if best is not None and joined is None else ()
-        if best is None or (joined is None and len(self.branches) >= MOST_BRANCHES):
-            self.odd = tuple(sorted({*self.odd, *latch.clients}))
-            return (self._local(t, latch, "released"),)
         if joined is not None:
             joined.clients = tuple(sorted({*joined.clients, *latch.clients}))
-        else:
-            self.branches.append(self._branch(latch, best, t))
+            return (self._local(t, latch, "branched"),)
+        left = self._make_room(t) if best is not None else ()
+        if best is None or len(self.branches) >= MOST_BRANCHES:
+            self.odd = tuple(sorted({*self.odd, *latch.clients}))
+            return (self._local(t, latch, "released"),)
+        self.branches.append(self._branch(latch, best, t))
         return (*left, self._local(t, latch, "branched"))
 
     def _make_room(self, t: int) -> tuple[Local, ...]:
@@ -331,7 +331,7 @@ class Promotion:
         silent = [branch for branch in self.branches if branch.is_silent(t)]
         if not silent or len(self.branches) < MOST_BRANCHES:
             return ()
-        return self._ended(min(silent, key=lambda branch: branch.heard), t)
+        return self._ended(max(silent, key=lambda branch: branch.silence(t)), t)
 
     def _branch(self, latch: Latch, best: str, t: int) -> Branch:
         W = latch.trials[best].W

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from streamfl.evaluation.result import Figures, LocalDrifted, Restarted, Result
 from streamfl.report.story import Delay, delays
-from streamfl.report.words import MISSING, compared, count, evidence, listed, quantity, serves, share
+from streamfl.report.words import MISSING, count, evidence, listed, local_evidence, quantity, serves, share
 
 _MOMENTS = (
     ("prequential", "each record predicted just before it was learnt, by the model that serves"),
@@ -172,7 +172,7 @@ def _local_row(drift: LocalDrifted) -> LocalRow:
         round=count(drift.round),
         since=count(drift.since),
         state=drift.state,
-        evidence=compared("excess", drift.statistic, drift.threshold),
+        evidence=local_evidence(drift),
         clients=listed(drift.clients),
         labels=listed(drift.labels),
     )

@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from streamfl.core import messages
-from streamfl.evaluation.result import Restarted
+from streamfl.evaluation.result import LocalDrifted, Restarted
 
 MISSING = "–"
 
@@ -78,15 +78,15 @@ def evidence(restart: Restarted | messages.Restarted) -> str:
     """
     if restart.cause == "new-label":
         return restart.cause
-    return compared(restart.cause, restart.statistic, restart.threshold)
+    return _compared(restart.cause, restart.statistic, restart.threshold)
 
 
-def compared(cause: str, statistic: float, threshold: float) -> str:
-    """Return a test's statistic beside its threshold.
+def local_evidence(drift: LocalDrifted | messages.LocalDrift) -> str:
+    """Return what told that some clients drifted: only one detector knows clients."""
+    return _compared("excess", drift.statistic, drift.threshold)
 
-    >>> compared("excess", 23.4, 9.21)
-    'excess 23.4 > 9.21'
-    """
+
+def _compared(cause: str, statistic: float, threshold: float) -> str:
     return f"{cause} {quantity(statistic)} {'>' if statistic > threshold else '<='} {quantity(threshold)}"
 
 

@@ -139,6 +139,13 @@ class Excesses:
         uncertain = (float(self.own[chosen].sum()) + self._shared(chosen)) / count**2
         return Sample(round(count), mean - MARGIN, variance, uncertain)
 
+    def by_label(self, clients: BoolArray | bool = True) -> Iterator[tuple[str, "Sample"]]:
+        """Yield the excess of each label, over all clients or some, a mask of shape (clients,)."""
+        for j, label in enumerate(self.cells.labels):
+            column = np.zeros_like(self.n, np.bool_)
+            column[:, j] = clients
+            yield label, self.pooled(column)
+
     def _shared(self, chosen: BoolArray) -> float:
         """Return the variance, times count^2, of baselines that several of the cells borrow: one error for all."""
         borrowed = np.where(chosen, self.borrowed, 0.0)
@@ -348,15 +355,12 @@ class Excess:
         return Alarm("new-label", largest, self.new_label, since=observed.round, labels=labels)
 
     def _bet(self, t: int, excesses: Excesses) -> None:
-        cells = excesses.cells
         whole = excesses.whole
         self._bet_on("", t, whole)
         self.eased = _after(self.eased, whole.fall)
         self.few.add(dict(_rises(excesses)))
-        for j, label in enumerate(cells.labels):
-            column = np.zeros_like(excesses.n, np.bool_)
-            column[:, j] = True
-            self._bet_on(f"label {label}", t, excesses.pooled(column))
+        for label, sample in excesses.by_label():
+            self._bet_on(f"label {label}", t, sample)
 
     def _bet_on(self, stream: str, t: int, sample: Sample) -> None:
         before = self.logs.get(stream, [-math.inf] * len(RISES))
@@ -386,10 +390,7 @@ class Excess:
     def _risen(excesses: Excesses, clients: Collection[str]) -> Iterator[str]:
         """Yield the labels that surely are above their baselines in this round at some clients."""
         rows = np.array([client in clients for client in excesses.cells.clients])
-        for j, label in enumerate(excesses.cells.labels):
-            column = np.zeros_like(excesses.n, np.bool_)
-            column[:, j] = rows
-            sample = excesses.pooled(column)
+        for label, sample in excesses.by_label(rows):
             if label and sample.count >= FEWEST_OF_STREAM and sample.deviations >= SURE:
                 yield label
 
@@ -398,11 +399,7 @@ class Excess:
         """Return the largest excess, in deviations, of the clients not named: in all, and by label."""
         rest = np.array([client not in named for client in excesses.cells.clients])
         everywhere = np.repeat(rest[:, None], len(excesses.cells.labels), axis=1)
-        samples = [excesses.pooled(everywhere)]
-        for j in range(len(excesses.cells.labels)):
-            column = np.zeros_like(everywhere)
-            column[:, j] = rest
-            samples.append(excesses.pooled(column))
+        samples = [excesses.pooled(everywhere), *(sample for _, sample in excesses.by_label(rest))]
         return max((x.deviations for x in samples if x.count >= FEWEST_OF_LABEL), default=-math.inf)
 
     def _labels(self) -> Sequence[str]:
