@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from streamfl.core.arrays import FloatArray, IntArray
+from streamfl.core.events import Unusable
 from streamfl.core.messages import FromClient, FromCoordinator
 from streamfl.core.records import Batch, Rejection
 from streamfl.core.standing import Standing
@@ -127,8 +128,12 @@ class CoordinatorLink(Protocol):
         """Tell all clients and save the standing, all or nothing."""
         ...
 
-    def receive(self) -> Iterable[FromClient]:
+    def receive(self) -> Iterable[FromClient | Unusable]:
         """Return the messages that have arrived; one that is taken out counts as handled at the next commit."""
+        ...
+
+    def refuse(self, reason: str) -> None:
+        """Keep the message that was taken out last, as it was, where people can look at it."""
         ...
 
     def restore(self) -> Standing | None:

@@ -11,9 +11,13 @@ from xdist.scheduler import LoadScopeScheduling, Scheduling
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-# Compiled loops are kept by the digest of all that may be compiled in: by itself Numba looks at one file's date only.
+# Compiled loops are kept by the digest of all that is compiled in: by itself Numba looks at one file's date only.
 CORE = Path(__file__).parents[1] / "streamfl" / "core"
-DIGEST = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(CORE.rglob("*.py")))).hexdigest()[:16]
+COMPILED = [
+    *sorted((CORE / "online").glob("*.py")),
+    *(CORE / name for name in ("compiled.py", "arrays.py", "moments.py")),
+]
+DIGEST = hashlib.sha256(b"".join(path.read_bytes() for path in COMPILED)).hexdigest()[:16]
 os.environ.setdefault("NUMBA_BOUNDSCHECK", "1")  # an index outside an array is an error here, elsewhere it is memory
 os.environ.setdefault("NUMBA_CACHE_DIR", str(CORE.parents[1] / ".numba_cache" / DIGEST))
 

@@ -20,7 +20,7 @@ from streamfl.core.alarm import Reading
 from streamfl.core.arrays import FloatArray, IntArray
 from streamfl.core.decisions import Commit, CoordinatorDecision, Finished, Publish, Refused
 from streamfl.core.errors import BrokenInvariantError, PeerError
-from streamfl.core.events import CoordinatorEvent, Tick
+from streamfl.core.events import CoordinatorEvent, Tick, Unusable
 from streamfl.core.fingerprint import fingerprint
 from streamfl.core.guest.admission import wrong_guest
 from streamfl.core.guest.agreed import GuestLearnt, GuestState
@@ -191,6 +191,8 @@ class Coordinator:
                 return self._update(event, now)
             case Scores():
                 return self._take_scores(event, now)
+            case Unusable(client, reason):
+                return self._refuse(client, reason)
             case Tick():
                 return self._due(now)
 

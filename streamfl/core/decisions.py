@@ -74,10 +74,15 @@ class Commit:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """Coordinator: a message does not count, and why."""
+    """Coordinator: a message does not count, and why.
+
+    `is_fault` tells one that says what no honest client says, and is kept for people to look at, from one that came
+    too late.
+    """
 
     client: str
     reason: str
+    is_fault: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,5 +40,13 @@ class Tick:
     """Time has passed: something that was waited for may be due."""
 
 
+@dataclass(frozen=True, slots=True)
+class Unusable:
+    """Something arrived in the name of a client, and is no message that can be taken: why."""
+
+    client: str
+    reason: str
+
+
 ClientEvent = RecordsRead | RecordsFetched | SourceEnded | BufferDue | Stopped | Tick | FromCoordinator
-CoordinatorEvent = Tick | FromClient
+CoordinatorEvent = Tick | FromClient | Unusable

@@ -26,6 +26,10 @@ class Member:
         Where the records of its history sample are, to be read again after a kill.
     held
         Where those are that it holds back from training.
+    refused
+        Entries in a row that closed without it because its messages for them were refused.
+    evicted
+        Whether it has left because of that; only a new incarnation may come back.
 
     Examples
     --------
@@ -42,6 +46,8 @@ class Member:
     missed: int = 0
     sample: tuple[SampledRound, ...] = ()
     held: tuple[HeldRecord, ...] = ()
+    refused: int = 0
+    evicted: bool = False
 
     @property
     def read(self) -> int:

@@ -33,8 +33,8 @@ class Message:
 class Join(Message):
     """A client asks to take part, or asks again where it stands.
 
-    `features`, `labels`, `moments` and `target` describe its first records; of a client that is known they are
-    not used again.
+    `labels`, `moments` and `target` describe its first records; of a client that is known they are not used again.
+    `question` counts the questions of this incarnation; the answer names it.
     """
 
     client: str
@@ -43,6 +43,7 @@ class Join(Message):
     labels: tuple[str, ...] = ()
     target: TargetUnit = TargetUnit()
     records: int = 0
+    question: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,7 +76,7 @@ class Joined(Message):
 
     `entry` is the ledger entry that is open. `positions` is where each of its partitions goes on, `read` how many of
     its records are accounted for, `rejected` how many of those were bad, `sample` what to read again for its history
-    sample, `held` what it holds back from training.
+    sample, `held` what it holds back from training. `question` is the one that is answered.
     """
 
     client: str
@@ -86,6 +87,7 @@ class Joined(Message):
     rejected: int = 0
     sample: tuple[SampledRound, ...] = ()
     held: tuple[HeldRecord, ...] = ()
+    question: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,6 +104,21 @@ class Left(Message):
 
     client: str
     incarnation: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Refusal(Message):
+    """A client's message does not count for an entry, and why; the entry does not wait for this client.
+
+    `incarnation` is that of the message. With `evicted` the client is no member any more: its messages were refused
+    for several entries in a row. Its records stay pending; a new start of it may join again.
+    """
+
+    client: str
+    incarnation: str
+    entry: int
+    reason: str
+    evicted: bool = False
 
 
 # --- a round ---------------------------------------------------------------------------------------------------
@@ -445,6 +462,7 @@ FromClient = Join | Leave | Update | Scores
 FromCoordinator = (
     Joined
     | Left
+    | Refusal
     | RoundOpened
     | RegistryPublished
     | ModelPublished

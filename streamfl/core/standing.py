@@ -42,6 +42,8 @@ class Standing:
         The agreed models that learn between rounds, if any do.
     guest
         The agreed state of a model of somebody else, if one learns between rounds.
+    refused
+        Messages refused for what they say, since the federation began.
     """
 
     __pydantic_config__: ClassVar[dict[str, object]] = HOLDS_ARRAYS
@@ -56,6 +58,7 @@ class Standing:
     rescaled: int = 0
     online: OnlineModels | None = None
     guest: GuestState | None = None
+    refused: int = 0
 
     @property
     def chain(self) -> str:

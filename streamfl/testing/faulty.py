@@ -173,6 +173,9 @@ class FaultyCoordinatorLink:
         arrived = [messages.decode(data) for data in self.transport.to_coordinator.take()]
         return [message for message in arrived if isinstance(message, FromClient)]
 
+    def refuse(self, reason: str) -> None:
+        """Keep nothing: the simulation sees every refusal."""
+
     def restore(self) -> Standing | None:
         """Return the standing that was committed last."""
         return None if self.transport.saved is None else codec.decode(Standing, self.transport.saved)

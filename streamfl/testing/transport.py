@@ -11,6 +11,7 @@ import numpy as np
 
 from streamfl import codec
 from streamfl import messages as wire
+from streamfl.core.events import Unusable
 from streamfl.core.ledger import Member
 from streamfl.core.messages import (
     FromClient,
@@ -220,11 +221,15 @@ def _expect(what: str, found: object, expected: object) -> None:
 def _received(kit: Kit, link: ClientLink | CoordinatorLink, wanted: int) -> list[FromClient | FromCoordinator]:
     """Return what arrives: at least as much as wanted, and whatever comes with it."""
     until = monotonic() + kit.patience
-    found: list[FromClient | FromCoordinator] = list(link.receive())
+    found = _messages(link)
     while len(found) < wanted and monotonic() < until:
         sleep(0.01)
-        found += link.receive()
+        found += _messages(link)
     return found
+
+
+def _messages(link: ClientLink | CoordinatorLink) -> list[FromClient | FromCoordinator]:
+    return [arrived for arrived in link.receive() if not isinstance(arrived, Unusable)]
 
 
 def _as_bytes(told: Sequence[FromClient | FromCoordinator]) -> list[bytes]:

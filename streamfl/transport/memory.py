@@ -78,6 +78,9 @@ class MemoryCoordinatorLink:
         """Return the messages that have arrived."""
         return _drained(self.transport._to_coordinator)
 
+    def refuse(self, reason: str) -> None:
+        """Keep nothing: whoever runs a federation in one process is told by what it observes."""
+
     def restore(self) -> Standing | None:
         """Return the standing that was committed last."""
         saved = self.transport._saved

@@ -52,6 +52,7 @@ class KafkaCoordinatorLink:
         self._consumer = connection.consumer(group_id=topics.coordinator_group)
         self._assembly = Assembly(self._settings.largest_update)
         self._arrived: deque[Any] = deque()
+        self._taken: Any = None
         self._handled: dict[TopicPartition, int] = {}
         self._letters: list[DeadLetter] = []
         self._written: dict[str, tuple[int, int]] = {}
@@ -196,9 +197,15 @@ class KafkaCoordinatorLink:
         while self._arrived:
             message = self._arrived.popleft()
             self._handled[TopicPartition(message.topic, message.partition)] = message.offset + 1
+            self._taken = message
             understood = self._understood(message)
             if understood is not None:
                 yield understood
+
+    def refuse(self, reason: str) -> None:
+        """Keep the message that was taken out last as a dead letter."""
+        if self._taken is not None:
+            self._unusable(self._taken, reason)
 
     def _understood(self, message: Any) -> FromClient | None:
         client = (message.key or b"").decode(errors="replace")

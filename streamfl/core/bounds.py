@@ -1,0 +1,49 @@
+"""The bounds of everything that another party may name or say: what exceeds one is refused, dropped or cut."""
+
+from dataclasses import dataclass
+
+# Bytes of a feature's, a label's or a client's name, in UTF-8.
+NAME_BYTES = 256
+
+# Characters of a reason, as it is announced, logged and kept with a dead letter.
+REASON_CHARS = 500
+
+# Entries in a row for which a client's messages were refused, after which it is evicted.
+REFUSALS_IN_A_ROW = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How many names a federation registers.
+
+    Parameters
+    ----------
+    features
+        Most features; a client's others are ignored, and its records count.
+    labels
+        Most labels; records of others are rejected.
+    """
+
+    features: int = 4096
+    labels: int = 1024
+
+
+def is_name(name: str) -> bool:
+    r"""Tell whether a name is within its bound.
+
+    >>> is_name("x" * 256), is_name("\u00e9" * 129), is_name("\ud800")
+    (True, False, False)
+    """
+    try:
+        return len(name.encode()) <= NAME_BYTES
+    except UnicodeEncodeError:  # half of a surrogate pair, which JSON can spell and UTF-8 cannot
+        return False
+
+
+def bounded(reason: str) -> str:
+    """Return a reason within its bound; what is cut is marked.
+
+    >>> len(bounded("x" * 1000)), bounded("too large")
+    (500, 'too large')
+    """
+    return reason if len(reason) <= REASON_CHARS else reason[: REASON_CHARS - 3] + "..."
