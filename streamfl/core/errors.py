@@ -6,6 +6,9 @@ StreamflError
 └── BrokenInvariantError  streamfl itself: please report it with its transcript
 """
 
+from collections.abc import Iterable
+from difflib import get_close_matches
+
 
 class StreamflError(Exception):
     """The root of all errors that streamfl raises on purpose."""
@@ -21,3 +24,13 @@ class PeerError(StreamflError):
 
 class BrokenInvariantError(StreamflError):
     """Something that must hold does not: a defect of streamfl, never of its user."""
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return the end of a sentence that names the known name closest to a wrong one; empty where none is close.
+
+    >>> did_you_mean("siez", ["size", "quorum"]), did_you_mean("colour", ["size", "quorum"])
+    ('; did you mean size?', '')
+    """
+    close = get_close_matches(name, list(known), n=1)
+    return f"; did you mean {close[0]}?" if close else ""

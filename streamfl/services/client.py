@@ -209,6 +209,7 @@ def serve_clients(settings: FederationSettings, connector: Connector, stop: Stop
     UsageError
         Topics do not fit, or records were deleted before they were accepted.
     """
+    LOG.info("equal bytes", promised=not settings.unequal, because_of=list(settings.unequal))
     connector.prepare()
     host = connector.host(settings.client.host, settings.placement, settings.record_format)
     clock = ListeningClock(host.listen)

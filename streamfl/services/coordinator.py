@@ -25,7 +25,6 @@ NAMES_TOLD = 10
 class CoordinatorLog:
     """Tells what the coordinator does, and who keeps it waiting."""
 
-    restarts: int = 0
     _refusals: dict[str, str] = field(default_factory=dict)
 
     def take(self, event: FromCoordinator | Refused) -> None:
@@ -34,7 +33,6 @@ class CoordinatorLog:
             case RoundClosed():
                 self._closed(event)
             case Restarted():
-                self.restarts += 1
                 LOG.warning(
                     "restart",
                     round=event.round,
@@ -168,7 +166,7 @@ def serve_coordinator(settings: FederationSettings, connector: Connector, stop: 
         clock = ListeningClock(link.listen)
         node.start(clock.now())
         run([CoordinatorService(node, log, stop, until_end)], clock)
-        _close(machine, log)  # not after an error: what the machine knows may never have been committed
+        _close(machine)  # not after an error: what the machine knows may never have been committed
     finally:
         link.close()
 
@@ -179,11 +177,12 @@ def _machine(settings: FederationSettings, link: ServedCoordinatorLink) -> Coord
         LOG.info("a new federation", federation=settings.federation.name, expects=settings.federation.expect)
     else:
         LOG.info("going on", round=before.round, epoch=before.master.epoch, entry=before.entry)
+    LOG.info("equal bytes", promised=not settings.unequal, because_of=list(settings.unequal))
     return Coordinator(settings.coordinator_machine, before or settings.first_standing())
 
 
-def _close(machine: Coordinator, log: CoordinatorLog) -> None:
-    """Tell how much was read, accepted and rejected, from the ledger."""
+def _close(machine: Coordinator) -> None:
+    """Tell how much was read, accepted and rejected since the federation began, from the ledger."""
     standing = machine.standing
     accepted = sum(member.accepted for member in standing.members.values())
     rejected = sum(member.rejected for member in standing.members.values())
@@ -195,6 +194,6 @@ def _close(machine: Coordinator, log: CoordinatorLog) -> None:
         accepted=accepted,
         rejected=rejected,
         clients=len(standing.members),
-        restarts=log.restarts,
+        restarts=standing.master.epoch - 1,
         model_sha256=machine.digest() if standing.agreement is not None else None,
     )

@@ -1,5 +1,6 @@
 """The settings of a live federation: one TOML file, the environment, and flags, in rising order of precedence."""
 
+import os
 import socket
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -17,7 +18,7 @@ from pydantic_settings import (
 
 from streamfl.core.client import ClientSettings
 from streamfl.core.coordinator import CoordinatorSettings
-from streamfl.core.errors import UsageError
+from streamfl.core.errors import UsageError, did_you_mean
 from streamfl.core.local_round import Learner
 from streamfl.core.standing import Standing
 from streamfl.formats import FieldMap, record_format
@@ -198,6 +199,24 @@ class FederationSettings(BaseSettings):
         """Return which field is what."""
         return self.records.fields.model_copy(update={"task": self.federation.task})
 
+    @property
+    def unequal(self) -> tuple[str, ...]:
+        """Return the settings because of which two runs over the same records may differ; none if models are equal.
+
+        >>> settings = FederationSettings(records=Records(topics=("r.*",)), rounds=Rounds(clock="records"))
+        >>> settings.unequal
+        ('rounds.deadline = 5.0',)
+        """
+        rounds, records = self.rounds, self.records
+        differ = {
+            'rounds.clock = "interval"': rounds.clock == "interval",
+            f"rounds.quorum = {rounds.quorum}": rounds.quorum != "all",
+            f"rounds.deadline = {rounds.deadline}": rounds.deadline > 0.0,
+            'records.start = "latest"': records.start == "latest",
+            'records.lost = "skip"': records.lost == "skip",
+        }
+        return tuple(setting for setting, differs in differ.items() if differs)
+
     def first_standing(self) -> Standing:
         """Return where a coordinator stands that has never committed."""
         return Standing(self.profile.master(self.federation.horizon, self.learner))
@@ -234,16 +253,46 @@ def load(path: Path, flags: Mapping[str, Any] | None = None) -> FederationSettin
 
     if not path.is_file():
         raise UsageError(f"{path}: no such file; deploy/federation.toml is one to begin with")
+    _check_environment(os.environ)
     try:
         return Loaded()
     except ValidationError as error:
-        first = error.errors(include_input=False, include_url=False)[0]
-        place = ".".join(map(str, first["loc"]))
-        raise UsageError(f"{path}: {place + ': ' if place else ''}{first['msg']}") from None
+        raise UsageError(f"{path}: {_first_of(error)}") from None
     except UsageError as error:  # of a model or a detector
         raise UsageError(f"{path}: {error}") from error
     except ValueError as error:  # not TOML, or not UTF-8
         raise UsageError(f"{path}: {error}") from error
+
+
+def _first_of(error: ValidationError) -> str:
+    """Return the first setting that is wrong, and why."""
+    first = error.errors(include_input=False, include_url=False)[0]
+    *tables, name = (str(part) for part in first["loc"]) if first["loc"] else ("",)
+    place = ".".join((*tables, name))
+    if first["type"] == "extra_forbidden":
+        return f"{place}: there is no such setting{did_you_mean(name, _settings_in(tables))}"
+    return f"{place}: {first['msg']}" if place else first["msg"]
+
+
+def _settings_in(tables: Sequence[str]) -> Sequence[str]:
+    """Return the names of the settings of a table.
+
+    >>> _settings_in(["client"])
+    ['host', 'buffer', 'retry', 'stop_within']
+    """
+    table: Any = FederationSettings
+    for name in tables:
+        table = table.model_fields[name].annotation
+    return list(table.model_fields)
+
+
+def _check_environment(environment: Mapping[str, str]) -> None:
+    """Refuse a variable that means a setting of a table that there is not: it would be passed over."""
+    for variable in environment:
+        table, nested, _ = variable.removeprefix(PREFIX).partition("__")
+        if variable.startswith(PREFIX) and nested and table.lower() not in FederationSettings.model_fields:
+            meant = did_you_mean(table.lower(), FederationSettings.model_fields)
+            raise UsageError(f"{variable} in the environment: there is no table [{table.lower()}]{meant}")
 
 
 def flag(text: str) -> dict[str, Any]:

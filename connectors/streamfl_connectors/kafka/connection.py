@@ -12,7 +12,7 @@ from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 from kafka import errors as kafka_errors
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
-from streamfl.core.errors import PeerError, UsageError
+from streamfl.core.errors import PeerError, UsageError, did_you_mean
 from streamfl_connectors.kafka import causes
 
 T = TypeVar("T")
@@ -70,7 +70,7 @@ class KafkaSettings(BaseModel):
     --------
     >>> KafkaSettings.of({"bootstrap_servers": "127.0.0.1:9092", "ssl_cafle": "ca.pem"})
     Traceback (most recent call last):
-    streamfl.core.errors.UsageError: [kafka] ssl_cafle: kafka-python knows no such setting; correct its name
+    streamfl.core.errors.UsageError: [kafka] ssl_cafle: kafka-python knows no such setting; did you mean ssl_cafile?
     """
 
     model_config = ConfigDict(frozen=True, extra="allow", hide_input_in_errors=True)
@@ -112,7 +112,8 @@ class KafkaSettings(BaseModel):
         known = set(KafkaConsumer.DEFAULT_CONFIG) | set(KafkaProducer.DEFAULT_CONFIG)
         for name, value in settings.passed_through.items():
             if name not in known:
-                raise UsageError(f"[kafka] {name}: kafka-python knows no such setting; correct its name")
+                meant = did_you_mean(name, known | set(cls.model_fields)) or "; correct its name"
+                raise UsageError(f"[kafka] {name}: kafka-python knows no such setting{meant}")
             if name in OURS:
                 raise UsageError(f"[kafka] {name}: exactly-once training depends on it; leave it out")
             if name == "security_protocol" and value not in PROTOCOLS:  # kafka-python would take it for PLAINTEXT

@@ -35,7 +35,10 @@ class TestSettings:
     @pytest.mark.parametrize(
         ("told", "message"),
         [
-            ({"ssl_cafle": "ca.pem"}, "[kafka] ssl_cafle: kafka-python knows no such setting; correct its name"),
+            (
+                {"ssl_cafle": "ca.pem"},
+                "[kafka] ssl_cafle: kafka-python knows no such setting; did you mean ssl_cafile?",
+            ),
             ({"part_bytes": 0}, "[kafka] part_bytes: Input should be greater than or equal to 1000"),
             ({"request_timeout_ms": "soon"}, "[kafka] request_timeout_ms: a number is needed"),
             ({"ssl_check_hostname": "maybe"}, "[kafka] ssl_check_hostname: true or false is needed"),

@@ -1,5 +1,6 @@
 """The settings of a live federation: which source counts, what cannot be used, and what is never shown."""
 
+import re
 import tomllib
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from streamfl.formats import Packed
 from streamfl.ports import Placement
 from streamfl.services.connectors import connect
 from streamfl.services.settings import FederationSettings, flag, load, merged
+from streamfl_connectors.kafka.connection import KafkaSettings
 
 DEPLOYED = Path(__file__).parents[3] / "deploy" / "federation.toml"
 SECRET = "sesame-7391"
@@ -91,6 +93,15 @@ class TestSources:
 
 
 class TestErrors:
+    def test_a_variable_of_a_table_that_there_is_not_is_refused(self, told, monkeypatch):
+        monkeypatch.setenv("STREAMFL_ROUND__SIZE", "2")
+        with pytest.raises(UsageError, match=r"STREAMFL_ROUND__SIZE .*no table \[round\]; did you mean rounds\?"):
+            told()
+
+    def test_a_variable_of_a_setting_that_there_is_not_is_refused(self, refused, monkeypatch):
+        monkeypatch.setenv("STREAMFL_ROUNDS__SIEZ", "2")
+        assert refused() == "rounds.siez: there is no such setting; did you mean size?"
+
     def test_a_file_that_is_not_there_is_named_with_one_to_begin_with(self, tmp_path):
         with pytest.raises(UsageError, match=r"nowhere\.toml: no such file; deploy/federation\.toml is one"):
             load(tmp_path / "nowhere.toml")
@@ -99,8 +110,8 @@ class TestErrors:
         ("text", "why"),
         [
             ("[rounds]\nsize = 0", "rounds.size: Input should be greater than or equal to 1"),
-            ("[rounds]\nsiez = 5", "rounds.siez: Extra inputs are not permitted"),
-            ("[round]\nsize = 5", "round: Extra inputs are not permitted"),
+            ("[rounds]\nsiez = 5", "rounds.siez: there is no such setting; did you mean size?"),
+            ("[round]\nsize = 5", "round: there is no such setting; did you mean rounds?"),
             ("[rounds]\nquorum = 0", "rounds: Value error, quorum: at least 1, or all"),
             ("[federation]\nname = 'a/b'", "federation.name: String should match pattern"),
             ("[federation]\nexpect = 0", "federation.expect: Input should be greater than or equal to 1"),
@@ -132,7 +143,10 @@ class TestErrors:
                 'records: Value error, clients = "key" needs format = "json"',
             ),
             ("topics = ['a']\npartitions = 0", "records.partitions: Input should be greater than or equal to 1"),
-            ("topics = ['a']\nfields = { lable = 'x' }", "records.fields.lable: Extra inputs are not permitted"),
+            (
+                "topics = ['a']\nfields = { lable = 'x' }",
+                "records.fields.lable: there is no such setting; did you mean label?",
+            ),
             (
                 "topics = ['a']\nfields = { label = 'x', drop = ['x'] }",
                 "records.fields: Value error, named more than once: x",
@@ -264,6 +278,43 @@ def uncommented(lines):
             yield f"{table}.{name}={value.split('  #')[0].strip()}"
 
 
+SETTING = re.compile(
+    r"^(?P<off># )?(?P<name>\w+) = (?P<value>.+?) +# (?P<word>default|required|example)(?P<rest>.*)$"
+)
+
+
+def _said(lines):
+    """Yield what each setting of a file says: its place, its value, and whether it is the default, or which is."""
+    table = ""
+    for line in lines:
+        if line.startswith("["):
+            table = line.strip("[]")
+        if (found := SETTING.match(line)) is None:
+            assert line[:1] in {"#", "[", ""}, f"a line that does not say what it does: {line}"
+            continue
+        place, value = f"{table}.{found['name']}", tomllib.loads(f"x = {found['value']}")["x"]
+        if found["word"] != "default":
+            assert bool(found["off"]) == (found["word"] == "example"), line
+            yield place, value, found["word"], None
+        elif found["off"]:
+            yield place, value, "states", None
+        else:
+            yield place, value, "overrides", tomllib.loads(f"x = {found['rest'].split(':')[0]}")["x"]
+
+
+class TestEqualBytes:
+    def test_are_promised_with_every_client_waited_for_and_no_clock(self, told):
+        assert told(rounds={"clock": "records", "deadline": 0}).unequal == ()
+        assert load(DEPLOYED).unequal == ()
+
+    def test_are_not_promised_by_default_and_each_reason_is_named(self, told):
+        assert told().unequal == ('rounds.clock = "interval"', "rounds.deadline = 5.0")
+        settings = told(
+            rounds={"clock": "records", "deadline": 0, "quorum": 2}, records={"start": "latest", "lost": "skip"}
+        )
+        assert settings.unequal == ("rounds.quorum = 2", 'records.start = "latest"', 'records.lost = "skip"')
+
+
 class TestDeployed:
     @pytest.fixture(autouse=True)
     def environment(self, monkeypatch):
@@ -301,11 +352,29 @@ class TestDeployed:
             if not text.startswith("kafka.sasl_plain_password_file"):  # the file is not on this machine
                 connect(load(DEPLOYED, flag(text)))
 
-    def test_what_is_commented_out_as_a_default_is_the_default(self):
-        least = FederationSettings.model_validate({"records": {"topics": ["x"]}})
-        told = dict(text.split("=", 1) for text in uncommented(DEPLOYED.read_text().splitlines()))
-        assert float(told["rounds.interval"]) == least.rounds.interval
-        assert int(told["rounds.expire_after"]) == least.rounds.expire_after
+    def test_each_line_says_whether_it_states_or_overrides_the_default(self):
+        least = FederationSettings.model_validate({"records": {"topics": ["x"]}}).model_dump(mode="json")
+        least["kafka"] = KafkaSettings.of({"bootstrap_servers": "x"}).model_dump(mode="json")
+        said = list(_said(DEPLOYED.read_text().splitlines()))
+        assert {word for _, _, word, _ in said} == {"states", "overrides", "required", "example"}
+        for place, value, word, default in said:
+            held = least
+            for name in place.split("."):
+                held = held.get(name) if held is not None else None
+            if word == "states":
+                assert value == held, f"{place}: the default is {held}, not {value}"
+            if word == "overrides":
+                assert default == held != value, f"{place}: the default is {held}, not {default}"
+
+    def test_every_setting_is_there(self):
+        named = {place for place, *_ in _said(DEPLOYED.read_text().splitlines())}
+        for table, kind in FederationSettings.model_fields.items():
+            if table in {"federation", "rounds", "records", "client", "logs"}:
+                names = {f"{table}.{name}" for name in kind.annotation.model_fields} - {
+                    "records.fields",
+                    "records.partitions",
+                }
+                assert names <= named
 
 
 RIVER = "river:preprocessing.StandardScaler|linear_model."
