@@ -1,13 +1,19 @@
 """Loops over single records as machine code: what NumPy would do in fifty calls a record."""
 
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar, cast
 
 import numba
 from numba import types
+from numba.core import event
 from numba.experimental import structref
 
 F = TypeVar("F", bound=Callable[..., object])
+
+# Python's own logging shows warnings on standard error where nobody has set it up: in a notebook, too.
+LOG = logging.getLogger("streamfl")
 
 _untyped: Any = structref
 
@@ -73,3 +79,37 @@ def _compiled(function: F, **options: bool) -> F:
         return cast(F, njit(cache=True, error_model="numpy", **options)(function))
     except RuntimeError:  # no folder can be written to: every process compiles for itself
         return cast(F, njit(error_model="numpy", **options)(function))
+
+
+@contextmanager
+def announced() -> Iterator[None]:
+    """Say on the log that something is being compiled, once, as soon as it begins; what is read back is not.
+
+    Compiling takes ten seconds, on a busy machine a minute and more, and looks like a process that hangs.
+
+    Examples
+    --------
+    >>> with announced():
+    ...     compiled(lambda x: x + 2)(1)
+    3
+    """
+    with event.install_listener("numba:compile", _Announcer()):
+        yield
+
+
+class _Announcer(event.Listener):  # type: ignore[misc]  # Numba has no types
+    """Logs the first beginning of a compilation."""
+
+    _said = False
+
+    def on_start(self, _: event.Event) -> None:
+        """Say it."""
+        if not self._said:
+            self._said = True
+            LOG.warning(
+                "compiling what learns record by record, once after installation: ten seconds to a minute or two "
+                "(streamfl compile does it beforehand)"
+            )
+
+    def on_end(self, _: event.Event) -> None:
+        """Say nothing: whoever waited goes on."""

@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
@@ -137,6 +137,37 @@ def produce(file: str, path: Path, assignments: tuple[str, ...], **options: Any)
     click.echo(f"{written:,} records of {len(logs)} clients written", err=True)
 
 
+@click.command(name="compile")
+def compile_() -> None:
+    """Compile what learns record by record, so that no process waits for it: for images and read-only installations.
+
+    It is kept beside the package, or in the folder that NUMBA_CACHE_DIR names.
+    """
+    from streamfl.core.online.learner import OnlineLearner  # noqa: PLC0415
+    from streamfl.core.online.rungs import OnlineSettings  # noqa: PLC0415
+
+    for targets in (False, True):
+        OnlineLearner(OnlineSettings("auto", targets=targets))
+    click.echo(f"compiled, and kept in {_kept_in()}", err=True)
+
+
+def _kept_in() -> str:
+    """Return where machine code is kept.
+
+    Raises
+    ------
+    UsageError
+        No folder could be written to: every process compiles for itself.
+    """
+    from streamfl.core.errors import UsageError  # noqa: PLC0415
+    from streamfl.core.online.one_record import rounds_say  # noqa: PLC0415
+
+    folder = cast(Any, rounds_say).stats.cache_path
+    if folder is None:
+        raise UsageError("compiled, and nowhere kept: no folder can be written to; set NUMBA_CACHE_DIR to one")
+    return str(folder)
+
+
 def _table(file: str, settings: "FederationSettings", options: dict[str, Any]) -> "Table":
     from streamfl.streams.covtype import covtype  # noqa: PLC0415
     from streamfl.streams.readers import read  # noqa: PLC0415
@@ -167,4 +198,4 @@ def _errors() -> "Console":
     return Console(stderr=True)
 
 
-COMMANDS = (coordinator, client, produce, watch, check)
+COMMANDS = (coordinator, client, produce, watch, check, compile_)

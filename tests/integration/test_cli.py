@@ -475,3 +475,10 @@ def test_the_package_itself_is_the_command_line() -> None:
     assert wrong.returncode == 2
     assert "nowhere.csv" in wrong.stderr
     assert "Traceback" not in wrong.stderr
+
+
+def test_what_is_compiled_can_be_compiled_beforehand_and_it_says_where_it_is_kept():
+    ended = CliRunner().invoke(cli, ("compile",))
+    assert ended.exit_code == 0
+    folder = Path(ended.output.strip().splitlines()[-1].removeprefix("compiled, and kept in "))
+    assert list(folder.glob("one_record.rounds_say*.nbi"))

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamfl.core.arrays import BoolArray, FloatArray, IntArray
-from streamfl.core.compiled import Held
+from streamfl.core.compiled import Held, announced
 from streamfl.core.errors import BrokenInvariantError, PeerError
 from streamfl.core.online.ferns import Ferns
 from streamfl.core.online.learnt import Learnt
@@ -106,8 +106,9 @@ class OnlineLearner:
     def _load(self) -> None:
         """Load what is compiled, or compile it, so that no record waits for it."""
         none, nothing = np.zeros(0), np.zeros((0, 0))
-        self._send((), nothing, nothing, none, nothing)
-        rounds_say(nothing, none, none, 1.0, np.zeros((1, 0)))
+        with announced():
+            self._send((), nothing, nothing, none, nothing)
+            rounds_say(nothing, none, none, 1.0, np.zeros((1, 0)))
 
     def __getstate__(self) -> dict[str, object]:
         """Return what a copy goes on from: the way of a record leads through views, which would be copied apart."""
