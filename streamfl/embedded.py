@@ -20,7 +20,7 @@ from streamfl.core.online.mixture import Mixture, MixtureState
 from streamfl.core.records import Batch, Span
 from streamfl.core.standing import Standing
 from streamfl.runtime.nodes import ClientNode, CoordinatorNode, Node
-from streamfl.saved import SavedClient, SavedFederation, SavedRecords
+from streamfl.saved import RestartPlace, SavedClient, SavedFederation, SavedRecords
 from streamfl.settings import LearningSettings, ProfileSettings
 from streamfl.transport.memory import MemoryTransport
 from streamfl.uninterrupted import Uninterrupted
@@ -36,8 +36,8 @@ MOST_FEATURES, MOST_BETWEEN_ROUNDS = 20_000, 2_000
 # Rounds are closed by whoever feeds the federation, so no buffer is ever full.
 ENDLESS = 2**40
 
-# Restarts that are remembered.
-MOST_RESTARTS = 1000
+# Restarts that are remembered, and rounds of which it is known with which record they began.
+MOST_RESTARTS, MOST_ROUNDS = 1000, 1000
 
 
 @dataclass
@@ -127,6 +127,8 @@ class EmbeddedFederation:
     shares: dict[str, float] = field(default_factory=dict)
     restarted: int = 0
     unlearnt: int = 0
+    places: deque[RestartPlace] = field(default_factory=lambda: deque(maxlen=MOST_RESTARTS))
+    _starts: dict[int, int] = field(default_factory=dict)
     _transport: MemoryTransport = field(default_factory=MemoryTransport)
     _coordinator: CoordinatorNode | None = None
     _clients: dict[str, ClientNode] = field(default_factory=dict)
@@ -150,6 +152,11 @@ class EmbeddedFederation:
     def clients(self) -> tuple[str, ...]:
         """Return the names of the clients."""
         return tuple(self._clients)
+
+    @property
+    def learnt(self) -> int:
+        """Count the records learnt; one of weight 3 counts three times."""
+        return sum(source.records for source in self._sources.values())
 
     @property
     def standing(self) -> Standing | None:
@@ -310,6 +317,8 @@ class EmbeddedFederation:
             heard=tuple(self._heard),
             incarnation=self._incarnation,
             restarts=tuple(self.restarts),
+            places=tuple(self.places),
+            starts=self._starts,
             local_drifts=tuple(self.local_drifts),
             shares=self.shares,
             restarted=self.restarted,
@@ -342,6 +351,9 @@ class EmbeddedFederation:
         self.rounds, self.labels, self.shares = saved.rounds, saved.labels, dict(saved.shares)
         self.unlearnt = saved.unlearnt
         self.restarts.extend(saved.restarts)
+        self.places.extend([RestartPlace()] * (len(saved.restarts) - len(saved.places)))  # of an earlier version
+        self.places.extend(saved.places)
+        self._starts = dict(saved.starts)
         self.restarted = max(saved.restarted, len(saved.restarts))
         self.local_drifts.extend(saved.local_drifts)
         self._since, self._heard = saved.since, dict.fromkeys(saved.heard)
@@ -407,6 +419,8 @@ class EmbeddedFederation:
             busy = sum(node.step(0.0) for node in nodes) > 0  # each has its turn
 
     def _coordinate(self, standing: Standing | None) -> None:
+        if standing is None:
+            self._starts = {1: 1}
         learner = self.learning.learner(self.task, self.seed)
         settings = CoordinatorSettings(learner=learner, expect=len(self._clients), task=self.task)
         machine = Coordinator(settings, standing or Standing(self.profile.master(1, learner)))
@@ -427,6 +441,11 @@ class EmbeddedFederation:
         machine = Client(settings, name, incarnation=f"{self._incarnation:08d}")
         self._clients[name] = ClientNode(machine, self._sources[name], self._transport.client(name))
 
+    def _begins(self, t: int) -> None:
+        """Note with which record, counted from 1, round t begins."""
+        self._starts[t] = self.learnt + 1
+        self._starts.pop(t - MOST_ROUNDS, None)
+
     def _know(self, labels: tuple[str, ...], y: FloatArray) -> None:
         if labels:
             known = set(self.labels)
@@ -439,12 +458,14 @@ class EmbeddedFederation:
                 raise BrokenInvariantError(f"no round can be closed any more: what was learnt has {event.reason}")
             case RoundClosed():
                 self.rounds += event.records > 0
+                self._begins(event.round + 1)
                 self.unlearnt += event.unlearnt
                 self.shares = {
                     name: share / max(1, event.served.records) for name, share in event.served.shares.items()
                 }
             case Restarted():
                 self.restarts.append(event)
+                self.places.append(RestartPlace(self.learnt, self._starts.get(event.since)))
                 self.restarted += 1
             case LocalDrift():
                 self.local_drifts.append(event)

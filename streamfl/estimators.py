@@ -91,13 +91,19 @@ class _MasterFL(base.Estimator):
 
     @property
     def restarts(self) -> list[dict[str, Any]]:
-        """The last 1000 restarts: round, cause, evidence, and the model that was chosen."""
+        """The last 1000 restarts: round, cause, evidence, and the model that was chosen.
+
+        `record` is the record with which it came, `since_record` the first of the round since which the world has
+        changed: counted from 1, in the order learnt, one of weight 3 three times. None where it is not known: of
+        restarts in files of earlier versions, and where that round is more than 1000 rounds ago.
+        """
+        federation = self._federation
         return [
             {
-                "round": r.round, "cause": r.cause, "chosen": r.chosen, "since": r.since, "clients": r.clients,
+                "record": place.record, "since_record": place.since, "round": r.round, "cause": r.cause, "chosen": r.chosen, "since": r.since, "clients": r.clients,
                 "labels": r.labels, "statistic": r.statistic, "threshold": r.threshold,
             }
-            for r in self._federation.restarts
+            for r, place in zip(federation.restarts, federation.places, strict=True)
         ]  # fmt: skip
 
     @property

@@ -1,6 +1,7 @@
 """An estimator as one safe file: safetensors with a JSON header and a format version; nothing is pickled."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -101,6 +102,17 @@ class SavedClient:
             _must(bool(sound), f"the last records of client {self.name!r} are no numbers")
 
 
+@dataclass(frozen=True, slots=True)
+class RestartPlace:
+    """Where a restart was, in records as they were learnt, counted from 1; None where it is not known.
+
+    `record` is the last one learnt before it, `since` the first of the round since which the world has changed.
+    """
+
+    record: int | None = None
+    since: int | None = None
+
+
 @dataclass(frozen=True, eq=False)
 class SavedFederation:
     """An embedded federation in the middle of a round."""
@@ -119,6 +131,8 @@ class SavedFederation:
     clients: tuple[SavedClient, ...]
     unlearnt: int = 0
     restarted: int = 0
+    places: tuple[RestartPlace, ...] = ()
+    starts: Mapping[int, int] = field(default_factory=dict)
 
     def check(self, *, targets: bool) -> None:
         """Refuse what no federation can have saved: see `SavedEstimator.check`."""
@@ -128,6 +142,7 @@ class SavedFederation:
         }  # fmt: skip
         for name, count in counts.items():
             _must(_counts(count), f"{name} is {count}")
+        _must(len(self.places) <= len(self.restarts), "more places of restarts than restarts")
         names = [client.name for client in self.clients]
         _must(len(set(names)) == len(names), "two clients have one name")
         _must(set(self.heard) <= set(names), "records came from clients that there are not")

@@ -97,7 +97,7 @@ def announced() -> Iterator[None]:
         yield
 
 
-class _Announcer(event.Listener):  # type: ignore[misc]  # Numba has no types
+class _Announcer(event.Listener):
     """Logs the first beginning of a compilation."""
 
     _said = False

@@ -6,6 +6,7 @@ import pickle
 import signal
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -22,6 +23,7 @@ from streamfl.core.errors import BrokenInvariantError, UsageError
 from streamfl.core.online.learner import OnlineLearner
 from streamfl.core.sampling import generator
 from streamfl.embedded import EmbeddedFederation
+from streamfl.saved import SavedEstimator
 
 SITES = ("north", "south", "east")
 
@@ -513,6 +515,42 @@ def test_a_swap_of_classes_is_detected_and_told_in_the_call_that_closed_the_roun
     assert 11 <= restart["round"] <= 13
     assert (restart["cause"], restart["chosen"]) == ("excess", "relabelled")
     assert restart["statistic"] > restart["threshold"]
+    # Counted from 1: the record with which it came, and the first of the round since which the classes are swapped.
+    assert restart["record"] == detected[0] + 1
+    assert restart["since_record"] == 50 * (restart["since"] - 1) + 1
+
+
+def test_the_records_of_a_restart_are_counted_through_clients_weights_and_files(tmp_path):
+    pairs = swapped(800, 500)
+    model = classifier(round_size=25, client="site", seed=1)
+    for i, (x, y) in enumerate(pairs):
+        if i == 300:
+            model.save(tmp_path / "halfway")
+            model = MasterFLClassifier.load(tmp_path / "halfway")
+        model.learn_one({**x, "site": "ab"[i % 2]}, y, w=2 if i < 100 else 1)
+        if model.drift_detected:
+            break
+    (restart,) = model.restarts
+    assert restart["record"] == i + 1 + 100  # the first hundred count twice
+    assert restart["since_record"] == 50 * (restart["since"] - 1) + 1
+    assert 500 < restart["since_record"] <= restart["record"] + 1
+
+
+def test_of_a_file_of_before_it_is_not_known_where_restarts_were(tmp_path):
+    model = classifier(round_size=50, seed=1)
+    for x, y in swapped(800, 500):
+        model.learn_one(x, y)
+    saved = SavedEstimator(
+        kind="MasterFLClassifier",
+        parameters=model._get_params(),
+        labels=tuple(model._known.names),
+        weighed=0,
+        federation=replace(model._federation.saved(), places=(), starts={}),
+    )
+    saved.save(tmp_path / "before")
+    (restart,) = MasterFLClassifier.load(tmp_path / "before").restarts
+    assert (restart["record"], restart["since_record"]) == (None, None)
+    assert restart["round"] == model.restarts[0]["round"]
 
 
 def test_learning_many_tells_of_a_drift_in_any_of_its_rounds():
