@@ -18,6 +18,7 @@ from streamfl.core.records import LARGEST_TARGET
 from streamfl.core.sampling import generator
 from streamfl.embedded import EmbeddedFederation, Task
 from streamfl.labels import MOST_LABELS, MOST_WITH_FERNS, Labels
+from streamfl.models.river_drift import name_of
 from streamfl.saved import SavedEstimator
 from streamfl.settings import LearningSettings, ProfileSettings
 
@@ -38,7 +39,7 @@ class _MasterFL(base.Estimator):
         features: str = "auto",
         neighbours: bool = True,
         client: str | None = None,
-        detector: str = "excess",
+        detector: str | base.DriftDetector | base.BinaryDriftDetector = "excess",
         seed: int = 0,
         model: str | base.Estimator | None = None,
     ) -> None:
@@ -58,7 +59,7 @@ class _MasterFL(base.Estimator):
             self._task,
             round_size=int(round_size),
             learning=learning,
-            profile=ProfileSettings(detector=detector),
+            profile=ProfileSettings(detector=self._detector_name),
             seed=int(seed),
         )
         self._weighed = 0
@@ -77,8 +78,15 @@ class _MasterFL(base.Estimator):
             raise ValueError(f"no features are called {self.features!r}: take one of {', '.join(FEATURES)}")
         if not (self.client is None or isinstance(self.client, str)):
             raise ValueError(f"client is {self.client!r}: give the name of a feature, or None")
-        if not isinstance(self.detector, str):
-            raise ValueError(f"detector is {self.detector!r}: give a name, such as 'excess' or 'glr'")  # noqa: TRY004
+        if not isinstance(self.detector, str | base.DriftDetector | base.BinaryDriftDetector):
+            raise ValueError(  # noqa: TRY004
+                f"detector is {self.detector!r}: give a name, such as 'excess', or a detector of river.drift"
+            )
+
+    @property
+    def _detector_name(self) -> str:
+        """Return the name of the detector; one that is given as an object is built anew from its parameters."""
+        return self.detector if isinstance(self.detector, str) else name_of(self.detector)
 
     @property
     def _mutable_attributes(self) -> set[str]:
@@ -100,8 +108,9 @@ class _MasterFL(base.Estimator):
         federation = self._federation
         return [
             {
-                "record": place.record, "since_record": place.since, "round": r.round, "cause": r.cause, "chosen": r.chosen, "since": r.since, "clients": r.clients,
-                "labels": r.labels, "statistic": r.statistic, "threshold": r.threshold,
+                "record": place.record, "since_record": place.since, "round": r.round, "cause": r.cause,
+                "chosen": r.chosen, "since": r.since, "clients": r.clients, "labels": r.labels,
+                "statistic": r.statistic, "threshold": r.threshold,
             }
             for r, place in zip(federation.restarts, federation.places, strict=True)
         ]  # fmt: skip
@@ -138,7 +147,10 @@ class _MasterFL(base.Estimator):
             raise UsageError("an estimator given as model= cannot be saved: give it as text, river:NAME")
         SavedEstimator(
             kind=type(self).__name__,
-            parameters={name: _plain(value) for name, value in self._get_params().items()},
+            parameters={
+                **{name: _plain(value) for name, value in self._get_params().items()},
+                "detector": self._detector_name,
+            },
             labels=tuple(self._known.given[name] for name in self._known.names),
             weighed=self._weighed,
             federation=self._federation.saved(),
@@ -227,7 +239,8 @@ class MasterFLClassifier(_MasterFL, base.MiniBatchClassifier):
     client
         The feature that names the client of a record; it is not learnt from. None: there is one client.
     detector
-        `excess`, `glr`, `e-detector`, or `river:NAME` for one of `river.drift`.
+        `excess`, `glr`, `e-detector`, `river:NAME` for one of `river.drift`, such as `river:ADWIN(delta=0.01)`, or
+        such a detector itself: one with its parameters watches the mean loss of rounds.
     seed
         Of everything that is drawn: the same seed and records give the same predictions.
     model
@@ -258,7 +271,7 @@ class MasterFLClassifier(_MasterFL, base.MiniBatchClassifier):
         features: str = "auto",
         neighbours: bool = True,
         client: str | None = None,
-        detector: str = "excess",
+        detector: str | base.DriftDetector | base.BinaryDriftDetector = "excess",
         seed: int = 0,
         model: str | base.Estimator | None = None,
     ) -> None:

@@ -1,5 +1,6 @@
 """Any drift detector of River, by name, on the pooled loss of each round."""
 
+import ast
 import inspect
 from typing import Any
 
@@ -25,12 +26,14 @@ REFUSED = {
 
 
 def river_detector(name: str) -> Foreign:
-    """Return a detector of `river.drift`, such as ADWIN, KSWIN or binary.HDDMA, with what suits rounds.
+    """Return a detector of `river.drift`, such as ADWIN, KSWIN or binary.HDDMA(drift_confidence=0.01).
+
+    Parameters that are not named are River's, or where those do not suit one number a round, others.
 
     Raises
     ------
     UsageError
-        River has no such detector, or it takes no stream of losses.
+        River has no such detector, it takes no stream of losses, or it cannot be made with these parameters.
 
     References
     ----------
@@ -62,14 +65,69 @@ def river_detectors() -> dict[str, type[Any]]:
     }
 
 
+def name_of(detector: base.Base) -> str:
+    """Return the name under which a fresh detector with the same parameters is built.
+
+    Parameters
+    ----------
+    detector
+        An object of `river.drift`; what it has seen so far does not count.
+
+    Raises
+    ------
+    UsageError
+        It is of another class, or a parameter is no plain value.
+
+    Examples
+    --------
+    >>> name_of(drift.ADWIN(delta=0.01)), name_of(drift.binary.DDM())
+    ('river:ADWIN(delta=0.01)', 'river:binary.DDM')
+    """
+    kind = type(detector)
+    name = next((key for key, known in river_detectors().items() if known is kind), None)
+    if name is None:
+        raise UsageError(f"{kind.__name__} is no detector of river.drift; take one, or the name of one: 'excess'")
+    defaults = {key: given.default for key, given in inspect.signature(kind).parameters.items()}
+    chosen = {key: value for key, value in detector._get_params().items() if value != defaults[key]}
+    for key, value in chosen.items():
+        if not isinstance(value, bool | int | float | str):
+            raise UsageError(
+                f"{kind.__name__}: {key} is no plain value, and detectors are built from their parameters"
+            )
+    said = ", ".join(f"{key}={value!r}" for key, value in chosen.items())
+    return f"river:{name}({said})" if said else f"river:{name}"
+
+
 def _built(name: str) -> Watcher:
-    if name in REFUSED:
-        raise UsageError(f"River's {name} cannot watch the loss of rounds: {REFUSED[name]}")
+    plain, chosen = _read(name)
+    if plain in REFUSED:
+        raise UsageError(f"River's {plain} cannot watch the loss of rounds: {REFUSED[plain]}")
     known = river_detectors()
-    if name not in known:
-        raise UsageError(f"River has no drift detector {name!r}: take one of {', '.join(sorted(known))}")
-    detector: Watcher = known[name](**_parameters(name, known[name]))
+    if plain not in known:
+        raise UsageError(f"River has no drift detector {plain!r}: take one of {', '.join(sorted(known))}")
+    try:
+        detector: Watcher = known[plain](**(_parameters(plain, known[plain]) | chosen))
+    except Exception as error:  # whatever a constructor of River says of its parameters
+        raise UsageError(f"River's {plain} cannot be made so: {error}") from error
     return detector
+
+
+def _read(name: str) -> tuple[str, dict[str, Any]]:
+    """Return the class and the parameters of a name, which is read and never evaluated.
+
+    >>> _read("ADWIN(delta=0.01, clock=8)"), _read("binary.DDM")
+    (('ADWIN', {'delta': 0.01, 'clock': 8}), ('binary.DDM', {}))
+    """
+    plain, opened, _ = name.partition("(")
+    if not opened:
+        return name, {}
+    try:
+        match ast.parse(name, mode="eval").body:
+            case ast.Call(_, [], keywords) if all(given.arg for given in keywords):
+                return plain, {str(given.arg): ast.literal_eval(given.value) for given in keywords}
+    except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
+        pass  # as any other text that is no call with named parameters
+    raise UsageError(f"{name!r} is no detector: say it as in river:ADWIN(delta=0.01)")
 
 
 def _parameters(name: str, kind: type[Any]) -> dict[str, object]:

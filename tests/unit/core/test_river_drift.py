@@ -1,5 +1,7 @@
 """Detectors of River on losses of rounds: quiet, risen, fallen, and again from their bytes."""
 
+import re
+
 import pytest
 from river import drift
 
@@ -9,7 +11,7 @@ from streamfl.core.detectors import foreign
 from streamfl.core.detectors.foreign import Foreign
 from streamfl.core.errors import UsageError
 from streamfl.core.sampling import generator
-from streamfl.models.river_drift import REFUSED, river_detector, river_detectors
+from streamfl.models.river_drift import REFUSED, name_of, river_detector, river_detectors
 from streamfl.settings import named_detector
 
 NAMES = ("ADWIN", "PageHinkley", "KSWIN")
@@ -136,3 +138,54 @@ def test_the_reasons_are_true() -> None:
                 detector.update(loss)
                 found |= detector.drift_detected
             assert found == alarms
+
+
+@pytest.mark.parametrize(
+    "detector",
+    [
+        drift.ADWIN(),
+        drift.ADWIN(delta=0.5, clock=3),
+        drift.PageHinkley(threshold=0.5),
+        drift.binary.DDM(warm_start=5),
+    ],
+)
+def test_a_detector_is_built_again_from_its_name_with_the_same_parameters(detector) -> None:
+    built = named_detector(name_of(detector))._detector
+    assert type(built) is type(detector)
+    defaults = type(detector)()._get_params()
+    told, chosen = built._get_params(), detector._get_params()
+    assert {k: told[k] for k in chosen if chosen[k] != defaults[k]} == {
+        k: v for k, v in chosen.items() if v != defaults[k]
+    }
+
+
+def test_parameters_in_a_name_are_heeded() -> None:
+    losses = noisy(0.2, 0.5)
+    deltas = ("1e-9", "0.9")
+    first = [next(i for i, a in enumerate(fed(river_detector(f"ADWIN(delta={d})"), losses)) if a) for d in deltas]
+    assert first[0] > first[1]
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("ADWIN(0.5)", "is no detector"),
+        ("ADWIN(delta=open('x'))", "is no detector"),
+        ("ADWIN(delta=", "is no detector"),
+        ("ADWIN(**{})", "is no detector"),
+        ("ADWIN(dleta=0.5)", "cannot be made so"),
+        ("Adwin(delta=0.5)", "River has no drift detector 'Adwin'"),
+        ("binary.EDDM(alpha=0.5)", "cannot watch the loss of rounds"),
+    ],
+)
+def test_a_name_that_is_none_is_refused(name: str, why: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(why)):
+        named_detector(f"river:{name}")
+
+
+def test_another_detector_is_refused_by_its_class() -> None:
+    class Mine(drift.ADWIN):
+        pass
+
+    with pytest.raises(UsageError, match="Mine is no detector of river"):
+        name_of(Mine())

@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 import pytest
 from online_streams import drawn, state
-from river import evaluate, metrics
+from river import drift, evaluate, metrics
 from unit.estimators.test_rows import frame_of, packages
 
 from streamfl import MasterFLClassifier, MasterFLRegressor
@@ -551,6 +551,22 @@ def test_of_a_file_of_before_it_is_not_known_where_restarts_were(tmp_path):
     (restart,) = MasterFLClassifier.load(tmp_path / "before").restarts
     assert (restart["record"], restart["since_record"]) == (None, None)
     assert restart["round"] == model.restarts[0]["round"]
+
+
+def test_a_detector_of_river_may_be_given_itself_and_says_what_its_name_says(tmp_path):
+    def restarts(detector):
+        model = classifier(round_size=20, features="rounds", detector=detector, seed=1)
+        for x, y in swapped(1000, 500):
+            model.learn_one(x, y)
+        return model, model.restarts
+
+    model, told = restarts(drift.PageHinkley(threshold=0.3))
+    assert told == restarts("river:PageHinkley(threshold=0.3)")[1]
+    assert [restart["cause"] for restart in told] == ["PageHinkley(threshold=0.3)"]
+    assert isinstance(model.clone().detector, drift.PageHinkley)
+    model.save(tmp_path / "file")
+    loaded = MasterFLClassifier.load(tmp_path / "file")
+    assert (loaded.detector, loaded.restarts) == ("river:PageHinkley(threshold=0.3)", told)
 
 
 def test_learning_many_tells_of_a_drift_in_any_of_its_rounds():
