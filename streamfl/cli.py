@@ -112,13 +112,35 @@ def demo(**options: Any) -> None:
     "linear_model.SoftmaxRegression'.",
 )
 @click.option("--algorithm", type=click.Choice(["fedavg", "fedomd"]), default="fedavg", show_default=True)
+@click.option(
+    "--mirror",
+    type=click.Choice(["euclidean", "hypentropic", "p-norm"]),
+    help="Map of fedomd; else p-norm. With the Euclidean one it is fedavg.",
+)
+@click.option(
+    "--average",
+    type=click.Choice(["primal", "dual"]),
+    help="Where fedomd averages clients; else primal, as the paper.",
+)
+@click.option("--l1", type=click.FloatRange(0.0, 1e6), help="Of fedomd: L1 penalty; else 0.")
+@click.option("--l2", type=click.FloatRange(0.0, 1e6), help="Squared penalty; else 0.")
 @click.option("--local-batch", type=click.IntRange(1), help="Records a local step; else a round is one step.")
+@click.option(
+    "--gamma",
+    type=click.FloatRange(0.0, 1.0, min_open=True),
+    help="Part of a round's records that a client trains on; else 1.",
+)
+@click.option(
+    "--step",
+    type=click.FloatRange(0.0, 1e6, min_open=True),
+    help="Largest step of the profile; else its own: 1 of paper, 16 of adaptive with whitened steps.",
+)
 @click.option(
     "--features",
     type=click.Choice(["auto", "linear", "ferns", "rounds"]),
     help="What learns record by record and answers: linear models, ferns, both (auto); with rounds the model of the "
-    "last round answers. Else auto; but rounds for the other profiles than adaptive, and where --model, --algorithm "
-    "or --local-batch says what a round's model is.",
+    "last round answers. Else auto; but rounds for the other profiles than adaptive, and where --model, --algorithm, "
+    "--l2, --local-batch, --gamma or --step says what a round's model is.",
 )
 @click.option(
     "--detector",
@@ -141,6 +163,12 @@ def demo(**options: Any) -> None:
     "--start",
     type=click.Choice(["scratch", "warm"]),
     help="Models begin untrained, or from the one that served last; paper: scratch, calibrated and experts: warm.",
+)
+@click.option(
+    "--max-order",
+    metavar="N|none",
+    help="Of profiles paper and experts: blocks have at most 2^N rounds, N to 20; else 8. none: no cap, as in the "
+    "theorems.",
 )
 @_outputs
 def replay(file: str, **options: Any) -> None:
@@ -182,7 +210,12 @@ OF_PROFILE = {
     "optimistic": ("paper", "calibrated"),
     "start": ("paper", "calibrated", "experts"),
     "detector": ("adaptive",),
+    "max_order": ("paper", "experts"),
 }
+
+# What the settings know by the same names; what was not given is left to them.
+LEARNING = ("model", "algorithm", "mirror", "average", "l1", "l2", "local_batch", "gamma")
+PROFILE = ("profile", "detector", "rho_scale", "optimistic", "start", "step", "max_order")
 
 
 def _check_profile(profile: str) -> None:
@@ -199,29 +232,49 @@ def _settings(options: dict[str, Any]) -> Any:
     from streamfl.settings import LearningSettings, ProfileSettings  # noqa: PLC0415
 
     _check_profile(options["profile"])
-    if options["optimistic"] == "regret" and options["local_batch"] is not None:
-        raise UsageError("--optimistic regret holds for one full-batch step a round; leave --local-batch out")
-    if math.isnan(options["rho_scale"]):
-        raise UsageError("--rho-scale is not a number; 1 is the paper, less makes the tests more sensitive")
-    named = {key: options[key] for key in ("profile", "detector", "rho_scale", "optimistic", "start")}
+    _check_learning(options)
+    given = {name: value for name, value in options.items() if value is not None}
+    learning = {name: given[name] for name in LEARNING if name in given}
+    profile = {name: given[name] for name in PROFILE if name in given}
+    if "max_order" in profile:
+        profile["max_order"] = _max_order(profile["max_order"])
     return ReplaySettings(
         seed=options["seed"],
-        learning=LearningSettings(
-            model=options["model"],
-            algorithm=options["algorithm"],
-            local_batch=options["local_batch"],
-            features=_features(options),
-        ),
-        profile=ProfileSettings.model_validate(named),
+        learning=LearningSettings(features=_features(options), **learning),
+        profile=ProfileSettings.model_validate(profile),
     )
+
+
+def _check_learning(options: dict[str, Any]) -> None:
+    """Refuse what is no number, and what would change nothing or break what another option needs."""
+    if math.isnan(options["rho_scale"]):
+        raise UsageError("--rho-scale is not a number; 1 is the paper, less makes the tests more sensitive")
+    for name in ("l1", "l2", "gamma", "step"):
+        if options[name] is not None and math.isnan(options[name]):
+            raise UsageError(f"--{name} is not a number; give one, or leave it out")
+    if options["mirror"] == "euclidean" and options["average"] is not None:
+        raise UsageError("--average: with --mirror euclidean both averages are the same; leave it out")
+    parts = {"local-batch": options["local_batch"], "gamma": None if options["gamma"] == 1.0 else options["gamma"]}
+    for flag, given in parts.items():
+        if options["optimistic"] == "regret" and given is not None:
+            raise UsageError(f"--optimistic regret holds for one full-batch step a round; leave --{flag} out")
+
+
+def _max_order(text: str) -> int | str:
+    from streamfl.settings import HIGHEST_ORDER  # noqa: PLC0415
+
+    if text == "none" or (text.isdecimal() and int(text) <= HIGHEST_ORDER):
+        return text if text == "none" else int(text)
+    raise UsageError(f"--max-order {text}: give a whole number from 0 to {HIGHEST_ORDER}, or none")
 
 
 def _features(options: dict[str, Any]) -> Any:
     """Return what learns between rounds: by default nothing where the base algorithm itself is what is looked at."""
     if options["features"] is not None:
         return options["features"]
-    chosen = options["model"], options["profile"], options["algorithm"], options["local_batch"]
-    return "auto" if chosen == ("auto", "adaptive", "fedavg", None) else "rounds"
+    chosen = options["model"], options["profile"], options["algorithm"]
+    plain = all(options[name] is None for name in ("l2", "local_batch", "gamma", "step"))
+    return "auto" if plain and chosen == ("auto", "adaptive", "fedavg") else "rounds"
 
 
 def _named_outputs(options: dict[str, Any]) -> Any:

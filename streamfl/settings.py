@@ -1,8 +1,8 @@
 """What a person may choose, with names and defaults; turned into the core's settings here and nowhere else."""
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 from river import base
 
 from streamfl.core.algorithms import Algorithm, FedAvg, FedOMD
@@ -26,6 +26,9 @@ from streamfl.models.river_models.names import PREFIX
 Task = Literal["classification", "regression"]
 Loss = Literal["softmax", "logistic", "squared", "huber"]
 
+# Blocks of a million rounds: a longer one is drawn at once, and no stream is known to have as many.
+HIGHEST_ORDER = 20
+
 MODELS: dict[Loss, Model] = {
     "softmax": Softmax(),
     "logistic": Logistic(),
@@ -45,6 +48,8 @@ class LearningSettings(_Settings):
     `river:linear_model.SoftmaxRegression` or as an estimator, learns and answers record by record in place of
     `features` and `neighbours`, and `auto` beside it watches for drift. `features` is what learns record by record
     between rounds: `linear` models, `ferns`, both (`auto`), or nothing (`rounds`: then a round is one step).
+    `mirror`, `average` and `l1` are of `fedomd`, whose map is `p-norm` unless another is named; with the Euclidean
+    one it is FedAvg.
 
     >>> LearningSettings(algorithm="fedomd", l1=0.01).learner("classification", seed=0).algorithm.l1
     0.01
@@ -52,10 +57,10 @@ class LearningSettings(_Settings):
 
     model: Any = "auto"
     algorithm: Literal["fedavg", "fedomd"] = "fedavg"
-    mirror: Literal["euclidean", "hypentropic", "p-norm"] = "euclidean"
+    mirror: Literal["euclidean", "hypentropic", "p-norm"] = "p-norm"
     average: Literal["primal", "dual"] = "primal"
-    l1: float = Field(0.0, ge=0.0)
-    l2: float = Field(0.0, ge=0.0)
+    l1: float = Field(0.0, ge=0.0, allow_inf_nan=False)
+    l2: float = Field(0.0, ge=0.0, allow_inf_nan=False)
     radius: float = Field(1e3, gt=0.0)
     local_batch: int | None = Field(None, ge=1)
     gamma: float = Field(1.0, gt=0.0, le=1.0)
@@ -73,6 +78,16 @@ class LearningSettings(_Settings):
         elif model not in ("auto", *MODELS):
             raise UsageError(f"no model is called {model!r}: take one of auto, {', '.join(MODELS)}, or {PREFIX}NAME")
         return model
+
+    @model_validator(mode="after")
+    def _has_an_effect(self) -> Self:
+        idle = sorted({"mirror", "average", "l1"} & self.model_fields_set)
+        if idle and self.algorithm != "fedomd":
+            names = " and ".join(idle)
+            raise UsageError(
+                f"{names}: of fedomd, and the algorithm is {self.algorithm}; take fedomd, or leave it out"
+            )
+        return self
 
     def guest(self, task: Task) -> RiverGuest | None:
         """Return the model of River that is federated, if one is.
@@ -141,6 +156,9 @@ class LearningSettings(_Settings):
 class ProfileSettings(_Settings):
     """How drift is handled.
 
+    `max_order` caps the blocks of `paper` and the instances of `experts` at 2^max_order rounds, so that a round's
+    cost does not grow; `none` has no cap, as their theorems want.
+
     >>> type(ProfileSettings(profile="paper").master(100, LearningSettings().learner("regression", seed=0))).__name__
     'Paper'
     """
@@ -151,8 +169,8 @@ class ProfileSettings(_Settings):
     optimistic: Literal["history", "regret"] = "history"
     start: Literal["scratch", "warm"] | None = None
     order_after_alarm: Literal["reset", "continue"] = "reset"
-    max_order: int = Field(8, ge=0, le=20)
-    step: float | None = Field(None, gt=0.0)
+    max_order: Annotated[int, Field(ge=0, le=HIGHEST_ORDER)] | Literal["none"] = 8
+    step: float | None = Field(None, gt=0.0, allow_inf_nan=False)
 
     @field_validator("detector")
     @classmethod
@@ -175,7 +193,7 @@ class ProfileSettings(_Settings):
             new_block=start,
             after_alarm=start,
             order_after_alarm=self.order_after_alarm,
-            max_order=self.max_order,
+            max_order=HIGHEST_ORDER if self.max_order == "none" else self.max_order,
             step=self.step or 1.0,
             calibration=Calibration() if calibrated else None,
             seed=seed,
@@ -188,19 +206,13 @@ class ProfileSettings(_Settings):
         ladder = ladder_settings(
             bounded_gradient=not isinstance(learner.model, Linear),
             one_full_step=learner.one_full_step,
-            euclidean=_is_euclidean(learner.algorithm),
+            whitened=learner.algorithm.may_be_whitened,
             step=self.step,
         )
         if self.profile == "experts":
-            return Experts(ExpertsSettings(self.max_order, ladder.step, self.start or "warm", ladder.whitened))
+            capped = None if self.max_order == "none" else self.max_order
+            return Experts(ExpertsSettings(capped, ladder.step, self.start or "warm", ladder.whitened))
         return Promotion(ladder, named_detector(self.detector))
-
-
-def _is_euclidean(algorithm: Algorithm) -> bool:
-    """Tell whether a step is a plain gradient step, which may be whitened."""
-    if isinstance(algorithm, FedOMD):
-        return isinstance(algorithm.mirror, Euclidean) and not algorithm.l1
-    return True
 
 
 def named_detector(name: str) -> Detector:

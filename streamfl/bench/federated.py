@@ -1,5 +1,6 @@
 """A federation as a method: the very machines of a live one, replayed over a drawn stream."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from streamfl.bench.findings import Found
@@ -24,14 +25,41 @@ class Federation:
     profile: ProfileSettings
     learning: LearningSettings = LearningSettings()
 
-    def run(self, drawn: Drawn, method: str, l2: float = PENALTY) -> Finished:
+    def run(self, drawn: Drawn, method: str, l2: float = PENALTY, variant: str = "") -> Finished:
         """Replay a drawn stream, the penalty having this weight."""
         learning = self.learning.model_copy(update={"l2": l2})
         settings = ReplaySettings(seed=drawn.stream.seed, learning=learning, profile=self.profile, scaling=False)
         watch = _Watch(drawn, Meter.of(drawn))
         result = Replay(drawn.table, drawn.logs(), settings, observe=watch.take, sizes=drawn.sizes()).run().result
         restarts = [Found(round=r.round, cause=r.cause, chosen=r.chosen, since=r.since) for r in result.restarts]
-        return finished(drawn, method, watch.meter, restarts, result.seconds, l2=l2, local_drifts=result.local_drifts)
+        return finished(
+            drawn,
+            method,
+            watch.meter,
+            restarts,
+            result.seconds,
+            l2=l2,
+            variant=variant,
+            local_drifts=result.local_drifts,
+        )
+
+
+@dataclass(frozen=True)
+class BestInHindsight:
+    """A federation with a constant to choose, which gets what the peers get: the best one, known after the run.
+
+    Parameters
+    ----------
+    variants
+        The federation with each choice, by its suffix, such as `step=10`.
+    """
+
+    variants: Mapping[str, Federation]
+
+    def run(self, drawn: Drawn, method: str, l2: float = PENALTY) -> Finished:
+        """Replay a drawn stream with each choice, and return the run of the best prequential accuracy."""
+        runs = (federation.run(drawn, method, l2, name) for name, federation in self.variants.items())
+        return max(runs, key=lambda one: one.run.accuracy.prequential or 0.0)
 
 
 @dataclass

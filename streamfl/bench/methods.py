@@ -3,27 +3,55 @@
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
-from streamfl.bench.federated import Federation
+from streamfl.bench.federated import BestInHindsight, Federation
 from streamfl.bench.peers.registry import PEERS
 from streamfl.bench.plain import run_peer
 from streamfl.bench.records import Drawn
 from streamfl.bench.run import PENALTY, Finished
 from streamfl.core.errors import UsageError
-from streamfl.settings import LearningSettings, ProfileSettings
+from streamfl.core.experts import Experts
+from streamfl.core.local_round import Learner
+from streamfl.core.paper import Paper
+from streamfl.core.promotion import Promotion, ladder_settings
+from streamfl.settings import LearningSettings, ProfileSettings, named_detector
 
 _FEDOMD = LearningSettings(algorithm="fedomd", mirror="p-norm")
 _PAPER = ProfileSettings(profile="paper")
 _WARM = ProfileSettings(profile="paper", start="warm")
 
-FEDERATIONS: Mapping[str, Federation] = MappingProxyType(
+# The paper's step is for features of norm about 1; what is best for others is found here, as a peer's constant is.
+STEPS = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
+
+NEVER = "river:NoDrift"
+
+
+class Plain(ProfileSettings):
+    """The default profile with a ladder of plain steps: what whitened ones are worth."""
+
+    def master(self, horizon: int, learner: Learner) -> Paper | Promotion | Experts:
+        """Return the profile in its first state."""
+        plain = ladder_settings(bounded_gradient=True, one_full_step=True, whitened=False)
+        return Promotion(plain, named_detector(self.detector))
+
+
+def _best_step(profile: ProfileSettings) -> BestInHindsight:
+    return BestInHindsight({f"step={s:g}": Federation(profile.model_copy(update={"step": s})) for s in STEPS})
+
+
+FEDERATIONS: Mapping[str, Federation | BestInHindsight] = MappingProxyType(
     {
         "adaptive": Federation(ProfileSettings()),
+        "adaptive-never": Federation(ProfileSettings(detector=NEVER)),
+        "adaptive-plain": Federation(Plain()),
+        "adaptive-plain-never": Federation(Plain(detector=NEVER)),
         "adaptive-auto": Federation(ProfileSettings(), LearningSettings(features="auto")),
         "adaptive-glr": Federation(ProfileSettings(detector="glr")),
         "experts": Federation(ProfileSettings(profile="experts")),
         "calibrated": Federation(ProfileSettings(profile="calibrated")),
         "paper": Federation(_PAPER),
         "paper-warm": Federation(_WARM),
+        "paper-best": _best_step(_PAPER),
+        "paper-warm-best": _best_step(_WARM),
         "adaptive-fedomd": Federation(ProfileSettings(), _FEDOMD),
         "paper-fedomd": Federation(_PAPER, _FEDOMD),
         "paper-warm-fedomd": Federation(_WARM, _FEDOMD),

@@ -3,7 +3,8 @@
 A profile is a state machine over rounds. In every round the coordinator asks it to `open` (which models play or
 train), hands back what the clients measured (`close`), and then either lets it `advance` or, after an alarm,
 `deliberate`: candidates are scored until one is chosen, and the profile `conclude`s. A profile holds models and
-losses, never records; it knows neither clients' buffers nor messages.
+losses, never records. It knows no clients' buffers, and of messages only three values that it asks for or is told:
+`Held` (what clients hold back), `Apart` (who trains for himself) and `LabelSums`.
 """
 
 from collections.abc import Callable, Iterable, Mapping

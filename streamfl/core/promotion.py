@@ -32,18 +32,19 @@ EVERYBODYS = 5.0
 
 
 def ladder_settings(
-    *, bounded_gradient: bool, one_full_step: bool, euclidean: bool = True, step: float | None = None
+    *, bounded_gradient: bool, one_full_step: bool, whitened: bool = True, step: float | None = None
 ) -> LadderSettings:
     """Return the ladder for a loss and a way of stepping.
 
-    Whole-round gradient steps are whitened; there, least squares have curvature 1, so s is 1, and a cross-entropy,
-    whose gradient is bounded, takes longer steps. Other mirror maps bend their steps themselves, and one on a whole
-    round may be long. Many local steps answer from the model that they adapt, which an average does not.
+    Whole-round gradient steps are whitened where the algorithm allows it (`whitened`); there, least squares have
+    curvature 1, so s is 1, and a cross-entropy, whose gradient is bounded, takes longer steps. Other mirror maps bend
+    their steps themselves, and one on a whole round may be long. Many local steps answer from the model that they
+    adapt, which an average does not.
 
     >>> ladder_settings(bounded_gradient=False, one_full_step=True).step
     1.0
     """
-    if one_full_step and euclidean:
+    if one_full_step and whitened:
         return LadderSettings(step=step or (16.0 if bounded_gradient else 1.0))
     top = step or ((256.0 if one_full_step else 16.0) if bounded_gradient else 1.0)
     return LadderSettings(orders=(0, 2, 4, 6, 8), heavy=(), step=top, whitened=False, averages=False)

@@ -250,6 +250,8 @@ def test_the_same_seed_gives_the_same_result(streamfl: Command, blobs: Path):
         ("--profile", "paper", "--rho-scale", "0.00005", "--start", "warm"),
         ("--profile", "paper", "--optimistic", "regret"),
         ("--algorithm", "fedomd"),
+        ("--algorithm", "fedomd", "--mirror", "hypentropic", "--average", "dual", "--l1", "0.0001"),
+        ("--profile", "experts", "--max-order", "none"),
         ("--local-batch", "4"),
         ("--split", "column:kind"),
         ("--inject", "permutation@20,60"),
@@ -262,6 +264,51 @@ def test_every_option_runs(options: tuple[str, ...], streamfl: Command, blobs: P
     result = ended.json
     assert result["records"] == result["accepted"] + result["rejected"] + result["pending"] == 600
     assert math.isfinite(result["accuracy"]["prequential"])
+
+
+# --- the base algorithm ----------------------------------------------------------------------------------------
+
+
+def test_fedomd_is_not_fedavg_unless_its_map_is_the_euclidean_one(streamfl: Command, blobs: Path):
+    def digest(*options: str) -> str:
+        told: str = streamfl("replay", blobs, "--features", "rounds", *options, "--json", "-").json["model_sha256"]
+        return told
+
+    fedavg, p_norm = digest(), digest("--algorithm", "fedomd")
+    assert p_norm == digest("--algorithm", "fedomd", "--mirror", "p-norm") != fedavg
+    # The theorem: mirror descent with the Euclidean map is gradient descent, to the last byte.
+    assert digest("--algorithm", "fedomd", "--mirror", "euclidean") == fedavg
+
+
+@pytest.mark.parametrize(
+    ("before", "option"),
+    [
+        (("--algorithm", "fedomd"), ("--mirror", "hypentropic")),
+        (("--algorithm", "fedomd"), ("--average", "dual")),
+        (("--algorithm", "fedomd"), ("--l1", "0.01")),
+        (("--algorithm", "fedomd", "--mirror", "euclidean"), ("--l1", "0.01")),
+        (("--features", "rounds"), ("--l2", "0.01")),
+        (("--features", "rounds"), ("--gamma", "0.5")),
+        (("--features", "rounds"), ("--step", "2")),
+        (("--profile", "paper"), ("--step", "2")),
+        (("--profile", "experts"), ("--step", "2")),
+        (("--profile", "paper", "--round-size", "2"), ("--max-order", "1")),
+        (("--profile", "experts"), ("--max-order", "1")),
+    ],
+)
+def test_every_option_of_the_algorithm_changes_the_model(
+    before: tuple[str, ...], option: tuple[str, ...], streamfl: Command, blobs: Path
+):
+    digests = {streamfl("replay", blobs, *before, *more, "--json", "-").json["model_sha256"] for more in ((), option)}
+    assert len(digests) == 2
+
+
+def test_without_a_cap_blocks_grow_past_the_256_rounds(streamfl: Command, blobs: Path):
+    options = ("replay", blobs, "--clients", "1", "--round-size", "1", "--profile", "experts", "--json", "-")
+    digests = [
+        streamfl(*options, *more).json["model_sha256"] for more in ((), ("--max-order", "8"), ("--max-order", "none"))
+    ]
+    assert digests[0] == digests[1] != digests[2]
 
 
 # --- bad records -----------------------------------------------------------------------------------------------
@@ -334,6 +381,23 @@ BAD: dict[str, tuple[str, bytes, tuple[str, ...], str]] = {
     ),
     "an option of the other profile": ("f.csv", GOOD, ("--rho-scale", "2"), "--profile paper"),
     "a rho that is no number": ("f.csv", GOOD, ("--profile", "paper", "--rho-scale", "nan"), "1 is the paper"),
+    "a gamma that is no number": ("f.csv", GOOD, ("--gamma", "nan"), "--gamma is not a number"),
+    "a map of another algorithm": ("f.csv", GOOD, ("--mirror", "p-norm"), "mirror: of fedomd"),
+    "L1 of another algorithm": ("f.csv", GOOD, ("--l1", "0.1"), "l1: of fedomd"),
+    "averages that are the same": (
+        "f.csv",
+        GOOD,
+        ("--algorithm", "fedomd", "--mirror", "euclidean", "--average", "dual"),
+        "both averages are the same",
+    ),
+    "regret with a part of the records": (
+        "f.csv",
+        GOOD,
+        ("--profile", "paper", "--optimistic", "regret", "--gamma", "0.5"),
+        "leave --gamma out",
+    ),
+    "orders of another profile": ("f.csv", GOOD, ("--max-order", "none"), "--profile paper"),
+    "an order that is none": ("f.csv", GOOD, ("--profile", "paper", "--max-order", "21"), "from 0 to 20, or none"),
     "a drift after the end": ("f.csv", GOOD, ("--inject", "class-swap@99999"), "name earlier rounds"),
     "two outputs in one file": ("f.csv", GOOD, ("--report", "r", "--predictions", "r"), "name another file"),
     "an output without a name": ("f.csv", GOOD, ("--json", ""), "--json"),
@@ -348,6 +412,13 @@ NAMES_NO_FILE = {
     "regret with local batches",
     "an option of the other profile",
     "a rho that is no number",
+    "a gamma that is no number",
+    "a map of another algorithm",
+    "L1 of another algorithm",
+    "averages that are the same",
+    "regret with a part of the records",
+    "orders of another profile",
+    "an order that is none",
     "a drift after the end",
     "two outputs in one file",
     "an output without a name",
@@ -441,7 +512,8 @@ def test_help_names_every_option_that_people_are_promised():
     told = CliRunner().invoke(cli, ("replay", "--help")).output
     promised = (
         "label clients split round-size profile task drop time rho-scale optimistic start detector algorithm"
-        " local-batch inject seed on-bad-record report json per-round model-out predictions"
+        " mirror average l1 l2 gamma step max-order local-batch inject seed on-bad-record report json per-round"
+        " model-out predictions"
     )
     assert [option for option in promised.split() if f"--{option}" not in told] == []
 

@@ -2,7 +2,6 @@
 
 from functools import cache
 
-import numpy as np
 import pytest
 
 from simulation.federation import BAD, federation
@@ -110,11 +109,10 @@ def test_the_same_seed_replays_the_same_run_step_by_step():
 
 
 def test_the_worlds_are_bad_enough():
-    kills, simulations = 0, 0
+    kills = []
     for seed in range(40):
         simulation: Simulation = federation("adaptive", seed=seed, faults=faults_of(seed))
         simulation.run()
-        kills += simulation.kills
-        simulations += 1
-    assert kills > 2 * simulations
-    assert np.isfinite(kills)
+        kills.append(simulation.kills)
+    assert sum(kills) > 2 * len(kills)
+    assert sum(map(bool, kills)) > len(kills) / 4  # a third of the worlds has none

@@ -18,8 +18,10 @@ from streamfl.bench.peers.fednova import FedNova
 from streamfl.bench.peers.fedprox import FedProx
 from streamfl.bench.peers.limit import Limit, RoundsOf
 from streamfl.bench.peers.local_work import LocalWork
+from streamfl.bench.peers.newton import Newton
 from streamfl.bench.peers.restarting import AtRounds, OnADWIN, OnGLR, Restarting, Rule
 from streamfl.bench.peers.server_adaptive import ServerAdaptive
+from streamfl.bench.peers.whitened import Whitened
 from streamfl.core.arrays import FloatArray
 
 Constants = Mapping[str, float]
@@ -131,7 +133,7 @@ def _fedprox(s: Stream, c: Constants) -> Peer:
 
 
 def _fednova(s: Stream, c: Constants) -> Peer:
-    return FedNova(s.scratch, c["eta"], c["momentum"], c["mu"], s.work(1, batch=20), s.l2)
+    return FedNova(s.scratch, c["eta"], c["momentum"], c["mu"], s.work(c["passes"], batch=20), s.l2)
 
 
 def _adaptive_fedavg(s: Stream, c: Constants) -> Peer:
@@ -140,7 +142,7 @@ def _adaptive_fedavg(s: Stream, c: Constants) -> Peer:
 
 def _server(rule: Literal["adagrad", "adam", "yogi"]) -> Callable[[Stream, Constants], Peer]:
     return lambda s, c: ServerAdaptive(
-        s.scratch, rule, c["server_step"], c["tau"], c["beta1"], work=s.work(), l2=s.l2
+        s.scratch, rule, c["server_step"], c["tau"], c["beta1"], eta=c["eta"], work=s.work(c["steps"]), l2=s.l2
     )
 
 
@@ -156,21 +158,59 @@ def _cbce(s: Stream, c: Constants) -> Peer:
     return CBCE(s.scratch, c["step"], bool(c["warm"]), s.l2)
 
 
+def _newton(s: Stream, c: Constants) -> Peer:
+    return Newton(s.scratch, c["forget"], s.l2)
+
+
+def _whitened_glr(s: Stream, c: Constants) -> Peer:
+    return Restarting(lambda: Whitened(s.scratch, c["step"], s.l2), OnGLR())
+
+
 def _limit(s: Stream, c: Constants) -> Peer:
     return Limit(s.d, s.labels, s.rounds, s.at, s.rounds_of, s.l2)
 
 
 # The pull overshoots when eta mu is 2 or more, and ten local steps of it overflow.
 _FEDPROX_GRID = grid(
-    where=lambda c: c["eta"] * c["mu"] < 2.0, eta=(0.3, 1.0, 3.0, 5.0, 10.0), mu=(0.001, 0.01, 0.1, 0.5, 1.0)
+    where=lambda c: c["eta"] * c["mu"] < 2.0, eta=(0.1, 0.3, 1.0, 3.0, 5.0, 10.0), mu=(0.001, 0.01, 0.1, 0.5, 1.0)
 )
 # A step over t can start far above a constant one.
-_ADAPTIVE_GRID = grid(eta0=(0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0), over_t=(0, 1), steps=(1, 10))
+_ADAPTIVE_GRID = grid(eta0=(0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0), over_t=(0, 1), steps=(1, 10))
+# Momentum, a pull and more passes each change what one step does; six passes are for plain steps.
 _FEDNOVA_GRID = grid(
-    where=lambda c: not (c["momentum"] and c["mu"]), eta=SOME_STEPS, momentum=(0.0, 0.9), mu=(0.0, 0.1)
+    where=lambda c: (
+        not (c["momentum"] and c["mu"])
+        and (c["passes"] == 1.0 or 0.1 <= c["eta"] <= 5.0)
+        and (c["passes"] <= 3.0 or not (c["momentum"] or c["mu"]))
+    ),
+    eta=SOME_STEPS,
+    momentum=(0.0, 0.9),
+    mu=(0.0, 0.1),
+    passes=(1, 3, 6),
 )
-_SERVER_GRID = grid(server_step=(0.03, 0.1, 0.3, 1.0, 3.0), tau=(1e-3, 1e-2, 1e-1), beta1=(0.0, 0.9))
-_ADAGRAD_GRID = grid(server_step=(0.3, 1.0, 3.0, 10.0, 30.0), tau=(1e-2, 1e-1, 1.0), beta1=(0.0, 0.9))
+
+
+def _server_grid(server_step: Iterable[float], tau: Iterable[float]) -> Mapping[str, Constants]:
+    """Return a grid with one local step, which only rescales the difference and has length 1, and with ten.
+
+    As tau grows, the rules turn into plain steps of server_step / tau: a ridge, whose end is FedAvg.
+    """
+    return grid(
+        where=lambda c: (
+            c["eta"] == 1.0
+            if c["steps"] == 1.0
+            else c["tau"] >= 1e-2 and c["server_step"] >= 0.1 and c["beta1"] == 0.0
+        ),
+        server_step=server_step,
+        tau=tau,
+        beta1=(0.0, 0.9),
+        steps=(1, 10),
+        eta=(1.0, 3.0),
+    )
+
+
+_SERVER_GRID = _server_grid((0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0), (1e-3, 1e-2, 1e-1, 1.0))
+_ADAGRAD_GRID = _server_grid((0.3, 1.0, 3.0, 10.0, 30.0), (1e-2, 1e-1, 1.0))
 # As epsilon grows, the rules turn into plain steps of eta / epsilon: a ridge, whose end is fedavg-10.
 _CLIENT_GRID = grid(eta=(0.03, 0.1, 0.3, 1.0, 3.0, 10.0), epsilon=(1e-3, 1e-2, 1e-1, 1.0))
 _FEDAVG_GRID = grid(steps=(1, 10), eta=ONE_STEP)
@@ -192,8 +232,10 @@ PEERS: Mapping[str, PeerSpec] = MappingProxyType(
         "client-adam": PeerSpec(_client("adam"), _CLIENT_GRID),
         "fedavg-adwin": PeerSpec(_restarting(lambda s, c: OnADWIN(by_client=bool(c["by_client"]))), _ADWIN_GRID),
         "fedavg-glr": PeerSpec(_restarting(lambda s, c: OnGLR()), _FEDAVG_GRID),
-        "cbce": PeerSpec(_cbce, grid(step=(1.0, 3.0, 10.0, 30.0, 100.0), warm=(0, 1))),
+        "cbce": PeerSpec(_cbce, grid(step=(0.3, 1.0, 3.0, 10.0, 30.0, 100.0), warm=(0, 1))),
         "oracle": PeerSpec(_restarting(lambda s, c: AtRounds(s.at)), _FEDAVG_GRID),
+        "newton": PeerSpec(_newton, grid(forget=(0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.98))),
+        "whitened-glr": PeerSpec(_whitened_glr, grid(step=(1.0, 4.0, 8.0, 16.0, 32.0, 64.0))),
         "limit": PeerSpec(_limit, ALONE),
     }
 )

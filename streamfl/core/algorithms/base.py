@@ -76,6 +76,11 @@ class LocalProblem:
 class Algorithm(Protocol):
     """One local step, and the space in which clients' results are averaged."""
 
+    @property
+    def may_be_whitened(self) -> bool:
+        """Tell whether a step is W - eta slope, nothing more: the slope may then be whitened before it is taken."""
+        ...
+
     def step(self, W: FloatArray, slope: FloatArray, eta: float) -> FloatArray:
         """Return the model after one step of size `eta` along the gradient `slope` at W."""
         ...

@@ -32,6 +32,11 @@ class FedAvg:
 
     radius: float = 1e3
 
+    @property
+    def may_be_whitened(self) -> bool:
+        """Say yes: a step is a plain gradient step."""
+        return True
+
     def step(self, W: FloatArray, slope: FloatArray, eta: float) -> FloatArray:
         """Return W - eta slope, or the nearest point of the ball."""
         return onto_ball(W - eta * slope, self.radius)

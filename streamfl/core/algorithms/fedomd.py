@@ -40,6 +40,15 @@ class FedOMD:
     average: Literal["primal", "dual"] = "primal"
     l1: float = 0.0
 
+    @property
+    def may_be_whitened(self) -> bool:
+        """Tell whether this is FedAvg: other maps bend their steps themselves, and L1 shrinks weights one by one.
+
+        >>> FedOMD().may_be_whitened, FedOMD(l1=0.1).may_be_whitened
+        (True, False)
+        """
+        return isinstance(self.mirror, Euclidean) and not self.l1
+
     def step(self, W: FloatArray, slope: FloatArray, eta: float) -> FloatArray:
         """Return the mirror step: down the gradient in the dual space, shrunk by the L1 penalty, mapped back."""
         theta = self.mirror.dual(W) - eta * slope

@@ -2,6 +2,8 @@
 
 import math
 from collections import Counter
+from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -17,6 +19,7 @@ from streamfl.core.messages import Slot
 from streamfl.core.model import gradient
 from streamfl.core.registry import Registry
 from streamfl.models import Linear, Softmax
+from streamfl.settings import ProfileSettings
 
 LABELS = ("a", "b", "c")
 REGISTRY = Registry(1, ("x", "y", "z"), LABELS, np.zeros(3), np.ones(3))
@@ -198,6 +201,44 @@ def test_l1_finds_the_minimiser_of_the_penalised_loss() -> None:
             W = FedOMD(l1=1.0).step(W, W - target, 0.1)
         assert W[0, 0] == pytest.approx(minimum, abs=1e-6)
         assert (W[0, 0] == 0.0) == (minimum == 0.0)
+
+
+@dataclass(frozen=True)
+class Signs:
+    """Sign descent: an algorithm that nothing in the package knows by name."""
+
+    may_be_whitened: bool
+
+    def step(self, W: np.ndarray, slope: np.ndarray, eta: float) -> np.ndarray:
+        return W - eta * np.sign(slope)
+
+    def to_average(self, W: np.ndarray) -> np.ndarray:
+        return W
+
+    def from_average(self, mean: np.ndarray) -> np.ndarray:
+        return mean
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "whitened"),
+    [
+        (Signs(may_be_whitened=False), False),
+        (Signs(may_be_whitened=True), True),
+        (FedAvg(), True),
+        (FedOMD(), True),
+        (FedOMD(average="dual"), True),
+        (FedOMD(l1=0.1), False),
+        (FedOMD(PNorm()), False),
+        (FedOMD(Hypentropic()), False),
+    ],
+)
+@pytest.mark.parametrize("profile", ["adaptive", "experts"])
+def test_steps_are_whitened_where_the_algorithm_says_that_they_may_be(
+    algorithm: Algorithm, whitened: bool, profile: Literal["adaptive", "experts"]
+) -> None:
+    master = ProfileSettings(profile=profile).master(100, Learner(Softmax(), algorithm))
+    live = master.open(1, np.zeros((4, 3)), 3.0).live
+    assert {model.whitened for model in live if model.trained} == {whitened}
 
 
 def test_l2_pulls_every_step_towards_zero() -> None:
