@@ -20,6 +20,8 @@ _LISTED = 5
 _MANY = 0.1  # of the records are bad: one column is
 _KEY = 11
 _COLUMN = 13
+_MUCH = 0.02  # of accuracy: the file of the model is that much worse than what was served
+_TIMES = 1.1  # or its error is so many times as large
 
 
 class Progress:
@@ -256,6 +258,25 @@ def summary(console: Console, result: Result, rejections: Sequence[str] = ()) ->
         _say(console, f"{key:<{_KEY}}{value}", "red" if key == "records" and unaccounted(result) else "")
         if key == "records":
             _list_rejections(console, rejections, result.rejected, result.records)
+
+
+def file_text(result: Result) -> str:
+    """Return what to know of the model's file, where it is much worse than the headline; else an empty text."""
+    if result.accuracy is not None:
+        served, file, measure = result.accuracy.prequential, result.accuracy.model_file, "accuracy"
+        worse = served is not None and file is not None and file < served - _MUCH
+    else:
+        figures = result.mae
+        served, file, measure = (figures.prequential, figures.model_file, "MAE") if figures else (None, None, "")
+        worse = served is not None and file is not None and file > served * _TIMES
+    if not worse:
+        return ""
+    text = share if measure == "accuracy" else quantity
+    lacks = "what learns between them" if result.serving else "the steps that clients take within one"
+    return (
+        f"the model file would have had {measure} {text(file)}, not {text(served)}: it holds the model of the rounds "
+        f"without {lacks}"
+    )
 
 
 def _list_rejections(console: Console, reasons: Sequence[str], total: int, records: int) -> None:

@@ -17,7 +17,7 @@ from streamfl.core.online.one_record import FIRST
 from streamfl.core.records import Batch, Span
 from streamfl.core.standing import Standing
 
-FORMAT = 1
+FORMAT = 2
 
 WHAT = "a file that an estimator was saved to"
 

@@ -22,6 +22,11 @@ class Figures(_Part):
     post_update: float | None
     no_change: float | None
 
+    @property
+    def model_file(self) -> float | None:
+        """What a file of `--model-out`, written before each round, would have scored: it holds the round's model."""
+        return self.round_start
+
 
 class Kappa(_Part):
     """Accuracy above chance: `cohen` against the class mix, `temporal` against NoChange."""
@@ -122,3 +127,9 @@ class Result(_Part):
     unlearnt: int | None = None
     model_sha256: str
     per_round: tuple[RoundLine, ...]
+
+    @property
+    def measures(self) -> dict[str, Figures]:
+        """Return what was measured, by its key: accuracy, or mae and rmse."""
+        named = {"accuracy": self.accuracy, "mae": self.mae, "rmse": self.rmse}
+        return {key: figures for key, figures in named.items() if figures is not None}
