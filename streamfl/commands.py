@@ -127,7 +127,7 @@ def _named(values: list[float], told: Predicted) -> list[str] | list[float]:
 def run_replay(
     table: Table,
     *,
-    clients: int,
+    clients: int | None,
     split: str,
     round_size: int | None,
     settings: ReplaySettings,

@@ -54,6 +54,7 @@ class Progress:
         self._rounds = rounds
         self._title = title
         self._records = 0
+        self._most = 0
         self._started = 0.0
         self._last: RoundLine | None = None
         self._printed = True
@@ -97,6 +98,7 @@ class Progress:
         """
         self._last, self._printed = line, False
         self._records += line.records
+        self._most = max(self._most, line.records)
         if self._live is None and _due(line.round, self._rounds):
             self._print_round()
 
@@ -148,7 +150,9 @@ class Progress:
             return "waiting for the first round"
         seconds = self._console.get_time() - self._started
         line = self._last if no_change else self._last.model_copy(update={"no_change": None})
-        return round_text(line, self._rounds, self._records / seconds if seconds > 0 else None)
+        told = round_text(line, self._rounds, self._records / seconds if seconds > 0 else None)
+        few = 2 * line.records < self._most  # what a few say of a round is mostly chance
+        return f"{told}  (of {counted(line.records, 'record')} only)" if few else told
 
 
 def _due(at: int, rounds: int | None) -> bool:

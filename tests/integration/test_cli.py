@@ -341,6 +341,12 @@ BAD: dict[str, tuple[str, bytes, tuple[str, ...], str]] = {
     "too many clients": ("f.csv", GOOD, ("--clients", "100"), "--clients 100"),
     "unknown split": ("f.csv", GOOD, ("--split", "fair"), "--split fair"),
     "split by no column": ("f.csv", GOOD, ("--split", "column:nope"), "nope"),
+    "clients beside a column": (
+        "f.csv",
+        GOOD,
+        ("--clients", "3", "--split", "column:a"),
+        "--clients 3: column 'a' of f.csv has 2 values",
+    ),
     "wrong concentration": ("f.csv", GOOD, ("--split", "dirichlet:-1"), "dirichlet"),
     "unknown drift": ("f.csv", GOOD, ("--inject", "earthquake@3"), "earthquake"),
     "drift without rounds": ("f.csv", GOOD, ("--inject", "class-swap"), "class-swap"),
