@@ -118,13 +118,14 @@ class SavedFederation:
     standing: Standing | None
     clients: tuple[SavedClient, ...]
     unlearnt: int = 0
+    infinite: int = 0
     restarted: int = 0
 
     def check(self, *, targets: bool) -> None:
         """Refuse what no federation can have saved: see `SavedEstimator.check`."""
         counts = {
             "rounds": self.rounds, "since": self.since, "incarnation": self.incarnation,
-            "unlearnt": self.unlearnt, "restarted": self.restarted,
+            "unlearnt": self.unlearnt, "infinite": self.infinite, "restarted": self.restarted,
         }  # fmt: skip
         for name, count in counts.items():
             _must(_counts(count), f"{name} is {count}")

@@ -97,7 +97,7 @@ class Result(_Part):
     """The whole run. Classification has `accuracy` and `kappa`, regression `mae` and `rmse`.
 
     `label` is the column of the label, named or guessed, if the source names its columns. `serving` is what part each
-    model that learns between rounds had in what was served; empty without such models.
+    model that learns between rounds had in what was served; empty without such models. `infinite` counts values.
     """
 
     streamfl: str
@@ -110,6 +110,7 @@ class Result(_Part):
     held_out: int
     rejected: int
     pending: int
+    infinite: int = 0
     rounds: int
     clients: int
     seconds: float

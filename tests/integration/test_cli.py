@@ -22,7 +22,7 @@ from streamfl.core.errors import UsageError
 from streamfl.model_file import ServedModel
 
 KEYS = (
-    "streamfl source label seed profile records accepted held_out rejected pending rounds clients seconds"
+    "streamfl source label seed profile records accepted held_out rejected pending infinite rounds clients seconds"
     " records_per_second {} loss restarts local_drifts notices promotions serving model_sha256 per_round"
 )
 CLASSIFICATION = KEYS.format("accuracy kappa").split()
@@ -291,7 +291,7 @@ def test_bad_records_are_rejected_counted_and_listed(streamfl: Command, tmp_path
     rows = [f"{i % 7},{i % 3},{'xy'[i % 2]}" for i in range(100)]
     rows[10] = "1,2"  # a ragged row
     rows[20] = "oops,2,x"  # text in a number
-    rows[30] = "1,inf,y"  # infinity
+    rows[30] = "1,inf,y"  # infinity: a missing value, counted
     rows[40] = "1,2,"  # no label
     rows[50] = "NaN,,x"  # missing values: a good record
     path = tmp_path / "dirty.csv"
@@ -299,8 +299,10 @@ def test_bad_records_are_rejected_counted_and_listed(streamfl: Command, tmp_path
     ended = streamfl("replay", path, "--clients", 2, "--json", "-")
     assert ended.code == 0
     result = ended.json
-    assert (result["records"], result["accepted"], result["rejected"], result["pending"]) == (100, 96, 4, 0)
-    for place, reason in ((12, "fields"), (22, "oops"), (32, "infinite"), (42, "missing")):
+    assert (result["records"], result["accepted"], result["rejected"], result["pending"]) == (100, 97, 3, 0)
+    assert result["infinite"] == 1
+    assert re.search(r"^infinite +1 value, missing ones$", ended.err, re.MULTILINE)
+    for place, reason in ((12, "fields"), (22, "oops"), (42, "missing")):
         assert re.search(rf"line {place}\b.*{reason}", ended.err)
 
 
