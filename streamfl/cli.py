@@ -94,7 +94,9 @@ def demo(**options: Any) -> None:
 @click.option(
     "--task", type=click.Choice(["auto", "classification", "regression"]), default="auto", show_default=True
 )
-@click.option("--clients", type=click.IntRange(1), default=10, show_default=True)
+@click.option(
+    "--clients", type=click.IntRange(1), help="How many; else 10, or as many as the column of --split has values."
+)
 @click.option("--split", default="round-robin", show_default=True, help="round-robin, column:NAME or dirichlet:A.")
 @click.option(
     "--round-size",

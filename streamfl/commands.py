@@ -16,7 +16,7 @@ from rich.console import Console
 from streamfl.core.decisions import PostUpdate, Predicted, Refused
 from streamfl.core.errors import UsageError
 from streamfl.core.messages import FromCoordinator, LocalDrift, Noticed, Restarted, RoundClosed
-from streamfl.display import Progress, local_text, notice_text, summary
+from streamfl.display import Progress, file_text, local_text, notice_text, summary
 from streamfl.evaluation.result import Result
 from streamfl.replay import Replay, Replayed, ReplaySettings, restart_line, round_line
 from streamfl.report.html import render
@@ -127,7 +127,7 @@ def _named(values: list[float], told: Predicted) -> list[str] | list[float]:
 def run_replay(
     table: Table,
     *,
-    clients: int,
+    clients: int | None,
     split: str,
     round_size: int | None,
     settings: ReplaySettings,
@@ -164,6 +164,8 @@ def run_replay(
     _write(replayed, injection, outputs)
     for what, path in outputs.files():
         console.print(f"{what:<11}{path}", highlight=False, soft_wrap=True, markup=False)
+    if outputs.model is not None and (warning := file_text(replayed.result)):
+        console.print(warning, style="yellow", highlight=False, soft_wrap=True, markup=False)
     return replayed
 
 
@@ -244,6 +246,8 @@ def _opened(path: Path) -> Iterator[TextIO]:
 def as_json(result: Result, *, per_round: bool) -> str:
     """Return the result as `--json` writes it: what does not apply to the task is left out."""
     plain = {key: value for key, value in result.model_dump(mode="json").items() if value is not None}
+    for key, figures in result.measures.items():
+        plain[key]["model_file"] = figures.model_file
     if not per_round:
         plain["per_round"] = []
     return json.dumps(plain, indent=1) + "\n"

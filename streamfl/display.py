@@ -20,6 +20,8 @@ _LISTED = 5
 _MANY = 0.1  # of the records are bad: one column is
 _KEY = 11
 _COLUMN = 13
+_MUCH = 0.02  # of accuracy: the file of the model is that much worse than what was served
+_TIMES = 1.1  # or its error is so many times as large
 
 
 class Progress:
@@ -52,6 +54,7 @@ class Progress:
         self._rounds = rounds
         self._title = title
         self._records = 0
+        self._most = 0
         self._started = 0.0
         self._last: RoundLine | None = None
         self._printed = True
@@ -95,6 +98,7 @@ class Progress:
         """
         self._last, self._printed = line, False
         self._records += line.records
+        self._most = max(self._most, line.records)
         if self._live is None and _due(line.round, self._rounds):
             self._print_round()
 
@@ -146,7 +150,9 @@ class Progress:
             return "waiting for the first round"
         seconds = self._console.get_time() - self._started
         line = self._last if no_change else self._last.model_copy(update={"no_change": None})
-        return round_text(line, self._rounds, self._records / seconds if seconds > 0 else None)
+        told = round_text(line, self._rounds, self._records / seconds if seconds > 0 else None)
+        few = 2 * line.records < self._most  # what a few say of a round is mostly chance
+        return f"{told}  (of {counted(line.records, 'record')} only)" if few else told
 
 
 def _due(at: int, rounds: int | None) -> bool:
@@ -258,6 +264,25 @@ def summary(console: Console, result: Result, rejections: Sequence[str] = ()) ->
             _list_rejections(console, rejections, result.rejected, result.records)
 
 
+def file_text(result: Result) -> str:
+    """Return what to know of the model's file, where it is much worse than the headline; else an empty text."""
+    if result.accuracy is not None:
+        served, file, measure = result.accuracy.prequential, result.accuracy.model_file, "accuracy"
+        worse = served is not None and file is not None and file < served - _MUCH
+    else:
+        figures = result.mae
+        served, file, measure = (figures.prequential, figures.model_file, "MAE") if figures else (None, None, "")
+        worse = served is not None and file is not None and file > served * _TIMES
+    if not worse:
+        return ""
+    text = share if measure == "accuracy" else quantity
+    lacks = "what learns between them" if result.serving else "the steps that clients take within one"
+    return (
+        f"the model file would have had {measure} {text(file)}, not {text(served)}: it holds the model of the rounds "
+        f"without {lacks}"
+    )
+
+
 def _list_rejections(console: Console, reasons: Sequence[str], total: int, records: int) -> None:
     for reason in reasons[:_LISTED]:
         _say(console, f"{'':<{_KEY}}rejected: {reason}")
@@ -296,6 +321,7 @@ def _lines(result: Result) -> list[tuple[str, str]]:
         *serving,
         ("restarts", _restarts(result.restarts)),
         ("records", ledger(result)),
+        *([("infinite", f"{counted(result.infinite, 'value')}, missing ones")] if result.infinite else []),
         *([("unlearnt", f"{count(result.unlearnt)} records")] if result.unlearnt else []),
         ("rounds", count(result.rounds)),
         ("clients", count(result.clients)),

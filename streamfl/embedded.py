@@ -17,7 +17,7 @@ from streamfl.core.events import BufferDue
 from streamfl.core.messages import FromCoordinator, LocalDrift, Restarted, RoundClosed
 from streamfl.core.online.between_rounds import BetweenRounds
 from streamfl.core.online.mixture import Mixture, MixtureState
-from streamfl.core.records import Batch, Span
+from streamfl.core.records import Batch, Span, without_infinity
 from streamfl.core.standing import Standing
 from streamfl.runtime.nodes import ClientNode, CoordinatorNode, Node
 from streamfl.saved import RestartPlace, SavedClient, SavedFederation, SavedRecords
@@ -127,6 +127,7 @@ class EmbeddedFederation:
     shares: dict[str, float] = field(default_factory=dict)
     restarted: int = 0
     unlearnt: int = 0
+    infinite: int = 0
     places: deque[RestartPlace] = field(default_factory=lambda: deque(maxlen=MOST_RESTARTS))
     _starts: dict[int, int] = field(default_factory=dict)
     _transport: MemoryTransport = field(default_factory=MemoryTransport)
@@ -181,7 +182,7 @@ class EmbeddedFederation:
         client
             Its name; one that is new takes part from the next round on, and answers at once.
         features, X
-            Names, and values, shape (n, d); NaN is a missing one.
+            Names, and values, shape (n, d); NaN is a missing one, and so is infinity, which is counted.
         y, labels
             Label indices in `labels`, or targets; shape (n,).
 
@@ -197,6 +198,8 @@ class EmbeddedFederation:
         self._name(features)
         if len(X):
             self._client(client)
+        X, infinite = without_infinity(X)
+        self.infinite += infinite
         at = 0
         while at < len(X):
             with Uninterrupted():
@@ -285,6 +288,7 @@ class EmbeddedFederation:
         self._whole()
         node = self._clients.get(client) or next(iter(self._clients.values()), None)
         columns = 1 if self.task == "regression" else len(self.labels)
+        X, _ = without_infinity(X)
         if node is None:
             return np.zeros((len(X), columns))
         batch = Batch(Span("", 0, len(X)), np.arange(len(X)), features, X, np.zeros(len(X)))
@@ -323,6 +327,7 @@ class EmbeddedFederation:
             shares=self.shares,
             restarted=self.restarted,
             unlearnt=self.unlearnt,
+            infinite=self.infinite,
             standing=self.standing,
             clients=tuple(self._saved_client(name) for name in self._clients),
         )
@@ -350,6 +355,7 @@ class EmbeddedFederation:
         """Go on from where another one was saved: what is pending is learnt again, so that nothing is lost."""
         self.rounds, self.labels, self.shares = saved.rounds, saved.labels, dict(saved.shares)
         self.unlearnt = saved.unlearnt
+        self.infinite = saved.infinite
         self.restarts.extend(saved.restarts)
         self.places.extend([RestartPlace()] * (len(saved.restarts) - len(saved.places)))  # of an earlier version
         self.places.extend(saved.places)

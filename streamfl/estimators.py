@@ -120,7 +120,7 @@ class _MasterFL(base.Estimator):
         """Rounds, clients, restarts, local drifts, and what part each model has in what is served.
 
         `asleep` are those that had no part in it for long; they wake now and then. `unlearnt` are the records that a
-        model of River could not learn.
+        model of River could not learn, `infinite` the values learnt that were infinite: they count as missing.
         """
         federation = self._federation
         return {
@@ -129,6 +129,7 @@ class _MasterFL(base.Estimator):
             "restarts": federation.restarted,
             "local_drifts": len(federation.local_drifts),
             "unlearnt": federation.unlearnt,
+            "infinite": federation.infinite,
             "serving": {name: round(share, 3) for name, share in federation.shares.items()},
             "asleep": federation.asleep,
         }

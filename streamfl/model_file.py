@@ -1,5 +1,6 @@
 """The model that serves, as one safe file: safetensors with a JSON header and a format version."""
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,12 +16,15 @@ from streamfl.core.fingerprint import fingerprint
 from streamfl.core.records import Batch, Span
 from streamfl.core.registry import Registry
 from streamfl.settings import MODELS
+from streamfl.streams.cells import listed
 
-FORMAT = 1
+FORMAT = 2
 
 WHAT = "a streamfl model file"
 
 Loss = Literal["softmax", "logistic", "squared", "huber"]
+Missing = Literal["warn", "mean"]
+Unknown = Literal["raise", "ignore"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,33 +87,61 @@ class ServedModel:
         """
         plain, arrays = safe_file.read(Path(path), WHAT, newest=FORMAT)
         try:
-            return codec.join(cls, plain, arrays)
+            return codec.join(cls, {**plain, "format": FORMAT}, arrays)
         except PeerError as error:
             raise UsageError(f"{path}: not {WHAT}: {error}") from error
 
-    def outputs(self, X: npt.ArrayLike, features: Sequence[str]) -> FloatArray:
-        """Return Z W of records X, shape (n, d), whose columns are `features`; unknown ones are not used.
-
-        Raises
-        ------
-        UsageError
-            X is not of numbers, X and the names do not fit one another, or the model knows none of the names.
-        """
+    def outputs(
+        self, X: npt.ArrayLike, features: Sequence[str], *, missing: Missing = "warn", unknown: Unknown = "raise"
+    ) -> FloatArray:
+        """Return Z W of records X, shape (n, d): see `predict`."""
         try:
             X, features = np.asarray(X, np.float64), tuple(features)
         except (TypeError, ValueError) as error:
             raise UsageError(f"X must be rows of numbers, NaN where one is missing: {error}") from error
         if X.ndim != 2 or X.shape[1] != len(features) or len(set(features)) != len(features):
             raise UsageError(f"X has shape {X.shape}; it needs two dimensions, and a column for each of {features}")
-        if not set(features) & set(self.registry.features):
-            raise UsageError(f"the model knows none of these features; it knows {self.registry.features}")
+        self._check_names(features, missing, unknown)
         n = len(X)
+        X = np.where(np.isinf(X), np.nan, X)
         batch = Batch(Span("", 0, n), np.arange(n), features, X, np.zeros(n))
         return self.registry.design([batch]) @ self.weights
 
-    def predict(self, X: npt.ArrayLike, features: Sequence[str]) -> list[str] | list[float]:
-        """Return the label, or the target, of each record."""
-        predicted = MODELS[self.loss].predict(self.outputs(X, features))
+    def _check_names(self, features: tuple[str, ...], missing: Missing, unknown: Unknown) -> None:
+        known = self.registry.features
+        if not set(features) & set(known):
+            raise UsageError(f"the model knows none of these features; it knows {listed(known)}")
+        strange = [name for name in features if name not in set(known)]
+        if strange and unknown == "raise":
+            remedy = 'leave them out, or say unknown="ignore"'
+            raise UsageError(f"the model does not know {listed(strange)}; it knows {listed(known)}; {remedy}")
+        lacking = [name for name in known if name not in set(features)]
+        if lacking and missing == "warn":
+            what = f"{listed(lacking)} of the model's features are missing and count as their means"
+            warnings.warn(f'{what}; say missing="mean" if that is meant', stacklevel=4)
+
+    def predict(
+        self, X: npt.ArrayLike, features: Sequence[str], *, missing: Missing = "warn", unknown: Unknown = "raise"
+    ) -> list[str] | list[float]:
+        """Return the label, or the target, of each record.
+
+        Parameters
+        ----------
+        X
+            Records, shape (n, d); NaN and infinity are missing values, which count as the mean.
+        features
+            The names of its columns, in any order.
+        missing
+            Whether to `warn` of features that X lacks; `mean`: they count as the mean, silently.
+        unknown
+            Whether to `raise` at names that the model does not know; `ignore`: these columns are not used.
+
+        Raises
+        ------
+        UsageError
+            X is not of numbers, X and the names do not fit one another, or names are unknown.
+        """
+        predicted = MODELS[self.loss].predict(self.outputs(X, features, missing=missing, unknown=unknown))
         if self.task == "classification":
             return [self.registry.labels[int(code)] for code in predicted]
         target = self.registry.target

@@ -273,6 +273,7 @@ class Replay:
             held_out=told.accepted - told.trained,
             rejected=told.rejected,
             pending=pending,
+            infinite=self.table.infinite,
             rounds=len(told.rounds),
             clients=len(self.logs),
             seconds=round(seconds, 3),

@@ -12,6 +12,7 @@ from streamfl.core.arrays import FloatArray
 from streamfl.core.errors import PeerError, UsageError
 
 DIGEST = "sha256"
+DIGEST_SINCE = 2  # files of the first format may have none
 
 
 def write(path: Path, value: object) -> None:
@@ -74,7 +75,9 @@ def read(path: Path, what: str, *, newest: int) -> tuple[dict[str, Any], dict[st
         raise UsageError(f"{path}: not {what}")
     if version > newest:
         raise UsageError(f"{path}: format {version}; this version of streamfl reads formats up to {newest}")
-    told = plain.pop(DIGEST, None)  # files of the first versions have none
+    told = plain.pop(DIGEST, None)
+    if told is None and version >= DIGEST_SINCE:
+        raise UsageError(f"{path}: the file is damaged: its digest is missing; take a copy of it")
     if told is not None and told != digest(plain, arrays):
         raise UsageError(f"{path}: the file is damaged: it is not what was written; take a copy of it")
     return plain, arrays

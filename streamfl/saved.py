@@ -18,7 +18,7 @@ from streamfl.core.online.one_record import FIRST
 from streamfl.core.records import Batch, Span
 from streamfl.core.standing import Standing
 
-FORMAT = 1
+FORMAT = 2
 
 WHAT = "a file that an estimator was saved to"
 
@@ -130,6 +130,7 @@ class SavedFederation:
     standing: Standing | None
     clients: tuple[SavedClient, ...]
     unlearnt: int = 0
+    infinite: int = 0
     restarted: int = 0
     places: tuple[RestartPlace, ...] = ()
     starts: Mapping[int, int] = field(default_factory=dict)
@@ -138,7 +139,7 @@ class SavedFederation:
         """Refuse what no federation can have saved: see `SavedEstimator.check`."""
         counts = {
             "rounds": self.rounds, "since": self.since, "incarnation": self.incarnation,
-            "unlearnt": self.unlearnt, "restarted": self.restarted,
+            "unlearnt": self.unlearnt, "infinite": self.infinite, "restarted": self.restarted,
         }  # fmt: skip
         for name, count in counts.items():
             _must(_counts(count), f"{name} is {count}")

@@ -183,6 +183,17 @@ def stacked(batches: Sequence[Batch]) -> Batch:
     )
 
 
+def without_infinity(X: FloatArray) -> tuple[FloatArray, int]:
+    """Return values with infinite ones missing, and how many there were.
+
+    >>> without_infinity(np.array([[1.0, -np.inf], [np.nan, np.inf]]))
+    (array([[ 1., nan],
+           [nan, nan]]), 2)
+    """
+    infinite = np.isinf(X)
+    return (np.where(infinite, np.nan, X), int(infinite.sum())) if infinite.any() else (X, 0)
+
+
 def aligned(X: FloatArray, features: tuple[str, ...], names: tuple[str, ...]) -> FloatArray:
     """Return the columns that `names` says, of values whose columns are `features`; NaN where there is none.
 

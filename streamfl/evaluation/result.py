@@ -22,6 +22,11 @@ class Figures(_Part):
     post_update: float | None
     no_change: float | None
 
+    @property
+    def model_file(self) -> float | None:
+        """What a file of `--model-out`, written before each round, would have scored: it holds the round's model."""
+        return self.round_start
+
 
 class Kappa(_Part):
     """Accuracy above chance: `cohen` against the class mix, `temporal` against NoChange."""
@@ -92,7 +97,7 @@ class Result(_Part):
     """The whole run. Classification has `accuracy` and `kappa`, regression `mae` and `rmse`.
 
     `label` is the column of the label, named or guessed, if the source names its columns. `serving` is what part each
-    model that learns between rounds had in what was served; empty without such models.
+    model that learns between rounds had in what was served; empty without such models. `infinite` counts values.
     """
 
     streamfl: str
@@ -105,6 +110,7 @@ class Result(_Part):
     held_out: int
     rejected: int
     pending: int
+    infinite: int = 0
     rounds: int
     clients: int
     seconds: float
@@ -122,3 +128,9 @@ class Result(_Part):
     unlearnt: int | None = None
     model_sha256: str
     per_round: tuple[RoundLine, ...]
+
+    @property
+    def measures(self) -> dict[str, Figures]:
+        """Return what was measured, by its key: accuracy, or mae and rmse."""
+        named = {"accuracy": self.accuracy, "mae": self.mae, "rmse": self.rmse}
+        return {key: figures for key, figures in named.items() if figures is not None}

@@ -1,7 +1,9 @@
 """The report's two charts: what of a result is drawn, on which papers, and what hovering tells."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import median
 
 from streamfl.evaluation.result import Result, RoundLine
 from streamfl.report.chart import NARROW, WIDE, Chart, Event, Series, chart, finite
@@ -10,6 +12,7 @@ from streamfl.report.thin import kept
 from streamfl.report.words import count, evidence
 
 _STRETCHES = 300
+_SCANTY = 0.5  # of the usual records of a round: its figures are mostly chance, and are not drawn
 _LONGEST = 26
 
 
@@ -31,6 +34,7 @@ class Drawing:
     figures: tuple[Figure, ...]
     drawn: int
     of: int
+    scanty: int
     hover: Mapping[str, Sequence[float | None]]
 
 
@@ -47,17 +51,26 @@ def drawing(result: Result, drifts: Sequence[int]) -> Drawing:
     Returns
     -------
     Drawing
-        Without figures if the run kept no rounds.
+        Without figures if the run kept no rounds; rounds of far fewer records than usual have no values.
     """
     if not result.per_round:
-        return Drawing((), 0, 0, {})
-    lines = _thinned(result.per_round)
+        return Drawing((), 0, 0, 0, {})
+    full, scanty = _full(result.per_round)
+    lines = _thinned(full)
     columns = _columns(lines)
     rounds = [line.round for line in lines]
     plans = (_loss(columns), _quality(columns))
     figures = tuple(_figure(plan, rounds, result, drifts) for plan in plans if plan is not None)
     hover: dict[str, Sequence[float | None]] = {"round": rounds, "epoch": [line.epoch for line in lines], **columns}
-    return Drawing(figures, len(lines), len(result.per_round), hover)
+    return Drawing(figures, len(lines), len(result.per_round), scanty, hover)
+
+
+def _full(lines: Sequence[RoundLine]) -> tuple[list[RoundLine], int]:
+    """Return the rounds, those of few records without their figures, and how many these are."""
+    fewest = _SCANTY * median(line.records for line in lines)
+    nothing = {"loss": math.nan, "accuracy": None, "mae": None, "no_change": None}
+    full = [line if line.records >= fewest else line.model_copy(update=nothing) for line in lines]
+    return full, sum(line.records < fewest for line in lines)
 
 
 def _thinned(lines: Sequence[RoundLine]) -> list[RoundLine]:

@@ -186,6 +186,10 @@ def _local(result: Result) -> Iterator[Sentence]:
 def _records(result: Result) -> Iterator[Sentence]:
     if result.rejected:
         yield Sentence(f"{counted(result.rejected, 'bad record')} {_was(result.rejected)} rejected.", warns=True)
+    if result.infinite:
+        yield Sentence(
+            f"{counted(result.infinite, 'infinite value')} {_was(result.infinite)} taken for missing ones."
+        )
     if result.pending:
         yield Sentence(f"{counted(result.pending, 'record')} {_was(result.pending)} read and not yet learnt.")
     if unaccounted(result):

@@ -104,7 +104,9 @@ def check(path: Path, assignments: tuple[str, ...]) -> None:
 @click.command()
 @click.argument("file")
 @_service
-@click.option("--clients", type=click.IntRange(1), default=10, show_default=True)
+@click.option(
+    "--clients", type=click.IntRange(1), help="How many; else 10, or as many as the column of --split has values."
+)
 @click.option("--split", default="round-robin", show_default=True, help="round-robin, column:NAME or dirichlet:A.")
 @click.option("--inject", metavar="KIND@R,...", help="Impose drift at these rounds, such as class-swap@30,55.")
 @click.option("--rate", type=click.FloatRange(0.0, min_open=True), help="Records a second in all; else all at once.")

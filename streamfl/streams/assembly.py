@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from streamfl.core.arrays import FloatArray, IntArray
-from streamfl.core.records import Rejection
+from streamfl.core.records import Rejection, without_infinity
 from streamfl.streams.cells import Cells, listed, quoted, texts
 from streamfl.streams.columns import Column, judge
 from streamfl.streams.labels import LabelTexts, resolve
@@ -81,6 +81,7 @@ class Assembly:
     _rows: list[GrowingRows] = field(default_factory=list)
     _rest: _Rest = field(default_factory=_Rest)
     _rejected: list[Rejection] = field(default_factory=list)
+    _infinite: int = 0
 
     def add(self, block: Block) -> None:
         """Take in the next block of the file.
@@ -95,9 +96,12 @@ class Assembly:
         reasons = {i: f'column "{self.label}": {reason}' for i, reason in wrong.items()} | bad
         self._reject([*block.rejected, *self._rejections(block.places, block.lines, reasons)])
         good = np.delete(np.arange(len(codes)), list(reasons))
+        X = X[good] if reasons else X
+        X, infinite = without_infinity(X)
+        self._infinite += infinite
         if not self._rows or self._rows[-1].features != features:
             self._rows.append(GrowingRows(features))
-        self._rows[-1].add(X[good] if reasons else X)
+        self._rows[-1].add(X)
         self._rest.codes.append(codes[good])
         self._rest.places.append(block.places[good])
         self._rest.lines.append(block.lines[good])
@@ -130,6 +134,7 @@ class Assembly:
             rejected=tuple(sorted(self._rejected, key=lambda rejection: rejection.position)),
             columns=kept,
             label=self.label,
+            infinite=self._infinite,
         )
 
     def _features(self, block: Block) -> tuple[FloatArray, tuple[str, ...], dict[int, str]]:

@@ -83,21 +83,14 @@ def numbers(cells: Cells) -> tuple[FloatArray, dict[int, str]]:
 
     Returns
     -------
-    The values, NaN where missing or bad, and for each index of a bad cell what is wrong with it.
+    The values, possibly infinite, NaN where missing or bad, and for each index of a bad cell what is wrong with it.
 
     >>> numbers(["1", "", "x", "inf"])
-    (array([ 1., nan, nan, nan]), {2: '"x" is not a number', 3: '"inf" is infinite'})
+    (array([ 1., nan, nan, inf]), {2: '"x" is not a number'})
     """
     if isinstance(cells, np.ndarray):
-        values: FloatArray = cells.astype(np.float64, copy=False)
-        bad: dict[int, str] = {}
-    else:
-        values, bad = _looked_up(_hashable(cells))
-    infinite = np.flatnonzero(np.isinf(values))
-    if len(infinite):
-        bad |= {int(i): f"{quoted(cells[int(i)])} is infinite" for i in infinite}
-        values = np.where(np.isinf(values), np.nan, values)
-    return values, bad
+        return cells.astype(np.float64, copy=False), {}
+    return _looked_up(_hashable(cells))
 
 
 def _looked_up(cells: Sequence[object]) -> tuple[FloatArray, dict[int, str]]:

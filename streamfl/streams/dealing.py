@@ -13,6 +13,7 @@ from streamfl.streams.cells import listed, texts
 from streamfl.streams.table import Table, Texts
 
 MAX_CLIENTS = 1000
+USUAL_CLIENTS = 10
 SPLITS = "round-robin, column:NAME, dirichlet:A"
 
 
@@ -48,7 +49,7 @@ class _Deal:
     bad: IntArray
 
 
-def deal(table: Table, clients: int, split: str, seed: int) -> dict[str, Log]:
+def deal(table: Table, clients: int | None, split: str, seed: int) -> dict[str, Log]:
     """Deal every record of a table to exactly one client, in the order of the file.
 
     Parameters
@@ -56,7 +57,7 @@ def deal(table: Table, clients: int, split: str, seed: int) -> dict[str, Log]:
     table
         The records.
     clients
-        How many clients; `column:NAME` goes by the column instead.
+        How many clients; None: as many as `column:NAME` has values, else 10.
     split
         `round-robin`: record i of the file, bad ones counted, goes to client i mod `clients`.
         `column:NAME`: each value of that column is a client, named `NAME=value`; "" is a missing value.
@@ -73,7 +74,8 @@ def deal(table: Table, clients: int, split: str, seed: int) -> dict[str, Log]:
     Raises
     ------
     UsageError
-        If the split is unknown or does not fit the table, or there are more clients than records.
+        If the split is unknown or does not fit the table, or there are more clients than records, or others than
+        the column has values.
 
     >>> from streamfl.streams.covtype import covtype
     >>> logs = deal(covtype(), 12, "round-robin", seed=0)
@@ -83,6 +85,7 @@ def deal(table: Table, clients: int, split: str, seed: int) -> dict[str, Log]:
     kind, _, argument = split.partition(":")
     if kind == "column" and argument:
         dealt = _by_column(table, argument)
+        _check_count(table, clients, argument, len(dealt.names))
     elif kind == "dirichlet":
         dealt = _by_dirichlet(table, _counted(table, clients), _concentration(argument, split), seed)
     elif split == "round-robin":
@@ -92,8 +95,16 @@ def deal(table: Table, clients: int, split: str, seed: int) -> dict[str, Log]:
     return _logs(table, dealt)
 
 
-def _counted(table: Table, clients: int) -> int:
+def _check_count(table: Table, clients: int | None, name: str, values: int) -> None:
+    if clients not in {None, values}:
+        what = f"--clients {clients}: column {name!r} of {table.name} has {values} values, and each is a client"
+        raise UsageError(f"{what}; leave --clients out, or take another --split")
+
+
+def _counted(table: Table, clients: int | None) -> int:
     records = len(table) + len(table.rejected)
+    if clients is None:
+        return max(1, min(USUAL_CLIENTS, records))
     if clients < 1:
         raise UsageError(f"--clients {clients}: a federation needs one; give at least 1")
     if clients > records:

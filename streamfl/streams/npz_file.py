@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamfl.core.arrays import FloatArray, IntArray
-from streamfl.core.records import Rejection
+from streamfl.core.records import Rejection, without_infinity
 from streamfl.streams.cells import quoted, texts
 from streamfl.streams.labels import LabelTexts, resolve
 from streamfl.streams.request import Request, check_names
@@ -43,7 +43,6 @@ def read_npz(request: Request, path: Path) -> Table:
     found = _checked(request, _loaded(request, path))
     arrays, kept = _chosen(request, found), _kept(request, found)
     y, labels, reasons = _targets(request, arrays.y)
-    reasons = reasons | _infinite(arrays)
     if reasons and request.on_bad_record == "stop":
         remedy = "correct it, or say --on-bad-record reject to go on without it"
         raise request.refusal(reasons[min(reasons)], remedy)
@@ -55,7 +54,9 @@ def read_npz(request: Request, path: Path) -> Table:
     X = arrays.X[rows] if reasons else arrays.X
     rejected = tuple(Rejection(i, reasons[i]) for i in sorted(reasons))
     columns = {request.keep: texts(kept[rows].tolist())} if request.keep is not None else {}
-    return Table(path.name, arrays.features, X, y[rows], labels, rows.astype(np.int64), rejected, columns)
+    infinite = _made_missing(X)
+    places = rows.astype(np.int64)
+    return Table(path.name, arrays.features, X, y[rows], labels, places, rejected, columns, infinite=infinite)
 
 
 def _loaded(request: Request, path: Path) -> dict[str, npt.NDArray[np.generic]]:
@@ -134,15 +135,13 @@ def _targets(request: Request, y: Labels) -> tuple[FloatArray, tuple[str, ...], 
     return values, labels, reasons
 
 
-def _infinite(arrays: _Arrays) -> dict[int, str]:
-    reasons: dict[int, str] = {}
-    if arrays.X.dtype.kind != "f":
-        return reasons
-    for start in range(0, len(arrays.X), ROWS):
-        for i, j in np.argwhere(np.isinf(arrays.X[start : start + ROWS])).tolist():
-            where = f'record {start + i + 1}, column "{arrays.features[j]}"'
-            reasons.setdefault(start + i, f"{where}: {quoted(arrays.X[start + i, j])} is infinite")
-    return reasons
+def _made_missing(X: Numbers) -> int:
+    """Make infinite values missing, in place; return how many there were."""
+    found = 0
+    for start in range(0, len(X) if X.dtype.kind == "f" else 0, ROWS):
+        X[start : start + ROWS], infinite = without_infinity(cast(FloatArray, X[start : start + ROWS]))
+        found += infinite
+    return found
 
 
 def _nothing(request: Request, reasons: Mapping[int, str]) -> Exception:

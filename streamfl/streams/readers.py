@@ -38,7 +38,7 @@ def read(
     task
         `auto` is regression if any label is a number that is not an integer.
     on_bad_record
-        Whether a bad record (infinity, text in a number, a wrong number of fields, no label) is rejected and listed,
+        Whether a bad record (text in a number, a wrong number of fields, no label) is rejected and listed,
         or is an error.
     keep
         A column whose text the table is to keep, feature or not, so that records can be dealt by it.

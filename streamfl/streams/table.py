@@ -39,6 +39,8 @@ class Table:
         The text of whole columns that `read` was asked to keep, one entry a good record; missing is "".
     label
         The name of the label's column, named or guessed; empty where there are no names.
+    infinite
+        How many values of the good records were infinite: they are missing values.
     """
 
     name: str
@@ -50,6 +52,7 @@ class Table:
     rejected: tuple[Rejection, ...] = ()
     columns: Mapping[str, Texts] = field(default_factory=lambda: MappingProxyType({}))
     label: str = ""
+    infinite: int = 0
 
     def __len__(self) -> int:
         """Count the good records."""

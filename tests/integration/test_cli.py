@@ -22,13 +22,13 @@ from streamfl.core.errors import UsageError
 from streamfl.model_file import ServedModel
 
 KEYS = (
-    "streamfl source label seed profile records accepted held_out rejected pending rounds clients seconds"
+    "streamfl source label seed profile records accepted held_out rejected pending infinite rounds clients seconds"
     " records_per_second {} loss restarts local_drifts notices promotions serving model_sha256 per_round"
 )
 CLASSIFICATION = KEYS.format("accuracy kappa").split()
 REGRESSION = KEYS.format("mae rmse").split()
 RESTARTED = ("round", "epoch", "cause", "statistic", "threshold", "chosen", "since", "clients", "labels")
-FIGURES = ["prequential", "round_start", "post_update", "no_change"]
+FIGURES = ["prequential", "round_start", "post_update", "no_change", "model_file"]
 
 
 @dataclass(frozen=True)
@@ -179,7 +179,7 @@ def test_the_model_is_the_one_that_the_result_names_and_predicts_labels(
     assert model.predict(np.array([[0.0, 0.0], [3.0, 3000.0]]), ("width", "height")) == ["round", "square"]
     # Columns are found by name: in another order, beside others.
     other = np.array([[9.9, 0.0, 0.0], [9.9, 3000.0, 3.0]])
-    assert model.predict(other, ("extra", "height", "width")) == ["round", "square"]
+    assert model.predict(other, ("extra", "height", "width"), unknown="ignore") == ["round", "square"]
 
 
 def test_the_model_of_a_target_predicts_in_its_own_unit(streamfl: Command, line: Path, tmp_path: Path):
@@ -189,6 +189,26 @@ def test_the_model_of_a_target_predicts_in_its_own_unit(streamfl: Command, line:
         assert ServedModel.load(str(to)).predict(X, ["a"]) == pytest.approx([13.0, 1.0], abs=0.5)
     with pytest.raises(UsageError, match="X must be rows of numbers"):
         ServedModel.load(to).predict([["much"]], ("a",))
+
+
+def test_it_says_what_the_model_file_would_have_scored_where_that_is_much_worse(
+    streamfl: Command, blobs: Path, tmp_path: Path
+):
+    rng, to = np.random.default_rng(5), tmp_path / "model.safetensors"
+    X = rng.uniform(-1.0, 1.0, (3000, 2)).round(3)
+    y = ((X[:, 0] > 0) ^ (X[:, 1] > 0)).astype(int)
+    path = tmp_path / "xor.csv"
+    path.write_text("a,b,y\n" + "".join(f"{a},{b},{c}\n" for (a, b), c in zip(X.tolist(), y.tolist(), strict=True)))
+    ended = streamfl("replay", path, "--clients", 3, "--model-out", to, "--json", "-")
+    told = ended.json["accuracy"]
+    predicted = ServedModel.load(to).predict(X, ("a", "b"))
+    right = np.mean(np.array(predicted) == y.astype(str))
+    assert told["prequential"] > 0.9
+    assert told["model_file"] == told["round_start"] == pytest.approx(right, abs=0.05)
+    said = f"the model file would have had accuracy {told['model_file']:.3f}, not {told['prequential']:.3f}: it holds"
+    assert said in ended.err
+    assert "would have had" not in streamfl("replay", path, "--clients", 3).err
+    assert "would have had" not in streamfl("replay", blobs, "--model-out", to).err
 
 
 def test_a_file_that_is_no_model_is_refused(tmp_path: Path, blobs: Path):
@@ -318,7 +338,7 @@ def test_bad_records_are_rejected_counted_and_listed(streamfl: Command, tmp_path
     rows = [f"{i % 7},{i % 3},{'xy'[i % 2]}" for i in range(100)]
     rows[10] = "1,2"  # a ragged row
     rows[20] = "oops,2,x"  # text in a number
-    rows[30] = "1,inf,y"  # infinity
+    rows[30] = "1,inf,y"  # infinity: a missing value, counted
     rows[40] = "1,2,"  # no label
     rows[50] = "NaN,,x"  # missing values: a good record
     path = tmp_path / "dirty.csv"
@@ -326,8 +346,10 @@ def test_bad_records_are_rejected_counted_and_listed(streamfl: Command, tmp_path
     ended = streamfl("replay", path, "--clients", 2, "--json", "-")
     assert ended.code == 0
     result = ended.json
-    assert (result["records"], result["accepted"], result["rejected"], result["pending"]) == (100, 96, 4, 0)
-    for place, reason in ((12, "fields"), (22, "oops"), (32, "infinite"), (42, "missing")):
+    assert (result["records"], result["accepted"], result["rejected"], result["pending"]) == (100, 97, 3, 0)
+    assert result["infinite"] == 1
+    assert re.search(r"^infinite +1 value, missing ones$", ended.err, re.MULTILINE)
+    for place, reason in ((12, "fields"), (22, "oops"), (42, "missing")):
         assert re.search(rf"line {place}\b.*{reason}", ended.err)
 
 
@@ -368,6 +390,12 @@ BAD: dict[str, tuple[str, bytes, tuple[str, ...], str]] = {
     "too many clients": ("f.csv", GOOD, ("--clients", "100"), "--clients 100"),
     "unknown split": ("f.csv", GOOD, ("--split", "fair"), "--split fair"),
     "split by no column": ("f.csv", GOOD, ("--split", "column:nope"), "nope"),
+    "clients beside a column": (
+        "f.csv",
+        GOOD,
+        ("--clients", "3", "--split", "column:a"),
+        "--clients 3: column 'a' of f.csv has 2 values",
+    ),
     "wrong concentration": ("f.csv", GOOD, ("--split", "dirichlet:-1"), "dirichlet"),
     "unknown drift": ("f.csv", GOOD, ("--inject", "earthquake@3"), "earthquake"),
     "drift without rounds": ("f.csv", GOOD, ("--inject", "class-swap"), "class-swap"),

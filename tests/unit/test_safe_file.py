@@ -22,11 +22,11 @@ class Kept:
     names: tuple[str, ...] = ("a", "b")
     share: float = 0.1 + 0.2
     values: FloatArray = field(default_factory=lambda: np.array([[1.0, np.nan], [-0.0, 1e-300]]))
-    format: int = 1
+    format: int = 2
 
 
 def read(path: Path) -> Kept:
-    return codec.join(Kept, *safe_file.read(path, "a file of ours", newest=1))
+    return codec.join(Kept, *safe_file.read(path, "a file of ours", newest=2))
 
 
 def test_what_is_written_is_read_and_the_same_value_is_the_same_bytes(tmp_path: Path):
@@ -74,8 +74,15 @@ def test_a_file_that_was_cut_off_is_refused(sound: Path, tmp_path: Path):
 
 def test_files_of_before_there_was_a_digest_are_read(tmp_path: Path):
     path = tmp_path / "old"
-    path.write_bytes(codec.encode(Kept(names=("old",))))
+    path.write_bytes(codec.encode(Kept(names=("old",), format=1)))
     assert read(path).names == ("old",)
+
+
+def test_a_digest_that_was_taken_out_is_damage_since_format_2(tmp_path: Path):
+    path = tmp_path / "without"
+    path.write_bytes(codec.encode(Kept()))
+    with pytest.raises(UsageError, match="the file is damaged: its digest is missing"):
+        read(path)
 
 
 def test_another_number_than_was_written_is_damage(sound: Path, tmp_path: Path):

@@ -79,7 +79,7 @@ def test_what_is_no_such_file_is_refused_by_name(tmp_path: Path):
     data = FORMAT_1.read_bytes()
     assert data.count(b'\\"format\\":1') == 1
     path.write_bytes(data.replace(b'\\"format\\":1', b'\\"format\\":9'))
-    with pytest.raises(UsageError, match="format 9; this version of streamfl reads formats up to 1"):
+    with pytest.raises(UsageError, match="format 9; this version of streamfl reads formats up to 2"):
         MasterFLClassifier.load(path)
     with pytest.raises(UsageError, match="cannot be written"):
         MasterFLClassifier().save(tmp_path / "nowhere" / "model")
@@ -129,7 +129,7 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Saved:
     model.save(path)
     plain, arrays = codec.unpack(path.read_bytes())
     plain.pop("sha256")
-    return plain, arrays
+    return {**plain, "format": 1}, arrays
 
 
 def write(path: Path, plain: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
@@ -234,6 +234,7 @@ def test_targets_that_are_no_numbers_are_damage(tmp_path: Path):
     model.save(path)
     plain, arrays = codec.unpack(path.read_bytes())
     plain.pop("sha256")
+    plain["format"] = 1
     put(*CLIENT, "pending", 3, "y", value=np.array([np.inf]))(plain, arrays)
     write(path, plain, arrays)
     with pytest.raises(UsageError, match="damaged: the records of client '' do not fit"):

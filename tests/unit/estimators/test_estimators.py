@@ -952,3 +952,22 @@ def test_a_glitch_among_the_first_values_does_not_last(features, round_size):
 @pytest.mark.parametrize("round_size", [1, 3, 7, 50])
 def test_a_sensor_that_is_set_anew_is_learnt_anew(round_size):
     assert share_right(round_size, "linear", moves=1000.0) > 0.95
+
+
+# --- infinity ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("estimator", [MasterFLClassifier, MasterFLRegressor])
+def test_infinity_counts_as_missing_and_is_counted(estimator, tmp_path):
+    pairs = without_site(records(40, missing=0.0, targets=estimator is MasterFLRegressor))
+    odd = [({**x, "x": float("inf"), "y": -np.inf} if i % 5 == 1 else x, y) for i, (x, y) in enumerate(pairs)]
+    gaps = [({**x, "x": None, "y": float("nan")} if i % 5 == 1 else x, y) for i, (x, y) in enumerate(pairs)]
+    one, other = (taught(estimator(round_size=10, features="linear"), told) for told in (odd, gaps))
+    assert said(one, odd) == said(other, gaps)
+    assert (one.summary["infinite"], other.summary["infinite"]) == (16, 0)
+    one.save(tmp_path / "model")
+    assert estimator.load(tmp_path / "model").summary["infinite"] == 16
+    many = estimator(round_size=10, features="linear")
+    X = np.array([[x["x"], x["y"]] for x, _ in odd])
+    many.learn_many(X, [y for _, y in odd])
+    assert (many.summary["infinite"], int(np.isinf(X).sum())) == (16, 16)

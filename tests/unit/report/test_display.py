@@ -53,6 +53,17 @@ def test_a_log_gets_exact_plain_lines(restart: Callable[..., Restarted]) -> None
     ]
 
 
+def test_a_round_of_few_records_says_so() -> None:
+    console, out, _ = plain()
+    with Progress(console, 2, "replay") as progress:
+        progress.round(line(1))
+        progress.round(line(2).model_copy(update={"records": 3, "accuracy": 1.0}))
+    assert out.getvalue().splitlines()[1:] == [
+        "round 1/2  epoch 1  loss 0.250  accuracy 0.500  NoChange 0.375  - records/s",
+        "round 2/2  epoch 1  loss 0.250  accuracy 1.000  NoChange 0.375  - records/s  (of 3 records only)",
+    ]
+
+
 def test_a_run_of_unknown_length_is_told_ever_more_rarely() -> None:
     console, out, _ = plain()
     with Progress(console, None, "watch") as progress:

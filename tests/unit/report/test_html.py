@@ -5,6 +5,7 @@ from html.parser import HTMLParser
 import pytest
 
 from streamfl.evaluation.result import Figures, LocalDrifted, Loss, Restarted, Result, RoundLine
+from streamfl.report.charts import drawing
 from streamfl.report.html import render
 
 Build = Callable[..., Result]
@@ -105,6 +106,18 @@ def test_the_accuracy_chart_draws_no_change_and_the_loss_chart_does_not(made_up:
     assert wide(page, "Accuracy").count('<path class="naive"') == 1
     assert wide(page, "Accuracy").count('<path class="model"') == 1
     assert wide(page, "Loss").count('<path class="naive"') == 0
+
+
+def test_a_round_of_few_records_is_no_point_of_a_line(made_up: Build) -> None:
+    whole = made_up(20)
+    rest = whole.per_round[-1].model_copy(update={"records": 9, "accuracy": 1.0, "loss": 0.0})
+    result = whole.model_copy(update={"per_round": (*whole.per_round[:-1], rest)})
+    for drawn, n in ((drawing(whole, ()), 20), (drawing(result, ()), 19)):
+        assert [(drawn.scanty, drawn.of)] == [(20 - n, 20)]
+        assert [sum(value is not None for value in drawn.hover[key]) for key in ("loss", "accuracy")] == [n, n]
+        assert [figure.charts[0].paths[-1].d.count("L") for figure in drawn.figures] == [n - 1, n - 1]
+    note = "1 round with less than half of the usual records is not drawn."
+    assert [note in Page(render(told, title="R")).text for told in (whole, result)] == [False, True]
 
 
 def test_the_table_of_restarts_gives_delays_only_when_drifts_are_known(made_up: Build) -> None:

@@ -54,7 +54,7 @@ CASES = {
     "unknown format": Bad("f.xls", b"x", ("unknown format", ".csv.gz", ".parquet", "river:NAME")),
     "header alone": Bad("f.csv", b"a,b,y\n", ("no records", "at least one")),
     "no usable record": Bad(
-        "f.csv", b"a,y\ninf,0\n1,0,0\n", ("none of its 2 records", "line 2", '"a"', '"inf"', "--drop")
+        "f.csv", b"a,y\n1,\n1,0,0\n", ("none of its 2 records", "line 2", '"y"', "missing", "--drop")
     ),
     "no feature column": Bad("f.csv", b"y\n0\n1\n", ("no feature column", "commas")),
     "all dropped": Bad("f.csv", GOOD, ("no feature column",), {"drop": ["a", "b"]}),
@@ -88,7 +88,7 @@ CASES = {
         ("line 3", '"Slope"', '"abc"', "--on-bad-record"),
         {"on_bad_record": "stop"},
     ),
-    "stop at infinity": Bad("f.csv", b"a,y\n1,0\n-inf,0\n", ("line 3", '"a"', "infinite"), {"on_bad_record": "stop"}),
+    "stop at infinity": Bad("f.csv", b"a,y\n1,0\n1,-inf\n", ("line 3", '"y"', "infinite"), {"on_bad_record": "stop"}),
     "stop at fields": Bad("f.csv", b"a,y\n1,0\n1\n", ("line 3", "1 fields", "has 2"), {"on_bad_record": "stop"}),
     "stop at label": Bad("f.csv", b"a,y\n1,0\n1,\n", ("line 3", '"y"', "missing"), {"on_bad_record": "stop"}),
     "stop at first": Bad("f.csv", b"a,y\n1,0\n1\nx,0\n", ("line 3",), {"on_bad_record": "stop"}),
@@ -125,9 +125,9 @@ CASES = {
     "npz all dropped": Bad("f.npz", NUMBERS, ("no feature column",), {"drop": ["x0", "x1"]}),
     "npz without rows": Bad("f.npz", npz(X=np.ones((0, 2)), y=np.ones(0)), ("no records",)),
     "npz stop": Bad(
-        "f.npz", npz(X=[[1], [np.inf]], y=[0, 1]), ("record 2", '"x0"', "infinite"), {"on_bad_record": "stop"}
+        "f.npz", npz(X=[[1], [2]], y=[0, np.inf]), ("record 2", '"y"', "infinite"), {"on_bad_record": "stop"}
     ),
-    "npz unusable": Bad("f.npz", npz(X=[[np.inf]], y=[0]), ("none of its 1 records", "record 1")),
+    "npz unusable": Bad("f.npz", npz(X=[[1.0]], y=[np.inf]), ("none of its 1 records", "record 1")),
 }
 
 

@@ -37,7 +37,7 @@ def test_every_record_is_dealt_once_in_the_order_of_the_file(
     goods: list[bool], split: str, clients: int, seed: int
 ) -> None:
     source = table(goods)
-    logs = deal(source, min(clients, len(goods)), split, seed)
+    logs = deal(source, None if "column" in split else min(clients, len(goods)), split, seed)
     numbers = {name: [int(said.split()[1]) for said in in_order(source, log)] for name, log in logs.items()}
     assert sorted(n for own in numbers.values() for n in own) == list(range(len(goods)))
     assert all(own == sorted(own) for own in numbers.values())
@@ -66,7 +66,7 @@ def test_names_sort_as_they_count(clients: int, first: str, last: str) -> None:
 
 def test_a_column_of_numbers_names_the_clients() -> None:
     source = table([True] * 50)
-    logs = deal(source, 3, "column:site", 0)
+    logs = deal(source, None, "column:site", 0)
     assert list(logs) == ["site=0", "site=1", "site=2", "site=3"]
     assert {float(v) for v in source.X[logs["site=2"].rows, 1]} == {2.0}
 
@@ -75,7 +75,7 @@ def test_a_kept_column_of_text_names_the_clients_and_bad_records_follow() -> Non
     whole = table([False, True, True, False, False, True])
     kept = {"who": np.array(["b", "a", "b"])}
     source = Table("t", ("row", "site"), whole.X, whole.y, LABELS, whole.places, whole.rejected, kept)
-    logs = deal(source, 1, "column:who", 0)
+    logs = deal(source, 2, "column:who", 0)
     assert {name: in_order(source, log) for name, log in logs.items()} == {
         "who=a": ["line 2", "line 3", "line 4"],
         "who=b": ["line 0", "line 1", "line 5"],
@@ -108,6 +108,7 @@ def test_dirichlet_spreads_a_client_over_the_file() -> None:
         (2, "roundrobin", "--split roundrobin: unknown; take one of round-robin, column:NAME"),
         (2, "column:", "unknown"),
         (2, "column:z", "--split column:z: t has no such column; the columns are row, site"),
+        (2, "column:row", "--clients 2: column 'row' of t has 5 values, and each is a client; leave --clients out"),
         (2, "dirichlet:", "positive number"),
         (2, "dirichlet:0", "positive number"),
         (2, "dirichlet:nan", "positive number"),
@@ -119,10 +120,16 @@ def test_what_cannot_be_dealt(clients: int, split: str, says: str) -> None:
         deal(table([True] * 5), clients, split, 0)
 
 
+def test_without_a_number_there_are_ten_clients_or_one_a_value_or_one_a_record() -> None:
+    many, few = table([True] * 50), table([True] * 5)
+    assert [len(deal(many, None, split, 0)) for split in ("round-robin", "dirichlet:1", "column:site")] == [10, 10, 4]
+    assert len(deal(few, None, "round-robin", 0)) == 5
+
+
 def test_more_values_than_clients_may_be() -> None:
-    assert len(deal(table([True] * 1000), 1, "column:row", 0)) == 1000
+    assert len(deal(table([True] * 1000), 1000, "column:row", 0)) == 1000
     with pytest.raises(UsageError, match="1001 values in t, more than 1000 clients; take"):
-        deal(table([True] * 1001), 1, "column:row", 0)
+        deal(table([True] * 1001), None, "column:row", 0)
 
 
 def test_a_regression_has_no_classes_to_deal_by() -> None:

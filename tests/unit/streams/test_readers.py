@@ -74,15 +74,20 @@ def test_every_kind_of_bad_record_is_listed_by_its_number_and_line(tmp_path: Pat
     table = csv(tmp_path, text)
     assert reasons(table) == {
         1: "line 3: 2 fields where the header has 3",
-        2: 'line 5, column "b": "inf" is infinite',
-        3: 'line 6, column "b": "1e999" is infinite',
         4: 'line 8, column "y": the label is missing',
         5: 'line 9, column "y": the label is missing',
         6: 'line 10, column "a": "1_0" is not a number: write it as 1234.5, with a point and no separators',
         7: "line 11: 4 fields where the header has 3",
     }
-    np.testing.assert_array_equal(table.places, [0, 8])
-    np.testing.assert_array_equal(table.X, [[1, 2], [5, 6]])
+    np.testing.assert_array_equal(table.places, [0, 2, 3, 8])
+    np.testing.assert_array_equal(table.X, [[1, 2], [1, math.nan], [1, math.nan], [5, 6]])
+    assert table.infinite == 2
+
+
+def test_infinities_of_bad_records_are_not_counted(tmp_path: Path) -> None:
+    table = csv(tmp_path, "a,b,y\ninf,-inf,0\ninf,x,0\n1,2,inf\n3,infinity,1\n")
+    np.testing.assert_array_equal(table.X, [[math.nan, math.nan], [3, math.nan]])
+    assert (table.infinite, list(reasons(table))) == (3, [1, 2])
 
 
 def test_a_byte_order_mark_crlf_and_quotes(tmp_path: Path) -> None:
@@ -237,20 +242,20 @@ def test_bad_jsonl_records(tmp_path: Path) -> None:
         + b', "y": 0}\n{"a": 2, "y": 1}\n{"a": -Infinity, "y": 1}\n{"a": 2, "y'
     )
     table = read(str(path))
-    np.testing.assert_array_equal(table.places, [0, 1, 7])
-    np.testing.assert_array_equal(table.X, [[1.0], [math.nan], [2.0]])  # Python writes NaN, which is no JSON
+    np.testing.assert_array_equal(table.places, [0, 1, 6, 7, 8])
+    # Python writes NaN and Infinity, which are no JSON.
+    np.testing.assert_array_equal(table.X, [[1.0], [math.nan], [math.nan], [2.0], [math.nan]])
+    assert table.infinite == 2
     found = reasons(table)
-    assert list(found) == [2, 3, 4, 5, 6, 8, 9]
+    assert list(found) == [2, 3, 4, 5, 9]
     starts = [
         "line 4: not a JSON object",
         'line 5, column "a": "q" is not a number',
         'line 6, column "y": the label is missing',
         'line 7, column "a": "[1]" is not a number',
-        'line 8, column "a": "99999',
-        'line 10, column "a": "-inf" is infinite',
         "line 11: not JSON",
     ]
-    assert [reason.startswith(start) for reason, start in zip(found.values(), starts, strict=True)] == [True] * 7
+    assert [reason.startswith(start) for reason, start in zip(found.values(), starts, strict=True)] == [True] * 5
 
 
 def test_parquet(tmp_path: Path) -> None:
@@ -269,12 +274,11 @@ def test_parquet(tmp_path: Path) -> None:
     table = read(str(path), time="when")
     assert table.features == ("n", "f", "b", "t=u", "t=v", "c=k", "c=l")
     nan = math.nan
-    np.testing.assert_array_equal(table.X, [[1, 0.5, 1, 1, 0, 1, 0], [nan, nan, 0, nan, nan, 1, 0]])
-    assert table.labels == ("1", "2")
-    assert reasons(table) == {
-        2: 'record 3, column "f": "inf" is infinite',
-        3: 'record 4, column "kind": the label is missing',
-    }
+    np.testing.assert_array_equal(
+        table.X, [[1, 0.5, 1, 1, 0, 1, 0], [nan, nan, 0, nan, nan, 1, 0], [3, nan, nan, 0, 1, 0, 1]]
+    )
+    assert (table.labels, table.infinite) == (("1", "2"), 1)
+    assert reasons(table) == {3: 'record 4, column "kind": the label is missing'}
 
 
 def test_npz_stays_in_its_type(tmp_path: Path) -> None:
@@ -292,13 +296,10 @@ def test_npz_names_texts_and_bad_records(tmp_path: Path) -> None:
     path = tmp_path / "f.npz"
     np.savez(path, X=[[1.0], [-np.inf], [np.nan], [3]], y=np.array(["u", "v", "v", ""]), features=np.array(["w"]))
     table = read(str(path), keep="w")
-    np.testing.assert_array_equal(table.X, [[1], [math.nan]])
-    assert (table.features, table.labels) == (("w",), ("u", "v"))
-    assert table.columns["w"].tolist() == ["1", ""]
-    assert reasons(table) == {
-        1: 'record 2, column "w": "-inf" is infinite',
-        3: 'record 4, column "y": the label is missing',
-    }
+    np.testing.assert_array_equal(table.X, [[1], [math.nan], [math.nan]])
+    assert (table.features, table.labels, table.infinite) == (("w",), ("u", "v"), 1)
+    assert table.columns["w"].tolist() == ["1", "-inf", ""]
+    assert reasons(table) == {3: 'record 4, column "y": the label is missing'}
 
 
 @pytest.mark.parametrize(
