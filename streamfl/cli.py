@@ -101,6 +101,13 @@ def demo(**options: Any) -> None:
     type=click.IntRange(1),
     help="Records a client and round; else about 100 rounds, without --inject of 20 records or more in all.",
 )
+@click.option(
+    "--least",
+    type=click.IntRange(1),
+    default=10,
+    show_default=True,
+    help="Good records below which nothing of a client leaves; what is left of them at the end stays pending.",
+)
 @click.option("--inject", metavar="KIND@R,...", help="Impose drift: class-swap, class-introduction or permutation.")
 @click.option("--on-bad-record", type=click.Choice(["reject", "stop"]), default="reject", show_default=True)
 @click.option(
@@ -205,6 +212,7 @@ def _settings(options: dict[str, Any]) -> Any:
         raise UsageError("--rho-scale is not a number; 1 is the paper, less makes the tests more sensitive")
     named = {key: options[key] for key in ("profile", "detector", "rho_scale", "optimistic", "start")}
     return ReplaySettings(
+        least=options["least"],
         seed=options["seed"],
         learning=LearningSettings(
             model=options["model"],

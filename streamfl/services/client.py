@@ -209,6 +209,8 @@ def serve_clients(settings: FederationSettings, connector: Connector, stop: Stop
     UsageError
         Topics do not fit, or records were deleted before they were accepted.
     """
+    if settings.rounds.least == 1:
+        LOG.warning("records may leave alone", least=1, remedy="raise rounds.least: one record can be solved for")
     connector.prepare()
     host = connector.host(settings.client.host, settings.placement, settings.record_format)
     clock = ListeningClock(host.listen)
