@@ -103,6 +103,13 @@ def demo(**options: Any) -> None:
     type=click.IntRange(1),
     help="Records a client and round; else about 100 rounds, without --inject of 20 records or more in all.",
 )
+@click.option(
+    "--least",
+    type=click.IntRange(1),
+    default=10,
+    show_default=True,
+    help="Good records below which nothing of a client leaves; what is left of them at the end stays pending.",
+)
 @click.option("--inject", metavar="KIND@R,...", help="Impose drift: class-swap, class-introduction or permutation.")
 @click.option("--on-bad-record", type=click.Choice(["reject", "stop"]), default="reject", show_default=True)
 @click.option(
@@ -241,6 +248,7 @@ def _settings(options: dict[str, Any]) -> Any:
     if "max_order" in profile:
         profile["max_order"] = _max_order(profile["max_order"])
     return ReplaySettings(
+        least=options["least"],
         seed=options["seed"],
         learning=LearningSettings(features=_features(options), **learning),
         profile=ProfileSettings.model_validate(profile),

@@ -27,9 +27,11 @@ from streamfl.streams.table import Table
 # More numbers than that are likely to be amounts, not labels.
 MANY_LABELS = 50
 
-# With no --round-size, a file is replayed in about so many rounds, of at least so many records in all: of fewer than
-# that the detector sees little. Where --inject names rounds, there are as many as its user counts on.
+# With no --round-size, a file is replayed in about so many rounds, of at least so many records in all, and --least a
+# client: of fewer the detector sees little. Where --inject names rounds, there are as many as its user counts on.
 ROUNDS_WANTED, FEWEST = 100, 20
+
+ALONE = "--least 1: records may leave a client alone, and what is told of a single one can be solved for it"
 
 
 @dataclass(frozen=True)
@@ -148,7 +150,9 @@ def run_replay(
     if guest is not None and outputs.model is not None:
         raise UsageError(f"--model-out writes streamfl's own models, and {guest.name} is River's: leave it out")
     logs = deal(table, clients, split, settings.seed)
-    size = round_size or _round_size(table, len(logs), FEWEST if injection is None else 1)
+    size = _size(table, logs, round_size, FEWEST if injection is None else 1, settings.least)
+    if settings.least == 1:
+        console.print(ALONE, highlight=False, soft_wrap=True)
     if injection is not None:
         logs = inject(table, logs, injection, size, settings.seed)
     replay = Replay(table, logs, replace(settings, round_size=size))
@@ -169,9 +173,21 @@ def run_replay(
     return replayed
 
 
-def _round_size(table: Table, clients: int, fewest: int) -> int:
-    """Return the records a client and round that make about 100 rounds, of so many in all at least."""
-    return max(math.ceil(fewest / clients), min(1000, len(table) // (clients * ROUNDS_WANTED)))
+def _size(table: Table, logs: dict[str, Log], given: int | None, fewest: int, least: int) -> int:
+    """Return the records a client and round: those given, or what makes about 100 rounds.
+
+    Raises
+    ------
+    UsageError
+        A round, or all that any client has, is less than what may leave a client.
+    """
+    if given is not None and given < least:
+        what = f"--round-size {given} is below --least {least}, and of fewer records nothing leaves a client"
+        raise UsageError(f"{what}; take larger rounds or a smaller --least")
+    if max(len(log.rows) for log in logs.values()) < least:
+        what = f"no client has {least} good records, and of fewer nothing leaves a client (--least)"
+        raise UsageError(f"{table.name}: {what}; take fewer --clients or a smaller --least")
+    return given or max(least, math.ceil(fewest / len(logs)), min(1000, len(table) // (len(logs) * ROUNDS_WANTED)))
 
 
 def _title(replay: Replay) -> str:

@@ -262,6 +262,8 @@ def summary(console: Console, result: Result, rejections: Sequence[str] = ()) ->
         _say(console, f"{key:<{_KEY}}{value}", "red" if key == "records" and unaccounted(result) else "")
         if key == "records":
             _list_rejections(console, rejections, result.rejected, result.records)
+            if result.pending:
+                _say(console, f"{'':<{_KEY}}pending: a client's last records, too few to leave it (--least)")
 
 
 def file_text(result: Result) -> str:

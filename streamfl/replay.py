@@ -35,6 +35,8 @@ class ReplaySettings:
     ----------
     round_size
         Records a client and round.
+    least
+        Good records below which nothing of a client leaves; what is left of them at the end stays pending.
     seed
         Of everything that is drawn.
     learning, profile
@@ -46,6 +48,7 @@ class ReplaySettings:
     """
 
     round_size: int = 100
+    least: int = 10
     seed: int = 0
     learning: LearningSettings = LearningSettings()
     profile: ProfileSettings = ProfileSettings()
@@ -193,7 +196,12 @@ class Replay:
         """Return the number of rounds that the longest log gives."""
         if self.sizes is not None:
             return max(map(len, self.sizes.values()))
-        return max((-(-len(log.rows) // self.settings.round_size) for log in self.logs.values()), default=1)
+        return max((self._rounds(len(log.rows)) for log in self.logs.values()), default=1)
+
+    def _rounds(self, records: int) -> int:
+        """Return the rounds that so many records give; a rest gives one if there is enough of it."""
+        whole, rest = divmod(records, self.settings.round_size)
+        return whole + (rest >= self.settings.least)
 
     def run(self) -> Replayed:
         """Run the federation to the end of its records."""
@@ -236,6 +244,7 @@ class Replay:
             ClientSettings(
                 learner=settings.learning.learner(self.task, settings.seed),
                 round_size=self.sizes[name] if self.sizes else settings.round_size,
+                least=settings.least,
                 measure=settings.measure,
             ),
             name,

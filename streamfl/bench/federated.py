@@ -28,7 +28,8 @@ class Federation:
     def run(self, drawn: Drawn, method: str, l2: float = PENALTY, variant: str = "") -> Finished:
         """Replay a drawn stream, the penalty having this weight."""
         learning = self.learning.model_copy(update={"l2": l2})
-        settings = ReplaySettings(seed=drawn.stream.seed, learning=learning, profile=self.profile, scaling=False)
+        seed, profile = drawn.stream.seed, self.profile
+        settings = ReplaySettings(least=1, seed=seed, learning=learning, profile=profile, scaling=False)
         watch = _Watch(drawn, Meter.of(drawn))
         result = Replay(drawn.table, drawn.logs(), settings, observe=watch.take, sizes=drawn.sizes()).run().result
         restarts = [Found(round=r.round, cause=r.cause, chosen=r.chosen, since=r.since) for r in result.restarts]

@@ -17,6 +17,7 @@ from streamfl.core.messages import (
     RoundOpened,
     Score,
     Scores,
+    Served,
     Slot,
     SlotLosses,
     Update,
@@ -70,6 +71,8 @@ def refusal(
         return "a second update for the round"
     if update.registry != opened.registry:
         return "another registry"
+    if not update.records:
+        return _wrong_positions(update, member) or _wrong_empty(update)
     return (
         _wrong_positions(update, member)
         or _wrong_names(update, registry)
@@ -126,11 +129,26 @@ def wrong_scores(
     members
         How many clients may be added up.
     """
+    if not update.records:
+        nothing = not (scores.losses or scores.differences or scores.relabelling)
+        return None if nothing else "no records, and scores of them"
     mine = asked_of(scores.client, asked.slots)
     relabelled = {slot.name for slot in mine} & set(asked.relabel)
     return _wrong_models(
         scores, opened, mine, records=update.records, trained=update.trained, shape=(rows, columns), members=members
     ) or _wrong_relabelling(scores.relabelling, relabelled, fitted, update.records, score_bound(opened.known_labels))
+
+
+def _wrong_empty(update: Update) -> str | None:
+    """Return what an update without records tells of records, or None: it moves positions past bad ones alone."""
+    told = (update.losses, update.differences, update.new, update.old, update.new_labels, update.new_features)
+    held = (update.held, update.let_go, update.sample, update.moments, update.second_moments)
+    between = (update.online, update.guest)
+    if any(map(len, told)) or any(part is not None and part != () for part in (*held, *between)):
+        return "no records, and something that is told of them"
+    numbers = update.squared_norm == update.largest_norm == 0.0
+    untold = numbers and update.target == TargetUnit() and update.served == Served()
+    return None if untold else "no records, and numbers that are told of them"
 
 
 def _wrong_models(

@@ -97,12 +97,13 @@ class Aggregation:
             largest_norm=max(update.largest_norm for update in updates),
             loss_bound=score_bound(len(known_labels)),
             known_labels=known_labels,
-            clients={u.client: ClientPart(u.records, _sums(u), u.new, u.old) for u in updates},
+            clients={u.client: ClientPart(u.records, _sums(u), u.new, u.old) for u in updates if u.records},
             live=live,
         )
 
     def answer(self, heard: Sequence[tuple[Update, Scores]], live: tuple[LiveModel, ...]) -> Answer:
         """Return what candidates were scored with by those who answered, each on the records of its update."""
+        heard = [(update, scores) for update, scores in heard if update.records]
         return Answer(
             self._all_played(live, [self._said(update, scores) for update, scores in heard]),
             {update.client: ClientPart(update.records, _sums(scores)) for update, scores in heard},
@@ -174,12 +175,13 @@ class Aggregation:
 def served_in_all(updates: Sequence[Update]) -> Served:
     """Return the counts of all clients' served predictions."""
     parts = [update.served for update in updates]
+    names = dict.fromkeys(name for p in parts for name in p.shares)
     return Served(
         records=sum(p.records for p in parts),
         correct=sum(p.correct for p in parts),
         absolute_error=math.fsum(p.absolute_error for p in parts),
         no_change=math.fsum(p.no_change for p in parts),
-        shares={name: math.fsum(p.shares.get(name, 0.0) for p in parts) for name in parts[0].shares},
+        shares={name: math.fsum(p.shares.get(name, 0.0) for p in parts) for name in names},
     )
 
 

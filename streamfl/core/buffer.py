@@ -1,7 +1,7 @@
 """A client's pending records: read, and not yet accepted by the ledger."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from streamfl.core.records import Batch, Span, spans
 
@@ -10,10 +10,15 @@ from streamfl.core.records import Batch, Span, spans
 class Buffer:
     """Records in the order they were read. Sending takes nothing out: only the ledger does, by its positions.
 
+    Good records wait until there are `least` of them. Bad ones must not use up the room that these need: where they
+    have, one object stands for a run of them, so that what is held is bounded however many there are.
+
     Parameters
     ----------
     capacity
-        Most records, good and bad, that it holds.
+        Most records, good and bad, that it holds; more bad ones where these leave no room for `least` good ones.
+    least
+        Good records below which nothing of them is sent; at most the capacity.
 
     Examples
     --------
@@ -28,6 +33,7 @@ class Buffer:
     """
 
     capacity: int
+    least: int = 1
     batches: list[Batch] = field(default_factory=list)
 
     @property
@@ -43,11 +49,22 @@ class Buffer:
     @property
     def room(self) -> int:
         """Return how many more records may be read."""
-        return max(0, self.capacity - self.pending)
+        return self.capacity - self.size if self._is_choked() else max(0, self.capacity - self.pending)
+
+    @property
+    def moves(self) -> bool:
+        """Tell whether there is anything that may be sent: enough good records, or bad ones before them."""
+        return self.size >= self.least or any(batch.read for batch in self.leading())
 
     def add(self, batches: Sequence[Batch]) -> None:
         """Append records that follow those held."""
         self.batches.extend(batches)
+        if self._is_choked():
+            self.batches = _condensed(self.batches)
+
+    def _is_choked(self) -> bool:
+        """Tell whether bad records have used the capacity up while good ones wait for more."""
+        return 0 < self.size < self.least and self.pending >= self.capacity
 
     def head(self, n: int) -> tuple[Batch, ...]:
         """Return the first n good records with every bad one among them; all records if there are no more."""
@@ -58,6 +75,32 @@ class Buffer:
             taken.append(batch.head(n))
             n -= len(taken[-1])
         return tuple(taken)
+
+    def full(self, n: int) -> tuple[Batch, ...]:
+        """Return what a round of n good records takes: these, or all that there is.
+
+        Where bad records used the capacity up before there were `least` good ones, it is the records up to the
+        `least`-th good one. So it depends on the order of the records alone, not on how they were polled.
+        """
+        choked = self.pending > self.capacity and self._good_within_capacity() < self.least
+        n = min(n, self.least) if choked else n
+        return self.head(n) if self.size >= n else tuple(self.batches)
+
+    def leading(self) -> tuple[Batch, ...]:
+        """Return the bad records before the first good one; they can be accounted for alone."""
+        taken: list[Batch] = []
+        for batch in self.batches:
+            taken.append(batch.before(int(batch.positions[0])) if len(batch) else batch)
+            if len(batch):
+                break
+        return tuple(batch for batch in taken if batch.span.end > batch.span.start)
+
+    def _good_within_capacity(self) -> int:
+        read, good = 0, 0
+        for batch in self.batches:
+            good += int((batch.ordinals(read) < self.capacity).sum())
+            read += batch.read
+        return good
 
     def drop(self, accepted: Sequence[Span]) -> None:
         """Let go of the records up to the end of each span."""
@@ -72,3 +115,20 @@ class Buffer:
     def covers(self) -> tuple[Span, ...]:
         """Return the positions held."""
         return spans(self.batches)
+
+
+def _condensed(batches: Iterable[Batch]) -> list[Batch]:
+    """Return batches with one rejection a run of bad records, and those without good ones joined to one another."""
+    kept: list[Batch] = []
+    last: dict[str, int] = {}
+    for batch in batches:
+        partition = batch.span.partition
+        at = last.get(partition)
+        if at is None or len(batch) or len(kept[at]):
+            last[partition] = len(kept)
+            kept.append(batch.condensed())
+        else:
+            before = kept[at]
+            span = Span(partition, before.span.start, batch.span.end)
+            kept[at] = replace(before, span=span, rejected=(*before.rejected, *batch.rejected)).condensed()
+    return kept

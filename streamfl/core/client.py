@@ -69,8 +69,12 @@ class ClientSettings:
         numbers are the sizes of rounds 1, 2, .. of a stream that was recorded by rounds; the last one goes on.
     clock
         `records`: the buffer is closed when it is full. `interval`: at the time that RoundOpened names.
+    least
+        Good records below which nothing of a client leaves, not even the moments of its Join: they stay pending until
+        there are enough. It is each client's own protection; a smaller round size counts as it. With 1 every record
+        may leave alone, and what is told of one record can be solved for it.
     capacity
-        Most pending records, good and bad; None is twice the round size.
+        Most pending records, good and bad; None is twice the round size. It counts as `least` at least.
     retry
         Seconds without news after which it asks where it stands; twice as many each time it hears nothing new. Upon
         the answer it sends again what it had sent for the open round.
@@ -81,6 +85,7 @@ class ClientSettings:
     learner: Learner
     round_size: int | tuple[int, ...] = 100
     clock: Literal["records", "interval"] = "records"
+    least: int = 1
     capacity: int | None = None
     retry: float = 5.0
     measure: bool = False
@@ -94,13 +99,13 @@ class ClientSettings:
         20
         """
         sizes = self.round_size
-        return sizes if isinstance(sizes, int) else sizes[min(t, len(sizes)) - 1]
+        return max(self.least, sizes if isinstance(sizes, int) else sizes[min(t, len(sizes)) - 1])
 
     @property
     def most_pending(self) -> int:
         """Return the capacity, chosen if it is not given."""
         largest = self.round_size if isinstance(self.round_size, int) else max(self.round_size)
-        return self.capacity or 2 * largest
+        return max(self.least, self.capacity or 2 * largest)
 
 
 @dataclass
@@ -164,6 +169,7 @@ class Client:
     _score: Score | None = None
     _sent: Sent | None = None
     _measured: Sent | None = None
+    _introduced: tuple[Batch, ...] | None = None
     _published: Published = field(default_factory=Published)
     _history: History = field(default_factory=History)
     _comparison: Comparison = field(default_factory=Comparison)
@@ -181,7 +187,7 @@ class Client:
     _in_vain: int = 0
 
     def __post_init__(self) -> None:
-        self._buffer = Buffer(self.settings.most_pending)
+        self._buffer = Buffer(self.settings.most_pending, self.settings.least)
         self._between = _between_rounds(self.settings.learner)
 
     @property
@@ -309,6 +315,7 @@ class Client:
         before = self._place.positions if self._place else {}
         self._entry = joined.entry - 1
         self._place = Place(dict(joined.positions), joined.read, joined.rejected)
+        self._introduced = ()
         if self._sent is not None and self._sent.update.entry < joined.entry:
             self._sent = None
         decisions: list[ClientDecision] = []
@@ -435,13 +442,16 @@ class Client:
         """Tell whether nothing is left to send, so that the client may leave."""
         if self._stopped:
             return self._sent is None
-        return self._ended and not self._buffer.pending and self._sent is None and self._place is not None
+        return self._ended and not self._buffer.moves and self._sent is None and self._place is not None
 
     def _leave(self) -> Leave:
         return Leave(client=self.name, incarnation=self.incarnation)
 
     def _join(self) -> Join:
-        first = self._buffer.head(self._size())
+        """Return the question where it stands; until it is answered, it always introduces the same records."""
+        if self._introduced is None and self._buffer.size >= self.settings.least:
+            self._introduced = self._buffer.head(self._size())
+        first = self._introduced or ()
         labels = labels_in(first)
         return Join(
             client=self.name,
@@ -461,6 +471,8 @@ class Client:
         self._published.forget_before(opened.slots)
         self._history.retain(opened.sampled)
         mine = self._part(opened, self._closed_buffer(opened), opened.registry)
+        if not any(map(len, mine.batches)):
+            return self._no_records(opened, mine)
         records, between = mine.records, self._between
         result = mine.work(self._weights(opened), self._history)
         if between is not None:
@@ -483,6 +495,16 @@ class Client:
             return [Send(update), predicted(update, records, result, repeated)]
         return [Send(update)]
 
+    def _no_records(self, opened: RoundOpened, mine: ClientRound) -> list[ClientDecision]:
+        """Move past bad records, and tell of no good one: neither of those pending nor of those held back."""
+        if self._between is not None:
+            self._learn_between(self._between, opened, ())
+        update = mine.empty_update(self._next_attempt())
+        self._sent = Sent(update, mine.batches, (), self._comparison, np.zeros(0), ())
+        self._due = False
+        self._asked = "join"
+        return [Send(update)]
+
     def _part(self, opened: RoundOpened, batches: tuple[Batch, ...], registry: int) -> ClientRound:
         if self._place is None:
             raise BrokenInvariantError("a round is worked on by a client that has no place in the ledger")
@@ -500,10 +522,14 @@ class Client:
         return self._published.weights(asked_of(self.name, asked.slots))
 
     def _closed_buffer(self, opened: RoundOpened) -> tuple[Batch, ...]:
-        """Return the round's records: the first full round, or by the clock all there are."""
-        size = self._size()
-        by_clock = opened.closes is not None or self._due or self._buffer.size < size
-        return tuple(self._buffer.batches) if by_clock else self._buffer.head(size)
+        """Return the round's records: the first full round, or by the clock all there are.
+
+        Of too few good records none; bad ones before them are accounted for alone.
+        """
+        if self._buffer.size < self.settings.least:
+            return self._buffer.leading()
+        by_clock = opened.closes is not None or self._due
+        return tuple(self._buffer.batches) if by_clock else self._buffer.full(self._size())
 
     def _next_attempt(self) -> str:
         self._attempts += 1
@@ -583,7 +609,11 @@ class Client:
         if score is None or sent is None or opened is None:
             raise BrokenInvariantError("scores are due that nobody asked for")
         mine = self._part(opened, sent.batches, score.registry)
-        scores = mine.scores(score, self._weights(score), self._history, sent.update.attempt)
+        attempt = sent.update.attempt
+        if sent.update.records:
+            scores = mine.scores(score, self._weights(score), self._history, attempt)
+        else:
+            scores = mine.empty_scores(score, attempt)
         self._sent = replace(sent, scores=scores)
         return [Send(scores)]
 

@@ -118,7 +118,7 @@ class ClientRound:
             registry=opened.registry,
             records=len(records.y),
             trained=result.trained if result.differences else 0,
-            rejected=sum(len(batch.rejected) for batch in self.batches),
+            rejected=sum(batch.bad for batch in self.batches),
             spans=spans(self.batches),
             losses=result.losses,
             differences=result.differences,
@@ -137,6 +137,36 @@ class ClientRound:
             served=served,
             online=learnt if isinstance(learnt, Learnt) else None,
             guest=learnt if isinstance(learnt, GuestLearnt) else None,
+        )
+
+    def empty_update(self, attempt: str) -> Update:
+        """Return what the coordinator is told of a round without good records: the positions of bad ones alone."""
+        opened = self.opened
+        return Update(
+            client=self.client,
+            attempt=attempt,
+            entry=opened.entry,
+            round=opened.round,
+            epoch=opened.epoch,
+            registry=opened.registry,
+            records=0,
+            trained=0,
+            rejected=sum(batch.bad for batch in self.batches),
+            spans=spans(self.batches),
+            losses={},
+            differences={},
+        )
+
+    def empty_scores(self, asked: Score, attempt: str) -> Scores:
+        """Return the answer of a client without good records in the round."""
+        return Scores(
+            client=self.client,
+            attempt=attempt,
+            entry=asked.entry,
+            epoch=asked.epoch,
+            stage=asked.stage,
+            losses={},
+            differences={},
         )
 
     def sample(self) -> tuple[tuple[Batch, ...], SampledRound | None]:

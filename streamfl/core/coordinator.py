@@ -45,7 +45,7 @@ from streamfl.core.online.admission import wrong_learning
 from streamfl.core.online.agreed_round import after_round
 from streamfl.core.online.models import OnlineModels
 from streamfl.core.open_round import Between, OpenRound, between, published, slot
-from streamfl.core.registry import Registry, re_expression
+from streamfl.core.registry import Registry, TargetUnit, re_expression
 from streamfl.core.standing import Standing
 
 
@@ -306,8 +306,8 @@ class Coordinator:
             registry=self.standing.registry,
             columns=self._columns(update),
             members=len(self.standing.members),
-        ) or (self._wrong_learning(update) or self._wrong_guest(update))
-        if reason is not None:
+        ) or (update.records and (self._wrong_learning(update) or self._wrong_guest(update)))
+        if reason:
             return self._refuse(update.client, reason)
         self._updates.append(update)
         return self._close_if_complete(now)
@@ -566,14 +566,20 @@ class Coordinator:
     def _change_registry(self, *, restarted: bool) -> None:
         """Let the agreement follow the round's records, and re-express every kept model."""
         standing, before = self.standing, self.standing.agreed
-        renewed = restarted and self.settings.task == "regression"
+        first = standing.round == 1  # who joined had too few records to tell a unit, or labels
+        untold = first and before.registry.target == TargetUnit()
+        renewed = (restarted or untold) and self.settings.task == "regression"
         unit = middle_unit(self._updates) if renewed else None
         frozen = not self._is_warming_up()
         after = before.after(self._updates, t=standing.round, frozen=frozen, unit=unit)
         if after.registry is not before.registry:
             columns = self.settings.learner.model.columns(len(after.registry.labels))
-            standing.master.transform(re_expression(before.registry, after.registry, columns))
+            change = re_expression(before.registry, after.registry, columns)
+            # What was learnt of targets in no unit is of no use in the one that is known now.
+            standing.master.transform((lambda W: np.zeros_like(change(W))) if renewed and untold else change)
         standing.agreement = after
+        if first and not standing.known_labels:
+            standing.known_labels = len(after.registry.labels)
         if restarted:
             standing.known_labels, standing.restarted = len(after.registry.labels), standing.round
         if restarted and (frozen or after.settled):  # before it has frozen for the first time it goes on as it was

@@ -17,10 +17,14 @@ LARGEST_TARGET = 1e30
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """One bad record: where it stands in its partition, and what is wrong with it."""
+    """One bad record: where it stands in its partition, and what is wrong with it.
+
+    Of a run of bad records without a good one among them, it may stand for all: `count` says how many.
+    """
 
     position: int
     reason: str
+    count: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +75,14 @@ class Batch:
         return len(self.positions)
 
     @property
+    def bad(self) -> int:
+        """Count the bad records."""
+        return sum(rejection.count for rejection in self.rejected)
+
+    @property
     def read(self) -> int:
         """Records read: good and bad."""
-        return len(self.positions) + len(self.rejected)
+        return len(self.positions) + self.bad
 
     def head(self, n: int) -> "Batch":
         """Return the batch up to and with its n-th good record, and every bad one before it.
@@ -131,8 +140,26 @@ class Batch:
         >>> batch.ordinals(100)
         array([100, 102])
         """
-        bad_before = np.searchsorted([r.position for r in self.rejected], self.positions)
-        return first + np.arange(len(self)) + bad_before
+        bad = np.cumsum([0, *(r.count for r in self.rejected)])
+        ordinals: IntArray = first + np.arange(len(self)) + bad[self._runs_before()]
+        return ordinals
+
+    def _runs_before(self) -> IntArray:
+        return np.searchsorted([r.position for r in self.rejected], self.positions)
+
+    def condensed(self) -> "Batch":
+        """Return the batch with one rejection for each run of bad records: the place and the reason of its first.
+
+        >>> bad = tuple(Rejection(i, "no label") for i in (7, 8, 10))
+        >>> batch = Batch(Span("p", 7, 11), np.array([9]), (), np.ones((1, 0)), np.zeros(1), ("x",), bad)
+        >>> [(rejection.position, rejection.count) for rejection in batch.condensed().rejected]
+        [(7, 2), (10, 1)]
+        """
+        runs: dict[int, Rejection] = {}
+        before = np.searchsorted(self.positions, [r.position for r in self.rejected]).tolist()
+        for run, bad in zip(before, self.rejected, strict=True):
+            runs[run] = replace(runs[run], count=runs[run].count + bad.count) if run in runs else bad
+        return replace(self, rejected=tuple(runs.values()))
 
     def _cut(self, first: int, last: int, start: int, end: int) -> "Batch":
         return replace(

@@ -191,7 +191,8 @@ def _records(result: Result) -> Iterator[Sentence]:
             f"{counted(result.infinite, 'infinite value')} {_was(result.infinite)} taken for missing ones."
         )
     if result.pending:
-        yield Sentence(f"{counted(result.pending, 'record')} {_was(result.pending)} read and not yet learnt.")
+        few = "too few to leave a client"
+        yield Sentence(f"{counted(result.pending, 'record')} {_was(result.pending)} read and not learnt: {few}.")
     if unaccounted(result):
         yield Sentence(f"The record ledger does not add up: {ledger(result)}.", warns=True)
 

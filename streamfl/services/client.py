@@ -210,6 +210,8 @@ def serve_clients(settings: FederationSettings, connector: Connector, stop: Stop
         Topics do not fit, or records were deleted before they were accepted.
     """
     LOG.info("equal bytes", promised=not settings.unequal, because_of=list(settings.unequal))
+    if settings.rounds.least == 1:
+        LOG.warning("records may leave alone", least=1, remedy="raise rounds.least: one record can be solved for")
     connector.prepare()
     host = connector.host(settings.client.host, settings.placement, settings.record_format)
     clock = ListeningClock(host.listen)

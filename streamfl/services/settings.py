@@ -57,11 +57,13 @@ class Rounds(_Table):
     With `clock = "interval"` clients close their buffers every `interval` seconds, with `records` when they hold
     `size` records. A round closes with `quorum` updates (`all`: of every client that is present), or `deadline`
     seconds after clients were to close (0: no deadline). A client without an update in `expire_after` rounds is not
-    waited for until it is heard of again.
+    waited for until it is heard of again. Of fewer than `least` good records nothing leaves a client: they wait for
+    more. It protects each client by itself, so hosts may differ in it; with 1 every record may leave alone.
     """
 
     clock: Literal["records", "interval"] = "interval"
     size: int = Field(100, ge=1)
+    least: int = Field(10, ge=1)
     interval: float = Field(10.0, gt=0.0)
     quorum: int | Literal["all"] = "all"
     deadline: float = Field(5.0, ge=0.0)
@@ -71,6 +73,15 @@ class Rounds(_Table):
     def _quorum_is_positive(self) -> Self:
         if self.quorum != "all" and self.quorum < 1:
             raise ValueError("quorum: at least 1, or all")
+        return self
+
+    @model_validator(mode="after")
+    def _a_round_may_leave(self) -> Self:
+        if self.size < self.least:
+            raise ValueError(
+                f"size is {self.size} and least is {self.least}: of fewer records than rounds.least nothing leaves a "
+                "client; make rounds.size at least that, or rounds.least smaller"
+            )
         return self
 
 
@@ -179,6 +190,7 @@ class FederationSettings(BaseSettings):
             learner=self.learner,
             round_size=self.rounds.size,
             clock=self.rounds.clock,
+            least=self.rounds.least,
             capacity=self.client.buffer or (MANY if self.rounds.clock == "interval" else None),
             retry=self.client.retry,
         )

@@ -194,12 +194,17 @@ def answer(
         "trained": records,
         "rejected": 0,
         "spans": (Span(name, start, start + records),),
-        "losses": {slot.name: sums_of(records, loss) for slot in mine},
-        "differences": {slot.name: np.full(shape, step) for slot in mine if opened.trains(slot, name) and records},
-        "squared_norm": 2.0 * records,
-        "largest_norm": 2.0,
-        "second_moments": records * np.eye(2) if opened.second_moments else None,
+        "losses": {},
+        "differences": {},
     }
+    if records:
+        told |= {
+            "losses": {slot.name: sums_of(records, loss) for slot in mine},
+            "differences": {slot.name: np.full(shape, step) for slot in mine if opened.trains(slot, name)},
+            "squared_norm": 2.0 * records,
+            "largest_norm": 2.0,
+            "second_moments": records * np.eye(2) if opened.second_moments else None,
+        }
     return Update(**(told | more))
 
 

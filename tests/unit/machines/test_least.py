@@ -1,0 +1,193 @@
+"""Below `least` good records nothing of a client leaves: its Join, its updates, its scores, and its end."""
+
+from dataclasses import dataclass, fields, is_dataclass
+
+import numpy as np
+import pytest
+from unit.machines.script import (
+    Federation,
+    batch,
+    client,
+    closed,
+    cut,
+    first_update,
+    joined,
+    opening,
+    sent,
+    swapping,
+    tell,
+)
+
+from streamfl.core.client import ClientSettings
+from streamfl.core.coordinator import Coordinator, CoordinatorSettings
+from streamfl.core.decisions import Finished
+from streamfl.core.events import BufferDue, RecordsRead, SourceEnded, Tick
+from streamfl.core.messages import Held, Join, Leave, Left, RoundClosed, Score, Scores, Update
+from streamfl.core.records import Batch, Span
+from streamfl.core.registry import TargetUnit
+from streamfl.core.standing import Standing
+from streamfl.settings import LearningSettings, ProfileSettings
+
+# What an update says besides records: who sends it, for what, and which positions it moves past.
+ABOUT_NO_RECORD = {"client", "attempt", "entry", "round", "epoch", "registry", "rejected", "spans"}
+
+
+def tells(value: object) -> set[str]:
+    """Return which fields of a message say anything: hold what is not empty, zero, or the default."""
+    return {f.name for f in fields(value) if says(getattr(value, f.name))}
+
+
+def says(value: object) -> bool:
+    if isinstance(value, np.ndarray):
+        return value.size > 0
+    if is_dataclass(value):
+        return bool(tells(value)) and value != TargetUnit()
+    return value is not None and bool(value)
+
+
+# --- its Join --------------------------------------------------------------------------------------------------
+
+
+def test_a_join_with_too_few_records_tells_nothing_of_them():
+    machine = client(clock="interval", least=3, capacity=100)
+    (question,) = sent(tell(machine, RecordsRead((batch("ab"),))), Join)
+    assert tells(question) == {"client", "incarnation"}
+
+
+def test_a_join_with_enough_tells_of_them():
+    machine = client(clock="interval", least=3, capacity=100)
+    (question,) = sent(tell(machine, RecordsRead((batch("aba"),))), Join)
+    assert (question.records, question.labels, question.moments.count.tolist()) == (3, ("a", "b"), [3.0])
+
+
+def test_a_question_that_is_asked_again_tells_of_the_same_records():
+    machine = client(clock="interval", least=3, capacity=100)
+    (first,) = sent(tell(machine, RecordsRead((batch("aba"),))), Join)
+    tell(machine, RecordsRead((batch("a", start=3),)))
+    (again,) = sent(tell(machine, Tick(), now=5.0), Join)
+    # The difference of two sums that overlap in all but one record would be that record.
+    assert (again.records, again.moments.mean.tolist()) == (3, first.moments.mean.tolist())
+    tell(machine, joined(), now=6.0)
+    (later,) = sent(tell(machine, Tick(), now=machine.wakes_at), Join)
+    assert tells(later) <= {"client", "incarnation", "question"}
+
+
+# --- its updates -----------------------------------------------------------------------------------------------
+
+
+def test_by_the_clock_it_answers_no_records_and_they_stay_pending():
+    machine = client(clock="interval", least=3, capacity=100)
+    tell(machine, RecordsRead((batch("!!ab!"),)), joined(), *opening(closes=7.0), now=1.0)
+    (update,) = sent(tell(machine, Tick(), now=7.0), Update)
+    assert tells(update) == ABOUT_NO_RECORD
+    assert (update.rejected, update.spans) == (2, (Span("c0", 0, 2),))
+    tell(machine, closed(1, update), *opening(2, t=1, closes=17.0), now=8.0)
+    assert (machine.pending, machine.accounted, machine.rejected) == (3, 2, 2)
+    tell(machine, RecordsRead((batch("b", start=5),)), now=9.0)
+    (update,) = sent(tell(machine, Tick(), now=17.0), Update)
+    assert (update.records, update.rejected, update.spans) == (3, 1, (Span("c0", 2, 6),))
+
+
+def test_one_told_to_close_early_sends_nothing_of_too_few():
+    machine = client(least=3)
+    tell(machine, RecordsRead((batch("ab"),)), BufferDue(), joined(), *opening(moments=True, second_moments=True))
+    assert machine.pending == 2
+
+
+def test_nothing_of_records_held_back_is_told_without_records():
+    machine = client(least=2, round_size=80)
+    update = first_update(machine, batch("ab" * 40), held=Held(per_label=10, since=1))
+    assert update.held
+    tell(machine, closed(1, update), RecordsRead((batch("a", start=80),)), BufferDue())
+    held = Held(per_label=10, since=2)  # those of round 1 are to be let go, which would tell whose they are
+    (empty,) = sent(tell(machine, *opening(2, held=held, second_moments=True, moments=True)), Update)
+    assert tells(empty) == ABOUT_NO_RECORD - {"rejected", "spans"}
+    assert len(machine.held_back) == len(update.held)
+
+
+def test_scores_of_a_round_without_records_tell_nothing():
+    machine = client(least=3)
+    tell(machine, RecordsRead((batch("ab"),)), joined(), BufferDue())
+    registry, model, opened = opening()
+    assert sent(tell(machine, registry, model, opened), Update)
+    asked = Score(entry=1, round=1, epoch=1, registry=1, slots=opened.slots, relabel=(opened.slots[0].name,))
+    (scores,) = sent(tell(machine, asked), Scores)
+    assert tells(scores) == {"client", "attempt", "entry", "epoch", "stage"}
+
+
+# --- its end ---------------------------------------------------------------------------------------------------
+
+
+def test_a_rest_that_is_too_small_stays_pending_and_it_leaves():
+    machine = client(least=3)
+    update = first_update(machine, batch("abab" + "!ab!"))
+    tell(machine, closed(1, update), SourceEnded())
+    (leading,) = sent(tell(machine, *opening(2)), Update)
+    assert (leading.records, leading.rejected, leading.spans) == (0, 1, (Span("c0", 4, 5),))
+    (leave,) = sent(tell(machine, closed(2, leading)), Leave)
+    assert tell(machine, Left(client=leave.client, incarnation=leave.incarnation)) == [Finished()]
+    assert (machine.accounted, machine.rejected, machine.pending) == (5, 1, 3)
+
+
+def test_one_with_too_few_records_in_all_joins_and_leaves():
+    machine = client(least=3)
+    (question,) = sent(tell(machine, RecordsRead((batch("ab"),)), SourceEnded()), Join)
+    assert question.records == 0
+    assert sent(tell(machine, joined()), Leave)
+    assert machine.pending == 2
+
+
+# --- a federation ----------------------------------------------------------------------------------------------
+
+
+def numbers(name: str, n: int) -> Batch:
+    """Return records of a target of 1000 and 10 times a feature, that a client reads."""
+    x = np.random.default_rng(int(name[1:])).normal(size=n)
+    return Batch(Span(name, 0, n), np.arange(n), ("x",), x[:, None], 1000.0 + 10.0 * x)
+
+
+@dataclass
+class Slowly(Federation):
+    """A federation whose clients have read only so many records when they join."""
+
+    starting: int = 2
+
+    def _feed(self, name: str) -> bool:
+        known = self.clients[name].accounted is not None
+        if self.read[name] >= self.starting and not known:
+            return False
+        if not known:
+            self.read[name] = self.starting
+
+            self._client(name, RecordsRead((cut(self.records[name], 0, self.starting),)))
+            return True
+        return super()._feed(name)
+
+
+def learnt(task: str, profile: str, least: int, starting: int) -> Federation:
+    """Run two clients by the clock that join with `starting` records."""
+    learner = LearningSettings().learner(task, 0)
+    machine = Coordinator(
+        CoordinatorSettings(learner=learner, expect=2, interval=10.0, task=task),
+        Standing(ProfileSettings(profile=profile).master(40, learner)),
+    )
+    make = numbers if task == "regression" else (lambda name, n: swapping(name, n // 20))
+    records = {name: make(name, 400) for name in ("c0", "c1")}
+    settings = ClientSettings(learner=learner, round_size=20, clock="interval", capacity=20, least=least)
+    return Slowly(machine, records, settings, starting=starting).run()
+
+
+@pytest.mark.parametrize("profile", ["adaptive", "paper", "experts"])
+@pytest.mark.parametrize("task", ["classification", "regression"])
+def test_a_federation_whose_joins_told_nothing_learns(task, profile):
+    blank, known = learnt(task, profile, 10, 2), learnt(task, profile, 1, 15)
+    assert {question.records for question in blank.of(Join)} == {0}
+    assert {question.records for question in known.of(Join)} <= {14, 15}
+    registry = blank.coordinator.standing.registry
+    assert (set(registry.features), registry.labels) == (
+        set(known.coordinator.standing.registry.features),
+        known.coordinator.standing.registry.labels,
+    )
+    assert blank.coordinator.standing.known_labels == len(registry.labels)
+    final = [run.of(RoundClosed)[-1] for run in (blank, known)]
+    assert final[0].losses[final[0].serves] <= final[1].losses[final[1].serves] + 0.02
