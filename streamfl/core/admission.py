@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 import numpy as np
 
 from streamfl.core.arrays import FloatArray
+from streamfl.core.bounds import NAMED, Limits
 from streamfl.core.fixed_point import largest_part
 from streamfl.core.ledger import Member
 from streamfl.core.messages import (
@@ -25,6 +26,7 @@ from streamfl.core.messages import (
 )
 from streamfl.core.model import score_bound
 from streamfl.core.moments import Moments
+from streamfl.core.names import wrong_join_names, wrong_update_names
 from streamfl.core.registry import Registry, TargetUnit
 
 # Sums of scores in [0, 1] may exceed their number by rounding.
@@ -43,6 +45,7 @@ def refusal(
     registry: Registry,
     columns: int,
     members: int,
+    limits: Limits = NAMED,
 ) -> str | None:
     """Return why an update does not count, or None if it does.
 
@@ -62,6 +65,8 @@ def refusal(
         Columns of a weight matrix for the labels that the client knows.
     members
         How many clients may be added up.
+    limits
+        How many names a federation registers.
     """
     if member is None or member.left:
         return "not a member"
@@ -75,7 +80,7 @@ def refusal(
         return _wrong_positions(update, member) or _wrong_empty(update)
     return (
         _wrong_positions(update, member)
-        or _wrong_names(update, registry)
+        or wrong_update_names(update, registry, limits)
         or _wrong_numbers(update, registry)
         or _wrong_held(update, opened, member)
         or _wrong_label_sums(update, registry)
@@ -92,11 +97,11 @@ def refusal(
     )
 
 
-def wrong_introduction(join: Join) -> str | None:
+def wrong_introduction(join: Join, limits: Limits = NAMED) -> str | None:
     """Return why a Join cannot be used, or None."""
     if join.records < 0 or len(set(join.labels)) != len(join.labels):
         return "an impossible introduction"
-    return _wrong_moments(join.moments) or _wrong_unit(join.target)
+    return wrong_join_names(join, limits) or _wrong_moments(join.moments) or _wrong_unit(join.target)
 
 
 def wrong_scores(
@@ -276,13 +281,6 @@ def _wrong_second_moments(update: Update, opened: RoundOpened, rows: int) -> str
     if not np.allclose(C, C.T) or (np.abs(C) > np.outer(sizes, sizes) + slack).any():
         return "impossible second moments"
     return "second moments of no constant" if abs(diagonal[-1] - update.records) > slack else None
-
-
-def _wrong_names(update: Update, registry: Registry) -> str | None:
-    for new, known in ((update.new_labels, registry.labels), (update.new_features, registry.features)):
-        if len(set(new) - set(known)) != len(new):
-            return "a new name that is known, or comes twice"
-    return None
 
 
 def _wrong_numbers(update: Update, registry: Registry) -> str | None:

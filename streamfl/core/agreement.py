@@ -7,9 +7,11 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from streamfl.core.arrays import FloatArray
+from streamfl.core.bounds import NAMED, Limits
 from streamfl.core.early import FEW, Early, followed
 from streamfl.core.messages import Join, Update
 from streamfl.core.moments import NOTHING, Moments, merged
+from streamfl.core.names import granted
 from streamfl.core.registry import FARTHEST, FARTHEST_UNSCALED, Registry, TargetUnit, ordered
 from streamfl.core.second_moments import EVER, RIDGE, SecondMoments
 
@@ -53,13 +55,15 @@ class Agreement:
     early: Early = field(default_factory=Early)
 
     @classmethod
-    def of(cls, joins: Sequence[Join], *, scaling: bool) -> "Agreement":
+    def of(cls, joins: Sequence[Join], *, scaling: bool, limits: Limits = NAMED) -> "Agreement":
         """Return the first agreement: the clients' first records tell features, labels and scale.
 
-        Their moments serve the first round only: its updates bring those of the same records again.
+        Their moments serve the first round only: its updates bring those of the same records again. Names beyond the
+        limits are left out: those of the first clients come first.
         """
         moments = merged([join.moments for join in joins])
-        labels = ordered({label for join in joins for label in join.labels})
+        moments = moments.aligned(granted(moments.features, (), limits.features))
+        labels = ordered(granted((label for join in joins for label in join.labels), (), limits.labels))
         d = len(moments.features)
         farthest = FARTHEST if scaling else FARTHEST_UNSCALED
         registry = Registry(1, moments.features, labels, np.zeros(d), np.ones(d), middle_unit(joins), farthest)

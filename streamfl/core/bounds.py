@@ -28,6 +28,9 @@ class Limits:
     labels: int = 1024
 
 
+NAMED = Limits()
+
+
 def is_name(name: str) -> bool:
     r"""Tell whether a name is within its bound.
 

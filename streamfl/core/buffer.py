@@ -3,7 +3,9 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from streamfl.core.bounds import Limits
 from streamfl.core.records import Batch, Span, spans
+from streamfl.core.registry import Registry
 
 
 @dataclass
@@ -107,6 +109,13 @@ class Buffer:
         ends: Mapping[str, int] = {span.partition: span.end for span in accepted}
         left = [b.after(ends.get(b.span.partition, b.span.start)) for b in self.batches]
         self.batches = [b for b in left if b.span.end > b.span.start]
+
+    def within(self, registry: Registry, limits: Limits) -> None:
+        """Leave out what a registry that is full has no name for."""
+        features = registry.features if len(registry.features) >= limits.features else None
+        labels = registry.labels if registry.labels and len(registry.labels) >= limits.labels else None
+        if features is not None or labels is not None:
+            self.batches = [batch.within(features, labels) for batch in self.batches]
 
     def clear(self) -> None:
         """Forget everything: it will be read again."""

@@ -14,6 +14,7 @@ from typing import Literal
 import numpy as np
 
 from streamfl.core.arrays import FloatArray
+from streamfl.core.bounds import NAMED, Limits
 from streamfl.core.buffer import Buffer
 from streamfl.core.client_round import ClientRound, targets_in
 from streamfl.core.comparison import Comparison
@@ -78,6 +79,9 @@ class ClientSettings:
     retry
         Seconds without news after which it asks where it stands; twice as many each time it hears nothing new. Upon
         the answer it sends again what it had sent for the open round.
+    limits
+        How many names the federation registers: once it has so many, records of other labels are rejected, and other
+        features left out.
     measure
         Whether to tell Predicted and PostUpdate, for whoever evaluates this client in the same process.
     """
@@ -88,6 +92,7 @@ class ClientSettings:
     least: int = 1
     capacity: int | None = None
     retry: float = 5.0
+    limits: Limits = NAMED
     measure: bool = False
 
     def size(self, t: int) -> int:
@@ -431,7 +436,11 @@ class Client:
         opened = self._opened
         if opened is None or self._sent is not None or self._awaited is not None or self._done():
             return False
-        return self._is_next(opened) and self._has_models(opened) and self._closes(opened, now)
+        if not (self._is_next(opened) and self._has_models(opened)):
+            return False
+        # Before records are counted: those that the registry has no label for make no round full.
+        self._buffer.within(self._published.registry(opened.registry), self.settings.limits)
+        return self._closes(opened, now)
 
     def _closes(self, opened: RoundOpened, now: float) -> bool:
         if self._ended or self._due:

@@ -34,8 +34,11 @@ class Comparison:
     design: RoundRecords | None = None
 
     def under(self, registry: Registry, since: int) -> "Comparison":
-        """Return the records of round `since` and later, with their design under a registry."""
-        out = self.out.since(since)
+        """Return the records of round `since` and later, with their design under a registry.
+
+        Those of a label that it did not take are let go of.
+        """
+        out = self.out.since(since).of_labels(registry.labels)
         if out is self.out and self.design is not None and self.design.registry.version == registry.version:
             return self
         return Comparison(out, RoundRecords.of([out.records], registry))

@@ -18,6 +18,7 @@ from streamfl.core.aggregate import Aggregation, served_in_all
 from streamfl.core.agreement import Agreement, middle_unit
 from streamfl.core.alarm import Reading
 from streamfl.core.arrays import FloatArray, IntArray
+from streamfl.core.bounds import NAMED, Limits
 from streamfl.core.decisions import Commit, CoordinatorDecision, Finished, Publish, Refused
 from streamfl.core.errors import BrokenInvariantError, PeerError
 from streamfl.core.events import CoordinatorEvent, Tick, Unusable
@@ -40,6 +41,7 @@ from streamfl.core.messages import (
     Scores,
     Update,
 )
+from streamfl.core.names import Grant
 from streamfl.core.news import News, news
 from streamfl.core.online.admission import wrong_learning
 from streamfl.core.online.agreed_round import after_round
@@ -76,6 +78,8 @@ class CoordinatorSettings:
     warm_up
         Rounds after which the scaler freezes, and for which it follows features that have moved after a restart; None
         never freezes.
+    limits
+        How many names are registered.
     """
 
     learner: Learner
@@ -87,6 +91,7 @@ class CoordinatorSettings:
     task: Literal["classification", "regression"] = "classification"
     scaling: bool = True
     warm_up: int | None = 8
+    limits: Limits = NAMED
 
 
 @dataclass(frozen=True)
@@ -136,6 +141,8 @@ class Coordinator:
     standing: Standing
     _open: OpenRound | None = None
     _updates: list[Update] = field(default_factory=list)
+    _counted: list[Update] = field(default_factory=list)  # the same, once the round closes, with granted names only
+    _grant: Grant | None = None
     _undecided: Undecided | None = None
     _scores: dict[str, Scores] = field(default_factory=dict)
     _introductions: dict[str, Join] = field(default_factory=dict)
@@ -199,7 +206,7 @@ class Coordinator:
     # --- membership --------------------------------------------------------------------------------------------
 
     def _join(self, join: Join, now: float) -> list[CoordinatorDecision]:
-        wrong = wrong_introduction(join)
+        wrong = wrong_introduction(join, self.settings.limits)
         if wrong is not None:
             return self._refuse(join.client, wrong)
         if self.standing.agreement is None:
@@ -245,7 +252,7 @@ class Coordinator:
         """Open round 1: the first records of all clients tell features, labels and scale."""
         joins = [self._introductions[name] for name in sorted(self._introductions)]
         standing = self.standing
-        standing.agreement = Agreement.of(joins, scaling=self.settings.scaling)
+        standing.agreement = Agreement.of(joins, scaling=self.settings.scaling, limits=self.settings.limits)
         standing.members = {join.client: Member(join.incarnation) for join in joins}
         standing.known_labels = len(standing.registry.labels)
         online = self.settings.learner.online
@@ -264,7 +271,7 @@ class Coordinator:
         opening = standing.master.open(standing.round, self._scratch(), standing.agreed.squared_norm)
         for name, member in standing.members.items():
             member.retain(opening.sampled, held_since=opening.held.since_at(name) if opening.held else None)
-        self._updates = []
+        self._updates, self._counted, self._grant = [], [], None
         self._refused = 0
         self._readings = {}
         self._open = OpenRound.of(
@@ -306,6 +313,7 @@ class Coordinator:
             registry=self.standing.registry,
             columns=self._columns(update),
             members=len(self.standing.members),
+            limits=self.settings.limits,
         ) or (update.records and (self._wrong_learning(update) or self._wrong_guest(update)))
         if reason:
             return self._refuse(update.client, reason)
@@ -376,12 +384,14 @@ class Coordinator:
     def _close(self, now: float) -> list[CoordinatorDecision]:
         """Add the updates up and let the profile look at them."""
         self._updates.sort(key=lambda update: update.client)
+        self._grant = Grant.of(self._updates, self.standing.registry, self.settings.limits)
+        self._counted = [self._grant.update(update) for update in self._updates]
         if not any(update.records for update in self._updates):
             return self._conclude(None, (), now)
         standing, opened = self.standing, self._opened
-        aggregation = Aggregation.of(self.settings.learner, standing.agreed, self._updates, opened.apart)
+        aggregation = Aggregation.of(self.settings.learner, standing.agreed, self._counted, opened.apart)
         known = standing.registry.labels[: standing.known_labels]
-        observed = aggregation.observed(self._updates, opened.opening.live, t=standing.round, known_labels=known)
+        observed = aggregation.observed(self._counted, opened.opening.live, t=standing.round, known_labels=known)
         alarm = standing.master.close(observed)
         self._readings = dict(standing.master.readings())
         if alarm is None:
@@ -427,7 +437,7 @@ class Coordinator:
         )
         if wrong is not None:
             return self._refuse(scores.client, wrong)
-        self._scores[scores.client] = scores
+        self._scores[scores.client] = scores if self._grant is None else self._grant.scores(scores, update)
         return self._settle(now) if len(self._scores) == len(self._updates) else []
 
     def _settle(self, now: float) -> list[CoordinatorDecision]:
@@ -435,7 +445,7 @@ class Coordinator:
         undecided = self._undecided
         if undecided is None:
             raise BrokenInvariantError("a round is to be settled that had no alarm")
-        heard = [(u, self._scores[u.client]) for u in self._updates if u.client in self._scores]
+        heard = [(u, self._scores[u.client]) for u in self._counted if u.client in self._scores]
         undecided.deliberation.answer(undecided.aggregation.answer(heard, undecided.live))
         stage = undecided.asked.stage + 1
         return self._deliberate(undecided.deliberation, undecided.observed, undecided.aggregation, stage, now)
@@ -476,7 +486,7 @@ class Coordinator:
             return None
         standing.online, cells = after_round(
             standing.online,
-            {update.client: update.online for update in self._updates if update.online is not None},
+            {update.client: update.online for update in self._counted if update.online is not None},
             standing.registry.labels,
             settings,
             apart=apart,
@@ -571,7 +581,7 @@ class Coordinator:
         renewed = (restarted or untold) and self.settings.task == "regression"
         unit = middle_unit(self._updates) if renewed else None
         frozen = not self._is_warming_up()
-        after = before.after(self._updates, t=standing.round, frozen=frozen, unit=unit)
+        after = before.after(self._counted, t=standing.round, frozen=frozen, unit=unit)
         if after.registry is not before.registry:
             columns = self.settings.learner.model.columns(len(after.registry.labels))
             change = re_expression(before.registry, after.registry, columns)

@@ -66,6 +66,14 @@ class HeldOut:
         kept = self.rounds >= t
         return self if kept.all() else self.only(np.flatnonzero(kept))
 
+    def of_labels(self, labels: tuple[str, ...]) -> "HeldOut":
+        """Return those of some labels; all in regression."""
+        told = self.records.labels
+        if set(labels).issuperset(told):
+            return self
+        known = np.array([label in labels for label in told], dtype=np.bool_)[self.records.y.astype(np.intp)]
+        return self if known.all() else self.only(np.flatnonzero(known))
+
     def after(self, batches: Sequence[Batch], held: Held, *, t: int, first: int, seed: int, client: str) -> "HeldOut":
         """Return what is held back once round t's records have been looked at.
 

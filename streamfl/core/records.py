@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from streamfl.core.arrays import FloatArray, IntArray
+from streamfl.core.bounds import bounded
 from streamfl.core.errors import BrokenInvariantError
 
 # Tables hold targets as float32, and their squares are summed up: both must stay finite.
@@ -131,6 +132,45 @@ class Batch:
         ]
         rejected = tuple(sorted([*self.rejected, *wrong], key=lambda bad: bad.position))
         return replace(self.only(np.flatnonzero(good)), rejected=rejected)
+
+    def within(self, features: tuple[str, ...] | None, labels: tuple[str, ...] | None) -> "Batch":
+        """Return the batch without other features, and with the records of other labels among the bad ones.
+
+        Parameters
+        ----------
+        features, labels
+            Those there are; None: any.
+
+        >>> batch = Batch(Span("p", 0, 2), np.arange(2), ("x", "y"), np.eye(2), np.array([0.0, 1.0]), ("a", "b"))
+        >>> kept = batch.within(("y", "z"), ("b",))
+        >>> kept.features, kept.X, kept.y, kept.labels
+        (('y',), array([[1.]]), array([0.]), ('b',))
+        >>> kept.rejected
+        (Rejection(position=0, reason='a label beyond the 1 that the federation takes: a'),)
+        """
+        batch = self
+        if features is not None and not set(features).issuperset(self.features):
+            known = set(features)
+            columns = [j for j, name in enumerate(self.features) if name in known]
+            names = tuple(self.features[j] for j in columns)
+            batch = replace(batch, features=names, X=batch.X[:, columns])
+        if labels is None or set(labels).issuperset(self.labels):
+            return batch
+        return batch._of_labels(labels)
+
+    def _of_labels(self, labels: tuple[str, ...]) -> "Batch":
+        known = set(labels)
+        kept = [code for code, label in enumerate(self.labels) if label in known]
+        place = np.full(len(self.labels), -1.0)
+        place[kept] = np.arange(len(kept))
+        y = place[self.y.astype(np.intp)]
+        what = f"a label beyond the {len(labels)} that the federation takes"
+        wrong = [
+            Rejection(position, bounded(f"{what}: {self.labels[int(code)]}"))
+            for position, code in zip(self.positions[y < 0.0].tolist(), self.y[y < 0.0].tolist(), strict=True)
+        ]
+        good = replace(self, y=y, labels=tuple(self.labels[code] for code in kept)).only(np.flatnonzero(y >= 0.0))
+        return replace(good, rejected=tuple(sorted([*self.rejected, *wrong], key=lambda bad: bad.position)))
 
     def ordinals(self, first: int) -> IntArray:
         """Return the ordinal of each good record, `first` being that of the batch's first record, good or bad.

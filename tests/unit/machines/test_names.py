@@ -1,0 +1,269 @@
+"""Names that cross the limits of a federation: granted in the order of clients, the other columns dropped."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from unit.machines.script import (
+    LEARNER,
+    PROFILES,
+    Federation,
+    answer,
+    batch,
+    begun,
+    client,
+    closed,
+    coordinator,
+    first_update,
+    join,
+    joined,
+    opening,
+    refusals,
+    sent,
+    swapping,
+    tell,
+    told,
+)
+
+from streamfl.core.bounds import Limits
+from streamfl.core.client import ClientSettings
+from streamfl.core.coordinator import Coordinator, CoordinatorSettings
+from streamfl.core.events import RecordsRead
+from streamfl.core.local_round import Learner
+from streamfl.core.messages import (
+    HeldRecord,
+    LabelSums,
+    ModelPublished,
+    RegistryPublished,
+    RoundClosed,
+    RoundOpened,
+    Update,
+)
+from streamfl.core.moments import Moments
+from streamfl.core.records import Batch, Rejection, Span
+from streamfl.core.registry import Registry
+from streamfl.settings import LearningSettings
+
+FULL = Registry(1, ("x",), ("a", "b"), np.zeros(1), np.ones(1))
+TRAINED = ["rung-0", "rung-2", "rung-4", "rung-6", "rung-8", "shadow"]
+
+
+def wide(opened: RoundOpened, name: str, start: float, new: tuple[str, ...], **more) -> Update:
+    """Return an update whose differences are (start + column) / 1000; the second row is 10 times the first."""
+    row = (start + np.arange(2 + len(new))) / 1000.0
+    trained = [slot.name for slot in opened.slots if opened.trains(slot, name)]
+    differences = {model: np.vstack([row, 10.0 * row]) for model in trained}
+    return answer(opened, name, new_labels=new, differences=differences, **more)
+
+
+def registered(decisions) -> Registry:
+    return told(decisions, RegistryPublished)[-1].registry
+
+
+# --- the coordinator -------------------------------------------------------------------------------------------
+
+
+def test_labels_that_cross_the_limit_together_are_granted_in_client_order():
+    machine = coordinator(3, limits=Limits(labels=4))
+    opened = begun(machine, "c0", "c1", "c2")
+    # In any order of arrival c0's label comes first, then the first of c1's; there is no room for u and z.
+    updates = [
+        wide(opened, "c2", 300.0, ("z",)),
+        wide(opened, "c0", 100.0, ("v",)),
+        wide(opened, "c1", 200.0, ("t", "u")),
+    ]
+    decisions = tell(machine, *updates)
+    assert refusals(decisions) == []
+    (entry,) = told(decisions, RoundClosed)
+    assert [(a.client, a.records) for a in entry.accepted] == [("c0", 4), ("c1", 4), ("c2", 4)]
+    assert registered(decisions).labels == ("a", "b", "t", "v")
+    # A model moves by the mean of three clients, in thousandths: column a by (100 + 200 + 300) / 3, b by one more,
+    # t by 202 / 3, as only c1 has it, v by 102 / 3, as only c0 has.
+    weights = {m.slot: m.weights for m in told(decisions, ModelPublished)}
+    row = np.array([200.0, 201.0, 202.0 / 3, 102.0 / 3]) / 1000.0
+    trained = next(slot.name for slot in opened.slots if opened.trains(slot, "c0"))
+    np.testing.assert_allclose(weights[trained], [row, 10.0 * row], atol=1e-6)
+
+
+def test_what_is_within_the_limit_is_registered_as_before():
+    machine = coordinator(2, limits=Limits(labels=4))
+    opened = begun(machine, "c0", "c1")
+    decisions = tell(machine, wide(opened, "c1", 0.0, ("t", "v")), wide(opened, "c0", 0.0, ("v",)))
+    assert registered(decisions).labels == ("a", "b", "t", "v")
+
+
+def test_features_that_cross_the_limit_together_are_granted_in_client_order():
+    machine = coordinator(2, scaling=True, limits=Limits(features=3))
+    opened = begun(machine, "c0", "c1")
+
+    def update(name: str, new: tuple[str, ...]) -> Update:
+        names = ("x", *new)
+        moments = Moments(names, np.full(len(names), 4.0), np.zeros(len(names)), np.full(len(names), 4.0))
+        return answer(opened, name, new_features=new, moments=moments)
+
+    decisions = tell(machine, update("c1", ("k", "l")), update("c0", ("p",)))
+    assert refusals(decisions) == []
+    assert registered(decisions).features == ("x", "k", "p")
+    # What is remembered of features does not grow beyond them either.
+    assert set(machine.standing.agreed.moments.features) == {"x", "k", "p"}
+    assert set(machine.standing.agreed.early.first.features) <= {"x", "k", "p"}
+
+
+def test_introductions_that_cross_the_limits_begin_with_the_first_clients_names():
+    machine = coordinator(2, limits=Limits(features=3, labels=3))
+
+    def introduced(name: str, features: tuple[str, ...], labels: tuple[str, ...]):
+        d = len(features)
+        return join(name, labels=labels, moments=Moments(features, np.full(d, 4.0), np.zeros(d), np.full(d, 4.0)))
+
+    decisions = tell(
+        machine, introduced("c1", ("x", "k", "l"), ("a", "n")), introduced("c0", ("x", "z"), ("b", "a"))
+    )
+    assert registered(decisions).features == ("x", "z", "k")
+    assert registered(decisions).labels == ("a", "b", "n")
+    assert len(told(decisions, RoundOpened)) == 1
+
+
+LONG = "x" * 257
+PILE = tuple(f"n{i:02}" for i in range(11))
+
+
+@pytest.mark.parametrize(
+    ("new", "reason"),
+    [
+        ({"new_features": (LONG,)}, "a name of more than 256 bytes, or not in UTF-8"),
+        ({"new_labels": ("é" * 129,)}, "a name of more than 256 bytes, or not in UTF-8"),
+        ({"new_labels": ("\ud800",)}, "a name of more than 256 bytes, or not in UTF-8"),
+        ({"new_features": PILE}, "11 new names, where 10 are the most"),
+        ({"new_labels": PILE}, "11 new names, where 10 are the most"),
+        ({"moments": Moments(("y",), np.ones(1), np.zeros(1), np.ones(1))}, "moments of a feature that no record has"),
+    ],
+)
+def test_an_update_of_names_that_no_reader_takes_is_refused(new, reason):
+    machine = coordinator(1, scaling=True, limits=Limits(10, 10))
+    opened = begun(machine, "c0")
+    differences = {
+        slot.name: np.zeros((2, 2 + len(new.get("new_labels", ()))))
+        for slot in opened.slots
+        if opened.trains(slot, "c0")
+    }
+    spoilt = answer(opened, "c0", **{"differences": differences, **new})
+    assert refusals(tell(machine, spoilt)) == [("c0", reason)]
+    assert told(tell(machine, answer(opened, "c0")), RoundClosed)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        {"labels": ("a", LONG)},
+        {"labels": PILE},
+        {"moments": Moments((LONG,), np.ones(1), np.zeros(1), np.ones(1))},
+        {"moments": Moments(PILE, np.ones(11), np.zeros(11), np.ones(11))},
+    ],
+)
+def test_an_introduction_of_names_that_no_reader_takes_is_refused(names):
+    machine = coordinator(1, limits=Limits(10, 10))
+    assert len(refusals(tell(machine, join("c0", **names)))) == 1
+    assert begun(machine, "c0").round == 1
+
+
+# --- the client ------------------------------------------------------------------------------------------------
+
+
+def reading(labels: str, start: int = 0) -> Batch:
+    """Return records of the features x and late; late is the position of the record."""
+    one = batch(labels, start=start)
+    return replace(one, features=("x", "late"), X=np.column_stack([one.X, one.positions]))
+
+
+def test_once_the_registry_is_full_other_labels_are_rejected_and_other_features_left_out():
+    machine = client(limits=Limits(features=1, labels=2))
+    decisions = tell(machine, RecordsRead((reading("aczb"),)), joined(), *opening(registry=FULL))
+    assert sent(decisions, Update) == []  # two of four are good: the round is not full
+    (update,) = sent(tell(machine, RecordsRead((reading("ba!a", start=4),))), Update)
+    assert (update.new_features, update.new_labels) == ((), ())
+    assert (update.records, update.rejected) == (4, 2)
+    assert update.spans == (Span("c0", 0, 6),)
+    # The bad record behind the fourth good one belongs to the next round.
+    tell(machine, closed(1, update))
+    assert (machine.accounted, machine.rejected) == (6, 2)
+
+
+def test_a_registry_with_room_takes_all_that_a_round_brings():
+    machine = client(limits=Limits(features=2, labels=3))
+    decisions = tell(machine, RecordsRead((reading("aczb"),)), joined(), *opening(registry=FULL))
+    (update,) = sent(decisions, Update)
+    assert (update.new_features, update.new_labels) == (("late",), ("c", "z"))
+    assert (update.records, update.rejected) == (4, 0)
+
+
+def test_where_a_label_was_not_granted_its_records_are_let_go_of():
+    # All of the round's records that hash to it are held back; z was not granted.
+    held = {"per_label": 100, "since": 1}
+    machine = client(round_size=60, limits=Limits(labels=3))
+    from streamfl.core.messages import Held  # noqa: PLC0415
+
+    first = first_update(machine, batch("abcz" * 15), held=Held(**held))
+    places = {record.position: record.ordinal for record in first.held}
+    of_z = {ordinal for position, ordinal in places.items() if position % 4 == 3}
+    assert of_z, "the script holds no record of z back"
+    full = Registry(2, ("x",), ("a", "b", "c"), np.zeros(1), np.ones(1))
+    decisions = tell(
+        machine,
+        closed(1, first),
+        RecordsRead((batch("abcz" * 20, start=60),)),
+        *opening(2, registry=full, held=Held(**held)),
+    )
+    (second,) = sent(decisions, Update)
+    assert set(second.let_go) == of_z
+    assert {sums.label for sums in second.old} <= {"a", "b", "c"}
+    assert (second.records, second.rejected) == (60, 19)
+
+
+# --- a federation ----------------------------------------------------------------------------------------------
+
+NAMES = st.integers(0, 40)
+
+
+def poured(name: str, features: list[int], labels: list[int], rounds: int = 4, size: int = 20) -> Batch:
+    """Return records of a client of which every fifth brings another label, and all of them some more features."""
+    source = swapping(name, rounds, size=size)
+    n = len(source)
+    columns = tuple(f"f{i:02}" for i in dict.fromkeys(features))
+    names = ("a", "b", *(f"l{i:02}" for i in dict.fromkeys(labels)))
+    y = source.y.copy()
+    y[::5] = np.arange(len(y[::5])) % len(names)
+    X = np.column_stack([source.X, *(np.arange(n) % 7 * 1.0 for _ in columns)])
+    return replace(source, features=(*source.features, *columns), X=X, y=y, labels=names)
+
+
+@pytest.mark.parametrize("learning", ["rounds", "linear"])
+@settings(max_examples=8, deadline=None)
+@given(st.lists(NAMES, max_size=9), st.lists(NAMES, max_size=9), st.lists(NAMES, max_size=9))
+def test_memory_is_bounded_and_every_update_counts(learning, one, other, third):
+    limits = Limits(features=5, labels=4)
+    learner: Learner = LearningSettings(features=learning).learner("classification", 0)
+    records = {
+        "c0": poured("c0", one, other),
+        "c1": poured("c1", other, third),
+        "c2": poured("c2", third, one),
+    }
+    machine = Coordinator(CoordinatorSettings(learner=learner, expect=3, limits=limits), PROFILES["adaptive"]())
+    told_size = ClientSettings(learner=learner, round_size=20, limits=limits)
+    run = Federation(machine, records, told_size).run()
+    standing = run.coordinator.standing
+    registry = standing.registry
+    assert len(registry.features) <= 5
+    assert len(registry.labels) <= 4
+    assert set(standing.agreed.moments.features) <= set(registry.features)
+    if standing.online is not None:
+        assert set(standing.online.features) <= set(registry.features)
+        assert set(standing.online.labels) <= set(registry.labels)
+    # Nothing was refused, and every record is in the ledger: as good, or as one of a label that there is no room for.
+    assert {entry.refused for entry in run.of(RoundClosed)} == {0}
+    for name, source in records.items():
+        member = standing.members[name]
+        assert member.read == source.read
+        assert member.rejected >= len(source.rejected)
