@@ -15,6 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 from safetensors import SafetensorError
 
 from streamfl.core.arrays import FloatArray
+from streamfl.core.bounds import bounded
 from streamfl.core.errors import PeerError
 
 T = TypeVar("T")
@@ -22,6 +23,8 @@ T = TypeVar("T")
 REFERENCE = "$array"
 METADATA = "value"
 
+# Of all that is wrong with a value, so many things are told.
+ERRORS_TOLD = 3
 
 _ADAPTERS: dict[Any, TypeAdapter[Any]] = {}
 
@@ -50,9 +53,28 @@ def join(kind: type[T], plain: Any, arrays: Mapping[str, FloatArray]) -> T:
     """
     try:
         value: T = _adapter(kind).validate_python(_with(plain, arrays))
-    except (ValidationError, RecursionError) as error:
+    except ValidationError as error:
+        raise PeerError(bounded(f"not a {getattr(kind, '__name__', kind)}: {_first(error)}")) from None
+    except RecursionError as error:
         raise PeerError(f"not a {getattr(kind, '__name__', kind)}: {error}") from error
     return value
+
+
+def _first(error: ValidationError) -> str:
+    """Return the first things that are wrong, without the input: its own text repeats every bit of that."""
+    found = error.errors(include_url=False, include_context=False, include_input=False)
+    told = [f"{_place(one['loc'])}: {one['msg']}" for one in found[:ERRORS_TOLD]]
+    more = [f"{len(found) - ERRORS_TOLD} more"] if len(found) > ERRORS_TOLD else []
+    return "; ".join([*told, *more])
+
+
+def _place(steps: tuple[int | str, ...]) -> str:
+    """Return where something is wrong; what the other side has named may be of any length.
+
+    >>> _place(("spans", 0, "x" * 100))
+    'spans.0.xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx'
+    """
+    return ".".join(str(step)[:40] for step in steps[:8])
 
 
 def encode(value: object, *, header: Mapping[str, object] | None = None) -> bytes:
@@ -89,7 +111,7 @@ def unpack(data: bytes) -> tuple[dict[str, Any], dict[str, FloatArray]]:
         metadata = json.loads(data[8 : 8 + length])["__metadata__"]
         return _mapping(metadata[METADATA]), _floats(safetensors.numpy.load(data))
     except (ValueError, KeyError, TypeError, RecursionError, SafetensorError) as error:
-        raise PeerError(f"neither JSON nor safetensors: {error}") from error
+        raise PeerError(bounded(f"neither JSON nor safetensors: {error}")) from error
 
 
 def decode(kind: type[T], data: bytes) -> T:

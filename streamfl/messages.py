@@ -1,10 +1,13 @@
 """Messages to bytes and back: the one mapping between the wire and the core."""
 
 import re
+from collections.abc import Mapping
 from types import UnionType
-from typing import get_args
+from typing import Any, get_args
 
 from streamfl import codec
+from streamfl.core.arrays import FloatArray
+from streamfl.core.bounds import bounded
 from streamfl.core.errors import PeerError
 from streamfl.core.messages import FromClient, FromCoordinator
 
@@ -35,9 +38,21 @@ def decode(data: bytes) -> FromClient | FromCoordinator:
     PeerError
         The bytes are no message, or one of an unknown type; a reader counts it and goes on.
     """
-    plain, arrays = codec.unpack(data)
-    kind = KINDS.get(str(plain.get("type")))
+    return understood(*codec.unpack(data))
+
+
+def understood(plain: Mapping[str, Any], arrays: Mapping[str, FloatArray]) -> FromClient | FromCoordinator:
+    """Return the message of what was unpacked.
+
+    Raises
+    ------
+    PeerError
+        It is no message, or one of an unknown type.
+    """
+    name = plain.get("type")
+    kind = KINDS.get(name) if isinstance(name, str) else None
     if kind is None:
-        raise PeerError(f"a message of unknown type {plain.get('type')!r}")
+        told = repr(name) if isinstance(name, str) else f"that is a {type(name).__name__}"
+        raise PeerError(bounded(f"a message of unknown type {told}"))
     message: FromClient | FromCoordinator = codec.join(kind, plain, arrays)
     return message

@@ -19,8 +19,8 @@ from streamfl.core.decisions import (
     Seek,
     Send,
 )
-from streamfl.core.events import ClientEvent, RecordsFetched, RecordsRead, SourceEnded, Stopped, Tick
-from streamfl.core.messages import FromCoordinator
+from streamfl.core.events import ClientEvent, RecordsFetched, RecordsRead, SourceEnded, Stopped, Tick, Unusable
+from streamfl.core.messages import FromClient, FromCoordinator
 from streamfl.ports import ClientLink, CoordinatorLink, Source
 
 
@@ -147,11 +147,21 @@ class CoordinatorNode:
         busy = False
         for message in self.link.receive():
             busy = True
-            self._carry_out(self.machine.handle(message, now))
+            decisions = self.machine.handle(message, now)
+            self._keep(message, decisions)
+            self._carry_out(decisions)
         due = self.machine.wakes_at is not None and now >= self.machine.wakes_at
         if due:
             self._carry_out(self.machine.handle(Tick(), now))
         return due or busy
+
+    def _keep(self, message: FromClient | Unusable, decisions: Sequence[CoordinatorDecision]) -> None:
+        """Keep a message that says what no honest client says; before anything is committed that moves past it."""
+        faults = [one.reason for one in decisions if isinstance(one, Refused) and one.is_fault]
+        if isinstance(message, Unusable):
+            self.link.refuse(message.reason)
+        elif faults:
+            self.link.refuse(faults[0])
 
     def _carry_out(self, decisions: Sequence[CoordinatorDecision]) -> None:
         for decision in decisions:

@@ -20,6 +20,9 @@ LOG = structlog.get_logger("streamfl.coordinator")
 QUIET = 30.0
 NAMES_TOLD = 10
 
+# Clients whose last refusal is remembered: whoever writes can name ever new ones.
+MOST_NAMES = 10_000
+
 
 @dataclass
 class CoordinatorLog:
@@ -66,6 +69,8 @@ class CoordinatorLog:
                 if self._refusals.get(client) != reason:  # the same again and again is told once, and when it stalls
                     LOG.warning("refused", client=client, reason=reason)
                 self._refusals[client] = reason
+                if len(self._refusals) > MOST_NAMES:
+                    del self._refusals[next(iter(self._refusals))]
             case _:
                 pass
 

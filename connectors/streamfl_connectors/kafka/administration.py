@@ -79,10 +79,14 @@ def _wrong(
     if plan.partitions is not None and has != plan.partitions:
         found = f"topic {plan.name} has {has} partitions, not {plan.partitions}"
         yield Finding(plan.name, "error", found, f"delete it, or make it anew with {plan.partitions}")
-    largest = int(configs.get("max.message.bytes", part_bytes + ALLOWANCE))
-    if largest < part_bytes + ALLOWANCE:
+    needed = max(part_bytes, plan.largest) + ALLOWANCE
+    largest = int(configs.get("max.message.bytes", needed))
+    if largest < needed and part_bytes > plan.largest:
         found = f"topic {plan.name} takes messages of {largest} bytes, parts have {part_bytes}"
         yield Finding(plan.name, "error", found, "raise its max.message.bytes, or lower part_bytes in [kafka]")
+    elif largest < needed:
+        found = f"topic {plan.name} takes messages of {largest} bytes, and is sent some of {plan.largest}"
+        yield Finding(plan.name, "error", found, f"raise its max.message.bytes to {needed} or more")
     wanted = plan.configs.get("cleanup.policy")
     if wanted and configs.get("cleanup.policy", wanted) != wanted:
         found = f"topic {plan.name} has cleanup.policy {configs['cleanup.policy']}, not {wanted}"

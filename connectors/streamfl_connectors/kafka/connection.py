@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError,
 
 from streamfl.core.errors import PeerError, UsageError, did_you_mean
 from streamfl_connectors.kafka import causes
+from streamfl_connectors.kafka.parts import BUDGET
 
 T = TypeVar("T")
 
@@ -63,6 +64,8 @@ class KafkaSettings(BaseModel):
         Larger values are sent in parts of so many bytes.
     largest_update
         Most bytes that one update may have.
+    unfinished_bytes
+        Most bytes of clients' values of which parts are still to come, in all; none of them can have more.
     patience
         Seconds to wait for brokers and topics before giving up.
 
@@ -81,6 +84,7 @@ class KafkaSettings(BaseModel):
     transaction_timeout_ms: int = Field(15_000, ge=1_000)
     part_bytes: int = Field(900_000, ge=1_000)
     largest_update: int = Field(256 * 1024 * 1024, ge=1_000)
+    unfinished_bytes: int = Field(BUDGET, ge=1_000)
     patience: float = Field(60.0, ge=0.0)
 
     @model_validator(mode="before")

@@ -18,10 +18,11 @@ from streamfl_connectors.kafka.administration import (
     wrong_with,
 )
 from streamfl_connectors.kafka.connection import Connection, KafkaSettings
+from streamfl_connectors.kafka.control import ControlReader
 from streamfl_connectors.kafka.coordinator_link import KafkaCoordinatorLink
 from streamfl_connectors.kafka.host import KafkaHost
-from streamfl_connectors.kafka.listener import from_coordinator
 from streamfl_connectors.kafka.records import topic_of
+from streamfl_connectors.kafka.tally import Tally
 from streamfl_connectors.kafka.topics import TopicPlan, Topics
 from streamfl_connectors.kafka.writer import KafkaRecordWriter, places_of
 
@@ -100,6 +101,7 @@ class KafkaConnector:
         """Return what the coordinator tells, without end."""
         consumer = self._connection.consumer()
         partition = TopicPartition(self._topics.control, 0)
+        reader, unusable = ControlReader(), Tally(LOG, "unusable message")
         try:
             consumer.assign([partition])
             seek = consumer.seek_to_beginning if from_start else consumer.seek_to_end
@@ -108,10 +110,11 @@ class KafkaConnector:
                 for found in consumer.poll(timeout_ms=200).values():
                     for message in found:
                         try:
-                            told = from_coordinator(message.value)
+                            told = reader.read(message.value, message.headers)
                         except PeerError as error:
-                            LOG.warning("unusable message", reason=str(error))
-                        else:
+                            unusable.note(message.topic, str(error), offset=message.offset)
+                            continue
+                        if told is not None:
                             yield told
         finally:
             consumer.close()

@@ -2,7 +2,7 @@
 
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import structlog
@@ -10,22 +10,35 @@ from kafka import KafkaProducer, OffsetAndMetadata, TopicPartition
 from kafka import errors as kafka_errors
 
 from streamfl import codec, messages
-from streamfl.core.errors import PeerError
+from streamfl.core.bounds import NAME_BYTES, bounded, is_name
+from streamfl.core.errors import PeerError, UsageError
+from streamfl.core.events import Unusable
 from streamfl.core.messages import FromClient, FromCoordinator, ModelPublished, RoundOpened
 from streamfl.core.standing import Standing
-from streamfl_connectors.kafka import dead_letters
+from streamfl_connectors.kafka import control, dead_letters
 from streamfl_connectors.kafka.absence import let_go
 from streamfl_connectors.kafka.connection import TAKEN_OVER, Connection, explained
 from streamfl_connectors.kafka.dead_letters import DeadLetter
-from streamfl_connectors.kafka.parts import Assembly, cut
-from streamfl_connectors.kafka.standing_topic import KEY, last_standing
+from streamfl_connectors.kafka.parts import Assembly, Headers, cut
+from streamfl_connectors.kafka.standing_topic import KEY, Found, last_standing
+from streamfl_connectors.kafka.tally import Tally
 from streamfl_connectors.kafka.tensors import STAYING, VERSIONS, Tensors, key_of, slot_of, version_of
 from streamfl_connectors.kafka.topics import Topics
 
 LOG = structlog.get_logger("streamfl.kafka.coordinator")
 
-# Dead letters that wait for the next transaction; more are counted only.
-MOST_LETTERS = 1000
+# Dead letters that wait: when there are as many, or they have so many bytes, they are written at once.
+MOST_LETTERS, MOST_LETTER_BYTES = 1000, 4 * 1024 * 1024
+
+# Parts of clients' messages have so many bytes at least, or `part_bytes` if that is less; the last may have fewer.
+LEAST_PART = 64 * 1024
+
+# What a dead-letter topic says to a letter that it will never take.
+NEVER_TAKEN = (
+    kafka_errors.MessageSizeTooLargeError,
+    kafka_errors.RecordListTooLargeError,
+    kafka_errors.TopicAuthorizationFailedError,
+)
 
 # Seconds before a failed transaction is repeated.
 PAUSE = 0.1
@@ -50,38 +63,67 @@ class KafkaCoordinatorLink:
         self._topics = topics
         self._producer = self._transactional_producer()
         self._consumer = connection.consumer(group_id=topics.coordinator_group)
-        self._assembly = Assembly(self._settings.largest_update)
+        self._members: frozenset[str] = frozenset()
+        self._assembly = Assembly(
+            self._settings.largest_update,
+            least=min(LEAST_PART, self._settings.part_bytes),
+            budget=self._settings.unfinished_bytes,
+            allows=lambda name: name in self._members,
+        )
         self._arrived: deque[Any] = deque()
         self._taken: Any = None
         self._handled: dict[TopicPartition, int] = {}
         self._letters: list[DeadLetter] = []
+        self._letter_bytes = 0
+        self.unwritten = 0
+        self._unusable = Tally(LOG, "unusable message")
         self._written: dict[str, tuple[int, int]] = {}
         self._live: set[str] = set()
         self._listened = False
-        self._saved = self._last_standing()
-        self._assign()
+        found = self._last_standing()
+        self._saved = found.data
+        self._follow(self.restore())
+        self._require_standing(found, began=self._assign())
 
     # --- telling -----------------------------------------------------------------------------------------------
 
     def publish(self, told: Sequence[FromCoordinator]) -> None:
         """Tell all clients, all or nothing."""
+        self._write_letters()
         self._transact(told, None)
 
     def commit(self, told: Sequence[FromCoordinator], standing: Standing) -> None:
         """Tell all clients, save the standing and move the input offsets on, all or nothing."""
+        self._write_letters()
         self._transact(told, codec.encode(standing))
+        self._follow(standing)
 
     def _transact(self, told: Sequence[FromCoordinator], standing: bytes | None) -> None:
+        """Carry a transaction out."""
+        written = self._written
+
+        def attempt(failed: bool) -> None:
+            nonlocal written
+            if failed and self._went_through(standing):
+                return
+            self._producer.begin_transaction()
+            written = self._write(told, standing)
+            self._producer.commit_transaction()
+
+        self._repeated(attempt)
+        self._saved = standing or self._saved
+        self._written = written
+        self._live = next(
+            (_slots(message) for message in reversed(told) if isinstance(message, RoundOpened)), self._live
+        )
+
+    def _repeated(self, attempt: Callable[[bool], None]) -> None:
         """Carry a transaction out, again if it failed; bounded, then the coordinator ends and is restarted."""
-        until, failed, written = time.monotonic() + self._settings.patience, False, self._written
+        until, failed = time.monotonic() + self._settings.patience, False
         while True:
             try:
                 with explained(self._settings.bootstrap_servers):
-                    if not failed or not self._went_through(standing):
-                        self._producer.begin_transaction()
-                        written = self._write(told, standing)
-                        self._producer.commit_transaction()
-                break
+                    return attempt(failed)
             except PeerError as error:
                 if _is_fenced(error.__cause__):
                     raise PeerError(TAKEN_OVER) from error
@@ -90,15 +132,13 @@ class KafkaCoordinatorLink:
                 LOG.warning("transaction repeated", reason=str(error))
                 failed = True
                 time.sleep(PAUSE)
-        self._saved = standing or self._saved
-        self._written = written
-        self._live = next(
-            (_slots(message) for message in reversed(told) if isinstance(message, RoundOpened)), self._live
-        )
-        self._letters.clear()
 
     def _went_through(self, standing: bytes | None) -> bool:
-        """Begin anew after a transaction that failed, and tell whether it had been committed all the same.
+        """Begin anew after a transaction that failed, and tell whether it had been committed all the same."""
+        return self._renew(standing) != self._saved
+
+    def _renew(self, standing: bytes | None = None) -> bytes | None:
+        """Begin anew after a transaction that failed; return the last standing there is.
 
         A new producer takes over from any other coordinator: so not if one has committed since, which this one, that
         may have slept, does not know of.
@@ -106,10 +146,10 @@ class KafkaCoordinatorLink:
         self._fail_if_overtaken(standing)
         let_go(self._producer, 0.0)
         self._producer = self._transactional_producer()
-        return self._fail_if_overtaken(standing) != self._saved
+        return self._fail_if_overtaken(standing)
 
     def _fail_if_overtaken(self, standing: bytes | None) -> bytes | None:
-        last = self._last_standing()
+        last = self._last_standing().data
         if last not in (self._saved, standing):
             raise PeerError(TAKEN_OVER)
         return last
@@ -119,7 +159,8 @@ class KafkaCoordinatorLink:
         written = dict(self._written)
         for message in told:
             if not isinstance(message, Tensors):
-                self._producer.send(self._topics.control, messages.encode(message), partition=0)
+                for value, headers in control.written(message):
+                    self._send(self._topics.control, value, headers)
                 continue
             slot = slot_of(message)
             version, most = written.get(slot, (-1, 0))
@@ -129,8 +170,6 @@ class KafkaCoordinatorLink:
         for slot in self._dead(told):
             self._bury(slot)
             del written[slot]
-        for letter in self._letters:
-            dead_letters.write(self._producer, self._topics.dead_letters, letter)
         if standing is not None:
             self._write_parts(self._topics.state, KEY, standing)
             self._move_on()
@@ -141,8 +180,14 @@ class KafkaCoordinatorLink:
         parts = cut(data, self._settings.part_bytes)
         for part in parts:
             name = f"{key}/{part.number}".encode()
-            self._producer.send(topic, part.value, key=name, headers=list(part.headers), partition=0)
+            self._send(topic, part.value, part.headers, key=name)
         return len(parts)
+
+    def _send(self, topic: str, value: bytes | None, headers: Headers = (), key: bytes | None = None) -> None:
+        """Write within a transaction; what cannot be written at once fails it, which kafka-python does not see to."""
+        sent = self._producer.send(topic, value, key=key, headers=list(headers), partition=0)
+        if sent.failed():
+            raise sent.exception
 
     def _move_on(self) -> None:
         offsets = {partition: OffsetAndMetadata(offset, "", -1) for partition, offset in self._handled.items()}
@@ -163,7 +208,7 @@ class KafkaCoordinatorLink:
         _, parts = self._written[slot]
         for version in range(VERSIONS):
             for part in range(parts):
-                self._producer.send(self._topics.models, None, key=f"{slot}/{version}/{part}".encode(), partition=0)
+                self._send(self._topics.models, None, key=f"{slot}/{version}/{part}".encode())
 
     def _transactional_producer(self) -> KafkaProducer:
         # kafka-python waits for `retry_backoff_ms` several times in a transaction, which takes 0.1 s by default.
@@ -179,17 +224,20 @@ class KafkaCoordinatorLink:
 
     # --- hearing -----------------------------------------------------------------------------------------------
 
-    def _assign(self) -> None:
-        """Read the clients' messages on from the last commit, or from the first that is still there."""
+    def _assign(self) -> bool:
+        """Read on from the last commit, or from the first message there is; tell whether there was a commit."""
+        began = False
         with explained(self._settings.bootstrap_servers):
             numbers = self._consumer.partitions_for_topic(self._topics.updates) or set()
             partitions = [TopicPartition(self._topics.updates, number) for number in sorted(numbers)]
             self._consumer.assign(partitions)
             for partition, begin in self._consumer.beginning_offsets(partitions).items():
                 committed = self._consumer.committed(partition)
+                began |= committed is not None
                 self._consumer.seek(partition, max(begin, committed or 0))
+        return began
 
-    def receive(self) -> Iterator[FromClient]:
+    def receive(self) -> Iterator[FromClient | Unusable]:
         """Return what has arrived; one that is taken out counts as handled at the next commit."""
         if not self._listened:
             self.listen(0.0)
@@ -198,35 +246,78 @@ class KafkaCoordinatorLink:
             message = self._arrived.popleft()
             self._handled[TopicPartition(message.topic, message.partition)] = message.offset + 1
             self._taken = message
-            understood = self._understood(message)
-            if understood is not None:
-                yield understood
+            heard = self._heard(message)
+            if heard is not None:
+                yield heard
+        self._taken = None
+        self._write_letters()
 
-    def refuse(self, reason: str) -> None:
-        """Keep the message that was taken out last as a dead letter."""
-        if self._taken is not None:
-            self._unusable(self._taken, reason)
-
-    def _understood(self, message: Any) -> FromClient | None:
-        client = (message.key or b"").decode(errors="replace")
+    def _heard(self, message: Any) -> FromClient | Unusable | None:
+        """Return what a message says, None for a part of what is to come."""
+        client = _client(message.key)
+        if client is None:
+            return Unusable("", f"its key is no client's name of at most {NAME_BYTES} bytes")
         try:
             whole = self._assembly.add(client, message.headers, message.value or b"")
             told = None if whole is None else messages.decode(whole)
         except PeerError as error:
-            self._unusable(message, str(error))
-            return None
+            return Unusable(client, bounded(str(error)))
         if told is None:
             return None
         if not isinstance(told, FromClient) or told.client != client:
-            self._unusable(message, f"no message of client {client!r}")
-            return None
+            return Unusable(client, bounded(f"no message of client {client!r}"))
         return told
 
-    def _unusable(self, message: Any, reason: str) -> None:
-        LOG.warning("unusable message", partition=message.partition, offset=message.offset, reason=reason)
-        if len(self._letters) < MOST_LETTERS:
-            place = (message.topic, message.partition, message.offset)
-            self._letters.append(DeadLetter(*place, reason, message.key, message.value))
+    # --- dead letters ------------------------------------------------------------------------------------------
+
+    def refuse(self, reason: str) -> None:
+        """Keep the message that was taken out last as a dead letter, once.
+
+        It is written before the offset moves past it, in a transaction of its own with those of the same turn; after
+        a kill it may be there twice, and its place tells.
+        """
+        message, self._taken = self._taken, None
+        if message is None:
+            return
+        self._unusable.note(message.topic, reason, partition=message.partition, offset=message.offset)
+        place = (message.topic, message.partition, message.offset)
+        letter = DeadLetter.of(*place, reason, message.key, message.value)
+        self._letters.append(letter)
+        self._letter_bytes += letter.size
+        if len(self._letters) >= MOST_LETTERS or self._letter_bytes >= MOST_LETTER_BYTES:
+            self._write_letters()
+
+    def _write_letters(self) -> None:
+        """Write the letters that wait; those that the topic will never take are told and counted, and that is all."""
+        letters, self._letters, self._letter_bytes = self._letters, [], 0
+        if not letters:
+            return
+        try:
+            self._repeated(lambda failed: self._bury_letters(letters, failed))
+        except _NotTakenError as error:
+            self.unwritten += len(letters)
+            LOG.error(  # noqa: TRY400  it is the topic's fault: a traceback tells nobody more
+                "dead letters were not written",
+                letters=len(letters),
+                in_all=self.unwritten,
+                reason=bounded(str(error.__cause__)),
+                remedy=f"grant WRITE on {self._topics.dead_letters}, or raise its max.message.bytes",
+            )
+
+    def _bury_letters(self, letters: Sequence[DeadLetter], failed: bool) -> None:
+        if failed:
+            self._renew()
+        self._producer.begin_transaction()
+        try:
+            sent = [dead_letters.write(self._producer, self._topics.dead_letters, letter) for letter in letters]
+            self._producer.flush()
+            for one in sent:
+                if one.failed():
+                    raise one.exception
+        except NEVER_TAKEN as error:
+            self._producer.abort_transaction()
+            raise _NotTakenError from error
+        self._producer.commit_transaction()
 
     def listen(self, seconds: float) -> None:
         """Return when a message has arrived, or after so many seconds."""
@@ -255,7 +346,7 @@ class KafkaCoordinatorLink:
         """Return the standing that was committed last, if any."""
         return None if self._saved is None else codec.decode(Standing, self._saved)
 
-    def _last_standing(self) -> bytes | None:
+    def _last_standing(self) -> Found:
         reader = self._connection.consumer()
         try:
             with explained(self._settings.bootstrap_servers):
@@ -263,10 +354,42 @@ class KafkaCoordinatorLink:
         finally:
             reader.close()
 
+    def _require_standing(self, found: Found, *, began: bool) -> None:
+        """Tell what could not be used; refuse to begin anew where a federation has begun."""
+        if not found.skipped:
+            return
+        told = "the standing before it is used" if found.data is not None else "there is no standing"
+        LOG.error(
+            "unusable messages among the standings", topic=self._topics.state, count=found.skipped, consequence=told
+        )
+        if found.data is None and began:
+            remedy = "restore the topic, or take another [federation] name"
+            raise UsageError(
+                f"{self._topics.state} holds no standing any more, and the federation has begun; {remedy}"
+            )
+
+    def _follow(self, standing: Standing | None) -> None:
+        """Note who are members: only they may send much in parts."""
+        members = {} if standing is None else standing.members
+        self._members = frozenset(name for name, member in members.items() if not member.evicted)
+
     def close(self) -> None:
         """Let go of the connection."""
         self._consumer.close()
         let_go(self._producer, 5.0)
+
+
+class _NotTakenError(Exception):
+    """The dead-letter topic will never take these letters; the cause says why."""
+
+
+def _client(key: bytes | None) -> str | None:
+    """Return the client that a message's key names, None if it can be none."""
+    try:
+        name = (key or b"").decode()
+    except UnicodeDecodeError:
+        return None
+    return name if is_name(name) else None
 
 
 FENCED = (kafka_errors.ProducerFencedError, kafka_errors.InvalidProducerEpochError)

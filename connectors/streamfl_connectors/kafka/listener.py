@@ -1,8 +1,8 @@
 """What the coordinator tells, heard in a thread of its own: so that a round never waits for a poll of records."""
 
 import threading
-from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from queue import Empty, Full, Queue
 from typing import Any
 
@@ -10,18 +10,25 @@ import structlog
 from kafka import KafkaConsumer, TopicPartition
 
 from streamfl import messages
+from streamfl.core.bounds import is_name
 from streamfl.core.errors import PeerError, StreamflError
 from streamfl.core.messages import FromCoordinator
 from streamfl_connectors.kafka.absence import Absence
 from streamfl_connectors.kafka.connection import Connection, explained
+from streamfl_connectors.kafka.control import ControlReader
+from streamfl_connectors.kafka.newest import Newest
 from streamfl_connectors.kafka.parts import Assembly
-from streamfl_connectors.kafka.tensors import Tensors
+from streamfl_connectors.kafka.tally import Tally
+from streamfl_connectors.kafka.tensors import Tensors, key_of
 from streamfl_connectors.kafka.topics import Topics
 
 LOG = structlog.get_logger("streamfl.kafka.listener")
 
 # Messages heard and not yet taken; when there are more, the log keeps them.
-MOST_WAITING = 1000
+MOST_WAITING, MOST_WAITING_BYTES = 1000, 64 * 1024 * 1024
+
+# The current models may have so many times the bytes of the largest update: each is as large, and there are a few.
+MODELS_BYTES = 16
 
 POLL_MS = 500
 
@@ -41,12 +48,15 @@ class Listener:
         self._servers = connection.settings.bootstrap_servers
         self._topics = topics
         self._wake = wake
-        self._assembly = Assembly(connection.settings.largest_update)
+        self._most_bytes = MODELS_BYTES * connection.settings.largest_update
+        self._assembly = Assembly(connection.settings.largest_update, budget=connection.settings.unfinished_bytes)
+        self._control = ControlReader()
         self._queue: Queue[Any] = Queue(MOST_WAITING)
         self._stop = threading.Event()
         self._failed: StreamflError | None = None
-        self.foreign = 0
-        self.current: dict[str, Tensors] = {}
+        self._put_bytes = self._taken_bytes = 0  # one is counted by the thread, the other by who takes
+        self._unusable = Tally(LOG, "unusable message")
+        self.current: Newest[str, Tensors] = Newest(self._most_bytes)
         self._absence = Absence(connection.settings.patience)
         self._consumer: KafkaConsumer = connection.consumer()
         with explained(self._servers):
@@ -61,19 +71,16 @@ class Listener:
         self._consumer.seek_to_end(control)
         self._consumer.seek_to_beginning(models)
         self._consumer.position(control)  # fixes where the end is
+        self._consumer.pause(control)  # what is told meanwhile waits in the log
         end = self._consumer.end_offsets([models])[models]
-        early: deque[Any] = deque()
-        newest: dict[bytes, Any] = {}
+        newest: Newest[bytes | None, Any] = Newest(self._most_bytes)
         while self._consumer.position(models) < end:
-            for partition, found in self._consumer.poll(timeout_ms=POLL_MS).items():
-                if partition == control:
-                    early.extend(found)
-                else:
-                    newest.update((message.key, message) for message in found)
+            for found in self._consumer.poll(timeout_ms=POLL_MS).values():
+                for message in found:
+                    newest.put(message.key, message, len(message.key or b"") + len(message.value or b""))
         for message in newest.values():
             self._understand(message)
-        for message in early:
-            self._queue.put_nowait(message)
+        self._consumer.resume(control)
 
     def _listen(self) -> None:
         try:
@@ -97,15 +104,17 @@ class Listener:
 
     def _put(self, message: Any) -> None:
         while not self._stop.is_set():
-            try:
-                self._queue.put(message, timeout=0.5)
-            except Full:
-                self._wake()
+            if self._put_bytes - self._taken_bytes < MOST_WAITING_BYTES:
+                with suppress(Full):
+                    self._queue.put(message, timeout=0.5)
+                    self._put_bytes += len(message.value or b"")
+                    return
             else:
-                return
+                self._stop.wait(0.05)
+            self._wake()
 
     def take(self) -> list[FromCoordinator]:
-        """Return what was heard since the last time.
+        """Return what was heard since the last time, at most what may wait.
 
         Raises
         ------
@@ -115,27 +124,35 @@ class Listener:
         if self._failed is not None:
             raise self._failed
         heard: list[FromCoordinator] = []
-        while True:
+        for _ in range(MOST_WAITING):
             try:
                 message = self._queue.get_nowait()
             except Empty:
-                return heard
+                break
+            self._taken_bytes += len(message.value or b"")
             understood = self._understand(message)
             if understood is not None:
                 heard.append(understood)
+        return heard
+
+    @property
+    def foreign(self) -> int:
+        """Count the messages that could not be understood."""
+        return self._unusable.total
 
     def _understand(self, message: Any) -> FromCoordinator | None:
         try:
-            return self._model(message) if message.topic == self._topics.models else from_coordinator(message.value)
+            if message.topic == self._topics.models:
+                return self._model(message)
+            return self._control.read(message.value, message.headers)
         except PeerError as error:
-            self.foreign += 1
-            LOG.warning("unusable message", topic=message.topic, offset=message.offset, reason=str(error))
+            self._unusable.note(message.topic, str(error), offset=message.offset)
             return None
 
     def _model(self, message: Any) -> Tensors | None:
-        name = (message.key or b"").decode(errors="replace").rpartition("/")[0]
+        name = _key(message.key)
         if message.value is None:
-            self.current.pop(name, None)
+            self.current.drop(name)
             return None
         whole = self._assembly.add(name, message.headers, message.value)
         if whole is None:
@@ -143,7 +160,9 @@ class Listener:
         told = messages.decode(whole)
         if not isinstance(told, Tensors):
             raise PeerError("no model among the models")
-        self.current[name] = told
+        if key_of(told) != name:
+            raise PeerError(f"{key_of(told)!r} under the key of another model")
+        self.current.put(name, told, len(whole))
         return told
 
     def close(self) -> None:
@@ -153,15 +172,12 @@ class Listener:
         self._consumer.close()
 
 
-def from_coordinator(data: bytes | None) -> FromCoordinator:
-    """Return a message of `.control`.
-
-    Raises
-    ------
-    PeerError
-        It is none of the coordinator's.
-    """
-    told = messages.decode(data or b"")
-    if not isinstance(told, FromCoordinator):
-        raise PeerError("a client's message among the coordinator's")
-    return told
+def _key(key: bytes | None) -> str:
+    """Return the key of a model, without the number of the part."""
+    try:
+        name, slash, _ = (key or b"").decode().rpartition("/")
+    except UnicodeDecodeError:
+        name, slash = "", ""
+    if not slash or not is_name(name):
+        raise PeerError("no key of a model")
+    return name

@@ -5,7 +5,7 @@ manifest: the whole is there when the last of its parts is, and parts of two who
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from streamfl.core.errors import PeerError
@@ -15,8 +15,20 @@ Headers = Sequence[tuple[str, bytes]]
 PART = "part"
 DIGEST = "digest"
 
-# Wholes under way at a time, by name: a sender that starts thousands and ends none must not fill the memory.
+# Bytes of unfinished values in all, and of those of names that are not known, unless a setting says otherwise.
+BUDGET, STRANGERS = 512 * 1024 * 1024, 16 * 1024 * 1024
+
+# Unfinished values at a time, by name: a sender that starts thousands and ends none must not fill the memory.
 MOST_UNDER_WAY = 4096
+
+# An unfinished value is forgotten when so many messages have come since its last part.
+EXPIRES_AFTER = 100_000
+
+# Bytes of each header that count; a digest has 64.
+LONGEST = 64
+
+# What a part costs besides its bytes.
+OVERHEAD = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,20 +59,79 @@ class _UnderWay:
     digest: bytes
     count: int
     parts: dict[int, bytes] = field(default_factory=dict)
+    size: int = 0
+    last: int = 0
+
+    def put(self, number: int, value: bytes, at: int) -> int:
+        """Take a part in; return by how many bytes what is held has grown."""
+        before, had = self.held, self.parts.get(number, b"")
+        self.parts[number] = value
+        self.size += len(value) - len(had)
+        self.last = at
+        return self.held - before
 
     @property
-    def size(self) -> int:
-        return sum(map(len, self.parts.values()))
+    def held(self) -> int:
+        return self.size + OVERHEAD * len(self.parts)
+
+
+@dataclass(slots=True)
+class _Pool:
+    """Unfinished values within a budget of bytes: the one that has had no part for longest goes first."""
+
+    budget: int
+    held: int = 0
+    under_way: dict[str, _UnderWay] = field(default_factory=dict)
+
+    def put(self, name: str, digest: bytes, count: int, number: int, value: bytes, at: int) -> _UnderWay:
+        """Take a part in as the newest; make room for it."""
+        whole = self.under_way.pop(name, None)
+        if whole is not None and (whole.digest, whole.count) != (digest, count):
+            self.held -= whole.held
+            whole = None
+        whole = whole or _UnderWay(digest, count)
+        self.held += whole.put(number, value, at)
+        self.under_way[name] = whole
+        while (self.held > self.budget or len(self.under_way) > MOST_UNDER_WAY) and len(self.under_way) > 1:
+            self.forget(next(iter(self.under_way)))
+        return whole
+
+    def forget(self, name: str) -> None:
+        """Let go of what is under way by a name."""
+        self.held -= self.under_way.pop(name).held
+
+    def expire(self, before: int) -> None:
+        """Let go of what had its last part before a time."""
+        while self.under_way:
+            name, oldest = next(iter(self.under_way.items()))
+            if oldest.last >= before:
+                return
+            self.forget(name)
+
+
+def everybody(_: str) -> bool:
+    """Allow any name."""
+    return True
 
 
 @dataclass(slots=True)
 class Assembly:
     """Puts parts together again, one whole at a time for each name; a newer one takes the place of an older.
 
+    What is unfinished is held within a budget; where that is exceeded, what has had no part for longest is forgotten,
+    and whoever sent it sends again. It is forgotten too after many messages without a part. A part costs the same
+    whatever is held.
+
     Parameters
     ----------
     most_bytes
         Largest whole that is accepted.
+    least
+        Fewest bytes of a part, except of the last: so a whole has at most `most_bytes / least` parts, and one more.
+    budget
+        Bytes of unfinished wholes in all, at least those of the largest one.
+    allows
+        Tells whether a name is known. The others share `strangers` bytes, so they take no room from those who are.
 
     Examples
     --------
@@ -70,7 +141,21 @@ class Assembly:
     """
 
     most_bytes: int
-    _under_way: dict[str, _UnderWay] = field(default_factory=dict)
+    least: int = 1
+    budget: int = BUDGET
+    strangers: int = STRANGERS
+    allows: Callable[[str], bool] = everybody
+    _seen: int = 0
+    _known: _Pool = field(init=False)
+    _others: _Pool = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._known, self._others = _Pool(self.budget), _Pool(self.strangers)
+
+    @property
+    def held(self) -> int:
+        """Return the bytes of what is unfinished, with what every part costs."""
+        return self._known.held + self._others.held
 
     def add(self, name: str, headers: Headers, value: bytes) -> bytes | None:
         """Take a part in; return the whole when it is complete.
@@ -78,29 +163,37 @@ class Assembly:
         Raises
         ------
         PeerError
-            The part has no such headers, is too large, or the whole is not what its digest says.
+            The part has no such headers, is too small or one too many, the whole is too large for this name, or not
+            what its digest says.
         """
+        self._seen += 1
+        for pool in (self._known, self._others):
+            pool.expire(self._seen - EXPIRES_AFTER)
         number, count, digest = _told(headers)
-        whole = self._under_way.get(name)
-        if whole is None or whole.digest != digest or whole.count != count:
-            whole = self._start(name, digest, count)
-        whole.parts[number] = value
-        if whole.size > self.most_bytes:
-            del self._under_way[name]
+        if count == 1:
+            return self._checked(name, digest, value)
+        pool = self._known if self.allows(name) else self._others
+        most = min(self.most_bytes, pool.budget)
+        self._refuse_wrong_size(name, number, count, len(value), most)
+        whole = pool.put(name, digest, count, number, value, self._seen)
+        if whole.size > most or whole.held > pool.budget:
+            pool.forget(name)
+            raise PeerError(f"{name!r} sends more than {most} bytes in one value")
+        if len(whole.parts) < count:
+            return None
+        pool.forget(name)
+        return self._checked(name, digest, b"".join(whole.parts[i] for i in range(count)))
+
+    def _refuse_wrong_size(self, name: str, number: int, count: int, size: int, most: int) -> None:
+        if count > most // self.least + 1:
+            raise PeerError(f"{name!r} sends a value in {count} parts; at most {most // self.least + 1} are taken")
+        if size < self.least and number < count - 1:
+            raise PeerError(f"{name!r} sends a part of {size} bytes; all but the last have at least {self.least}")
+
+    def _checked(self, name: str, digest: bytes, data: bytes) -> bytes:
+        if len(data) > self.most_bytes:
             raise PeerError(f"{name!r} sends more than {self.most_bytes} bytes in one value")
-        return self._finished(name, whole) if len(whole.parts) == count else None
-
-    def _start(self, name: str, digest: bytes, count: int) -> _UnderWay:
-        self._under_way.pop(name, None)
-        if len(self._under_way) >= MOST_UNDER_WAY:
-            del self._under_way[next(iter(self._under_way))]  # the oldest; whoever sent it sends again
-        whole = self._under_way[name] = _UnderWay(digest, count)
-        return whole
-
-    def _finished(self, name: str, whole: _UnderWay) -> bytes:
-        del self._under_way[name]
-        data = b"".join(whole.parts[i] for i in range(whole.count))
-        if hashlib.sha256(data).hexdigest().encode() != whole.digest:
+        if hashlib.sha256(data).hexdigest().encode() != digest:
             raise PeerError(f"what {name!r} sent is not what its digest says")
         return data
 
@@ -109,9 +202,10 @@ def _told(headers: Headers) -> tuple[int, int, bytes]:
     """Return the number of a part, how many there are, and the digest of the whole."""
     told = dict(headers)
     try:
-        number, count = (int(n) for n in told[PART].decode().split("/"))
-        digest = told[DIGEST]
-    except (KeyError, ValueError, AttributeError) as error:  # a header may have no value at all
+        numbers, digest = told[PART], told[DIGEST]
+        number, count = (int(n) for n in numbers[:LONGEST].decode().split("/"))
+        digest = digest[:LONGEST]
+    except (KeyError, ValueError, AttributeError, TypeError) as error:  # a header may have no value at all
         raise PeerError("a message without the headers of a part") from error
     if not 0 <= number < count:
         raise PeerError(f"part {number} of {count}")

@@ -22,6 +22,7 @@ from streamfl_connectors.kafka.connection import Connection, explained
 from streamfl_connectors.kafka.dead_letters import DeadLetter
 from streamfl_connectors.kafka.partition import LogSource, PartitionReader
 from streamfl_connectors.kafka.reading import bounds, is_end, name_of, read_to
+from streamfl_connectors.kafka.tally import Tally
 from streamfl_connectors.kafka.topics import Topics
 
 LOG = structlog.get_logger("streamfl.kafka.records")
@@ -84,6 +85,7 @@ class RecordConsumer:
             fetch_max_bytes=FETCHED,
         )
         self._letters: KafkaProducer = connection.producer(linger_ms=20)
+        self._unwritten = Tally(LOG, "a dead letter was not written")
         self._again: KafkaConsumer | None = None
         self._admin: KafkaAdminClient | None = None
         self._readers: dict[TopicPartition, PartitionReader] = {}
@@ -265,15 +267,20 @@ class RecordConsumer:
         """Write bad records to the dead letters."""
         for rejection in bad:
             message = messages[rejection.position // self._format.stride]
-            letter = DeadLetter(*partition, message.offset, rejection.reason, message.key, message.value)  # type: ignore[call-arg]
+            place = (partition.topic, partition.partition, message.offset)
+            letter = DeadLetter.of(*place, rejection.reason, message.key, message.value)
             try:
-                dead_letters.write(self._letters, self._topics.dead_letters, letter)
-            except kafka_errors.KafkaError as error:  # the record is counted as rejected all the same
-                LOG.warning(
-                    "a dead letter was not written", place=f"{name_of(partition)}@{message.offset}", why=repr(error)
-                )
+                sent = dead_letters.write(self._letters, self._topics.dead_letters, letter)
+            except kafka_errors.KafkaError as error:
+                self._not_buried(place, error)
             else:
+                sent.add_errback(lambda error, place=place: self._not_buried(place, error))
                 self._counts.dead_letters += 1
+
+    def _not_buried(self, place: tuple[str, int, int], error: Exception) -> None:
+        """Tell of a dead letter that was not written; the record is counted as rejected all the same."""
+        topic, partition, offset = place
+        self._unwritten.note(topic, repr(error), partition=partition, offset=offset)
 
     def _lost(self, positions: Mapping[TopicPartition, int]) -> None:
         """Go on at what is left of a log, if that is wanted; else this is the end: nothing is skipped silently."""

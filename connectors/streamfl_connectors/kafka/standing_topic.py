@@ -1,38 +1,95 @@
 """The `.state` topic: reading the coordinator's last standing from its end."""
 
+from collections import deque
+from dataclasses import dataclass
+
+import structlog
 from kafka import KafkaConsumer, TopicPartition
 
+from streamfl import codec
+from streamfl.core.bounds import bounded
+from streamfl.core.errors import PeerError
+from streamfl.core.standing import Standing
 from streamfl_connectors.kafka.parts import Assembly
 from streamfl_connectors.kafka.reading import bounds, read_to
+
+LOG = structlog.get_logger("streamfl.kafka.coordinator")
 
 KEY = "standing"
 
 # Messages read back from the end at first; most standings have a few parts. Doubled until one is found.
 WINDOW = 64
 
+# Candidates that are held at a time, newest last: of a window that has more, the rest is read again.
+MOST_HELD = 4
 
-def last_standing(consumer: KafkaConsumer, topic: str, most_bytes: int) -> bytes | None:
-    """Return the standing that was committed last, as it was written; None if there is none."""
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What the topic holds: the last standing as it was written, if any, and how many messages after it are none."""
+
+    data: bytes | None
+    skipped: int
+
+
+def last_standing(consumer: KafkaConsumer, topic: str, most_bytes: int) -> Found:
+    """Return the standing that was committed last; what is none of ours is skipped and counted.
+
+    Parameters
+    ----------
+    consumer
+        Of committed messages.
+    topic
+        Of standings.
+    most_bytes
+        Largest standing.
+    """
     partition = TopicPartition(topic, 0)
     consumer.assign([partition])
     begin, end = bounds(consumer, partition)
-    window = WINDOW
+    window, skipped = WINDOW, 0
     while begin < end:
         start = max(begin, end - window)
-        data = _last_whole(consumer, partition, start, end, most_bytes)
-        if data is not None or start == begin:
-            return data
-        window *= 2
-    return None
+        wholes, strange = _wholes(consumer, partition, start, end, most_bytes)
+        for _, data in reversed(wholes):
+            if _is_standing(data):
+                return Found(data, skipped + strange)
+            skipped += 1
+        if wholes:
+            end, window = wholes[0][0], WINDOW  # before the oldest of them
+        elif start == begin:
+            return Found(None, skipped + strange)
+        else:
+            window *= 2
+    return Found(None, skipped)
 
 
-def _last_whole(
+def _wholes(
     consumer: KafkaConsumer, partition: TopicPartition, start: int, end: int, most_bytes: int
-) -> bytes | None:
+) -> tuple[deque[tuple[int, bytes]], int]:
+    """Return the last values that end in a window, each with the offset of its last part; count what is no part."""
     consumer.seek(partition, start)
-    assembly, last = Assembly(most_bytes), None
+    assembly, strange = Assembly(most_bytes), 0
+    wholes: deque[tuple[int, bytes]] = deque(maxlen=MOST_HELD)
     for messages in read_to(consumer, partition, end):
         for message in messages:
-            if message.value is not None:
-                last = assembly.add(KEY, message.headers, message.value) or last
-    return last
+            if message.value is None or message.offset >= end:
+                continue
+            try:
+                whole = assembly.add(KEY, message.headers, message.value)
+            except PeerError as error:
+                strange += 1
+                LOG.debug("no standing", topic=partition.topic, offset=message.offset, reason=bounded(str(error)))
+                continue
+            if whole is not None:
+                wholes.append((message.offset, whole))
+    return wholes, strange
+
+
+def _is_standing(data: bytes) -> bool:
+    try:
+        codec.decode(Standing, data)
+    except PeerError as error:
+        LOG.error("a standing cannot be read; the one before it is used", reason=str(error))  # noqa: TRY400  its own words
+        return False
+    return True

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from streamfl_connectors.kafka import control, dead_letters
+
 DAY = 24 * 3600 * 1000
 
 # A compacted topic is read from its start by whoever joins: small segments are compacted soon.
@@ -17,12 +19,16 @@ COMPACTED = {
 
 @dataclass(frozen=True, slots=True)
 class TopicPlan:
-    """How one topic should be: `partitions` is None where any number will do, `made_with` what it is created with."""
+    """How one topic should be: `partitions` is None where any number will do, `made_with` what it is created with.
+
+    Messages have up to `part_bytes`, and up to `largest` whatever that is.
+    """
 
     name: str
     partitions: int | None
     made_with: int
     configs: Mapping[str, str]
+    largest: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +80,9 @@ class Topics:
         """Return how each should be; the order of control, models and state is one partition's."""
         week = {"cleanup.policy": "delete", "retention.ms": str(7 * DAY)}
         return (
-            TopicPlan(self.control, 1, 1, week),
+            TopicPlan(self.control, 1, 1, week, control.MOST),
             TopicPlan(self.models, 1, 1, COMPACTED),
             TopicPlan(self.updates, None, 1, {"cleanup.policy": "delete", "retention.ms": str(DAY)}),
             TopicPlan(self.state, 1, 1, COMPACTED),
-            TopicPlan(self.dead_letters, None, 1, week),
+            TopicPlan(self.dead_letters, None, 1, week, dead_letters.WHOLE),
         )

@@ -10,6 +10,7 @@ from small_stream import ROUNDS, SIZE
 from streamfl import messages
 from streamfl.core.messages import Leave, LocalDrift
 from streamfl.settings import ProfileSettings
+from streamfl_connectors.kafka.dead_letters import HEAD, WHOLE
 from streamfl_connectors.kafka.parts import cut
 
 GOOD = b'{"label":"fir","height":1,"slope":2,"shade":3}'
@@ -72,13 +73,19 @@ def test_poison_among_records(federate, small):
         told = dict(letter.headers)
         assert (told["topic"], told["partition"], told["offset"]) == (topic, b"0", str(offset).encode())
         assert told["reason"]
-        assert (letter.key, letter.value) == (b"c1", poison)
+        whole = poison is None or len(poison) <= WHOLE
+        assert (letter.key, letter.value) == (b"c1", poison if whole else poison[:HEAD])
+        digest = None if whole else hashlib.sha256(poison).hexdigest().encode()
+        assert (told.get("size"), told.get("sha256")) == (None if whole else str(len(poison)).encode(), digest)
     (line,) = host.said("ended")
     assert (line["rejected"], line["dead_letters"]) == (len(POISON), len(POISON))
 
 
 def parted(value: bytes, number: int, count: int, digest: bytes) -> list[tuple[str, bytes]]:
     return [("part", f"{number}/{count}".encode()), ("digest", digest)]
+
+
+ENDLESS = parted(b"x", 0, 10**9, b"1" * 64)
 
 
 def forged() -> dict[str, tuple[bytes | None, bytes | None, list[tuple[str, bytes]]]]:
@@ -99,6 +106,7 @@ def forged() -> dict[str, tuple[bytes | None, bytes | None, list[tuple[str, byte
         "no value": (b"c0", None, whole),
         "no key": (None, leave, whole),
         "not JSON": (b"c0", b"{", list(cut(b"{", 10)[0].headers)),
+        "parts without end": (b"stranger", b"x", ENDLESS),
     }
 
 
@@ -109,14 +117,12 @@ def test_garbage_among_messages(federate, small):
     small.write(until=5)
     federation.until("five rounds", lambda: federation.rounds() == 5)
     bad = forged()
-    endless = parted(b"x", 0, 10**9, b"1" * 64)
     with KafkaProducer(bootstrap_servers=federation.bootstrap) as producer:
         for key, value, headers in bad.values():
             producer.send(f"{federation.name}.updates", value, key=key, headers=headers, partition=0)
-        producer.send(f"{federation.name}.updates", b"x", key=b"stranger", headers=endless, partition=0)
         for topic in ("control", "models"):
             producer.send(f"{federation.name}.{topic}", b"\xff\x00", key=b"\xff/0/0")
-            producer.send(f"{federation.name}.{topic}", b"{}", key=b"rung-0/0/0", headers=endless)
+            producer.send(f"{federation.name}.{topic}", b"{}", key=b"rung-0/0/0", headers=ENDLESS)
         producer.flush()
     federation.until("it is noticed", lambda: len(coordinator.said("unusable message")) == len(bad))
     small.write(until=ROUNDS)

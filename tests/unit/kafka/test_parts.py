@@ -1,11 +1,13 @@
 """Values in parts: in any order they come together again, and nothing else ever does."""
 
+from contextlib import suppress
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from streamfl.core.errors import PeerError
-from streamfl_connectors.kafka.parts import DIGEST, MOST_UNDER_WAY, PART, Assembly, cut
+from streamfl_connectors.kafka.parts import DIGEST, EXPIRES_AFTER, MOST_UNDER_WAY, OVERHEAD, PART, Assembly, cut
 
 DATA, OTHER = b"abcdefgh", b"ABCDEFGHIJ"
 
@@ -17,7 +19,7 @@ def added(assembly, *parts, name="c0"):
 
 def under_way(name="c0", count=2):
     """A part of a whole that is never completed."""
-    return name, ((PART, f"0/{count}".encode()), (DIGEST, name.encode())), b""
+    return name, ((PART, f"0/{count}".encode()), (DIGEST, name.encode())), b"x"
 
 
 @pytest.fixture
@@ -143,3 +145,102 @@ def test_what_was_cut_comes_together_however_the_parts_of_all_names_are_shuffled
             assert name not in whole
             whole[name] = came
     assert whole == {f"c{i}": value for i, (value, _) in enumerate(values)}
+
+
+def part(number, count, value, digest=b"d"):
+    return ((PART, f"{number}/{count}".encode()), (DIGEST, digest)), value
+
+
+class TestBounds:
+    def test_all_unfinished_values_share_one_budget_and_who_was_silent_longest_goes(self):
+        assembly = Assembly(most_bytes=5000, budget=3 * (1000 + OVERHEAD))
+        wholes = {name: cut(name.encode() * 1000, 1000) for name in ("ab", "cd", "ef", "gh")}
+        assert [added(assembly, wholes[name][0], name=name) for name in ("ab", "cd", "ef")] == [[None]] * 3
+        assert assembly.held == 3 * (1000 + OVERHEAD)
+        added(assembly, wholes["ab"][0], name="ab")  # heard of again: now cd is the one silent longest
+        added(assembly, wholes["gh"][0], name="gh")
+        assert assembly.held == 3 * (1000 + OVERHEAD)
+        assert added(assembly, wholes["ab"][1], name="ab") == [b"ab" * 1000]
+        assert added(assembly, wholes["cd"][1], name="cd") == [None]
+
+    def test_who_is_no_member_takes_no_room_from_members(self):
+        members = {"c0"}
+        assembly = Assembly(most_bytes=5000, budget=5000, strangers=2000, allows=members.__contains__)
+        first, second = cut(b"m" * 2000, 1000)
+        added(assembly, first, name="c0")
+        for i in range(100):
+            added(assembly, cut(bytes([i]) * 1500, 1000)[0], name=f"stranger {i}")
+        assert assembly.held == 1000 + OVERHEAD + 1000 + OVERHEAD
+        assert added(assembly, second, name="c0") == [b"m" * 2000]
+
+    def test_a_newcomer_may_introduce_itself_in_parts_of_so_many_bytes_in_all(self):
+        assembly = Assembly(most_bytes=50_000, strangers=3000, allows=lambda _: False)
+        assert added(assembly, *cut(b"j" * 2000, 1000), name="new") == [None, b"j" * 2000]
+        with pytest.raises(PeerError, match="'new' sends more than 3000 bytes"):
+            added(assembly, *cut(b"j" * 4000, 1000), name="new")
+        assert assembly.held == 0
+        assert added(assembly, *cut(b"j" * 40_000, 40_000), name="new") == [b"j" * 40_000]
+
+    def test_all_parts_but_the_last_have_a_least_size(self):
+        assembly = Assembly(most_bytes=1000, least=100)
+        with pytest.raises(PeerError, match="'c0' sends a part of 99 bytes; all but the last have at least 100"):
+            assembly.add("c0", *part(0, 3, b"x" * 99))
+        assert assembly.held == 0
+        assert added(assembly, *cut(b"x" * 201, 100)) == [None, None, b"x" * 201]
+
+    def test_a_value_has_no_more_parts_than_its_bytes_allow(self):
+        assembly = Assembly(most_bytes=1000, least=100)
+        with pytest.raises(PeerError, match="in 12 parts; at most 11"):
+            assembly.add("c0", *part(11, 12, b"x"))
+        assert assembly.add("c0", *part(10, 11, b"x")) is None
+
+    def test_what_is_one_part_is_too_large_at_once(self):
+        with pytest.raises(PeerError, match="more than 3 bytes"):
+            added(Assembly(most_bytes=3), *cut(DATA, 100))
+
+    def test_what_had_no_part_for_long_is_forgotten(self):
+        assembly = Assembly(most_bytes=1000)
+        first, second = cut(DATA, 4)
+        added(assembly, first)
+        for _ in range(EXPIRES_AFTER):
+            added(assembly, *cut(b"x", 4), name="other")
+        assert assembly.held == 4 + OVERHEAD
+        assert added(assembly, *cut(b"x", 4), name="other") == [b"x"]
+        assert assembly.held == 0
+        assert added(assembly, second) == [None]
+
+    def test_the_cost_of_a_part_does_not_depend_on_how_many_are_held(self):
+        looked = 0
+
+        class Measured(bytes):
+            def __len__(self):
+                nonlocal looked
+                looked += 1
+                return super().__len__()
+
+        assembly = Assembly(most_bytes=10**6)
+        for number in range(40_000):
+            assembly.add("c0", *part(number, 40_001, Measured(b"x")))
+        assert 40_000 <= looked <= 5 * 40_000
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from("abcdefgh"),
+            st.integers(0, 5),
+            st.integers(1, 6),
+            st.binary(max_size=90),
+            st.binary(max_size=2),
+        ),
+        max_size=60,
+    )
+)
+def test_whatever_comes_what_is_held_stays_within_its_budgets_and_is_counted_right(told):
+    assembly = Assembly(most_bytes=300, least=3, budget=800, strangers=700, allows="abcd".__contains__)
+    for name, number, count, value, digest in told:
+        with suppress(PeerError):
+            assembly.add(name, *part(number, count, value, digest))
+        for pool, budget in ((assembly._known, 800), (assembly._others, 700)):
+            held = [len(value) + OVERHEAD for one in pool.under_way.values() for value in one.parts.values()]
+            assert pool.held == sum(held) <= budget

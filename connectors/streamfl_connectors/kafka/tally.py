@@ -1,0 +1,49 @@
+"""What arrives and cannot be used, told without filling the log: each of the first, then ever more seldom."""
+
+from collections import Counter
+from typing import Any
+
+from streamfl.core.bounds import bounded
+
+# So many of a kind are told one by one; later only the 100th, the 1,000th and so on, with their count.
+ONE_BY_ONE = 10
+
+
+class Tally:
+    """Counts what cannot be used, by kind.
+
+    Parameters
+    ----------
+    log
+        Where it is told.
+    event
+        What it is called there.
+
+    Examples
+    --------
+    >>> from structlog.testing import capture_logs
+    >>> import structlog
+    >>> with capture_logs() as logged:
+    ...     tally = Tally(structlog.get_logger(), "unusable message")
+    ...     for offset in range(1000):
+    ...         tally.note("f.models", "no model", offset=offset)
+    >>> len(logged), logged[-1]["count"], tally.total
+    (12, 1000, 1000)
+    """
+
+    def __init__(self, log: Any, event: str) -> None:
+        self._log = log
+        self._event = event
+        self._counts: Counter[str] = Counter()
+
+    @property
+    def total(self) -> int:
+        """Return how many there were."""
+        return self._counts.total()
+
+    def note(self, kind: str, reason: str, **place: object) -> None:
+        """Count one more of a kind; tell it if it is its turn."""
+        self._counts[kind] += 1
+        count = self._counts[kind]
+        if count <= ONE_BY_ONE or str(count).strip("0") == "1":
+            self._log.warning(self._event, topic=kind, reason=bounded(reason), count=count, **place)
