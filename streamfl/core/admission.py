@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 import numpy as np
 
 from streamfl.core.arrays import FloatArray
+from streamfl.core.decisions import Refused
 from streamfl.core.fixed_point import largest_part
 from streamfl.core.ledger import Member
 from streamfl.core.messages import (
@@ -29,6 +30,8 @@ from streamfl.core.registry import Registry, TargetUnit
 # Sums of scores in [0, 1] may exceed their number by rounding.
 ROUNDING = 1e-9
 
+NO_MEMBER = "not a member"
+
 # No client holds back more records of a label.
 MOST_HELD = 1000
 
@@ -42,8 +45,10 @@ def refusal(
     registry: Registry,
     columns: int,
     members: int,
-) -> str | None:
+) -> Refused | None:
     """Return why an update does not count, or None if it does.
+
+    One that comes too late is no fault: honest clients send such.
 
     Parameters
     ----------
@@ -62,15 +67,10 @@ def refusal(
     members
         How many clients may be added up.
     """
-    if member is None or member.left:
-        return "not a member"
-    if (update.entry, update.epoch) != (opened.entry, opened.epoch):
-        return "an older round"
-    if any(update.client == other.client for other in already):
-        return "a second update for the round"
-    if update.registry != opened.registry:
-        return "another registry"
-    return (
+    late = _late(update, member, opened, already)
+    if late is not None or member is None:
+        return Refused(update.client, late or NO_MEMBER)
+    wrong = (
         _wrong_positions(update, member)
         or _wrong_names(update, registry)
         or _wrong_numbers(update, registry)
@@ -87,6 +87,17 @@ def refusal(
             members=members,
         )
     )
+    return None if wrong is None else Refused(update.client, wrong, is_fault=True)
+
+
+def _late(update: Update, member: Member | None, opened: RoundOpened, already: Sequence[Update]) -> str | None:
+    if member is None or member.left:
+        return NO_MEMBER
+    if (update.entry, update.epoch) != (opened.entry, opened.epoch):
+        return "an older round"
+    if any(update.client == other.client for other in already):
+        return "a second update for the round"
+    return None if update.registry == opened.registry else "another registry"
 
 
 def wrong_introduction(join: Join) -> str | None:

@@ -179,7 +179,9 @@ def served_in_all(updates: Sequence[Update]) -> Served:
         correct=sum(p.correct for p in parts),
         absolute_error=math.fsum(p.absolute_error for p in parts),
         no_change=math.fsum(p.no_change for p in parts),
-        shares={name: math.fsum(p.shares.get(name, 0.0) for p in parts) for name in parts[0].shares},
+        shares={
+            name: math.fsum(p.shares.get(name, 0.0) for p in parts) for name in (parts[0].shares if parts else ())
+        },
     )
 
 

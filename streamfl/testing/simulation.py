@@ -161,7 +161,11 @@ class Simulation:
 
     def _coordinator_node(self) -> CoordinatorNode:
         link = self._network.coordinator()
-        node = CoordinatorNode(Coordinator(self.coordinator, link.restore() or self.standing()), link)
+
+        def recover() -> Standing:
+            return link.restore() or self.standing()
+
+        node = CoordinatorNode(Coordinator(self.coordinator, recover(), recover), link)
         node.start(self._clock.now())
         return node
 
