@@ -189,4 +189,6 @@ class Simulation:
         node = self._nodes["coordinator"]
         if not isinstance(node, CoordinatorNode):
             raise Violation("the coordinator is not where it should be")
+        if node.machine.standing.refused:
+            raise Violation(f"{node.machine.standing.refused} messages of honest clients were refused as faults")
         return node.machine
