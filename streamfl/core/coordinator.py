@@ -20,7 +20,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from streamfl.core.admission import refusal, wrong_introduction, wrong_scores
+from streamfl.core.admission import refusal, wrong_identity, wrong_introduction, wrong_scores
 from streamfl.core.aggregate import Aggregation, served_in_all
 from streamfl.core.agreement import Agreement, middle_unit
 from streamfl.core.alarm import Reading
@@ -258,6 +258,8 @@ class Coordinator:
         return decisions
 
     def _take(self, event: CoordinatorEvent, now: float) -> list[CoordinatorDecision]:
+        if not isinstance(event, Tick | Unusable) and (wrong := wrong_identity(event)) is not None:
+            return self._fault(event.client, "", wrong, now)
         match event:
             case Join():
                 return self._join(event, now)
@@ -422,12 +424,18 @@ class Coordinator:
         )
         if refused is not None and not refused.is_fault:
             return self._refuse(update.client, refused.reason)
-        wrong = refused.reason if refused else self._wrong_learning(update) or self._wrong_guest(update)
+        wrong = refused.reason if refused else self._wrong_between(update)
         if wrong is not None:
             return self._fault(update.client, incarnation_of(update), wrong, now)
         self._updates.append(update)
         self._refusals.at_fault.pop(update.client, None)
         return self._go_on_if_complete(now)
+
+    def _wrong_between(self, update: Update) -> str | None:
+        wrong = self._wrong_learning(update) or self._wrong_guest(update)
+        online, guest = self.settings.learner.online, self.settings.learner.guest
+        answering = {guest.name} if guest is not None else set(online.experts) if online is not None else set()
+        return wrong if wrong or answering.issuperset(update.served.shares) else "answers of models that nobody has"
 
     def _wrong_learning(self, update: Update) -> str | None:
         agreed, learnt = self.standing.online, update.online
@@ -712,6 +720,7 @@ class Coordinator:
             columns=self._columns(update),
             fitted=self.settings.learner.model.log_likelihoods(undecided.live[0].W[:1]).shape[1],
             members=len(self.standing.members),
+            sample=self.standing.members[scores.client].sample,
         )
         if wrong is not None:
             return self._fault(scores.client, incarnation_of(scores), wrong, now)
