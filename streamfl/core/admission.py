@@ -4,18 +4,23 @@ A message is refused whole, with the first thing that is wrong with it. What pas
 finite, register a name twice, overflow the exact sum, or move the ledger elsewhere than on.
 """
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
 from streamfl.core.arrays import FloatArray
-from streamfl.core.bounds import NAMED, Limits
+from streamfl.core.bounds import NAMED, Limits, is_name
+from streamfl.core.decisions import Refused
 from streamfl.core.fixed_point import largest_part
 from streamfl.core.ledger import Member
 from streamfl.core.messages import (
+    FromClient,
     Join,
     LabelSums,
+    Leave,
     RoundOpened,
+    SampledRound,
     Score,
     Scores,
     Served,
@@ -25,15 +30,30 @@ from streamfl.core.messages import (
     asked_of,
 )
 from streamfl.core.model import score_bound
-from streamfl.core.moments import Moments
+from streamfl.core.moments import LARGEST, Moments
 from streamfl.core.names import wrong_join_names, wrong_update_names
+from streamfl.core.records import LARGEST_TARGET
 from streamfl.core.registry import Registry, TargetUnit
 
 # Sums of scores in [0, 1] may exceed their number by rounding.
 ROUNDING = 1e-9
 
+NO_MEMBER = "not a member"
+
 # No client holds back more records of a label.
 MOST_HELD = 1000
+
+# No log has so many positions, and no client so many records: larger whole numbers are no floats.
+MOST_POSITIONS, MOST_RECORDS = 2**63, 2**53
+
+# Partitions that the records of one client may be in, where nothing else says which they are.
+MOST_PARTITIONS = 1000
+
+# A sum of errors of predicted targets that can still be added up.
+LARGEST_ERROR = 1e290
+
+# The scales of targets by which weights can be multiplied and divided.
+SCALES = (1e-100, 10.0 * LARGEST_TARGET)
 
 
 def refusal(
@@ -46,8 +66,10 @@ def refusal(
     columns: int,
     members: int,
     limits: Limits = NAMED,
-) -> str | None:
+) -> Refused | None:
     """Return why an update does not count, or None if it does.
+
+    One that comes too late is no fault: honest clients send such.
 
     Parameters
     ----------
@@ -68,22 +90,22 @@ def refusal(
     limits
         How many names a federation registers.
     """
-    if member is None or member.left:
-        return "not a member"
-    if (update.entry, update.epoch) != (opened.entry, opened.epoch):
-        return "an older round"
-    if any(update.client == other.client for other in already):
-        return "a second update for the round"
-    if update.registry != opened.registry:
-        return "another registry"
+    late = _late(update, member, opened, already)
+    if late is not None or member is None:
+        return Refused(update.client, late or NO_MEMBER)
     if not update.records:
-        return _wrong_positions(update, member) or _wrong_empty(update)
-    return (
-        _wrong_positions(update, member)
+        wrong = _wrong_round(update, opened) or _wrong_positions(update, member) or _wrong_empty(update)
+        return None if wrong is None else Refused(update.client, wrong, is_fault=True)
+    wrong = (
+        _wrong_round(update, opened)
+        or _wrong_positions(update, member)
         or wrong_update_names(update, registry, limits)
         or _wrong_numbers(update, registry)
         or _wrong_held(update, opened, member)
+        or _wrong_hoard(update, member, len(registry.labels))
+        or _wrong_sample(update, opened, member)
         or _wrong_label_sums(update, registry)
+        or _wrong_served(update, registry)
         or _wrong_second_moments(update, opened, registry.rows)
         or _wrong_models(
             update,
@@ -93,15 +115,40 @@ def refusal(
             trained=update.trained,
             shape=(registry.rows, columns),
             members=members,
+            sample=member.sample,
         )
     )
+    return None if wrong is None else Refused(update.client, wrong, is_fault=True)
+
+
+def _late(update: Update, member: Member | None, opened: RoundOpened, already: Sequence[Update]) -> str | None:
+    if member is None or member.left:
+        return NO_MEMBER
+    if (update.entry, update.epoch) != (opened.entry, opened.epoch):
+        return "an older round"
+    if any(update.client == other.client for other in already):
+        return "a second update for the round"
+    return None if update.registry == opened.registry else "another registry"
 
 
 def wrong_introduction(join: Join, limits: Limits = NAMED) -> str | None:
     """Return why a Join cannot be used, or None."""
-    if join.records < 0 or len(set(join.labels)) != len(join.labels):
+    if not 0 <= join.records < MOST_RECORDS or len(set(join.labels)) != len(join.labels):
         return "an impossible introduction"
-    return wrong_join_names(join, limits) or _wrong_moments(join.moments) or _wrong_unit(join.target)
+    if not 0 <= join.question < MOST_RECORDS:
+        return "a question without a number"
+    return wrong_join_names(join, limits) or _wrong_moments(join.moments, join.records) or _wrong_unit(join.target)
+
+
+def wrong_identity(message: FromClient) -> str | None:
+    """Return why a message cannot say whose it is: names are short, as they are told to everybody, or None.
+
+    >>> wrong_identity(Leave(client="c0", incarnation="7")), wrong_identity(Leave(client="c0", incarnation="7" * 300))
+    (None, 'a client, or an attempt of one, without a name')
+    """
+    attempt = message.incarnation if isinstance(message, Join | Leave) else message.attempt
+    named = all(name and is_name(name) for name in (message.client, attempt))
+    return None if named else "a client, or an attempt of one, without a name"
 
 
 def wrong_scores(
@@ -114,6 +161,7 @@ def wrong_scores(
     columns: int,
     fitted: int,
     members: int,
+    sample: Sequence[SampledRound] = (),
 ) -> str | None:
     """Return why scores of candidates do not count, or None if they do.
 
@@ -133,6 +181,8 @@ def wrong_scores(
         How many labels are fitted to the outputs of a model.
     members
         How many clients may be added up.
+    sample
+        Its history sample.
     """
     if not update.records:
         nothing = not (scores.losses or scores.differences or scores.relabelling)
@@ -140,7 +190,14 @@ def wrong_scores(
     mine = asked_of(scores.client, asked.slots)
     relabelled = {slot.name for slot in mine} & set(asked.relabel)
     return _wrong_models(
-        scores, opened, mine, records=update.records, trained=update.trained, shape=(rows, columns), members=members
+        scores,
+        opened,
+        mine,
+        records=update.records,
+        trained=update.trained,
+        shape=(rows, columns),
+        members=members,
+        sample=sample,
     ) or _wrong_relabelling(scores.relabelling, relabelled, fitted, update.records, score_bound(opened.known_labels))
 
 
@@ -165,11 +222,12 @@ def _wrong_models(
     trained: int,
     shape: tuple[int, int],
     members: int,
+    sample: Sequence[SampledRound],
 ) -> str | None:
     """Return what is wrong with the losses and differences of the slots that a client was asked about, or None."""
     if set(said.losses) != {slot.name for slot in slots}:
         return "losses of other models than were asked for"
-    if not all(_is_loss(loss, records) for loss in said.losses.values()):
+    if not all(_is_loss(said.losses[slot.name], records, _sampled(slot, sample)) for slot in slots):
         return "a loss that no scores in [0, 1] add up to"
     trains = {slot.name for slot in slots if opened.trains(slot, said.client)}
     if set(said.differences) != (trains if trained else set()):
@@ -193,12 +251,21 @@ def _wrong_relabelling(
     return None
 
 
-def _is_loss(loss: SlotLosses, records: int) -> bool:
+def _sampled(slot: Slot, sample: Sequence[SampledRound]) -> tuple[float, int]:
+    """Return the sum of a client's shares of the rounds on which a model is scored too, and its records of them."""
+    if not slot.history:
+        return 0.0, 0
+    mine = [kept for kept in sample if kept.round in slot.history]
+    return math.fsum(kept.share for kept in mine), sum(len(kept.ordinals) for kept in mine)
+
+
+def _is_loss(loss: SlotLosses, records: int, sampled: tuple[float, int]) -> bool:
     """Tell whether sums can be of scores in [0, 1]; a comparison with NaN is false."""
     most = records * (1.0 + ROUNDING)
-    history = loss.history_share * (1.0 + ROUNDING)
+    history, share = loss.history_share * (1.0 + ROUNDING), sampled[0] * (1.0 + ROUNDING)
     ours = all(0.0 <= mine <= most for mine in (loss.loss, loss.square, loss.proper))
-    return ours and 0.0 <= loss.history <= history and np.isfinite(history) and loss.history_records >= 0
+    old = 0.0 <= loss.history <= history and loss.history_share <= share
+    return ours and old and 0 <= loss.history_records <= sampled[1]
 
 
 def _wrong_difference(name: str, x: FloatArray, shape: tuple[int, int], largest: float) -> str | None:
@@ -211,19 +278,28 @@ def _wrong_difference(name: str, x: FloatArray, shape: tuple[int, int], largest:
     return None
 
 
+def _wrong_round(update: Update, opened: RoundOpened) -> str | None:
+    return None if update.round == opened.round else "another round than the entry is of"
+
+
 def _wrong_positions(update: Update, member: Member) -> str | None:
+    partitions = {span.partition for span in update.spans}
+    if not all(map(is_name, partitions)) or len(partitions | member.positions.keys()) > MOST_PARTITIONS:
+        return "partitions without a name, or far too many"
     for span in update.spans:
-        if span.end < span.start:
+        if not 0 <= span.start <= span.end:
             return f"positions of {span.partition} run backwards"
         if member.positions.get(span.partition, span.start) != span.start:
             return f"positions of {span.partition} do not follow the ledger"
-    if len({span.partition for span in update.spans}) != len(update.spans):
+        if span.end >= MOST_POSITIONS:
+            return f"positions of {span.partition} that no log has"
+    if len(partitions) != len(update.spans):
         return "a partition twice"
     if min(update.records, update.trained, update.rejected) < 0 or update.trained > update.records:
         return "impossible counts"
     if update.records + update.rejected > sum(span.end - span.start for span in update.spans):
         return "more records than positions"
-    return None
+    return None if update.records + update.rejected < MOST_RECORDS else "impossible counts"
 
 
 def _wrong_held(update: Update, opened: RoundOpened, member: Member) -> str | None:
@@ -246,6 +322,53 @@ def _wrong_held(update: Update, opened: RoundOpened, member: Member) -> str | No
     return None
 
 
+def _wrong_hoard(update: Update, member: Member, known: int) -> str | None:
+    """Return why a client holds back too much: places that it never lets go would be remembered for ever."""
+    if not update.held:
+        return None
+    left = len(member.held) - len({record.ordinal for record in member.held}.intersection(update.let_go))
+    most = MOST_HELD * max(1, known + len(update.new_labels))
+    return None if left + len(update.held) <= most else "more records held back than anybody asked for"
+
+
+def _wrong_sample(update: Update, opened: RoundOpened, member: Member) -> str | None:
+    """Return why records cannot be those of this round that go to the history, each once."""
+    kept = update.sample
+    if kept is None:
+        return None
+    places = [(partition, position) for partition, found in kept.positions.items() for position in found]
+    if kept.round != opened.round or len(places) > opened.keep or len(kept.ordinals) != len(places):
+        return "a sample that nobody asked for"
+    spans = {span.partition: range(span.start, span.end) for span in update.spans}
+    here = spans.keys() >= kept.positions.keys() and all(position in spans[name] for name, position in places)
+    ordinals = range(member.read, member.read + update.records + update.rejected)
+    if not here or not all(ordinal in ordinals for ordinal in kept.ordinals):
+        return "a sample of records that are not of this round"
+    if min(len(set(places)), len(set(kept.ordinals))) < len(places):
+        return "a record sampled twice"
+    return None
+
+
+def _wrong_served(update: Update, registry: Registry) -> str | None:
+    """Return why so many records cannot have been answered so, or None; a comparison with NaN is false."""
+    served, n = update.served, update.served.records
+    if served == Served():
+        return None
+    if not 0 <= served.correct <= n <= update.records:
+        return "more answers than records"
+    if registry.labels or update.new_labels:
+        possible = served.absolute_error == 0.0 and 0.0 <= served.no_change <= n
+    else:
+        possible = served.correct == 0 and all(
+            0.0 <= error <= LARGEST_ERROR for error in (served.absolute_error, served.no_change)
+        )
+    shares = served.shares.values()
+    most = n * (1.0 + ROUNDING)
+    if not possible or not all(0.0 <= share <= most for share in shares) or not sum(shares) <= most:
+        return "answers that so many records cannot have had"
+    return None
+
+
 def _wrong_label_sums(update: Update, registry: Registry) -> str | None:
     """Return what is wrong with the scores by label of the serving model, or None."""
     labels = {*registry.labels, *update.new_labels} or {""}
@@ -254,7 +377,7 @@ def _wrong_label_sums(update: Update, registry: Registry) -> str | None:
             return "losses of a label that is not known, or comes twice"
         if not all(0 <= x.count <= most and _is_sum(x) for x in sums):
             return "losses by label that no scores in [0, 1] add up to"
-    return None
+    return None if sum(x.count for x in update.new) <= update.records else "losses of more records than there are"
 
 
 def _is_sum(sums: LabelSums) -> bool:
@@ -285,24 +408,32 @@ def _wrong_second_moments(update: Update, opened: RoundOpened, rows: int) -> str
 
 def _wrong_numbers(update: Update, registry: Registry) -> str | None:
     farthest = max(registry.farthest, 1.0) ** 2 * registry.rows  # the constant 1 has a row, too
-    if not (0.0 <= update.squared_norm <= update.records * farthest and 0.0 <= update.largest_norm**2 <= farthest):
+    longest = math.sqrt(farthest) * (1.0 + ROUNDING)
+    if not (0.0 <= update.squared_norm <= update.records * farthest and 0.0 <= update.largest_norm <= longest):
         return "an impossible norm"
-    return (_wrong_moments(update.moments) if update.moments else None) or _wrong_unit(update.target)
+    if update.moments is not None and not {*registry.features, *update.new_features}.issuperset(
+        update.moments.features
+    ):
+        return "moments of a feature that nobody knows"
+    return (_wrong_moments(update.moments, update.records) if update.moments else None) or _wrong_unit(update.target)
 
 
-def _wrong_moments(moments: Moments) -> str | None:
+def _wrong_moments(moments: Moments, records: int) -> str | None:
+    """Return why moments cannot be of so many records, none of whose values counts as more than the largest."""
     parts = (moments.count, moments.mean, moments.m2)
     if len(set(moments.features)) != len(moments.features):
         return "moments of a feature twice"
     if any(part.shape != (len(moments.features),) for part in parts):
         return "moments of another shape"
-    if (
-        not all(np.isfinite(part).all() for part in parts)
-        or min(moments.count.min(initial=0), moments.m2.min(initial=0)) < 0
-    ):
-        return "impossible moments"
-    return None
+    largest = LARGEST * (1.0 + ROUNDING)
+    possible = (
+        ((moments.count >= 0.0) & (moments.count <= records)).all()  # false also of NaN
+        and (np.abs(moments.mean) <= largest).all()
+        and ((moments.m2 >= 0.0) & (moments.m2 <= 4.0 * records * largest**2)).all()
+    )
+    return None if possible else "impossible moments"
 
 
 def _wrong_unit(unit: TargetUnit) -> str | None:
-    return None if np.isfinite(unit.centre) and 0.0 < unit.scale < np.inf else "an impossible unit of targets"
+    possible = abs(unit.centre) <= LARGEST_TARGET and SCALES[0] <= unit.scale <= SCALES[1]  # false also of NaN
+    return None if possible else "an impossible unit of targets"

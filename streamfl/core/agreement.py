@@ -185,4 +185,4 @@ def _expected_squared_norm(registry: Registry, moments: Moments, records: int) -
     """Return the mean |z|^2 of the records behind the moments, the constant 1 included."""
     seen = moments.count / max(1, records)
     about = (moments.variance + (moments.mean - registry.mean) ** 2) / registry.scale**2
-    return 1.0 + float(np.nansum(seen * about))
+    return 1.0 + float(np.nansum(seen * np.minimum(about, registry.farthest**2)))  # values farther out count as that

@@ -5,20 +5,28 @@ Commit: a ledger entry, or a change of membership. What a round has collected so
 round is opened again from the last Commit, clients send again what they sent, and the step is repeated. After an
 alarm with candidates that nobody has scored yet, the round waits in a second phase for Scores; membership changes
 wait too, so that no Commit falls between the profile's alarm and its restart.
+
+Whatever a message says, it cannot end the process or spoil the standing. Checks come before the first change. If
+anything raises all the same, the standing of the last Commit is taken again, with the changes of membership since,
+and what the round has collected stays; the message is refused, or, if it is the round that cannot be closed, those
+updates that cause it are.
 """
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
-from streamfl.core.admission import refusal, wrong_introduction, wrong_scores
+from streamfl.core.admission import refusal, wrong_identity, wrong_introduction, wrong_scores
 from streamfl.core.aggregate import Aggregation, served_in_all
 from streamfl.core.agreement import Agreement, middle_unit
 from streamfl.core.alarm import Reading
 from streamfl.core.arrays import FloatArray, IntArray
-from streamfl.core.bounds import NAMED, Limits
+from streamfl.core.bounds import NAMED, REFUSALS_IN_A_ROW, Limits, bounded
+from streamfl.core.culprits import Culprits, without_culprits
 from streamfl.core.decisions import Commit, CoordinatorDecision, Finished, Publish, Refused
 from streamfl.core.errors import BrokenInvariantError, PeerError
 from streamfl.core.events import CoordinatorEvent, Tick, Unusable
@@ -27,7 +35,7 @@ from streamfl.core.guest.admission import wrong_guest
 from streamfl.core.guest.agreed import GuestLearnt, GuestState
 from streamfl.core.ledger import Member
 from streamfl.core.local_round import Learner
-from streamfl.core.master import Deliberation, LiveModel, Local, Observed, Restart
+from streamfl.core.master import Answer, Deliberation, LiveModel, Local, Observed, Restart
 from streamfl.core.messages import (
     Accepted,
     FromCoordinator,
@@ -35,6 +43,7 @@ from streamfl.core.messages import (
     Leave,
     Left,
     ModelPublished,
+    Refusal,
     RoundClosed,
     RoundOpened,
     Score,
@@ -47,8 +56,12 @@ from streamfl.core.online.admission import wrong_learning
 from streamfl.core.online.agreed_round import after_round
 from streamfl.core.online.models import OnlineModels
 from streamfl.core.open_round import Between, OpenRound, between, published, slot
+from streamfl.core.refusals import UNUSABLE, Refusals, incarnation_of
 from streamfl.core.registry import Registry, TargetUnit, re_expression
 from streamfl.core.standing import Standing
+
+# Seconds between two announcements of refusals by themselves: each saves the whole standing.
+PAUSE = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +109,7 @@ class CoordinatorSettings:
 
 @dataclass(frozen=True)
 class Undecided:
-    """A round whose alarm waits for candidates to be scored."""
+    """A round whose alarm waits for candidates to be scored; `answers` are those of the stages before."""
 
     deliberation: Deliberation
     observed: Observed
@@ -105,6 +118,7 @@ class Undecided:
     models: tuple[ModelPublished, ...]
     live: tuple[LiveModel, ...]
     since: float
+    answers: tuple[Answer, ...] = ()
 
     def is_answered_by(self, scores: Scores) -> bool:
         """Tell whether scores are of the newest question."""
@@ -121,6 +135,9 @@ class Coordinator:
         How it works.
     standing
         Where it stands: a new one, or the one of the last Commit.
+    recover
+        Returns the standing of the last Commit, or a new one: where to go on from after a message that could not be
+        handled. Without it what such a message raises is raised.
 
     Examples
     --------
@@ -139,6 +156,7 @@ class Coordinator:
 
     settings: CoordinatorSettings
     standing: Standing
+    recover: Callable[[], Standing] | None = None
     _open: OpenRound | None = None
     _updates: list[Update] = field(default_factory=list)
     _counted: list[Update] = field(default_factory=list)  # the same, once the round closes, with granted names only
@@ -147,8 +165,14 @@ class Coordinator:
     _scores: dict[str, Scores] = field(default_factory=dict)
     _introductions: dict[str, Join] = field(default_factory=dict)
     _deferred: dict[str, Join | Leave] = field(default_factory=dict)
-    _refused: int = 0
+    _refusals: Refusals = field(default_factory=Refusals)
     _readings: dict[str, Reading] = field(default_factory=dict)
+    _changed: dict[str, Member] = field(default_factory=dict)
+    _saved: int = 0
+    _announced: float | None = None
+
+    def __post_init__(self) -> None:
+        self._saved = self.standing.refused
 
     def start(self, now: float) -> list[CoordinatorDecision]:
         """Begin, or after a kill open the round of the last Commit again."""
@@ -162,14 +186,17 @@ class Coordinator:
 
     @property
     def wakes_at(self) -> float | None:
-        """Return when it wants a Tick: the deadline of what it waits for."""
-        if self._open is None:
+        """Return when it wants a Tick: the deadline of what it waits for, or when refusals may be announced again."""
+        moments = [at for at in (self._closes_at, self._announces_at) if at is not None]
+        return min(moments, default=None)
+
+    @property
+    def _closes_at(self) -> float | None:
+        if self._open is None or self.settings.deadline is None:
             return None
         if self._undecided is not None:
-            return None if self.settings.deadline is None else self._undecided.since + self.settings.deadline
+            return self._undecided.since + self.settings.deadline
         closes = self._open.told.closes
-        if self.settings.deadline is None:
-            return None
         return (self._open.since if closes is None else closes) + self.settings.deadline
 
     def handle(self, event: CoordinatorEvent, now: float) -> list[CoordinatorDecision]:
@@ -184,11 +211,61 @@ class Coordinator:
 
         Returns
         -------
-        At most one Commit or Publish, first, with all that is to be told: an event is one transaction.
+        What is refused, then at most one Commit or Publish, with all that is to be told: an event is one transaction.
         """
-        return _in_one_transaction(self._take(event, now))
+        if self.recover is None or isinstance(event, Tick):
+            return self._together(self._take(event, now))
+        before = self._collected()
+        try:
+            return self._together(self._take(event, now))
+        except BrokenInvariantError:
+            raise
+        except Exception as error:  # whatever a message makes raise: it is the message that is refused
+            self._restore(before)
+            incarnation = "" if isinstance(event, Unusable) else incarnation_of(event)
+            return self._together(self._fault(event.client, incarnation, _unhandled(error), now))
+
+    def announce(self, now: float) -> list[CoordinatorDecision]:
+        """Tell what was refused since anything was told; to be called when all that has arrived was handled.
+
+        It is a Commit, so that counts and places are saved even if no round closes for long; a Publish while
+        candidates are scored. Not more than one a second.
+        """
+        at = self._announces_at
+        if at is None or now < at:
+            return []
+        self._announced = now
+        told = self._refusals.take()
+        return [Publish(told)] if self.is_choosing else self._committed([Commit(told)])
+
+    @property
+    def _announces_at(self) -> float | None:
+        """Return when refusals may be announced by themselves; None if there are none."""
+        if not self._refusals.untold and (self.is_choosing or self.standing.refused == self._saved):
+            return None
+        return -math.inf if self._announced is None else self._announced + PAUSE
+
+    def _together(self, decisions: list[CoordinatorDecision]) -> list[CoordinatorDecision]:
+        """Return the decisions as one transaction, which announces too what was refused before."""
+        joined = _in_one_transaction(decisions)
+        if self._refusals.untold:
+            joined = [self._with_refusals(decision) for decision in joined]
+        return self._committed(joined)
+
+    def _with_refusals(self, decision: CoordinatorDecision) -> CoordinatorDecision:
+        if not isinstance(decision, Commit | Publish):
+            return decision
+        return replace(decision, messages=(*self._refusals.take(), *decision.messages))
+
+    def _committed(self, decisions: list[CoordinatorDecision]) -> list[CoordinatorDecision]:
+        """Note that the standing is being saved, if it is."""
+        if any(isinstance(decision, Commit) for decision in decisions):
+            self._changed, self._saved = {}, self.standing.refused
+        return decisions
 
     def _take(self, event: CoordinatorEvent, now: float) -> list[CoordinatorDecision]:
+        if not isinstance(event, Tick | Unusable) and (wrong := wrong_identity(event)) is not None:
+            return self._fault(event.client, "", wrong, now)
         match event:
             case Join():
                 return self._join(event, now)
@@ -198,8 +275,8 @@ class Coordinator:
                 return self._update(event, now)
             case Scores():
                 return self._take_scores(event, now)
-            case Unusable(client, reason):
-                return self._refuse(client, reason)
+            case Unusable():
+                return self._unusable(event, now)
             case Tick():
                 return self._due(now)
 
@@ -208,45 +285,82 @@ class Coordinator:
     def _join(self, join: Join, now: float) -> list[CoordinatorDecision]:
         wrong = wrong_introduction(join, self.settings.limits)
         if wrong is not None:
-            return self._refuse(join.client, wrong)
+            return self._fault(join.client, join.incarnation, wrong, now)
         if self.standing.agreement is None:
             self._introductions[join.client] = join
-            return self._begin(now) if len(self._introductions) >= self.settings.expect else []
+            return self._begin_if_complete(now)
         member = self.standing.members.get(join.client)
         if member is not None and join.incarnation < member.incarnation:
             return self._refuse(join.client, "an older incarnation")
         if member is not None and member.left and join.incarnation == member.incarnation:
-            # It left, and did not hear the answer.
-            return [Publish((Left(client=join.client, incarnation=join.incarnation),))]
-        if member is not None and not member.left:
-            # Not committed, so that it is answered while candidates are scored too. If a kill takes it back, a late
-            # Join of an older incarnation may be answered, which nobody hears.
-            member.incarnation, member.missed = join.incarnation, 0
-            return [Publish((self.standing.joined(join.client), *self._round_messages()))]
-        if self._undecided is not None:
-            self._deferred[join.client] = join
-            return []
-        member = self.standing.members.setdefault(join.client, Member(join.incarnation))
-        member.left, member.missed, member.incarnation = False, 0, join.incarnation
-        return [Commit((self.standing.joined(join.client), *self._round_messages()))]
+            # It left, or was put out, and did not hear it.
+            return [Publish((self._evicted(join) if member.evicted else _left(join),))]
+        if member is None or member.left:
+            if self._undecided is not None:
+                self._deferred[join.client] = join
+                return []
+            return [Commit(self._enter(join, member or Member(join.incarnation)))]
+        # Not committed, so that it is answered while candidates are scored too. If a kill takes it back, a late
+        # Join of an older incarnation may be answered, which nobody hears.
+        return [Publish(self._enter(join, member))]
+
+    def _enter(self, join: Join, member: Member) -> tuple[FromCoordinator, ...]:
+        """Enter who has joined into the ledger, and return the answer."""
+        heard = member.heard(join.incarnation)
+        told = (self.standing.joined(join, heard), *self._round_messages())
+        self._change(join.client, heard)
+        return told
+
+    def _change(self, client: str, member: Member) -> None:
+        """Change a member's account; until it is saved, another copy of it is kept."""
+        self._changed[client] = member.copied()
+        self.standing.members[client] = member
+
+    def _evicted(self, join: Join) -> Refusal:
+        reason = f"put out: refused for {REFUSALS_IN_A_ROW} entries in a row; start it again when it is mended"
+        entry = self.standing.entry
+        return Refusal(client=join.client, incarnation=join.incarnation, entry=entry, reason=reason, evicted=True)
 
     def _leave(self, leave: Leave, now: float) -> list[CoordinatorDecision]:
         self._introductions.pop(leave.client, None)
         member = self.standing.members.get(leave.client)
-        left = Left(client=leave.client, incarnation=leave.incarnation)
         if member is None or member.left:
-            return [Publish((left,))]
+            return [Publish((_left(leave),))]
         if leave.incarnation < member.incarnation:
             return self._refuse(leave.client, "an older incarnation")
         if self._undecided is not None:
             self._deferred[leave.client] = leave  # the last one that a client sends counts
             return []
         # Its Join may have been forgotten with a kill; a late copy of it must not bring it back.
-        member.left, member.incarnation = True, leave.incarnation
-        return [Commit((left,)), *self._finished(), *self._close_if_complete(now)]
+        self._change(leave.client, member.gone(leave.incarnation))
+        return [Commit((_left(leave),)), *self._finished(), *self._go_on_if_complete(now)]
 
     def _finished(self) -> list[CoordinatorDecision]:
         return [] if self.standing.active() else [Finished()]
+
+    def _begin_if_complete(self, now: float) -> list[CoordinatorDecision]:
+        """Begin once enough clients have joined; those with whom it raises are refused."""
+        if len(self._introductions) < self.settings.expect:
+            return []
+        kept = self._collected()
+        try:
+            return self._begin(now)
+        except BrokenInvariantError:
+            raise
+        except Exception:  # whatever the numbers of an introduction make raise
+            if self.recover is None:
+                raise
+
+        def begin(joins: list[Join], culprits: Culprits[Join], *, wait: bool = False) -> list[CoordinatorDecision]:
+            there = {"_introductions": {join.client: join for join in joins}}
+            refused = self._again(kept | there, culprits)
+            return refused if wait or not joins else [*refused, *self._begin(now)]
+
+        joins = [self._introductions[name] for name in sorted(self._introductions)]
+        begun, culprits = without_culprits(joins, begin)
+        wrong = {join.client for join, _ in culprits}
+        left = [join for join in joins if join.client not in wrong]
+        return begun if len(left) >= self.settings.expect else begin(left, culprits, wait=True)
 
     def _begin(self, now: float) -> list[CoordinatorDecision]:
         """Open round 1: the first records of all clients tell features, labels and scale."""
@@ -260,7 +374,7 @@ class Coordinator:
         standing.guest = self._fresh_guest()
         self._introductions = {}
         self._open_round(now)
-        answers = tuple(self.standing.joined(join.client) for join in joins)
+        answers = tuple(standing.joined(join, standing.members[join.client]) for join in joins)
         return [Commit((*answers, *self._round_messages()))]
 
     # --- opening a round ---------------------------------------------------------------------------------------
@@ -272,7 +386,7 @@ class Coordinator:
         for name, member in standing.members.items():
             member.retain(opening.sampled, held_since=opening.held.since_at(name) if opening.held else None)
         self._updates, self._counted, self._grant = [], [], None
-        self._refused = 0
+        self._refusals = self._refusals.following()
         self._readings = {}
         self._open = OpenRound.of(
             standing,
@@ -305,7 +419,7 @@ class Coordinator:
     def _update(self, update: Update, now: float) -> list[CoordinatorDecision]:
         if self._open is None or self._undecided is not None:
             return self._refuse(update.client, "no round is open")
-        reason = refusal(
+        refused = refusal(
             update,
             member=self.standing.members.get(update.client),
             opened=self._open.told,
@@ -314,11 +428,21 @@ class Coordinator:
             columns=self._columns(update),
             members=len(self.standing.members),
             limits=self.settings.limits,
-        ) or (update.records and (self._wrong_learning(update) or self._wrong_guest(update)))
-        if reason:
-            return self._refuse(update.client, reason)
+        )
+        if refused is not None and not refused.is_fault:
+            return self._refuse(update.client, refused.reason)
+        wrong = refused.reason if refused else self._wrong_between(update) if update.records else None
+        if wrong is not None:
+            return self._fault(update.client, incarnation_of(update), wrong, now)
         self._updates.append(update)
-        return self._close_if_complete(now)
+        self._refusals.at_fault.pop(update.client, None)
+        return self._go_on_if_complete(now)
+
+    def _wrong_between(self, update: Update) -> str | None:
+        wrong = self._wrong_learning(update) or self._wrong_guest(update)
+        online, guest = self.settings.learner.online, self.settings.learner.guest
+        answering = {guest.name} if guest is not None else set(online.experts) if online is not None else set()
+        return wrong if wrong or answering.issuperset(update.served.shares) else "answers of models that nobody has"
 
     def _wrong_learning(self, update: Update) -> str | None:
         agreed, learnt = self.standing.online, update.online
@@ -333,17 +457,19 @@ class Coordinator:
             return None if agreed is None and learnt is None else "a guest that not all have"
         return wrong_guest(learnt, agreed, guest, records=update.records)
 
-    def _refuse(self, client: str, reason: str) -> list[CoordinatorDecision]:
-        self._refused += 1
-        return [Refused(client, reason)]
-
     def _columns(self, update: Update) -> int:
         return self.settings.learner.model.columns(len(self.standing.registry.labels) + len(update.new_labels))
 
-    def _close_if_complete(self, now: float) -> list[CoordinatorDecision]:
+    def _go_on_if_complete(self, now: float) -> list[CoordinatorDecision]:
+        """Close the round, or settle its alarm, when there is nobody left to wait for."""
+        if self._open is None:
+            return []
+        if self._undecided is not None:
+            return [] if self.waited_for else self._guarded(self._settle, now)
         quorum = self.settings.quorum
-        complete = not self.waited_for or (quorum is not None and len(self._updates) >= quorum)
-        return self._close(now) if complete and self._updates and self._undecided is None else []
+        if self.waited_for and (quorum is None or len(self._updates) < quorum):
+            return []
+        return self._guarded(self._close, now) if self._updates or self._refusals.at_fault else []
 
     @property
     def introduced(self) -> int:
@@ -364,20 +490,180 @@ class Coordinator:
 
     @property
     def waited_for(self) -> set[str]:
-        """Return whose updates the open round lacks of those present, or, after an alarm, whose scores."""
+        """Return whose updates the open round lacks of those present, or, after an alarm, whose scores.
+
+        Whose message was refused for what it says is not waited for.
+        """
         updated = {update.client for update in self._updates}
-        return updated - self._scores.keys() if self.is_choosing else self.present - updated
+        lacking = updated - self._scores.keys() if self.is_choosing else self.present - updated
+        return lacking - self._refusals.at_fault.keys()
 
     def _due(self, now: float) -> list[CoordinatorDecision]:
         """Close at the deadline with what there is; with nothing the round goes on."""
-        if self.wakes_at is None or now < self.wakes_at or self._open is None:
+        if self._closes_at is None or now < self._closes_at or self._open is None:
             return []
         if self._undecided is not None:
-            return self._settle(now)
-        if self._updates:
-            return self._close(now)
+            return self._guarded(self._settle, now)
+        if self._updates or self._refusals.at_fault:
+            return self._guarded(self._close, now)
         self._open = replace(self._open, since=now)
         return []
+
+    # --- what cannot be used -----------------------------------------------------------------------------------
+
+    def _refuse(self, client: str, reason: str) -> list[CoordinatorDecision]:
+        """Refuse a message that comes too late: that is no fault."""
+        self._refusals.count += 1
+        return [Refused(bounded(client), reason)]
+
+    def _unusable(self, unusable: Unusable, now: float) -> list[CoordinatorDecision]:
+        """Refuse what is no message; several in one entry are held against the member under whose key they come."""
+        client, member = unusable.client, self.standing.members.get(unusable.client)
+        if member is None or member.left:
+            return self._fault(client, "", unusable.reason, now)
+        seen = self._refusals.unusable.get(client, 0) + 1
+        self._refusals.unusable[client] = seen
+        return self._fault(client, member.incarnation if seen >= UNUSABLE else "", unusable.reason, now)
+
+    def _fault(self, client: str, incarnation: str, reason: str, now: float) -> list[CoordinatorDecision]:
+        """Refuse a message for what it says, and go on without the member that sent it."""
+        return [self._blame(client, incarnation, reason), *self._go_on_if_complete(now)]
+
+    def _blame(self, client: str, incarnation: str, reason: str) -> Refused:
+        """Refuse a message for what it says; it is held against the member whose incarnation sent it.
+
+        Without an incarnation it is not even announced: whoever may write may have sent it.
+        """
+        reason, standing, refusals = bounded(reason), self.standing, self._refusals
+        standing.refused += 1
+        refusals.count += 1
+        refusal = Refusal(client=client, incarnation=incarnation, entry=standing.entry, reason=reason)
+        member = standing.members.get(client)
+        if member is not None and not member.left and incarnation == member.incarnation:
+            refusals.blame(refusal)
+        elif incarnation:
+            refusals.warn(refusal, standing.members)
+        return Refused(bounded(client), reason, is_fault=True)
+
+    def _count_refusals(self, entry: int) -> bool:
+        """Enter into the ledger who was refused for an entry; tell whether anybody was put out for it."""
+        evicted = False
+        for client, reason in self._refusals.at_fault.items():
+            member = self.standing.members[client]
+            if member.left or any(update.client == client for update in self._updates):
+                continue
+            member.refused += 1
+            if member.refused >= REFUSALS_IN_A_ROW:
+                member.left = member.evicted = evicted = True
+                why = bounded(f"put out, refused for {member.refused} entries in a row: {reason}")
+                self._refusals.tell(
+                    Refusal(client=client, incarnation=member.incarnation, entry=entry, reason=why, evicted=True)
+                )
+        return evicted
+
+    def _collected(self) -> dict[str, Any]:
+        """Return all that changes without a Commit, as it is now."""
+        return {
+            "refused": self.standing.refused,
+            "_open": self._open,
+            "_updates": list(self._updates),
+            "_counted": list(self._counted),
+            "_grant": self._grant,
+            "_undecided": self._undecided,
+            "_scores": dict(self._scores),
+            "_introductions": dict(self._introductions),
+            "_deferred": dict(self._deferred),
+            "_refusals": copy(self._refusals),
+            "_readings": self._readings,
+            "_changed": dict(self._changed),
+            "_saved": self._saved,
+        }
+
+    def _restore(self, kept: dict[str, Any]) -> None:
+        """Make everything what it was: from the last Commit, and what has changed since."""
+        if self.recover is None:
+            raise BrokenInvariantError("there is no standing to go on from")
+        self.standing = standing = self.recover()
+        for name, value in kept.items():
+            if name != "refused":
+                setattr(self, name, copy(value) if isinstance(value, dict | list | Refusals) else value)
+        standing.refused = kept["refused"]
+        standing.members.update({client: member.copied() for client, member in self._changed.items()})
+        if standing.agreement is not None:
+            self._keep_guest()
+        if self._undecided is not None:
+            self._undecided = replace(self._undecided, deliberation=self._deliberated_again(self._undecided))
+
+    def _deliberated_again(self, undecided: Undecided) -> Deliberation:
+        """Take the profile from the last Commit to where the alarm is deliberated: nothing depends on when."""
+        observed, _ = self._observed()
+        alarm = self.standing.master.close(observed)
+        if alarm is None:
+            raise BrokenInvariantError("a round that had an alarm has none")
+        deliberation = self.standing.master.deliberate(alarm, observed, self._scratch())
+        for answer in undecided.answers:
+            deliberation.ask()
+            deliberation.answer(answer)
+        deliberation.ask()
+        return deliberation
+
+    def _again(
+        self, kept: dict[str, Any], culprits: Culprits[Join] | Culprits[Update] | Culprits[Scores]
+    ) -> list[CoordinatorDecision]:
+        """Make everything what it was, and refuse those messages that were found to make something raise."""
+        self._restore(kept)
+        return [self._blame(part.client, incarnation_of(part), _unhandled(error)) for part, error in culprits]
+
+    def _guarded(self, go_on: Callable[[float], list[CoordinatorDecision]], now: float) -> list[CoordinatorDecision]:
+        """Close or settle the round; if that raises, without those messages that cause it."""
+        if self.recover is None:
+            return go_on(now)
+        kept = self._collected()
+        try:
+            return go_on(now)
+        except BrokenInvariantError:
+            raise
+        except Exception:
+            kept["_deferred"] = {}  # they ask again; nor may they be what raises
+        if kept["_undecided"] is None:
+            return self._closed_without_culprits(kept, self._close, now)
+        try:
+            return self._settled_without_culprits(kept, now)
+        except BrokenInvariantError:
+            raise
+        except Exception:
+            kept |= {"_undecided": None, "_scores": {}}
+            return self._closed_without_culprits(kept, self._close_unheard, now)
+
+    def _closed_without_culprits(
+        self, kept: dict[str, Any], close: Callable[[float], list[CoordinatorDecision]], now: float
+    ) -> list[CoordinatorDecision]:
+        def attempt(updates: list[Update], culprits: Culprits[Update]) -> list[CoordinatorDecision]:
+            return [*self._again(kept | {"_updates": updates}, culprits), *close(now)]
+
+        updates = sorted(kept["_updates"], key=lambda update: str(update.client))
+        try:
+            return without_culprits(updates, attempt)[0]
+        except BrokenInvariantError:
+            raise
+        except Exception as error:
+            raise BrokenInvariantError(f"a round without updates cannot be closed: {error!r}") from error
+
+    def _settled_without_culprits(self, kept: dict[str, Any], now: float) -> list[CoordinatorDecision]:
+        def attempt(scores: list[Scores], culprits: Culprits[Scores]) -> list[CoordinatorDecision]:
+            heard = {said.client: said for said in scores}
+            return [*self._again(kept | {"_scores": heard}, culprits), *self._settle(now)]
+
+        scores = kept["_scores"]
+        return without_culprits([scores[client] for client in sorted(scores)], attempt)[0]
+
+    def _close_unheard(self, now: float) -> list[CoordinatorDecision]:
+        """Close the round, with nobody heard after an alarm."""
+        decisions = self._close(now)
+        while self._undecided is not None:
+            self._scores = {}
+            decisions = self._settle(now)
+        return decisions
 
     # --- closing a round ---------------------------------------------------------------------------------------
 
@@ -388,19 +674,30 @@ class Coordinator:
         self._counted = [self._grant.update(update) for update in self._updates]
         if not any(update.records for update in self._updates):
             return self._conclude(None, (), now)
-        standing, opened = self.standing, self._opened
-        aggregation = Aggregation.of(self.settings.learner, standing.agreed, self._counted, opened.apart)
-        known = standing.registry.labels[: standing.known_labels]
-        observed = aggregation.observed(self._counted, opened.opening.live, t=standing.round, known_labels=known)
+        standing = self.standing
+        observed, aggregation = self._observed()
         alarm = standing.master.close(observed)
         self._readings = dict(standing.master.readings())
         if alarm is None:
             return self._conclude(observed, standing.master.advance(standing.round), now)
         deliberation = standing.master.deliberate(alarm, observed, self._scratch())
-        return self._deliberate(deliberation, observed, aggregation, 1, now)
+        return self._deliberate(deliberation, observed, aggregation, (), now)
+
+    def _observed(self) -> tuple[Observed, Aggregation]:
+        """Return what the round's updates bring, and how they are added up."""
+        standing, opened = self.standing, self._opened
+        aggregation = Aggregation.of(self.settings.learner, standing.agreed, self._counted, opened.apart)
+        known = standing.registry.labels[: standing.known_labels]
+        live = opened.opening.live
+        return aggregation.observed(self._counted, live, t=standing.round, known_labels=known), aggregation
 
     def _deliberate(
-        self, deliberation: Deliberation, observed: Observed, aggregation: Aggregation, stage: int, now: float
+        self,
+        deliberation: Deliberation,
+        observed: Observed,
+        aggregation: Aggregation,
+        answers: tuple[Answer, ...],
+        now: float,
     ) -> list[CoordinatorDecision]:
         """Have scored what must be scored next; when that is nothing, conclude."""
         standing, ask = self.standing, deliberation.ask()
@@ -412,11 +709,11 @@ class Coordinator:
             epoch=standing.master.epoch,
             registry=standing.registry.version,
             slots=tuple(slot(model, standing) for model in ask.models),
-            stage=stage,
+            stage=len(answers) + 1,
             relabel=ask.relabel,
         )
         models = published(ask.models, standing)
-        self._undecided = Undecided(deliberation, observed, aggregation, asked, models, ask.models, now)
+        self._undecided = Undecided(deliberation, observed, aggregation, asked, models, ask.models, now, answers)
         self._scores = {}
         return [Publish((*models, asked))]
 
@@ -434,11 +731,12 @@ class Coordinator:
             columns=self._columns(update),
             fitted=self.settings.learner.model.log_likelihoods(undecided.live[0].W[:1]).shape[1],
             members=len(self.standing.members),
+            sample=self.standing.members[scores.client].sample,
         )
         if wrong is not None:
-            return self._refuse(scores.client, wrong)
+            return self._fault(scores.client, incarnation_of(scores), wrong, now)
         self._scores[scores.client] = scores if self._grant is None else self._grant.scores(scores, update)
-        return self._settle(now) if len(self._scores) == len(self._updates) else []
+        return self._go_on_if_complete(now)
 
     def _settle(self, now: float) -> list[CoordinatorDecision]:
         """Hand over what was scored; those silent by now are left out."""
@@ -446,9 +744,10 @@ class Coordinator:
         if undecided is None:
             raise BrokenInvariantError("a round is to be settled that had no alarm")
         heard = [(u, self._scores[u.client]) for u in self._counted if u.client in self._scores]
-        undecided.deliberation.answer(undecided.aggregation.answer(heard, undecided.live))
-        stage = undecided.asked.stage + 1
-        return self._deliberate(undecided.deliberation, undecided.observed, undecided.aggregation, stage, now)
+        answer = undecided.aggregation.answer(heard, undecided.live)
+        undecided.deliberation.answer(answer)
+        answers = (*undecided.answers, answer)
+        return self._deliberate(undecided.deliberation, undecided.observed, undecided.aggregation, answers, now)
 
     def _decide(self, deliberation: Deliberation, observed: Observed, now: float) -> list[CoordinatorDecision]:
         """Let the profile draw its conclusion, and close the round."""
@@ -463,6 +762,7 @@ class Coordinator:
         closed = self._entry(opened.told, observed)
         for name in standing.active() - {update.client for update in self._updates}:
             standing.members[name].missed += 1
+        evicted = self._count_refusals(opened.told.entry)
         told: tuple[News, ...] = ()
         learnt: tuple[Between, ...] = ()  # told once: of a round that is opened again clients have them
         if observed is not None:
@@ -476,7 +776,8 @@ class Coordinator:
         self._open_round(now)
         closed = replace(closed, model=self.digest(), promotions=standing.master.promotions)
         following = self._opened.following(standing, since=opened.told.registry, learnt=learnt)
-        return [Commit((closed, *told, *following)), *self._catch_up(now)]
+        ended = self._finished() if evicted else []
+        return [Commit((closed, *told, *following)), *self._catch_up(now), *ended]
 
     def _learn_between(self, apart: frozenset[str], restart: Restart | None) -> IntArray | None:
         """Take over what clients learnt between rounds; return the rows of the table that changed, None for all."""
@@ -540,7 +841,7 @@ class Coordinator:
             served=served_in_all(updates),
             model="",
             registry=opened.registry,
-            refused=self._refused,
+            refused=self._refusals.count,
             unlearnt=sum(said.unlearnt for _, said in self._guests()),
         )
 
@@ -596,16 +897,28 @@ class Coordinator:
             standing.agreement, standing.rescaled = after.restarted(), standing.round
 
 
+def _left(message: Join | Leave) -> Left:
+    return Left(client=message.client, incarnation=message.incarnation)
+
+
+def _unhandled(error: Exception) -> str:
+    return f"could not be handled: {type(error).__name__}: {error}"
+
+
 def _in_one_transaction(decisions: list[CoordinatorDecision]) -> list[CoordinatorDecision]:
-    """Return the decisions with everything that is told joined into the first.
+    """Return the decisions with everything that is told joined into one, behind what is refused.
 
     The standing is saved as it is when a Commit is carried out, after all of the event; were it two transactions, a
-    kill between them would lose messages that the standing says were told.
+    kill between them would lose messages that the standing says were told. What is refused is kept before the place
+    where it was read is left behind.
     """
     telling = [decision for decision in decisions if isinstance(decision, Commit | Publish)]
-    if len(telling) < 2:
+    refused: list[CoordinatorDecision] = [decision for decision in decisions if isinstance(decision, Refused)]
+    if len(telling) + len(refused) < 2:
         return decisions
     told = tuple(message for decision in telling for message in decision.messages)
     saved = any(isinstance(decision, Commit) for decision in telling)
-    others = [decision for decision in decisions if not isinstance(decision, Commit | Publish)]
-    return [Commit(told) if saved else Publish(told), *others]
+    ended: list[CoordinatorDecision] = [decision for decision in decisions if isinstance(decision, Finished)]
+    if not telling:
+        return [*refused, *ended]
+    return [*refused, Commit(told) if saved else Publish(told), *ended]

@@ -1,7 +1,7 @@
 """The ledger: which records of which client have been accepted; the truth about what was trained on."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from streamfl.core.messages import Accepted, HeldRecord, SampledRound, Update
 
@@ -54,11 +54,24 @@ class Member:
         """Return how many records are accounted for."""
         return self.accepted + self.rejected
 
+    def heard(self, incarnation: str) -> "Member":
+        """Return the account of a client that has asked with Join: a member, again if it had left."""
+        member = replace(self.copied(), incarnation=incarnation, left=False, missed=0)
+        return replace(member, refused=0, evicted=False) if self.evicted else member
+
+    def gone(self, incarnation: str) -> "Member":
+        """Return the account of a client that has left."""
+        return replace(self.copied(), incarnation=incarnation, left=True)
+
+    def copied(self) -> "Member":
+        """Return an account that changes by itself."""
+        return replace(self, positions=dict(self.positions))
+
     def accept(self, update: Update, share: float) -> Accepted:
         """Enter an update; `share` is its part of the round's records."""
         for span in update.spans:
             self.positions[span.partition] = span.end
-        self.missed = 0
+        self.missed = self.refused = 0
         self.accepted += update.records
         self.rejected += update.rejected
         if update.sample is not None:

@@ -8,8 +8,8 @@ import numpy as np
 from streamfl.core.arrays import BoolArray, FloatArray
 from streamfl.core.records import Batch
 
-# Values beyond it count as it, so that no square overflows.
-LARGEST = 1e150
+# Values beyond it count as it, so that no sum of squares overflows, of however many records.
+LARGEST = 1e100
 
 # Of at least FEWEST values those count as far out that are farther from the median than FAR times what all but RARE
 # ones are.

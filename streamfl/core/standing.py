@@ -9,7 +9,7 @@ from streamfl.core.errors import PeerError
 from streamfl.core.experts import Experts
 from streamfl.core.guest.agreed import GuestState
 from streamfl.core.ledger import Member
-from streamfl.core.messages import Joined
+from streamfl.core.messages import Join, Joined
 from streamfl.core.online.models import OnlineModels
 from streamfl.core.paper import Paper
 from streamfl.core.promotion import Promotion
@@ -87,11 +87,10 @@ class Standing:
         """Return the registry that is agreed on."""
         return self.agreed.registry
 
-    def joined(self, client: str) -> Joined:
+    def joined(self, join: Join, member: Member) -> Joined:
         """Return the answer to a member's Join: where the ledger stands, and its own account."""
-        member = self.members[client]
         return Joined(
-            client=client,
+            client=join.client,
             incarnation=member.incarnation,
             entry=self.entry,
             positions=dict(member.positions),
@@ -99,4 +98,5 @@ class Standing:
             rejected=member.rejected,
             sample=member.sample,
             held=member.held,
+            question=join.question,
         )

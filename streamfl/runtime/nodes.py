@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from streamfl.core.bounds import bounded
 from streamfl.core.client import Client
 from streamfl.core.coordinator import Coordinator
 from streamfl.core.decisions import (
@@ -19,8 +20,8 @@ from streamfl.core.decisions import (
     Seek,
     Send,
 )
-from streamfl.core.events import ClientEvent, RecordsFetched, RecordsRead, SourceEnded, Stopped, Tick, Unusable
-from streamfl.core.messages import FromClient, FromCoordinator
+from streamfl.core.events import ClientEvent, RecordsFetched, RecordsRead, SourceEnded, Stopped, Tick
+from streamfl.core.messages import FromCoordinator
 from streamfl.ports import ClientLink, CoordinatorLink, Source
 
 
@@ -118,7 +119,7 @@ class ClientNode:
 
 @dataclass
 class CoordinatorNode:
-    """A coordinator with its link.
+    """A coordinator with its link; a message that is refused for what it says is kept before its place is left.
 
     Parameters
     ----------
@@ -147,23 +148,15 @@ class CoordinatorNode:
         busy = False
         for message in self.link.receive():
             busy = True
-            decisions = self.machine.handle(message, now)
-            self._keep(message, decisions)
-            self._carry_out(decisions)
+            self._carry_out(self.machine.handle(message, now), message.client)
         due = self.machine.wakes_at is not None and now >= self.machine.wakes_at
         if due:
             self._carry_out(self.machine.handle(Tick(), now))
+        self._carry_out(self.machine.announce(now))
         return due or busy
 
-    def _keep(self, message: FromClient | Unusable, decisions: Sequence[CoordinatorDecision]) -> None:
-        """Keep a message that says what no honest client says; before anything is committed that moves past it."""
-        faults = [one.reason for one in decisions if isinstance(one, Refused) and one.is_fault]
-        if isinstance(message, Unusable):
-            self.link.refuse(message.reason)
-        elif faults:
-            self.link.refuse(faults[0])
-
-    def _carry_out(self, decisions: Sequence[CoordinatorDecision]) -> None:
+    def _carry_out(self, decisions: Sequence[CoordinatorDecision], sender: str | None = None) -> None:
+        """Carry decisions out; what is refused of `sender` is the message that was taken out last."""
         for decision in decisions:
             match decision:
                 case Publish(messages):
@@ -172,7 +165,9 @@ class CoordinatorNode:
                 case Commit(messages):
                     self.link.commit(messages, self.machine.standing)
                     self._tell(messages)
-                case Refused():
+                case Refused(client, reason, is_fault):
+                    if is_fault and sender is not None and client == bounded(sender):
+                        self.link.refuse(reason)
                     self.observe(decision)
                 case Finished():
                     self.finished = True

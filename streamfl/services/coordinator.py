@@ -6,7 +6,8 @@ import structlog
 
 from streamfl.core.coordinator import Coordinator
 from streamfl.core.decisions import Refused
-from streamfl.core.messages import FromCoordinator, Joined, Left, LocalDrift, Noticed, Restarted, RoundClosed
+from streamfl.core.messages import FromCoordinator, Joined, Left, LocalDrift, Noticed, Refusal, Restarted, RoundClosed
+from streamfl.core.standing import Standing
 from streamfl.ports import Connector, ServedCoordinatorLink
 from streamfl.runtime.clock import ListeningClock
 from streamfl.runtime.loop import run
@@ -20,8 +21,8 @@ LOG = structlog.get_logger("streamfl.coordinator")
 QUIET = 30.0
 NAMES_TOLD = 10
 
-# Clients whose last refusal is remembered: whoever writes can name ever new ones.
-MOST_NAMES = 10_000
+# Clients whose last refusal is remembered; anybody who may write can invent names.
+MOST_REFUSALS = 10_000
 
 
 @dataclass
@@ -65,14 +66,22 @@ class CoordinatorLog:
                 LOG.info("joined", client=event.client, entry=event.entry, read=event.read)
             case Left():
                 LOG.info("left", client=event.client)
-            case Refused(client, reason):
-                if self._refusals.get(client) != reason:  # the same again and again is told once, and when it stalls
-                    LOG.warning("refused", client=client, reason=reason)
-                self._refusals[client] = reason
-                if len(self._refusals) > MOST_NAMES:
-                    del self._refusals[next(iter(self._refusals))]
+            case Refusal(evicted=True):
+                LOG.error("put out", client=event.client, entry=event.entry, reason=event.reason)
+                self._refusals.pop(event.client, None)
+            case Refused():
+                self._refused(event)
             case _:
                 pass
+
+    def _refused(self, refused: Refused) -> None:
+        """Tell a refusal; the same again and again is told once, and when the round stalls."""
+        if self._refusals.get(refused.client) == refused.reason:
+            return
+        kept = {"dead_letter": True} if refused.is_fault else {}
+        LOG.warning("refused", client=refused.client, reason=refused.reason, **kept)
+        if refused.client in self._refusals or len(self._refusals) < MOST_REFUSALS:
+            self._refusals[refused.client] = refused.reason
 
     def _closed(self, closed: RoundClosed) -> None:
         LOG.info(
@@ -97,6 +106,7 @@ class CoordinatorLog:
         waited = sorted(machine.waited_for)
         told = [f"{name} (refused: {self._refusals[name]})" if name in self._refusals else name for name in waited]
         standing = machine.standing
+        evicted = listed(evicted_of(standing))
         if standing.agreement is None:
             there, needed = machine.introduced, machine.settings.expect
             LOG.warning("waiting for clients to join", joined=there, expected=needed, seconds=round(seconds))
@@ -107,7 +117,22 @@ class CoordinatorLog:
                 clients=told[:NAMES_TOLD],
                 more=max(0, len(told) - NAMES_TOLD),
                 seconds=round(seconds),
+                **evicted,
             )
+        elif evicted:
+            LOG.warning("nobody is waited for: all have left, or were put out", seconds=round(seconds), **evicted)
+
+
+def evicted_of(standing: Standing) -> list[str]:
+    """Return the clients that were put out: their records are pending until a new start of them joins."""
+    return sorted(name for name, member in standing.members.items() if member.evicted)
+
+
+def listed(evicted: list[str]) -> dict[str, object]:
+    """Return what a line of the log says of clients that were put out; nothing if there are none."""
+    if not evicted:
+        return {}
+    return {"evicted": [*evicted[:NAMES_TOLD], *(["..."] if len(evicted) > NAMES_TOLD else [])]}
 
 
 @dataclass
@@ -183,7 +208,11 @@ def _machine(settings: FederationSettings, link: ServedCoordinatorLink) -> Coord
     else:
         LOG.info("going on", round=before.round, epoch=before.master.epoch, entry=before.entry)
     LOG.info("equal bytes", promised=not settings.unequal, because_of=list(settings.unequal))
-    return Coordinator(settings.coordinator_machine, before or settings.first_standing())
+
+    def recover() -> Standing:
+        return link.restore() or settings.first_standing()
+
+    return Coordinator(settings.coordinator_machine, before or settings.first_standing(), recover)
 
 
 def _close(machine: Coordinator) -> None:
@@ -191,6 +220,9 @@ def _close(machine: Coordinator) -> None:
     standing = machine.standing
     accepted = sum(member.accepted for member in standing.members.values())
     rejected = sum(member.rejected for member in standing.members.values())
+    evicted = listed(evicted_of(standing))
+    if evicted:
+        LOG.warning("records are pending of clients that were put out", clients=evicted["evicted"])
     LOG.info(
         "ended",
         rounds=standing.round - 1,
@@ -199,6 +231,7 @@ def _close(machine: Coordinator) -> None:
         accepted=accepted,
         rejected=rejected,
         clients=len(standing.members),
+        refused=standing.refused,
         restarts=standing.master.epoch - 1,
         model_sha256=machine.digest() if standing.agreement is not None else None,
     )

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from rich.console import Console
 
-from streamfl.core.messages import FromCoordinator, Joined, Left, LocalDrift, Noticed, Restarted, RoundClosed
+from streamfl.core.messages import FromCoordinator, Joined, Left, LocalDrift, Noticed, Refusal, Restarted, RoundClosed
 from streamfl.display import local_text, notice_text, restart_text
 from streamfl.report.words import count
 
@@ -50,7 +50,19 @@ def line(message: FromCoordinator) -> tuple[str, str]:
             return f"{message.client} joined, {count(message.read)} records accounted for", "dim"
         case Left():
             return f"{message.client} left", "dim"
+        case Refusal():
+            return f"{message.client} {refusal_text(message)}", "bold red" if message.evicted else "yellow"
     return "", ""
+
+
+def refusal_text(refusal: Refusal) -> str:
+    r"""Return what became of a client's message, on one line whatever the reason holds.
+
+    >>> refusal_text(Refusal(client="c3", incarnation="1", entry=7, reason="a loss of\nNaN"))
+    'refused for entry 7: a loss of NaN'
+    """
+    reason = " ".join(refusal.reason.split())
+    return reason if refusal.evicted else f"refused for entry {refusal.entry}: {reason}"
 
 
 def _round(closed: RoundClosed) -> str:

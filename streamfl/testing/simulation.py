@@ -161,7 +161,11 @@ class Simulation:
 
     def _coordinator_node(self) -> CoordinatorNode:
         link = self._network.coordinator()
-        node = CoordinatorNode(Coordinator(self.coordinator, link.restore() or self.standing()), link)
+
+        def recover() -> Standing:
+            return link.restore() or self.standing()
+
+        node = CoordinatorNode(Coordinator(self.coordinator, recover(), recover), link)
         node.start(self._clock.now())
         return node
 
@@ -187,4 +191,6 @@ class Simulation:
         node = self._nodes["coordinator"]
         if not isinstance(node, CoordinatorNode):
             raise Violation("the coordinator is not where it should be")
+        if node.machine.standing.refused:
+            raise Violation(f"{node.machine.standing.refused} messages of honest clients were refused as faults")
         return node.machine

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from streamfl.core.bounds import is_name
 from streamfl.core.guest.agreed import GuestLearnt, GuestState
 from streamfl.core.guest.guest import Guest
 from streamfl.core.guest.merging import refusal
@@ -29,7 +30,9 @@ def wrong_guest(learnt: GuestLearnt, agreed: GuestState, guest: Guest, *, record
         return "another number of records for the guest"
     if learnt.state is None:
         return None if learnt.unlearnt == records else "a guest that has learnt, and does not tell what"
-    reason = unusable(learnt.state, agreed) or guest.refusal(learnt.state)
+    reason = (
+        unusable(learnt.state, agreed) or _counted_more(learnt.state, agreed, records) or guest.refusal(learnt.state)
+    )
     return None if reason is None else f"a guest that cannot be merged: {reason}"
 
 
@@ -47,5 +50,19 @@ def unusable(state: Exported, agreed: GuestState) -> str | None:
     reason = refusal(state, agreed.state)
     if reason is not None:
         return reason
+    if not all(is_name(name) for path, table in state.tables.items() for name in (path, *table.rows, *table.columns)):
+        return "names that are far too long"
     large = (path for path, table in state.tables.items() if np.abs(table.values).max(initial=0.0) > LARGEST)
     return next((f"{path} has values that are far too large" for path in large), None)
+
+
+def _counted_more(state: Exported, agreed: GuestState, records: int) -> str | None:
+    """Return which moments are of more values than a client has records: they would outweigh all others."""
+    for path, table in state.tables.items():
+        base = agreed.state.tables.get(path)
+        if table.rule != "moments" or not table.rows:
+            continue
+        before = 0.0 if base is None else base.aligned(table.rows, table.columns)[:, 0]
+        if (table.values[:, 0] - before > records).any():
+            return f"{path} has counted more than there are records"
+    return None

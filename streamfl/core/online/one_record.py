@@ -53,7 +53,7 @@ MOST_WHITENED = 256
 
 # What is compiled in from other files. Machine code is kept by the date of this one: it must change when they do.
 _COMPILED_IN = (FERNS, DEPTHS, MEMORIES, WHITENED, FARTHEST, WINDOW, LARGEST, FEWEST, FAR)
-if _COMPILED_IN != (100, ((8, 256), (24, 1024)), (100, 1000), (0.01, 0.1), 5.0, 10_000, 1e150, 8, 10.0):
+if _COMPILED_IN != (100, ((8, 256), (24, 1024)), (100, 1000), (0.01, 0.1), 5.0, 10_000, 1e100, 8, 10.0):
     raise BrokenInvariantError("a constant of rungs or moments was changed: change it in one_record.py, too")
 
 Table = npt.NDArray[np.float32]

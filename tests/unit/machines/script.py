@@ -454,6 +454,11 @@ def parting(*, rounds: int = 26, at: int = 9, back: int | None = None, size: int
     return Federation(machine, records, ClientSettings(learner=LEARNER, round_size=size), **more)
 
 
+def uncounted(machine: Coordinator) -> bytes:
+    """Return the bytes of a coordinator's standing but for the number of refused messages."""
+    return codec.encode(replace(machine.standing, refused=0))
+
+
 def reborn(machine: Coordinator) -> Coordinator:
     """Return a coordinator that has nothing but the bytes of the other's standing."""
     return Coordinator(machine.settings, codec.decode(Standing, codec.encode(machine.standing)))

@@ -256,7 +256,7 @@ def test_what_cannot_be_of_the_guest_is_refused(name):
     (refused,) = refusals(tell(machine, answer(opened, "c1", guest=said)))
     assert reason in refused[1]
     good = GuestLearnt(GOOD, 4, 0)
-    decisions = tell(machine, answer(opened, "c0", guest=good), answer(opened, "c1", guest=good))
+    decisions = tell(machine, answer(opened, "c1", guest=good), answer(opened, "c0", guest=good))
     (published,) = told(decisions, GuestPublished)
     assert (published.version, published.agreed.seen) == (2, 8)
 

@@ -17,12 +17,24 @@ from unit.machines.script import (
     refusals,
     sent,
     tell,
+    told,
+    uncounted,
 )
 
-from streamfl import codec, messages
+from streamfl import messages
 from streamfl.core.errors import PeerError
 from streamfl.core.events import SourceEnded
-from streamfl.core.messages import HeldRecord, Joined, LabelSums, Leave, Score, Scores, Slot, SlotLosses
+from streamfl.core.messages import (
+    HeldRecord,
+    Joined,
+    LabelSums,
+    Leave,
+    RoundClosed,
+    Score,
+    Scores,
+    Slot,
+    SlotLosses,
+)
 from streamfl.core.moments import Moments
 from streamfl.core.promotion import Promotion
 from streamfl.replay import Replay, ReplaySettings
@@ -106,10 +118,13 @@ def test_refused(spoilt):
     machine = coordinator(2, scaling=True, master=Promotion())
     opened = begun(machine, "c0", "c1")
     assert [slot.name for slot in opened.slots if slot.trained] == RUNGS
-    before = codec.encode(machine.standing)
+    before = uncounted(machine)
     good = {n: replace(answer(opened, n), moments=M()) for n in ("c0", "c1")}
-    assert [name for name, _ in refusals(tell(machine, replace(good["c1"], **spoilt), good["c0"]))] == ["c1"]
-    assert codec.encode(machine.standing) == before
+    (refused,) = tell(machine, replace(good["c1"], **spoilt))
+    assert (refused.client, refused.is_fault, machine.standing.refused) == ("c1", True, 1)
+    assert uncounted(machine) == before
+    (closed,) = told(tell(machine, good["c0"]), RoundClosed)
+    assert [accepted.client for accepted in closed.accepted] == ["c0"]
 
 
 HONEST = {

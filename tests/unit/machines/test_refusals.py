@@ -1,0 +1,763 @@
+"""What cannot be used is refused, counted and told; nobody waits for who sends it, and it ends nothing."""
+
+import inspect
+import math
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from unit.machines.script import (
+    LEARNER,
+    PROFILES,
+    answer,
+    begun,
+    coordinator,
+    join,
+    refusals,
+    scores,
+    tell,
+    told,
+    uncounted,
+)
+
+import streamfl
+from streamfl import codec
+from streamfl.core import coordinator as module
+from streamfl.core.bounds import REASON_CHARS, REFUSALS_IN_A_ROW
+from streamfl.core.coordinator import PAUSE, Coordinator, CoordinatorSettings
+from streamfl.core.culprits import without_culprits
+from streamfl.core.decisions import Commit, Finished, Publish, Refused
+from streamfl.core.errors import BrokenInvariantError
+from streamfl.core.events import Tick, Unusable
+from streamfl.core.messages import Joined, Leave, Left, Refusal, RoundClosed, RoundOpened, Score
+from streamfl.core.promotion import Promotion
+from streamfl.core.standing import Standing
+from streamfl.runtime.nodes import CoordinatorNode
+from streamfl.transport.memory import MemoryTransport
+
+
+def spoilt(opened, name, **more):
+    """An update that no honest client sends."""
+    return answer(opened, name, squared_norm=math.nan, **more)
+
+
+def accepted(decisions):
+    """Whose updates count in the entry that was closed."""
+    (closed,) = told(decisions, RoundClosed)
+    return [one.client for one in closed.accepted]
+
+
+def leave(name, incarnation="i1"):
+    return Leave(client=name, incarnation=incarnation)
+
+
+# --- who is waited for -----------------------------------------------------------------------------------------
+
+
+def test_a_client_whose_message_is_at_fault_is_not_waited_for():
+    machine = coordinator(2)
+    opened = begun(machine, "c0", "c1")
+    assert tell(machine, spoilt(opened, "c1")) == [Refused("c1", "an impossible norm", is_fault=True)]
+    assert machine.waited_for == {"c0"}
+    assert accepted(tell(machine, answer(opened, "c0"))) == ["c0"]
+
+
+def test_a_fault_closes_the_round_that_waited_for_its_sender_alone_in_one_transaction_behind_the_refusal():
+    machine = coordinator(2)
+    opened = begun(machine, "c0", "c1")
+    tell(machine, answer(opened, "c0"))
+    refused, commit = tell(machine, spoilt(opened, "c1"))
+    assert (type(refused), type(commit)) == (Refused, Commit)
+    assert accepted([commit]) == ["c0"]
+    assert [m.client for m in commit.messages if isinstance(m, Refusal)] == ["c1"]
+
+
+def test_a_good_update_of_it_counts_while_the_entry_is_open():
+    machine = coordinator(2)
+    opened = begun(machine, "c0", "c1")
+    tell(machine, spoilt(opened, "c1"), answer(opened, "c1"))
+    assert machine.waited_for == {"c0"}
+    assert accepted(tell(machine, answer(opened, "c0"))) == ["c0", "c1"]
+    assert machine.standing.members["c1"].refused == 0
+
+
+@pytest.mark.parametrize("attempt", ["i0-1", "i2-1", "i1", "-1", ""])
+def test_what_another_incarnation_says_is_held_against_nobody(attempt):
+    machine = coordinator(2)
+    opened = begun(machine, "c0", "c1")
+    (refused,) = tell(machine, spoilt(opened, "c1", attempt=attempt))
+    assert (refused.is_fault, machine.standing.refused, machine.waited_for) == (True, 1, {"c0", "c1"})
+
+
+def test_late_messages_are_no_faults_and_are_not_announced():
+    machine = coordinator(2)
+    opened = begun(machine, "c0", "c1")
+    tell(machine, answer(opened, "c0"))
+    late = [
+        answer(opened, "c0"),
+        answer(opened, "c9"),
+        answer(replace(opened, entry=0), "c1"),
+        answer(replace(opened, registry=7), "c1"),
+        join("c1", incarnation="i0"),
+        leave("c1", "i0"),
+    ]
+    decisions = tell(machine, *late)
+    assert [decision.is_fault for decision in decisions] == [False] * len(late)
+    assert (machine.standing.refused, machine.waited_for, machine.announce(0.0)) == (0, {"c1"}, [])
+    (closed,) = told(tell(machine, answer(opened, "c1")), RoundClosed)
+    assert closed.refused == len(late)
+
+
+def test_from_the_third_unusable_message_of_an_entry_on_its_client_is_not_waited_for():
+    machine = coordinator(2)
+    opened = begun(machine, "c0", "c1")
+    tell(machine, answer(opened, "c0"))
+    junk = Unusable("c1", "neither JSON nor safetensors")
+    assert refusals(tell(machine, junk, junk)) == [("c1", "neither JSON nor safetensors")] * 2
+    assert machine.waited_for == {"c1"}
+    assert accepted(tell(machine, junk)) == ["c0"]
+    assert (machine.standing.refused, machine.standing.members["c1"].refused) == (3, 1)
+    tell(machine, junk, junk)  # it is counted anew in every entry
+    assert machine.waited_for == {"c0", "c1"}
+
+
+def test_two_unusable_messages_change_no_byte_of_a_round():
+    runs = []
+    for junk in (0, 2):
+        machine = coordinator(2)
+        opened = begun(machine, "c0", "c1")
+        tell(machine, answer(opened, "c0"), *[Unusable("c1", "junk")] * junk, answer(opened, "c1"))
+        runs.append(uncounted(machine))
+    assert runs[0] == runs[1]
+
+
+def test_nothing_is_remembered_of_strangers_without_number():
+    machine = coordinator(2)
+    opened = begun(machine, "c0", "c1")
+    for i in range(300):
+        tell(machine, Unusable(f"x{i}", "junk"), join(f"y{i}", labels=("a", "a")))
+    kept = machine._refusals
+    assert (len(kept.untold), len(kept.announced), kept.unusable, kept.at_fault) == (100, 100, {}, {})
+    assert machine.standing.refused == 600
+    assert accepted(tell(machine, answer(opened, "c0"), answer(opened, "c1"))) == ["c0", "c1"]
+
+
+def test_long_names_are_not_announced_and_long_reasons_are_cut():
+    machine = coordinator(2)
+    begun(machine, "c0", "c1")
+    (refused,) = tell(machine, join("x" * 10**6, labels=("a", "a")))
+    assert len(refused.client) == REASON_CHARS
+    (refused,) = tell(machine, Unusable("c0", "y" * 10**6))
+    assert len(refused.reason) == REASON_CHARS
+    assert machine._refusals.untold == {}
+
+
+# --- entries without anybody -----------------------------------------------------------------------------------
+
+
+def test_where_all_are_refused_the_entry_closes_without_records():
+    machine = coordinator(2)
+    opened = begun(machine, "c0", "c1")
+    before = codec.encode(replace(machine.standing, entry=0, refused=0, members={}))
+    tell(machine, spoilt(opened, "c0"))
+    decisions = tell(machine, spoilt(opened, "c1"))
+    (closed,), (again,) = told(decisions, RoundClosed), told(decisions, RoundOpened)
+    assert (closed.entry, closed.records, closed.accepted, closed.refused) == (1, 0, (), 2)
+    assert (again.entry, again.round) == (2, 1)
+    assert codec.encode(replace(machine.standing, entry=0, refused=0, members={})) == before
+    assert machine.standing.members["c0"].positions == {}
+
+
+def test_at_a_deadline_with_refusals_alone_the_entry_closes_without_records():
+    machine = coordinator(2, deadline=3.0)
+    opened = begun(machine, "c0", "c1")
+    tell(machine, spoilt(opened, "c0"), now=1.0)
+    (closed,) = told(tell(machine, Tick(), now=3.0), RoundClosed)
+    assert (closed.entry, closed.records) == (1, 0)
+
+
+# --- eviction --------------------------------------------------------------------------------------------------
+
+
+def refused_for(machine, opened, entries, name="c1", other="c0"):
+    """Let one client be refused for some entries, and another be accepted; return what was decided last."""
+    for i in range(entries):
+        decisions = tell(machine, spoilt(opened, name), answer(opened, other, start=4 * i))
+        (opened,) = told(decisions, RoundOpened)
+    return decisions, opened
+
+
+def test_after_three_entries_in_a_row_a_client_is_put_out_and_told_so_in_the_same_commit():
+    machine = coordinator(2)
+    decisions, _ = refused_for(machine, begun(machine, "c0", "c1"), REFUSALS_IN_A_ROW)
+    (commit,) = [decision for decision in decisions if isinstance(decision, Commit)]
+    (told_,) = [message for message in commit.messages if isinstance(message, Refusal)]
+    assert (told_.client, told_.incarnation, told_.entry, told_.evicted) == ("c1", "i1", 3, True)
+    assert told_.reason == "put out, refused for 3 entries in a row: an impossible norm"
+    member = machine.standing.members["c1"]
+    assert (member.left, member.evicted, member.refused, member.positions) == (True, True, 3, {})
+    assert machine.waited_for == {"c0"}
+
+
+def test_an_entry_in_which_it_counts_or_is_silent_is_not_one_of_the_row():
+    machine = coordinator(2, quorum=1)
+    _, opened = refused_for(machine, begun(machine, "c0", "c1"), 2)
+    (opened,) = told(tell(machine, answer(opened, "c0", start=8)), RoundOpened)  # nothing was heard of c1
+    assert machine.standing.members["c1"].refused == 2
+    (opened,) = told(tell(machine, answer(opened, "c1")), RoundOpened)
+    assert machine.standing.members["c1"].refused == 0
+    refused_for(machine, opened, 2)
+    assert not machine.standing.members["c1"].evicted
+
+
+def test_only_a_new_start_brings_it_back():
+    machine = coordinator(2)
+    _, opened = refused_for(machine, begun(machine, "c0", "c1"), 3)
+    ((_, why),) = refusals(tell(machine, answer(opened, "c1")))
+    assert why == "not a member"
+    (publish,) = tell(machine, join("c1"))
+    (again,) = publish.messages
+    assert (type(publish), again.client, again.incarnation, again.evicted) == (Publish, "c1", "i1", True)
+    (commit,) = tell(machine, join("c1", incarnation="i2"))
+    assert isinstance(commit, Commit)
+    assert told([commit], Joined)[0].read == 0
+    member = machine.standing.members["c1"]
+    assert (member.left, member.evicted, member.refused) == (False, False, 0)
+    tell(machine, answer(opened, "c0", start=12))
+    assert machine.waited_for == {"c1"}
+
+
+def test_one_that_was_put_out_may_leave():
+    machine = coordinator(2)
+    refused_for(machine, begun(machine, "c0", "c1"), 3)
+    assert told(tell(machine, leave("c1")), Left) == [Left(client="c1", incarnation="i1")]
+
+
+def test_it_is_finished_when_all_others_have_left():
+    machine = coordinator(2)
+    decisions, _ = refused_for(machine, begun(machine, "c0", "c1"), 3)
+    assert Finished() not in decisions
+    assert Finished() in tell(machine, leave("c0"))
+
+
+def test_it_is_finished_when_everybody_is_put_out():
+    machine = coordinator(1)
+    opened = begun(machine, "c0")
+    for _ in range(3):
+        decisions = tell(machine, spoilt(opened, "c0"))
+        (opened,) = told(decisions, RoundOpened)
+    assert isinstance(decisions[-1], Finished)
+    assert machine.standing.members["c0"].evicted
+
+
+# --- what is announced -----------------------------------------------------------------------------------------
+
+
+def test_refusals_are_announced_once_a_client_and_entry_and_saved_with_the_count():
+    machine = coordinator(2)
+    opened = begun(machine, "c0", "c1")
+    tell(machine, *[spoilt(opened, "c1")] * 5)
+    assert machine.wakes_at == -math.inf
+    (commit,) = machine.announce(10.0)
+    assert isinstance(commit, Commit)
+    reason = "an impossible norm"
+    assert commit.messages == (Refusal(client="c1", incarnation="i1", entry=1, reason=reason),)
+    assert (machine.announce(20.0), machine.wakes_at) == ([], None)
+
+
+def test_junk_is_not_worth_a_transaction_each():
+    machine = coordinator(2)
+    opened = begun(machine, "c0", "c1")
+    tell(machine, spoilt(opened, "c1"))
+    assert len(machine.announce(10.0)) == 1
+    tell(machine, Unusable("x", "junk"))
+    assert (machine.announce(10.5), machine.wakes_at) == ([], 10.0 + PAUSE)
+    (commit,) = machine.announce(11.0)
+    assert commit == Commit(())
+
+
+def test_what_goes_out_next_announces_them():
+    machine = coordinator(3)
+    opened = begun(machine, "c0", "c1", "c2")
+    tell(machine, spoilt(opened, "c1"))
+    (publish,) = tell(machine, join("c0", incarnation="i2"))
+    assert (type(publish), [m.client for m in publish.messages if isinstance(m, Refusal)]) == (Publish, ["c1"])
+    (commit,) = machine.announce(0.0)  # a Publish has not saved the count
+    assert commit == Commit(())
+
+
+def test_a_join_before_the_beginning_is_refused_with_its_reason():
+    machine = coordinator(2)
+    (refused,) = tell(machine, join("c0", labels=("a", "a")))
+    assert refused.is_fault
+    (commit,) = machine.announce(0.0)
+    assert [(m.client, m.entry, m.reason) for m in commit.messages] == [("c0", 1, "an impossible introduction")]
+    codec.decode(Standing, codec.encode(machine.standing))  # it can be saved though nothing is agreed on
+    assert begun(machine, "c0", "c1").entry == 1
+
+
+def test_the_answer_to_a_join_names_the_question():
+    machine = coordinator(2)
+    (first, second) = told(tell(machine, join("c0", question=3), join("c1", question=5)), Joined)
+    assert (first.question, second.question) == (3, 5)
+    assert told(tell(machine, join("c1", incarnation="i2", question=1)), Joined)[0].question == 1
+
+
+class Link:
+    """A link that remembers what was done with it, in order."""
+
+    def __init__(self, inner):
+        self.inner, self.done, self.taken = inner, [], None
+
+    def receive(self):
+        for message in self.inner.receive():
+            self.taken = message
+            yield message
+
+    def refuse(self, reason):
+        self.done.append(("refuse", type(self.taken).__name__, self.taken.client, reason))
+
+    def publish(self, told_):
+        self.done.append(("publish", [type(message).__name__ for message in told_]))
+
+    def commit(self, told_, standing):
+        self.done.append(("commit", [type(message).__name__ for message in told_], standing.refused))
+
+
+def test_a_dead_letter_is_kept_before_the_commit_that_leaves_its_place_and_one_commit_is_enough():
+    machine = coordinator(2)
+    opened = begun(machine, "c0", "c1")
+    transport = MemoryTransport()
+    hears = transport.client("observer")
+    link = Link(transport.coordinator())
+    node = CoordinatorNode(machine, link)
+    late = answer(replace(opened, entry=0), "c0")
+    for message in (spoilt(opened, "c1"), spoilt(opened, "c1"), late, Unusable("c0", "junk")):
+        hears.send(message)
+    node.step(0.0)
+    assert link.done == [
+        ("refuse", "Update", "c1", "an impossible norm"),
+        ("refuse", "Update", "c1", "an impossible norm"),
+        ("refuse", "Unusable", "c0", "junk"),
+        ("commit", ["Refusal"], 3),
+    ]
+
+
+# --- while candidates are scored -------------------------------------------------------------------------------
+
+
+def deliberating(machine=None):
+    """A coordinator of three whose alarm asks for scores, the updates of its round, and what it asks."""
+    machine = machine or coordinator(3)
+    (opened,) = told(tell(machine, *(join(name) for name in ("c0", "c1", "c2"))), RoundOpened)
+    for t in range(200):
+        loss = 0.1 if t < 20 else 0.9
+        updates = {n: answer(opened, n, loss=loss, records=100, start=100 * t) for n in ("c0", "c1", "c2")}
+        decisions = tell(machine, *updates.values())
+        asked = told(decisions, Score)
+        if asked:
+            return machine, updates, asked[0]
+        (opened,) = told(decisions, RoundOpened)
+    raise AssertionError("no alarm")
+
+
+def test_whose_scores_are_at_fault_is_not_waited_for_and_told_without_a_commit():
+    machine, updates, asked = deliberating()
+    assert machine.waited_for == {"c0", "c1", "c2"}
+    tell(machine, scores(updates["c1"], asked, math.nan))
+    assert machine.waited_for == {"c0", "c2"}
+    (publish,) = machine.announce(0.0)
+    assert isinstance(publish, Publish)
+    assert [message.client for message in publish.messages] == ["c1"]
+    tell(machine, Unusable("x", "junk"))
+    assert (machine.announce(5.0), machine.wakes_at) == ([], None)  # its count is saved with the round
+    decisions = tell(machine, scores(updates["c0"], asked, 0.1), scores(updates["c2"], asked, 0.1))
+    assert accepted(_ended(machine, updates, decisions)) == ["c0", "c1", "c2"]
+    assert machine.standing.members["c1"].refused == 0  # its update counted
+
+
+def _ended(machine, updates, decisions):
+    """Answer whatever is still asked."""
+    while asked := told(decisions, Score):
+        decisions = tell(machine, *(scores(update, asked[0], 0.1) for update in updates.values()))
+    return decisions
+
+
+# --- whatever raises -------------------------------------------------------------------------------------------
+
+
+class Saved:
+    """A coordinator whose Commits are saved as bytes, and what it is driven with."""
+
+    def __init__(self, expect=3, *, master=None, **settings):
+        self.first = lambda: Standing(Promotion() if master is None else master())
+        self.bytes = None
+        told_ = {"learner": LEARNER, "expect": expect, "scaling": True} | settings
+        self.machine = Coordinator(CoordinatorSettings(**told_), self.first(), self.restore)
+
+    def restore(self):
+        return self.first() if self.bytes is None else codec.decode(Standing, self.bytes)
+
+    def tell(self, *events, now=0.0):
+        """Hand over events, and carry out what is decided; return it."""
+        decisions = []
+        for event in events:
+            for decision in self.machine.handle(event, now):
+                decisions.append(decision)
+                self.carry_out(decision)
+        return decisions
+
+    def carry_out(self, decision):
+        if isinstance(decision, Commit):
+            self.bytes = codec.encode(self.machine.standing)
+
+    def state(self):
+        """All that must not change."""
+        machine = self.machine
+        return (
+            uncounted(machine),
+            [(update.client, update.attempt) for update in machine._updates],
+            sorted(machine._scores),
+            sorted(machine._introductions),
+            machine.is_choosing,
+        )
+
+
+HERE = str(Path(streamfl.__file__).parent)
+
+
+def handled(saved, message, at):
+    """Handle a message while the call number `at` into streamfl code raises, counted from the first that is guarded.
+
+    Returns what was decided, and where it raised; None where there are not so many calls.
+    """
+    raised, count = None, 0
+
+    def profile(frame, event, _):
+        nonlocal raised, count
+        code = frame.f_code
+        resumed = code.co_flags & inspect.CO_GENERATOR  # also to be closed, where nothing can be raised
+        if event != "call" or raised or resumed or not code.co_filename.startswith(HERE):
+            return
+        count += code.co_name not in ("handle", "_collected", "__copy__")
+        if count == at:
+            raised = f"{Path(code.co_filename).name}: {code.co_name}"
+            raise ValueError("injected")
+
+    sys.setprofile(profile)
+    try:
+        decisions = saved.machine.handle(message, 0.0)
+    finally:
+        sys.setprofile(None)
+    return decisions, raised
+
+
+def scaled(opened, name, **more):
+    """An update as an honest client sends it in the adaptive profile."""
+    return answer(opened, name, moments=join(name).moments if opened.moments else None, **more)
+
+
+def to_the_end(saved, opened, start):
+    """Let two more rounds close, and return the digest of the model."""
+    for t in range(2):
+        updates = [scaled(opened, name, start=start + 4 * t) for name in ("c0", "c1", "c2")]
+        (opened,) = told(saved.tell(*updates), RoundOpened)
+    return saved.machine.digest()
+
+
+def prepared(event):
+    """A coordinator that has begun and stands before an event, the open round, and the event."""
+    saved = Saved()
+    (opened,) = told(saved.tell(*(join(name) for name in ("c0", "c1", "c2"))), RoundOpened)
+    saved.tell(join("c1", incarnation="i2"))  # not committed
+    match event:
+        case "join again":
+            return saved, opened, join("c1", incarnation="i3")
+        case "join":
+            return saved, opened, join("c3")
+        case "update":
+            saved.tell(scaled(opened, "c0"))
+            return saved, opened, scaled(opened, "c1", attempt="i2-1")
+        case "leave":
+            saved.tell(scaled(opened, "c0"), join("c3"))
+            return saved, opened, leave("c3")
+    raise AssertionError(event)
+
+
+@pytest.mark.parametrize("event", ["join", "join again", "update", "leave"])
+def test_wherever_handling_raises_the_message_is_refused_and_everything_is_what_it_was(event):
+    reference, _, message = prepared(event)
+    reference.tell(message)
+    expected = reference.state()
+    at = 0
+    while True:
+        at += 1
+        saved, _, message = prepared(event)
+        before, incarnation = saved.state(), saved.machine.standing.members["c1"].incarnation
+        decisions, raised = handled(saved, message, at)
+        if not raised:
+            break
+        (refused,) = [decision for decision in decisions if isinstance(decision, Refused)]
+        assert refused.reason == "could not be handled: ValueError: injected", raised
+        assert (saved.state(), saved.machine.standing.refused) == (before, 1), raised
+        assert saved.machine.standing.members["c1"].incarnation == incarnation == "i2"
+        for decision in decisions:
+            saved.carry_out(decision)
+        saved.tell(message)  # it comes again, and now it counts
+        assert saved.state() == expected, raised
+    assert at > 5
+
+
+def before_the_last():
+    saved = Saved()
+    (opened,) = told(saved.tell(*(join(name) for name in ("c0", "c1", "c2"))), RoundOpened)
+    saved.tell(scaled(opened, "c0"), scaled(opened, "c2"))
+    return saved, opened
+
+
+def test_wherever_closing_raises_the_round_closes_all_the_same():
+    undisturbed, opened = before_the_last()
+    (second,) = told(undisturbed.tell(scaled(opened, "c1")), RoundOpened)
+    model = to_the_end(undisturbed, second, 4)
+    without, opened = before_the_last()
+    (second,) = told(without.tell(spoilt(opened, "c1")), RoundOpened)
+    expected = uncounted(without.machine)
+    at, closed, refused = 0, 0, 0
+    while True:
+        at += 1 if at < 60 else 7  # the checks one by one, the rest by samples
+        saved, opened = before_the_last()
+        decisions, raised = handled(saved, scaled(opened, "c1"), at)
+        if not raised:
+            break
+        for decision in decisions:
+            saved.carry_out(decision)
+        (second,) = told(decisions, RoundOpened)
+        if refusals(decisions):  # the message could not be judged: the round closes without it
+            refused += 1
+            assert uncounted(saved.machine) == expected, raised
+        else:
+            closed += 1
+            assert to_the_end(saved, second, 4) == model, raised
+    assert closed > 5
+    assert refused > 5
+
+
+def scoring():
+    saved = Saved()
+    saved, updates, asked = _deliberating(saved)
+    saved.tell(scores(updates["c0"], asked, 0.1), scores(updates["c2"], asked, 0.1))
+    return saved, updates, asked
+
+
+def _deliberating(saved):
+    (opened,) = told(saved.tell(*(join(name) for name in ("c0", "c1", "c2"))), RoundOpened)
+    for t in range(60):
+        loss = 0.1 if t < 12 else 0.9
+        updates = {n: scaled(opened, n, loss=loss, records=100, start=100 * t) for n in ("c0", "c1", "c2")}
+        decisions = saved.tell(*updates.values())
+        asked = told(decisions, Score)
+        if asked:
+            return saved, updates, asked[0]
+        (opened,) = told(decisions, RoundOpened)
+    raise AssertionError("no alarm")
+
+
+@pytest.fixture(scope="module")
+def alarmed():
+    """The bytes of the standing before the round of the alarm, and its updates."""
+    saved = Saved(master=lambda: PROFILES["adaptive"]().master, scaling=False)
+    saved.machine.standing.master.ladder = coordinator(3).standing.master.ladder
+    saved.machine.standing.master.detector = coordinator(3).standing.master.detector
+    _, updates, asked = _deliberating(saved)
+    return saved.bytes, updates, asked
+
+
+def asking(alarmed):
+    """A coordinator that has heard two of three scores."""
+    data, updates, asked = alarmed
+    saved = Saved(scaling=False)
+    saved.bytes = data
+    saved.machine.standing = codec.decode(Standing, data)
+    saved.machine.start(0.0)
+    (again,) = told(saved.tell(*updates.values()), Score)
+    assert again == asked
+    assert told(saved.tell(scores(updates["c0"], asked, 0.1), scores(updates["c2"], asked, 0.1)), Score) == []
+    return saved
+
+
+def test_wherever_scoring_raises_the_alarm_is_settled_all_the_same(alarmed):
+    _, updates, asked = alarmed
+    reference = asking(alarmed)
+    _finish(reference, updates, reference.tell(scores(updates["c1"], asked, 0.1)))
+    model = reference.machine.digest()
+    without = asking(alarmed)
+    _finish(without, updates, without.tell(scores(updates["c1"], asked, math.nan)))
+    assert reference.machine.standing.round == without.machine.standing.round
+    at, settled, refused = 0, 0, 0
+    while True:
+        at += 1 if at < 40 else 5
+        saved = asking(alarmed)
+        decisions, raised = handled(saved, scores(updates["c1"], asked, 0.1), at)
+        if not raised:
+            break
+        for decision in decisions:
+            saved.carry_out(decision)
+        _finish(saved, updates, decisions)
+        refused += bool(refusals(decisions))
+        settled += not refusals(decisions)
+        expected = without if refusals(decisions) else reference
+        assert uncounted(saved.machine) == uncounted(expected.machine), raised
+        assert refusals(decisions) or saved.machine.digest() == model, raised
+    assert settled > 5
+    assert refused > 5
+
+
+def test_what_raises_before_the_last_scores_leaves_the_deliberation_as_it_was(alarmed):
+    _, updates, asked = alarmed
+    saved = asking(alarmed)
+    saved.machine._scores.pop("c0")
+    before = saved.state()
+    decisions, raised = handled(saved, scores(updates["c1"], asked, 0.1), 3)
+    assert raised
+    assert refusals(decisions) == [("c1", "could not be handled: ValueError: injected")]
+    assert saved.state() == before
+
+
+def _finish(saved, updates, decisions):
+    while asked := told(decisions, Score):
+        decisions = saved.tell(*(scores(update, asked[0], 0.1) for update in updates.values()))
+    assert len(told(decisions, RoundClosed)) == 1
+
+
+# --- those that cannot be added up -----------------------------------------------------------------------------
+
+
+def poisoned(monkeypatch, *names):
+    """Let a round that holds updates of these clients raise when it is added up."""
+    whole = module.Aggregation.of.__func__
+
+    def of(cls, learner, agreement, updates, apart=frozenset()):
+        if {update.client for update in updates} & set(names):
+            raise OverflowError("numbers too large")
+        return whole(cls, learner, agreement, updates, apart)
+
+    monkeypatch.setattr(module.Aggregation, "of", classmethod(of))
+
+
+def test_the_updates_with_which_a_round_cannot_be_closed_are_refused_and_it_closes_without_them(monkeypatch):
+    names = [f"c{i}" for i in range(9)]
+    saved, other = Saved(9), Saved(9)
+    (opened,) = told(saved.tell(*map(join, names)), RoundOpened)
+    other.tell(*map(join, names))
+    poisoned(monkeypatch, "c2", "c7")
+    decisions = saved.tell(*(scaled(opened, name) for name in names))
+    reason = "could not be handled: OverflowError: numbers too large"
+    assert refusals(decisions) == [("c2", reason), ("c7", reason)]
+    assert accepted(decisions) == [name for name in names if name not in ("c2", "c7")]
+    assert sorted(m.client for m in told(decisions, Refusal)) == ["c2", "c7"]
+    assert saved.machine.standing.members["c7"].refused == 1
+    other.tell(*(spoilt(opened, n) if n in ("c2", "c7") else scaled(opened, n) for n in names))
+    assert uncounted(saved.machine) == uncounted(other.machine)
+
+
+def test_at_a_deadline_too(monkeypatch):
+    saved = Saved(3, deadline=2.0)
+    (opened,) = told(saved.tell(*map(join, ("c0", "c1", "c2"))), RoundOpened)
+    poisoned(monkeypatch, "c1")
+    saved.tell(scaled(opened, "c0"), scaled(opened, "c1"))
+    decisions = saved.tell(Tick(), now=2.0)
+    assert accepted(decisions) == ["c0"]
+    assert [name for name, _ in refusals(decisions)] == ["c1"]
+
+
+def test_a_round_that_cannot_be_closed_without_anybody_is_our_defect(monkeypatch):
+    saved = Saved(1)
+    (opened,) = told(saved.tell(join("c0")), RoundOpened)
+    monkeypatch.setattr(module.Coordinator, "_entry", lambda *_: 1 / 0)
+    with pytest.raises(BrokenInvariantError, match="without updates cannot be closed"):
+        saved.tell(scaled(opened, "c0"))
+
+
+def test_without_a_standing_to_go_on_from_it_is_raised(monkeypatch):
+    machine = coordinator(1)
+    opened = begun(machine, "c0")
+    poisoned(monkeypatch, "c0")
+    with pytest.raises(OverflowError):
+        tell(machine, answer(opened, "c0"))
+
+
+def test_an_introduction_with_which_it_cannot_begin_is_refused_and_it_waits_for_another(monkeypatch):
+    whole = module.Agreement.of.__func__
+
+    def of(cls, joins, *, scaling):
+        if any(one.client == "c1" for one in joins):
+            raise OverflowError("numbers too large")
+        return whole(cls, joins, scaling=scaling)
+
+    monkeypatch.setattr(module.Agreement, "of", classmethod(of))
+    saved = Saved(2)
+    decisions = saved.tell(join("c0"), join("c1"))
+    assert refusals(decisions) == [("c1", "could not be handled: OverflowError: numbers too large")]
+    assert (told(decisions, RoundOpened), saved.machine.introduced) == ([], 1)
+    assert len(told(saved.tell(join("c2")), RoundOpened)) == 1
+    assert sorted(saved.machine.standing.members) == ["c0", "c2"]
+
+
+def test_scores_that_cannot_be_added_up_are_dropped(alarmed, monkeypatch):
+    _, updates, asked = alarmed
+    without = asking(alarmed)
+    _finish(without, updates, without.tell(scores(updates["c1"], asked, math.nan)))
+    whole = module.Aggregation.answer
+
+    def answer_(self, heard, live):
+        if any(said.client == "c1" for _, said in heard):
+            raise OverflowError("numbers too large")
+        return whole(self, heard, live)
+
+    monkeypatch.setattr(module.Aggregation, "answer", answer_)
+    saved = asking(alarmed)
+    decisions = saved.tell(scores(updates["c1"], asked, 0.1))
+    assert [name for name, _ in refusals(decisions)] == ["c1"]
+    monkeypatch.setattr(module.Aggregation, "answer", whole)
+    _finish(saved, updates, decisions)
+    assert uncounted(saved.machine) == uncounted(without.machine)
+
+
+def test_where_no_scores_can_be_used_the_round_closes_with_none_heard(alarmed, monkeypatch):
+    _, updates, asked = alarmed
+
+    def deaf(self, heard, live):
+        if heard:
+            raise OverflowError("numbers too large")
+        return whole(self, heard, live)
+
+    whole = module.Aggregation.answer
+    monkeypatch.setattr(module.Aggregation, "answer", deaf)
+    saved = asking(alarmed)
+    decisions = saved.tell(scores(updates["c1"], asked, 0.1))
+    assert [name for name, _ in refusals(decisions)] == ["c0", "c1", "c2"]
+    assert accepted(decisions) == ["c0", "c1", "c2"]
+
+
+def test_a_culprit_is_found_in_few_attempts():
+    tried = []
+
+    def attempt(parts, culprits):
+        tried.append(len(parts))
+        if 700 in parts:
+            raise ValueError
+        return len(parts), len(culprits)
+
+    result, culprits = without_culprits(list(range(1000)), attempt)
+    assert (result, [part for part, _ in culprits]) == ((999, 1), [700])
+    assert len(tried) <= 1 + 1 + 10 + 1
+
+
+def test_parts_that_only_together_raise_lose_the_last_of_them():
+    def attempt(parts, _):
+        return np.sum(parts) if np.isfinite(np.sum(parts)) else math.fsum(parts)
+
+    result, culprits = without_culprits([1.0, math.inf, 2.0, -math.inf, 3.0], attempt)
+    assert (result, [part for part, _ in culprits]) == (math.inf, [-math.inf])
