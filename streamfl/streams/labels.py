@@ -6,11 +6,16 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from streamfl.core.arrays import BoolArray, FloatArray, IntArray
+from streamfl.core.bounds import NAMED
 from streamfl.core.registry import ordered
 from streamfl.streams.cells import Cells, number, text
 from streamfl.streams.request import Request
 
-MAX_LABELS = 1000
+MAX_LABELS = NAMED.labels
+
+# Whether labels look like an identifier is judged by the first 1000 records, of which three quarters must differ, or by
+# as few as 200, of which nearly all must. Of 1024 labels drawn at random 640 of 1000 would differ, and 182 of 200.
+LOOKED_AT, LEAST, DIFFER, DIFFER_OF_FEWER = 1000, 200, 0.75, 0.98
 
 
 @dataclass(slots=True)
@@ -67,7 +72,7 @@ def resolve(request: Request, texts: Sequence[str], codes: IntArray) -> tuple[Fl
     Raises
     ------
     UsageError
-        If a classification would have more than 1000 labels.
+        If a classification would have more than 1024 labels.
 
     >>> resolve(Request("a.csv"), ["10", "9"], np.array([0, 1, 1]))
     (array([1., 0., 0.]), ('9', '10'))
@@ -85,6 +90,27 @@ def resolve(request: Request, texts: Sequence[str], codes: IntArray) -> tuple[Fl
     index = np.zeros(len(texts))
     index[used] = [labels.index(texts[code]) for code in used]
     return index[codes], labels
+
+
+def looks_like_identifier(column: str, distinct: int, records: int) -> str:
+    """Return the remark that a label column looks like an identifier, "" where it does not.
+
+    Parameters
+    ----------
+    column
+        Its name.
+    distinct, records
+        How many of the first records differ.
+
+    >>> looks_like_identifier("id", 950, 1000)
+    "label column 'id' looks like an identifier: 950 distinct values in 1000 records"
+    >>> looks_like_identifier("letter", 26, 1000), looks_like_identifier("class", 640, 1000)
+    ('', '')
+    """
+    share = DIFFER if records >= LOOKED_AT else DIFFER_OF_FEWER
+    if records < LEAST or distinct <= share * records:
+        return ""
+    return f"label column {column!r} looks like an identifier: {distinct} distinct values in {records} records"
 
 
 def _fractional(values: FloatArray) -> bool:

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from unit.machines.script import (
-    LEARNER,
     PROFILES,
     Federation,
     answer,
@@ -33,8 +32,7 @@ from streamfl.core.coordinator import Coordinator, CoordinatorSettings
 from streamfl.core.events import RecordsRead
 from streamfl.core.local_round import Learner
 from streamfl.core.messages import (
-    HeldRecord,
-    LabelSums,
+    Held,
     ModelPublished,
     RegistryPublished,
     RoundClosed,
@@ -42,7 +40,7 @@ from streamfl.core.messages import (
     Update,
 )
 from streamfl.core.moments import Moments
-from streamfl.core.records import Batch, Rejection, Span
+from streamfl.core.records import Batch, Span
 from streamfl.core.registry import Registry
 from streamfl.settings import LearningSettings
 
@@ -118,9 +116,7 @@ def test_introductions_that_cross_the_limits_begin_with_the_first_clients_names(
         d = len(features)
         return join(name, labels=labels, moments=Moments(features, np.full(d, 4.0), np.zeros(d), np.full(d, 4.0)))
 
-    decisions = tell(
-        machine, introduced("c1", ("x", "k", "l"), ("a", "n")), introduced("c0", ("x", "z"), ("b", "a"))
-    )
+    decisions = tell(machine, introduced("c1", ("x", "k", "l"), ("a", "n")), introduced("c0", ("x", "z"), ("b", "a")))
     assert registered(decisions).features == ("x", "z", "k")
     assert registered(decisions).labels == ("a", "b", "n")
     assert len(told(decisions, RoundOpened)) == 1
@@ -138,7 +134,10 @@ PILE = tuple(f"n{i:02}" for i in range(11))
         ({"new_labels": ("\ud800",)}, "a name of more than 256 bytes, or not in UTF-8"),
         ({"new_features": PILE}, "11 new names, where 10 are the most"),
         ({"new_labels": PILE}, "11 new names, where 10 are the most"),
-        ({"moments": Moments(("y",), np.ones(1), np.zeros(1), np.ones(1))}, "moments of a feature that no record has"),
+        (
+            {"moments": Moments(("y",), np.ones(1), np.zeros(1), np.ones(1))},
+            "moments of a feature that no record has",
+        ),
     ],
 )
 def test_an_update_of_names_that_no_reader_takes_is_refused(new, reason):
@@ -203,8 +202,6 @@ def test_where_a_label_was_not_granted_its_records_are_let_go_of():
     # All of the round's records that hash to it are held back; z was not granted.
     held = {"per_label": 100, "since": 1}
     machine = client(round_size=60, limits=Limits(labels=3))
-    from streamfl.core.messages import Held  # noqa: PLC0415
-
     first = first_update(machine, batch("abcz" * 15), held=Held(**held))
     places = {record.position: record.ordinal for record in first.held}
     of_z = {ordinal for position, ordinal in places.items() if position % 4 == 3}
@@ -228,11 +225,11 @@ NAMES = st.integers(0, 40)
 
 
 def poured(name: str, features: list[int], labels: list[int], rounds: int = 4, size: int = 20) -> Batch:
-    """Return records of a client of which every fifth brings another label, and all of them some more features."""
+    """Return records of which every fifth has another label, and all more features: as many as a reader takes."""
     source = swapping(name, rounds, size=size)
     n = len(source)
-    columns = tuple(f"f{i:02}" for i in dict.fromkeys(features))
-    names = ("a", "b", *(f"l{i:02}" for i in dict.fromkeys(labels)))
+    columns = tuple(f"f{i:02}" for i in list(dict.fromkeys(features))[:3])
+    names = ("a", "b", *(f"l{i:02}" for i in list(dict.fromkeys(labels))[:2]))
     y = source.y.copy()
     y[::5] = np.arange(len(y[::5])) % len(names)
     X = np.column_stack([source.X, *(np.arange(n) % 7 * 1.0 for _ in columns)])
