@@ -105,7 +105,7 @@ class KnownLabels:
         remedy = "raise most_labels in [federation], or name another field"
         self.remarks.add(
             "labels",
-            f"more labels than the {self.limits.labels} that a reader takes: records of others are rejected; {remedy}",
+            f"more labels than the {self.limits.labels} that a reader takes: records of others are bad; {remedy}",
         )
         return f"{quoted(label)} is beyond the {self.limits.labels} labels that a reader takes"
 
@@ -130,6 +130,6 @@ def left_out(limits: Limits) -> str:
     'more features than the 4096 that a reader takes, or of more than 256 bytes: others are left out; list those ...'
     """
     return (
-        f"more features than the {limits.features} that a reader takes, or of more than {NAME_BYTES} bytes: others are "
-        "left out; list those that are wanted under features, or drop the others"
+        f"more features than the {limits.features} that a reader takes, or of more than {NAME_BYTES} bytes: others "
+        "are left out; list those that are wanted under features, or drop the others"
     )

@@ -13,8 +13,8 @@ from streamfl.streams.request import Request
 
 MAX_LABELS = NAMED.labels
 
-# Whether labels look like an identifier is judged by the first 1000 records, of which three quarters must differ, or by
-# as few as 200, of which nearly all must. Of 1024 labels drawn at random 640 of 1000 would differ, and 182 of 200.
+# Whether labels look like an identifier is judged by the first 1000 records, of which three quarters must differ, or
+# by as few as 200, of which nearly all must. Of 1024 labels drawn at random 640 of 1000 would differ, 182 of 200.
 LOOKED_AT, LEAST, DIFFER, DIFFER_OF_FEWER = 1000, 200, 0.75, 0.98
 
 
