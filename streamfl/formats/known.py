@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from streamfl.core.arrays import IntArray
-from streamfl.core.bounds import NAME_BYTES, Limits, is_name
+from streamfl.core.bounds import NAME_BYTES, Limits
 from streamfl.streams.cells import quoted
 from streamfl.streams.labels import LOOKED_AT, looks_like_identifier
 
@@ -97,8 +97,6 @@ class KnownLabels:
         """Take a new label, or return why not."""
         if self.declared:
             return f"{quoted(label)} is not declared under labels"
-        if not is_name(label):
-            return f"{quoted(label)} has more than {NAME_BYTES} bytes, or is not UTF-8"
         if len(self._taken) < self.limits.labels:
             self._taken.add(label)
             return ""

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from streamfl.core.bounds import NAME_BYTES, NAMED, Limits, is_name
+from streamfl.core.bounds import NAMED, Limits
 from streamfl.formats.field_map import repeated
 from streamfl.streams.cells import listed, quoted
 from streamfl.streams.labels import LabelTexts
@@ -157,8 +157,6 @@ def _labels(metadata: Mapping[str, str], most: int) -> tuple[str, ...]:
     names = _names(metadata, "labels")
     if len(names) > most:
         raise ValueError(f"{len(names)} labels, more than the {most} there may be")
-    if long := [name for name in names if not is_name(name)]:
-        raise ValueError(f"a label of more than {NAME_BYTES} bytes: {quoted(long[0])}")
     read = LabelTexts()
     _, wrong = read.add(names)
     if wrong:

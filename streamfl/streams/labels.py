@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from streamfl.core.arrays import BoolArray, FloatArray, IntArray
-from streamfl.core.bounds import NAMED
+from streamfl.core.bounds import NAME_BYTES, NAMED, is_name
 from streamfl.core.registry import ordered
 from streamfl.streams.cells import Cells, number, text
 from streamfl.streams.request import Request
@@ -42,7 +42,9 @@ class LabelTexts:
 def _wrong(label: str) -> str:
     if not label:
         return "the label is missing"
-    return "the label is infinite" if np.isinf(_value(label)) else ""
+    if np.isinf(_value(label)):
+        return "the label is infinite"
+    return "" if is_name(label) else f"the label has more than {NAME_BYTES} bytes, or is not UTF-8"
 
 
 def _value(label: str) -> float:
@@ -85,6 +87,9 @@ def resolve(request: Request, texts: Sequence[str], codes: IntArray) -> tuple[Fl
         return values[codes], ()
     if len(used) > MAX_LABELS:
         what = f"{len(used)} different labels, more than the {MAX_LABELS} classes there may be"
+        remark = identifier(request.label or "label", codes)
+        if remark:
+            what = f"{what}; {remark}"
         raise request.refusal(what, "say --task regression, or name another column with --label")
     labels = ordered(texts[code] for code in used)
     index = np.zeros(len(texts))
@@ -111,6 +116,16 @@ def looks_like_identifier(column: str, distinct: int, records: int) -> str:
     if records < LEAST or distinct <= share * records:
         return ""
     return f"label column {column!r} looks like an identifier: {distinct} distinct values in {records} records"
+
+
+def identifier(column: str, codes: FloatArray | IntArray) -> str:
+    """Return the remark that labels, by their numbers, look like an identifier, "" where they do not.
+
+    >>> identifier("id", np.arange(1200))
+    "label column 'id' looks like an identifier: 1000 distinct values in 1000 records"
+    """
+    first = codes[:LOOKED_AT]
+    return looks_like_identifier(column, len(np.unique(first)), len(first))
 
 
 def _fractional(values: FloatArray) -> bool:

@@ -206,7 +206,7 @@ POISON = {
     "label missing": (message(labels=["a", ""]), 'label 1 is "": the label is missing'),
     "label infinite": (message(labels=["inf", "a"]), "infinite"),
     "too many labels": (message(labels=list(map(str, range(1025)))), "1025 labels, more than the 1024"),
-    "a label too long": (message(labels=["a", "x" * 257]), "a label of more than 256 bytes"),
+    "a label too long": (message(labels=["a", "x" * 257]), "the label has more than 256 bytes"),
     "too many records": (message({"X": np.ones((MANY, 1), F4), "y": np.zeros(MANY, I4)}, features=["a"]), "65537"),
 }
 
