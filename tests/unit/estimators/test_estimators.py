@@ -898,3 +898,13 @@ def test_a_glitch_among_the_first_values_does_not_last(features, round_size):
 @pytest.mark.parametrize("round_size", [1, 3, 7, 50])
 def test_a_sensor_that_is_set_anew_is_learnt_anew(round_size):
     assert share_right(round_size, "linear", moves=1000.0) > 0.95
+
+
+def test_names_of_any_length_are_learnt():
+    # A live federation takes 256 bytes a name; in one process nobody else could send them.
+    word, label = "word " * 100, "label " * 100
+    model = MasterFLClassifier(round_size=4, features="rounds", seed=1)
+    for i in range(12):
+        model.learn_one({word: float(i % 2)}, label if i % 2 else "other")
+    assert model.summary["rounds"] == 3
+    assert model.predict_one({word: 1.0}) == label
