@@ -22,6 +22,7 @@ from streamfl.replay import Replay, Replayed, ReplaySettings, restart_line, roun
 from streamfl.report.html import render
 from streamfl.streams.dealing import Log, deal
 from streamfl.streams.drift import Injection, inject
+from streamfl.streams.labels import identifier
 from streamfl.streams.table import Table
 
 # More numbers than that are likely to be amounts, not labels.
@@ -149,6 +150,9 @@ def run_replay(
     guest = settings.learning.guest("classification" if table.labels else "regression")
     if guest is not None and outputs.model is not None:
         raise UsageError(f"--model-out writes streamfl's own models, and {guest.name} is River's: leave it out")
+    remark = identifier(table.label or "label", table.y) if table.labels else ""
+    if remark:
+        console.print(f"{remark}; name another with --label", highlight=False, soft_wrap=True, markup=False)
     logs = deal(table, clients, split, settings.seed)
     size = _size(table, logs, round_size, FEWEST if injection is None else 1, settings.least)
     if settings.least == 1:

@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 
 from streamfl.core.arrays import FloatArray
+from streamfl.core.bounds import Limits
 from streamfl.core.client import Client, ClientSettings
 from streamfl.core.coordinator import Coordinator, CoordinatorSettings
 from streamfl.core.decisions import PostUpdate, Predicted, Refused
@@ -19,6 +20,7 @@ from streamfl.core.online.between_rounds import BetweenRounds
 from streamfl.core.online.mixture import Mixture, MixtureState
 from streamfl.core.records import Batch, Span, without_infinity
 from streamfl.core.standing import Standing
+from streamfl.labels import MOST_LABELS
 from streamfl.runtime.nodes import ClientNode, CoordinatorNode, Node
 from streamfl.saved import RestartPlace, SavedClient, SavedFederation, SavedRecords
 from streamfl.settings import LearningSettings, ProfileSettings
@@ -32,6 +34,9 @@ MOST_CLIENTS = 100
 
 # Features: what is learnt record by record has a matrix of them.
 MOST_FEATURES, MOST_BETWEEN_ROUNDS = 20_000, 2_000
+
+# They were counted when they came: the machines refuse none of them.
+LIMITS = Limits(MOST_FEATURES, MOST_LABELS, name_bytes=2**30, guest_names=2**40)
 
 # Rounds are closed by whoever feeds the federation, so no buffer is ever full.
 ENDLESS = 2**40
@@ -428,7 +433,7 @@ class EmbeddedFederation:
         if standing is None:
             self._starts = {1: 1}
         learner = self.learning.learner(self.task, self.seed)
-        settings = CoordinatorSettings(learner=learner, expect=len(self._clients), task=self.task)
+        settings = CoordinatorSettings(learner=learner, expect=len(self._clients), task=self.task, limits=LIMITS)
         machine = Coordinator(settings, standing or Standing(self.profile.master(1, learner)))
         self._coordinator = CoordinatorNode(machine, self._transport.coordinator(), self._take)
 
@@ -442,6 +447,7 @@ class EmbeddedFederation:
             round_size=ENDLESS,
             clock="interval" if known else "records",
             capacity=ENDLESS,
+            limits=LIMITS,
         )
         self._sources[name] = Fed(name)
         machine = Client(settings, name, incarnation=f"{self._incarnation:08d}")

@@ -1,7 +1,7 @@
 """What the machines need from the world: records, a link to the other side, time."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from streamfl.core.arrays import FloatArray, IntArray
@@ -52,6 +52,13 @@ class Decoded:
     times
         When each good record was measured, seconds since 1970, NaN where it does not say; shape (n,), or (0,) where
         the format names no time.
+    ignored
+        Values of good records that were left out: of more features than a reader takes, or of fields that are not
+        declared.
+    unknown
+        How many good records have a value of a category that is not declared, by field.
+    remarks
+        What people should know of what was read, each thing once for a reader.
     """
 
     positions: IntArray
@@ -63,6 +70,9 @@ class Decoded:
     rejected: tuple[Rejection, ...]
     rejected_clients: tuple[str, ...]
     times: FloatArray
+    ignored: int = 0
+    unknown: Mapping[str, int] = field(default_factory=dict)
+    remarks: tuple[str, ...] = ()
 
 
 class RecordFormat(Protocol):
@@ -73,6 +83,10 @@ class RecordFormat(Protocol):
 
     def decode(self, offsets: Sequence[int], values: Sequence[bytes | None]) -> Decoded:
         """Return the records of consecutive messages; whatever is no record becomes a rejection, never an error."""
+        ...
+
+    def fresh(self) -> "RecordFormat":
+        """Return the same format for another partition: it knows no names yet, so nobody else's count against it."""
         ...
 
 
@@ -170,13 +184,22 @@ class ReadingCounts:
 
     `unrouted`: bad records that name no client. `late`: good ones measured long before others that came earlier.
     `dead_letters`: bad records written to the dead-letter topic. `foreign`: messages on the control side that could
-    not be understood.
+    not be understood. `ignored`: values left out of good records, see `Decoded`. `unknown`: good records with a value
+    of a category that is not declared, by field.
     """
 
     unrouted: int = 0
     late: int = 0
     dead_letters: int = 0
     foreign: int = 0
+    ignored: int = 0
+    unknown: dict[str, int] = field(default_factory=dict)
+
+    def add(self, decoded: Decoded) -> None:
+        """Count what was left out of records that were not read before."""
+        self.ignored += decoded.ignored
+        for name, records in decoded.unknown.items():
+            self.unknown[name] = self.unknown.get(name, 0) + records
 
 
 class Host(Protocol):

@@ -6,10 +6,11 @@ from dataclasses import asdict, dataclass, field
 from typing import Literal
 
 from streamfl import __version__
+from streamfl.core.bounds import NAME_BYTES, NAMED, is_name
 from streamfl.core.client import Client, ClientSettings
 from streamfl.core.coordinator import Coordinator, CoordinatorSettings
 from streamfl.core.decisions import PostUpdate, Predicted, Refused
-from streamfl.core.errors import BrokenInvariantError, PeerError
+from streamfl.core.errors import BrokenInvariantError, PeerError, UsageError
 from streamfl.core.messages import FromCoordinator, LocalDrift, Noticed, Restarted, RoundClosed
 from streamfl.core.standing import Standing
 from streamfl.evaluation.prequential import Prequential
@@ -21,6 +22,7 @@ from streamfl.runtime.clock import ManualClock, stopwatch
 from streamfl.runtime.loop import run
 from streamfl.runtime.nodes import ClientNode, CoordinatorNode, unobserved
 from streamfl.settings import LearningSettings, ProfileSettings
+from streamfl.streams.cells import quoted
 from streamfl.streams.dealing import Log
 from streamfl.streams.source import TableSource
 from streamfl.streams.table import Table
@@ -180,6 +182,7 @@ class Replay:
     _chronicle: Chronicle = field(init=False)
 
     def __post_init__(self) -> None:
+        _check_features(self.table)
         self._chronicle = Chronicle(self.task)
         guest = self.settings.learning.guest(self.task)
         if guest is not None:
@@ -300,4 +303,24 @@ class Replay:
             unlearnt=told.unlearnt,
             model_sha256=told.model,
             per_round=tuple(told.rounds),
+        )
+
+
+def _check_features(table: Table) -> None:
+    """Refuse features that no federation takes.
+
+    Raises
+    ------
+    UsageError
+        They are too many, or the name of one is too long.
+    """
+    d = len(table.features)
+    if d > NAMED.features:
+        raise UsageError(
+            f"{table.name}: {d} features, more than the {NAMED.features} that a federation takes; "
+            "leave out others with --drop, or hash them into fewer"
+        )
+    if long := [name for name in table.features if not is_name(name)]:
+        raise UsageError(
+            f"{table.name}: a feature's name has more than {NAME_BYTES} bytes: {quoted(long[0])}; shorten it"
         )

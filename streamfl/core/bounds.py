@@ -22,23 +22,30 @@ class Limits:
         Most features; a client's others are ignored, and its records count.
     labels
         Most labels; records of others are rejected.
+    name_bytes
+        Most bytes of a name, in UTF-8.
+    guest_names
+        Most names of rows and columns that a model of somebody else may have learnt: some have a row for every
+        feature of every label.
     """
 
     features: int = 4096
     labels: int = 1024
+    name_bytes: int = NAME_BYTES
+    guest_names: int = 65_536
 
 
 NAMED = Limits()
 
 
-def is_name(name: str) -> bool:
+def is_name(name: str, most: int = NAME_BYTES) -> bool:
     r"""Tell whether a name is within its bound.
 
     >>> is_name("x" * 256), is_name("\u00e9" * 129), is_name("\ud800")
     (True, False, False)
     """
     try:
-        return len(name.encode()) <= NAME_BYTES
+        return len(name.encode()) <= most
     except UnicodeEncodeError:  # half of a surrogate pair, which JSON can spell and UTF-8 cannot
         return False
 

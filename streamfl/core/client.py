@@ -22,6 +22,8 @@ from streamfl.core.decisions import ClientDecision, Fetch, Finished, PostUpdate,
 from streamfl.core.errors import BrokenInvariantError
 from streamfl.core.evaluated import coded, counted, natural, predicted
 from streamfl.core.events import BufferDue, ClientEvent, RecordsFetched, RecordsRead, SourceEnded, Stopped, Tick
+from streamfl.core.guest.admission import within
+from streamfl.core.guest.agreed import GuestLearnt
 from streamfl.core.guest.between_rounds import GuestBetweenRounds
 from streamfl.core.held_out import HeldOut
 from streamfl.core.history import History, KeptRound
@@ -48,6 +50,7 @@ from streamfl.core.messages import (
 from streamfl.core.moments import moments_of
 from streamfl.core.no_change import NoChange
 from streamfl.core.online.between_rounds import BetweenRounds
+from streamfl.core.online.learnt import Learnt
 from streamfl.core.published import Published
 from streamfl.core.records import Batch
 from streamfl.core.registry import TargetUnit
@@ -494,7 +497,7 @@ class Client:
             result,
             attempt=self._next_attempt(),
             served=counted(records, result.served, repeated, {} if between is None else between.shares()),
-            learnt=between.learnt() if between is not None and opened.online else None,
+            learnt=self._told_between(between) if between is not None and opened.online else None,
             sample=sample,
         )
         self._sent = Sent(update, mine.batches, kept, mine.after, truth, records.labels)
@@ -513,6 +516,10 @@ class Client:
         self._due = False
         self._asked = "join"
         return [Send(update)]
+
+    def _told_between(self, between: BetweenRounds | GuestBetweenRounds) -> Learnt | GuestLearnt:
+        learnt = between.learnt()
+        return within(learnt, self.settings.limits.guest_names) if isinstance(learnt, GuestLearnt) else learnt
 
     def _part(self, opened: RoundOpened, batches: tuple[Batch, ...], registry: int) -> ClientRound:
         if self._place is None:

@@ -455,7 +455,8 @@ class Coordinator:
         agreed, learnt, guest = self.standing.guest, update.guest, self.settings.learner.guest
         if agreed is None or learnt is None or guest is None:
             return None if agreed is None and learnt is None else "a guest that not all have"
-        return wrong_guest(learnt, agreed, guest, records=update.records)
+        most = self.settings.limits.guest_names
+        return wrong_guest(learnt, agreed, guest, records=update.records, most=most)
 
     def _columns(self, update: Update) -> int:
         return self.settings.learner.model.columns(len(self.standing.registry.labels) + len(update.new_labels))
@@ -801,7 +802,7 @@ class Coordinator:
         if before is None or (restart is not None and restart.chosen != "incumbent"):
             return self._fresh_guest()
         learnt = [said for client, said in self._guests() if client not in apart]
-        return before.after(learnt, self.standing.registry.labels)
+        return before.after(learnt, self.standing.registry.labels, most=self.settings.limits.guest_names)
 
     def _guests(self) -> list[tuple[str, GuestLearnt]]:
         return [(update.client, update.guest) for update in self._updates if update.guest is not None]

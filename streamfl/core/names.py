@@ -18,7 +18,7 @@ from streamfl.core.online.learnt import Learnt
 from streamfl.core.registry import Registry
 
 
-def wrong_names(names: Sequence[str], known: Collection[str], most: int) -> str | None:
+def wrong_names(names: Sequence[str], known: Collection[str], most: int, name_bytes: int = NAME_BYTES) -> str | None:
     """Return why names that one message brings cannot be taken, or None.
 
     Parameters
@@ -29,6 +29,8 @@ def wrong_names(names: Sequence[str], known: Collection[str], most: int) -> str 
         The names that are registered.
     most
         How many a federation registers.
+    name_bytes
+        How long a name may be.
 
     >>> wrong_names(("a", "b"), ("b",), 4), wrong_names(("a", "b"), (), 1)
     ('a new name that is known, or comes twice', '2 new names, where 1 are the most')
@@ -39,13 +41,15 @@ def wrong_names(names: Sequence[str], known: Collection[str], most: int) -> str 
         return f"{len(names)} new names, where {most} are the most"
     if len(set(names) - set(known)) != len(names):
         return "a new name that is known, or comes twice"
-    return None if all(map(is_name, names)) else f"a name of more than {NAME_BYTES} bytes, or not in UTF-8"
+    if all(is_name(name, name_bytes) for name in names):
+        return None
+    return f"a name of more than {name_bytes} bytes, or not in UTF-8"
 
 
 def wrong_update_names(update: Update, registry: Registry, limits: Limits) -> str | None:
     """Return why the names that an update brings cannot be taken, or None."""
-    reason = wrong_names(update.new_labels, registry.labels, limits.labels) or wrong_names(
-        update.new_features, registry.features, limits.features
+    reason = wrong_names(update.new_labels, registry.labels, limits.labels, limits.name_bytes) or wrong_names(
+        update.new_features, registry.features, limits.features, limits.name_bytes
     )
     if reason is not None:
         return reason
@@ -59,7 +63,9 @@ def wrong_update_names(update: Update, registry: Registry, limits: Limits) -> st
 
 def wrong_join_names(join: Join, limits: Limits) -> str | None:
     """Return why the names that a client introduces itself with cannot be taken, or None."""
-    return wrong_names(join.labels, (), limits.labels) or wrong_names(join.moments.features, (), limits.features)
+    return wrong_names(join.labels, (), limits.labels, limits.name_bytes) or wrong_names(
+        join.moments.features, (), limits.features, limits.name_bytes
+    )
 
 
 def granted(names: Iterable[str], known: Collection[str], most: int) -> tuple[str, ...]:

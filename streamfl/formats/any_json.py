@@ -8,6 +8,7 @@ from typing import cast
 
 import msgspec
 
+from streamfl.core.bounds import is_name
 from streamfl.formats.field_map import FieldMap
 from streamfl.streams.cells import number, quoted
 from streamfl.streams.objects import Object, flat
@@ -78,7 +79,8 @@ class AnyJson:
         client = ""
         try:
             record = self._object(message)
-            client = self._client(record)
+            named = self._client(record)
+            client = named if is_name(named) else ""
             head = tuple(_cell(name, record.get(name)) for name in self.fields.head)
             return ReadRecord(head, self._numbers(record))
         except RecursionError:
@@ -113,7 +115,7 @@ class AnyJson:
     def _ignored(self, name: str) -> bool:
         if name in self._wanted or name in self._holders:
             return False
-        return bool(self.fields.features) or self.fields.dropped(name)
+        return self.fields.is_whole or self.fields.dropped(name)
 
     def _client(self, record: Object) -> str:
         """Return whose the record is; "" where no field says so.
@@ -139,7 +141,7 @@ class AnyJson:
         return {name: _number(name, cell) for name, cell in cells.items()}
 
     def _features(self, record: Object) -> Object:
-        if self.fields.features:
+        if self.fields.is_whole:
             return {name: record.get(name) for name in self.fields.features}
         cells = {name: cell for name, cell in record.items() if name not in self._without}
         if self.fields.drop:

@@ -6,6 +6,7 @@ from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, model_validator
 
+from streamfl.core.bounds import is_name
 from streamfl.streams.cells import listed, quoted, text
 
 
@@ -30,6 +31,10 @@ class FieldMap(BaseModel):
         declared is 0 in all of them, a missing one is missing in all.
     task
         Whether the label names a class or is a number.
+    labels
+        The labels there are, if the map is closed.
+    closed
+        Whether nothing counts but what the map names: other fields are left out, records of other labels rejected.
 
     Raises
     ------
@@ -56,6 +61,13 @@ class FieldMap(BaseModel):
     drop: tuple[str, ...] = ()
     categories: dict[str, tuple[str, ...]] = {}
     task: Literal["classification", "regression"] = "classification"
+    labels: tuple[str, ...] = ()
+    closed: bool = False
+
+    @property
+    def is_whole(self) -> bool:
+        """Tell whether the map names every feature there is."""
+        return self.closed or bool(self.features)
 
     @property
     def head(self) -> tuple[str, ...]:
@@ -98,6 +110,15 @@ class FieldMap(BaseModel):
             raise ValueError("a name is empty; give the name of a field")
         if twice := repeated(names):
             raise ValueError(f"named more than once: {listed(twice)}; give each field one role")
+        return self
+
+    @model_validator(mode="after")
+    def _labels_can_be_met(self) -> Self:
+        if twice := repeated(self.labels):
+            raise ValueError(f"labels declared more than once: {listed(twice)}")
+        for label in self.labels:
+            if not label or text(label) != label or not is_name(label):
+                raise ValueError(f"labels declare {quoted(label)}, which no record can say")
         return self
 
     @model_validator(mode="after")

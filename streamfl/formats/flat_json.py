@@ -93,7 +93,7 @@ def _decoder(fields: FieldMap, numbers: Sequence[str]) -> Callable[[bytes], Any]
         "record",
         attributes,
         rename={f"f{i}": name for i, name in enumerate(kinds)},
-        forbid_unknown_fields=not fields.features,  # they may be features
+        forbid_unknown_fields=not fields.is_whole,  # they may be features
         gc=False,
     )
     return msgspec.json.Decoder(record).decode
@@ -108,7 +108,7 @@ def _head_kinds(fields: FieldMap) -> list[tuple[Any, Cell]]:
 
 def _others(fields: FieldMap) -> dict[str, Any]:
     """Return the fields without a role that the type has to know, and what they may hold."""
-    if fields.features:  # the type skips what it does not know, but not an object that may hold a wanted field
+    if fields.is_whole:  # the type skips what it does not know, but not an object that may hold a wanted field
         return dict.fromkeys(sorted(fields.holders), None)
     return {name: msgspec.Raw for name in fields.drop if _can_be_typed(name) and name not in fields.holders}
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from streamfl.core.arrays import FloatArray, IntArray
+from streamfl.core.bounds import NAME_BYTES, is_name
 from streamfl.formats.any_json import Cell, client_text
 from streamfl.formats.classes import classes
 from streamfl.formats.field_map import FieldMap
@@ -143,13 +144,26 @@ def _not_a_target(cell: Cell) -> str:
 def clients(name: str, cells: Sequence[Cell]) -> tuple[list[str], Wrong]:
     """Return the client that each cell names, "" where it names none, and what is wrong with those.
 
-    >>> clients("device", ["a", 7, None])
-    (['a', '7', ''], {2: 'field "device": the client is missing'})
+    >>> clients("device", ["a", 7, None, "x" * 257])[0]
+    ['a', '7', '', '']
+    >>> clients("device", ["a", 7, None])[1]
+    {2: 'field "device": the client is missing'}
     """
-    named = {cell: client_text(cell) for cell in dict.fromkeys(cells)}
+    said = {cell: client_text(cell) for cell in dict.fromkeys(cells)}
+    named = {cell: client if is_name(client) else "" for cell, client in said.items()}
     found = [named[cell] for cell in cells]
-    reason = f"field {quoted(name)}: the client is missing"
-    return found, {i: reason for i, client in enumerate(found) if not client} if "" in named.values() else {}
+    if "" not in named.values():
+        return found, {}
+    bad = [i for i, client in enumerate(found) if not client]
+    return found, {i: f"field {quoted(name)}: {_no_client(said[cells[i]])}" for i in bad}
+
+
+def _no_client(said: str) -> str:
+    return (
+        f"the name of the client has more than {NAME_BYTES} bytes: {quoted(said)}"
+        if said
+        else "the client is missing"
+    )
 
 
 def one_hot(cells: Sequence[Cell], values: tuple[str, ...]) -> FloatArray:

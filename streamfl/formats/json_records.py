@@ -3,19 +3,23 @@
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import msgspec
 import numpy as np
 
 from streamfl.core.arrays import FloatArray
+from streamfl.core.bounds import NAME_BYTES, NAMED, Limits, is_name
+from streamfl.core.errors import UsageError
 from streamfl.core.records import Rejection
 from streamfl.formats.any_json import AnyJson, UnusableRecordError
 from streamfl.formats.field_map import FieldMap
 from streamfl.formats.flat_json import Cells, FlatJson
 from streamfl.formats.json_heads import Heads
 from streamfl.formats.json_writer import JsonWriter
+from streamfl.formats.known import KnownLabels, Remarks, left_out
 from streamfl.ports import Decoded
 from streamfl.streams.cells import quoted
 
-MAX_FEATURES = 10_000
+_FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 @dataclass(slots=True, eq=False)
@@ -33,12 +37,20 @@ class JsonRecords:
 
     Numbers and labels are read as `streamfl.streams` reads those of a file of JSON lines; absent, null and empty text
     are missing values. Where a name comes twice in an object the last one counts. Fields without a role are features
-    if the map lists none: a good record that brings a new name adds a column for good, up to 10,000 of them.
+    if the map lists none: a good record that brings a new name adds a column for good, up to the limit; the values of
+    others are left out, and counted. A record of a label beyond the limit is rejected.
 
     Parameters
     ----------
     fields
         Which field is what.
+    limits
+        How many names it takes.
+
+    Raises
+    ------
+    UsageError
+        If the map names more than that.
 
     Examples
     --------
@@ -55,8 +67,12 @@ class JsonRecords:
 
     stride = 1
 
-    def __init__(self, fields: FieldMap) -> None:
+    def __init__(self, fields: FieldMap, limits: Limits = NAMED) -> None:
+        _check_names(fields, limits)
         self._fields = fields
+        self._limits = limits
+        self._remarks = Remarks()
+        self._labels = KnownLabels(limits, self._remarks, fields.label, fields.labels)
         self._any = AnyJson(fields)
         self._columns: dict[str, int] = {}
         self._reserved = frozenset(fields.category_features)
@@ -80,13 +96,16 @@ class JsonRecords:
         flat = self._flat
         block = self._read(flat, [value or b"" for value in values])
         heads = Heads.of(self._fields, block.cells)
-        wrong = self._take_names(block, heads.wrong) if block.slow else heads.wrong
+        wrong = heads.wrong | self._excess_labels(heads)
+        wrong, ignored = self._take_names(block, wrong) if block.slow else (wrong, 0)
         X = self._matrix(flat, block, heads, wrong)
         good = np.delete(np.arange(len(block.index)), list(wrong))
         y, labels = heads.targets(good)
         bad = {block.index[i]: (reason, heads.clients[i]) for i, reason in wrong.items()}
         bad |= block.refused
         named = self._fields.client is not None
+        if self._fields.closed:
+            ignored += self._others([values[block.index[i]] or b"" for i in good.tolist()])
         return Decoded(
             positions=np.array(offsets, np.int64)[np.array(block.index, np.int64)[good]],
             features=self._features,
@@ -97,7 +116,14 @@ class JsonRecords:
             rejected=tuple(Rejection(int(offsets[i]), bad[i][0]) for i in sorted(bad)),
             rejected_clients=tuple(bad[i][1] for i in sorted(bad)) if named else (),
             times=heads.times[good] if self._fields.time is not None else np.empty(0),
+            ignored=ignored,
+            unknown=self._unknown(heads.hot[good]),
+            remarks=self._remarks.new(),
         )
+
+    def fresh(self) -> "JsonRecords":
+        """Return the same format, which knows no names yet."""
+        return JsonRecords(self._fields, self._limits)
 
     def encode(
         self,
@@ -158,25 +184,62 @@ class JsonRecords:
         block.index.append(i)
         block.cells.append(record.head)
 
-    def _take_names(self, block: _Block, wrong: Mapping[int, str]) -> dict[int, str]:
-        """Take in the names that good records bring, and return what is wrong now; bad records bring none."""
-        known, refused = dict(self._columns), dict(wrong)
+    def _excess_labels(self, heads: Heads) -> dict[int, str]:
+        """Return what is wrong with the records of labels that are not taken; bad records bring none."""
+        if self._fields.task == "regression":
+            return {}
+        codes = np.array(heads.answers, np.int64)
+        codes[list(heads.wrong)] = -1
+        refused = self._labels.refused(codes, heads.texts)
+        return {i: f"field {quoted(self._fields.label)}: {reason}" for i, reason in refused.items()}
+
+    def _take_names(self, block: _Block, wrong: Mapping[int, str]) -> tuple[dict[int, str], int]:
+        """Take in the names that good records bring, as many as there is room for.
+
+        Returns
+        -------
+        What is wrong now, and how many values are left out; bad records bring no names.
+        """
+        known, refused, ignored = dict(self._columns), dict(wrong), 0
+        most = self._limits.features - len(self._reserved)
         for i, numbers in block.slow.items():
             new = [] if i in wrong else [name for name in numbers if name not in known]
-            if reason := self._no_room(new, len(known)):
-                refused[i] = reason
-            else:
-                known.update(zip(new, range(len(known), len(known) + len(new)), strict=True))
+            if taken := self._reserved.intersection(new):
+                refused[i] = f"field {quoted(min(taken))} has the name of a category's feature; rename the field"
+                continue
+            fits = [name for name in new if is_name(name)][: most - len(known)]
+            known.update(zip(fits, range(len(known), len(known) + len(fits)), strict=True))
+            ignored += len(new) - len(fits)
         if len(known) > len(self._columns):
             self._know(tuple(known))
-        return refused
+        if ignored:
+            self._remarks.add("features", left_out(self._limits))
+        return refused, ignored
 
-    def _no_room(self, new: Sequence[str], known: int) -> str:
-        if taken := self._reserved.intersection(new):
-            return f"field {quoted(min(taken))} has the name of a category's feature; rename the field"
-        if new and known + len(new) > MAX_FEATURES:
-            return f"field {quoted(new[0])} is new, and there may be no more than {MAX_FEATURES} features"
-        return ""
+    def _others(self, messages: Sequence[bytes]) -> int:
+        """Count the fields of good records that a closed map does not name."""
+        named = self._fields.wanted | self._fields.holders
+        others = 0
+        for message in messages:
+            strange = _FIELDS.decode(message).keys() - named
+            others += len(strange)
+            if strange:
+                remark = f"fields that [records.fields] does not name are left out, such as {quoted(min(strange))}"
+                self._remarks.add("others", remark)
+        return others
+
+    def _unknown(self, hot: FloatArray) -> dict[str, int]:
+        """Count the records with a value of a category that is not declared, by field."""
+        found: dict[str, int] = {}
+        at = 0
+        for name, values in self._fields.categories.items():
+            strange = int((hot[:, at : at + len(values)] == 0.0).all(axis=1).sum())
+            at += len(values)
+            if strange:
+                found[name] = strange
+                remark = f"values of category {quoted(name)} that are not declared count as none of those that are"
+                self._remarks.add(f"category {name}", remark)
+        return found
 
     def _know(self, names: tuple[str, ...]) -> None:
         self._columns = {name: i for i, name in enumerate(names)}
@@ -193,5 +256,20 @@ class JsonRecords:
             numbers[np.ix_(np.array(fast, np.int64), flat.columns)] = flat.rows([block.cells[i] for i in fast])
             for i, named in block.slow.items():
                 if i not in wrong:
-                    numbers[i, [self._columns[name] for name in named]] = list(named.values())
+                    taken = {self._columns[name]: value for name, value in named.items() if name in self._columns}
+                    numbers[i, list(taken)] = list(taken.values())
         return np.hstack([numbers, heads.hot]) if self._reserved else numbers
+
+
+def _check_names(fields: FieldMap, limits: Limits) -> None:
+    features = [*fields.features, *fields.category_features]
+    for what, names, most in (("features", features, limits.features), ("labels", fields.labels, limits.labels)):
+        if len(names) > most:
+            raise UsageError(
+                f"[records.fields] names {len(names)} {what}, more than the {most} there may be; "
+                f"raise most_{what} in [federation]"
+            )
+    if long := [name for name in features if not is_name(name)]:
+        raise UsageError(
+            f"[records.fields] names a feature of more than {NAME_BYTES} bytes: {quoted(long[0])}; shorten it"
+        )

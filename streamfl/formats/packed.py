@@ -7,16 +7,18 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from streamfl.core.arrays import FloatArray, IntArray
+from streamfl.core.bounds import NAMED, Limits, is_name
 from streamfl.core.errors import UsageError
 from streamfl.core.records import Rejection
 from streamfl.formats.classes import classes
-from streamfl.formats.json_records import MAX_FEATURES
+from streamfl.formats.known import KnownLabels, Remarks, left_out
 from streamfl.formats.packed_layout import LENGTH, MAX_HEADER, MAX_RECORDS, Layout, Task, layout
 from streamfl.formats.times import in_seconds
 from streamfl.ports import Decoded
 from streamfl.streams.cells import quoted
 
-_REMEMBERED = 32  # headers: a producer has one for each number of records that it sends at once
+# Headers, and bytes of each: a producer has one for each number of records that it sends at once.
+_REMEMBERED, _LARGEST = 32, 256 * 1024
 
 
 @dataclass(slots=True, eq=False)
@@ -27,6 +29,7 @@ class _Block:
     messages: list[bytes] = field(default_factory=list)
     layouts: list[Layout] = field(default_factory=list)
     columns: dict[str, int] = field(default_factory=dict)
+    ignored: int = 0  # values of more features than are taken
     refused: list[Rejection] = field(default_factory=list)
 
 
@@ -51,6 +54,8 @@ class Packed:
     ----------
     task
         Whether `y` holds classes or targets.
+    limits
+        How many names it takes: the values of other features are left out, records of other labels are rejected.
 
     Examples
     --------
@@ -65,8 +70,11 @@ class Packed:
 
     stride = MAX_RECORDS
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: Task, limits: Limits = NAMED) -> None:
         self._task: Task = task
+        self._limits = limits
+        self._remarks = Remarks()
+        self._labels = KnownLabels(limits, self._remarks, "y")
         self._layouts: dict[bytes, Layout] = {}
 
     def decode(self, offsets: Sequence[int], values: Sequence[bytes | None]) -> Decoded:
@@ -91,6 +99,10 @@ class Packed:
         codes, texts = self._codes(block, columns.y, counts)
         times, no_time = in_seconds(columns.times)
         wrong = no_time | self._no_answer(columns.y, codes) | _infinite(columns.X, tuple(block.columns))
+        if codes is not None:
+            told = np.array(codes)
+            told[list(wrong)] = -1
+            wrong |= {i: f"label {reason}" for i, reason in self._labels.refused(told, texts).items()}
         good = np.delete(np.arange(len(positions)), list(wrong))
         y, labels = (columns.y[good], ()) if codes is None else classes(codes[good], texts)
         rejected = [*block.refused, *(Rejection(int(positions[i]), reason) for i, reason in wrong.items())]
@@ -104,7 +116,13 @@ class Packed:
             rejected=tuple(sorted(rejected, key=lambda rejection: rejection.position)),
             rejected_clients=(),
             times=times[good] if any(one.time for one in block.layouts) else np.empty(0),
+            ignored=block.ignored,
+            remarks=self._remarks.new(),
         )
+
+    def fresh(self) -> "Packed":
+        """Return the same format, which knows no labels yet."""
+        return Packed(self._task, self._limits)
 
     def encode(
         self,
@@ -143,7 +161,7 @@ class Packed:
         metadata = {"features": json.dumps(list(features)), "labels": json.dumps(list(labels))}
         head = _head(arrays, metadata)
         try:
-            layout(head, self._task)
+            layout(head, self._task, self._limits)
         except ValueError as error:
             raise UsageError(
                 f"these records cannot be packed: {error}; correct that, or pack fewer at once"
@@ -155,14 +173,23 @@ class Packed:
         for offset, value in zip(offsets, values, strict=True):
             try:
                 one = self._layout(value or b"")
-                _take_names(block.columns, one.features)
             except ValueError as error:
                 block.refused.append(Rejection(int(offset) * self.stride, str(error)))
                 continue
+            self._take_names(block, one)
             block.offsets.append(offset)
             block.messages.append(value or b"")
             block.layouts.append(one)
         return block
+
+    def _take_names(self, block: _Block, one: Layout) -> None:
+        """Take in the features of a message, as many as there is room for."""
+        new = [name for name in one.features if name not in block.columns] if one.n else []
+        fits = [name for name in new if is_name(name)][: self._limits.features - len(block.columns)]
+        block.columns.update(zip(fits, range(len(block.columns), len(block.columns) + len(fits)), strict=True))
+        if len(fits) < len(new):
+            block.ignored += one.n * (len(new) - len(fits))
+            self._remarks.add("features", left_out(self._limits))
 
     def _layout(self, message: bytes) -> Layout:
         """Return where the arrays of a message are: the header says so, which is looked at once.
@@ -176,14 +203,15 @@ class Packed:
             raise ValueError("the message is empty")
         end = LENGTH + int.from_bytes(message[:LENGTH], "little")
         if end > min(len(message), MAX_HEADER):
-            raise ValueError("not safetensors (the header is longer than the message, or than 16 MiB)")
+            raise ValueError("not safetensors (the header is longer than the message, or than 4 MiB)")
         head = message[:end]
         found = self._layouts.get(head)
         if found is None:
-            found = layout(head, self._task)
+            found = layout(head, self._task, self._limits)
             while len(self._layouts) >= _REMEMBERED:
                 del self._layouts[next(iter(self._layouts))]
-            self._layouts[head] = found
+            if len(head) <= _LARGEST:
+                self._layouts[head] = found
         if found.size != len(message):
             raise ValueError(f"the message has {len(message)} bytes, and its header describes {found.size}")
         return found
@@ -212,13 +240,6 @@ class Packed:
         return {i: "the label is missing" if np.isnan(y[i]) else "the label is infinite" for i in bad}
 
 
-def _take_names(columns: dict[str, int], features: tuple[str, ...]) -> None:
-    new = [name for name in features if name not in columns]
-    if len(columns) + len(new) > MAX_FEATURES:
-        raise ValueError(f"with the messages before it that is more than the {MAX_FEATURES} features there may be")
-    columns.update(zip(new, range(len(columns), len(columns) + len(new)), strict=True))
-
-
 def _columns(block: _Block) -> _Columns:
     n, features = sum(one.n for one in block.layouts), tuple(block.columns)
     same = all(one.features == features for one in block.layouts)
@@ -228,8 +249,12 @@ def _columns(block: _Block) -> _Columns:
     for one, message in zip(block.layouts, block.messages, strict=True):
         rows = slice(at, at + one.n)
         numbers = np.frombuffer(message, one.X.dtype, one.n * len(one.features), one.X.start)
-        columns = slice(None) if same else [block.columns[name] for name in one.features]
-        X[rows, columns] = numbers.reshape(one.n, len(one.features))
+        told = numbers.reshape(one.n, len(one.features))
+        if same:
+            X[rows] = told
+        else:
+            taken = {block.columns[name]: j for j, name in enumerate(one.features) if name in block.columns}
+            X[rows, list(taken)] = told[:, list(taken.values())]
         found.y[rows] = np.frombuffer(message, one.y.dtype, one.n, one.y.start)
         if one.time is not None:
             found.times[rows] = np.frombuffer(message, one.time.dtype, one.n, one.time.start)

@@ -7,13 +7,13 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from streamfl.core.bounds import NAMED, Limits
 from streamfl.formats.field_map import repeated
-from streamfl.formats.json_records import MAX_FEATURES
 from streamfl.streams.cells import listed, quoted
-from streamfl.streams.labels import MAX_LABELS, LabelTexts
+from streamfl.streams.labels import LabelTexts
 
 MAX_RECORDS = 65_536
-MAX_HEADER = 16 * 2**20  # bytes; 10,000 features with long names have a tenth of it
+MAX_HEADER = 4 * 2**20  # bytes; as many names as there may be, of 256 bytes each, have a third of it
 LENGTH = 8  # bytes before the header that say how long it is
 
 Task = Literal["classification", "regression"]
@@ -67,7 +67,7 @@ class Layout:
     time: Place | None
 
 
-def layout(head: bytes, task: Task) -> Layout:
+def layout(head: bytes, task: Task, limits: Limits = NAMED) -> Layout:
     """Return what a header says.
 
     Parameters
@@ -76,6 +76,8 @@ def layout(head: bytes, task: Task) -> Layout:
         The length of the header, and the header.
     task
         Whether `y` holds class indices or targets.
+    limits
+        How many labels it may name.
 
     Raises
     ------
@@ -103,7 +105,7 @@ def layout(head: bytes, task: Task) -> Layout:
         size=len(head) + size,
         n=n,
         features=_features(metadata, d),
-        labels=_labels(metadata) if task == "classification" else (),
+        labels=_labels(metadata, limits.labels) if task == "classification" else (),
         X=_place(head, X),
         y=_place(head, y),
         time=_place(head, time) if time is not None else None,
@@ -146,17 +148,15 @@ def _features(metadata: Mapping[str, str], d: int) -> tuple[str, ...]:
     features = _names(metadata, "features")
     if len(features) != d:
         raise ValueError(f"{len(features)} names of features for {d} columns of X")
-    if d > MAX_FEATURES:
-        raise ValueError(f"{d} features, more than the {MAX_FEATURES} there may be")
     if len(set(features)) < d:
         raise ValueError(f"two features have one name: {listed(repeated(features))}")
     return features
 
 
-def _labels(metadata: Mapping[str, str]) -> tuple[str, ...]:
+def _labels(metadata: Mapping[str, str], most: int) -> tuple[str, ...]:
     names = _names(metadata, "labels")
-    if len(names) > MAX_LABELS:
-        raise ValueError(f"{len(names)} labels, more than the {MAX_LABELS} classes there may be")
+    if len(names) > most:
+        raise ValueError(f"{len(names)} labels, more than the {most} there may be")
     read = LabelTexts()
     _, wrong = read.add(names)
     if wrong:

@@ -238,4 +238,6 @@ def _close(node: HostNode, host: Host) -> None:
         late=counts.late,
         dead_letters=counts.dead_letters,
         foreign=counts.foreign,
+        ignored=counts.ignored,
+        unknown=counts.unknown,
     )

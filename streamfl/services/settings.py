@@ -16,6 +16,7 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
+from streamfl.core.bounds import NAMED, Limits
 from streamfl.core.client import ClientSettings
 from streamfl.core.coordinator import CoordinatorSettings
 from streamfl.core.errors import UsageError, did_you_mean
@@ -39,7 +40,8 @@ class Federation(_Table):
     """`[federation]`: what all of its processes agree on.
 
     `name` is the first part of its topics' names. Round 1 opens when `expect` clients have joined. `horizon` is the
-    number of rounds that profile `paper` prepares for.
+    number of rounds that profile `paper` prepares for. No more than `most_features` and `most_labels` are registered:
+    other features are left out, records of other labels rejected.
     """
 
     name: str = Field("federation", pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=200)
@@ -48,6 +50,8 @@ class Federation(_Table):
     seed: int = Field(0, ge=0)
     scaling: bool = True
     horizon: int = Field(10_000, ge=2)
+    most_features: int = Field(NAMED.features, ge=1)
+    most_labels: int = Field(NAMED.labels, ge=1)
     connector: str = "kafka"
 
 
@@ -86,12 +90,16 @@ class Rounds(_Table):
 
 
 class Records(_Table):
-    """`[records]`: where records are, whose they are, and how messages hold them; `[records.fields]` maps JSON."""
+    """`[records]`: where records are, whose they are, and how messages hold them; `[records.fields]` maps JSON.
+
+    With `schema = "closed"` nothing counts but what `[records.fields]` names, its labels included.
+    """
 
     topics: tuple[str, ...] = Field(min_length=1)
     clients: Literal["topic", "partition", "key"] = "topic"
     partitions: int | None = Field(None, ge=1)
     format: Literal["json", "packed"] = "json"
+    shape: Literal["open", "closed"] = Field("open", alias="schema")  # pydantic's models have a `schema` of their own
     start: Literal["earliest", "latest"] = "earliest"
     lost: Literal["stop", "skip"] = "stop"
     late_after: float = Field(60.0, gt=0.0)
@@ -107,6 +115,16 @@ class Records(_Table):
             raise ValueError("topics: one * at most in a name")
         if self.clients != "topic" and any("*" in name for name in self.topics):
             raise ValueError('topics: a * names clients, which needs clients = "topic"')
+        if "closed" in self.fields.model_fields_set:
+            raise ValueError('fields.closed: leave it out, schema = "closed" says it')
+        if self.shape == "closed" and self.format != "json":
+            raise ValueError('schema = "closed" needs format = "json": packed messages name their fields themselves')
+        if self.shape == "closed" and not (self.fields.features or self.fields.categories):
+            raise ValueError(
+                'schema = "closed" needs the features that there are: fields.features, fields.categories'
+            )
+        if self.shape == "open" and self.fields.labels:
+            raise ValueError('fields.labels are all there are, which schema = "closed" says')
         return self
 
 
@@ -160,8 +178,22 @@ class FederationSettings(BaseSettings):
             )
         if self.records.fields.task != self.federation.task and "task" in self.records.fields.model_fields_set:
             raise ValueError("records.fields.task: leave it out, [federation] says it")
+        if (
+            self.records.shape == "closed"
+            and self.federation.task == "classification"
+            and not self.records.fields.labels
+        ):
+            raise ValueError('records.schema: "closed" needs the labels that there are: records.fields.labels')
+        if self.federation.task == "regression" and self.records.fields.labels:
+            raise ValueError("records.fields.labels: leave them out, the task is regression")
+        _ = self.record_format
         self.learning.guest(self.federation.task)
         return self
+
+    @property
+    def limits(self) -> Limits:
+        """Return how many names the federation registers."""
+        return Limits(self.federation.most_features, self.federation.most_labels)
 
     @property
     def learner(self) -> Learner:
@@ -181,6 +213,7 @@ class FederationSettings(BaseSettings):
             interval=rounds.interval if rounds.clock == "interval" else None,
             task=self.federation.task,
             scaling=self.federation.scaling,
+            limits=self.limits,
         )
 
     @property
@@ -193,6 +226,7 @@ class FederationSettings(BaseSettings):
             least=self.rounds.least,
             capacity=self.client.buffer or (MANY if self.rounds.clock == "interval" else None),
             retry=self.client.retry,
+            limits=self.limits,
         )
 
     @property
@@ -204,12 +238,13 @@ class FederationSettings(BaseSettings):
     @property
     def record_format(self) -> RecordFormat:
         """Return how messages hold records."""
-        return record_format(self.records.format, self.field_map)
+        return record_format(self.records.format, self.field_map, self.limits)
 
     @property
     def field_map(self) -> FieldMap:
         """Return which field is what."""
-        return self.records.fields.model_copy(update={"task": self.federation.task})
+        told = {"task": self.federation.task, "closed": self.records.shape == "closed"}
+        return self.records.fields.model_copy(update=told)
 
     @property
     def unequal(self) -> tuple[str, ...]:

@@ -6,11 +6,16 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from streamfl.core.arrays import BoolArray, FloatArray, IntArray
+from streamfl.core.bounds import NAME_BYTES, NAMED, is_name
 from streamfl.core.registry import ordered
 from streamfl.streams.cells import Cells, number, text
 from streamfl.streams.request import Request
 
-MAX_LABELS = 1000
+MAX_LABELS = NAMED.labels
+
+# Whether labels look like an identifier is judged by the first 1000 records, of which three quarters must differ, or
+# by as few as 200, of which nearly all must. Of 1024 labels drawn at random 640 of 1000 would differ, 182 of 200.
+LOOKED_AT, LEAST, DIFFER, DIFFER_OF_FEWER = 1000, 200, 0.75, 0.98
 
 
 @dataclass(slots=True)
@@ -37,7 +42,9 @@ class LabelTexts:
 def _wrong(label: str) -> str:
     if not label:
         return "the label is missing"
-    return "the label is infinite" if np.isinf(_value(label)) else ""
+    if np.isinf(_value(label)):
+        return "the label is infinite"
+    return "" if is_name(label) else f"the label has more than {NAME_BYTES} bytes, or is not UTF-8"
 
 
 def _value(label: str) -> float:
@@ -67,7 +74,7 @@ def resolve(request: Request, texts: Sequence[str], codes: IntArray) -> tuple[Fl
     Raises
     ------
     UsageError
-        If a classification would have more than 1000 labels.
+        If a classification would have more than 1024 labels.
 
     >>> resolve(Request("a.csv"), ["10", "9"], np.array([0, 1, 1]))
     (array([1., 0., 0.]), ('9', '10'))
@@ -80,11 +87,45 @@ def resolve(request: Request, texts: Sequence[str], codes: IntArray) -> tuple[Fl
         return values[codes], ()
     if len(used) > MAX_LABELS:
         what = f"{len(used)} different labels, more than the {MAX_LABELS} classes there may be"
+        remark = identifier(request.label or "label", codes)
+        if remark:
+            what = f"{what}; {remark}"
         raise request.refusal(what, "say --task regression, or name another column with --label")
     labels = ordered(texts[code] for code in used)
     index = np.zeros(len(texts))
     index[used] = [labels.index(texts[code]) for code in used]
     return index[codes], labels
+
+
+def looks_like_identifier(column: str, distinct: int, records: int) -> str:
+    """Return the remark that a label column looks like an identifier, "" where it does not.
+
+    Parameters
+    ----------
+    column
+        Its name.
+    distinct, records
+        How many of the first records differ.
+
+    >>> looks_like_identifier("id", 950, 1000)
+    "label column 'id' looks like an identifier: 950 distinct values in 1000 records"
+    >>> looks_like_identifier("letter", 26, 1000), looks_like_identifier("class", 640, 1000)
+    ('', '')
+    """
+    share = DIFFER if records >= LOOKED_AT else DIFFER_OF_FEWER
+    if records < LEAST or distinct <= share * records:
+        return ""
+    return f"label column {column!r} looks like an identifier: {distinct} distinct values in {records} records"
+
+
+def identifier(column: str, codes: FloatArray | IntArray) -> str:
+    """Return the remark that labels, by their numbers, look like an identifier, "" where they do not.
+
+    >>> identifier("id", np.arange(1200))
+    "label column 'id' looks like an identifier: 1000 distinct values in 1000 records"
+    """
+    first = codes[:LOOKED_AT]
+    return looks_like_identifier(column, len(np.unique(first)), len(first))
 
 
 def _fractional(values: FloatArray) -> bool:

@@ -582,3 +582,13 @@ def test_what_is_compiled_can_be_compiled_beforehand_and_it_says_where_it_is_kep
     assert ended.exit_code == 0
     folder = Path(ended.output.strip().splitlines()[-1].removeprefix("compiled, and kept in "))
     assert list(folder.glob("one_record.rounds_say*.nbi"))
+
+
+def test_a_label_that_looks_like_an_identifier_is_said_to(streamfl: Command, tmp_path: Path) -> None:
+    path = tmp_path / "sensors.csv"
+    path.write_text("x,kind,serial\n" + "".join(f"{i % 7},{i % 2},{i}\n" for i in range(400)))
+    ended = streamfl("replay", path, "--clients", 2, "--features", "rounds")
+    remark = "label column 'serial' looks like an identifier: 400 distinct values in 400 records; name another"
+    assert remark in ended.out + ended.err
+    ended = streamfl("replay", path, "--clients", 2, "--features", "rounds", "--label", "kind")
+    assert "identifier" not in ended.out + ended.err

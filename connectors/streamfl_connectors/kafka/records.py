@@ -89,6 +89,8 @@ class RecordConsumer:
         self._again: KafkaConsumer | None = None
         self._admin: KafkaAdminClient | None = None
         self._readers: dict[TopicPartition, PartitionReader] = {}
+        # One for each partition: the names that whoever writes to one may bring take no room from the others'.
+        self._formats: dict[TopicPartition, RecordFormat] = {}
         self._paused: set[TopicPartition] = set()
         # Positions read before, while this host runs: what is read again was counted and buried then.
         self._seen: dict[TopicPartition, int] = {}
@@ -137,7 +139,7 @@ class RecordConsumer:
             return
         for partition in self._readers.keys() - assigned:
             LOG.info("partition given up", partition=name_of(partition))
-            del self._readers[partition]
+            del self._readers[partition], self._formats[partition]
         for partition in sorted(assigned - self._readers.keys()):
             self._readers[partition] = self._begun(partition)
         self._paused &= assigned
@@ -149,6 +151,7 @@ class RecordConsumer:
         offset = first if hint is None else min(max(hint, begin), end)
         self._consumer.seek(partition, offset)
         LOG.info("partition taken", partition=name_of(partition), offset=offset)
+        self._formats[partition] = self._format.fresh()
         return PartitionReader(
             name=name_of(partition),
             head=offset * self._format.stride,
@@ -241,8 +244,12 @@ class RecordConsumer:
         ends = [m.offset for m in messages if is_end(m)]
         marks = set(ends)
         told = [m for m in messages if m.offset not in marks] if ends else messages
-        decoded = self._format.decode([m.offset for m in told], [m.value for m in told])
+        decoded = self._formats[partition].decode([m.offset for m in told], [m.value for m in told])
         end, seen = (messages[-1].offset + 1) * stride, self._seen.get(partition, 0)
+        if messages[0].offset * stride >= seen:
+            self._counts.add(decoded)
+        for remark in decoded.remarks:
+            LOG.warning(remark, partition=name_of(partition))
         self._count_late(partition, decoded, seen)
         self._bury(partition, [bad for bad in decoded.rejected if bad.position >= seen], {m.offset: m for m in told})
         self._counts.unrouted += sum(stray.position >= seen for stray in reader.take(end, decoded))
@@ -315,7 +322,7 @@ class RecordConsumer:
                 if time.monotonic() >= until:
                     break
         there = [offset for offset in wanted if offset in found]
-        return self._format.decode(there, [found[offset] for offset in there])
+        return self._format.fresh().decode(there, [found[offset] for offset in there])
 
     # --- settling ----------------------------------------------------------------------------------------------
 

@@ -47,7 +47,7 @@ def findings(
             if messages:
                 looked_at += 1
                 offsets, values = zip(*((message.offset, message.value) for message in messages), strict=True)
-                yield judged(name, records.decode(offsets, values), records.stride, dead_letters)
+                yield judged(name, records.fresh().decode(offsets, values), records.stride, dead_letters)
             else:
                 empty.append(name)
     if empty:
@@ -93,6 +93,8 @@ def judged(name: str, decoded: Decoded, stride: int, dead_letters: str) -> Findi
     'none of 3 records can be used: offset 7: no label | offset 9: empty'
     """
     good, bad = len(decoded.positions), len(decoded.rejected)
+    if not bad and decoded.remarks:
+        return Finding(name, "warning", _described(decoded), "; ".join(decoded.remarks))
     if not bad:
         return Finding(name, "ok", _described(decoded))
     reasons = _reasons(decoded.rejected, stride)
@@ -101,6 +103,7 @@ def judged(name: str, decoded: Decoded, stride: int, dead_letters: str) -> Findi
         return Finding(name, "error", f"none of {bad} records can be used: {reasons}", remedy)
     found = f"{bad} of {good + bad} records cannot be used: {reasons}; the others: {_described(decoded)}"
     remedy = f"correct what writes them, or [records.fields]; the clients put them into {dead_letters}"
+    remedy = "; ".join([remedy, *decoded.remarks])
     return Finding(name, "warning", found, remedy)
 
 

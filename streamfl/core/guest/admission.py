@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from streamfl.core.bounds import is_name
+from streamfl.core.bounds import NAMED, is_name
 from streamfl.core.guest.agreed import GuestLearnt, GuestState
 from streamfl.core.guest.guest import Guest
 from streamfl.core.guest.merging import refusal
@@ -12,7 +12,9 @@ from streamfl.core.guest.tables import Exported
 LARGEST = 1e100
 
 
-def wrong_guest(learnt: GuestLearnt, agreed: GuestState, guest: Guest, *, records: int) -> str | None:
+def wrong_guest(
+    learnt: GuestLearnt, agreed: GuestState, guest: Guest, *, records: int, most: int = NAMED.guest_names
+) -> str | None:
     """Return why what a client has learnt cannot be used, or None.
 
     Parameters
@@ -25,15 +27,26 @@ def wrong_guest(learnt: GuestLearnt, agreed: GuestState, guest: Guest, *, record
         The model.
     records
         How many records its update covers.
+    most
+        How many names it may have learnt.
     """
     if learnt.records != records or not 0 <= learnt.unlearnt <= records:
         return "another number of records for the guest"
     if learnt.state is None:
         return None if learnt.unlearnt == records else "a guest that has learnt, and does not tell what"
+    if learnt.state.names > most:
+        return f"a guest that has learnt {learnt.state.names} names, where {most} are the most"
     reason = (
         unusable(learnt.state, agreed) or _counted_more(learnt.state, agreed, records) or guest.refusal(learnt.state)
     )
     return None if reason is None else f"a guest that cannot be merged: {reason}"
+
+
+def within(learnt: GuestLearnt, most: int) -> GuestLearnt:
+    """Return what a client may tell of what it has learnt: nothing where that has too many names."""
+    if learnt.state is None or learnt.state.names <= most:
+        return learnt
+    return GuestLearnt(None, learnt.records, learnt.records)
 
 
 def unusable(state: Exported, agreed: GuestState) -> str | None:

@@ -8,6 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from streamfl.core.arrays import HOLDS_ARRAYS
+from streamfl.core.bounds import NAMED
 from streamfl.core.errors import PeerError
 from streamfl.core.guest.merging import merged
 from streamfl.core.guest.tables import Exported
@@ -72,16 +73,21 @@ class GuestState:
             digest.update(np.ascontiguousarray(table.values, dtype="<f8").tobytes())
         return digest.hexdigest()
 
-    def after(self, parts: Sequence[GuestLearnt], labels: tuple[str, ...]) -> "GuestState":
+    def after(
+        self, parts: Sequence[GuestLearnt], labels: tuple[str, ...], *, most: int = NAMED.guest_names
+    ) -> "GuestState":
         """Return the state after a round.
 
         Parameters
         ----------
         parts
             What each client learnt, in the order of their names; a client weighs what it has learnt of records. One
-            that contradicts those before it is left out: no honest one does.
+            that contradicts those before it is left out: no honest one does. So is one with which there were too
+            many names.
         labels
             All labels by now.
+        most
+            How many names there may be.
 
         Examples
         --------
@@ -97,17 +103,22 @@ class GuestState:
         try:
             state = merged(told, self.state)
         except PeerError:
-            told = _without_contradictions(told, self.state)
+            state = None
+        if state is None or state.names > most:
+            told = _without_contradictions(told, self.state, most)
             state = merged(told, self.state)
         return replace(self, state=state, labels=labels, seen=self.seen + sum(records for _, records in told))
 
 
-def _without_contradictions(told: Sequence[tuple[Exported, int]], base: Exported) -> list[tuple[Exported, int]]:
+def _without_contradictions(
+    told: Sequence[tuple[Exported, int]], base: Exported, most: int
+) -> list[tuple[Exported, int]]:
     kept: list[tuple[Exported, int]] = []
     for part in told:
         try:
-            merged([*kept, part], base)
+            names = merged([*kept, part], base).names
         except PeerError:
             continue
-        kept.append(part)
+        if names <= most:
+            kept.append(part)
     return kept

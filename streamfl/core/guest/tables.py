@@ -147,3 +147,8 @@ class Exported:
 
     model: str
     tables: Mapping[str, Table]
+
+    @property
+    def names(self) -> int:
+        """Count the names of rows and columns."""
+        return sum(len(table.rows) + len(table.columns) for table in self.tables.values())

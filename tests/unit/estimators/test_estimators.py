@@ -971,3 +971,13 @@ def test_infinity_counts_as_missing_and_is_counted(estimator, tmp_path):
     X = np.array([[x["x"], x["y"]] for x, _ in odd])
     many.learn_many(X, [y for _, y in odd])
     assert (many.summary["infinite"], int(np.isinf(X).sum())) == (16, 16)
+
+
+def test_names_of_any_length_are_learnt():
+    # A live federation takes 256 bytes a name; in one process nobody else could send them.
+    word, label = "word " * 100, "label " * 100
+    model = MasterFLClassifier(round_size=4, features="rounds", seed=1)
+    for i in range(12):
+        model.learn_one({word: float(i % 2)}, label if i % 2 else "other")
+    assert model.summary["rounds"] == 3
+    assert model.predict_one({word: 1.0}) == label

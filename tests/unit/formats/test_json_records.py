@@ -6,7 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from streamfl.core.bounds import Limits
 from streamfl.core.errors import UsageError
 from streamfl.formats import FieldMap, JsonRecords
 from streamfl.formats.any_json import AnyJson, UnusableRecordError
@@ -250,17 +253,148 @@ def test_columns_are_remembered_from_good_records_only() -> None:
     assert third.X.shape == (1, 2)
 
 
-def test_a_record_that_brings_too_many_names_is_rejected() -> None:
-    reader = JsonRecords(FieldMap())
-    many = json.dumps({"label": "a", **{f"x{i}": 1 for i in range(9_999)}}).encode()
-    two = b'{"label":"a","p":1,"q":2}'
-    one, other = b'{"label":"a","p":1,"x7":3}', b'{"label":"a","q":1}'
-    found = reader.decode(range(5), [many, two, one, other, many])
-    assert found.positions.tolist() == [0, 2, 4]
-    assert (len(found.features), found.X[1, [7, 9_999]].tolist()) == (10_000, [3.0, 1.0])
-    assert [r.reason for r in found.rejected] == [
-        f'field "{name}" is new, and there may be no more than 10000 features' for name in "pq"
+def test_features_beyond_the_limit_are_left_out_and_their_records_kept() -> None:
+    reader = JsonRecords(FieldMap(), Limits(features=3))
+    first = reader.decode([0, 1], [b'{"label":"a","x":1,"y":2}', b'{"label":"b","p":3,"q":4,"x":5}'])
+    # One name has room: p, which comes first in its record.
+    assert first.features == ("x", "y", "p")
+    np.testing.assert_array_equal(first.X, [[1.0, 2.0, NAN], [5.0, NAN, 3.0]])
+    assert (first.rejected, first.ignored) == ((), 1)
+    assert [remark.split(":")[0] for remark in first.remarks] == [
+        "more features than the 3 that a reader takes, or of more than 256 bytes"
     ]
+    again = reader.decode([2, 3], [b'{"label":"a","q":6,"r":7}', b'{"label":"a","x":8,"p":9}'])
+    np.testing.assert_array_equal(again.X, [[NAN, NAN, NAN], [8.0, NAN, 9.0]])
+    assert (again.features, again.ignored, again.remarks) == (("x", "y", "p"), 2, ())
+
+
+def test_the_features_of_categories_count_too() -> None:
+    reader = JsonRecords(FieldMap(categories={"kind": ("u", "v")}), Limits(features=3))
+    found = reader.decode([0], [b'{"label":"a","kind":"u","x":1,"y":2}'])
+    assert (found.features, found.X.tolist(), found.ignored) == (("x", "kind=u", "kind=v"), [[1.0, 1.0, 0.0]], 1)
+
+
+def test_a_feature_whose_name_is_too_long_is_left_out() -> None:
+    long, fits = "é" * 129, "é" * 128
+    found = decode(FieldMap(), {"label": "a", long: 1, fits: 2})
+    assert (found.features, found.X.tolist(), found.ignored) == ((fits,), [[2.0]], 1)
+
+
+def test_labels_beyond_the_limit_are_rejected_and_bring_no_features() -> None:
+    reader = JsonRecords(FieldMap(), Limits(labels=2))
+    said = [b'{"label":"b","x":1}', b'{"label":"c"}', b'{"label":"a","y":1}', b'{"label":"b"}', b'{"x":1}']
+    found = reader.decode(range(5), said)
+    # c comes before a, and takes the last place.
+    assert (found.positions.tolist(), found.labels, found.features) == ([0, 1, 3], ("b", "c"), ("x",))
+    assert [(r.position, r.reason) for r in found.rejected] == [
+        (2, 'field "label": "a" is beyond the 2 labels that a reader takes'),
+        (4, 'field "label": the label is missing'),
+    ]
+    assert len(found.remarks) == 1
+    again = reader.decode([5], [b'{"label":"d"}'])
+    assert (len(again.rejected), again.remarks) == (1, ())
+    # Another partition's reader knows none of these.
+    assert reader.fresh().decode([0], [b'{"label":"d"}']).labels == ("d",)
+
+
+def test_a_label_or_a_client_whose_name_is_too_long_is_a_bad_record() -> None:
+    found = decode(FieldMap(client="of"), {"label": "x" * 190_000, "of": "c"}, {"label": "a", "of": "y" * 257})
+    assert [r.reason[:60] for r in found.rejected] == [
+        'field "label": the label has more than 256 bytes, or is not ',
+        'field "of": the name of the client has more than 256 bytes: ',
+    ]
+    assert max(len(r.reason) for r in found.rejected) < 150
+    assert found.rejected_clients == ("c", "")
+    long = decode(FieldMap(client="of"), {"label": "a", "of": "y" * 257, "x": "wide"})
+    assert long.rejected_clients == ("",)
+
+
+CLOSED = FieldMap(features=("x", "p.y"), labels=("a", "b"), categories={"kind": ("u",)}, closed=True)
+
+
+def test_a_closed_schema_takes_what_it_names_and_nothing_else() -> None:
+    reader = JsonRecords(CLOSED)
+    found = reader.decode(
+        range(3),
+        [
+            b'{"label":"b","x":1,"p":{"y":2,"z":3},"kind":"u"}',
+            b'{"label":"a","x":4,"other":5,"note":"text"}',
+            b'{"label":"c","x":6,"more":7}',
+        ],
+    )
+    assert found.features == ("x", "p.y", "kind=u")
+    np.testing.assert_array_equal(found.X, [[1.0, 2.0, 1.0], [4.0, NAN, NAN]])
+    assert found.labels == ("a", "b")
+    assert [r.reason for r in found.rejected] == ['field "label": "c" is not declared under labels']
+    assert found.ignored == 2  # of records that count
+    assert [remark.split(",")[0] for remark in found.remarks] == [
+        "fields that [records.fields] does not name are left out"
+    ]
+
+
+def test_a_closed_schema_of_categories_alone_has_no_other_features() -> None:
+    fields = FieldMap(labels=("a",), categories={"kind": ("u",)}, closed=True)
+    found = decode(fields, {"label": "a", "kind": "u", "x": 1})
+    assert (found.features, found.X.tolist(), found.ignored) == (("kind=u",), [[1.0]], 1)
+
+
+def test_values_of_a_category_that_are_not_declared_are_counted() -> None:
+    reader = JsonRecords(FieldMap(categories={"kind": ("u", "v"), "hue": ("red",)}))
+    messages = [{"label": "a", "kind": kind, "hue": "red"} for kind in ("u", "w", None, "z")] + [{"kind": "w"}]
+    found = reader.decode(range(5), [json.dumps(message).encode() for message in messages])
+    assert found.unknown == {"kind": 2}  # a missing value and a bad record are none
+    assert found.remarks == ('values of category "kind" that are not declared count as none of those that are',)
+    assert reader.decode([5], [b'{"label":"a","kind":"w"}']).remarks == ()
+
+
+@pytest.mark.parametrize("number", [True, False])
+def test_labels_that_look_like_an_identifier_are_said_to(number: bool) -> None:
+    reader = JsonRecords(FieldMap(label="id"))
+    told: list[str] = []
+    for start in range(0, 1200, 50):
+        # 19 of 20 records have another label than all before: too few to be judged before 1000 are there.
+        labels = [0 if i % 20 == 0 else i for i in range(start, start + 50)]
+        values = [json.dumps({"id": k if number else f"k{k}"}).encode() for k in labels]
+        told += reader.decode(range(start, start + 50), values).remarks
+    assert told[0] == "label column 'id' looks like an identifier: 951 distinct values in 1000 records"
+    assert [remark for remark in told if "identifier" in remark] == told[:1]
+
+
+def test_no_real_column_of_labels_looks_like_an_identifier() -> None:
+    for classes in (2, 7, 10, 26, 1000):
+        rng = np.random.default_rng(classes)
+        reader = JsonRecords(FieldMap())
+        for start in range(0, 2000, 40):
+            values = [b'{"label":%d}' % k for k in rng.integers(0, classes, 40)]
+            assert reader.decode(range(start, start + 40), values).remarks == ()
+
+
+@given(
+    st.lists(
+        st.lists(
+            st.tuples(
+                st.integers(0, 30), st.dictionaries(st.integers(0, 60).map("f{}".format), st.just(1), max_size=9)
+            ),
+            max_size=8,
+        ),
+        max_size=8,
+    )
+)
+def test_whatever_comes_a_reader_keeps_no_more_names_than_its_limits(
+    blocks: list[list[tuple[int, dict[str, int]]]],
+) -> None:
+    reader, at = JsonRecords(FieldMap(), Limits(features=7, labels=5)), 0
+    labels: set[str] = set()
+    for block in blocks:
+        values = [json.dumps({"label": f"l{label}", **numbers}).encode() for label, numbers in block]
+        found = reader.decode(range(at, at + len(values)), values)
+        at += len(values)
+        labels |= set(found.labels)
+        # Every record is there, as a good one or as one of a label too many; none is lost for its features.
+        assert len(found.positions) + len(found.rejected) == len(values)
+        assert all("beyond the 5 labels" in bad.reason for bad in found.rejected)
+        assert len(found.features) <= 7
+    assert len(labels) <= 5
 
 
 def test_of_a_name_that_comes_twice_the_last_counts() -> None:
@@ -377,3 +511,17 @@ def test_what_would_not_read_back_is_not_written(case: str) -> None:
     fields, features, values, label, client, when, says = UNWRITABLE[case]
     with pytest.raises(UsageError, match=says):
         JsonRecords(fields).encode(features, values, label, client, when)
+
+
+@pytest.mark.parametrize(
+    ("fields", "says"),
+    [
+        (FieldMap(features=tuple("abcd")), "names 4 features, more than the 3 there may be; raise most_features"),
+        (FieldMap(features=("a", "b"), categories={"k": ("u", "v")}), "names 4 features"),
+        (FieldMap(labels=tuple("abcd"), closed=True, features=("x",)), "names 4 labels"),
+        (FieldMap(features=("x" * 257,)), "a feature of more than 256 bytes"),
+    ],
+)
+def test_a_map_of_more_names_than_there_may_be_is_refused(fields: FieldMap, says: str) -> None:
+    with pytest.raises(UsageError, match=says):
+        JsonRecords(fields, Limits(features=3, labels=3))

@@ -28,10 +28,12 @@ from unit.machines.script import (
     told,
 )
 
+from streamfl.core.bounds import Limits
 from streamfl.core.client import ClientSettings
 from streamfl.core.coordinator import Coordinator, CoordinatorSettings
 from streamfl.core.errors import UsageError
 from streamfl.core.events import BufferDue, RecordsRead
+from streamfl.core.guest.admission import within
 from streamfl.core.guest.agreed import GuestLearnt, GuestState
 from streamfl.core.guest.tables import Exported, Table
 from streamfl.core.local_round import Learner
@@ -350,3 +352,33 @@ def test_the_same_events_give_the_same_bytes():
 def test_a_guest_of_the_other_task_is_refused():
     with pytest.raises(UsageError, match="LinearRegression is for regression, and this is classification"):
         RiverGuest(linear_model.LinearRegression(), "classification")
+
+
+# --- names -----------------------------------------------------------------------------------------------------
+
+
+def weights(*names: str) -> Exported:
+    return Exported("m", {"m.weights": Table.column("mean", "weight", dict.fromkeys(names, 1.0))})
+
+
+def test_parts_that_bring_too_many_names_together_are_taken_in_client_order() -> None:
+    # One column, and rows: the base has x; with a and b it has four names, with c, d and e six.
+    base = GuestState(weights("x"))
+    parts = [GuestLearnt(weights("x", *more), 4, 0) for more in (("a", "b"), ("c", "d"), ("a",))]
+    assert base.after(parts, (), most=4).state.tables["m.weights"].rows == ("x", "a", "b")
+    assert base.after(parts, (), most=4).seen == 8
+    assert base.after(parts, (), most=6).state.tables["m.weights"].rows == ("x", "a", "b", "c", "d")
+
+
+def test_a_guest_that_has_learnt_too_many_names_is_refused_and_a_client_does_not_tell_of_one() -> None:
+    limits = Limits(guest_names=3)  # the scaler's rows and columns alone are more
+    told_ = CoordinatorSettings(learner=learner(model()), expect=1, limits=limits)
+    machine = Coordinator(told_, Standing(PROFILES["adaptive"]().master))
+    opened = begun(machine, "c0")
+    state = RiverPass(model(), None)
+    state.learn_one({"x": 1.0}, "a")
+    learnt = GuestLearnt(state.export(), 4, 0)
+    ((name, reason),) = refusals(tell(machine, answer(opened, "c0", guest=learnt)))
+    assert (name, reason) == ("c0", f"a guest that has learnt {learnt.state.names} names, where 3 are the most")
+    assert (within(learnt, 3).state, within(learnt, 3).unlearnt) == (None, 4)
+    assert within(learnt, learnt.state.names) is learnt

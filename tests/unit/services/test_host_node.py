@@ -61,7 +61,7 @@ class Host:
 
     def __init__(self, transport, **here):
         self.transport = transport
-        self.counts = ReadingCounts(unrouted=1, late=2, dead_letters=3, foreign=4)
+        self.counts = ReadingCounts(unrouted=1, late=2, dead_letters=3, foreign=4, ignored=5, unknown={"kind": 6})
         self.here = dict(here)
         self.dropped, self.settled = [], []
         self.closed = False
@@ -421,8 +421,10 @@ class TestProcess:
         assert ended["event"] == "ended"
         assert (ended["clients"], ended["read"], ended["pending"]) == (1, 2 * SIZE, 2 * SIZE)
         assert ended["read"] == ended["accepted"] + ended["rejected"] + ended["pending"]
-        counts = {name: ended[name] for name in ("unrouted", "late", "dead_letters", "foreign")}
-        assert counts == {"unrouted": 1, "late": 2, "dead_letters": 3, "foreign": 4}
+        counts = {name: ended[name] for name in ("unrouted", "late", "dead_letters", "foreign", "ignored", "unknown")}
+        assert counts == {
+            "unrouted": 1, "late": 2, "dead_letters": 3, "foreign": 4, "ignored": 5, "unknown": {"kind": 6}
+        }  # fmt: skip
         sent = transport.coordinator().receive()
         assert [type(message) for message in sent] == [Join, Leave]
 

@@ -396,3 +396,51 @@ class TestRiverModels:
     def test_the_task_decides(self, told):
         settings = told(federation={"task": "regression"}, learning={"model": f"{RIVER}LinearRegression"})
         assert settings.learner.guest.task == "regression"
+
+
+class TestNames:
+    CLOSED = LEAST.replace("[kafka]", 'schema = "closed"\n[records.fields]\n{fields}\n[kafka]')
+
+    def test_the_limits_reach_everybody_who_takes_names(self, told):
+        assert (told().limits.features, told().limits.labels) == (4096, 1024)
+        settings = told(federation={"most_features": 2, "most_labels": 1})
+        limits = settings.limits
+        assert (limits.features, limits.labels) == (2, 1)
+        assert settings.coordinator_machine.limits == settings.client_machine.limits == limits
+        found = settings.record_format.decode([0, 1], [b'{"label":"a","x":1,"y":2,"z":3}', b'{"label":"b"}'])
+        assert (found.features, found.ignored, len(found.rejected)) == (("x", "y"), 1, 1)
+
+    def test_a_closed_schema_takes_what_it_names(self, told):
+        fields = 'features = ["x"]\nlabels = ["a"]'
+        found = told(self.CLOSED.format(fields=fields)).record_format.decode(
+            [0, 1], [b'{"label":"a","x":1,"y":2}', b'{"label":"b","x":1}']
+        )
+        assert (found.features, found.ignored, len(found.rejected)) == (("x",), 1, 1)
+
+    def test_a_closed_schema_of_targets_has_no_labels(self, told):
+        settings = told(self.CLOSED.format(fields='features = ["x"]'), federation={"task": "regression"})
+        assert settings.field_map.closed
+
+    @pytest.mark.parametrize(
+        ("fields", "says"),
+        [
+            ('features = ["x"]', 'records.schema: "closed" needs the labels'),
+            ('labels = ["a"]', 'schema = "closed" needs the features'),
+            ('features = ["x"]\nlabels = ["a", "a"]', "labels declared more than once: a"),
+            ('features = ["x"]\nlabels = ["nan"]', 'labels declare "nan", which no record can say'),
+            ('features = ["x"]\nlabels = ["a"]\nclosed = true', "fields.closed: leave it out"),
+        ],
+    )
+    def test_a_closed_schema_says_all_there_is(self, refused, fields, says):
+        assert says in refused(self.CLOSED.format(fields=fields))
+
+    def test_labels_are_declared_of_a_closed_schema_of_objects_only(self, refused):
+        assert 'schema = "closed" says' in refused(records={"topics": ["r"], "fields": {"labels": ["a"]}})
+        packed = {"topics": ["r"], "schema": "closed", "format": "packed"}
+        assert "packed messages name their fields themselves" in refused(records=packed)
+        regression = {"topics": ["r"], "schema": "closed", "fields": {"features": ["x"], "labels": ["a"]}}
+        assert "the task is regression" in refused(records=regression, federation={"task": "regression"})
+
+    def test_more_names_than_there_may_be_are_refused_at_the_start(self, refused):
+        fields = {"topics": ["r"], "fields": {"features": ["x", "y"]}}
+        assert "names 2 features, more than the 1" in refused(records=fields, federation={"most_features": 1})

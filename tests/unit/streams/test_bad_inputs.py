@@ -78,7 +78,7 @@ CASES = {
         "f.csv", b"id,a,y\n" + b"".join(b"n%d,1,0\n" % i for i in range(51)), ('"id"', "51", "--drop id")
     ),
     "too many labels": Bad(
-        "f.csv", b"a,y\n" + b"".join(b"1,%d\n" % i for i in range(1001)), ("1001", "--task regression", "--label")
+        "f.csv", b"a,y\n" + b"".join(b"1,%d\n" % i for i in range(1025)), ("1025", "--task regression", "--label")
     ),
     "text in regression": Bad("f.csv", b"a,y\n1,x\n2,z\n", ("line 2", '"x"', "regression"), {"task": "regression"}),
     "same feature twice": Bad("f.csv", b"c,c=red,y\nred,1,0\n", ("c=red", "rename")),
