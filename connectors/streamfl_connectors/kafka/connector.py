@@ -20,6 +20,7 @@ from streamfl_connectors.kafka.administration import (
 from streamfl_connectors.kafka.connection import Connection, KafkaSettings
 from streamfl_connectors.kafka.control import ControlReader
 from streamfl_connectors.kafka.coordinator_link import KafkaCoordinatorLink
+from streamfl_connectors.kafka.ends import Ends
 from streamfl_connectors.kafka.host import KafkaHost
 from streamfl_connectors.kafka.records import topic_of
 from streamfl_connectors.kafka.tally import Tally
@@ -63,9 +64,10 @@ class KafkaConnector:
         require(wrong)
         return True
 
-    def coordinator(self) -> KafkaCoordinatorLink:
+    def coordinator(self, placement: Placement, records: RecordFormat) -> KafkaCoordinatorLink:
         """Return the coordinator's link; it takes over from any other one."""
-        return KafkaCoordinatorLink(self._connection, self._topics)
+        ends = Ends(self._connection, self._topics, placement, records.stride)
+        return KafkaCoordinatorLink(self._connection, self._topics, ends)
 
     def host(self, name: str, placement: Placement, records: RecordFormat) -> KafkaHost:
         """Join the hosts' group, once the topics of the records are there."""

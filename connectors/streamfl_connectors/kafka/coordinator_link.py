@@ -2,7 +2,7 @@
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import structlog
@@ -19,6 +19,7 @@ from streamfl_connectors.kafka import control, dead_letters
 from streamfl_connectors.kafka.absence import let_go
 from streamfl_connectors.kafka.connection import TAKEN_OVER, Connection, explained
 from streamfl_connectors.kafka.dead_letters import DeadLetter
+from streamfl_connectors.kafka.ends import Ends
 from streamfl_connectors.kafka.parts import Assembly, Headers, cut
 from streamfl_connectors.kafka.standing_topic import KEY, Found, last_standing
 from streamfl_connectors.kafka.tally import Tally
@@ -55,12 +56,15 @@ class KafkaCoordinatorLink:
         To the brokers.
     topics
         Of the federation.
+    ends
+        Of the logs of records.
     """
 
-    def __init__(self, connection: Connection, topics: Topics) -> None:
+    def __init__(self, connection: Connection, topics: Topics, ends: Ends) -> None:
         self._connection = connection
         self._settings = connection.settings
         self._topics = topics
+        self._ends = ends
         self._producer = self._transactional_producer()
         self._consumer = connection.consumer(group_id=topics.coordinator_group)
         self._members: frozenset[str] = frozenset()
@@ -340,6 +344,20 @@ class KafkaCoordinatorLink:
             return {}
         return polled
 
+    def ends(self, partitions: Collection[str]) -> Mapping[str, int | None]:
+        """Return the position behind the last record of each partition of the records.
+
+        Parameters
+        ----------
+        partitions
+            Their names in the ledger.
+
+        Returns
+        -------
+        None where it cannot be told: no partition of the records has this name, or its topic may not be described.
+        """
+        return self._ends.of(partitions)
+
     # --- remembering -------------------------------------------------------------------------------------------
 
     def restore(self) -> Standing | None:
@@ -376,6 +394,7 @@ class KafkaCoordinatorLink:
     def close(self) -> None:
         """Let go of the connection."""
         self._consumer.close()
+        self._ends.close()
         let_go(self._producer, 5.0)
 
 

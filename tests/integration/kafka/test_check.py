@@ -110,7 +110,7 @@ class TestTopics:
     def test_a_healthy_federation_is_all_right_and_stays_as_it_is(self, broker, name):
         connector = KafkaConnector(name, {"bootstrap_servers": broker.bootstrap})
         connector.prepare()
-        link = connector.coordinator()
+        link = connector.coordinator(Placement((f"{name}.records.*",)), JSON)
         link.publish(())
         link.close()
         for client in ("c0", "c1"):
@@ -134,7 +134,7 @@ class TestTopics:
     def test_a_check_does_not_fence_the_coordinator(self, broker, name):
         connector = KafkaConnector(name, {"bootstrap_servers": broker.bootstrap})
         connector.prepare()
-        link = connector.coordinator()
+        link = connector.coordinator(Placement((f"{name}.records.*",)), JSON)
         found(broker, name)
         link.publish(())
         link.close()
@@ -422,7 +422,7 @@ class TestRights:
         assert of(findings, "rights of clients").state == "warning"
         connector = self.connector(guarded, federation, "coordinator")
         connector.prepare()
-        link = connector.coordinator()
+        link = connector.coordinator(Placement((f"{federation}.records.*",)), JSON)
         assert link.restore() is None
         link.publish(())
         link.close()
