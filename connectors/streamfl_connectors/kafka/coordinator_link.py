@@ -232,7 +232,9 @@ class KafkaCoordinatorLink:
         """Read on from the last commit, or from the first message there is; tell whether there was a commit."""
         began = False
         with explained(self._settings.bootstrap_servers):
-            numbers = self._consumer.partitions_for_topic(self._topics.updates) or set()
+            numbers = self._consumer.partitions_for_topic(self._topics.updates)
+            if not numbers:
+                raise UsageError(f"this log-in may not see {self._topics.updates}; grant it READ on that topic")
             partitions = [TopicPartition(self._topics.updates, number) for number in sorted(numbers)]
             self._consumer.assign(partitions)
             for partition, begin in self._consumer.beginning_offsets(partitions).items():

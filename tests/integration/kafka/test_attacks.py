@@ -159,7 +159,7 @@ def test_a_coordinator_starts_again_among_junk_where_it_stands(begun, small):
     coordinator.kill()
     junk: Sent = [("state", b"standing/0", b"not a standing", [])]
     junk += [("state", b"other", os.urandom(1000), []) for _ in range(200)]
-    for value in (b"{}", b"\xff" * 3000, b'{"master":{},"entry":3}'):
+    for value in (b"{}", b"\xff" * 3000, b'{"master":7,"entry":3}'):
         junk += [("state", b"standing/0", part.value, list(part.headers)) for part in cut(value, 1000)]
     write(begun, junk)
     again = begun.start("coordinator")
