@@ -91,17 +91,22 @@ class KafkaConnector:
         return True
 
     def writer(self, placement: Placement, clients: Sequence[str]) -> KafkaRecordWriter:
-        """Return a writer, after making the clients' topics where they are missing."""
+        """Return a writer, after making the clients' topics where they are missing; wait for brokers, bounded."""
         topics = {client: topic_of(placement, client) for client in clients}
         partitions = {"topic": 1, "partition": len(clients), "key": placement.partitions or 4}[placement.by]
         plans = [TopicPlan(topic, None, partitions, {}) for topic in sorted(set(topics.values()))]
-        with self._connection.administered() as admin:
-            make_missing(admin, plans, self._connection.settings.replication_factor)
-            there = partition_counts(admin, sorted(set(topics.values())))
+        there = self._connection.patiently("the topics of the records", lambda: self._records_made(plans))
         require(wrong_placement(placement, there))
         if placement.by == "partition" and min(there.values()) < len(clients):
             raise UsageError(f"{len(clients)} clients, but topics have {there} partitions; produce for fewer clients")
         return KafkaRecordWriter(self._connection, places_of(placement, clients, topics), there)
+
+    def _records_made(self, plans: Sequence[TopicPlan]) -> dict[str, int] | None:
+        """Make the topics that are missing; return how many partitions each has, None while one is not known yet."""
+        with self._connection.administered() as admin:
+            make_missing(admin, plans, self._connection.settings.replication_factor)
+            there = partition_counts(admin, [plan.name for plan in plans])
+        return there if len(there) == len(plans) else None
 
     def control(self, *, from_start: bool) -> Iterator[FromCoordinator]:
         """Return what the coordinator tells, without end."""
