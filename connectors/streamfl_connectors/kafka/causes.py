@@ -58,7 +58,7 @@ def _cause(causes: list[Exception], error: Exception) -> Exception:
     refusals = [cause for cause in causes if isinstance(cause, REFUSALS)]
     others = [cause for cause in causes if not isinstance(cause, waits)]
     if not refusals and others and all(_ended_the_log_in(cause) for cause in others):
-        refused = kafka_errors.SaslAuthenticationFailedError("the brokers hang up on it, every time")
+        refused: Exception = kafka_errors.SaslAuthenticationFailedError("the brokers hang up on it, every time")
         refused.__cause__ = others[-1]
         return refused
     return (refusals or others or [error])[-1]

@@ -54,9 +54,9 @@ class KafkaConnector:
         with self._connection.administered() as admin:
             plans = visible(admin, self._topics.plans())
             if not plans:
-                names = ", ".join(plan.name for plan in self._topics.plans())
+                own = ", ".join(plan.name for plan in self._topics.plans())
                 remedy = "grant it READ and WRITE as docs/kafka.md lists them, or correct [federation] name"
-                raise UsageError(f"this log-in may see none of {names}; {remedy}")
+                raise UsageError(f"this log-in may see none of {own}; {remedy}")
             made = make_missing(admin, plans, settings.replication_factor)
             if made:
                 LOG.info("topics made", topics=made)

@@ -356,7 +356,8 @@ class KafkaCoordinatorLink:
 
         Returns
         -------
-        None where it cannot be told: no partition of the records has this name, or its topic may not be described.
+        0 where there is no such partition of the records; None where it cannot be told, for lack of a right or of an
+        answer.
         """
         return self._ends.of(partitions)
 

@@ -1,8 +1,10 @@
 """Where the logs of records end: nobody can have read further, whatever a client says."""
 
 import re
+import time
 from collections.abc import Collection, Mapping
 
+import structlog
 from kafka import KafkaAdminClient, TopicPartition
 from kafka import errors as kafka_errors
 from kafka.admin import OffsetSpec
@@ -12,10 +14,14 @@ from streamfl.core.bounds import is_name
 from streamfl.core.errors import PeerError
 from streamfl.ports import Placement
 from streamfl_connectors.kafka.absence import Absence
-from streamfl_connectors.kafka.administration import partition_counts
 from streamfl_connectors.kafka.connection import Connection, explained
 from streamfl_connectors.kafka.records import pattern
 from streamfl_connectors.kafka.topics import Topics
+
+LOG = structlog.get_logger("streamfl.kafka.coordinator")
+
+# Seconds before brokers that did not answer are asked again.
+PAUSE = 0.2
 
 # What says that a topic's end cannot be told, now or ever.
 UNTOLD = (kafka_errors.UnknownTopicOrPartitionError, kafka_errors.AuthorizationError, kafka_errors.InvalidTopicError)
@@ -53,15 +59,13 @@ class Ends:
 
         Returns
         -------
-        None for a name that is no partition of the placement, or whose end may not be seen.
+        0 for a name that is no partition of the placement; None if the end may not be seen, or nobody answers.
         """
         named = {name: self._partition(name) for name in partitions}
         asked = {partition for partition in named.values() if partition is not None}
         ends = self._patiently(asked) if asked else {}
-        return {
-            name: None if partition not in ends else ends[partition] * self._stride
-            for name, partition in named.items()
-        }
+        positions = {one: None if end is None else end * self._stride for one, end in ends.items()}
+        return {name: 0 if one is None else positions.get(one) for name, one in named.items()}
 
     def _partition(self, name: str) -> TopicPartition | None:
         topic, _, number = name.rpartition("/")
@@ -70,32 +74,47 @@ class Ends:
         ours = any(re.fullmatch(pattern(one), topic) for one in self._placement.topics)
         return TopicPartition(topic, int(number)) if ours else None
 
-    def _patiently(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
+    def _patiently(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int | None]:
         absence = Absence(self._connection.settings.patience)
         while True:
             try:
                 with explained(self._connection.settings.bootstrap_servers):
                     return self._told(partitions)
             except PeerError as error:
-                absence.bear(error)
+                try:
+                    absence.bear(error)
+                except PeerError:
+                    LOG.warning("where logs end is not known", reason=str(error))
+                    return {}
+                time.sleep(PAUSE)
 
-    def _told(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
-        """Return the ends that the brokers tell; one that they do not would hide all, so those are left out then."""
+    def _told(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int | None]:
+        """Return the ends that the brokers tell; one that they do not would hide all, so it is looked for then."""
         self._admin = admin = self._admin or self._connection.admin()
         try:
             return _listed(admin, partitions)
         except UNTOLD:
-            counts = partition_counts(admin, sorted({partition.topic for partition in partitions}))
-        there = [one for one in partitions if one.partition < counts.get(one.topic, 0)]
+            counts = _counts(admin, sorted({partition.topic for partition in partitions}))
+        there = [one for one in partitions if one.partition < (counts.get(one.topic, 0) or 0)]
+        nowhere = {one: None if counts.get(one.topic, 0) is None else 0 for one in partitions if one not in there}
         try:
-            return _listed(admin, there) if there else {}
-        except UNTOLD:  # it was taken away this moment, or only describing is allowed
-            return {}
+            return {**nowhere, **(_listed(admin, there) if there else {})}
+        except UNTOLD:  # it was taken away this moment
+            return nowhere
 
     def close(self) -> None:
         """Let go of the connection."""
         if self._admin is not None:
             self._admin.close()
+
+
+def _counts(admin: KafkaAdminClient, topics: list[str]) -> dict[str, int | None]:
+    """Return how many partitions each topic has, 0 where there is none, None where it may not be seen."""
+    told = admin.describe_topics(topics)
+    denied = kafka_errors.TopicAuthorizationFailedError.errno
+    return {
+        topic["name"]: None if topic["error_code"] == denied else len(topic["partitions"] or ()) for topic in told
+    }
 
 
 def _listed(admin: KafkaAdminClient, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:

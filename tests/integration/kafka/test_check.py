@@ -427,7 +427,18 @@ class TestRights:
         link = connector.coordinator(Placement((f"{federation}.records.*",)), JSON)
         assert link.restore() is None
         link.publish(())
+        assert link.ends([f"{federation}.records.c0/0"]) == {f"{federation}.records.c0/0": 1}
         link.close()
+
+    def test_where_records_end_is_not_told_without_the_right_to_see(self, guarded, federation):
+        rights = [right for right in as_coordinator(federation) if "records" not in right[2]]
+        grant(guarded, "coordinator", *rights)
+        connector = self.connector(guarded, federation, "coordinator")
+        finding = of(connector.findings(Placement((f"{federation}.records.c0",)), JSON), "rights of the coordinator")
+        assert finding.found == f"this log-in lacks DESCRIBE on topic {federation}.records.c0"
+        connector.prepare()
+        with closing(connector.coordinator(Placement((f"{federation}.records.*",)), JSON)) as link:
+            assert link.ends([f"{federation}.records.c0/0"]) == {f"{federation}.records.c0/0": None}
 
     def test_a_coordinator_without_its_transactional_id_is_told_so(self, guarded, federation):
         grant(guarded, "coordinator", *(r for r in as_coordinator(federation) if r[1] != "TRANSACTIONAL_ID"))
@@ -467,7 +478,7 @@ class TestRights:
         ):
             for round_ in (1, 2):
                 producer.send(f"{federation}.updates", b"junk", key=b"c0").get(timeout=10)
-                until = time.monotonic() + 20
+                until = time.monotonic() + 60
                 while link.unwritten < round_:
                     assert time.monotonic() < until
                     for heard in link.receive():

@@ -168,10 +168,10 @@ class TestEnds:
                     "x" * 5000 + "/0",
                 ]
                 strange += [f"{name}.\u00e9/0", f"{name}. /0", f"{topics[0]}/{'9' * 30}", f"{topics[0]}/9999999"]
-                assert link.ends(strange) == dict.fromkeys(strange)
+                assert link.ends(strange) == dict.fromkeys(strange, 0)
                 every = [*strange, f"{topics[0]}/0", f"{topics[1]}/0", f"{topics[1]}/1"]
                 known = {f"{topics[0]}/0": 5, f"{topics[1]}/0": 0, f"{topics[1]}/1": 0}
-                assert link.ends(every) == dict.fromkeys(strange) | known
+                assert link.ends(every) == dict.fromkeys(strange, 0) | known
                 assert link.ends([]) == {}
 
     def test_are_positions_of_the_format(self, broker, connector, name):
