@@ -18,14 +18,17 @@ setup: .venv/.ready
 demo: setup
 	@$(BIN)/streamfl demo --report report.html
 
-# A real Apache Kafka on 127.0.0.1:9092, from its jars: needs Java 17 and Maven, not Docker.
+# A real Apache Kafka on 127.0.0.1, from its jars: needs Java 17 and Maven, not Docker. make kafka PORT=19092
+PORT ?= 9092
 kafka: setup
-	@$(BIN)/python -m streamfl_connectors.kafka.broker
+	@$(BIN)/python -m streamfl_connectors.kafka.broker --port $(PORT)
 
-# What a topic holds, by Kafka's own console consumer: make console TOPIC=forest.control
+# What a topic holds, by Kafka's own console consumer: make console TOPIC=forest.control PORT=19092
 console:
+	@test -n "$(TOPIC)" || { echo "Which topic? make console TOPIC=forest.control" >&2; exit 1; }
+	@ls -d .kafka/libs/*/ >/dev/null 2>&1 || { echo "No jars of Apache Kafka here yet; make kafka fetches them." >&2; exit 1; }
 	@java -cp "$$(ls -d .kafka/libs/*/ | tail -1)*" org.apache.kafka.tools.consumer.ConsoleConsumer \
-	  --bootstrap-server 127.0.0.1:9092 --topic $(TOPIC) --from-beginning
+	  --bootstrap-server 127.0.0.1:$(PORT) --topic $(TOPIC) --from-beginning
 
 test: setup
 	$(BIN)/pytest --numprocesses 2

@@ -269,8 +269,8 @@ class Connector(Protocol):
         """Make the federation's own topics where they are missing, check the others, wait for the log, bounded."""
         ...
 
-    def coordinator(self) -> ServedCoordinatorLink:
-        """Return the coordinator's link; it takes over from any other one."""
+    def coordinator(self, placement: Placement, records: RecordFormat) -> ServedCoordinatorLink:
+        """Return the coordinator's link; it takes over from any other one, and knows where the records end."""
         ...
 
     def host(self, name: str, placement: Placement, records: RecordFormat) -> Host:

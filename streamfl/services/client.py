@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import structlog
 
 from streamfl.core.client import Client, ClientSettings
+from streamfl.core.errors import UsageError
 from streamfl.core.messages import FromCoordinator, Joined, Left, Restarted, RoundClosed
 from streamfl.ports import Connector, Host, Source, Standpoint
 from streamfl.runtime.clock import ListeningClock
@@ -19,6 +20,9 @@ LOG = structlog.get_logger("streamfl.client")
 
 # Seconds between two commits of the group's offsets, which are only a hint.
 SETTLE_EVERY = 5.0
+
+# Clients that failed are named in the last line, so many of them.
+NAMES_TOLD = 10
 
 # Seconds after all clients have left until that is taken for the end: longer than a takeover, after which a client
 # comes back if its records go on.
@@ -62,6 +66,8 @@ class HostNode:
         after the coordinator's end would wait for ever, when all that took part anywhere have left for good.
     incarnation
         Makes the name of a client's start from the time; a later start has a greater one.
+    failed
+        The clients that were stopped because their records cannot be had, and why; the others go on.
     """
 
     host: Host
@@ -71,6 +77,7 @@ class HostNode:
     until_end: bool
     incarnation: Callable[[float], str]
     nodes: dict[str, ClientNode] = field(default_factory=dict)
+    failed: dict[str, str] = field(default_factory=dict)
     finished: bool = False
     _taking_part: set[str] = field(default_factory=set)
     _all_left_at: float | None = None
@@ -87,7 +94,8 @@ class HostNode:
     @property
     def _ends_at(self) -> float | None:
         """Return when the federation is over, as far as it is known: nobody takes part, and nobody has records."""
-        lives = any(node.machine.pending and not node.source.ended for node in self.nodes.values())
+        alive = (node for name, node in self.nodes.items() if name not in self.failed)
+        lives = any(node.machine.pending and not node.source.ended for node in alive)
         if not self.until_end or self._all_left_at is None or lives:
             return None
         return self._all_left_at + FOR_GOOD
@@ -100,19 +108,33 @@ class HostNode:
             self._tell(message)
             self._note(message, now)
         self._begin_to_stop(now)
-        busy = [node.step(now) for node in self.nodes.values() if not node.finished]
+        busy = [self._step(name, node, now) for name, node in self.nodes.items() if not node.finished]
         self._settle(now)
         self.finished = self._is_over(now)
         return any(busy) or bool(told) or self.finished
+
+    def _step(self, client: str, node: ClientNode, now: float) -> bool:
+        """Give one client its turn; if its records cannot be had, it leaves, and the others go on."""
+        try:
+            busy = node.step(now)
+        except UsageError as error:
+            LOG.error("client failed", client=client, reason=str(error), pending=node.machine.pending)  # noqa: TRY400
+            self.failed[client] = str(error)
+            node.stop(now)
+            busy = True
+        if node.finished:
+            self.host.drop(client)  # nobody takes what its link would hear from now on
+        return busy
 
     def _follow(self, hosted: Mapping[str, Source], now: float) -> None:
         """Start the clients that are new here, and let go of those that are not here any more."""
         for client in [name for name, node in self.nodes.items() if hosted.get(name) is not node.source]:
             LOG.info("given up", client=client)
-            del self.nodes[client]
-            self.host.drop(client)
+            if not self.nodes.pop(client).finished:
+                self.host.drop(client)
         for client, source in hosted.items():
             over = client in self.nodes and self.nodes[client].finished and not source.ended
+            over = over and client not in self.failed
             if (client not in self.nodes or over) and not self.stop.requested:
                 LOG.info("taken", client=client)
                 machine = Client(self.settings, client, self.incarnation(now))
@@ -126,7 +148,7 @@ class HostNode:
                 node.stop(now)
 
     def _is_over(self, now: float) -> bool:
-        done = all(node.finished for node in self.nodes.values())
+        done = all(node.finished or name in self.failed for name, node in self.nodes.items())
         if self._deadline is not None:
             return done or now >= self._deadline
         over = self._ends_at is not None and now >= self._ends_at
@@ -207,7 +229,8 @@ def serve_clients(settings: FederationSettings, connector: Connector, stop: Stop
     PeerError
         Another host of the same name has taken over, or the log does not answer.
     UsageError
-        Topics do not fit, or records were deleted before they were accepted.
+        Topics do not fit; or, at the end, clients have failed: records of theirs were deleted before they were
+        accepted, say.
     """
     LOG.info("equal bytes", promised=not settings.unequal, because_of=list(settings.unequal))
     if settings.rounds.least == 1:
@@ -222,6 +245,9 @@ def serve_clients(settings: FederationSettings, connector: Connector, stop: Stop
     finally:
         _close(node, host)
         host.close()
+    if node.failed:
+        told = "; ".join(f"{client}: {reason}" for client, reason in list(node.failed.items())[:NAMES_TOLD])
+        raise UsageError(f"{len(node.failed)} of the clients failed: {told}")
 
 
 def _close(node: HostNode, host: Host) -> None:
@@ -240,4 +266,6 @@ def _close(node: HostNode, host: Host) -> None:
         foreign=counts.foreign,
         ignored=counts.ignored,
         unknown=counts.unknown,
+        failed=len(node.failed),
+        failed_clients=list(node.failed)[:NAMES_TOLD],
     )

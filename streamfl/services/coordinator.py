@@ -188,7 +188,7 @@ def serve_coordinator(settings: FederationSettings, connector: Connector, stop: 
         Another coordinator has taken over, or the log does not answer.
     """
     connector.prepare()
-    link = connector.coordinator()
+    link = connector.coordinator(settings.placement, settings.record_format)
     log = CoordinatorLog()
     try:
         machine = _machine(settings, link)

@@ -31,7 +31,9 @@ def visible(admin: KafkaAdminClient, plans: Sequence[TopicPlan]) -> list[TopicPl
 
 
 def configs_of(admin: KafkaAdminClient, topics: Sequence[str]) -> dict[str, dict[str, str]]:
-    """Return the settings in force of topics that exist."""
+    """Return the settings in force of topics that exist; of none for no topic, for the brokers tell nothing then."""
+    if not topics:
+        return {}
     resources = [ConfigResource(ConfigResourceType.TOPIC, topic) for topic in topics]
     told = admin.describe_configs(resources, config_filter="all")
     return {name: {key: value["value"] for key, value in entry.items()} for name, entry in told["topic"].items()}

@@ -1,6 +1,7 @@
 """Why a client could not be made: kafka-python says so in its log only, and raises that time is up."""
 
 import logging
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -56,4 +57,18 @@ def _cause(causes: list[Exception], error: Exception) -> Exception:
     waits = (kafka_errors.KafkaTimeoutError, kafka_errors.RequestTimedOutError)
     refusals = [cause for cause in causes if isinstance(cause, REFUSALS)]
     others = [cause for cause in causes if not isinstance(cause, waits)]
+    if not refusals and others and all(_ended_the_log_in(cause) for cause in others):
+        refused: Exception = kafka_errors.SaslAuthenticationFailedError("the brokers hang up on it, every time")
+        refused.__cause__ = others[-1]
+        return refused
     return (refusals or others or [error])[-1]
+
+
+def _ended_the_log_in(cause: Exception) -> bool:
+    """Tell whether a connection ended between a password and the answer to it.
+
+    Brokers answer, and hang up; kafka-python 3.0.12 may see to the latter first, and then all that is left of the
+    refusal is where its own code was.
+    """
+    frames = (frame for frame, _ in traceback.walk_tb(cause.__traceback__))
+    return any(frame.f_code.co_name == "_sasl_authenticate" and "auth_request" in frame.f_locals for frame in frames)

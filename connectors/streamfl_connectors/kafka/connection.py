@@ -248,7 +248,9 @@ def explained(servers: object) -> Iterator[None]:
             "another host of the same name has taken over; give each host its own [client] host"
         ) from error
     except causes.REFUSALS as error:
-        raise UsageError(f"{servers} refuses the log-in: {error}; correct sasl_* in [kafka]") from error
+        raise UsageError(
+            f"{servers} refuses the log-in: authentication failed ({error}); correct sasl_* in [kafka]"
+        ) from error
     except kafka_errors.AuthorizationError as error:
         raise UsageError(f"{servers} does not allow it: {error}; grant what docs/kafka.md lists") from error
     except kafka_errors.RetriableError as error:

@@ -20,6 +20,7 @@ from streamfl_connectors.kafka.administration import (
 from streamfl_connectors.kafka.connection import Connection, KafkaSettings
 from streamfl_connectors.kafka.control import ControlReader
 from streamfl_connectors.kafka.coordinator_link import KafkaCoordinatorLink
+from streamfl_connectors.kafka.ends import Ends
 from streamfl_connectors.kafka.host import KafkaHost
 from streamfl_connectors.kafka.records import topic_of
 from streamfl_connectors.kafka.tally import Tally
@@ -52,6 +53,10 @@ class KafkaConnector:
         settings = self._connection.settings
         with self._connection.administered() as admin:
             plans = visible(admin, self._topics.plans())
+            if not plans:
+                own = ", ".join(plan.name for plan in self._topics.plans())
+                remedy = "grant it READ and WRITE as docs/kafka.md lists them, or correct [federation] name"
+                raise UsageError(f"this log-in may see none of {own}; {remedy}")
             made = make_missing(admin, plans, settings.replication_factor)
             if made:
                 LOG.info("topics made", topics=made)
@@ -63,9 +68,10 @@ class KafkaConnector:
         require(wrong)
         return True
 
-    def coordinator(self) -> KafkaCoordinatorLink:
+    def coordinator(self, placement: Placement, records: RecordFormat) -> KafkaCoordinatorLink:
         """Return the coordinator's link; it takes over from any other one."""
-        return KafkaCoordinatorLink(self._connection, self._topics)
+        ends = Ends(self._connection, self._topics, placement, records.stride)
+        return KafkaCoordinatorLink(self._connection, self._topics, ends)
 
     def host(self, name: str, placement: Placement, records: RecordFormat) -> KafkaHost:
         """Join the hosts' group, once the topics of the records are there."""
@@ -85,17 +91,22 @@ class KafkaConnector:
         return True
 
     def writer(self, placement: Placement, clients: Sequence[str]) -> KafkaRecordWriter:
-        """Return a writer, after making the clients' topics where they are missing."""
+        """Return a writer, after making the clients' topics where they are missing; wait for brokers, bounded."""
         topics = {client: topic_of(placement, client) for client in clients}
         partitions = {"topic": 1, "partition": len(clients), "key": placement.partitions or 4}[placement.by]
         plans = [TopicPlan(topic, None, partitions, {}) for topic in sorted(set(topics.values()))]
-        with self._connection.administered() as admin:
-            make_missing(admin, plans, self._connection.settings.replication_factor)
-            there = partition_counts(admin, sorted(set(topics.values())))
+        there = self._connection.patiently("the topics of the records", lambda: self._records_made(plans))
         require(wrong_placement(placement, there))
         if placement.by == "partition" and min(there.values()) < len(clients):
             raise UsageError(f"{len(clients)} clients, but topics have {there} partitions; produce for fewer clients")
         return KafkaRecordWriter(self._connection, places_of(placement, clients, topics), there)
+
+    def _records_made(self, plans: Sequence[TopicPlan]) -> dict[str, int] | None:
+        """Make the topics that are missing; return how many partitions each has, None while one is not known yet."""
+        with self._connection.administered() as admin:
+            make_missing(admin, plans, self._connection.settings.replication_factor)
+            there = partition_counts(admin, [plan.name for plan in plans])
+        return there if len(there) == len(plans) else None
 
     def control(self, *, from_start: bool) -> Iterator[FromCoordinator]:
         """Return what the coordinator tells, without end."""

@@ -2,7 +2,7 @@
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import structlog
@@ -19,6 +19,7 @@ from streamfl_connectors.kafka import control, dead_letters
 from streamfl_connectors.kafka.absence import let_go
 from streamfl_connectors.kafka.connection import TAKEN_OVER, Connection, explained
 from streamfl_connectors.kafka.dead_letters import DeadLetter
+from streamfl_connectors.kafka.ends import Ends
 from streamfl_connectors.kafka.parts import Assembly, Headers, cut
 from streamfl_connectors.kafka.standing_topic import KEY, Found, last_standing
 from streamfl_connectors.kafka.tally import Tally
@@ -55,12 +56,15 @@ class KafkaCoordinatorLink:
         To the brokers.
     topics
         Of the federation.
+    ends
+        Of the logs of records.
     """
 
-    def __init__(self, connection: Connection, topics: Topics) -> None:
+    def __init__(self, connection: Connection, topics: Topics, ends: Ends) -> None:
         self._connection = connection
         self._settings = connection.settings
         self._topics = topics
+        self._ends = ends
         self._producer = self._transactional_producer()
         self._consumer = connection.consumer(group_id=topics.coordinator_group)
         self._members: frozenset[str] = frozenset()
@@ -228,7 +232,9 @@ class KafkaCoordinatorLink:
         """Read on from the last commit, or from the first message there is; tell whether there was a commit."""
         began = False
         with explained(self._settings.bootstrap_servers):
-            numbers = self._consumer.partitions_for_topic(self._topics.updates) or set()
+            numbers = self._consumer.partitions_for_topic(self._topics.updates)
+            if not numbers:
+                raise UsageError(f"this log-in may not see {self._topics.updates}; grant it READ on that topic")
             partitions = [TopicPartition(self._topics.updates, number) for number in sorted(numbers)]
             self._consumer.assign(partitions)
             for partition, begin in self._consumer.beginning_offsets(partitions).items():
@@ -340,6 +346,21 @@ class KafkaCoordinatorLink:
             return {}
         return polled
 
+    def ends(self, partitions: Collection[str]) -> Mapping[str, int | None]:
+        """Return the position behind the last record of each partition of the records.
+
+        Parameters
+        ----------
+        partitions
+            Their names in the ledger.
+
+        Returns
+        -------
+        0 where there is no such partition of the records; None where it cannot be told, for lack of a right or of an
+        answer.
+        """
+        return self._ends.of(partitions)
+
     # --- remembering -------------------------------------------------------------------------------------------
 
     def restore(self) -> Standing | None:
@@ -376,6 +397,7 @@ class KafkaCoordinatorLink:
     def close(self) -> None:
         """Let go of the connection."""
         self._consumer.close()
+        self._ends.close()
         let_go(self._producer, 5.0)
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from streamfl.core.arrays import IntArray
+from streamfl.core.errors import UsageError
 from streamfl.core.records import Batch, Rejection, Span
 from streamfl.ports import Decoded, Standpoint
 
@@ -42,9 +43,12 @@ class LogSource:
     read_again: Fetch
     lags: bool = False
     end: int | None = None
+    sought: bool = False
+    failed: bool = False
     begun: int = field(init=False)
     _given: int = field(init=False)
     _inbox: deque[Batch] = field(default_factory=deque)
+    _failure: str | None = None
 
     def __post_init__(self) -> None:
         self.begun = self._given = self.next
@@ -60,7 +64,16 @@ class LogSource:
         return self.end is not None and self.next >= self.end and not self._inbox
 
     def poll(self, limit: int) -> Sequence[Batch]:
-        """Return the next records, at most `limit` good and bad ones."""
+        """Return the next records, at most `limit` good and bad ones.
+
+        Raises
+        ------
+        UsageError
+            Once, if its records cannot be had; none come any more.
+        """
+        if self._failure is not None:
+            reason, self._failure = self._failure, None
+            raise UsageError(reason)
         taken: list[Batch] = []
         while self._inbox and limit > 0:
             batch = self._inbox.popleft()
@@ -77,7 +90,12 @@ class LogSource:
         if self.partition in positions:
             self.next = self.begun = self._given = positions[self.partition]
             self._inbox.clear()
-            self.lags, self.end = True, None
+            self.lags, self.sought, self.end = True, True, None
+
+    def fail(self, reason: str) -> None:
+        """Stop here: this client's records cannot be had, and its next poll says why."""
+        self._inbox.clear()
+        self.failed, self._failure = True, reason
 
     def fetch(self, positions: Mapping[str, Sequence[int]]) -> Sequence[Batch]:
         """Read old records again; what is gone is left out."""
@@ -145,10 +163,11 @@ class PartitionReader:
         """Return the position to read next, None while nobody has room."""
         if not self.clients:
             return self.head
-        hungry = [source.next for source in self.clients.values() if source.waiting < self.room]
+        live = [source for source in self.clients.values() if not source.failed]
+        hungry = [source.next for source in live if source.waiting < self.room]
         if not hungry:
             return None
-        behind = [source.next for source in self.clients.values() if source.lags and source.waiting == 0]
+        behind = [source.next for source in live if source.lags and source.waiting == 0]
         return min([*behind, self.head]) if self.only is None else min(hungry)
 
     def take(self, end: int, decoded: Decoded) -> list[Rejection]:
@@ -162,6 +181,8 @@ class PartitionReader:
             if client not in self.clients:
                 strays += [*bad, *(Rejection(int(p), TOO_MANY) for p in decoded.positions[rows])]
         for client, source in self.clients.items():
+            if source.failed:
+                continue
             if self.only is None and source.waiting >= self.room:
                 source.pass_by(end)
             else:

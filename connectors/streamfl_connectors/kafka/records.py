@@ -12,7 +12,7 @@ from kafka import errors as kafka_errors
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
 from kafka.structs import MemberState
 
-from streamfl.core.errors import PeerError, UsageError
+from streamfl.core.errors import PeerError
 from streamfl.core.records import Rejection
 from streamfl.ports import Decoded, Placement, ReadingCounts, RecordFormat, Standpoint
 from streamfl_connectors.kafka import dead_letters
@@ -195,6 +195,7 @@ class RecordConsumer:
         if not self._subscribed:
             return {}
         self._follow_the_group()
+        self._place()
         self._steer()
         try:
             polled: Mapping[TopicPartition, Sequence[Any]] = self._consumer.poll(timeout_ms=self._join())
@@ -222,6 +223,18 @@ class RecordConsumer:
     def hungry(self) -> bool:
         """Tell whether any partition is to be read."""
         return not self._readers or len(self._paused) < len(self._readers)
+
+    def _place(self) -> None:
+        """Hold positions that the ledger gave against the ends of the logs: what lies beyond is no position."""
+        sought = {p: reader for p, reader in self._readers.items() if any(s.sought for s in reader.clients.values())}
+        if not sought:
+            return
+        begins = self._consumer.beginning_offsets(list(sought))
+        for partition, end in self._consumer.end_offsets(list(sought)).items():
+            for source in sought[partition].clients.values():
+                if source.sought and source.next > end * self._format.stride:
+                    self._fail(partition, source, begins[partition], end)
+                source.sought = False
 
     def _steer(self) -> None:
         """Seek, pause and resume, as the clients' positions and room want it."""
@@ -290,18 +303,28 @@ class RecordConsumer:
         self._unwritten.note(topic, repr(error), partition=partition, offset=offset)
 
     def _lost(self, positions: Mapping[TopicPartition, int]) -> None:
-        """Go on at what is left of a log, if that is wanted; else this is the end: nothing is skipped silently."""
+        """Go on at what is left of a log; clients fail that need what it does not hold, unless losses are wanted."""
         for partition, offset in positions.items():
             begin, end = bounds(self._consumer, partition)
-            what = f"{name_of(partition)}: the ledger goes on at offset {offset}, but the log holds {begin} to {end}"
-            if offset > end:
-                remedy = "the topic is not the one that was read before; take another [federation] name"
-                raise UsageError(f"{what}; {remedy}")
-            if self._placement.lost == "stop":
-                remedy = 'raise the topic\'s retention; to go on without them, say lost = "skip" in [records]'
-                raise UsageError(f"{what}: records were deleted before they were accepted; {remedy}")
-            LOG.error("records lost", partition=name_of(partition), first=offset, last=begin - 1)
-            self._consumer.seek(partition, begin)
+            reader, stride = self._readers[partition], self._format.stride
+            for source in reader.clients.values():
+                beyond, gone = source.next > end * stride, source.next < begin * stride
+                if not source.failed and (beyond or (gone and self._placement.lost == "stop")):
+                    self._fail(partition, source, begin, end)
+            if offset < begin:
+                LOG.error("records lost", partition=name_of(partition), first=offset, last=begin - 1)
+            self._consumer.seek(partition, min(max(offset, begin), end))
+
+    def _fail(self, partition: TopicPartition, source: LogSource, begin: int, end: int) -> None:
+        """Let one client fail whose position the log does not hold: nothing is skipped silently."""
+        offset = source.next // self._format.stride
+        what = f"{name_of(partition)}: the ledger goes on at offset {offset}, but the log holds {begin} to {end}"
+        if offset >= end:
+            remedy = "the topic is not the one that was read before; take another [federation] name"
+            source.fail(f"{what}; {remedy}")
+        else:
+            remedy = 'raise the topic\'s retention; to go on without them, say lost = "skip" in [records]'
+            source.fail(f"{what}: records were deleted before they were accepted; {remedy}")
 
     def _read_again(self, partition: TopicPartition, positions: Sequence[int]) -> Decoded:
         """Return old records by position, through a consumer of their own; what is gone is left out."""

@@ -23,7 +23,7 @@ ROOM_WITHIN = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """One right: to READ or WRITE a topic, group or transactional id.
+    """One right: to READ, WRITE or DESCRIBE a topic, group or transactional id.
 
     >>> str(Need("WRITE", "topic", "forest.updates"))
     'WRITE on topic forest.updates'
@@ -46,12 +46,13 @@ def client_needs(topics: Topics, records: Sequence[str]) -> list[Need]:
     ]
 
 
-def coordinator_needs(topics: Topics) -> list[Need]:
-    """Return what the coordinator's log-in needs."""
+def coordinator_needs(topics: Topics, records: Sequence[str]) -> list[Need]:
+    """Return what the coordinator's log-in needs; of records only where they end."""
     written = (topics.control, topics.models, topics.state, topics.dead_letters)
     return [
         *(Need("READ", "topic", name) for name in (topics.updates, topics.state)),
         *(Need("WRITE", "topic", name) for name in written),
+        *(Need("DESCRIBE", "topic", name) for name in records),
         Need("READ", "group", topics.coordinator_group),
         Need("WRITE", "transactional id", topics.coordinator_group),
     ]
@@ -107,7 +108,7 @@ class Rights:
         """Return what is found, by role."""
         roles = {
             "clients": client_needs(self._topics, self._records),
-            "the coordinator": coordinator_needs(self._topics),
+            "the coordinator": coordinator_needs(self._topics, self._records),
         }
         missing = {role: [need for need in needs if not self._has(need)] for role, needs in roles.items()}
         return role_findings(missing, {role: len(needs) for role, needs in roles.items()})

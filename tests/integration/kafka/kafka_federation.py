@@ -10,12 +10,13 @@ import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from kafka import KafkaConsumer, TopicPartition
 
-from streamfl import messages
 from streamfl.core.errors import PeerError
 from streamfl.core.messages import FromCoordinator, Restarted, RoundClosed, RoundOpened
+from streamfl_connectors.kafka.control import ControlReader
 
 HERE = Path(__file__).parent
 COMMAND = str(Path(sys.executable).parent / "streamfl")
@@ -191,11 +192,11 @@ class Federation:
             consumer.assign([partition])
             consumer.seek_to_beginning(partition)
             end = consumer.end_offsets([partition])[partition]
-            found = []
+            reader, found = ControlReader(), []
             while consumer.position(partition) < end:
                 for batch in consumer.poll(timeout_ms=500).values():
-                    found += [understood(message.value) for message in batch]
-            return [message for message in found if isinstance(message, FromCoordinator)]
+                    found += [understood(reader, message) for message in batch]
+            return [message for message in found if message is not None]
         finally:
             consumer.close()
 
@@ -241,10 +242,10 @@ class Federation:
                 process.kill()
 
 
-def understood(value: bytes | None) -> object:
-    """Return a message, or None for what is none: tests write such things too."""
+def understood(reader: ControlReader, message: Any) -> FromCoordinator | None:
+    """Return what a message completes, or None; also for what is none of the coordinator's: tests write that too."""
     try:
-        return messages.decode(value or b"")
+        return reader.read(message.value, message.headers)
     except PeerError:
         return None
 

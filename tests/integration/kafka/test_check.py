@@ -5,6 +5,7 @@ import subprocess
 import sys
 import time
 import uuid
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +22,7 @@ from kafka.admin import (
 )
 
 from streamfl.core.errors import UsageError
-from streamfl.core.messages import Leave
+from streamfl.core.messages import Leave, Left
 from streamfl.formats import FieldMap, Packed, record_format
 from streamfl.ports import Placement
 from streamfl_connectors.kafka.broker import Broker
@@ -110,7 +111,7 @@ class TestTopics:
     def test_a_healthy_federation_is_all_right_and_stays_as_it_is(self, broker, name):
         connector = KafkaConnector(name, {"bootstrap_servers": broker.bootstrap})
         connector.prepare()
-        link = connector.coordinator()
+        link = connector.coordinator(Placement((f"{name}.records.*",)), JSON)
         link.publish(())
         link.close()
         for client in ("c0", "c1"):
@@ -134,7 +135,7 @@ class TestTopics:
     def test_a_check_does_not_fence_the_coordinator(self, broker, name):
         connector = KafkaConnector(name, {"bootstrap_servers": broker.bootstrap})
         connector.prepare()
-        link = connector.coordinator()
+        link = connector.coordinator(Placement((f"{name}.records.*",)), JSON)
         found(broker, name)
         link.publish(())
         link.close()
@@ -352,6 +353,7 @@ def as_coordinator(name):
     return [
         *(("WRITE", "TOPIC", f"{name}.{topic}") for topic in ("control", "models", "state", "dead-letter")),
         *(("READ", "TOPIC", f"{name}.{topic}") for topic in ("updates", "state")),
+        ("DESCRIBE", "TOPIC", f"{name}.records.c0"),
         ("READ", "GROUP", f"{name}.coordinator"),
         ("WRITE", "TRANSACTIONAL_ID", f"{name}.coordinator"),
     ]
@@ -422,10 +424,21 @@ class TestRights:
         assert of(findings, "rights of clients").state == "warning"
         connector = self.connector(guarded, federation, "coordinator")
         connector.prepare()
-        link = connector.coordinator()
+        link = connector.coordinator(Placement((f"{federation}.records.*",)), JSON)
         assert link.restore() is None
         link.publish(())
+        assert link.ends([f"{federation}.records.c0/0"]) == {f"{federation}.records.c0/0": 1}
         link.close()
+
+    def test_where_records_end_is_not_told_without_the_right_to_see(self, guarded, federation):
+        rights = [right for right in as_coordinator(federation) if "records" not in right[2]]
+        grant(guarded, "coordinator", *rights)
+        connector = self.connector(guarded, federation, "coordinator")
+        finding = of(connector.findings(Placement((f"{federation}.records.c0",)), JSON), "rights of the coordinator")
+        assert finding.found == f"this log-in lacks DESCRIBE on topic {federation}.records.c0"
+        connector.prepare()
+        with closing(connector.coordinator(Placement((f"{federation}.records.*",)), JSON)) as link:
+            assert link.ends([f"{federation}.records.c0/0"]) == {f"{federation}.records.c0/0": None}
 
     def test_a_coordinator_without_its_transactional_id_is_told_so(self, guarded, federation):
         grant(guarded, "coordinator", *(r for r in as_coordinator(federation) if r[1] != "TRANSACTIONAL_ID"))
@@ -436,8 +449,41 @@ class TestRights:
         connector = KafkaConnector(federation, {"bootstrap_servers": guarded.bootstrap, **log_in("client", SECRET)})
         (finding,) = connector.findings(Placement((f"{federation}.records.*",)), JSON)
         assert (finding.subject, finding.state) == ("brokers", "error")
+        assert "refuses the log-in: authentication failed" in finding.found
         assert "sasl_*" in finding.remedy
         assert SECRET not in repr(finding)
+
+    def test_a_log_in_that_may_see_no_topic_is_told_what_it_lacks(self, guarded, federation):
+        with pytest.raises(UsageError) as raised:
+            self.connector(guarded, federation, "coordinator").prepare()
+        own = ", ".join(f"{federation}.{topic}" for topic in ("control", "models", "updates", "state", "dead-letter"))
+        assert str(raised.value).startswith(f"this log-in may see none of {own}; grant it READ and WRITE")
+
+    def test_a_coordinator_that_may_not_read_updates_is_told_so(self, guarded, federation):
+        rights = [right for right in as_coordinator(federation) if right[2] != f"{federation}.updates"]
+        grant(guarded, "coordinator", *rights)
+        connector = self.connector(guarded, federation, "coordinator")
+        connector.prepare()
+        with pytest.raises(UsageError, match=f"{federation}.updates"):
+            connector.coordinator(Placement((f"{federation}.records.*",)), JSON)
+
+    def test_letters_that_may_not_be_written_are_told_and_the_coordinator_goes_on(self, guarded, federation):
+        rights = [right for right in as_coordinator(federation) if right[2] != f"{federation}.dead-letter"]
+        grant(guarded, "coordinator", *rights, ("DESCRIBE", "TOPIC", f"{federation}.dead-letter"))
+        connector = self.connector(guarded, federation, "coordinator")
+        connector.prepare()
+        with (
+            closing(connector.coordinator(Placement((f"{federation}.records.*",)), JSON)) as link,
+            KafkaProducer(bootstrap_servers=guarded.bootstrap, **log_in("admin")) as producer,
+        ):
+            for round_ in (1, 2):
+                producer.send(f"{federation}.updates", b"junk", key=b"c0").get(timeout=10)
+                until = time.monotonic() + 60
+                while link.unwritten < round_:
+                    assert time.monotonic() < until
+                    for heard in link.receive():
+                        link.refuse(heard.reason)
+                link.publish((Left(client="c0", incarnation="1"),))
 
     def test_a_refused_log_in_is_no_reason_to_try_again(self, guarded, federation):
         settings = {"bootstrap_servers": guarded.bootstrap, **log_in("client"), "sasl_mechanism": "SCRAM-SHA-256"}

@@ -44,3 +44,16 @@ def test_services_that_start_before_the_broker(federate, small, own_broker):
     own_broker.up()
     check_as_undisturbed(federation, small)
     assert [process.popen.returncode for process in processes] == [0, 0]
+
+
+def test_a_producer_that_starts_before_the_broker(federate, small, own_broker):
+    own_broker.down()
+    federation, hasty = federate(small), federate(small, "kafka.patience=0")
+    role = ("produce", "covtype", "--clients", "2", "--limit", "40")
+    patient, impatient = federation.start("producer", role=role), hasty.start("producer", role=role)
+    federation.until("it waits, and says so", lambda: bool(patient.said("waiting")), patience=30.0)
+    assert impatient.ended() == 2
+    assert impatient.error().startswith("the topics of the records: gave up after 0 s: no answer from 127.0.0.1")
+    own_broker.up()
+    assert patient.ended() == 0
+    assert "40 records of 2 clients written" in patient.log.read_text()

@@ -3,12 +3,14 @@
 import json
 import time
 import uuid
+from contextlib import closing
 
 import pytest
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient
 
-from streamfl.formats import FieldMap, record_format
+from streamfl.core.errors import UsageError
+from streamfl.formats import FieldMap, Packed, record_format
 from streamfl.ports import Placement
 from streamfl_connectors.kafka.connector import KafkaConnector
 from streamfl_connectors.kafka.writer import END_OF_STREAM
@@ -98,3 +100,83 @@ def test_the_federations_own_topics_hold_no_records(broker, connector, name):
         assert host.counts.dead_letters == 0
     finally:
         host.close()
+
+
+def test_a_position_beyond_the_log_fails_its_client_and_no_other(broker, connector, name):
+    topic = f"{name}-records"
+    make(broker, topic)
+    write(broker, topic, *(record(i, site="ab"[i % 2]) for i in range(6)))
+    host = connector.host("h", Placement((topic,), "key"), FORM)
+    try:
+        assert taken(host, "a", 3) == [0, 2, 4]
+        host.hosted()["a"].seek({f"{topic}/0": 10**12})
+        host.hosted()
+        told = f"{topic}/0: the ledger goes on at offset {10**12}, but the log holds 0 to 6; the topic is not the one"
+        with pytest.raises(UsageError, match=told):
+            host.hosted()["a"].poll(9)
+        write(broker, topic, record(6), record(7, site="b"))
+        assert taken(host, "b", 4) == [1, 3, 5, 7]
+        assert host.hosted()["a"].poll(9) == []
+    finally:
+        host.close()
+
+
+@pytest.mark.parametrize("by", ["topic", "key"])
+def test_a_position_that_was_deleted_fails_its_client(by, broker, connector, name):
+    topic = f"{name}-records"
+    make(broker, topic)
+    write(broker, topic, *(record(i) for i in range(6)))
+    form = record_format("json", FieldMap(time="at", client="site"))
+    client = "a" if by == "key" else topic
+    host = connector.host("h", Placement((topic,), by), FORM if by == "key" else form)
+    try:
+        assert taken(host, client, 6) == [0, 1, 2, 3, 4, 5]
+        with KafkaAdminClient(bootstrap_servers=broker.bootstrap) as admin:
+            admin.delete_records({TopicPartition(topic, 0): 4})
+        source = host.hosted()[client]
+        source.seek({f"{topic}/0": 2})
+        until(lambda: host.hosted() and source.failed)
+        with pytest.raises(UsageError, match="goes on at offset 2, but the log holds 4 to 6: records were deleted"):
+            source.poll(9)
+        assert source.poll(9) == []
+    finally:
+        host.close()
+
+
+class TestEnds:
+    def test_are_those_of_the_committed_records_of_the_placement(self, broker, connector, name):
+        topics = [f"{name}.a", f"{name}.b"]
+        with KafkaAdminClient(bootstrap_servers=broker.bootstrap) as admin:
+            one, two = ({"num_partitions": n, "replication_factor": 1} for n in (1, 2))
+            admin.create_topics({topics[0]: one, topics[1]: two, f"other-{name}": one}, wait_for_metadata=True)
+        write(broker, topics[0], record(0), record(1), record(2))
+        write(broker, f"other-{name}", record(0))
+        with KafkaProducer(bootstrap_servers=broker.bootstrap, transactional_id=name) as producer:
+            producer.init_transactions()
+            producer.begin_transaction()
+            producer.send(topics[0], record(3), partition=0).get(timeout=10)
+            with closing(connector.coordinator(Placement((f"{name}.*",)), FORM)) as link:
+                assert link.ends([f"{topics[0]}/0"]) == {f"{topics[0]}/0": 3}
+                producer.commit_transaction()
+                until(lambda: link.ends([f"{topics[0]}/0"]) == {f"{topics[0]}/0": 5})  # the mark of the end takes one
+                strange = ["", "/", "/0", topics[0], f"{topics[0]}/", f"{topics[0]}/00", f"{topics[0]}/-1"]
+                strange += [
+                    f"{topics[0]}/1",
+                    f"{name}.c/0",
+                    f"other-{name}/0",
+                    f"{name}.updates/0",
+                    "x" * 5000 + "/0",
+                ]
+                strange += [f"{name}.\u00e9/0", f"{name}. /0", f"{topics[0]}/{'9' * 30}", f"{topics[0]}/9999999"]
+                assert link.ends(strange) == dict.fromkeys(strange, 0)
+                every = [*strange, f"{topics[0]}/0", f"{topics[1]}/0", f"{topics[1]}/1"]
+                known = {f"{topics[0]}/0": 5, f"{topics[1]}/0": 0, f"{topics[1]}/1": 0}
+                assert link.ends(every) == dict.fromkeys(strange, 0) | known
+                assert link.ends([]) == {}
+
+    def test_are_positions_of_the_format(self, broker, connector, name):
+        make(broker, f"{name}.a")
+        write(broker, f"{name}.a", b"x", b"y")
+        packed = Packed("classification")
+        with closing(connector.coordinator(Placement((f"{name}.*",)), packed)) as link:
+            assert link.ends([f"{name}.a/0"]) == {f"{name}.a/0": 2 * packed.stride}

@@ -78,6 +78,18 @@ def delete_records(small, name, before):
 LOST = 30
 
 
+def check_only_c1_failed(federation, host):
+    """Check that one client failed, and the others were served to their ends."""
+    (line,) = host.said("ended")
+    assert (line["failed"], line["failed_clients"]) == (1, ["c1"])
+    federation.until("the coordinator's end", lambda: federation.running[0].popen.poll() == 0)
+    accepted = {}
+    for entry in federation.closed():
+        for one in entry.accepted:
+            accepted[one.client] = accepted.get(one.client, 0) + one.records
+    assert accepted == {"c0": SIZE * ROUNDS, "c1": 5 * SIZE, "c2": SIZE * ROUNDS}
+
+
 @pytest.mark.parametrize("lost", ["stop", "skip"])
 def test_records_that_were_deleted_before_they_were_accepted(lost, federate, small):
     federation = interrupted(federate, small, f"records.lost={lost}")
@@ -90,6 +102,7 @@ def test_records_that_were_deleted_before_they_were_accepted(lost, federate, sma
         told = f"{topic}/0: the ledger goes on at offset {5 * SIZE}, but the log holds {5 * SIZE + LOST} to"
         ends_with(federation, host, told)
         assert "records were deleted before they were accepted" in host.error()
+        check_only_c1_failed(federation, host)
         return
     federation.until("the end", lambda: all(p.popen.poll() is not None for p in federation.running))
     (line,) = host.said("records lost")
@@ -110,8 +123,11 @@ def test_a_topic_that_was_made_anew(federate, small):
     make(small.bootstrap, {topic: 1})
     small.written["c1"] = 0
     small.write(until=1, names=["c1"])
+    small.write(until=ROUNDS, names=["c0", "c2"])
+    small.end(["c0", "c2"])
     host = federation.start("again", role=("client", "--host", "a", "--until-end"))
     told = (
         f"{topic}/0: the ledger goes on at offset {5 * SIZE}, but the log holds 0 to {SIZE}; the topic is not the one"
     )
     ends_with(federation, host, told)
+    check_only_c1_failed(federation, host)

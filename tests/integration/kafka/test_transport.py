@@ -6,6 +6,8 @@ from contextlib import ExitStack, closing
 
 import pytest
 
+from streamfl.formats import FieldMap, record_format
+from streamfl.ports import Placement
 from streamfl.testing import Kit
 from streamfl.testing.transport import CHECKS
 from streamfl_connectors.kafka.client_links import ClientLinks
@@ -29,7 +31,9 @@ def kit(broker) -> Iterator[Kit]:
             return links.link(named)
 
         def coordinator() -> KafkaCoordinatorLink:
-            return made.enter_context(closing(connector.coordinator()))
+            return made.enter_context(
+                closing(connector.coordinator(Placement(("records.*",)), record_format("json", FieldMap())))
+            )
 
         yield Kit(client, coordinator, patience=20.0)
 

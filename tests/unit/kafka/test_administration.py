@@ -185,7 +185,7 @@ class TestMissing:
         assert (found.state, found.found) == ("error", "no f.control yet, and they could not be made: because")
 
 
-NEEDS = {"clients": client_needs(Topics("f"), ["r"]), "the coordinator": coordinator_needs(Topics("f"))}
+NEEDS = {"clients": client_needs(Topics("f"), ["r"]), "the coordinator": coordinator_needs(Topics("f"), ["r"])}
 
 
 class TestRoles:
@@ -210,17 +210,18 @@ class TestRoles:
             "WRITE on topic f.models",
             "WRITE on topic f.state",
             "WRITE on topic f.dead-letter",
+            "DESCRIBE on topic r",
             "READ on group f.coordinator",
             "WRITE on transactional id f.coordinator",
         ]
 
     def test_a_log_in_may_be_for_one_role_alone(self):
         assert self.states() == ["ok", "ok"]
-        assert self.states(coordinator=8) == ["ok", "warning"]
+        assert self.states(coordinator=9) == ["ok", "warning"]
         assert self.states(clients=5) == ["warning", "ok"]
 
     def test_a_right_that_a_role_lacks_is_an_error(self):
-        assert self.states(clients=1, coordinator=7) == ["error", "warning"]
+        assert self.states(clients=1, coordinator=8) == ["error", "warning"]
         assert self.states(clients=5, coordinator=1) == ["warning", "error"]
 
     def test_a_log_in_that_is_meant_for_both_is_checked_for_both(self):
@@ -228,12 +229,12 @@ class TestRoles:
         assert self.states(clients=1, coordinator=1) == ["error", "error"]
 
     def test_a_log_in_that_may_do_hardly_anything_is_an_error(self):
-        assert self.states(clients=6, coordinator=8) == ["error", "error"]
-        assert self.states(clients=5, coordinator=8) == ["error", "warning"]
+        assert self.states(clients=6, coordinator=9) == ["error", "error"]
+        assert self.states(clients=5, coordinator=9) == ["error", "warning"]
 
     def test_what_is_lacking_is_named_with_the_remedy(self):
         missing = {"clients": [Need("WRITE", "topic", "f.updates")], "the coordinator": []}
-        finding = next(role_findings(missing, {"clients": 6, "the coordinator": 8}))
+        finding = next(role_findings(missing, {"clients": 6, "the coordinator": 9}))
         assert finding.found == "this log-in lacks WRITE on topic f.updates"
         assert finding.remedy == "grant it WRITE on topic f.updates"
 

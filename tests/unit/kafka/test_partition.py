@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from streamfl.core.errors import UsageError
 from streamfl.core.records import Rejection, Span
 from streamfl.ports import Decoded, Standpoint
 from streamfl_connectors.kafka.partition import TOO_MANY, PartitionReader
@@ -427,3 +428,34 @@ def test_the_only_client_of_a_partition_gets_every_record(log, operations, room)
     while driver.read(4) or driver["a"].waiting:
         taken.take(3)
     taken.check(log, "a", complete=True)
+
+
+class TestFailing:
+    def test_a_client_whose_records_cannot_be_had_says_so_once_and_the_others_go_on(self):
+        driver = Driver(["a", "b", "a", "b", "a", "b"], room=10)
+        driver.read(2)
+        assert records(driver["a"].poll(9)) == ([0], [])
+        driver["a"].seek({PARTITION: 10**12})
+        driver["a"].fail("beyond the end")
+        with pytest.raises(UsageError, match="beyond the end"):
+            driver["a"].poll(9)
+        assert driver["a"].poll(9) == []
+        while driver.read(2):
+            pass
+        assert (driver["a"].waiting, driver["a"].poll(9)) == (0, [])
+        assert records(driver["b"].poll(9)) == ([1, 3, 5], [])
+        assert driver.reader.settled({}) <= 6
+
+    def test_a_partition_of_its_own_is_not_read_any_more(self):
+        driver = Driver(["a"] * 6, only="a")
+        driver.read(2)
+        driver["a"].fail("gone")
+        assert driver.reader.wanted() is None
+
+    def test_others_in_the_partition_are_read_again_wherever_it_stands(self):
+        driver = Driver(["a", "b"] * 3, room=10)
+        driver.read(6)
+        driver["a"].seek({PARTITION: 1})
+        driver["a"].fail("gone")
+        driver["b"].seek({PARTITION: 3})
+        assert driver.reader.wanted() == 3

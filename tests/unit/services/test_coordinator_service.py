@@ -240,7 +240,9 @@ class Connector:
     def prepare(self):
         self.prepared = True
 
-    def coordinator(self):
+    def coordinator(self, placement, records):
+        assert placement.topics == ("r.*",)
+        assert records.stride == 1
         assert self.prepared, "topics must be there before the link is made"
         return self.link
 

@@ -8,6 +8,7 @@ from unit.machines.script import LEARNER, cut, fetched, swapping
 
 from streamfl.core.client import ClientSettings
 from streamfl.core.coordinator import Coordinator, CoordinatorSettings
+from streamfl.core.errors import UsageError
 from streamfl.core.messages import Join, Leave
 from streamfl.core.promotion import Promotion
 from streamfl.core.standing import Standing
@@ -30,6 +31,7 @@ class Partition:
     def __init__(self, name, records, *, ends=True):
         self.name, self.records, self.ends = name, records, ends
         self.at = self.first = 0
+        self.fails_at = None
 
     @property
     def ended(self):
@@ -42,6 +44,9 @@ class Partition:
         return before.read
 
     def poll(self, limit):
+        if self.fails_at is not None and self.at >= self.fails_at:
+            self.fails_at = None
+            raise UsageError("its records were deleted")
         left = self.records.after(self.at)
         if not left.read or limit < 1:
             return ()
@@ -161,7 +166,7 @@ class TestClients:
         del first.host.here["c1"]
         second.host.here["c1"] = federation.partition("c1")
         federation.turns(2)
-        assert first.host.dropped == (["c1"] if turns else [])
+        assert first.host.dropped.count("c1") == (1 if turns else 0)
         assert (set(first.nodes), set(second.nodes)) == ({"c0"}, {"c1"})
         second.until_end = True
         federation.run()
@@ -190,6 +195,40 @@ class TestClients:
         federation.turns(60)
         assert node.nodes["c1"] is not old
         assert federation.ledger() == federation.all_records()
+
+
+class TestFailing:
+    def test_a_client_whose_records_cannot_be_had_leaves_and_the_others_go_on(self):
+        federation = Federation(("c0", "c1", "c2"), rounds=4)
+        node = federation.host("c0", "c1", "c2")
+        lost = node.host.here["c1"]
+        lost.fails_at, lost.ends = 2 * SIZE, False
+        with capture_logs() as logged:
+            federation.run()
+        (line,) = [line for line in logged if line["event"] == "client failed"]
+        assert (line["client"], line["reason"]) == ("c1", "its records were deleted")
+        assert node.failed == {"c1": "its records were deleted"}
+        everybody = federation.all_records()
+        ledger = federation.ledger()
+        assert {name: ledger[name] for name in ("c0", "c2")} == {name: everybody[name] for name in ("c0", "c2")}
+        assert sum(ledger["c1"]) + node.nodes["c1"].machine.pending == lost.at == 2 * SIZE
+        assert federation.coordinator.machine.present == set()
+
+    def test_it_is_not_begun_anew_on_this_host(self):
+        federation = Federation(ends=False)
+        node = federation.host("c0", "c1", until_end=False)
+        node.host.here["c1"].fails_at = SIZE
+        federation.turns(80)
+        assert node.nodes["c1"].finished
+        before = node.nodes["c1"]
+        federation.turns(80)
+        assert node.nodes["c1"] is before
+
+    def test_the_link_of_a_client_that_has_left_is_let_go(self):
+        federation = Federation()
+        node = federation.host("c0", "c1")
+        federation.run()
+        assert sorted(node.host.dropped) == ["c0", "c1"]
 
 
 class TestIncarnations:
@@ -427,6 +466,21 @@ class TestProcess:
         }  # fmt: skip
         sent = transport.coordinator().receive()
         assert [type(message) for message in sent] == [Join, Leave]
+
+    def test_a_client_that_failed_is_named_in_the_last_line_and_the_process_fails_at_its_end(self, settings):
+        stop = Stop()
+        lost = Partition("c0", swapping("c0", 4, size=SIZE), ends=False)
+        lost.fails_at = 0
+        host = Host(MemoryTransport(), c0=lost)
+        host.listen = lambda seconds: setattr(stop, "requested", True)
+        with (
+            capture_logs() as logged,
+            pytest.raises(UsageError, match=r"^1 of the clients failed: c0: its records were deleted$"),
+        ):
+            serve_clients(settings, Connector(host), stop, until_end=False)
+        (ended,) = [line for line in logged if line["event"] == "ended"]
+        assert (ended["failed"], ended["failed_clients"]) == (1, ["c0"])
+        assert host.closed
 
     def test_settles_before_it_ends(self, settings):
         stop = Stop(requested=True)

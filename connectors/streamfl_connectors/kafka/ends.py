@@ -1,0 +1,123 @@
+"""Where the logs of records end: nobody can have read further, whatever a client says."""
+
+import re
+import time
+from collections.abc import Collection, Mapping
+
+import structlog
+from kafka import KafkaAdminClient, TopicPartition
+from kafka import errors as kafka_errors
+from kafka.admin import OffsetSpec
+from kafka.protocol.consumer.offsets import IsolationLevel
+
+from streamfl.core.bounds import is_name
+from streamfl.core.errors import PeerError
+from streamfl.ports import Placement
+from streamfl_connectors.kafka.absence import Absence
+from streamfl_connectors.kafka.connection import Connection, explained
+from streamfl_connectors.kafka.records import pattern
+from streamfl_connectors.kafka.topics import Topics
+
+LOG = structlog.get_logger("streamfl.kafka.coordinator")
+
+# Seconds before brokers that did not answer are asked again.
+PAUSE = 0.2
+
+# What says that a topic's end cannot be told, now or ever.
+UNTOLD = (kafka_errors.UnknownTopicOrPartitionError, kafka_errors.AuthorizationError, kafka_errors.InvalidTopicError)
+
+
+class Ends:
+    """Asks for the ends of partitions of records.
+
+    Parameters
+    ----------
+    connection
+        To the brokers; whoever asks needs the right to describe the topics.
+    topics
+        The federation's own, which hold no records.
+    placement
+        Which topics do.
+    stride
+        Positions that a message takes up.
+    """
+
+    def __init__(self, connection: Connection, topics: Topics, placement: Placement, stride: int) -> None:
+        self._connection = connection
+        self._own = {plan.name for plan in topics.plans()}
+        self._placement = placement
+        self._stride = stride
+        self._admin: KafkaAdminClient | None = None
+
+    def of(self, partitions: Collection[str]) -> dict[str, int | None]:
+        """Return the position behind the last committed record of each partition.
+
+        Parameters
+        ----------
+        partitions
+            Their names in the ledger, `topic/number`.
+
+        Returns
+        -------
+        0 for a name that is no partition of the placement; None if the end may not be seen, or nobody answers.
+        """
+        named = {name: self._partition(name) for name in partitions}
+        asked = {partition for partition in named.values() if partition is not None}
+        ends = self._patiently(asked) if asked else {}
+        positions = {one: None if end is None else end * self._stride for one, end in ends.items()}
+        return {name: 0 if one is None else positions.get(one) for name, one in named.items()}
+
+    def _partition(self, name: str) -> TopicPartition | None:
+        topic, _, number = name.rpartition("/")
+        if not is_name(name) or topic in self._own or not re.fullmatch("0|[1-9][0-9]{0,6}", number):
+            return None
+        ours = any(re.fullmatch(pattern(one), topic) for one in self._placement.topics)
+        return TopicPartition(topic, int(number)) if ours else None
+
+    def _patiently(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int | None]:
+        absence = Absence(self._connection.settings.patience)
+        while True:
+            try:
+                with explained(self._connection.settings.bootstrap_servers):
+                    return self._told(partitions)
+            except PeerError as error:
+                try:
+                    absence.bear(error)
+                except PeerError:
+                    LOG.warning("where logs end is not known", reason=str(error))
+                    return {}
+                time.sleep(PAUSE)
+
+    def _told(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int | None]:
+        """Return the ends that the brokers tell; one that they do not would hide all, so it is looked for then."""
+        self._admin = admin = self._admin or self._connection.admin()
+        try:
+            return _listed(admin, partitions)
+        except UNTOLD:
+            counts = _counts(admin, sorted({partition.topic for partition in partitions}))
+        there = [one for one in partitions if one.partition < (counts.get(one.topic, 0) or 0)]
+        nowhere = {one: None if counts.get(one.topic, 0) is None else 0 for one in partitions if one not in there}
+        try:
+            return {**nowhere, **(_listed(admin, there) if there else {})}
+        except UNTOLD:  # it was taken away this moment
+            return nowhere
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        if self._admin is not None:
+            self._admin.close()
+
+
+def _counts(admin: KafkaAdminClient, topics: list[str]) -> dict[str, int | None]:
+    """Return how many partitions each topic has, 0 where there is none, None where it may not be seen."""
+    told = admin.describe_topics(topics)
+    denied = kafka_errors.TopicAuthorizationFailedError.errno
+    return {
+        topic["name"]: None if topic["error_code"] == denied else len(topic["partitions"] or ()) for topic in told
+    }
+
+
+def _listed(admin: KafkaAdminClient, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
+    latest = dict.fromkeys(partitions, OffsetSpec.LATEST)
+    told = admin.list_partition_offsets(latest, isolation_level=IsolationLevel.READ_COMMITTED)
+    return {partition: end.offset for partition, end in told.items()}

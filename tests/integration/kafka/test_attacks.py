@@ -1,0 +1,179 @@
+"""One message, or many, that would end a federation: it goes on, and learns what it learns undisturbed."""
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Mapping
+
+import pytest
+from kafka import KafkaAdminClient, KafkaProducer
+from kafka.admin import ConfigResource, ConfigResourceType
+from kafka_federation import Federation
+from kafka_stream import check_as_undisturbed
+from small_stream import ROUNDS
+from test_bad_records import everything_in
+
+from streamfl import messages
+from streamfl.core.messages import RoundOpened, Update
+from streamfl.core.records import Span
+from streamfl_connectors.kafka.dead_letters import HEAD
+from streamfl_connectors.kafka.parts import cut
+
+# Rounds before the attack, and those until the coordinator has met it.
+BEFORE = 4
+
+# The most that kafka-python sends by default, key and overhead included.
+LARGEST = 1_048_400
+
+Sent = list[tuple[str, bytes | None, bytes | None, list[tuple[str, bytes]]]]
+
+
+def updates(*values: bytes, size: int = 900_000) -> Sent:
+    """Messages in the name of somebody who is no member."""
+    return [("updates", b"stranger", part.value, list(part.headers)) for value in values for part in cut(value, size)]
+
+
+def random_bytes(_: Federation) -> Sent:
+    return [("updates", b"stranger", os.urandom(LARGEST), [])]
+
+
+def many_errors(_: Federation) -> Sent:
+    """36,010 things are wrong with one message."""
+    return updates(json.dumps({"type": "update", "client": "stranger", "spans": [{"x": 1}] * 12_000}).encode())
+
+
+def many_spans(federation: Federation) -> Sent:
+    """An update that names 30,000 partitions."""
+    opened = next(message for message in reversed(federation.told()) if isinstance(message, RoundOpened))
+    names = (f"{'p' * 20}{i}/0" for i in range(30_000))
+    update = Update(
+        client="stranger",
+        attempt="0-1",
+        entry=opened.entry,
+        round=opened.round,
+        epoch=opened.epoch,
+        registry=opened.registry,
+        records=30_000,
+        trained=0,
+        rejected=0,
+        spans=tuple(Span(name, 0, 1) for name in names),
+        losses={},
+        differences={},
+    )
+    return updates(messages.encode(update))
+
+
+def long_names(_: Federation) -> Sent:
+    """A key and a type that fill a message."""
+    leave = json.dumps({"type": "\u00e9" * 150_000, "client": "stranger"}).encode()
+    return [("updates", b"\xc3\xa9" * 450_000, b"{}", []), *updates(leave)]
+
+
+def tiny_parts(_: Federation) -> Sent:
+    """One value in 5,000 parts of a byte, and 1,000 values of which nothing more ever comes."""
+    one = updates(os.urandom(5_000), size=1)
+    never = [("updates", f"s{i}".encode(), b"x" * 1000, list(cut(b"x" * 2000, 1000)[0].headers)) for i in range(1000)]
+    return one + never
+
+
+def junk_for_clients(federation: Federation) -> Sent:
+    """What no coordinator says, where clients listen."""
+    sent: Sent = []
+    for topic, key in (("control", None), ("models", b"rung-0/0/0"), ("models", b"\xff"), ("models", b"x" * 100_000)):
+        for value in (
+            b"",
+            b"\xff\x00",
+            b"{}",
+            b"{" * 1000,
+            b'{"type":"round-closed","piece":"2/3"}',
+            os.urandom(LARGEST // 2),
+        ):
+            sent.append((topic, key, value, []))
+            sent.append((topic, key, value, [("part", b"0/1000000000"), ("digest", b"d")]))
+            sent += [(topic, key, part.value, list(part.headers)) for part in cut(value, 900_000)]
+    closed = json.loads(messages.encode(federation.closed()[-1]))
+    return sent + [("control", None, json.dumps({**closed, "piece": f"1/{n}"}).encode(), []) for n in range(2, 202)]
+
+
+ATTACKS: Mapping[str, Callable[[Federation], Sent]] = {
+    attack.__name__: attack
+    for attack in (random_bytes, many_errors, many_spans, long_names, tiny_parts, junk_for_clients)
+}
+
+
+def write(federation: Federation, sent: Sent) -> None:
+    with KafkaProducer(bootstrap_servers=federation.bootstrap, linger_ms=20) as producer:
+        told = [
+            producer.send(f"{federation.name}.{topic}", value, key=key, headers=headers, partition=0)
+            for topic, key, value, headers in sent
+        ]
+        producer.flush()
+    assert all(one.succeeded() for one in told)
+
+
+@pytest.fixture
+def begun(federate, small) -> Federation:
+    """A federation that has closed a few rounds."""
+    federation = federate(small)
+    federation.start("a")
+    federation.start("coordinator")
+    small.write(until=BEFORE)
+    federation.until("some rounds", lambda: federation.rounds() == BEFORE)
+    return federation
+
+
+def goes_on(federation: Federation, small) -> None:
+    """Check that the rest is learnt as if nothing had been."""
+    small.write(until=ROUNDS)
+    small.end()
+    check_as_undisturbed(federation, small)
+    assert [process.popen.returncode for process in federation.running if process.popen.returncode != -9] == [0, 0]
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_it_goes_on_after(attack, begun, small):
+    sent = ATTACKS[attack](begun)
+    write(begun, sent)
+    goes_on(begun, small)
+    letters = everything_in(begun.bootstrap, f"{begun.name}.dead-letter")
+    host = begun.running[0].said("ended")[-1]
+    if attack == "junk_for_clients":
+        assert letters == []
+        assert host["foreign"] >= len(sent) - 200
+        assert len(begun.running[0].said("unusable message")) <= 30
+        return
+    assert host["foreign"] == 0
+    assert letters or attack == "many_spans"  # it is refused as nobody's who takes part
+    assert all(len(letter.value or b"") <= 64 * 1024 and len(letter.key) <= 256 for letter in letters)
+    assert all(len(dict(letter.headers)["reason"]) <= 2000 for letter in letters)
+    if attack == "random_bytes":
+        (letter,) = letters
+        value = sent[0][2]
+        told = dict(letter.headers)
+        assert letter.value == value[:HEAD]
+        assert (told["size"], told["sha256"]) == (b"1048400", hashlib.sha256(value).hexdigest().encode())
+
+
+def test_a_coordinator_starts_again_among_junk_where_it_stands(begun, small):
+    coordinator = begun.running[1]
+    coordinator.kill()
+    junk: Sent = [("state", b"standing/0", b"not a standing", [])]
+    junk += [("state", b"other", os.urandom(1000), []) for _ in range(200)]
+    for value in (b"{}", b"\xff" * 3000, b'{"master":7,"entry":3}'):
+        junk += [("state", b"standing/0", part.value, list(part.headers)) for part in cut(value, 1000)]
+    write(begun, junk)
+    again = begun.start("coordinator")
+    goes_on(begun, small)
+    assert again.said("unusable messages among the standings")[0]["consequence"] == "the standing before it is used"
+
+
+def test_a_dead_letter_topic_that_takes_nothing_of_this_size_is_told_and_that_is_all(begun, small):
+    topic = f"{begun.name}.dead-letter"
+    with KafkaAdminClient(bootstrap_servers=begun.bootstrap) as admin:
+        admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, topic, configs={"max.message.bytes": "500"})])
+    write(begun, [("updates", b"stranger", b"x" * 20_000, [])] * 3)
+    coordinator = begun.running[1]
+    begun.until("it is told", lambda: bool(coordinator.said("dead letters were not written")))
+    goes_on(begun, small)
+    assert coordinator.said("dead letters were not written")[-1]["in_all"] == 3
+    assert everything_in(begun.bootstrap, topic) == []
