@@ -2,7 +2,7 @@
 
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import structlog
@@ -254,6 +254,10 @@ class KafkaCoordinatorLink:
     def restore(self) -> Standing | None:
         """Return the standing that was committed last, if any."""
         return None if self._saved is None else codec.decode(Standing, self._saved)
+
+    def ends(self, partitions: Collection[str]) -> Mapping[str, int | None]:
+        """Return that no end can be told yet."""
+        return dict.fromkeys(partitions)
 
     def _last_standing(self) -> bytes | None:
         reader = self._connection.consumer()

@@ -226,6 +226,9 @@ class Link:
     def __getattr__(self, name):
         return getattr(self.inner, name)
 
+    def ends(self, partitions):
+        return dict.fromkeys(partitions)
+
     def listen(self, seconds):
         self.idle += 1
         self.stop.requested = self.idle > 3
@@ -251,7 +254,7 @@ def settings():
     return FederationSettings(
         federation={"name": "f", "expect": 2, "scaling": False},
         rounds={"clock": "records", "deadline": 0},
-        records=Records(topics=("r.*",)),
+        records=Records(topics=("r",), clients="partition"),  # in memory a partition has the name of its client
         kafka={},
     )
 
