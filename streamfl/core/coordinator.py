@@ -785,6 +785,7 @@ class Coordinator:
             learnt = between(standing, cells)
         standing.entry += 1
         self._open_round(now)
+        self._require_finite()
         closed = replace(closed, model=self.digest(), promotions=standing.master.promotions)
         following = self._opened.following(standing, since=opened.told.registry, learnt=learnt)
         ended = self._finished() if evicted else []
@@ -864,6 +865,13 @@ class Coordinator:
         """Handle the membership changes that waited."""
         waiting, self._deferred = self._deferred, {}
         return [decision for client in sorted(waiting) for decision in self._take(waiting[client], now)]
+
+    def _require_finite(self) -> None:
+        """Raise if what clients go on from is not finite: whose numbers made it so is then found, and refused."""
+        registry, W = self.serving()
+        numbers = (W, registry.scale, np.array(self.standing.agreed.squared_norm))
+        if self.recover is not None and not all(np.isfinite(array).all() for array in numbers):
+            raise PeerError("a model or a scale that is not finite")
 
     def digest(self) -> str:
         """Return the fingerprint of the model that serves."""

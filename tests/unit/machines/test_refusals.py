@@ -663,6 +663,23 @@ def test_the_updates_with_which_a_round_cannot_be_closed_are_refused_and_it_clos
     assert uncounted(saved.machine) == uncounted(other.machine)
 
 
+def test_numbers_that_become_infinite_without_raising_are_found_too(monkeypatch):
+    whole = module.Agreement.after
+
+    def after(self, updates, **how):
+        agreed = whole(self, updates, **how)
+        wrong = any(update.client == "c1" for update in updates)
+        return replace(agreed, registry=replace(agreed.registry, scale=np.full(1, np.inf))) if wrong else agreed
+
+    monkeypatch.setattr(module.Agreement, "after", after)
+    saved = Saved(3)
+    (opened,) = told(saved.tell(*map(join, ("c0", "c1", "c2"))), RoundOpened)
+    decisions = saved.tell(*(scaled(opened, name) for name in ("c0", "c1", "c2")))
+    assert [name for name, _ in refusals(decisions)] == ["c1"]
+    assert accepted(decisions) == ["c0", "c2"]
+    assert np.isfinite(saved.machine.standing.registry.scale).all()
+
+
 def test_at_a_deadline_too(monkeypatch):
     saved = Saved(3, deadline=2.0)
     (opened,) = told(saved.tell(*map(join, ("c0", "c1", "c2"))), RoundOpened)
