@@ -1,6 +1,6 @@
 """What the machines need from the world: records, a link to the other side, time."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
@@ -157,6 +157,14 @@ class CoordinatorLink(Protocol):
 
 class ServedCoordinatorLink(CoordinatorLink, Protocol):
     """The link of a coordinator that runs as a service."""
+
+    def ends(self, partitions: Collection[str]) -> Mapping[str, int | None]:
+        """Return the position behind the last record of each of some partitions, by their names in the ledger.
+
+        Positions count as in `Decoded`: offset x stride. 0 where there is no such partition; None where it cannot be
+        told, for lack of a right or of an answer: no client is refused for that.
+        """
+        ...
 
     def listen(self, seconds: float) -> None:
         """Return when a message may have arrived, or after so many seconds."""

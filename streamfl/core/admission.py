@@ -151,6 +151,47 @@ def wrong_identity(message: FromClient) -> str | None:
     return None if named else "a client, or an attempt of one, without a name"
 
 
+def wrong_partitions(update: Update, member: Member, own: Sequence[str]) -> str | None:
+    """Return why an update's records are not in the one partition that is its client's, or None.
+
+    Parameters
+    ----------
+    update
+        What a client sent.
+    member
+        Its account: the partition of its first records stays its own.
+    own
+        Which partition may be a client's: names in which `*` stands for the client; `#` at the end is any number.
+        Without any it may be in all.
+
+    Examples
+    --------
+    >>> is_own("c7", "forest.c7/0", ["forest.*/0"]), is_own("c7", "forest.c8/0", ["forest.*/0"])
+    (True, False)
+    >>> is_own("c7", "forest/3", ["forest/#"]), is_own("forest/3", "forest/3", ["*"])
+    (True, True)
+    """
+    partitions = {span.partition for span in update.spans}
+    if not own or not partitions:
+        return None
+    if len(partitions | member.positions.keys()) > 1:
+        return "records of another partition than before"
+    (partition,) = partitions
+    return None if is_own(update.client, partition, own) else f"records of {partition}, which is not its partition"
+
+
+def is_own(client: str, partition: str, own: Sequence[str]) -> bool:
+    """Tell whether a partition may be a client's; see `wrong_partitions`."""
+    topic, _, number = partition.rpartition("/")
+    whole = number.isdecimal() and number.isascii() and (number == "0" or number[0] != "0")
+    return any(
+        (whole and topic == name.removesuffix("/#"))
+        if name.endswith("/#")
+        else partition == name.replace("*", client)
+        for name in own
+    )
+
+
 def wrong_scores(
     scores: Scores,
     update: Update,

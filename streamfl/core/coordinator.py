@@ -13,14 +13,14 @@ updates that cause it are.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
 
-from streamfl.core.admission import refusal, wrong_identity, wrong_introduction, wrong_scores
+from streamfl.core.admission import refusal, wrong_identity, wrong_introduction, wrong_partitions, wrong_scores
 from streamfl.core.aggregate import Aggregation, served_in_all
 from streamfl.core.agreement import Agreement, middle_unit
 from streamfl.core.alarm import Reading
@@ -60,6 +60,9 @@ from streamfl.core.refusals import UNUSABLE, Refusals, incarnation_of
 from streamfl.core.registry import Registry, TargetUnit, re_expression
 from streamfl.core.standing import Standing
 
+# Of partitions, by name, the position behind the last record.
+LogEnds = Callable[[Collection[str]], Mapping[str, int | None]]
+
 # Seconds between two announcements of refusals by themselves: each saves the whole standing.
 PAUSE = 1.0
 
@@ -93,6 +96,8 @@ class CoordinatorSettings:
         never freezes.
     limits
         How many names are registered.
+    partitions
+        Which partition of the log may be a client's, see `wrong_partitions`; with none given it may have all.
     """
 
     learner: Learner
@@ -105,6 +110,7 @@ class CoordinatorSettings:
     scaling: bool = True
     warm_up: int | None = 8
     limits: Limits = NAMED
+    partitions: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -138,6 +144,9 @@ class Coordinator:
     recover
         Returns the standing of the last Commit, or a new one: where to go on from after a message that could not be
         handled. Without it what such a message raises is raised.
+    log_ends
+        Returns the position behind the last record of each of some partitions, None where it cannot be told; asked
+        only of positions that are farther than what it has said before. Without it every position is believed.
 
     Examples
     --------
@@ -157,6 +166,7 @@ class Coordinator:
     settings: CoordinatorSettings
     standing: Standing
     recover: Callable[[], Standing] | None = None
+    log_ends: LogEnds | None = None
     _open: OpenRound | None = None
     _updates: list[Update] = field(default_factory=list)
     _counted: list[Update] = field(default_factory=list)  # the same, once the round closes, with granted names only
@@ -170,6 +180,7 @@ class Coordinator:
     _changed: dict[str, Member] = field(default_factory=dict)
     _saved: int = 0
     _announced: float | None = None
+    _ends: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._saved = self.standing.refused
@@ -431,12 +442,26 @@ class Coordinator:
         )
         if refused is not None and not refused.is_fault:
             return self._refuse(update.client, refused.reason)
-        wrong = refused.reason if refused else self._wrong_between(update) if update.records else None
+        wrong = refused.reason if refused else self._wrong_content(update)
         if wrong is not None:
             return self._fault(update.client, incarnation_of(update), wrong, now)
         self._updates.append(update)
         self._refusals.at_fault.pop(update.client, None)
         return self._go_on_if_complete(now)
+
+    def _wrong_places(self, update: Update) -> str | None:
+        """Return why records cannot be where an update says: in another's partition, or beyond the end of the log."""
+        wrong = wrong_partitions(update, self.standing.members[update.client], self.settings.partitions)
+        farther = {span.partition: span.end for span in update.spans if span.end > self._ends.get(span.partition, 0)}
+        if wrong is not None or self.log_ends is None or not farther:
+            return wrong
+        told = {name: end for name, end in self.log_ends(farther.keys()).items() if end is not None}
+        self._ends |= told
+        beyond = sorted(name for name, end in farther.items() if end > told.get(name, end))
+        return f"positions of {beyond[0]} beyond the end of its log" if beyond else None
+
+    def _wrong_content(self, update: Update) -> str | None:
+        return (self._wrong_between(update) if update.records else None) or self._wrong_places(update)
 
     def _wrong_between(self, update: Update) -> str | None:
         wrong = self._wrong_learning(update) or self._wrong_guest(update)
@@ -775,6 +800,7 @@ class Coordinator:
             learnt = between(standing, cells)
         standing.entry += 1
         self._open_round(now)
+        self._require_finite()
         closed = replace(closed, model=self.digest(), promotions=standing.master.promotions)
         following = self._opened.following(standing, since=opened.told.registry, learnt=learnt)
         ended = self._finished() if evicted else []
@@ -854,6 +880,13 @@ class Coordinator:
         """Handle the membership changes that waited."""
         waiting, self._deferred = self._deferred, {}
         return [decision for client in sorted(waiting) for decision in self._take(waiting[client], now)]
+
+    def _require_finite(self) -> None:
+        """Raise if what clients go on from is not finite: whose numbers made it so is then found, and refused."""
+        registry, W = self.serving()
+        numbers = (W, registry.scale, np.array(self.standing.agreed.squared_norm))
+        if self.recover is not None and not all(np.isfinite(array).all() for array in numbers):
+            raise PeerError("a model or a scale that is not finite")
 
     def digest(self) -> str:
         """Return the fingerprint of the model that serves."""

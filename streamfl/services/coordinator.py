@@ -212,7 +212,7 @@ def _machine(settings: FederationSettings, link: ServedCoordinatorLink) -> Coord
     def recover() -> Standing:
         return link.restore() or settings.first_standing()
 
-    return Coordinator(settings.coordinator_machine, before or settings.first_standing(), recover)
+    return Coordinator(settings.coordinator_machine, before or settings.first_standing(), recover, link.ends)
 
 
 def _close(machine: Coordinator) -> None:

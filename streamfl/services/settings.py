@@ -214,7 +214,25 @@ class FederationSettings(BaseSettings):
             task=self.federation.task,
             scaling=self.federation.scaling,
             limits=self.limits,
+            partitions=self.partitions,
         )
+
+    @property
+    def partitions(self) -> tuple[str, ...]:
+        """Return which partition of the log may be a client's, as the coordinator is told it.
+
+        >>> from streamfl.services.settings import FederationSettings, Records
+        >>> FederationSettings(records=Records(topics=("forest.*", "meadow"))).partitions
+        ('forest.*/0', '*/0')
+        """
+        topics = self.records.topics
+        match self.records.clients:
+            case "topic":
+                return tuple(f"{name if '*' in name else '*'}/0" for name in topics)
+            case "partition":
+                return ("*",)
+            case "key":
+                return tuple(f"{name}/#" for name in topics)
 
     @property
     def client_machine(self) -> ClientSettings:

@@ -33,6 +33,7 @@ from streamfl.core.errors import BrokenInvariantError
 from streamfl.core.events import Tick, Unusable
 from streamfl.core.messages import Joined, Leave, Left, Refusal, RoundClosed, RoundOpened, Score
 from streamfl.core.promotion import Promotion
+from streamfl.core.records import Span
 from streamfl.core.standing import Standing
 from streamfl.runtime.nodes import CoordinatorNode
 from streamfl.transport.memory import MemoryTransport
@@ -662,6 +663,23 @@ def test_the_updates_with_which_a_round_cannot_be_closed_are_refused_and_it_clos
     assert uncounted(saved.machine) == uncounted(other.machine)
 
 
+def test_numbers_that_become_infinite_without_raising_are_found_too(monkeypatch):
+    whole = module.Agreement.after
+
+    def after(self, updates, **how):
+        agreed = whole(self, updates, **how)
+        wrong = any(update.client == "c1" for update in updates)
+        return replace(agreed, registry=replace(agreed.registry, scale=np.full(1, np.inf))) if wrong else agreed
+
+    monkeypatch.setattr(module.Agreement, "after", after)
+    saved = Saved(3)
+    (opened,) = told(saved.tell(*map(join, ("c0", "c1", "c2"))), RoundOpened)
+    decisions = saved.tell(*(scaled(opened, name) for name in ("c0", "c1", "c2")))
+    assert [name for name, _ in refusals(decisions)] == ["c1"]
+    assert accepted(decisions) == ["c0", "c2"]
+    assert np.isfinite(saved.machine.standing.registry.scale).all()
+
+
 def test_at_a_deadline_too(monkeypatch):
     saved = Saved(3, deadline=2.0)
     (opened,) = told(saved.tell(*map(join, ("c0", "c1", "c2"))), RoundOpened)
@@ -761,3 +779,80 @@ def test_parts_that_only_together_raise_lose_the_last_of_them():
 
     result, culprits = without_culprits([1.0, math.inf, 2.0, -math.inf, 3.0], attempt)
     assert (result, [part for part, _ in culprits]) == (math.inf, [-math.inf])
+
+
+# --- where records are -----------------------------------------------------------------------------------------
+
+
+PLACES = {
+    "topic": (("forest.*/0", "*/0"), "c1", ["forest.c1/0", "c1/0"], ["forest.c0/0", "forest.c1/1", "c1", "c0/0"]),
+    "partition": (("*",), "t/1", ["t/1"], ["t/0", "t/1/0", "t"]),
+    "key": (("t/#",), "c1", ["t/0", "t/17"], ["t/", "t/x", "t/-1", "t/01", "t/٣", "u/1", "t", "t/1/2", "/1", "t/#"]),
+}
+
+
+@pytest.mark.parametrize("by", PLACES)
+def test_a_client_has_its_own_partition_and_no_other(by):
+    own, name, good, bad = PLACES[by]
+    for partition, is_good in [*((p, True) for p in good), *((p, False) for p in bad)]:
+        machine = coordinator(2, partitions=own)
+        (opened,) = told(tell(machine, join("c0"), join(name)), RoundOpened)
+        update = replace(answer(opened, "c1", spans=(Span(partition, 0, 4),)), client=name)
+        expected = [] if is_good else [(name, f"records of {partition}, which is not its partition")]
+        assert refusals(tell(machine, update)) == expected
+
+
+def test_the_partition_of_its_first_records_stays_its_own():
+    machine = coordinator(1, partitions=("t/#",))
+    opened = begun(machine, "c0")
+    both = (Span("t/1", 0, 2), Span("t/2", 0, 2))
+    assert refusals(tell(coordinator_like(machine, opened), answer(opened, "c0", spans=both))) == [
+        ("c0", "records of another partition than before")
+    ]
+    (opened,) = told(tell(machine, answer(opened, "c0", spans=(Span("t/1", 0, 4),))), RoundOpened)
+    moved = answer(opened, "c0", spans=(Span("t/2", 0, 4),))
+    assert refusals(tell(machine, moved)) == [("c0", "records of another partition than before")]
+
+
+def coordinator_like(machine, opened):
+    other = Coordinator(machine.settings, codec.decode(Standing, codec.encode(machine.standing)))
+    other.start(0.0)
+    assert other.standing.entry == opened.entry
+    return other
+
+
+def test_the_ends_of_logs_are_asked_only_where_a_position_goes_farther():
+    asked = []
+
+    def ends(partitions):
+        asked.append(sorted(partitions))
+        return dict.fromkeys(partitions, 10)
+
+    machine = coordinator(1)
+    machine.log_ends = ends
+    opened = begun(machine, "c0")
+    for start, calls in ((0, 1), (4, 1)):  # up to 4, then up to 8: less than 10
+        (opened,) = told(tell(machine, answer(opened, "c0", start=start)), RoundOpened)
+        assert asked == [["c0"]] * calls
+    far = answer(opened, "c0", start=8)
+    assert refusals(tell(machine, far)) == [("c0", "positions of c0 beyond the end of its log")]
+    assert machine.standing.members["c0"].positions == {"c0": 8}
+    assert asked == [["c0"], ["c0"]]
+
+
+@pytest.mark.parametrize("end", [10**12, 2**63 - 1, 2**63, 10**400])
+def test_an_end_beyond_the_log_moves_no_position(end):
+    machine = coordinator(2)
+    machine.log_ends = lambda partitions: dict.fromkeys(partitions, 100)
+    opened = begun(machine, "c0", "c1")
+    (refused,) = tell(machine, answer(opened, "c1", spans=(Span("c1", 0, end),)))
+    assert refused.is_fault
+    assert accepted(tell(machine, answer(opened, "c0"))) == ["c0"]
+    assert machine.standing.members["c1"].positions == {}
+
+
+def test_an_end_that_cannot_be_told_refuses_nobody():
+    machine = coordinator(1)
+    machine.log_ends = dict.fromkeys
+    opened = begun(machine, "c0")
+    assert accepted(tell(machine, answer(opened, "c0"))) == ["c0"]

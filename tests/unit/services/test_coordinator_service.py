@@ -133,6 +133,58 @@ class TestWaiting:
         assert (told_["clients"], told_["more"]) == ([f"c{i:02}" for i in range(10)], 3)
 
 
+def put_out(federation):
+    """Let c1 be refused until it is put out; return what was logged, and the open round."""
+    opened, logged = federation.begun(), []
+    for t in range(3):
+        wrong = answer(opened, "c1", squared_norm=float("nan"))
+        logged += federation.step(1.0 + 2 * t, wrong, answer(opened, "c0", start=4 * t))
+        opened = next(m for m in reversed(federation.hears.receive()) if isinstance(m, RoundOpened))
+    return logged, opened
+
+
+class TestRefusals:
+    def test_are_told_with_the_reason_and_that_there_is_a_dead_letter(self):
+        federation = Federation()
+        opened = federation.begun()
+        (line,) = warnings(federation.step(1.0, answer(opened, "c1", squared_norm=float("nan"))))
+        told_ = {name: line[name] for name in ("event", "client", "reason", "dead_letter")}
+        assert told_ == {
+            "event": "refused",
+            "client": "c1",
+            "reason": "an impossible norm",
+            "dead_letter": True,
+        }
+
+    def test_who_is_put_out_is_told_with_the_reason_and_named_while_it_waits(self):
+        federation = Federation()
+        logged, _ = put_out(federation)
+        (line,) = [line for line in logged if line["log_level"] == "error"]
+        assert (line["event"], line["client"], line["entry"]) == ("put out", "c1", 3)
+        assert line["reason"] == "put out, refused for 3 entries in a row: an impossible norm"
+        (waiting,) = warnings(federation.step(QUIET + 5.0))
+        assert (waiting["clients"], waiting["evicted"]) == (["c0"], ["c1"])
+
+    def test_it_ends_without_who_was_put_out_and_says_so(self):
+        federation = Federation(until_end=True)
+        put_out(federation)
+        assert not federation.service.finished
+        federation.step(9.0, Leave(client="c0", incarnation="i1"))
+        assert federation.service.finished
+        with capture_logs() as logged:
+            service._close(federation.machine, federation.log)
+        told_, ended = logged
+        assert (told_["event"], told_["clients"]) == ("records are pending of clients that were put out", ["c1"])
+        assert (ended["accepted"], ended["refused"]) == (12, 3)
+
+    def test_names_that_somebody_invents_are_forgotten(self):
+        log = CoordinatorLog()
+        with capture_logs():
+            for i in range(service.MOST_REFUSALS + 5):
+                log.take(Refused(f"x{i}", "junk", is_fault=True))
+        assert len(log._refusals) == service.MOST_REFUSALS
+
+
 class TestLog:
     def test_a_refusal_is_told_once_for_the_same_reason(self):
         log = CoordinatorLog()
@@ -225,6 +277,9 @@ class Link:
     def __getattr__(self, name):
         return getattr(self.inner, name)
 
+    def ends(self, partitions):
+        return dict.fromkeys(partitions)
+
     def listen(self, seconds):
         self.idle += 1
         self.stop.requested = self.idle > 3
@@ -252,7 +307,7 @@ def settings():
     return FederationSettings(
         federation={"name": "f", "expect": 2, "scaling": False},
         rounds={"clock": "records", "deadline": 0},
-        records=Records(topics=("r.*",)),
+        records=Records(topics=("r",), clients="partition"),  # in memory a partition has the name of its client
         kafka={},
     )
 

@@ -10,6 +10,7 @@ from streamfl.core.messages import (
     Joined,
     Left,
     LocalDrift,
+    Refusal,
     Restarted,
     RoundClosed,
     RoundOpened,
@@ -119,3 +120,10 @@ class TestWatch:
 
     def test_goes_on_as_long_as_there_is_something(self):
         assert len(seen([closed(t) for t in range(1, 40)])) == 39
+
+
+def test_a_refusal_is_told_on_one_line_with_its_reason():
+    refused = Refusal(client="c3", incarnation="1", entry=7, reason="a loss of\nNaN")
+    assert line(refused) == ("c3 refused for entry 7: a loss of NaN", "yellow")
+    out = Refusal(client="c3", incarnation="1", entry=9, reason="put out, refused for 3 entries", evicted=True)
+    assert line(out) == ("c3 put out, refused for 3 entries", "bold red")
