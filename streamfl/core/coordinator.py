@@ -215,13 +215,13 @@ class Coordinator:
             # Not committed, so that it is answered while candidates are scored too. If a kill takes it back, a late
             # Join of an older incarnation may be answered, which nobody hears.
             member.incarnation, member.missed = join.incarnation, 0
-            return [Publish((self.standing.joined(join.client), *self._round_messages()))]
+            return [Publish((self.standing.joined(join.client, join.question), *self._round_messages()))]
         if self._undecided is not None:
             self._deferred[join.client] = join
             return []
         member = self.standing.members.setdefault(join.client, Member(join.incarnation))
         member.left, member.missed, member.incarnation = False, 0, join.incarnation
-        return [Commit((self.standing.joined(join.client), *self._round_messages()))]
+        return [Commit((self.standing.joined(join.client, join.question), *self._round_messages()))]
 
     def _leave(self, leave: Leave, now: float) -> list[CoordinatorDecision]:
         self._introductions.pop(leave.client, None)
@@ -253,7 +253,7 @@ class Coordinator:
         standing.guest = self._fresh_guest()
         self._introductions = {}
         self._open_round(now)
-        answers = tuple(self.standing.joined(join.client) for join in joins)
+        answers = tuple(self.standing.joined(join.client, join.question) for join in joins)
         return [Commit((*answers, *self._round_messages()))]
 
     # --- opening a round ---------------------------------------------------------------------------------------

@@ -87,7 +87,7 @@ class Standing:
         """Return the registry that is agreed on."""
         return self.agreed.registry
 
-    def joined(self, client: str) -> Joined:
+    def joined(self, client: str, question: int = 0) -> Joined:
         """Return the answer to a member's Join: where the ledger stands, and its own account."""
         member = self.members[client]
         return Joined(
@@ -99,4 +99,5 @@ class Standing:
             rejected=member.rejected,
             sample=member.sample,
             held=member.held,
+            question=question,
         )

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import structlog
 
 from streamfl.core.client import Client, ClientSettings
+from streamfl.core.decisions import Dropped
 from streamfl.core.messages import FromCoordinator, Joined, Left, Restarted, RoundClosed
 from streamfl.ports import Connector, Host, Source, Standpoint
 from streamfl.runtime.clock import ListeningClock
@@ -73,6 +74,7 @@ class HostNode:
     nodes: dict[str, ClientNode] = field(default_factory=dict)
     finished: bool = False
     _taking_part: set[str] = field(default_factory=set)
+    _evicted: set[str] = field(default_factory=set)
     _all_left_at: float | None = None
     _deadline: float | None = None
     _settle_at: float = 0.0
@@ -101,6 +103,11 @@ class HostNode:
             self._note(message, now)
         self._begin_to_stop(now)
         busy = [node.step(now) for node in self.nodes.values() if not node.finished]
+        for client, node in self.nodes.items():
+            if node.machine.evicted and client not in self._evicted:
+                self._evicted.add(client)
+                pending = node.machine.pending
+                LOG.error("evicted", client=client, reason=node.machine.evicted, pending=pending)
         self._settle(now)
         self.finished = self._is_over(now)
         return any(busy) or bool(told) or self.finished
@@ -110,13 +117,25 @@ class HostNode:
         for client in [name for name, node in self.nodes.items() if hosted.get(name) is not node.source]:
             LOG.info("given up", client=client)
             del self.nodes[client]
+            self._evicted.discard(client)
             self.host.drop(client)
         for client, source in hosted.items():
-            over = client in self.nodes and self.nodes[client].finished and not source.ended
+            over = client in self.nodes and self._may_come_back(self.nodes[client])
             if (client not in self.nodes or over) and not self.stop.requested:
                 LOG.info("taken", client=client)
                 machine = Client(self.settings, client, self.incarnation(now))
-                self.nodes[client] = ClientNode(machine, source, self.host.link(client))
+                self.nodes[client] = ClientNode(machine, source, self.host.link(client), self._tell_dropped)
+
+    def _may_come_back(self, node: ClientNode) -> bool:
+        """Tell whether a client has left and has records again; one that was put out stays out."""
+        return node.finished and not node.source.ended and not node.machine.evicted
+
+    def _tell_dropped(self, event: object) -> None:
+        """Tell the first of what a client could not use, and then ever fewer."""
+        if isinstance(event, Dropped):
+            dropped = self.nodes[event.client].machine.dropped
+            if dropped.bit_count() == 1:
+                LOG.warning("unusable", client=event.client, reason=str(event.error), dropped=dropped)
 
     def _begin_to_stop(self, now: float) -> None:
         if self.stop.requested and self._deadline is None:
