@@ -9,7 +9,7 @@ from streamfl import __version__
 from streamfl.core.bounds import NAME_BYTES, NAMED, is_name
 from streamfl.core.client import Client, ClientSettings
 from streamfl.core.coordinator import Coordinator, CoordinatorSettings
-from streamfl.core.decisions import PostUpdate, Predicted, Refused
+from streamfl.core.decisions import Dropped, PostUpdate, Predicted, Refused
 from streamfl.core.errors import BrokenInvariantError, PeerError, UsageError
 from streamfl.core.messages import FromCoordinator, LocalDrift, Noticed, Restarted, RoundClosed
 from streamfl.core.standing import Standing
@@ -222,6 +222,11 @@ class Replay:
             self._model(coordinator.machine),
         )
 
+    def _measured(self, event: Predicted | PostUpdate | Dropped) -> None:
+        if isinstance(event, Dropped):  # nobody else is here who could have told it
+            raise event.error
+        self._take(event)
+
     def _take(self, event: FromCoordinator | Refused | Predicted | PostUpdate) -> None:
         if isinstance(event, Refused):  # nothing is late or lost here: it would be sent, and refused, for ever
             raise PeerError(f"what client {event.client} learnt cannot be used: {event.reason}")
@@ -254,7 +259,7 @@ class Replay:
             incarnation="0",
         )
         source = TableSource(self.table, name, self.logs[name])
-        return ClientNode(machine, source, transport.client(name), self._take)
+        return ClientNode(machine, source, transport.client(name), self._measured)
 
     def _model(self, coordinator: Coordinator) -> ServedModel:
         registry, W = coordinator.serving()

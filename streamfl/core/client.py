@@ -3,23 +3,28 @@
 Theory of operation. A client knows the last ledger entry it has seen, its own place in the ledger, and the round
 that is open. It sends one update for the entry after the last; the update's records stay in the buffer until
 RoundClosed accepts them. Whenever its place is unknown (it has just started, an entry was missed, another
-incarnation's update was accepted) or nothing was heard for a while, it asks with Join, and Joined tells. So there is
-one way back from every fault. `wakes_at` says when it wants a Tick: a function of its state, so no timer can be lost.
+incarnation's update was accepted, its message was refused) or nothing was heard for a while, it asks with Join, and
+Joined tells. So there is one way back from every fault. `wakes_at` says when it wants a Tick: a function of its
+state, so no timer can be lost.
+
+Whoever may write where the coordinator does can say anything. What a client believes of the ledger is therefore never
+more than a guess: the answer to its newest question is the truth, even where it says less than the client knew, and
+nothing that was told before may keep out what is told later. So once a forger stops, it comes back by itself.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
 
 from streamfl.core.arrays import FloatArray
-from streamfl.core.bounds import NAMED, Limits
+from streamfl.core.bounds import NAMED, Limits, bounded
 from streamfl.core.buffer import Buffer
 from streamfl.core.client_round import ClientRound, targets_in
 from streamfl.core.comparison import Comparison
-from streamfl.core.decisions import ClientDecision, Fetch, Finished, PostUpdate, Seek, Send
-from streamfl.core.errors import BrokenInvariantError
+from streamfl.core.decisions import ClientDecision, Dropped, Fetch, Finished, PostUpdate, Seek, Send
+from streamfl.core.errors import BrokenInvariantError, PeerError, UsageError
 from streamfl.core.evaluated import coded, counted, natural, predicted
 from streamfl.core.events import BufferDue, ClientEvent, RecordsFetched, RecordsRead, SourceEnded, Stopped, Tick
 from streamfl.core.guest.admission import within
@@ -30,14 +35,17 @@ from streamfl.core.history import History, KeptRound
 from streamfl.core.local_round import Learner, RoundRecords, labels_in
 from streamfl.core.messages import (
     Accepted,
+    FromCoordinator,
     GuestPublished,
     HeldRecord,
     Join,
     Joined,
     Leave,
     Left,
+    Message,
     ModelPublished,
     OnlinePublished,
+    Refusal,
     RegistryPublished,
     RoundClosed,
     RoundOpened,
@@ -55,6 +63,7 @@ from streamfl.core.published import Published
 from streamfl.core.records import Batch
 from streamfl.core.registry import TargetUnit
 from streamfl.core.serving import Serving
+from streamfl.core.usable import unusable
 
 # A client that hears nothing asks at last every 2^5 times `retry` seconds.
 LEAST_OFTEN = 5
@@ -154,6 +163,10 @@ class Client:
     incarnation
         Unique for every start of the client, and greater, as a string, than those of earlier starts: a message of
         an older incarnation that arrives late is told by it. Part of each attempt.
+    dropped
+        How often something that was told could not be used.
+    evicted
+        Why it was put out of the federation; empty unless it was. Then it has finished, and its records are pending.
 
     Examples
     --------
@@ -173,7 +186,12 @@ class Client:
     _buffer: Buffer = field(init=False)
     _entry: int = 0
     _place: Place | None = None
+    _believed: Mapping[str, int] = field(default_factory=dict)
+    _question: int = 0
+    _answered: int = 0
     _opened: RoundOpened | None = None
+    _ahead: RoundOpened | None = None
+    _closed: RoundClosed | None = None
     _score: Score | None = None
     _sent: Sent | None = None
     _measured: Sent | None = None
@@ -190,6 +208,11 @@ class Client:
     _due: bool = False
     _stopped: bool = False
     _left: bool = False
+    _leaves: bool = False
+    _refused: int = 0
+    _setbacks: int = 0
+    dropped: int = 0
+    evicted: str = ""
     _asked: Literal["", "join", "leave"] = ""
     _news: float = 0.0
     _in_vain: int = 0
@@ -230,11 +253,17 @@ class Client:
             return None
         if self._waits():
             return self._patience_ends
-        return self._opened.closes if self._opened else None
+        closes = self._opened.closes if self._opened else None
+        return None if closes is None else min(closes, self._silence_ends)
 
     @property
     def _patience_ends(self) -> float:
-        return self._news + self.settings.retry * 2.0 ** min(self._in_vain, LEAST_OFTEN)
+        return self._news + self.settings.retry * 2.0 ** min(max(self._in_vain, self._setbacks), LEAST_OFTEN)
+
+    @property
+    def _silence_ends(self) -> float:
+        """Return when it asks though it waits for a time that was told: it may never come."""
+        return self._news + self.settings.retry * 2.0**LEAST_OFTEN
 
     def handle(self, event: ClientEvent, now: float) -> list[ClientDecision]:
         """Take one event and return what is to be done, in order.
@@ -250,11 +279,63 @@ class Client:
             return []
         if self._is_news(event):
             self._news, self._in_vain = now, 0
-        decisions = self._take(event)
-        if isinstance(event, Tick) and self._waits() and now >= self._patience_ends:
+        decisions = self._told(event, now) if isinstance(event, Message) else self._take(event)
+        if isinstance(event, Tick):
+            decisions += self._lose_patience(now)
+        return decisions + self._guarded(lambda: self._proceed(now), now)
+
+    def _lose_patience(self, now: float) -> list[ClientDecision]:
+        """Ask, or try again what was refused, once nothing was heard for long enough."""
+        if self._waits() and now >= self._patience_ends:
             self._asked = ""
+            self._refused = 0
             self._in_vain += 1
-        return decisions + self._proceed(now)
+        elif not self._waits() and self.wakes_at is not None and now >= self._silence_ends:
+            self._news = now
+            return [Send(self._join())]
+        return []
+
+    def _told(self, message: FromCoordinator, now: float) -> list[ClientDecision]:
+        """Take a message, unless it cannot be used."""
+
+        def take() -> list[ClientDecision]:
+            learner = self.settings.learner
+            reason = unusable(message, self.name, learner.online, learner.guest)
+            return self._take(message) if reason is None else self._drop(PeerError(reason))
+
+        return self._guarded(take, now)
+
+    def _guarded(self, do: Callable[[], list[ClientDecision]], now: float) -> list[ClientDecision]:
+        """Do something with what was told; if it cannot be done, forget all that was told, and ask for it later.
+
+        What is wrong with what this client was given itself is raised.
+        """
+        try:
+            return do()
+        except (UsageError, BrokenInvariantError, MemoryError):
+            raise
+        except Exception as error:  # there is no end to what can be wrong with a forged model
+            self._forget_told()
+            self._asked, self._news = "join", now
+            return self._drop(error)
+
+    def _drop(self, error: Exception) -> list[ClientDecision]:
+        self.dropped += 1
+        return [Dropped(self.name, error)]
+
+    def _forget_told(self) -> None:
+        self._setbacks += 1
+        self._lose_place()
+        self._opened = self._ahead = self._score = self._sent = self._serving = None
+        self._published = Published()
+        self._between = _between_rounds(self.settings.learner)
+
+    def _lose_place(self) -> None:
+        """Ask where it stands, unless it has asked already."""
+        if self._place is not None:
+            self._believed, self._place = self._place.positions, None
+        if self._question == self._answered:
+            self._asked = ""
 
     def _is_news(self, event: ClientEvent) -> bool:
         """Tell whether an event answers what it waits for, so that there is no need to ask yet.
@@ -262,10 +343,14 @@ class Client:
         While it waits for Joined or Left, nothing else is: the others' federation goes on without it.
         """
         match event:
-            case Joined() | Left():
-                return self._is_mine(event)
-            case RoundOpened() | RoundClosed() | Score():
-                return self._place is not None and not self._done() and event.entry > self._entry
+            case Joined():
+                return self._is_mine(event) and self._is_answer(event)
+            case Left():
+                return self._is_mine(event) and self._leaves
+            case RoundOpened() | RoundClosed():
+                return self._place is not None and not self._done() and event.entry == self._entry + 1
+            case Score():
+                return self._sent is not None and event.entry == self._sent.update.entry
             case SourceEnded() | BufferDue() | Stopped() | RecordsFetched():
                 return True
             case _:
@@ -287,15 +372,17 @@ class Client:
                 self._stopped |= isinstance(event, Stopped)
             case RegistryPublished() | ModelPublished() | OnlinePublished() | GuestPublished():
                 self._keep(event)
-            case Joined() if self._is_mine(event):
+            case Joined() if self._is_mine(event) and self._is_answer(event):
                 return self._joined(event)
+            case Refusal() if self._is_mine(event):
+                return self._was_refused(event)
             case RoundOpened():
                 return self._round_opened(event)
             case Score() if self._sent is not None and event.entry == self._sent.update.entry:
                 return self._asked_to_score(event, self._sent)
-            case RoundClosed() if event.entry > self._entry:
-                self._round_closed(event)
-            case Left() if self._is_mine(event):
+            case RoundClosed() if self._place is not None:
+                self._round_closed(event, self._place)
+            case Left() if self._is_mine(event) and self._leaves:
                 self._left = True
                 return [Finished()]
             case _:
@@ -313,19 +400,36 @@ class Client:
             case _:
                 pass  # of models that are not learnt here
 
-    def _is_mine(self, answer: Joined | Left) -> bool:
+    def _is_mine(self, answer: Joined | Left | Refusal) -> bool:
         return (answer.client, answer.incarnation) == (self.name, self.incarnation)
+
+    def _is_answer(self, joined: Joined) -> bool:
+        """Tell whether it answers the newest question, which is answered once: a late copy says what was."""
+        return joined.question == self._question > self._answered
+
+    def _was_refused(self, refusal: Refusal) -> list[ClientDecision]:
+        """Keep the records, ask where it stands, and try again in the next entry, or much later in this one."""
+        if refusal.evicted:
+            self._left, self.evicted = True, bounded(refusal.reason) or "no reason was given"
+            return [Finished()]
+        if self._sent is not None and refusal.entry == self._sent.update.entry:
+            self._refused = refusal.entry
+            self._setbacks += 1
+            self._lose_place()
+        return []
 
     def _joined(self, joined: Joined) -> list[ClientDecision]:
         """Take the ledger's word: read on from its positions, and restore the history sample it names."""
-        if joined.entry <= self._entry:
-            return []
-        before = self._place.positions if self._place else {}
-        self._entry = joined.entry - 1
+        before = self._believed if self._place is None else self._place.positions
+        self._answered = joined.question
+        self._entry, self._closed = joined.entry - 1, None
         self._place = Place(dict(joined.positions), joined.read, joined.rejected)
         self._introduced = ()
-        if self._sent is not None and self._sent.update.entry < joined.entry:
+        self._turn_to(self._ahead, self._opened)
+        if self._sent is not None and (self._sent.update.entry != joined.entry or joined.positions != before):
             self._sent = None
+        if self._sent is None or self._sent.scores is None:
+            self._score = None  # what could not be answered is told again
         decisions: list[ClientDecision] = []
         if joined.positions != before:
             self._buffer.clear()
@@ -336,7 +440,7 @@ class Client:
         if self._missing(joined) or set(joined.held) != set(self._comparison.out.places()):
             self._awaited = joined
             decisions.append(Fetch(_together(self._missing(joined), joined.held)))
-        if self._sent is not None:
+        if self._sent is not None and self._refused != joined.entry:
             decisions += [*_again(self._sent.update), *_again(self._sent.scores)]
         return decisions
 
@@ -351,36 +455,70 @@ class Client:
         return []
 
     def _round_opened(self, opened: RoundOpened) -> list[ClientDecision]:
-        """Take the newest opening; a coordinator that was killed asks for what was sent, scores from stage 1 on."""
-        if self._opened is None or opened.entry > self._opened.entry:
-            self._opened = opened
-            self._score = None
-        elif opened.resumed and self._sent is not None and opened.entry == self._sent.update.entry:
-            self._score, self._sent = None, replace(self._sent, scores=None)
-            return _again(self._sent.update)
+        """Take the newest opening of the next entry; one that is further ahead means that entries were missed.
+
+        While the place is unknown, the farthest one and the last are kept. A coordinator that was killed asks for
+        what was sent, scores from stage 1 on.
+        """
+        ahead = opened.entry - self._entry - 1
+        if self._place is None:
+            farthest = self._opened is None or opened.entry > self._opened.entry
+            self._opened, self._ahead = (opened, self._opened) if farthest else (self._opened, opened)
+        elif ahead == 0:
+            self._turn_to(opened)
+            if opened.resumed and self._sent is not None and opened.entry == self._sent.update.entry:
+                self._score, self._sent = None, replace(self._sent, scores=None)
+                return _again(self._sent.update)
+        elif ahead == 1:
+            self._ahead = opened  # the entry before it may be on its way
+        elif ahead > 1:
+            self._lose_place()
         return []
 
-    def _round_closed(self, closed: RoundClosed) -> None:
-        """Move on by the next entry; after one that was missed, or another's attempt, the place is unknown."""
-        sent, self._sent = self._sent, None
-        in_step = closed.entry == self._entry + 1
-        self._entry = closed.entry if in_step else self._entry
-        own = next((a for a in closed.accepted if a.client == self.name), None)
-        if in_step and own is None:
+    def _turn_to(self, *openings: RoundOpened | None) -> None:
+        """Take the first opening that is of the next entry; one that it has already changes nothing."""
+        opened = next((o for o in openings if o is not None and o.entry == self._entry + 1), None)
+        if opened is None:
             return
-        if in_step and own is not None and sent is not None and own.attempt == sent.update.attempt:
-            self._accept(own, sent, closed)
-        else:
-            self._place = None
-            self._asked = ""
+        opened = replace(opened, resumed=False)
+        if opened != self._opened:
+            self._opened, self._score = opened, None
+            if self._refused == opened.entry:
+                self._sent = None  # it was made of what another one told
+        if self._ahead is not None and self._ahead.entry == opened.entry:
+            self._ahead = None
 
-    def _accept(self, own: Accepted, sent: Sent, closed: RoundClosed) -> None:
-        if self._place is None:
-            raise BrokenInvariantError("an update was accepted of a client that has no place in the ledger")
+    def _round_closed(self, closed: RoundClosed, place: Place) -> None:
+        """Move on by the next entry; after one that was missed, another's attempt, or two that differ, ask."""
+        if closed.entry <= self._entry:
+            known = self._closed
+            if known is not None and closed.entry == known.entry and closed.accepted != known.accepted:
+                self._lose_place()
+            return
+        own = next((a for a in closed.accepted if a.client == self.name), None)
+        if closed.entry > self._entry + 1 or not (own is None or self._is_sent(own, closed)):
+            self._lose_place()
+            return
+        sent, self._sent = self._sent, None
+        self._entry, self._closed = closed.entry, closed
+        if own is not None and sent is not None:
+            self._accept(own, sent, closed, place)
+        self._turn_to(self._ahead)
+
+    def _is_sent(self, own: Accepted, closed: RoundClosed) -> bool:
+        """Tell whether what was accepted is what this client sent."""
+        if self._sent is None:
+            return False
+        update = self._sent.update
+        said = (update.attempt, update.spans, update.records, update.rejected)
+        return said == (own.attempt, own.spans, own.records, own.rejected) and closed.records >= own.records
+
+    def _accept(self, own: Accepted, sent: Sent, closed: RoundClosed, place: Place) -> None:
+        self._setbacks = 0
         self._buffer.drop(own.spans)
-        self._place.positions.update({span.partition: span.end for span in own.spans})
-        self._place.read += own.records + own.rejected
-        self._place.rejected += own.rejected
+        place.positions.update({span.partition: span.end for span in own.spans})
+        place.read += own.records + own.rejected
+        place.rejected += own.rejected
         if sent.kept:
             self._history.rounds[closed.round] = KeptRound(own.records / closed.records, sent.kept)
         self._comparison = sent.comparison
@@ -408,6 +546,7 @@ class Client:
         if self._asked == question:
             return []
         self._asked, self._news = question, now
+        self._leaves |= question == "leave"
         return [Send(self._leave() if question == "leave" else self._join())]
 
     def _waits(self) -> bool:
@@ -417,7 +556,10 @@ class Client:
         if self._done() or self._sent is not None or self._awaited is not None:
             return True
         opened = self._opened
-        return opened is None or not self._is_next(opened) or not self._has_models(opened)
+        return opened is None or not self._may_work_on(opened)
+
+    def _may_work_on(self, opened: RoundOpened) -> bool:
+        return self._is_next(opened) and opened.entry != self._refused and self._has_models(opened)
 
     def _full(self) -> bool:
         return self._buffer.size >= self._size() or self._buffer.room == 0
@@ -429,7 +571,8 @@ class Client:
         return self._place is not None and opened.entry == self._entry + 1
 
     def _has_models(self, of: RoundOpened | Score) -> bool:
-        return self._published.has(of.registry, asked_of(self.name, of.slots)) and self._may_go_on(of)
+        columns, mine = self.settings.learner.model.columns, asked_of(self.name, of.slots)
+        return self._published.has(of.registry, mine, columns) and self._may_go_on(of)
 
     def _may_go_on(self, of: RoundOpened | Score) -> bool:
         asks = isinstance(of, RoundOpened) and of.online
@@ -439,7 +582,7 @@ class Client:
         opened = self._opened
         if opened is None or self._sent is not None or self._awaited is not None or self._done():
             return False
-        if not (self._is_next(opened) and self._has_models(opened)):
+        if not self._may_work_on(opened):
             return False
         # Before records are counted: those that the registry has no label for make no round full.
         self._buffer.within(self._published.registry(opened.registry), self.settings.limits)
@@ -463,6 +606,7 @@ class Client:
         """Return the question where it stands; until it is answered, it always introduces the same records."""
         if self._introduced is None and self._buffer.size >= self.settings.least:
             self._introduced = self._buffer.head(self._size())
+        self._question += 1
         first = self._introduced or ()
         labels = labels_in(first)
         return Join(
@@ -472,6 +616,7 @@ class Client:
             labels=labels,
             target=TargetUnit() if labels else TargetUnit.of(targets_in(first)),
             records=sum(map(len, first)),
+            question=self._question,
         )
 
     # --- a round -----------------------------------------------------------------------------------------------
@@ -615,10 +760,10 @@ class Client:
     # --- scoring candidates ------------------------------------------------------------------------------------
 
     def _may_score(self) -> bool:
-        score, sent = self._score, self._sent
-        if score is None or sent is None or sent.scores is not None:
+        score, sent, opened = self._score, self._sent, self._opened
+        if score is None or sent is None or sent.scores is not None or opened is None or self._place is None:
             return False
-        return self._has_models(score)
+        return opened.entry == sent.update.entry and self._has_models(score)
 
     def _answer_score(self) -> list[ClientDecision]:
         score, sent, opened = self._score, self._sent, self._opened
@@ -642,7 +787,7 @@ class Client:
             return []
         serves = opened.served_by(self.name)
         serving = tuple(slot for slot in opened.slots if slot.name == serves)
-        if not self._published.has(opened.registry, serving):
+        if not self._published.has(opened.registry, serving, self.settings.learner.model.columns):
             return []
         self._measured = None
         records = RoundRecords.of(sent.batches, self._published.registry(opened.registry))

@@ -58,6 +58,17 @@ class PostUpdate:
     predicted: FloatArray
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Dropped:
+    """Client: something that a coordinator told, or what was done with it, cannot be used, and was forgotten.
+
+    Whoever runs a live client tells it and goes on. Where nobody else can write it is a defect: `error` is raised.
+    """
+
+    client: str
+    error: Exception
+
+
 @dataclass(frozen=True, slots=True)
 class Publish:
     """Coordinator: tell all clients, atomically."""
@@ -90,5 +101,5 @@ class Finished:
     """Either: there is nothing left to do, ever."""
 
 
-ClientDecision = Send | Seek | Fetch | Predicted | PostUpdate | Finished
+ClientDecision = Send | Seek | Fetch | Predicted | PostUpdate | Dropped | Finished
 CoordinatorDecision = Publish | Commit | Refused | Finished

@@ -303,7 +303,9 @@ class Served:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Update(Message):
-    """What a client sends in a round: sums and differences, never a record.
+    """What a client sends in a round: sums and differences; what these tell of records is in docs/trust.md.
+
+    One with `records` 0 has nothing but positions and `rejected`.
 
     `attempt` is its incarnation and a counter. `spans` are the positions its records cover. `new_labels` are those
     not yet in the registry; differences have a column for each, after the registered ones, and `new_features` are

@@ -1,6 +1,6 @@
 """What a client has received on the models topic, until it is superseded."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -10,13 +10,19 @@ from streamfl.core.registry import Registry
 
 V = TypeVar("V")
 
-# The open round's version and the one that may arrive before its RoundOpened.
-VERSIONS = 2
+# The open round's version, the one that may arrive before its RoundOpened, and one that is late or forged.
+VERSIONS = 3
+
+# Models that are kept, those of other clients among them, and the numbers in all of them: the oldest arrivals go.
+MODELS, NUMBERS = 512, 2**28
 
 
 @dataclass
 class Published:
-    """The newest versions of the registry and of every slot; messages may come in any order, and twice.
+    """The versions of the registry and of every slot that arrived last; messages may come in any order, and twice.
+
+    What arrived last is kept, not what says that it is newest: else whoever forges a version that is far ahead would
+    keep out the true ones for ever.
 
     >>> import numpy as np
     >>> here = Published()
@@ -30,18 +36,30 @@ class Published:
     slots: dict[str, dict[int, FloatArray]] = field(default_factory=dict)
 
     def add(self, message: RegistryPublished | ModelPublished) -> None:
-        """Take a message in; older versions than the newest two are dropped."""
+        """Take a message in; what came before the last few is dropped."""
         if isinstance(message, RegistryPublished):
-            self.registries.setdefault(message.registry.version, message.registry)
-            self.registries = _newest(self.registries)
+            self.registries = _last(self.registries, message.registry.version, message.registry)
             return
-        versions = self.slots.setdefault(message.slot, {})
-        versions[message.version] = message.weights
-        self.slots[message.slot] = _newest(versions)
+        versions = _last(self.slots.pop(message.slot, {}), message.version, message.weights)
+        self.slots[message.slot] = versions
+        while len(self.slots) > MODELS or (self._numbers > NUMBERS and len(self.slots) > 1):
+            del self.slots[next(iter(self.slots))]
 
-    def has(self, registry: int, slots: Iterable[Slot]) -> bool:
-        """Tell whether the registry and all the slots are here in the versions named."""
-        return registry in self.registries and all(s.version in self.slots.get(s.name, {}) for s in slots)
+    @property
+    def _numbers(self) -> int:
+        return sum(W.size for versions in self.slots.values() for W in versions.values())
+
+    def has(self, registry: int, slots: Iterable[Slot], columns: Callable[[int], int] | None = None) -> bool:
+        """Tell whether the registry and all the slots are here in the versions named.
+
+        With `columns`, a model's columns for so many labels, also whether the weights have the registry's shape.
+        """
+        if registry not in self.registries:
+            return False
+        names = self.registries[registry]
+        shape = None if columns is None else (names.rows, columns(len(names.labels)))
+        found = [self.slots.get(slot.name, {}).get(slot.version) for slot in slots]
+        return all(W is not None and (shape is None or W.shape == shape) for W in found)
 
     def registry(self, version: int) -> Registry:
         """Return the registry of a version that is here."""
@@ -58,5 +76,7 @@ class Published:
         self.slots = {name: versions for name, versions in kept.items() if versions}
 
 
-def _newest(versions: dict[int, V]) -> dict[int, V]:
-    return {v: versions[v] for v in sorted(versions)[-VERSIONS:]}
+def _last(versions: dict[int, V], version: int, value: V) -> dict[int, V]:
+    """Return what arrived last of some versions, this one with it."""
+    arrived = {**{v: kept for v, kept in versions.items() if v != version}, version: value}
+    return {v: arrived[v] for v in list(arrived)[-VERSIONS:]}

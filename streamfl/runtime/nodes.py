@@ -11,6 +11,7 @@ from streamfl.core.decisions import (
     ClientDecision,
     Commit,
     CoordinatorDecision,
+    Dropped,
     Fetch,
     Finished,
     PostUpdate,
@@ -40,8 +41,16 @@ class Node(Protocol):
         ...
 
 
-def unobserved(_: object) -> None:
-    """Observe nothing."""
+def unobserved(event: object) -> None:
+    """Observe nothing; what a client dropped is a defect, since nobody else is told of it.
+
+    Raises
+    ------
+    Exception
+        What was wrong with it.
+    """
+    if isinstance(event, Dropped):
+        raise event.error
 
 
 @dataclass
@@ -53,13 +62,13 @@ class ClientNode:
     machine, source, link
         The client, where its records come from, and its way to the coordinator.
     observe
-        Called with everything that the client measures or answers locally.
+        Called with everything that the client measures or answers locally, or could not use.
     """
 
     machine: Client
     source: Source
     link: ClientLink
-    observe: Callable[[Predicted | PostUpdate], None] = unobserved
+    observe: Callable[[Predicted | PostUpdate | Dropped], None] = unobserved
     finished: bool = False
     _told_end: bool = False
 
@@ -111,7 +120,7 @@ class ClientNode:
                 self._told_end = False
             case Fetch(positions):
                 self.handle(RecordsFetched(tuple(self.source.fetch(positions))), now)
-            case Predicted() | PostUpdate():
+            case Predicted() | PostUpdate() | Dropped():
                 self.observe(decision)
             case Finished():
                 self.finished = True

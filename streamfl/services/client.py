@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import structlog
 
 from streamfl.core.client import Client, ClientSettings
+from streamfl.core.decisions import Dropped
 from streamfl.core.errors import UsageError
 from streamfl.core.messages import FromCoordinator, Joined, Left, Restarted, RoundClosed
 from streamfl.ports import Connector, Host, Source, Standpoint
@@ -114,17 +115,22 @@ class HostNode:
         return any(busy) or bool(told) or self.finished
 
     def _step(self, client: str, node: ClientNode, now: float) -> bool:
-        """Give one client its turn; if its records cannot be had, it leaves, and the others go on."""
+        """Give one client its turn; if it is evicted, or its records cannot be had, the others go on without it."""
         try:
             busy = node.step(now)
         except UsageError as error:
-            LOG.error("client failed", client=client, reason=str(error), pending=node.machine.pending)  # noqa: TRY400
-            self.failed[client] = str(error)
+            self._fail(client, node, str(error))
             node.stop(now)
             busy = True
+        if node.machine.evicted:
+            self._fail(client, node, f"evicted: {node.machine.evicted}")
         if node.finished:
             self.host.drop(client)  # nobody takes what its link would hear from now on
         return busy
+
+    def _fail(self, client: str, node: ClientNode, reason: str) -> None:
+        LOG.error("client failed", client=client, reason=reason, pending=node.machine.pending)
+        self.failed[client] = reason
 
     def _follow(self, hosted: Mapping[str, Source], now: float) -> None:
         """Start the clients that are new here, and let go of those that are not here any more."""
@@ -133,12 +139,22 @@ class HostNode:
             if not self.nodes.pop(client).finished:
                 self.host.drop(client)
         for client, source in hosted.items():
-            over = client in self.nodes and self.nodes[client].finished and not source.ended
-            over = over and client not in self.failed
+            over = client in self.nodes and self._may_come_back(client, self.nodes[client])
             if (client not in self.nodes or over) and not self.stop.requested:
                 LOG.info("taken", client=client)
                 machine = Client(self.settings, client, self.incarnation(now))
-                self.nodes[client] = ClientNode(machine, source, self.host.link(client))
+                self.nodes[client] = ClientNode(machine, source, self.host.link(client), self._tell_dropped)
+
+    def _may_come_back(self, client: str, node: ClientNode) -> bool:
+        """Tell whether a client has left and has records again; one that has failed stays out."""
+        return node.finished and not node.source.ended and client not in self.failed
+
+    def _tell_dropped(self, event: object) -> None:
+        """Tell the first of what a client could not use, and then ever fewer."""
+        if isinstance(event, Dropped):
+            dropped = self.nodes[event.client].machine.dropped
+            if dropped.bit_count() == 1:
+                LOG.warning("unusable", client=event.client, reason=str(event.error), dropped=dropped)
 
     def _begin_to_stop(self, now: float) -> None:
         if self.stop.requested and self._deadline is None:

@@ -223,7 +223,7 @@ def test_predictions_are_one_line_a_record_and_as_good_as_the_result_says(
     streamfl: Command, blobs: Path, tmp_path: Path
 ):
     to = tmp_path / "predictions.csv"
-    options = ("--clients", 4, "--round-size", 7, "--predictions", to, "--json", "-")
+    options = ("--clients", 4, "--round-size", 7, "--least", 1, "--predictions", to, "--json", "-")
     result = streamfl("replay", blobs, *options).json
     with to.open(newline="") as file:
         told = list(csv.DictReader(file))
@@ -250,7 +250,7 @@ def test_predictions_of_a_target(streamfl: Command, line: Path, tmp_path: Path):
 def test_predictions_name_the_records_of_the_file_also_past_bad_ones(streamfl: Command, tmp_path: Path):
     path, to = tmp_path / "some.csv", tmp_path / "predictions.csv"
     path.write_text("a,y\n" + "".join("oops,no\n" if i % 5 == 3 else f"{i},{'ab'[i % 2]}\n" for i in range(60)))
-    result = streamfl("replay", path, "--clients", 2, "--predictions", to, "--json", "-").json
+    result = streamfl("replay", path, "--clients", 2, "--least", 1, "--predictions", to, "--json", "-").json
     with to.open(newline="") as file:
         told = list(csv.DictReader(file))
     assert result["rejected"] == 12
@@ -274,7 +274,7 @@ def test_the_same_seed_gives_the_same_result(streamfl: Command, blobs: Path):
         ("--profile", "experts", "--max-order", "none"),
         ("--local-batch", "4"),
         ("--split", "column:kind"),
-        ("--inject", "permutation@20,60"),
+        ("--inject", "permutation@20,60", "--least", "1"),
         ("--task", "classification", "--drop", "height"),
     ],
 )
@@ -343,7 +343,7 @@ def test_bad_records_are_rejected_counted_and_listed(streamfl: Command, tmp_path
     rows[50] = "NaN,,x"  # missing values: a good record
     path = tmp_path / "dirty.csv"
     path.write_text("\n".join(["a,b,y", *rows]) + "\n")
-    ended = streamfl("replay", path, "--clients", 2, "--json", "-")
+    ended = streamfl("replay", path, "--clients", 2, "--least", 1, "--json", "-")
     assert ended.code == 0
     result = ended.json
     assert (result["records"], result["accepted"], result["rejected"], result["pending"]) == (100, 97, 3, 0)
@@ -358,9 +358,39 @@ def test_cut_json_lines_are_rejected_counted_and_listed(streamfl: Command, tmp_p
     rows[7] = rows[7][:-3]
     path = tmp_path / "cut.jsonl"
     path.write_text("\n".join(rows) + "\n")
-    ended = streamfl("replay", path, "--clients", 2, "--json", "-")
+    ended = streamfl("replay", path, "--clients", 2, "--least", 1, "--json", "-")
     assert (ended.json["accepted"], ended.json["rejected"]) == (49, 1)
     assert "line 8" in ended.err
+
+
+# --- what may leave a client -----------------------------------------------------------------------------------
+
+
+def test_a_rest_of_fewer_than_may_leave_a_client_stays_pending_and_is_told(streamfl: Command, tmp_path: Path):
+    path = tmp_path / "some.csv"
+    path.write_text("a,y\n" + "".join(f"{i},{'ab'[i % 2]}\n" for i in range(70)))
+    ended = streamfl("replay", path, "--clients", 2, "--round-size", 15, "--json", "-")
+    result = ended.json
+    assert (result["records"], result["accepted"], result["pending"], result["rounds"]) == (70, 60, 10, 2)
+    assert "pending: a client's last records, too few to leave it (--least)" in ended.err
+    whole = streamfl("replay", path, "--clients", 2, "--round-size", 15, "--least", 5, "--json", "-")
+    assert (whole.json["accepted"], whole.json["pending"], whole.json["rounds"]) == (70, 0, 3)
+    assert "--least 1" not in whole.err
+    assert "--least 1: " in streamfl("replay", path, "--least", 1, "--json", "-").err
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (("--round-size", 9), "--round-size 9 is below --least 10"),
+        (("--round-size", 20, "--least", 21), "--round-size 20 is below --least 21"),
+        (("--clients", 61), "no client has 10 good records"),
+    ],
+)
+def test_rounds_that_could_not_leave_a_client_are_refused(options, says, streamfl: Command, blobs: Path):
+    told = one_line_of_error(streamfl("replay", blobs, *options))
+    assert says in told
+    assert "--least" in told
 
 
 # --- what cannot be done ---------------------------------------------------------------------------------------
@@ -372,7 +402,7 @@ def npz(**arrays: Any) -> bytes:
     return stream.getvalue()
 
 
-GOOD = b"a,b,y\n" + b"1,2,x\n3,4,z\n" * 30
+GOOD = b"a,b,y\n" + b"1,2,x\n3,4,z\n" * 50
 
 BAD: dict[str, tuple[str, bytes, tuple[str, ...], str]] = {
     "empty": ("f.csv", b"", (), "empty"),
@@ -562,7 +592,7 @@ def test_as_a_program_of_its_own(tmp_path: Path):
     path.write_bytes(GOOD)
     done = subprocess.run([*program, "replay", str(path), "--json", "-"], capture_output=True, text=True, check=False)
     assert done.returncode == 0
-    assert json.loads(done.stdout)["accepted"] == 60
+    assert json.loads(done.stdout)["accepted"] == 100
 
 
 def test_the_package_itself_is_the_command_line() -> None:

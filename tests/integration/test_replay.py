@@ -129,7 +129,7 @@ def replayed_of(
     table: Table, *, clients: int = 4, size: int = 20, split: str = "round-robin", seed: int = 0, **learning: Any
 ) -> Replayed:
     logs = deal(table, clients, split, seed)
-    settings = ReplaySettings(round_size=size, seed=seed, learning=LearningSettings(**learning))
+    settings = ReplaySettings(round_size=size, least=1, seed=seed, learning=LearningSettings(**learning))
     replayed = Replay(table, logs, settings).run()
     result = replayed.result
     assert result.records == result.accepted + result.rejected + result.pending
@@ -375,7 +375,7 @@ def test_rounds_of_sizes_of_their_own():
     table = blobs(100)
     logs = deal(table, 2, "round-robin", 0)
     sizes = {"c0": (10, 20, 20), "c1": (5, 5, 40)}
-    replayed = Replay(table, logs, ReplaySettings(), sizes=sizes).run()
+    replayed = Replay(table, logs, ReplaySettings(least=1), sizes=sizes).run()
     assert [told.records for told in replayed.rounds] == [15, 25, 60]
 
 

@@ -1,4 +1,4 @@
-"""Mixtures of the models' predictions: what a client serves. They are its own, and never leave it."""
+"""Mixtures of the models' predictions: what a client serves. They are its own, and are not sent."""
 
 from dataclasses import dataclass, field
 from typing import ClassVar

@@ -1,4 +1,4 @@
-"""The nearest of a client's own last records: local experts that never leave it."""
+"""The nearest of a client's own last records: local experts that are not sent."""
 
 from dataclasses import dataclass, field
 from typing import ClassVar

@@ -41,7 +41,7 @@ class OnlineSettings:
         `linear`: steps on the standardised features, some of them whitened. `ferns`: random binary features, each
         model with a linear part. `auto`: both.
     neighbours
-        Whether each client also asks its own last records, which never leave it.
+        Whether each client also asks its own last records, which are not sent.
     targets
         Whether targets are predicted, not labels.
     seed

@@ -10,7 +10,7 @@ import numpy as np
 from streamfl import codec, messages
 from streamfl.core.client import Client, ClientSettings
 from streamfl.core.coordinator import Coordinator, CoordinatorSettings
-from streamfl.core.decisions import Commit, Fetch, Finished, Publish, Refused, Seek, Send
+from streamfl.core.decisions import Commit, Dropped, Fetch, Finished, Publish, Refused, Seek, Send
 from streamfl.core.detectors.glr import GLR
 from streamfl.core.events import RecordsFetched, RecordsRead, SourceEnded, Tick
 from streamfl.core.ladder import LadderSettings
@@ -72,8 +72,8 @@ def batch(labels: str, *, start: int = 0, of: str = "c0", values: Sequence[float
 
 
 def joined(client: str = "c0", *, entry: int = 1, incarnation: str = "i1", **more: Any) -> Joined:
-    """Return the answer to a Join, by default of a client that the ledger knows nothing of."""
-    told: dict[str, Any] = {"positions": {}, "read": 0} | more
+    """Return the answer to its first Join, by default of a client that the ledger knows nothing of."""
+    told: dict[str, Any] = {"positions": {}, "read": 0, "question": 1} | more
     return Joined(client=client, incarnation=incarnation, entry=entry, **told)
 
 
@@ -370,6 +370,8 @@ class Federation:
                     self._client(name, RecordsFetched((fetched(self.records[name], positions.get(name, ())),)))
                 case Finished():
                     self.finished.add(name)
+                case Dropped(error=error):
+                    raise error
                 case _:
                     pass
 

@@ -267,7 +267,7 @@ def test_another_attempt_in_its_name_makes_it_ask_where_it_stands():
     decisions = tell(machine, closed(1, replace(update, attempt="i0-7", spans=(Span("c0", 0, 2),))))
     assert machine.accounted is None
     assert len(sent(decisions, Join)) == 1
-    decisions = tell(machine, *opening(2), joined(entry=2, positions={"c0": 2}, read=2))
+    decisions = tell(machine, *opening(2), joined(entry=2, positions={"c0": 2}, read=2, question=2))
     assert Seek({"c0": 2}) in decisions
     assert machine.pending == 0
     (update,) = sent(tell(machine, RecordsRead((batch("abab", start=2),))), Update)
@@ -281,7 +281,7 @@ def test_a_missed_entry_makes_it_ask_where_it_stands():
     assert machine.accounted is None
     assert len(sent(decisions, Join)) == 1
     assert sent(tell(machine, *opening(4)), Update) == []
-    tell(machine, joined(entry=4, positions={"c0": 4}, read=4))
+    tell(machine, joined(entry=4, positions={"c0": 4}, read=4, question=2))
     (update,) = sent(tell(machine, RecordsRead((batch("abab", start=4),))), Update)
     assert update.entry == 4
 
@@ -319,7 +319,7 @@ def test_after_silence_it_asks_and_the_answer_has_the_update_sent_again():
     assert machine.wakes_at == 5.0
     (asked,) = sent(tell(machine, Tick(), now=5.0), Join)
     assert asked.incarnation == "i1"
-    decisions = tell(machine, joined(), *opening(), now=6.0)
+    decisions = tell(machine, joined(question=2), *opening(), now=6.0)
     assert as_bytes(sent(decisions, Update)) == as_bytes([update])
     assert [d for d in decisions if isinstance(d, Seek)] == []
 

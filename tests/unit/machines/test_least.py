@@ -51,7 +51,7 @@ def says(value: object) -> bool:
 def test_a_join_with_too_few_records_tells_nothing_of_them():
     machine = client(clock="interval", least=3, capacity=100)
     (question,) = sent(tell(machine, RecordsRead((batch("ab"),))), Join)
-    assert tells(question) == {"client", "incarnation"}
+    assert tells(question) == {"client", "incarnation", "question"}
 
 
 def test_a_join_with_enough_tells_of_them():
@@ -67,7 +67,7 @@ def test_a_question_that_is_asked_again_tells_of_the_same_records():
     (again,) = sent(tell(machine, Tick(), now=5.0), Join)
     # The difference of two sums that overlap in all but one record would be that record.
     assert (again.records, again.moments.mean.tolist()) == (3, first.moments.mean.tolist())
-    tell(machine, joined(), now=6.0)
+    tell(machine, joined(question=2), now=6.0)
     (later,) = sent(tell(machine, Tick(), now=machine.wakes_at), Join)
     assert tells(later) <= {"client", "incarnation", "question"}
 
@@ -90,7 +90,9 @@ def test_by_the_clock_it_answers_no_records_and_they_stay_pending():
 
 def test_one_told_to_close_early_sends_nothing_of_too_few():
     machine = client(least=3)
-    tell(machine, RecordsRead((batch("ab"),)), BufferDue(), joined(), *opening(moments=True, second_moments=True))
+    tell(machine, RecordsRead((batch("ab"),)), BufferDue(), joined())
+    (update,) = sent(tell(machine, *opening(moments=True, second_moments=True)), Update)
+    assert tells(update) == ABOUT_NO_RECORD - {"rejected", "spans"}
     assert machine.pending == 2
 
 
@@ -107,7 +109,7 @@ def test_nothing_of_records_held_back_is_told_without_records():
 
 def test_scores_of_a_round_without_records_tell_nothing():
     machine = client(least=3)
-    tell(machine, RecordsRead((batch("ab"),)), joined(), BufferDue())
+    tell(machine, RecordsRead((batch("ab"),)), BufferDue(), joined())
     registry, model, opened = opening()
     assert sent(tell(machine, registry, model, opened), Update)
     asked = Score(entry=1, round=1, epoch=1, registry=1, slots=opened.slots, relabel=(opened.slots[0].name,))

@@ -64,7 +64,7 @@ class TestSources:
         assert settings.placement == Placement(("r.*",))
 
     def test_flags_come_before_the_environment_and_that_before_the_file(self, told, monkeypatch):
-        text = LEAST + "[rounds]\nsize = 1\ndeadline = 1\ninterval = 1\nexpire_after = 1\n"
+        text = LEAST + "[rounds]\nleast = 1\nsize = 1\ndeadline = 1\ninterval = 1\nexpire_after = 1\n"
         monkeypatch.setenv("STREAMFL_ROUNDS__SIZE", "2")
         monkeypatch.setenv("STREAMFL_ROUNDS__DEADLINE", "2")
         rounds = told(text, rounds={"size": 3, "interval": 3}).rounds
@@ -113,6 +113,10 @@ class TestErrors:
             ("[rounds]\nsiez = 5", "rounds.siez: there is no such setting; did you mean size?"),
             ("[round]\nsize = 5", "round: there is no such setting; did you mean rounds?"),
             ("[rounds]\nquorum = 0", "rounds: Value error, quorum: at least 1, or all"),
+            (
+                "[rounds]\nsize = 9",
+                "rounds: Value error, size is 9 and least is 10: of fewer records than rounds.least",
+            ),
             ("[federation]\nname = 'a/b'", "federation.name: String should match pattern"),
             ("[federation]\nexpect = 0", "federation.expect: Input should be greater than or equal to 1"),
             ("[learning]\nalgorithm = 'fedprox'", "learning.algorithm: Input should be 'fedavg' or 'fedomd'"),

@@ -1,0 +1,94 @@
+"""Whether what a coordinator tells can be used: what is checked of every message before a client takes it.
+
+A client cannot know a forged message that is plausible. But what has the wrong shape, or numbers that are none, must
+not end it: it is dropped and told, and the client asks for what it lacks.
+"""
+
+from math import isfinite
+
+import numpy as np
+
+from streamfl.core.guest.guest import Guest
+from streamfl.core.messages import (
+    FromCoordinator,
+    GuestPublished,
+    Joined,
+    ModelPublished,
+    OnlinePublished,
+    RegistryPublished,
+    RoundOpened,
+    Score,
+    asked_of,
+)
+from streamfl.core.online.rungs import OnlineSettings
+from streamfl.core.registry import Registry
+
+
+def unusable(told: FromCoordinator, client: str, online: OnlineSettings | None, guest: Guest | None) -> str | None:
+    """Return why a client cannot use a message, or None if it can.
+
+    Parameters
+    ----------
+    told
+        The message.
+    client
+        Its name.
+    online, guest
+        What learns between rounds there, if anything does.
+
+    Examples
+    --------
+    >>> model = ModelPublished(slot="m", version=1, registry=1, weights=np.array([[np.nan]]))
+    >>> unusable(model, "c0", None, None)
+    'weights that are no matrix of finite numbers'
+    """
+    match told:
+        case RegistryPublished(registry=registry):
+            return _wrong_registry(registry)
+        case ModelPublished(weights=W):
+            return None if W.ndim == 2 and np.isfinite(W).all() else "weights that are no matrix of finite numbers"
+        case OnlinePublished() if online is not None:
+            return _wrong_online(told, online)
+        case GuestPublished(agreed=agreed) if guest is not None:
+            return guest.refusal(agreed.state)
+        case Joined():
+            numbers = told.entry, told.rejected + 1, told.read - told.rejected + 1, *told.positions.values()
+            return None if min(numbers[:3]) > 0 and min(numbers) >= 0 else "a place that is none"
+        case RoundOpened() | Score():
+            return _wrong_slots(told) or (_wrong_opening(told, client) if isinstance(told, RoundOpened) else None)
+        case _:
+            return None
+
+
+def _wrong_registry(registry: Registry) -> str | None:
+    d, target = len(registry.features), registry.target
+    if len(set(registry.features)) != d or len(set(registry.labels)) != len(registry.labels):
+        return "a registry with a name twice"
+    if registry.mean.shape != (d,) or registry.scale.shape != (d,):
+        return "a scaler that does not fit its features"
+    scales = (*registry.scale.tolist(), target.scale, registry.farthest)
+    known = isfinite(target.centre) and all(isfinite(scale) and scale > 0.0 for scale in scales)
+    return None if known and not np.isinf(registry.mean).any() else "a scaler, or a unit of targets, that is none"
+
+
+def _wrong_online(told: OnlinePublished, settings: OnlineSettings) -> str | None:
+    cells, rows = told.cells, settings.table_rows
+    if cells is not None and (cells.ndim != 1 or not ((cells >= 0) & (cells < rows)).all()):
+        return "rows of a table that has none such"
+    fits = told.models.fits(settings, rows if cells is None else len(cells))
+    return None if fits else "models between rounds that do not fit their names"
+
+
+def _wrong_slots(told: RoundOpened | Score) -> str | None:
+    if len({slot.name for slot in told.slots}) != len(told.slots):
+        return "a model twice"
+    return None if all(isfinite(slot.eta) for slot in told.slots) else "a step that is no number"
+
+
+def _wrong_opening(opened: RoundOpened, client: str) -> str | None:
+    if opened.served_by(client) not in {slot.name for slot in asked_of(client, opened.slots)}:
+        return "a round that is served by none of its models"
+    held = opened.held.per_label if opened.held is not None else 0
+    if min(opened.entry, opened.round) < 1 or min(opened.known_labels, opened.keep, held) < 0:
+        return "a round with impossible numbers"
+    return None if opened.closes is None or isfinite(opened.closes) else "a round that closes at no time"

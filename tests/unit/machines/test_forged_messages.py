@@ -1,0 +1,402 @@
+"""Whoever may write where the coordinator does can say anything: once that stops, a client comes back by itself."""
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+from unit.machines.script import (
+    LEARNER,
+    PROFILES,
+    REGISTRY,
+    SLOT,
+    Federation,
+    as_bytes,
+    batch,
+    client,
+    closed,
+    first_update,
+    joined,
+    opening,
+    sent,
+    swapping,
+    tell,
+)
+
+from streamfl.core.client import Client, ClientSettings
+from streamfl.core.coordinator import Coordinator, CoordinatorSettings
+from streamfl.core.decisions import Dropped, Finished, Seek
+from streamfl.core.errors import PeerError
+from streamfl.core.events import RecordsRead, Tick
+from streamfl.core.messages import (
+    Accepted,
+    FromCoordinator,
+    Join,
+    Left,
+    ModelPublished,
+    Refusal,
+    RegistryPublished,
+    RoundOpened,
+    Score,
+    Update,
+)
+from streamfl.core.published import MODELS, VERSIONS, Published
+from streamfl.core.records import Span
+from streamfl.core.registry import Registry, TargetUnit
+
+FAR = 10**9
+
+
+def refusal(entry: int = 1, **more: Any) -> Refusal:
+    return Refusal(**({"client": "c0", "incarnation": "i1", "entry": entry, "reason": "for a reason"} | more))
+
+
+def dropped(decisions: list[Any]) -> list[str]:
+    return [str(decision.error) for decision in decisions if isinstance(decision, Dropped)]
+
+
+# --- openings and closings -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ahead", [2, 3, FAR])
+def test_an_opening_far_ahead_keeps_no_real_one_out(ahead):
+    machine = client()
+    tell(machine, RecordsRead((batch("abab"),)), joined())
+    asked = sent(tell(machine, *opening(ahead)), Join)
+    assert len(asked) == (ahead > 2)  # the entry before the second may be on its way
+    (update,) = sent(tell(machine, joined(question=2), *opening()), Update)
+    assert update.entry == 1
+
+
+def test_an_opening_far_ahead_is_no_reason_to_ask_twice():
+    machine = client()
+    tell(machine, RecordsRead((batch("abab"),)), joined())
+    assert len(sent(tell(machine, *[opening(FAR + i)[-1] for i in range(50)]), Join)) == 1
+
+
+def test_what_comes_before_the_first_answer_keeps_the_real_opening_out_neither():
+    machine = client()
+    tell(machine, RecordsRead((batch("abab"),)), opening(FAR)[-1], *opening(57), opening(FAR + 1)[-1])
+    tell(machine, joined(entry=57))
+    # The real one went by between the two; it is told again with the next answer.
+    assert sent(tell(machine, Tick(), now=5.0), Join)
+    assert sent(tell(machine, joined(entry=57, question=2), *opening(57), now=6.0), Update)
+
+
+def test_two_hundred_forged_closings_are_taken_back_by_the_next_answer():
+    machine = client()
+    update = first_update(machine, batch("abab"))
+    tell(machine, *[closed(entry) for entry in range(1, 201)], now=1.0)
+    (asked,) = sent(tell(machine, Tick(), now=machine.wakes_at), Join)
+    decisions = tell(machine, joined(question=asked.question), *opening(), now=8.0)
+    (again,) = sent(decisions, Update)
+    assert (again.entry, again.spans) == (1, update.spans)
+    assert [d for d in decisions if isinstance(d, Seek)] == []
+
+
+def test_two_closings_of_an_entry_that_differ_make_it_ask():
+    machine = client()
+    update = first_update(machine, batch("abab" + "bbbb"))
+    tell(machine, closed(1))
+    (asked,) = sent(tell(machine, closed(1, update)), Join)
+    assert sent(tell(machine, closed(1, update)), Join) == []
+    decisions = tell(machine, joined(entry=2, positions={"c0": 4}, read=4, question=asked.question), *opening(2))
+    assert Seek({"c0": 4}) in decisions
+    assert sent(tell(machine, RecordsRead((batch("bbbb", start=4),))), Update)[0].spans == (Span("c0", 4, 8),)
+
+
+def test_an_acceptance_of_other_records_than_it_sent_is_none():
+    machine = client()
+    update = first_update(machine, batch("abab"))
+    asked = sent(tell(machine, closed(1, replace(update, spans=(Span("elsewhere", 0, 10**12),)))), Join)
+    assert len(asked) == 1
+    assert machine.pending == 4
+
+
+def test_an_answer_counts_once_and_only_to_the_newest_question():
+    machine = client()
+    tell(machine, RecordsRead((batch("abab"),)))
+    assert tell(machine, joined(question=0), joined(question=2), joined(question=FAR)) == []
+    assert machine.accounted is None
+    tell(machine, joined(entry=7, positions={"c0": 2}, read=2))
+    assert tell(machine, joined(entry=9, positions={"c0": 9}, read=9)) == []
+    assert machine.accounted == 2
+
+
+def test_a_time_that_never_comes_is_not_waited_for():
+    machine = client(clock="interval", capacity=100)
+    tell(machine, RecordsRead((batch("abab"),)), joined(), *opening(closes=1e300))
+    assert machine.wakes_at == 5.0 * 2**5
+    (asked,) = sent(tell(machine, Tick(), now=machine.wakes_at), Join)
+    tell(machine, joined(question=asked.question), *opening(closes=170.0), now=165.0)
+    assert sent(tell(machine, Tick(), now=170.0), Update)
+
+
+def test_nobody_else_says_that_it_has_left():
+    machine = client()
+    update = first_update(machine, batch("abab"))
+    assert tell(machine, Left(client="c0", incarnation="i1")) == []
+    tell(machine, closed(1, update))
+    assert machine.accounted == 4
+
+
+# --- models ----------------------------------------------------------------------------------------------------
+
+
+def test_versions_far_ahead_and_other_registries_keep_no_real_ones_out():
+    registry, model, opened = opening()
+    machine = client()
+    tell(machine, RecordsRead((batch("abab"),)), joined())
+    tell(machine, *[replace(model, version=FAR + i) for i in range(10)])
+    tell(machine, *[RegistryPublished(registry=replace(REGISTRY, version=FAR + i)) for i in range(10)])
+    tell(
+        machine,
+        RegistryPublished(registry=replace(REGISTRY, features=("x", "y"), mean=np.zeros(2), scale=np.ones(2))),
+    )
+    assert sent(tell(machine, opened, model), Update) == []
+    assert sent(tell(machine, registry), Update)
+
+
+def test_weights_of_another_shape_are_waited_for_again():
+    registry, model, opened = opening()
+    machine = client()
+    tell(machine, RecordsRead((batch("abab"),)), joined(), registry, replace(model, weights=np.zeros((7, 3))))
+    assert sent(tell(machine, opened), Update) == []
+    assert machine.wakes_at == 5.0
+    assert sent(tell(machine, model), Update)
+
+
+UNUSABLE: dict[str, FromCoordinator] = {
+    "NaN": ModelPublished(slot="m", version=1, registry=1, weights=np.array([[np.nan]])),
+    "a vector": ModelPublished(slot="m", version=1, registry=1, weights=np.zeros(3)),
+    "a scaler of another length": RegistryPublished(registry=replace(REGISTRY, mean=np.zeros(9))),
+    "a scale of 0": RegistryPublished(registry=replace(REGISTRY, scale=np.zeros(1))),
+    "a unit of NaN": RegistryPublished(registry=replace(REGISTRY, target=TargetUnit(np.nan, 1.0))),
+    "a feature twice": RegistryPublished(registry=Registry(1, ("x", "x"), (), np.zeros(2), np.ones(2))),
+    "served by nothing": replace(opening()[-1], serves="none"),
+    "a model twice": replace(opening()[-1], slots=(SLOT, SLOT)),
+    "never": replace(opening()[-1], closes=float("nan")),
+    "a step of NaN": replace(opening()[-1], slots=(replace(SLOT, eta=float("nan")),)),
+    "fewer than no labels": replace(opening()[-1], known_labels=-1),
+    "fewer than no records": joined(read=-1),
+    "before the start": joined(positions={"c0": -1}),
+}
+
+
+@pytest.mark.parametrize("name", UNUSABLE)
+def test_what_cannot_be_used_is_counted_and_forgotten(name):
+    machine = client()
+    tell(machine, RecordsRead((batch("abab"),)))
+    assert len(dropped(tell(machine, UNUSABLE[name]))) == machine.dropped == 1
+    assert sent(tell(machine, joined(), *opening()), Update)
+
+
+def test_what_breaks_only_when_it_is_used_does_not_end_it(monkeypatch):
+    machine, broken = client(), [True]
+    run = type(LEARNER.model).losses_and_derivative
+
+    def losses(self: Any, outputs: Any, y: Any) -> Any:
+        if broken.pop() if broken else False:
+            raise IndexError("of a model that was forged")
+        return run(self, outputs, y)
+
+    monkeypatch.setattr(type(LEARNER.model), "losses_and_derivative", losses)
+    decisions = tell(machine, RecordsRead((batch("abab"),)), joined(), *opening())
+    assert dropped(decisions) == ["of a model that was forged"]
+    (asked,) = sent(tell(machine, Tick(), now=machine.wakes_at), Join)
+    assert sent(tell(machine, joined(question=asked.question), *opening(), now=12.0), Update)
+
+
+def test_what_was_told_is_bounded_whatever_it_is_called():
+    here = Published()
+    for i in range(3 * MODELS):
+        here.add(ModelPublished(slot=f"m{i}", version=i, registry=i, weights=np.zeros((1, 1))))
+        here.add(ModelPublished(slot="m", version=i, registry=i, weights=np.zeros((1, 1))))
+        here.add(RegistryPublished(registry=replace(REGISTRY, version=i)))
+    assert (len(here.slots), len(here.registries), len(here.slots["m"])) == (MODELS, VERSIONS, VERSIONS)
+
+
+# --- refusals --------------------------------------------------------------------------------------------------
+
+
+def test_one_that_is_refused_asks_where_it_stands_and_goes_on_with_the_next_entry():
+    machine = client()
+    update = first_update(machine, batch("abab"))
+    decisions = tell(machine, refusal())
+    assert len(sent(decisions, Join)) == 1
+    assert sent(decisions, Update) == []
+    assert machine.pending == 4
+    assert sent(tell(machine, joined(question=2), *opening(), now=1.0), Update) == []
+    (again,) = sent(tell(machine, closed(1, records=9), *opening(2), now=2.0), Update)
+    assert (again.entry, again.spans) == (2, update.spans)
+
+
+def test_in_the_same_entry_it_tries_again_ever_more_seldom():
+    machine, now, waited, question = client(), 0.0, [], 1
+    update = first_update(machine, batch("abab"))
+    for _ in range(7):
+        assert sent(tell(machine, refusal(), now=now), Join)
+        assert sent(tell(machine, joined(question=question + 1), *opening(), now=now), Update) == []
+        waited.append(machine.wakes_at - now)
+        now = machine.wakes_at
+        question += 2
+        assert len(sent(tell(machine, Tick(), now=now), Join)) == 1
+        assert as_bytes(sent(tell(machine, joined(question=question), now=now), Update)) == as_bytes([update])
+    assert waited == [10.0, 20.0, 40.0, 80.0, 160.0, 160.0, 160.0]
+
+
+def test_refusals_of_others_of_other_starts_and_of_other_entries_are_not_for_it():
+    machine = client()
+    first_update(machine, batch("abab"))
+    others = (refusal(client="c1"), refusal(incarnation="i0"), refusal(2), refusal(2, incarnation="i0", evicted=True))
+    assert tell(machine, *others) == []
+    assert machine.evicted == ""
+
+
+def test_one_that_is_put_out_stops_and_keeps_its_records():
+    machine = client()
+    first_update(machine, batch("abab"))
+    assert tell(machine, refusal(evicted=True, reason="x" * 1000)) == [Finished()]
+    assert (len(machine.evicted), machine.pending, machine.room, machine.wakes_at) == (500, 4, 0, None)
+    assert tell(machine, Tick(), *opening(2), now=99.0) == []
+
+
+# --- a federation among forgers --------------------------------------------------------------------------------
+
+Forger = Callable[[Client, int], list[FromCoordinator]]
+
+
+def _of_this_entry(machine: Client) -> int:
+    return machine._entry + 1
+
+
+def _closings(machine: Client, n: int) -> list[FromCoordinator]:
+    first = _of_this_entry(machine)
+    return [closed(first + i, records=n) for i in range(n)]
+
+
+def _own_closing(machine: Client, n: int) -> list[FromCoordinator]:
+    if machine._sent is None:
+        return [closed(_of_this_entry(machine) + n)]
+    accepted = Accepted(client=machine.name, attempt=machine._sent.update.attempt, spans=(), records=n, rejected=0)
+    own = closed(machine._sent.update.entry, machine._sent.update)
+    return [own if n % 2 else replace(own, accepted=(accepted,))]
+
+
+def _score(machine: Client, n: int) -> list[FromCoordinator]:
+    slots = (replace(SLOT, name="nowhere"),)
+    entry = _of_this_entry(machine)
+    return [Score(entry=entry, round=n, epoch=n, registry=1, slots=slots, stage=FAR)]
+
+
+def _misshapen(machine: Client, n: int) -> list[FromCoordinator]:
+    opened = machine._opened
+    names = [] if opened is None else [(slot.name, slot.version) for slot in opened.slots]
+    wrong = np.zeros((n, 1 + n))
+    return [ModelPublished(slot=name, version=v, registry=1, weights=wrong) for name, v in names]
+
+
+def _registry(machine: Client, n: int) -> list[FromCoordinator]:
+    version = 1 if machine._opened is None else machine._opened.registry
+    names = tuple(f"f{i}" for i in range(5 + n))
+    forged = Registry(version, names, ("no",), np.zeros(5 + n), np.ones(5 + n))
+    return [RegistryPublished(registry=replace(forged, version=v)) for v in (version, version + n, FAR + n)]
+
+
+def _answers(machine: Client, n: int) -> list[FromCoordinator]:
+    told = {"incarnation": machine.incarnation, "entry": n, "positions": {machine.name: n}, "read": n}
+    questions = (machine._answered, machine._question + n)
+    return [joined(machine.name, question=question, **told) for question in questions]
+
+
+FORGERS: dict[str, Forger] = {
+    "openings far ahead": lambda machine, n: [opening(_of_this_entry(machine) + 2 + n * FAR)[-1]],
+    "older openings": lambda machine, n: [opening(max(1, machine._entry - n))[-1]] if machine._entry else [],
+    "closings": _closings,
+    "its own closing": _own_closing,
+    "closings far ahead": lambda machine, n: [closed(FAR + n)],
+    "scores": _score,
+    "weights of another shape": _misshapen,
+    "another registry": _registry,
+    "answers to no question": _answers,
+    "leaving": lambda machine, _: [Left(client=machine.name, incarnation=machine.incarnation)],
+    "refusals": lambda machine, n: [
+        Refusal(client=machine.name, incarnation=machine.incarnation, entry=machine._entry + n, reason="no")
+    ],
+    "unusable": lambda _, n: [list(UNUSABLE.values())[n % len(UNUSABLE)]],
+}
+
+
+@dataclass
+class AmongForgers(Federation):
+    """A federation into which forged messages are put, before the events of these numbers."""
+
+    forged: dict[int, list[tuple[str, int]]] = field(default_factory=dict)
+    events: int = 0
+
+    def _client(self, name: str, event: Any) -> None:
+        self.events += 1
+        for forger, n in self.forged.pop(self.events, ()):
+            for message in FORGERS[forger](self.clients[name], n):
+                self._told_by_forger(name, message)
+        super()._client(name, event)
+
+    def _told_by_forger(self, name: str, message: FromCoordinator) -> None:
+        with suppress(PeerError):  # what was dropped
+            super()._client(name, message)
+
+
+def federation(forged: dict[int, list[tuple[str, int]]]) -> AmongForgers:
+    records = {name: swapping(name, 9, at=5) for name in ("c0", "c1")}
+    machine = Coordinator(CoordinatorSettings(learner=LEARNER, expect=2), PROFILES["adaptive"]())
+    return AmongForgers(machine, records, ClientSettings(learner=LEARNER, round_size=20), forged=forged)
+
+
+@cache
+def undisturbed() -> tuple[str, int]:
+    run = federation({}).run()
+    assert run.of(Score), "nothing was asked to be scored: that would not be tried"
+    return run.coordinator.digest(), run.events
+
+
+PLACES = st.integers(1, 260)
+FORGED = st.lists(st.tuples(st.sampled_from(sorted(FORGERS)), st.integers(1, 5)), min_size=1, max_size=4)
+
+
+@settings(max_examples=40, deadline=None, phases=[Phase.generate])
+@given(st.dictionaries(PLACES, FORGED, min_size=1, max_size=12))
+def test_after_any_forged_messages_the_model_is_the_undisturbed_one(forged):
+    digest, events = undisturbed()
+    assert events > 150
+    run = federation(dict(forged)).run()
+    assert run.coordinator.digest() == digest
+
+
+@pytest.mark.parametrize("forger", FORGERS)
+def test_each_forger_alone_disturbs_nothing(forger):
+    run = federation({at: [(forger, 1 + at % 5)] for at in range(1, 250, 7)}).run()
+    assert run.coordinator.digest() == undisturbed()[0]
+
+
+def test_a_forged_answer_costs_time_and_no_record():
+    class Answered(AmongForgers):
+        def _client(self, name: str, event: Any) -> None:
+            if isinstance(event, RoundOpened) and event.entry == 4 and not self.forged:
+                self.forged = {-1: []}
+                machine = self.clients[name]
+                machine._question += 1
+                wrong = joined(name, question=machine._question, entry=4, positions={name: 7}, read=7)
+                Federation._client(self, name, wrong)
+            super()._client(name, event)
+
+    run = federation({})
+    run = Answered(run.coordinator, run.records, run.settings).run()
+    members = run.coordinator.standing.members
+    assert {name: member.read for name, member in members.items()} == {
+        name: records.read for name, records in run.records.items()
+    }
