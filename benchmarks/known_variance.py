@@ -1,7 +1,7 @@
 """How long the recursion of `excess` runs to a false alarm when baseline and variance are known, by what scores are.
 
-The mean run length is at least A if the mean of a round's n scores is Gaussian, or sub-Gaussian with the variance that
-the recursion is told. Rare errors are neither: a single one of 20 records lies ten standard deviations up.
+The mean run length is at least A if the mean of a round's n scores is Gaussian, or sub-Gaussian with the variance
+that the recursion is told. Where errors are rare it is neither: one in 20 records lies three standard deviations up.
 
     python benchmarks/known_variance.py
 """

@@ -115,7 +115,7 @@ def constant(step: float) -> Callable[[Stream], FedAvg]:
 
 
 def paper(stream: Stream) -> Driven:
-    """Return the profile `paper` as it is, told T: blocks of at most 256 rounds, thresholds that cannot be reached."""
+    """Return the profile `paper` as it is, told T: blocks of 256 rounds at most, thresholds out of reach."""
     return Driven(Paper(PaperSettings(horizon=stream.rounds)), stream.Z, radius=BALL)
 
 
