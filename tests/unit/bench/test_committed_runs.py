@@ -11,12 +11,16 @@ import pytest
 from streamfl.bench.comparison import Estimate, over_seeds, paired
 from streamfl.bench.methods import STEPS
 from streamfl.bench.peers.registry import PEERS
+from streamfl.bench.regret import load
+from streamfl.bench.regret_players import STEPS as REGRET_STEPS
 from streamfl.bench.results import Results
 from streamfl.bench.run import PENALTY, Run
 
 ROOT = Path(__file__).parents[3]
 DRIFTS = {"class swap": "class-swap", "introduction": "class-introduction", "permutation": "permutation"}
 NOT_KEPT = "runs not kept"
+
+REGRET_ENDS = [("abrupt", 2**7), ("abrupt", 2**14), ("moving", 2**7), ("moving", 2**14)]
 
 # The rows of both tables by what is before their brackets.
 METHODS = {
@@ -186,6 +190,16 @@ def test_no_best_step_of_a_committed_run_is_at_the_edge_of_its_grid() -> None:
             if best[name] in (min(axis), max(axis)):
                 at_edge.add(f"{run.key}: {name} {best[name]:g}")
     assert at_edge == set()
+
+
+def test_the_best_constant_of_the_regret_table_is_that_of_the_committed_runs() -> None:
+    found = [m for m in load(ROOT / "benchmarks" / "runs" / "regret.json") if m.case.method == "constant"]
+    assert {REGRET_STEPS[m.way] for m in found} == {10.0}
+    row = next(row for row in rows("docs/results.md", "Dynamic regret") if row["method"].startswith("best constant"))
+    told = ", ".join([*list(row.values())[1].split(", "), *list(row.values())[3].split(", ")])
+    of = [[m.regret for m in found if (m.case.stream, m.case.rounds) == at] for at in REGRET_ENDS]
+    assert told == ", ".join(f"{fmean(values):.1f}" for values in of)
+    assert {len(values) for values in of} == {5}
 
 
 def test_the_reader_of_tables_reads_a_table() -> None:
