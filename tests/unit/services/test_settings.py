@@ -7,6 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streamfl.core.algorithms import FedOMD
+from streamfl.core.algorithms.mirror_maps import PNorm
 from streamfl.core.errors import UsageError
 from streamfl.core.paper import Paper
 from streamfl.formats import Packed
@@ -90,6 +92,17 @@ class TestSources:
         assert told().rounds.size == 100
 
 
+def test_a_cap_on_orders_is_taken_away_and_fedomd_has_a_map_of_its_own(told):
+    settings = told(LEAST + "[profile]\nprofile = 'experts'\nmax_order = 'none'\n[learning]\nalgorithm = 'fedomd'")
+    assert settings.first_standing().master.settings.max_order is None
+    assert settings.learner.algorithm == FedOMD(PNorm())
+    assert told(LEAST + "[profile]\nmax_order = 3").profile.max_order == 3
+    assert (
+        told(LEAST + "[profile]\nprofile = 'paper'\nmax_order = 'none'").first_standing().master.settings.max_order
+        == 20
+    )
+
+
 class TestErrors:
     def test_a_file_that_is_not_there_is_named_with_one_to_begin_with(self, tmp_path):
         with pytest.raises(UsageError, match=r"nowhere\.toml: no such file; deploy/federation\.toml is one"):
@@ -112,6 +125,19 @@ class TestErrors:
         ],
     )
     def test_name_the_table_and_the_setting(self, refused, text, why):
+        assert refused(LEAST + text).startswith(why)
+
+    @pytest.mark.parametrize(
+        ("text", "why"),
+        [
+            ("[learning]\nmirror = 'p-norm'", "mirror: of fedomd, and the algorithm is fedavg"),
+            ("[learning]\naverage = 'dual'\nl1 = 0.1", "average and l1: of fedomd, and the algorithm is fedavg"),
+            ("[profile]\nmax_order = 21", "max_order 21: give a whole number from 0 to 20, or none"),
+            ("[profile]\nmax_order = true", "max_order True: give a whole number from 0 to 20, or none"),
+            ("[profile]\nmax_order = 'nine'", "max_order nine: give a whole number from 0 to 20, or none"),
+        ],
+    )
+    def test_tell_what_would_change_nothing_and_what_is_no_order(self, refused, text, why):
         assert refused(LEAST + text).startswith(why)
 
     @pytest.mark.parametrize(
