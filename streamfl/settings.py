@@ -183,7 +183,7 @@ class ProfileSettings(_Settings):
     def _is_an_order(cls, told: object) -> object:
         text = str(told)
         if text != "none" and not (text.isdecimal() and int(text) <= HIGHEST_ORDER):
-            raise UsageError(f"max_order {text}: give a whole number from 0 to {HIGHEST_ORDER}, or none")
+            raise UsageError(f"max_order {text}: no order; give a whole number from 0 to {HIGHEST_ORDER}, or none")
         return text if text == "none" else int(text)
 
     def paper(self, horizon: int, seed: int) -> PaperSettings:
