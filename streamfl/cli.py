@@ -245,8 +245,6 @@ def _settings(options: dict[str, Any]) -> Any:
     given = {name: value for name, value in options.items() if value is not None}
     learning = {name: given[name] for name in LEARNING if name in given}
     profile = {name: given[name] for name in PROFILE if name in given}
-    if "max_order" in profile:
-        profile["max_order"] = _max_order(profile["max_order"])
     return ReplaySettings(
         least=options["least"],
         seed=options["seed"],
@@ -268,14 +266,6 @@ def _check_learning(options: dict[str, Any]) -> None:
     for flag, given in parts.items():
         if options["optimistic"] == "regret" and given is not None:
             raise UsageError(f"--optimistic regret holds for one full-batch step a round; leave --{flag} out")
-
-
-def _max_order(text: str) -> int | str:
-    from streamfl.settings import HIGHEST_ORDER  # noqa: PLC0415
-
-    if text == "none" or (text.isdecimal() and int(text) <= HIGHEST_ORDER):
-        return text if text == "none" else int(text)
-    raise UsageError(f"--max-order {text}: give a whole number from 0 to {HIGHEST_ORDER}, or none")
 
 
 def _features(options: dict[str, Any]) -> Any:

@@ -1,6 +1,6 @@
 """What a person may choose, with names and defaults; turned into the core's settings here and nowhere else."""
 
-from typing import Annotated, Any, Literal, Self
+from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 from river import base
@@ -169,7 +169,7 @@ class ProfileSettings(_Settings):
     optimistic: Literal["history", "regret"] = "history"
     start: Literal["scratch", "warm"] | None = None
     order_after_alarm: Literal["reset", "continue"] = "reset"
-    max_order: Annotated[int, Field(ge=0, le=HIGHEST_ORDER)] | Literal["none"] = 8
+    max_order: int | Literal["none"] = 8
     step: float | None = Field(None, gt=0.0, allow_inf_nan=False)
 
     @field_validator("detector")
@@ -177,6 +177,14 @@ class ProfileSettings(_Settings):
     def _there_is(cls, name: str) -> str:
         named_detector(name)
         return name
+
+    @field_validator("max_order", mode="before")
+    @classmethod
+    def _is_an_order(cls, told: object) -> object:
+        text = str(told)
+        if text != "none" and not (text.isdecimal() and int(text) <= HIGHEST_ORDER):
+            raise UsageError(f"max_order {text}: no order; give a whole number from 0 to {HIGHEST_ORDER}, or none")
+        return text if text == "none" else int(text)
 
     def paper(self, horizon: int, seed: int) -> PaperSettings:
         """Return the settings of profiles `paper` and `calibrated` for a stream of so many rounds.

@@ -60,6 +60,8 @@ class Measured:
         The method's own.
     seconds
         What it took.
+    way
+        Which of the method's ways to play was best, from 0.
     """
 
     case: Case
@@ -68,6 +70,7 @@ class Measured:
     variation: float
     alarms: int
     seconds: float
+    way: int = 0
 
 
 def regret(player: Player, stream: Stream) -> float:
@@ -80,15 +83,16 @@ def regret(player: Player, stream: Stream) -> float:
 
 
 def measure(case: Case) -> Measured:
-    """Play a case."""
+    """Play a case, in every way that the method has; the least regret counts."""
     with threadpool_limits(1):
         begun = time.perf_counter()
         played = stream(case.stream, case.rounds, case.seed)
-        player = PLAYERS[case.method](played)
-        found = regret(player, played)
+        players = [make(played) for make in PLAYERS[case.method]]
+        found, best = min((regret(player, played), i) for i, player in enumerate(players))
+        player = players[best]
         alarms = player.alarms if isinstance(player, Driven) else 0
         seconds = round(time.perf_counter() - begun, 3)
-        return Measured(case, found, len(played.starts), played.variation(), alarms, seconds)
+        return Measured(case, found, len(played.starts), played.variation(), alarms, seconds, best)
 
 
 def grid(

@@ -22,6 +22,8 @@ COLOURS: dict[MethodName, str] = {
     "constant": "#e69f00",
     "fedavg": "#d55e00",
     "oracle": "#cc79a7",
+    "paper": "#000000",
+    "paper-uncapped": "#f0e442",
 }
 _DASHES = ("6 4", "2 3")
 _WIDTH, _PLOT, _RIGHT = 560.0, 330.0, 190.0

@@ -11,10 +11,16 @@ from streamfl.bench.regret_streams import GROWTH, RADIUS, RoundLoss, Stream, poo
 from streamfl.core.algorithms.fedavg import onto_ball
 from streamfl.core.arrays import FloatArray
 from streamfl.core.experts import Experts, ExpertsSettings
+from streamfl.core.paper import Paper, PaperSettings
 from streamfl.core.promotion import Promotion
 
-MethodName = Literal["adaptive", "experts", "experts-theorem", "constant", "fedavg", "oracle"]
+MethodName = Literal[
+    "adaptive", "experts", "experts-theorem", "constant", "fedavg", "oracle", "paper", "paper-uncapped"
+]
 METHODS: tuple[MethodName, ...] = get_args(MethodName)
+
+# Of the constant step: whose regret is the least is known after the run.
+STEPS = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 
 # Those that are told neither T, nor L, nor Delta.
 UNINFORMED: frozenset[MethodName] = frozenset({"adaptive", "experts", "experts-theorem", "constant"})
@@ -98,9 +104,24 @@ def experts_theorem(stream: Stream) -> Driven:
     return Driven(Experts(settings), stream.Z, radius=BALL, bound=bound)
 
 
-def constant(stream: Stream) -> FedAvg:
-    """Return FedAvg with step 1."""
-    return FedAvg(stream.Z.shape[2], 1.0)
+def constant(step: float) -> Callable[[Stream], FedAvg]:
+    """Return what makes FedAvg with a constant step.
+
+    >>> played = Stream("abrupt", np.ones((1, 1, 1)), np.zeros((1, 1)), np.zeros(4, dtype=np.int64))
+    >>> constant(3.0)(played).play()
+    array([0.])
+    """
+    return lambda stream: FedAvg(stream.Z.shape[2], step)
+
+
+def paper(stream: Stream) -> Driven:
+    """Return the profile `paper` as it is, told T: blocks of 256 rounds at most, thresholds out of reach."""
+    return Driven(Paper(PaperSettings(horizon=stream.rounds)), stream.Z, radius=BALL)
+
+
+def paper_uncapped(stream: Stream) -> Driven:
+    """Return `paper` with blocks that double without an end, as its theorem wants."""
+    return Driven(Paper(PaperSettings(horizon=stream.rounds, max_order=20)), stream.Z, radius=BALL)
 
 
 def fedavg(stream: Stream) -> FedAvg:
@@ -115,7 +136,7 @@ def oracle(stream: Stream) -> FedAvg:
     learning and by drifting, so that the regret is at most of the order Delta^(1/3) T^(2/3).
     """
     T = stream.rounds
-    if stream.name == "abrupt":
+    if stream.name != "moving":
         length, starts = T / len(stream.starts), stream.starts
     else:
         length = math.ceil(T ** ((1.0 - GROWTH) * 2.0 / 3.0))
@@ -123,11 +144,14 @@ def oracle(stream: Stream) -> FedAvg:
     return FedAvg(stream.Z.shape[2], 1.0 / math.sqrt(length), frozenset(starts))
 
 
-PLAYERS: dict[MethodName, Callable[[Stream], Player]] = {
-    "adaptive": adaptive,
-    "experts": experts,
-    "experts-theorem": experts_theorem,
-    "constant": constant,
-    "fedavg": fedavg,
-    "oracle": oracle,
+# The ways to play of every method, of which the one of least regret counts.
+PLAYERS: dict[MethodName, tuple[Callable[[Stream], Player], ...]] = {
+    "adaptive": (adaptive,),
+    "experts": (experts,),
+    "experts-theorem": (experts_theorem,),
+    "constant": tuple(constant(step) for step in STEPS),
+    "fedavg": (fedavg,),
+    "oracle": (oracle,),
+    "paper": (paper,),
+    "paper-uncapped": (paper_uncapped,),
 }

@@ -21,7 +21,7 @@ from scipy.special import expit
 from streamfl.core.arrays import FloatArray, IntArray
 from streamfl.core.sampling import generator
 
-StreamName = Literal["abrupt", "moving"]
+StreamName = Literal["abrupt", "moving", "still"]
 STREAMS: tuple[StreamName, ...] = get_args(StreamName)
 
 # Cross-entropies are divided by 2 ln K to become scores, K = 2 labels; regret is counted in that unit.
@@ -78,7 +78,7 @@ class Stream:
     Parameters
     ----------
     name
-        `abrupt` or `moving`.
+        `abrupt`, `moving` or `still`.
     Z
         Features with the constant 1, the same in every round, shape (clients, n, d).
     concepts
@@ -134,7 +134,18 @@ def variations(Z: FloatArray, concepts: FloatArray) -> FloatArray:
 
 def stream(name: StreamName, rounds: int, seed: int) -> Stream:
     """Return the stream of a name, of T rounds."""
-    return abrupt(rounds, seed) if name == "abrupt" else moving(rounds, seed)
+    made = {"abrupt": abrupt, "moving": moving, "still": still}
+    return made[name](rounds, seed)
+
+
+def still(rounds: int, seed: int) -> Stream:
+    """Return a stream that never changes: L = 1, Delta = 0.
+
+    >>> still(128, 0).starts, still(128, 0).variation()
+    ([1], 0.0)
+    """
+    only = abrupt(rounds, seed)
+    return Stream("still", only.Z, only.concepts[:1], np.zeros(rounds, dtype=np.int64))
 
 
 def abrupt(rounds: int, seed: int) -> Stream:

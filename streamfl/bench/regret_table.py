@@ -10,6 +10,7 @@ from streamfl.bench.regret_streams import RADIUS, StreamName
 
 TITLES: dict[StreamName, str] = {
     "abrupt": "L = T^0.4 segments, the loss fixed in each",
+    "still": "one loss for ever",
     "moving": "a minimiser that moves every round, Δ = T^0.4",
 }
 

@@ -111,10 +111,10 @@ class Experts:
 
     What is proven: with losses that are convex and in [0, 1], one full-batch step a round and no cap on orders, the
     regret on every run of rounds I against its best fixed model is about sqrt(|I|), up to logarithms, and hence the
-    dynamic regret is min{sqrt(L T), Delta^(1/3) T^(2/3)} without any test. Such losses are unclipped ones, divided
-    by their bound on the ball that models are kept in. What runs here is weighed by clipped scores, which are not
-    convex: <p, F> still has the guarantee, the loss of the mean model need not be below it. So with clipped scores,
-    several local steps or `max_order`, the profile is measured, not proven.
+    dynamic regret is min{sqrt(L T), Delta^(1/3) T^(2/3) + sqrt(T)} without any test. Such losses are unclipped ones,
+    divided by their bound on the ball that models are kept in. What runs here is weighed by clipped scores, which
+    are not convex: <p, F> still has the guarantee, the loss of the mean model need not be below it. So with clipped
+    scores, several local steps or `max_order`, the profile is measured, not proven.
 
     References
     ----------

@@ -9,14 +9,16 @@ import pytest
 
 from streamfl.bench.comparison import title
 from streamfl.bench.features import prepared, standardised
-from streamfl.bench.federated import Federation
+from streamfl.bench.federated import BestInHindsight, Federation
 from streamfl.bench.methods import FEDERATIONS, check, run
 from streamfl.bench.peers.base import ClientRecords
 from streamfl.bench.peers.registry import PEERS, PeerSpec
 from streamfl.bench.plain import run_peer
 from streamfl.bench.records import Drawn
 from streamfl.core.arrays import FloatArray
+from streamfl.core.detectors.excess import Excess
 from streamfl.core.errors import UsageError
+from streamfl.core.promotion import Promotion
 from streamfl.replay import Replay, ReplaySettings
 from streamfl.settings import LearningSettings, ProfileSettings
 from streamfl.streams.drawn import DrawnStream
@@ -120,6 +122,43 @@ def test_a_peer_is_tested_then_trained_and_the_best_variant_is_told() -> None:
     # Output 1 for one class, 0 for six: ln(e + 6) - 1 when right, ln(e + 6) when not, of 2 ln 7.
     share = (rows[0] == 0).mean()
     assert found.losses[0] == pytest.approx((np.log(np.e + 6) - share) / (2 * np.log(7)))
+
+
+def test_the_paper_gets_the_step_that_is_best_in_hindsight() -> None:
+    stream = drawn("class-swap", (9,), rounds=16)
+    steps = (1.0, 30.0)
+    plain = {f"step={s:g}": Federation(ProfileSettings(profile="paper", start="warm", step=s)) for s in steps}
+    found = BestInHindsight(plain).run(stream, "paper-best").run
+    alone = {name: federation.run(stream, "paper-best").run.accuracy for name, federation in plain.items()}
+    best = max(alone, key=lambda name: alone[name].prequential or 0.0)
+    assert (found.variant, found.accuracy) == (best, alone[best])
+    assert len({one.prequential for one in alone.values()}) == 2
+
+
+@pytest.mark.parametrize("method", ["paper-best", "paper-warm-best"])
+def test_the_grid_of_the_paper_holds_the_printed_step(method: str) -> None:
+    entry = FEDERATIONS[method]
+    assert isinstance(entry, BestInHindsight)
+    assert [federation.profile.step for federation in entry.variants.values()] == [1.0, 3.0, 10.0, 30.0, 100.0, 300.0]
+    assert {federation.profile.start for federation in entry.variants.values()} == {
+        "warm" if "warm" in method else None
+    }
+
+
+def test_the_ablations_lack_what_they_are_named_for() -> None:
+    def master(method: str) -> Promotion:
+        entry = FEDERATIONS[method]
+        assert isinstance(entry, Federation)
+        made = entry.profile.master(100, LearningSettings().learner("classification", 0))
+        assert isinstance(made, Promotion)
+        return made
+
+    names = ("adaptive", "adaptive-never", "adaptive-plain", "adaptive-plain-never")
+    found = {name: (master(name).ladder.whitened, isinstance(master(name).detector, Excess)) for name in names}
+    assert list(found.values()) == [(True, True), (True, False), (False, True), (False, False)]
+    stream = drawn("class-swap", (6,), round_size=100, rounds=8)
+    assert run("adaptive", stream).run.detections == (0,)
+    assert run("adaptive-never", stream).run.restarts == ()
 
 
 def test_an_unknown_method_is_refused_with_the_list() -> None:

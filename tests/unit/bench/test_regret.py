@@ -20,7 +20,7 @@ from streamfl.bench.regret import Case, Measured, grid, load, measure, measure_a
 from streamfl.bench.regret_command import regret as command
 from streamfl.bench.regret_driver import EACH, Driven
 from streamfl.bench.regret_figure import figure
-from streamfl.bench.regret_players import FedAvg, oracle
+from streamfl.bench.regret_players import STEPS, FedAvg, oracle
 from streamfl.bench.regret_slopes import Slope, curves, fitted, held
 from streamfl.bench.regret_streams import BOUND, RADIUS, RoundLoss, Stream, StreamName, pooled, stream
 from streamfl.bench.regret_table import tables
@@ -186,6 +186,29 @@ def test_a_profile_of_one_model_is_fedavg() -> None:
         played = stream(name, 40, seed=0)  # type: ignore[arg-type]
         script = Script([LiveModel("one", np.zeros((7, 1)), 0.7)])
         assert driven(script, played) == pytest.approx(regret(FedAvg(7, 0.7), played), rel=1e-12)
+
+
+def test_the_constant_step_is_the_best_of_its_grid_in_hindsight() -> None:
+    played = stream("abrupt", 64, seed=0)
+    by_hand = {step: regret(FedAvg(7, step), stream("abrupt", 64, seed=0)) for step in STEPS}
+    found = measure(Case(64, "abrupt", "constant", 0))
+    assert found.regret == min(by_hand.values()) < by_hand[1.0]
+    assert STEPS[found.way] == min(by_hand, key=by_hand.__getitem__)
+    assert found.changes == len(played.starts)
+
+
+def test_nothing_changes_on_the_still_stream_and_the_oracle_never_begins_anew() -> None:
+    played = stream("still", 64, seed=3)
+    assert (played.starts, played.variation(), played.rounds) == ([1], 0.0, 64)
+    assert measure(Case(64, "still", "oracle", 3)).regret == measure(Case(64, "still", "fedavg", 3)).regret
+
+
+def test_without_a_cap_the_paper_goes_on_where_capped_blocks_begin_anew() -> None:
+    # Blocks of 1, 2, .., 256 rounds are 511; the next one is of 256 again, or of 512.
+    capped, longer = (measure(Case(2048, "still", name, 0)).regret for name in ("paper", "paper-uncapped"))
+    assert longer < capped
+    first = [measure(Case(256, "still", name, 0)).regret for name in ("paper", "paper-uncapped")]
+    assert first[0] == first[1]
 
 
 def test_whitened_steps() -> None:

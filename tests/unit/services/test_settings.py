@@ -8,6 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streamfl.core.algorithms import FedOMD
+from streamfl.core.algorithms.mirror_maps import PNorm
 from streamfl.core.errors import UsageError
 from streamfl.core.paper import Paper
 from streamfl.formats import Packed
@@ -92,6 +94,17 @@ class TestSources:
         assert told().rounds.size == 100
 
 
+def test_a_cap_on_orders_is_taken_away_and_fedomd_has_a_map_of_its_own(told):
+    settings = told(LEAST + "[profile]\nprofile = 'experts'\nmax_order = 'none'\n[learning]\nalgorithm = 'fedomd'")
+    assert settings.first_standing().master.settings.max_order is None
+    assert settings.learner.algorithm == FedOMD(PNorm())
+    assert told(LEAST + "[profile]\nmax_order = 3").profile.max_order == 3
+    assert (
+        told(LEAST + "[profile]\nprofile = 'paper'\nmax_order = 'none'").first_standing().master.settings.max_order
+        == 20
+    )
+
+
 class TestErrors:
     def test_a_variable_of_a_table_that_there_is_not_is_refused(self, told, monkeypatch):
         monkeypatch.setenv("STREAMFL_ROUND__SIZE", "2")
@@ -127,6 +140,19 @@ class TestErrors:
         ],
     )
     def test_name_the_table_and_the_setting(self, refused, text, why):
+        assert refused(LEAST + text).startswith(why)
+
+    @pytest.mark.parametrize(
+        ("text", "why"),
+        [
+            ("[learning]\nmirror = 'p-norm'", "mirror: of fedomd, and the algorithm is fedavg"),
+            ("[learning]\naverage = 'dual'\nl1 = 0.1", "average and l1: of fedomd, and the algorithm is fedavg"),
+            ("[profile]\nmax_order = 21", "max_order 21: no order; give a whole number from 0 to 20, or none"),
+            ("[profile]\nmax_order = true", "max_order True: no order; give a whole number from 0 to 20, or none"),
+            ("[profile]\nmax_order = 'nine'", "max_order nine: no order; give a whole number from 0 to 20, or none"),
+        ],
+    )
+    def test_tell_what_would_change_nothing_and_what_is_no_order(self, refused, text, why):
         assert refused(LEAST + text).startswith(why)
 
     @pytest.mark.parametrize(
