@@ -45,6 +45,11 @@ class Block:
     kept: Cells | None = None
     rejected: tuple[Rejection, ...] = ()
 
+    @property
+    def records(self) -> int:
+        """Count the records, good and bad."""
+        return len(self.places) + len(self.rejected)
+
 
 @dataclass(slots=True, eq=False)
 class _Rest:

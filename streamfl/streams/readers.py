@@ -22,6 +22,7 @@ def read(
     task: Task = "auto",
     on_bad_record: OnBadRecord = "reject",
     keep: str | None = None,
+    separator: str = ",",
 ) -> Table:
     """Read a file of labelled records, or a data set of River.
 
@@ -42,6 +43,8 @@ def read(
         or is an error.
     keep
         A column whose text the table is to keep, feature or not, so that records can be dealt by it.
+    separator
+        What is between the columns of a CSV file, one ASCII character.
 
     Returns
     -------
@@ -58,7 +61,9 @@ def read(
     Traceback (most recent call last):
     streamfl.core.errors.UsageError: winter.xls: no such file; correct the path
     """
-    request = Request(path_or_name, label, tuple(drop), time, task, on_bad_record, keep)
+    request = Request(path_or_name, label, tuple(drop), time, task, on_bad_record, keep, separator)
+    if len(separator) != 1 or not separator.isascii() or separator in '"\r\n\0':
+        raise request.refusal(f"columns cannot be separated by {separator!r}", "give one character, such as ;")
     if path_or_name.startswith("river:"):
         return _river(request)
     path = Path(path_or_name)
