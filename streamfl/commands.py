@@ -159,6 +159,8 @@ def run_replay(
         console.print(
             settings.profile.paper(replay.horizon, settings.seed).outlook(), highlight=False, soft_wrap=True
         )
+    for note in table.notes:
+        console.print(f"{table.name}: {note}", style="yellow", highlight=False, soft_wrap=True, markup=False)
     replayed = _watched(replay, injection, outputs, console)
     summary(console, replayed.result, rejections=[r.reason for r in table.rejected[:5]])
     _write(replayed, injection, outputs)
@@ -197,7 +199,7 @@ def _watched(replay: Replay, injection: Injection | None, outputs: Outputs, cons
                         progress.drift(event.round, drifts[event.round])
                     progress.round(round_line(event, replay.task))
                 case Restarted():
-                    progress.restart(restart_line(event))
+                    progress.restart(restart_line(event, replay.time))
                 case LocalDrift():
                     progress.told(local_text(event))
                 case Noticed():

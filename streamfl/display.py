@@ -210,8 +210,9 @@ def restart_text(restart: Restarted | messages.Restarted) -> str:
     'round 32  restart -> epoch 2: excess 113.8 > 9.21 since round 32, surely at 2 clients, labels 3, chosen: scratch'
     """
     where = f", surely at {counted(len(restart.clients), 'client')}" if restart.clients else ""
+    time = f"  {restart.time}" if isinstance(restart, Restarted) and restart.time else ""
     return (
-        f"round {count(restart.round)}  restart -> epoch {restart.epoch}: {evidence(restart)} "
+        f"round {count(restart.round)}{time}  restart -> epoch {restart.epoch}: {evidence(restart)} "
         f"since round {count(restart.since)}{where}{_labels(restart.labels)}, chosen: {restart.chosen}"
     )
 

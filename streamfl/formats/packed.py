@@ -12,9 +12,9 @@ from streamfl.core.records import Rejection
 from streamfl.formats.classes import classes
 from streamfl.formats.json_records import MAX_FEATURES
 from streamfl.formats.packed_layout import LENGTH, MAX_HEADER, MAX_RECORDS, Layout, Task, layout
-from streamfl.formats.times import in_seconds
 from streamfl.ports import Decoded
 from streamfl.streams.cells import quoted
+from streamfl.streams.times import in_seconds
 
 _REMEMBERED = 32  # headers: a producer has one for each number of records that it sends at once
 

@@ -43,7 +43,7 @@ def read_csv(request: Request, path: Path) -> Table:
 def read_csv_stream(request: Request, name: str, stream: Iterable[bytes]) -> Table:
     """Read the lines of a CSV file: see `read_csv`."""
     source = _Lines(request, stream)
-    header = _header(request, next(_rows(request, source), None))
+    header = _header(request, next(_rows(request, source), None), source.taken)
     label = label_column(request, header, last=True)
     assembly = Assembly(request, name, label, "line")
     start = 0
@@ -139,15 +139,16 @@ def _is_open(raw: list[str], separator: str = ",") -> bool:
     return False
 
 
-def _header(request: Request, row: _Row | None) -> list[str]:
+def _header(request: Request, row: _Row | None, taken: int) -> list[str]:
     if row is None:
-        raise request.refusal("it holds only blank lines", "give a file with a header and records")
+        what = "it holds only blank lines" if taken else "it is empty"
+        raise request.refusal(what, "give a file with a header and records")
     if row.error:
         raise request.refusal(f"line {row.line} is not CSV: {row.error}", "save the file with lines ended by LF")
     names = [name.strip() or f"column{i}" for i, name in enumerate(row.fields, start=1)]
-    if len(names) == 1 and (found := [mark for mark in (";", "\t", "|") if mark in names[0]]):
+    if len(names) == 1 and (found := [m for m in ";\t|," if m in names[0] and m != request.separator]):
         what = f"its columns are separated by {quoted(found[0])}"
-        raise request.refusal(what, "save the file with commas between the columns")
+        raise request.refusal(what, f"say --separator {'tab' if found[0].isspace() else quoted(found[0])}")
     if any(_has_a_fraction(name) for name in names):
         what = f"line {row.line} has numbers where the names of the columns belong"
         raise request.refusal(what, "put a header line first")
@@ -185,6 +186,7 @@ def _of_columns(
         features={name: cells for name, cells in found.items() if name != label and name not in request.aside},
         label=found[label],
         kept=found[request.keep] if request.keep is not None else None,
+        times=found[request.time] if request.time is not None else None,
         rejected=rejected,
     )
 
