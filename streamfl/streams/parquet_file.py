@@ -1,6 +1,10 @@
 """Apache Parquet, read by polars."""
 
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryFile
 
 import polars as pl
 
@@ -32,7 +36,8 @@ def read_parquet(request: Request, path: Path) -> Table:
 
 def _read(request: Request, path: Path) -> Table:
     scan = pl.scan_parquet(path, glob=False)
-    schema = scan.collect_schema()
+    with _panics_unprinted():
+        schema = scan.collect_schema()
     label = label_column(request, list(schema), last=True)
     assembly = Assembly(request, path.name, label, "record")
     features = []
@@ -44,7 +49,7 @@ def _read(request: Request, path: Path) -> Table:
         else:
             features.append(name)
     start = 0
-    while len(rows := scan.slice(start, ROWS).collect()):
+    while len(rows := _rows(scan, start)):
         places, numbers = counted(start, len(rows))
         assembly.add(
             Block(
@@ -58,6 +63,38 @@ def _read(request: Request, path: Path) -> Table:
         )
         start += len(rows)
     return assembly.finish()
+
+
+def _rows(scan: pl.LazyFrame, start: int) -> pl.DataFrame:
+    with _panics_unprinted():
+        return scan.slice(start, ROWS).collect()
+
+
+@contextmanager
+def _panics_unprinted() -> Iterator[None]:
+    """Keep a panic of polars from being printed by Rust, with a backtrace: it is raised, too, and told in one line.
+
+    Rust writes to file descriptor 2 itself. Whatever else is written there meanwhile is written afterwards.
+    """
+    try:
+        standard_error = os.dup(2)
+    except OSError:  # there is none
+        yield
+        return
+    with TemporaryFile() as aside:
+        os.dup2(aside.fileno(), 2)
+        panicked = False
+        try:
+            yield
+        except pl.exceptions.PanicException:
+            panicked = True
+            raise
+        finally:
+            os.dup2(standard_error, 2)
+            os.close(standard_error)
+            aside.seek(0)
+            if not panicked:
+                os.write(2, aside.read())
 
 
 def _no_feature(kind: pl.DataType) -> str:

@@ -148,6 +148,37 @@ def test_the_message_names_file_place_and_remedy(bad: Bad, tmp_path: Path) -> No
     assert [part for part in bad.says if part not in message] == []
 
 
+def test_damaged_parquet_is_one_line_and_rust_prints_nothing(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path, rng, panicked = tmp_path / "f.parquet", np.random.default_rng(0), 0
+    sound = parquet(a=rng.normal(size=500), t=[f"x{i % 9}" for i in range(500)], y=[0, 1] * 250)
+    for _ in range(150):
+        spoilt = bytearray(sound)
+        for place in rng.integers(4, len(spoilt), 10).tolist():
+            spoilt[place] = int(rng.integers(0, 256))
+        path.write_bytes(spoilt)
+        try:
+            read(str(path))
+        except UsageError as error:
+            assert "\n" not in str(error)
+            panicked += isinstance(error.__context__, pl.exceptions.PanicException)
+    assert panicked >= 1
+    assert capfd.readouterr().err == ""
+
+
+def test_what_else_is_written_to_standard_error_while_parquet_is_read_is_not_lost(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "f.parquet"
+    path.write_bytes(TABLE)
+    monkeypatch.setattr(
+        pl.LazyFrame, "collect_schema", lambda scan: os.write(2, b"beware\n") and scan.collect().schema
+    )
+    assert len(read(str(path))) == 500
+    assert capfd.readouterr().err == "beware\n"
+
+
 def test_no_such_file_and_directories(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"none\.csv: no such file; correct the path"):
         read(str(tmp_path / "none.csv"))
