@@ -322,7 +322,7 @@ def _lines(result: Result) -> list[tuple[str, str]]:
         *serving,
         ("restarts", _restarts(result.restarts)),
         ("records", ledger(result)),
-        *([("infinite", f"{counted(result.infinite, 'value')}, missing ones")] if result.infinite else []),
+        *([("infinite", f"{counted(result.infinite, 'value')}, taken for missing")] if result.infinite else []),
         *([("unlearnt", f"{count(result.unlearnt)} records")] if result.unlearnt else []),
         ("rounds", count(result.rounds)),
         ("clients", count(result.clients)),

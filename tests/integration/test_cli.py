@@ -373,7 +373,7 @@ def test_bad_records_are_rejected_counted_and_listed(streamfl: Command, tmp_path
     result = ended.json
     assert (result["records"], result["accepted"], result["rejected"], result["pending"]) == (100, 97, 3, 0)
     assert result["infinite"] == 1
-    assert re.search(r"^infinite +1 value, missing ones$", ended.err, re.MULTILINE)
+    assert re.search(r"^infinite +1 value, taken for missing$", ended.err, re.MULTILINE)
     for place, reason in ((12, "fields"), (22, "oops"), (42, "missing")):
         assert re.search(rf"line {place}\b.*{reason}", ended.err)
 
