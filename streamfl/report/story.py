@@ -190,9 +190,7 @@ def _records(result: Result) -> Iterator[Sentence]:
     if result.left_out:
         yield Sentence(f"Left out, as they are no features: {listed(result.left_out)}.")
     if result.infinite:
-        yield Sentence(
-            f"{counted(result.infinite, 'infinite value')} {_was(result.infinite)} taken for missing ones."
-        )
+        yield Sentence(f"{counted(result.infinite, 'infinite value')} {_was(result.infinite)} taken for missing.")
     if result.pending:
         yield Sentence(f"{counted(result.pending, 'record')} {_was(result.pending)} read and not yet learnt.")
     if unaccounted(result):

@@ -9,7 +9,7 @@ from streamfl.report.words import MISSING, count, evidence, listed, local_eviden
 
 _MOMENTS = (
     ("prequential", "each record predicted just before it was learnt, by the model that serves"),
-    ("round_start", "by the model of the round's start"),
+    ("round_start", "by the model of the round's start: as a model file would have"),
     ("post_update", "by the model after the round, which has learnt the record already"),
 )
 

@@ -74,6 +74,8 @@ def read(
         raise request.refusal(f"columns cannot be separated by {separator!r}", "give one character, such as ;")
     if path_or_name.startswith("river:"):
         return _river(request)
+    if separator != "," and not path_or_name.lower().endswith((STDIN, ".csv", ".csv.gz")):
+        raise request.refusal("only CSV has separators", "leave --separator out")
     if path_or_name == STDIN:
         return _standard_input(request, sys.stdin.buffer if stdin is None else stdin)
     path = Path(path_or_name)

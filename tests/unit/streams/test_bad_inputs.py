@@ -65,6 +65,7 @@ CASES = {
     ),
     "wrong separator": Bad("f.csv", GOOD, ('separated by ","', 'say --separator ","'), {"separator": ";"}),
     "impossible separator": Bad("f.csv", GOOD, ("cannot be separated by '--'", "one character"), {"separator": "--"}),
+    "separator of no CSV": Bad("f.npz", NUMBERS, ("only CSV", "leave --separator out"), {"separator": ";"}),
     "no header": Bad("f.csv", b"5.1,3.5,setosa\n4.9,3.0,setosa\n", ("line 1", "header line")),
     "duplicate columns": Bad("f.csv", b"a,a,y\n1,2,0\n", ("named a", "its own name")),
     "unknown label": Bad("f.csv", GOOD, ("'z'", "a, b, y", "--label"), {"label": "z"}),
