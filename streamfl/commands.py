@@ -249,7 +249,8 @@ def as_json(result: Result, *, per_round: bool) -> str:
     """Return the result as `--json` writes it: what does not apply to the task is left out."""
     plain = {key: value for key, value in result.model_dump(mode="json").items() if value is not None}
     for key, figures in result.measures.items():
-        plain[key]["model_file"] = figures.model_file
+        of_ours = result.unlearnt is None  # River's have no file
+        plain[key]["model_file"] = figures.model_file if of_ours else None
     if not per_round:
         plain["per_round"] = []
     return json.dumps(plain, indent=1) + "\n"
