@@ -335,6 +335,23 @@ def test_covtype() -> None:
     assert np.bincount(table.y.astype(int)).tolist() == [33_894, 45_328, 5_721, 439, 1_519, 2_779, 3_282]
 
 
+def test_a_bad_record_keeps_its_line_number_in_a_long_file(tmp_path: Path) -> None:
+    rows = [f"{i},0.5,{i % 2}" for i in range(40_000)]
+    rows[10] = f'"{10}",0.5,0'  # the first 8192 lines are not plain
+    rows[9_000] = "9000,x,0"  # those with this one are
+    rows[20_000] = "20000,0.5"
+    rows[20_001] = "\n20001,0.5,1"  # a blank line before it
+    rows[39_999] = "39999, 0.5 ,"
+    table = csv(tmp_path, "a,b,y\n" + "\n".join(rows))
+    assert reasons(table) == {
+        9_000: 'line 9002, column "b": "x" is not a number',
+        20_000: "line 20002: 2 fields where the header has 3",
+        39_999: 'line 40002, column "y": the label is missing',
+    }
+    np.testing.assert_array_equal(table.X[:, 0], table.places)
+    assert len(table) == 39_997
+
+
 # --- times and other columns that are no features ----------------------------------------------------------------
 
 TEN_PAST_EIGHT = 1_795_421_400.0  # 2026-11-23 08:10 UTC
