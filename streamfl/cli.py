@@ -89,7 +89,12 @@ def demo(**options: Any) -> None:
 )
 @click.option("--drop", metavar="COL,...", default="", help="Columns to leave out.")
 @click.option(
-    "--time", metavar="COL", help="The column that tells the time: no feature; the file's order is the stream's."
+    "--time",
+    metavar="COL",
+    help="The column that tells the time: no feature, but told of restarts; the file's order is the stream's.",
+)
+@click.option(
+    "--separator", metavar="CHAR", default=",", show_default=True, help="Between the columns of a CSV file, or tab."
 )
 @click.option(
     "--task", type=click.Choice(["auto", "classification", "regression"]), default="auto", show_default=True
@@ -181,7 +186,7 @@ def demo(**options: Any) -> None:
 )
 @_outputs
 def replay(file: str, **options: Any) -> None:
-    """Replay a recorded stream: FILE is .csv, .csv.gz, .jsonl, .parquet, .npz (X, y) or river:NAME."""
+    """Replay a recorded stream: FILE is .csv, .csv.gz, .jsonl, .parquet, .npz (X, y), river:NAME, or - for CSV."""
     from streamfl.commands import run_replay  # noqa: PLC0415
     from streamfl.streams.drift import parse  # noqa: PLC0415
 
@@ -211,6 +216,7 @@ def _table(file: str, options: dict[str, Any]) -> Any:
         task=options["task"],
         on_bad_record=options["on_bad_record"],
         keep=column if kind == "column" else None,
+        separator="\t" if options["separator"] in {"tab", "\\t"} else options["separator"],
     )
 
 

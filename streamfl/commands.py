@@ -167,6 +167,8 @@ def run_replay(
         console.print(
             settings.profile.paper(replay.horizon, settings.seed).outlook(), highlight=False, soft_wrap=True
         )
+    for note in table.notes:
+        console.print(f"{table.name}: {note}", style="yellow", highlight=False, soft_wrap=True, markup=False)
     replayed = _watched(replay, injection, outputs, console)
     summary(console, replayed.result, rejections=[r.reason for r in table.rejected[:5]])
     _write(replayed, injection, outputs)
@@ -217,7 +219,7 @@ def _watched(replay: Replay, injection: Injection | None, outputs: Outputs, cons
                         progress.drift(event.round, drifts[event.round])
                     progress.round(round_line(event, replay.task))
                 case Restarted():
-                    progress.restart(restart_line(event))
+                    progress.restart(restart_line(event, replay.time))
                 case LocalDrift():
                     progress.told(local_text(event))
                 case Noticed():
@@ -267,7 +269,8 @@ def as_json(result: Result, *, per_round: bool) -> str:
     """Return the result as `--json` writes it: what does not apply to the task is left out."""
     plain = {key: value for key, value in result.model_dump(mode="json").items() if value is not None}
     for key, figures in result.measures.items():
-        plain[key]["model_file"] = figures.model_file
+        of_ours = result.unlearnt is None  # River's have no file
+        plain[key]["model_file"] = figures.model_file if of_ours else None
     if not per_round:
         plain["per_round"] = []
     return json.dumps(plain, indent=1) + "\n"

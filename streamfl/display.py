@@ -210,8 +210,9 @@ def restart_text(restart: Restarted | messages.Restarted) -> str:
     'round 32  restart -> epoch 2: excess 113.8 > 9.21 since round 32, surely at 2 clients, labels 3, chosen: scratch'
     """
     where = f", surely at {counted(len(restart.clients), 'client')}" if restart.clients else ""
+    time = f"  {restart.time}" if isinstance(restart, Restarted) and restart.time else ""
     return (
-        f"round {count(restart.round)}  restart -> epoch {restart.epoch}: {evidence(restart)} "
+        f"round {count(restart.round)}{time}  restart -> epoch {restart.epoch}: {evidence(restart)} "
         f"since round {count(restart.since)}{where}{_labels(restart.labels)}, chosen: {restart.chosen}"
     )
 
@@ -323,7 +324,7 @@ def _lines(result: Result) -> list[tuple[str, str]]:
         *serving,
         ("restarts", _restarts(result.restarts)),
         ("records", ledger(result)),
-        *([("infinite", f"{counted(result.infinite, 'value')}, missing ones")] if result.infinite else []),
+        *([("infinite", f"{counted(result.infinite, 'value')}, taken for missing")] if result.infinite else []),
         *([("unlearnt", f"{count(result.unlearnt)} records")] if result.unlearnt else []),
         ("rounds", count(result.rounds)),
         ("clients", count(result.clients)),

@@ -1,9 +1,12 @@
 """A federation over recorded streams: the very machines of a live one, over the in-memory transport."""
 
+import math
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Literal
+
+import numpy as np
 
 from streamfl import __version__
 from streamfl.core.bounds import NAME_BYTES, NAMED, is_name
@@ -26,6 +29,7 @@ from streamfl.streams.cells import quoted
 from streamfl.streams.dealing import Log
 from streamfl.streams.source import TableSource
 from streamfl.streams.table import Table
+from streamfl.streams.times import iso
 from streamfl.transport.memory import MemoryTransport
 
 
@@ -79,6 +83,8 @@ class Chronicle:
     shares: Counter[str] = field(default_factory=Counter)
     unlearnt: int | None = None
     model: str = ""
+    time_of: Callable[[RoundClosed], str | None] = lambda closed: None
+    time: str | None = None
 
     def take(self, event: FromCoordinator | Refused | Predicted | PostUpdate) -> None:
         """Take in one event."""
@@ -88,7 +94,7 @@ class Chronicle:
             case RoundClosed():
                 self._closed(event)
             case Restarted():
-                self.restarts.append(restart_line(event))
+                self.restarts.append(restart_line(event, self.time))
             case Noticed():
                 self.notices.append(NoticedLine(**asdict(event)))
             case LocalDrift():
@@ -105,6 +111,7 @@ class Chronicle:
         if self.unlearnt is not None:
             self.unlearnt += closed.unlearnt
         self.model = closed.model
+        self.time = self.time_of(closed)
         if closed.records:
             self.rounds.append(round_line(closed, self.task))
 
@@ -135,9 +142,9 @@ def round_line(closed: RoundClosed, task: Task) -> RoundLine:
     )
 
 
-def restart_line(restarted: Restarted) -> RestartedLine:
-    """Return what the result tells of a restart."""
-    return RestartedLine(**asdict(restarted))
+def restart_line(restarted: Restarted, time: str | None = None) -> RestartedLine:
+    """Return what the result tells of a restart after a round that ended at a time."""
+    return RestartedLine(**asdict(restarted), time=time)
 
 
 @dataclass(frozen=True)
@@ -183,7 +190,7 @@ class Replay:
 
     def __post_init__(self) -> None:
         _check_features(self.table)
-        self._chronicle = Chronicle(self.task)
+        self._chronicle = Chronicle(self.task, time_of=self._time_of)
         guest = self.settings.learning.guest(self.task)
         if guest is not None:
             guest.check(self.table.labels)
@@ -193,6 +200,11 @@ class Replay:
     def task(self) -> Task:
         """Return what is learnt."""
         return "classification" if self.table.labels else "regression"
+
+    @property
+    def time(self) -> str | None:
+        """Return when the last record of the round closed last was measured: ISO 8601, UTC; None if nobody knows."""
+        return self._chronicle.time
 
     @property
     def horizon(self) -> int:
@@ -226,6 +238,15 @@ class Replay:
         if isinstance(event, Dropped):  # nobody else is here who could have told it
             raise event.error
         self._take(event)
+
+    def _time_of(self, closed: RoundClosed) -> str | None:
+        times = self.table.times
+        if not len(times):
+            return None
+        ends = [(self.logs[span.partition], span.end) for one in closed.accepted for span in one.spans]
+        last = [times[log.rows[: log.good_before(end)][-1:]] for log, end in ends]
+        known = [float(time) for time in np.concatenate([np.empty(0), *last]) if not math.isnan(time)]
+        return iso(max(known)) if known else None
 
     def _take(self, event: FromCoordinator | Refused | Predicted | PostUpdate) -> None:
         if isinstance(event, Refused):  # nothing is late or lost here: it would be sent, and refused, for ever
@@ -283,6 +304,7 @@ class Replay:
             streamfl=__version__,
             source=self.table.name,
             label=self.table.label,
+            left_out=self.table.left_out,
             seed=self.settings.seed,
             profile=self.settings.profile.profile,
             records=records,

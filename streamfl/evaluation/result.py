@@ -42,9 +42,13 @@ class Loss(_Part):
 
 
 class Restarted(_Part):
-    """One restart, as the control topic told it; `round` is the round whose loss raised the alarm."""
+    """One restart, as the control topic told it; `round` is the round whose loss raised the alarm.
+
+    `time` is when the last record of that round was measured, if the source tells: ISO 8601, UTC.
+    """
 
     round: int
+    time: str | None = None
     epoch: int
     cause: str
     statistic: float
@@ -96,13 +100,15 @@ class RoundLine(_Part):
 class Result(_Part):
     """The whole run. Classification has `accuracy` and `kappa`, regression `mae` and `rmse`.
 
-    `label` is the column of the label, named or guessed, if the source names its columns. `serving` is what part each
+    `label` is the column of the label, named or guessed, if the source names its columns. `left_out` are columns
+    that are no features, though nobody dropped them: times, free text. `serving` is what part each
     model that learns between rounds had in what was served; empty without such models. `infinite` counts values.
     """
 
     streamfl: str
     source: str
     label: str = ""
+    left_out: tuple[str, ...] = ()
     seed: int
     profile: str
     records: int

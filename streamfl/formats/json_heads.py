@@ -10,9 +10,9 @@ from streamfl.core.bounds import NAME_BYTES, is_name
 from streamfl.formats.any_json import Cell, client_text
 from streamfl.formats.classes import classes
 from streamfl.formats.field_map import FieldMap
-from streamfl.formats.times import seconds
 from streamfl.streams.cells import number, quoted, text
 from streamfl.streams.labels import LabelTexts
+from streamfl.streams.times import seconds
 
 Wrong = dict[int, str]
 """What is wrong, by the index of the record."""

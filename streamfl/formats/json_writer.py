@@ -10,8 +10,8 @@ from streamfl.core.arrays import FloatArray
 from streamfl.core.errors import UsageError
 from streamfl.formats.field_map import FieldMap, repeated
 from streamfl.formats.json_heads import labels, targets
-from streamfl.formats.times import FIRST, MILLISECONDS_FROM
 from streamfl.streams.cells import listed, quoted, text
+from streamfl.streams.times import FIRST, MILLISECONDS_FROM
 
 _EXACT = 2.0**53  # from here on a float does not show that it is a whole number
 _Answer = str | float

@@ -13,9 +13,9 @@ from streamfl.core.records import Rejection
 from streamfl.formats.classes import classes
 from streamfl.formats.known import KnownLabels, Remarks, left_out
 from streamfl.formats.packed_layout import LENGTH, MAX_HEADER, MAX_RECORDS, Layout, Task, layout
-from streamfl.formats.times import in_seconds
 from streamfl.ports import Decoded
 from streamfl.streams.cells import quoted
+from streamfl.streams.times import in_seconds
 
 # Headers, and bytes of each: a producer has one for each number of records that it sends at once.
 _REMEMBERED, _LARGEST = 32, 256 * 1024

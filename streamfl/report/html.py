@@ -43,6 +43,7 @@ def render(result: Result, *, drifts: Sequence[int] = (), title: str) -> str:
             headline=headline(result),
             drawing=drawing(result, known),
             restarts=restart_rows(result.restarts, known),
+            timed=any(restart.time for restart in result.restarts),
             local=local_rows(result.local_drifts),
             measured=measured(result),
             ledger=ledger(result),

@@ -135,8 +135,9 @@ def _restarts(result: Result) -> Iterator[Sentence]:
 
 def _told(restart: Restarted) -> str:
     seen = "a label not seen before" if restart.cause == "new-label" else evidence(restart)
+    when = f" ({restart.time})" if restart.time else ""
     return (
-        f"Round {count(restart.round)}: {seen}, with the change dated to round {count(restart.since)}; "
+        f"Round {count(restart.round)}{when}: {seen}, with the change dated to round {count(restart.since)}; "
         f"epoch {count(restart.epoch)} began with {restart.chosen}."
     )
 
@@ -186,10 +187,10 @@ def _local(result: Result) -> Iterator[Sentence]:
 def _records(result: Result) -> Iterator[Sentence]:
     if result.rejected:
         yield Sentence(f"{counted(result.rejected, 'bad record')} {_was(result.rejected)} rejected.", warns=True)
+    if result.left_out:
+        yield Sentence(f"Left out, as they are no features: {listed(result.left_out)}.")
     if result.infinite:
-        yield Sentence(
-            f"{counted(result.infinite, 'infinite value')} {_was(result.infinite)} taken for missing ones."
-        )
+        yield Sentence(f"{counted(result.infinite, 'infinite value')} {_was(result.infinite)} taken for missing.")
     if result.pending:
         few = "too few to leave a client"
         yield Sentence(f"{counted(result.pending, 'record')} {_was(result.pending)} read and not learnt: {few}.")

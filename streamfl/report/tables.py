@@ -9,7 +9,7 @@ from streamfl.report.words import MISSING, count, evidence, listed, local_eviden
 
 _MOMENTS = (
     ("prequential", "each record predicted just before it was learnt, by the model that serves"),
-    ("round_start", "by the model of the round's start"),
+    ("round_start", "by the model of the round's start: as a model file would have"),
     ("post_update", "by the model after the round, which has learnt the record already"),
 )
 
@@ -31,6 +31,7 @@ class RestartRow:
     """One restart as the table tells it."""
 
     round: str
+    time: str
     epoch: str
     evidence: str
     chosen: str
@@ -152,6 +153,7 @@ def restart_rows(restarts: Sequence[Restarted], drifts: Sequence[int]) -> list[R
 def _restart_row(restart: Restarted, delay: Delay | None) -> RestartRow:
     return RestartRow(
         round=count(restart.round),
+        time=restart.time or MISSING,
         epoch=count(restart.epoch),
         evidence=evidence(restart),
         chosen=restart.chosen,

@@ -129,6 +129,8 @@ def produce(file: str, path: Path, assignments: tuple[str, ...], **options: Any)
 
     settings = _loaded(path, assignments)
     table = _table(file, settings, options)
+    for note in table.notes:
+        click.echo(f"{table.name}: {note}", err=True)
     logs = deal(table, options["clients"], options["split"], options["seed"])
     if options["inject"]:
         logs = inject(table, logs, parse(options["inject"]), settings.rounds.size, options["seed"])

@@ -8,11 +8,12 @@ import numpy as np
 from streamfl.core.arrays import FloatArray, IntArray
 from streamfl.core.records import Rejection, without_infinity
 from streamfl.streams.cells import Cells, listed, quoted, texts
-from streamfl.streams.columns import Column, judge
+from streamfl.streams.columns import Aside, Column, judge, told
 from streamfl.streams.labels import LabelTexts, resolve
 from streamfl.streams.request import Request
 from streamfl.streams.rows import GrowingRows
 from streamfl.streams.table import Numbers, Table, Texts
+from streamfl.streams.times import of_cells, unknown
 
 BLOCK = 8192  # records read at a time
 MAX_COLUMNS = 10_000
@@ -34,6 +35,8 @@ class Block:
         The cells of the label column.
     kept
         The cells of the column to keep as text, if there is one.
+    times
+        The cells of the column of times, if there is one.
     rejected
         Records that are no record at all, with `line 3: ...` as the reason.
     """
@@ -43,7 +46,13 @@ class Block:
     features: Mapping[str, Cells]
     label: Cells
     kept: Cells | None = None
+    times: Cells | None = None
     rejected: tuple[Rejection, ...] = ()
+
+    @property
+    def records(self) -> int:
+        """Count the records, good and bad."""
+        return len(self.places) + len(self.rejected)
 
 
 @dataclass(slots=True, eq=False)
@@ -54,6 +63,7 @@ class _Rest:
     places: list[IntArray] = field(default_factory=list)
     lines: list[IntArray] = field(default_factory=list)
     kept: list[Texts] = field(default_factory=list)
+    times: list[FloatArray] = field(default_factory=list)
 
 
 @dataclass(slots=True, eq=False)
@@ -81,6 +91,7 @@ class Assembly:
     _rows: list[GrowingRows] = field(default_factory=list)
     _rest: _Rest = field(default_factory=_Rest)
     _rejected: list[Rejection] = field(default_factory=list)
+    _no_times: list[str] = field(default_factory=list)
     _infinite: int = 0
 
     def add(self, block: Block) -> None:
@@ -107,6 +118,17 @@ class Assembly:
         self._rest.lines.append(block.lines[good])
         if block.kept is not None:
             self._rest.kept.append(texts(block.kept)[good])
+        if block.times is not None:
+            self._take_times(block.times, good)
+
+    def leave_out(self, name: str, why: str) -> None:
+        """Leave out a column that a block will not have, and tell why."""
+        self._columns[name] = Aside(name, why)
+
+    def _take_times(self, cells: Cells, good: IntArray) -> None:
+        times, wrong = of_cells(cells)
+        self._rest.times.append(times[good])
+        self._no_times.extend(wrong[i] for i in good.tolist() if i in wrong)
 
     def finish(self) -> Table:
         """Return the table of all blocks.
@@ -135,7 +157,18 @@ class Assembly:
             columns=kept,
             label=self.label,
             infinite=self._infinite,
+            times=np.concatenate(rest.times)[good] if rest.times else np.empty(0),
+            left_out=tuple(column.name for column in self._aside),
+            notes=self._notes(),
         )
+
+    @property
+    def _aside(self) -> list[Aside]:
+        return [column for column in self._columns.values() if isinstance(column, Aside)]
+
+    def _notes(self) -> tuple[str, ...]:
+        notes = [told(self.request, self._aside)] if self._aside else []
+        return (*notes, *unknown(self._no_times))
 
     def _features(self, block: Block) -> tuple[FloatArray, tuple[str, ...], dict[int, str]]:
         columns = self._judged(block)
@@ -152,7 +185,7 @@ class Assembly:
     def _judged(self, block: Block) -> list[Column]:
         for name, cells in block.features.items():
             if self._columns.get(name) is None:
-                self._columns[name] = judge(self.request, name, cells)
+                self._columns[name] = judge(name, cells)
         if len(self._columns) > MAX_COLUMNS:
             raise self.request.refusal(
                 f"more than {MAX_COLUMNS} columns", "leave out what grows without end with --drop"
@@ -195,7 +228,8 @@ class Assembly:
         """Return the features in the order of their columns; a column without any value is one of numbers."""
         names = [f for name, column in self._columns.items() for f in (column.features if column else (name,))]
         if not names:
-            raise self.request.refusal("no feature column beside the label", "give at least one, separated by commas")
+            what = "; ".join(["no feature column beside the label", *self._notes()])
+            raise self.request.refusal(what, "give at least one column of numbers or categories, separated by commas")
         if len(set(names)) < len(names):
             twice = sorted({name for name in names if names.count(name) > 1})
             raise self.request.refusal(f"two features would be named {listed(twice)}", "rename one of the columns")

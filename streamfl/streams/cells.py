@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamfl.core.arrays import FloatArray
+from streamfl.streams.csv_block import TextColumn
 from streamfl.streams.table import Numbers
 
 # What is written, in any case, where a number is missing: by pandas and R, by databases, in the UCI repository.
@@ -90,6 +91,11 @@ def numbers(cells: Cells) -> tuple[FloatArray, dict[int, str]]:
     """
     if isinstance(cells, np.ndarray):
         return cells.astype(np.float64, copy=False), {}
+    if isinstance(cells, TextColumn):
+        values, odd = cells.numbers()
+        values[list(odd)], wrong = _looked_up(list(odd.values()))
+        at = list(odd)
+        return values, {at[i]: why for i, why in wrong.items()}
     return _looked_up(_hashable(cells))
 
 

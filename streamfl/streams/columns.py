@@ -1,12 +1,14 @@
 """One column of a file as features: a number, or one 0/1 feature for each value of a text."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from streamfl.core.arrays import FloatArray
-from streamfl.streams.cells import SEPARATED, Cells, is_number, numbers, quoted, text
+from streamfl.streams.cells import SEPARATED, Cells, is_number, listed, numbers, quoted, text
 from streamfl.streams.request import Request
+from streamfl.streams.times import looks_like_times, named_as_times
 
 SAMPLE = 1000  # records that decide whether a column is text
 MAX_VALUES = 50  # of a text column, beyond which it is more likely a name or an address than a category
@@ -55,32 +57,72 @@ class TextColumn:
         return {}
 
 
-Column = NumberColumn | TextColumn
+@dataclass(frozen=True, slots=True)
+class Aside:
+    """A column that is left out, since it is no feature.
+
+    Parameters
+    ----------
+    name
+        Its name.
+    why
+        What it is; columns of the same kind are told of together.
+    """
+
+    name: str
+    why: str
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """It has none."""
+        return ()
+
+    def encode(self, cells: Cells, out: FloatArray) -> dict[int, str]:
+        """Do nothing: nothing in it is bad."""
+        return {}
 
 
-def judge(request: Request, name: str, cells: Cells) -> Column | None:
+TIMES = "looks like a time"
+FREE = f"is text with more than {MAX_VALUES} values"
+
+Column = NumberColumn | TextColumn | Aside
+
+
+def judge(name: str, cells: Cells) -> Column | None:
     """Decide what a column is from its first records; None while all its cells are missing.
 
-    It is text if none of its values in the first 1000 records is a number. A column that is empty there is decided
-    by the first block of records in which it has a value.
-
-    Raises
-    ------
-    UsageError
-        If it is text with more than 50 values.
+    It is text if none of its values in the first 1000 records is a number, and left out if these look like times, or
+    are more than 50. A column that is empty there is decided by the first block of records in which it has a value.
     """
     if isinstance(cells, np.ndarray):
-        return NumberColumn(name)
+        said = [text(cell) for cell in cells[:SAMPLE].tolist()] if named_as_times(name) else []
+        return Aside(name, TIMES) if looks_like_times(name, said) else NumberColumn(name)
     found = [cell for cell in cells[:SAMPLE] if text(cell)] or [cell for cell in cells if text(cell)]
     if not found:
         return None
+    if looks_like_times(name, [text(cell) for cell in found]):
+        return Aside(name, TIMES)
     words = {text(cell) for cell in found if isinstance(cell, str)}
     if not words or any(is_number(cell) for cell in found):
         return NumberColumn(name)
-    if len(words) > MAX_VALUES:
-        if all(SEPARATED.fullmatch(word) for word in words):
-            what = f'column "{name}" holds numbers such as {quoted(min(words))}'
-            raise request.refusal(what, "write them as 1234.5, with a point and no separators")
-        what = f'column "{name}" is text with {len(words)} values in its first records, more than {MAX_VALUES}'
-        raise request.refusal(what, f"leave it out with --drop {name}")
-    return TextColumn(name, tuple(sorted(words)))
+    if len(words) <= MAX_VALUES:
+        return TextColumn(name, tuple(sorted(words)))
+    if all(SEPARATED.fullmatch(word) for word in words):
+        return Aside(name, f"holds numbers such as {quoted(min(words))}, which are to be written as 1234.5")
+    return Aside(name, FREE)
+
+
+def told(request: Request, aside: Sequence[Aside]) -> str:
+    """Return what to say of all columns that are left out.
+
+    >>> print(told(Request("a.csv"), [Aside("ts", TIMES), Aside("id", FREE), Aside("note", FREE)]))
+    left out: column ts looks like a time (--time ts keeps it with the records); columns id, note: each is text with
+    more than 50 values
+    """
+    parts = []
+    for why in dict.fromkeys(column.why for column in aside):
+        names = [column.name for column in aside if column.why == why]
+        of = f"column {listed(names)}" if len(names) == 1 else f"columns {listed(names)}: each"
+        keep = f" (--time {names[0]} keeps it with the records)" if why == TIMES and request.time is None else ""
+        parts.append(f"{of} {why}{keep}")
+    return f"left out: {'; '.join(parts)}"

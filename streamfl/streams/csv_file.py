@@ -2,17 +2,21 @@
 
 import csv
 import gzip
-from collections.abc import Iterable, Iterator
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
+from streamfl.core.arrays import IntArray
 from streamfl.core.records import Rejection
 from streamfl.streams.assembly import BLOCK, Assembly, Block
-from streamfl.streams.cells import quoted
-from streamfl.streams.lines import lines
+from streamfl.streams.cells import Cells, quoted
+from streamfl.streams.csv_block import columns
+from streamfl.streams.lines import decoded
+from streamfl.streams.objects import counted
 from streamfl.streams.request import Request, label_column
 from streamfl.streams.table import Table
 
@@ -33,33 +37,87 @@ def read_csv(request: Request, path: Path) -> Table:
         If the header or the request cannot be used, or a record cannot and the request is to stop.
     """
     with gzip.open(path, "rb") if path.name.lower().endswith(".gz") else path.open("rb") as stream:
-        rows = _rows(lines(request, stream))
-        header = _header(request, next(rows, None))
-        label = label_column(request, header, last=True)
-        assembly = Assembly(request, path.name, label, "line")
-        start = 0
-        while taken := list(islice(rows, BLOCK)):
-            assembly.add(_block(request, header, label, start, taken))
-            start += len(taken)
+        return read_csv_stream(request, path.name, stream)
+
+
+def read_csv_stream(request: Request, name: str, stream: Iterable[bytes]) -> Table:
+    """Read the lines of a CSV file: see `read_csv`."""
+    source = _Lines(request, stream)
+    header = _header(request, next(_rows(request, source), None), source.taken)
+    label = label_column(request, header, last=True)
+    assembly = Assembly(request, name, label, "line")
+    start = 0
+    while (block := _next_block(request, source, header, label, start)) is not None:
+        assembly.add(block)
+        start += block.records
     return assembly.finish()
 
 
-def _rows(source: Iterable[str]) -> Iterator[_Row]:
+class _Lines:
+    """The lines of a file, some of which are looked at before they are taken.
+
+    Parameters
+    ----------
+    request
+        For messages.
+    stream
+        The lines, with their ends.
+    """
+
+    def __init__(self, request: Request, stream: Iterable[bytes]) -> None:
+        self._request = request
+        self._stream = iter(stream)
+        self._ahead: deque[bytes] = deque()
+        self.taken = 0
+
+    def ahead(self, n: int) -> Sequence[bytes]:
+        """Return the next lines, at most n, without taking them."""
+        self._ahead.extend(islice(self._stream, n - len(self._ahead)))
+        return self._ahead
+
+    def skip(self) -> None:
+        """Take all lines that were looked at."""
+        self.taken += len(self._ahead)
+        self._ahead.clear()
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        raw = self._ahead.popleft() if self._ahead else next(self._stream)
+        self.taken += 1
+        return decoded(self._request, self.taken, raw)
+
+
+def _next_block(request: Request, source: _Lines, header: list[str], label: str, start: int) -> Block | None:
+    """Return the next 8192 records, by polars if their lines are plain."""
+    first = source.taken + 1
+    found = columns(source.ahead(BLOCK), header, request.separator) if source.taken else None
+    if found is None:
+        rows = list(islice(_rows(request, source), BLOCK))
+        return _block(request, header, label, start, rows) if rows else None
+    source.skip()
+    places, lines = counted(start, len(found[label]))
+    return _of_columns(request, label, found, places, lines + (first - 1 - start))
+
+
+def _rows(request: Request, source: _Lines) -> Iterator[_Row]:
     raw: list[str] = []
-    reader = csv.reader(_kept(source, raw))
+    reader = csv.reader(_kept(source, raw), delimiter=request.separator)
     while True:
         raw.clear()
-        line = reader.line_num + 1
+        before = source.taken
         try:
             fields = next(reader)
         except StopIteration:
             return
         except csv.Error as error:
-            yield _Row(line, [], str(error), reader.line_num - line + 1)
+            yield _Row(before + 1, [], str(error), source.taken - before)
         else:
             if fields:
-                count = reader.line_num - line + 1
-                yield _Row(line, [] if count > 1 and _is_open(raw) else fields, lines=count)
+                count = source.taken - before
+                torn = count > 1 and _is_open(raw, request.separator)
+                yield _Row(before + 1, [] if torn else fields, lines=count)
 
 
 def _kept(source: Iterable[str], raw: list[str]) -> Iterator[str]:
@@ -68,28 +126,29 @@ def _kept(source: Iterable[str], raw: list[str]) -> Iterator[str]:
         yield line
 
 
-def _is_open(raw: list[str]) -> bool:
+def _is_open(raw: list[str], separator: str = ",") -> bool:
     r"""Tell whether the file ended within a quote: csv closes it, with all records up to there in one field.
 
     >>> _is_open(['a,"b\n', "c,d\n"]), _is_open(['a,"b\n', 'c"\n'])
     (True, False)
     """
     try:
-        next(csv.reader(raw, strict=True))
+        next(csv.reader(raw, delimiter=separator, strict=True))
     except csv.Error as error:
         return "end of data" in str(error)
     return False
 
 
-def _header(request: Request, row: _Row | None) -> list[str]:
+def _header(request: Request, row: _Row | None, taken: int) -> list[str]:
     if row is None:
-        raise request.refusal("it holds only blank lines", "give a file with a header and records")
+        what = "it holds only blank lines" if taken else "it is empty"
+        raise request.refusal(what, "give a file with a header and records")
     if row.error:
         raise request.refusal(f"line {row.line} is not CSV: {row.error}", "save the file with lines ended by LF")
     names = [name.strip() or f"column{i}" for i, name in enumerate(row.fields, start=1)]
-    if len(names) == 1 and (found := [mark for mark in (";", "\t", "|") if mark in names[0]]):
+    if len(names) == 1 and (found := [m for m in ";\t|," if m in names[0] and m != request.separator]):
         what = f"its columns are separated by {quoted(found[0])}"
-        raise request.refusal(what, "save the file with commas between the columns")
+        raise request.refusal(what, f"say --separator {'tab' if found[0].isspace() else quoted(found[0])}")
     if any(_has_a_fraction(name) for name in names):
         what = f"line {row.line} has numbers where the names of the columns belong"
         raise request.refusal(what, "put a header line first")
@@ -106,14 +165,29 @@ def _has_a_fraction(name: str) -> bool:
 def _block(request: Request, header: list[str], label: str, start: int, rows: list[_Row]) -> Block:
     whole = [i for i, row in enumerate(rows) if len(row.fields) == len(header)]
     torn = [(i, row) for i, row in enumerate(rows) if len(row.fields) != len(header)]
-    columns = dict(zip(header, zip(*(rows[i].fields for i in whole), strict=True), strict=True)) if whole else {}
+    cells = zip(*(rows[i].fields for i in whole), strict=True) if whole else [()] * len(header)
+    places = np.array(whole, np.int64) + start
+    lines = np.fromiter((rows[i].line for i in whole), np.int64, len(whole))
+    rejected = tuple(Rejection(start + i, _tear(request, row, len(header))) for i, row in torn)
+    return _of_columns(request, label, dict(zip(header, cells, strict=True)), places, lines, rejected)
+
+
+def _of_columns(
+    request: Request,
+    label: str,
+    found: Mapping[str, Cells],
+    places: IntArray,
+    lines: IntArray,
+    rejected: tuple[Rejection, ...] = (),
+) -> Block:
     return Block(
-        places=np.array(whole, np.int64) + start,
-        lines=np.fromiter((rows[i].line for i in whole), np.int64, len(whole)),
-        features={name: cells for name, cells in columns.items() if name != label and name not in request.aside},
-        label=columns.get(label, ()),
-        kept=columns.get(request.keep, ()) if request.keep is not None else None,
-        rejected=tuple(Rejection(start + i, _tear(request, row, len(header))) for i, row in torn),
+        places=places,
+        lines=lines,
+        features={name: cells for name, cells in found.items() if name != label and name not in request.aside},
+        label=found[label],
+        kept=found[request.keep] if request.keep is not None else None,
+        times=found[request.time] if request.time is not None else None,
+        rejected=rejected,
     )
 
 

@@ -1,6 +1,7 @@
 """Dealing the records of one table to the clients of a federation."""
 
 import math
+from bisect import bisect_left
 from dataclasses import dataclass
 
 import numpy as np
@@ -38,6 +39,15 @@ class Log:
     def __len__(self) -> int:
         """Count the records, good and bad."""
         return len(self.rows) + len(self.rejected)
+
+    def good_before(self, position: int) -> int:
+        """Count the good records before a position.
+
+        >>> log = Log(np.array([7, 8]), np.zeros(2), (Rejection(1, "no label"),))
+        >>> [log.good_before(position) for position in range(4)]
+        [0, 1, 1, 2]
+        """
+        return position - bisect_left(self.rejected, position, key=lambda bad: bad.position)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

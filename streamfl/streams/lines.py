@@ -18,8 +18,13 @@ def lines(request: Request, stream: Iterable[bytes]) -> Iterator[str]:
     ['width,y\n', '1,0\n']
     """
     for number, raw in enumerate(stream, start=1):
-        try:
-            yield raw.decode("utf-8-sig" if number == 1 else "utf-8")
-        except UnicodeDecodeError as error:
-            what = f"line {number}, byte {error.start + 1} is not UTF-8"
-            raise request.refusal(what, "save the file as UTF-8") from None
+        yield decoded(request, number, raw)
+
+
+def decoded(request: Request, number: int, raw: bytes) -> str:
+    """Return one line, the `number`-th of its file, as text: see `lines`."""
+    try:
+        return raw.decode("utf-8-sig" if number == 1 else "utf-8")
+    except UnicodeDecodeError as error:
+        what = f"line {number}, byte {error.start + 1} is not UTF-8"
+        raise request.refusal(what, "save the file as UTF-8") from None

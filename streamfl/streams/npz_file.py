@@ -16,6 +16,7 @@ from streamfl.streams.cells import quoted, texts
 from streamfl.streams.labels import LabelTexts, resolve
 from streamfl.streams.request import Request, check_names
 from streamfl.streams.table import Numbers, Table
+from streamfl.streams.times import of_cells, unknown
 
 ROWS = 65_536  # looked through at a time
 
@@ -56,7 +57,18 @@ def read_npz(request: Request, path: Path) -> Table:
     columns = {request.keep: texts(kept[rows].tolist())} if request.keep is not None else {}
     infinite = _made_missing(X)
     places = rows.astype(np.int64)
-    return Table(path.name, arrays.features, X, y[rows], labels, places, rejected, columns, infinite=infinite)
+    times, notes = _times(request, found, rows)
+    return Table(
+        path.name, arrays.features, X, y[rows], labels, places, rejected, columns,
+        infinite=infinite, times=times, notes=notes,
+    )  # fmt: skip
+
+
+def _times(request: Request, arrays: _Arrays, rows: IntArray) -> tuple[FloatArray, tuple[str, ...]]:
+    if request.time not in arrays.features:
+        return np.empty(0), ()
+    times, wrong = of_cells(arrays.X[rows, arrays.features.index(request.time)])
+    return times, unknown(list(wrong.values()))
 
 
 def _loaded(request: Request, path: Path) -> dict[str, npt.NDArray[np.generic]]:

@@ -62,6 +62,7 @@ class Columns:
             features={name: _column(records, name) for name in self._names if name not in without},
             label=_column(records, self.label),
             kept=_column(records, keep) if keep is not None else None,
+            times=_column(records, self.request.time) if self.request.time is not None else None,
             rejected=rejected,
         )
 

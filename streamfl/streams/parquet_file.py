@@ -1,12 +1,16 @@
 """Apache Parquet, read by polars."""
 
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryFile
 
 import polars as pl
 
-from streamfl.core.errors import UsageError
 from streamfl.streams.assembly import Assembly, Block
 from streamfl.streams.cells import Cells
+from streamfl.streams.columns import TIMES
 from streamfl.streams.objects import counted
 from streamfl.streams.request import Request, label_column
 from streamfl.streams.table import Table
@@ -20,7 +24,7 @@ def read_parquet(request: Request, path: Path) -> Table:
     Raises
     ------
     UsageError
-        If the file is damaged, a feature is neither number nor text, the request names a column that is not there,
+        If the file is damaged, the request names a column that is not there,
         or a record is bad and the request is to stop.
     """
     try:
@@ -32,38 +36,87 @@ def read_parquet(request: Request, path: Path) -> Table:
 
 def _read(request: Request, path: Path) -> Table:
     scan = pl.scan_parquet(path, glob=False)
-    columns = list(scan.collect_schema())
-    label = label_column(request, columns, last=True)
-    features = [name for name in columns if name != label and name not in request.aside]
+    with _panics_unprinted():
+        schema = scan.collect_schema()
+    label = label_column(request, list(schema), last=True)
     assembly = Assembly(request, path.name, label, "record")
+    features = []
+    for name, kind in schema.items():
+        if name == label or name in request.aside:
+            continue
+        if why := _no_feature(kind):
+            assembly.leave_out(name, why)
+        else:
+            features.append(name)
     start = 0
-    while len(rows := scan.slice(start, ROWS).collect()):
+    while len(rows := _rows(scan, start)):
         places, numbers = counted(start, len(rows))
         assembly.add(
             Block(
                 places=places,
                 lines=numbers,
-                features={name: _feature(request, rows[name]) for name in features},
+                features={name: _feature(rows[name]) for name in features},
                 label=_plain(rows[label]).to_list(),
                 kept=_plain(rows[request.keep]).to_list() if request.keep is not None else None,
+                times=_times(rows[request.time]) if request.time is not None else None,
             )
         )
         start += len(rows)
     return assembly.finish()
 
 
-def _feature(request: Request, column: pl.Series) -> Cells:
-    kind = column.dtype
-    if kind.is_numeric() or kind == pl.Boolean:
+def _rows(scan: pl.LazyFrame, start: int) -> pl.DataFrame:
+    with _panics_unprinted():
+        return scan.slice(start, ROWS).collect()
+
+
+@contextmanager
+def _panics_unprinted() -> Iterator[None]:
+    """Keep a panic of polars from being printed by Rust, with a backtrace: it is raised, too, and told in one line.
+
+    Rust writes to file descriptor 2 itself. Whatever else is written there meanwhile is written afterwards.
+    """
+    try:
+        standard_error = os.dup(2)
+    except OSError:  # there is none
+        yield
+        return
+    with TemporaryFile() as aside:
+        os.dup2(aside.fileno(), 2)
+        panicked = False
+        try:
+            yield
+        except pl.exceptions.PanicException:
+            panicked = True
+            raise
+        finally:
+            os.dup2(standard_error, 2)
+            os.close(standard_error)
+            aside.seek(0)
+            if not panicked:
+                os.write(2, aside.read())
+
+
+def _no_feature(kind: pl.DataType) -> str:
+    """Return why a column of a type is no feature; nothing if it can be one."""
+    if kind in {pl.Datetime, pl.Date}:
+        return TIMES
+    numbers, texts = kind.is_numeric() or kind == pl.Boolean, kind in {pl.String, pl.Null}
+    if numbers or texts or isinstance(kind, pl.Categorical | pl.Enum):
+        return ""
+    return f"is {kind}, neither numbers nor text"
+
+
+def _feature(column: pl.Series) -> Cells:
+    if column.dtype.is_numeric() or column.dtype == pl.Boolean:
         return column.cast(pl.Float64).to_numpy()
-    if kind in {pl.String, pl.Null} or isinstance(kind, pl.Categorical | pl.Enum):
-        return column.cast(pl.String).to_list()
-    raise _no_feature(request, column)
+    return column.cast(pl.String).to_list()
 
 
-def _no_feature(request: Request, column: pl.Series) -> UsageError:
-    what = f'column "{column.name}" is {column.dtype}, neither numbers nor text'
-    return request.refusal(what, f"leave it out with --drop {column.name}")
+def _times(column: pl.Series) -> Cells:
+    if column.dtype in {pl.Datetime, pl.Date}:
+        return (column.dt.epoch("ms") / 1000).to_list()
+    return _plain(column).to_list()
 
 
 def _plain(column: pl.Series) -> pl.Series:

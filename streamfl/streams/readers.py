@@ -1,14 +1,19 @@
 """From the name of a file to a table of its records."""
 
+import sys
 import zlib
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import BinaryIO
 
-from streamfl.streams.csv_file import read_csv
+from streamfl.streams.csv_file import read_csv, read_csv_stream
 from streamfl.streams.jsonl_file import read_jsonl
 from streamfl.streams.npz_file import read_npz
 from streamfl.streams.request import OnBadRecord, Request, Task
 from streamfl.streams.table import Table
+
+STDIN = "-"
 
 Reader = Callable[[Request, Path], Table]
 
@@ -22,19 +27,21 @@ def read(
     task: Task = "auto",
     on_bad_record: OnBadRecord = "reject",
     keep: str | None = None,
+    separator: str = ",",
+    stdin: BinaryIO | None = None,
 ) -> Table:
     """Read a file of labelled records, or a data set of River.
 
     Parameters
     ----------
     path_or_name
-        A file .csv, .csv.gz, .jsonl, .parquet or .npz, or `river:NAME`.
+        A file .csv, .csv.gz, .jsonl, .parquet or .npz, or `river:NAME`; or `-`: CSV from standard input.
     label
         The label column; if None one named label, y, target or class in any case, else in CSV and Parquet the last.
     drop
         Columns to leave out.
     time
-        A column that is no feature because it says when.
+        A column that says when: no feature, but the table's `times`.
     task
         `auto` is regression if any label is a number that is not an integer.
     on_bad_record
@@ -42,6 +49,10 @@ def read(
         or is an error.
     keep
         A column whose text the table is to keep, feature or not, so that records can be dealt by it.
+    separator
+        What is between the columns of a CSV file, one ASCII character.
+    stdin
+        Where `-` is read from, if not from this process's standard input.
 
     Returns
     -------
@@ -58,9 +69,15 @@ def read(
     Traceback (most recent call last):
     streamfl.core.errors.UsageError: winter.xls: no such file; correct the path
     """
-    request = Request(path_or_name, label, tuple(drop), time, task, on_bad_record, keep)
+    request = Request(path_or_name, label, tuple(drop), time, task, on_bad_record, keep, separator)
+    if len(separator) != 1 or not separator.isascii() or separator in '"\r\n\0':
+        raise request.refusal(f"columns cannot be separated by {separator!r}", "give one character, such as ;")
     if path_or_name.startswith("river:"):
         return _river(request)
+    if separator != "," and not path_or_name.lower().endswith((STDIN, ".csv", ".csv.gz")):
+        raise request.refusal("only CSV has separators", "leave --separator out")
+    if path_or_name == STDIN:
+        return _standard_input(request, sys.stdin.buffer if stdin is None else stdin)
     path = Path(path_or_name)
     try:
         return _reader(request, path)(request, path)
@@ -72,6 +89,11 @@ def read(
         raise request.refusal(f"the compressed file is damaged ({error})", "compress it again") from None
     except OSError as error:  # gzip's own error is one of these
         raise request.refusal(f"it cannot be read ({error.strerror or error})", "make the file again") from None
+
+
+def _standard_input(request: Request, stream: BinaryIO) -> Table:
+    source = replace(request, source="standard input")
+    return read_csv_stream(source, "standard input", stream)
 
 
 def _reader(request: Request, path: Path) -> Reader:

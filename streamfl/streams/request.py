@@ -25,6 +25,7 @@ class Request:
     task: Task = "auto"
     on_bad_record: OnBadRecord = "reject"
     keep: str | None = None
+    separator: str = ","
 
     def refusal(self, what: str, remedy: str) -> UsageError:
         """Return the one-line error that names the file, what is wrong with it and the remedy.

@@ -39,6 +39,12 @@ class Table:
         The text of whole columns that `read` was asked to keep, one entry a good record; missing is "".
     label
         The name of the label's column, named or guessed; empty where there are no names.
+    times
+        Shape (n,): when each good record was measured, in seconds since 1970, NaN where unknown; empty if not asked.
+    left_out
+        The columns that are no features, though nobody said so.
+    notes
+        What to tell of them, and of times that could not be read.
     infinite
         How many values of the good records were infinite: they are missing values.
     """
@@ -53,6 +59,9 @@ class Table:
     columns: Mapping[str, Texts] = field(default_factory=lambda: MappingProxyType({}))
     label: str = ""
     infinite: int = 0
+    times: FloatArray = field(default_factory=lambda: np.empty(0))
+    left_out: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         """Count the good records."""
@@ -69,4 +78,5 @@ def shuffled(table: Table, seed: int) -> Table:
     """
     order = generator(seed, "shuffle").permutation(len(table))
     columns = {name: texts[order] for name, texts in table.columns.items()}
-    return replace(table, X=table.X[order], y=table.y[order], columns=columns)
+    times = table.times[order] if len(table.times) else table.times
+    return replace(table, X=table.X[order], y=table.y[order], columns=columns, times=times)

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +23,13 @@ from streamfl.core.errors import UsageError
 from streamfl.model_file import ServedModel
 
 KEYS = (
-    "streamfl source label seed profile records accepted held_out rejected pending infinite rounds clients seconds"
-    " records_per_second {} loss restarts local_drifts notices promotions serving model_sha256 per_round"
+    "streamfl source label left_out seed profile records accepted held_out rejected pending infinite rounds"
+    " clients seconds records_per_second {} loss restarts local_drifts notices promotions serving model_sha256"
+    " per_round"
 )
 CLASSIFICATION = KEYS.format("accuracy kappa").split()
 REGRESSION = KEYS.format("mae rmse").split()
-RESTARTED = ("round", "epoch", "cause", "statistic", "threshold", "chosen", "since", "clients", "labels")
+RESTARTED = ("round", "time", "epoch", "cause", "statistic", "threshold", "chosen", "since", "clients", "labels")
 FIGURES = ["prequential", "round_start", "post_update", "no_change", "model_file"]
 
 
@@ -331,6 +333,76 @@ def test_without_a_cap_blocks_grow_past_the_256_rounds(streamfl: Command, blobs:
     assert digests[0] == digests[1] != digests[2]
 
 
+# --- an ordinary sensor file -----------------------------------------------------------------------------------
+
+
+def sensors(n: int = 2400) -> list[str]:
+    """Return the lines of a file as sensors write it; from the middle on, `ok` and `hot` change places."""
+    rng = np.random.default_rng(8)
+    lines = ["ts,site,remark,temperature,vibration,state"]
+    for i in range(n):
+        when = datetime(2026, 3, 1, tzinfo=UTC) + timedelta(minutes=i)
+        hot = bool(rng.integers(0, 2))
+        temperature = f"{20 + 15 * hot + rng.normal():.3f}" if rng.random() > 0.1 else ""
+        state = "hot" if hot ^ (i >= n // 2) else "ok"
+        cells = [f"{when:%Y-%m-%d %H:%M:%S}", "NSE"[i % 3], f"reading {i} of shift {i // 480}", temperature]
+        lines.append(",".join([*cells, f"{rng.normal():.3f}", state]))
+    return lines
+
+
+@pytest.fixture
+def sensor_file(tmp_path: Path) -> Path:
+    path = tmp_path / "sensors.csv"
+    path.write_text("\n".join(sensors()) + "\n")
+    return path
+
+
+def test_a_sensor_file_needs_no_options_and_one_message_tells_what_is_left_out(streamfl: Command, sensor_file: Path):
+    ended = streamfl("replay", sensor_file, "--label", "state", "--clients", 4, "--json", "-")
+    assert ended.code == 0
+    assert ended.json["left_out"] == ["ts", "remark"]
+    assert ended.json["rejected"] == 0
+    assert (
+        "sensors.csv: left out: column ts looks like a time (--time ts keeps it with the records); "
+        "column remark is text with more than 50 values\n" in ended.err
+    )
+    assert [restarted["time"] for restarted in ended.json["restarts"]] == [None]
+
+
+def test_restarts_are_told_with_their_times(streamfl: Command, sensor_file: Path, tmp_path: Path):
+    report = tmp_path / "report.html"
+    options = ("--label", "state", "--clients", 4, "--round-size", 20, "--time", "ts", "--report", report)
+    ended = streamfl("replay", sensor_file, *options, "--json", "-")
+    (restarted,) = ended.json["restarts"]
+    last = 80 * restarted["round"] - 1  # of the round: 4 clients of 20 records, one a minute
+    assert 15 <= restarted["round"] - 1 <= 17
+    when = datetime(2026, 3, 1, tzinfo=UTC) + timedelta(minutes=last)
+    assert restarted["time"] == f"{when:%Y-%m-%dT%H:%M:%SZ}"
+    assert ended.json["left_out"] == ["remark"]
+    assert f"round {restarted['round']}  {restarted['time']}  restart -> epoch 2" in ended.err
+    assert report.read_text().count(restarted["time"]) >= 2
+
+
+@pytest.mark.parametrize(("mark", "said"), [(";", ";"), ("\t", "tab"), ("\t", "\\t"), ("|", "|")])
+def test_other_separators(mark: str, said: str, streamfl: Command, blobs: Path):
+    expected = streamfl("replay", blobs, "--json", "-").json["model_sha256"]
+    blobs.write_text(blobs.read_text().replace(",", mark))
+    assert streamfl("replay", blobs, "--separator", said, "--json", "-").json["model_sha256"] == expected
+    ended = streamfl("replay", blobs)
+    assert (ended.code, "say --separator" in ended.err) == (2, True)
+
+
+def test_records_from_standard_input(streamfl: Command, blobs: Path, monkeypatch: pytest.MonkeyPatch):
+    expected = streamfl("replay", blobs, "--label", "kind", "--json", "-").json
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(blobs.read_bytes())))
+    told = streamfl("replay", "-", "--label", "kind", "--json", "-").json
+    assert told["source"] == "standard input"
+    assert told["model_sha256"] == expected["model_sha256"]
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO()))
+    ended = streamfl("replay", "-", "--label", "kind")
+    assert (ended.code, "standard input: it is empty" in ended.err) == (2, True)
+
+
 # --- bad records -----------------------------------------------------------------------------------------------
 
 
@@ -348,7 +420,7 @@ def test_bad_records_are_rejected_counted_and_listed(streamfl: Command, tmp_path
     result = ended.json
     assert (result["records"], result["accepted"], result["rejected"], result["pending"]) == (100, 97, 3, 0)
     assert result["infinite"] == 1
-    assert re.search(r"^infinite +1 value, missing ones$", ended.err, re.MULTILINE)
+    assert re.search(r"^infinite +1 value, taken for missing$", ended.err, re.MULTILINE)
     for place, reason in ((12, "fields"), (22, "oops"), (42, "missing")):
         assert re.search(rf"line {place}\b.*{reason}", ended.err)
 

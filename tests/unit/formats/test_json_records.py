@@ -130,7 +130,7 @@ def test_records_are_those_that_a_file_of_the_same_lines_gives(tmp_path: Path) -
         {"label": "inf", "a": 1},
         {"label": 10, "a": "", "b.c": 12345678901234567890},
     ]
-    text = "\n".join([*map(json.dumps, lines), "[1]", '{"label": 10, "a": 1e999}', '{"a": 1, "a": 2, "label": 10}'])
+    text = "\n".join([*map(json.dumps, lines), "[1]", '{"label": 10, "a": "x1"}', '{"a": 1, "a": 2, "label": 10}'])
     (tmp_path / "f.jsonl").write_text(text)
     table = read(str(tmp_path / "f.jsonl"))
     found = JsonRecords(FieldMap()).decode(range(9), text.encode().split(b"\n"))
@@ -140,6 +140,14 @@ def test_records_are_those_that_a_file_of_the_same_lines_gives(tmp_path: Path) -
     assert found.labels == table.labels == ("9", "10")
     assert found.positions.tolist() == table.places.tolist() == [0, 1, 5, 8]
     assert [r.position for r in found.rejected] == [r.position for r in table.rejected]
+
+
+def test_infinity_is_missing_in_a_file_and_makes_a_message_a_bad_record(tmp_path: Path) -> None:
+    lines = '{"label": 10, "a": 1e999}\n{"label": 10, "a": 1}'
+    (tmp_path / "f.jsonl").write_text(lines)
+    table = read(str(tmp_path / "f.jsonl"))
+    assert (table.places.tolist(), table.infinite) == ([0, 1], 1)
+    assert JsonRecords(FieldMap()).decode(range(2), lines.encode().split(b"\n")).positions.tolist() == [1]
 
 
 def test_labels_are_those_of_the_good_records_in_their_order() -> None:

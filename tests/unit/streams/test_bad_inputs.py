@@ -58,11 +58,14 @@ CASES = {
     ),
     "no feature column": Bad("f.csv", b"y\n0\n1\n", ("no feature column", "commas")),
     "all dropped": Bad("f.csv", GOOD, ("no feature column",), {"drop": ["a", "b"]}),
-    "other separator": Bad("f.csv", b"a;b;y\n1;2;0\n", ('separated by ";"', "commas")),
-    "tabs": Bad("f.csv", b"a\tb\ty\n1\t2\t0\n", (r'separated by "\t"', "commas")),
+    "other separator": Bad("f.csv", b"a;b;y\n1;2;0\n", ('separated by ";"', 'say --separator ";"')),
+    "tabs": Bad("f.csv", b"a\tb\ty\n1\t2\t0\n", (r'separated by "\t"', "say --separator tab")),
     "thousands": Bad(
         "f.csv", b"a,y\n" + b"".join(b'"%d,000.5",%d\n' % (i, i % 2) for i in range(1, 60)), ('"1,000.5"', "1234.5")
     ),
+    "wrong separator": Bad("f.csv", GOOD, ('separated by ","', 'say --separator ","'), {"separator": ";"}),
+    "impossible separator": Bad("f.csv", GOOD, ("cannot be separated by '--'", "one character"), {"separator": "--"}),
+    "separator of no CSV": Bad("f.npz", NUMBERS, ("only CSV", "leave --separator out"), {"separator": ";"}),
     "no header": Bad("f.csv", b"5.1,3.5,setosa\n4.9,3.0,setosa\n", ("line 1", "header line")),
     "duplicate columns": Bad("f.csv", b"a,a,y\n1,2,0\n", ("named a", "its own name")),
     "unknown label": Bad("f.csv", GOOD, ("'z'", "a, b, y", "--label"), {"label": "z"}),
@@ -74,8 +77,10 @@ CASES = {
     "UTF-16": Bad("f.csv", "a,y\n1,0\n".encode("utf-16"), ("line 1", "UTF-8")),
     "jsonl not UTF-8": Bad("f.jsonl", b'{"a": 1, "y": 0}\n{"a": "\xff", "y": 0}\n', ("line 2", "UTF-8")),
     "old line ends": Bad("f.csv", b"a,y\r1,0\r2,1\r", ("line 1", "LF")),
-    "too much text": Bad(
-        "f.csv", b"id,a,y\n" + b"".join(b"n%d,1,0\n" % i for i in range(51)), ('"id"', "51", "--drop id")
+    "nothing but text and times": Bad(
+        "f.csv",
+        b"id,at,y\n" + b"".join(b"n%d,2026-11-23 08:15,0\n" % i for i in range(51)),
+        ("no feature column", "column at looks like a time", "column id is text with more than 50 values"),
     ),
     "too many labels": Bad(
         "f.csv", b"a,y\n" + b"".join(b"1,%d\n" % i for i in range(1025)), ("1025", "--task regression", "--label")
@@ -106,7 +111,7 @@ CASES = {
     "parquet cut short": Bad("f.parquet", TABLE[:-20], ("not a whole Parquet", "write the file again")),
     "parquet spoilt": Bad("f.parquet", TABLE[:10] + b"\xff" * 200 + TABLE[210:], ("not a whole Parquet",)),
     "not parquet": Bad("f.parquet", GOOD, ("not a whole Parquet",)),
-    "parquet list": Bad("f.parquet", parquet(a=[[1], [2]], y=[0, 1]), ('"a"', "List", "--drop a")),
+    "parquet list": Bad("f.parquet", parquet(a=[[1], [2]], y=[0, 1]), ("column a is List(Int64), neither",)),
     "parquet without rows": Bad("f.parquet", parquet(a=[], y=[]), ("no records",)),
     "pickled npz": Bad("f.npz", npz(X=np.array([[{}]], object), y=[0]), ("pickled", "numpy.savez")),
     "a pickle": Bad("f.npz", pickle.dumps({"X": 1}), ("pickled", "numpy.savez")),
@@ -142,6 +147,37 @@ def test_the_message_names_file_place_and_remedy(bad: Bad, tmp_path: Path) -> No
     assert "\n" not in message
     assert "; " in message
     assert [part for part in bad.says if part not in message] == []
+
+
+def test_damaged_parquet_is_one_line_and_rust_prints_nothing(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path, rng, panicked = tmp_path / "f.parquet", np.random.default_rng(0), 0
+    sound = parquet(a=rng.normal(size=500), t=[f"x{i % 9}" for i in range(500)], y=[0, 1] * 250)
+    for _ in range(150):
+        spoilt = bytearray(sound)
+        for place in rng.integers(4, len(spoilt), 10).tolist():
+            spoilt[place] = int(rng.integers(0, 256))
+        path.write_bytes(spoilt)
+        try:
+            read(str(path))
+        except UsageError as error:
+            assert "\n" not in str(error)
+            panicked += isinstance(error.__context__, pl.exceptions.PanicException)
+    assert panicked >= 1
+    assert capfd.readouterr().err == ""
+
+
+def test_what_else_is_written_to_standard_error_while_parquet_is_read_is_not_lost(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "f.parquet"
+    path.write_bytes(TABLE)
+    monkeypatch.setattr(
+        pl.LazyFrame, "collect_schema", lambda scan: os.write(2, b"beware\n") and scan.collect().schema
+    )
+    assert len(read(str(path))) == 500
+    assert capfd.readouterr().err == "beware\n"
 
 
 def test_no_such_file_and_directories(tmp_path: Path) -> None:
@@ -185,7 +221,11 @@ RIVER: dict[str, tuple[str, Callable[[], object], tuple[str, ...]]] = {
     "several outputs": ("river:SolarFlare", lambda: read("river:SolarFlare"), ("several labels", "Phishing")),
     "label": ("river:Phishing", lambda: read("river:Phishing", label="a"), ("its own label", "leave out --label")),
     "drop": ("river:Phishing", lambda: read("river:Phishing", drop=["a"]), ("'a'", "long_url", "--drop")),
-    "no number": ("river:AirlinePassengers", lambda: read("river:AirlinePassengers"), ('"month"', "--drop")),
+    "no number": (
+        "river:AirlinePassengers",
+        lambda: read("river:AirlinePassengers"),
+        ("month looks like a time",),
+    ),
 }
 
 

@@ -335,6 +335,87 @@ def test_covtype() -> None:
     assert np.bincount(table.y.astype(int)).tolist() == [33_894, 45_328, 5_721, 439, 1_519, 2_779, 3_282]
 
 
+def test_a_bad_record_keeps_its_line_number_in_a_long_file(tmp_path: Path) -> None:
+    rows = [f"{i},0.5,{i % 2}" for i in range(40_000)]
+    rows[10] = f'"{10}",0.5,0'  # the first 8192 lines are not plain
+    rows[9_000] = "9000,x,0"  # those with this one are
+    rows[20_000] = "20000,0.5"
+    rows[20_001] = "\n20001,0.5,1"  # a blank line before it
+    rows[39_999] = "39999, 0.5 ,"
+    table = csv(tmp_path, "a,b,y\n" + "\n".join(rows))
+    assert reasons(table) == {
+        9_000: 'line 9002, column "b": "x" is not a number',
+        20_000: "line 20002: 2 fields where the header has 3",
+        39_999: 'line 40002, column "y": the label is missing',
+    }
+    np.testing.assert_array_equal(table.X[:, 0], table.places)
+    assert len(table) == 39_997
+
+
+# --- times and other columns that are no features ----------------------------------------------------------------
+
+TEN_PAST_EIGHT = 1_795_421_400.0  # 2026-11-23 08:10 UTC
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "2026-11-23T08:10:00Z", "2026-11-23 08:10", "2026-11-23 09:10:00+01:00", "2026-11-23 08:10:00 UTC",
+        "2026/11/23 08:10:00.000", "23.11.2026 08:10",
+    ],
+)  # fmt: skip
+def test_a_column_of_dates_is_left_out_or_kept_as_times(said: str, tmp_path: Path) -> None:
+    text = f"when,a,y\n{said},1,0\n,2,1\n"
+    table = csv(tmp_path, text)
+    assert (table.features, table.left_out, len(table.times)) == (("a",), ("when",), 0)
+    assert table.notes == ("left out: column when looks like a time (--time when keeps it with the records)",)
+    kept = csv(tmp_path, text, time="when")
+    np.testing.assert_array_equal(kept.times, [TEN_PAST_EIGHT, math.nan])
+    assert (kept.features, kept.left_out, kept.notes) == (("a",), (), ())
+
+
+@pytest.mark.parametrize("unit", [1, 10**3, 10**6, 10**9])
+def test_a_column_called_time_may_count_from_1970(unit: int, tmp_path: Path) -> None:
+    text = "time,other,y\n" + f"{int(TEN_PAST_EIGHT) * unit},{int(TEN_PAST_EIGHT) * unit},0\n" * 2
+    assert csv(tmp_path, text).left_out == ("time",)
+    assert csv(tmp_path, text).features == ("other",)
+    np.testing.assert_array_equal(csv(tmp_path, text, time="time").times, [TEN_PAST_EIGHT] * 2)
+    assert csv(tmp_path, "time,y\n12.5,0\n99,1\n").left_out == ()  # seconds of a day, say: a feature
+    np.savez(tmp_path / "f.npz", X=np.array([[TEN_PAST_EIGHT * unit, 1.0]]), y=[0], features=["time", "a"])
+    table = read(str(tmp_path / "f.npz"), time="time")
+    assert (table.features, table.times.tolist()) == (("a",), [TEN_PAST_EIGHT])
+
+
+def test_times_of_bad_records_are_left_out_and_those_that_cannot_be_read_are_told(tmp_path: Path) -> None:
+    table = csv(tmp_path, "t,a,y\n11/23/2026,1,0\nnoon,2,1\nnoon,x,1\n2026-11-23 08:10,4,0\n", time="t")
+    np.testing.assert_array_equal(table.times, [math.nan, math.nan, TEN_PAST_EIGHT])
+    assert len(table) == 3
+    (note,) = table.notes
+    assert note.startswith('times that cannot be read: 2, the first because the time "11/23/2026" is no date')
+
+
+def test_all_columns_that_are_no_features_are_told_at_once(tmp_path: Path) -> None:
+    rows = [f'2026-11-{i % 28 + 1:02},word {i},"{i},000.5",{i % 3},{i % 2}' for i in range(60)]
+    table = csv(tmp_path, "day,text,sum,a,y\n" + "\n".join(rows) + "\n")
+    assert (table.features, table.left_out, table.rejected) == (("a",), ("day", "text", "sum"), ())
+    (note,) = table.notes
+    for part in ("column day looks like a time", "column text is text with more than 50", 'such as "0,000.5", which'):
+        assert part in note
+
+
+def test_times_in_parquet_and_json(tmp_path: Path) -> None:
+    path = tmp_path / "f.parquet"
+    when = pl.Series([TEN_PAST_EIGHT * 1000, None]).cast(pl.Int64).cast(pl.Datetime("ms"))
+    pl.DataFrame({"when": when, "many": [[1], [2]], "a": [1, 2], "y": [0, 1]}).write_parquet(path)
+    assert read(str(path)).left_out == ("when", "many")
+    assert "column many is List(Int64), neither numbers nor text" in read(str(path)).notes[0]
+    table = read(str(path), time="when")
+    np.testing.assert_array_equal(table.times, [TEN_PAST_EIGHT, math.nan])
+    records = [{"when": "2026-11-23T08:10:00Z", "a": 1, "y": 0}, {"a": 2, "y": 1}]
+    assert (jsonl(tmp_path, records).features, jsonl(tmp_path, records).left_out) == (("a",), ("when",))
+    np.testing.assert_array_equal(jsonl(tmp_path, records, time="when").times, [TEN_PAST_EIGHT, math.nan])
+
+
 cell = st.one_of(
     st.none(), st.integers(-(2**40), 2**40), st.floats(allow_nan=False, allow_infinity=True), st.just("q")
 )

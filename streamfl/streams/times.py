@@ -1,0 +1,162 @@
+"""When a record was measured, as seconds since 1970."""
+
+import math
+import re
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+import numpy as np
+
+from streamfl.core.arrays import FloatArray
+from streamfl.streams.cells import MISSING, Cells, quoted
+
+MILLISECONDS_FROM = 1e11  # as seconds this is the year 5138, as milliseconds 1973: only the second is meant
+FIRST = -62135596800.0  # the years 1 and 9999, beyond which ISO 8601 has no dates either
+LAST = 253402300800.0
+_1970 = datetime(1970, 1, 1, tzinfo=UTC)
+# What columns of times are called.
+NAMES = frozenset({"time", "timestamp", "ts", "datetime", "date", "epoch", "unixtime", "unix_time", "event_time"})
+_DAY = r"(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{4})"
+_HOUR = r"\d{1,2}:\d{2}(:\d{2}([.,]\d+)?)?(\s*(am|pm))?(\s*(z|utc|gmt|[-+]\d{2}(:?\d{2})?))?"
+_DATE = re.compile(rf"\s*{_DAY}((\s+|t|,\s*){_HOUR})?\s*", re.IGNORECASE)
+_GERMAN = re.compile(r"^(\d{1,2})\.(\d{1,2})\.(\d{4})")
+_NUMBER = re.compile(r"\d{5,}\.?\d*|\d+\.\d*")  # 20261123 too: a day is written with signs between
+_REMEDY = "give seconds or milliseconds since 1970, or ISO 8601 text"
+
+
+def in_seconds(told: FloatArray) -> tuple[FloatArray, dict[int, str]]:
+    """Return times in seconds, and what is wrong by index of those that cannot be times.
+
+    Parameters
+    ----------
+    told
+        Shape (n,): seconds since 1970, those above 1e11 milliseconds; NaN is a time that is not known.
+
+    >>> in_seconds(np.array([1.7e9, 1.7e12, 1.7e15]))
+    (array([1.7e+09, 1.7e+09,     nan]), {2: 'the time 1700000000000000.0 is no date; give seconds or...'})
+    """
+    times = np.where(told > MILLISECONDS_FROM, told / 1000.0, told)
+    wrong = np.flatnonzero((times < FIRST) | (times > LAST))
+    if not len(wrong):
+        return times, {}
+    times[wrong] = np.nan
+    return times, {int(i): f"the time {told[i]} is no date; {_REMEDY}" for i in wrong}
+
+
+def seconds(cells: Sequence[object]) -> tuple[FloatArray, dict[int, str]]:
+    """Read times from numbers and texts; a text without an offset from UTC is in UTC.
+
+    Returns
+    -------
+    Seconds since 1970, shape (n,), NaN where missing or wrong; what is wrong by index.
+
+    >>> seconds(["1970-01-02T00:00:00Z", 1.5, None, "noon"])
+    (array([8.64e+04, 1.50e+00, nan, nan]), {3: 'the time "noon" is no date; give seconds or milliseconds since...'})
+    """
+    if set(map(type, cells)) <= {float, type(None)}:
+        return in_seconds(np.array(cells, np.float64))
+    told, wrong = np.full(len(cells), np.nan), {}
+    for i, cell in enumerate(cells):
+        try:
+            told[i] = _told(cell)
+        except ValueError:
+            wrong[i] = f"the time {quoted(cell)} is no date; {_REMEDY}"
+    times, impossible = in_seconds(told)
+    return times, impossible | wrong
+
+
+def of_cells(cells: Cells) -> tuple[FloatArray, dict[int, str]]:
+    """Read the times of a file's column: what `seconds` reads, and what spreadsheets and databases write.
+
+    >>> times, wrong = of_cells(["1970-01-02", "2.1.1970 00:00", "1970/1/2 00:00:00 UTC", "86400", "", "1/2/1970"])
+    >>> times.tolist(), wrong
+    ([86400.0, 86400.0, 86400.0, 86400.0, nan, nan], {5: 'the time "1/2/1970" is no date; give seconds or...'})
+    """
+    return seconds([_usual(cell) for cell in (cells.tolist() if isinstance(cells, np.ndarray) else cells)])
+
+
+def unknown(reasons: Sequence[str]) -> tuple[str, ...]:
+    """Return the note on times that could not be read, if there are any."""
+    return (f"times that cannot be read: {len(reasons):,}, the first because {reasons[0]}",) if reasons else ()
+
+
+def iso(time: float) -> str:
+    """Return a time as ISO 8601 in UTC.
+
+    >>> iso(1.7e9)
+    '2023-11-14T22:13:20Z'
+    """
+    return datetime.fromtimestamp(time, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def looks_like_times(name: str, words: Sequence[str]) -> bool:
+    """Tell whether texts are dates, or numbers that are seconds since 1970 in a column that is named so.
+
+    >>> looks_like_times("a", ["2026-11-23 08:15", ""]), looks_like_times("ts", ["1700000000"])
+    (True, True)
+    >>> looks_like_times("a", ["1700000000"]), looks_like_times("time", ["12.5"])
+    (False, False)
+    """
+    said = [word for word in words if word]
+    if all(_DATE.fullmatch(word) for word in said):
+        return bool(said)
+    return named_as_times(name) and bool(said) and all(map(_is_epoch, said))
+
+
+def named_as_times(name: str) -> bool:
+    """Tell whether a column is called as columns of times are."""
+    return name.lower() in NAMES or name.lower().endswith("timestamp")
+
+
+def _is_epoch(word: str) -> bool:
+    try:
+        number = float(word)
+    except ValueError:
+        return False
+    return any(1.0 <= number / unit < 10.0 for unit in (1e9, 1e12, 1e15, 1e18))  # from 2001 on
+
+
+def _usual(cell: object) -> object:
+    """Return a time as `seconds` reads it; what is no time stays as it is."""
+    if isinstance(cell, datetime):
+        return cell.isoformat()
+    if isinstance(cell, int | float) and not isinstance(cell, bool):
+        return _in_milliseconds(float(cell))
+    if not isinstance(cell, str):
+        return cell
+    said = cell.strip()
+    if said.lower() in MISSING:
+        return None
+    if _NUMBER.fullmatch(said):
+        return _in_milliseconds(float(said))
+    said = _GERMAN.sub(r"\3-\2-\1", said)
+    said = re.sub(r"^(\d{4})[/.](\d{1,2})[/.](\d{1,2})", r"\1-\2-\3", said)
+    said = re.sub(r"-(\d)(?=\D|$)", r"-0\1", said) if said[:4].isdecimal() else said
+    return re.sub(r"\s*(UTC|GMT)$", "Z", said)
+
+
+def _in_milliseconds(number: float) -> float:
+    """Return micro- and nanoseconds as milliseconds, which `seconds` knows.
+
+    >>> _in_milliseconds(1.7e18), _in_milliseconds(1.7e15), _in_milliseconds(1.7e9)
+    (1700000000000.0, 1700000000000.0, 1700000000.0)
+    """
+    return number / 1e6 if abs(number) > 1e17 else number / 1e3 if abs(number) > 1e14 else number
+
+
+def _told(cell: object) -> float:
+    if cell is None:
+        return math.nan
+    if isinstance(cell, int | float) and not isinstance(cell, bool):
+        try:
+            return float(cell)
+        except OverflowError:
+            return math.inf
+    if isinstance(cell, str):
+        return _iso(cell.strip()) if cell.strip() else math.nan
+    raise ValueError("neither a number nor a text")
+
+
+def _iso(said: str) -> float:
+    date = datetime.fromisoformat(said)
+    return ((date if date.tzinfo else date.replace(tzinfo=UTC)) - _1970).total_seconds()
