@@ -269,9 +269,9 @@ class LocalRound:
         model, records = self.learner.model, self.records
         if len(records.labels) > len(records.registry.labels):
             pulls = {s.name: model.derivative(self._widened(outputs[s.name]), records.y) for s in slots}
-        beside = _side_by_side([pulls[slot.name] for slot in slots])
+        beside = np.hstack([pulls[slot.name] for slot in slots])
         if self.held is not None:
-            beside = np.where(self.held[:, None], 0.0, beside)
+            beside[self.held] = 0.0
         stacked = records.Z.T @ beside
         stacked /= count
         width = stacked.shape[1] // len(slots)

@@ -131,8 +131,10 @@ class Batch:
         >>> batch.ordinals(100)
         array([100, 102])
         """
-        bad_before = np.searchsorted([r.position for r in self.rejected], self.positions)
-        return first + np.arange(len(self)) + bad_before
+        ordinals = first + np.arange(len(self))
+        if not self.rejected:
+            return ordinals
+        return ordinals + np.searchsorted([r.position for r in self.rejected], self.positions)
 
     def _cut(self, first: int, last: int, start: int, end: int) -> "Batch":
         return replace(
@@ -171,8 +173,7 @@ def stacked(batches: Sequence[Batch]) -> Batch:
     parts = [batch for batch in batches if len(batch)]
     if not parts:
         return Batch(Span("", 0, 0), np.zeros(0, np.int64), (), np.zeros((0, 0)), np.zeros(0))
-    features = tuple(dict.fromkeys(name for part in parts for name in part.features))
-    labels = tuple(dict.fromkeys(name for part in parts for name in part.labels))
+    features, labels = union([part.features for part in parts]), union([part.labels for part in parts])
     return Batch(
         parts[0].span,
         np.concatenate([part.positions for part in parts]),
@@ -181,6 +182,18 @@ def stacked(batches: Sequence[Batch]) -> Batch:
         np.concatenate([_coded(part, labels) for part in parts]),
         labels,
     )
+
+
+def union(names: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
+    """Return all names in the order in which they come first.
+
+    >>> union([("x", "y"), ("y", "z")])
+    ('x', 'y', 'z')
+    """
+    first = names[0] if names else ()
+    if all(others == first for others in names):
+        return first
+    return tuple(dict.fromkeys(name for some in names for name in some))
 
 
 def aligned(X: FloatArray, features: tuple[str, ...], names: tuple[str, ...]) -> FloatArray:

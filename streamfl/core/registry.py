@@ -147,10 +147,10 @@ class Registry:
         Z[:, -1] = 1.0
         z = Z[:, :-1]
         z *= 1.0 / self.scale
-        size = np.einsum("ij,ij->", z, z)
-        if np.isnan(size):
+        least, largest = Z.min(initial=0.0), Z.max(initial=0.0)  # of NaN, too, if there is one
+        if np.isnan(largest):
             np.nan_to_num(z, copy=False, nan=0.0)
-        if not size < self.farthest**2:
+        if not -self.farthest <= least <= largest <= self.farthest:
             np.clip(z, -self.farthest, self.farthest, out=z)
         return Z
 
