@@ -399,7 +399,7 @@ class Client:
         """Tell whether the next step is the coordinator's: to answer Join or Leave, to open or to close a round."""
         if self._place is None:
             return self._full() or self._ended or self._due or self._stopped or self.settings.clock == "interval"
-        if self._done() or self._sent is not None or self._awaited is not None:
+        if self._sent is not None or self._awaited is not None or self._done():
             return True
         opened = self._opened
         return opened is None or not self._is_next(opened) or not self._has_models(opened)
@@ -422,9 +422,9 @@ class Client:
 
     def _may_update(self, now: float) -> bool:
         opened = self._opened
-        if opened is None or self._sent is not None or self._awaited is not None or self._done():
+        if opened is None or self._sent is not None or self._awaited is not None or not self._is_next(opened):
             return False
-        return self._is_next(opened) and self._has_models(opened) and self._closes(opened, now)
+        return not self._done() and self._has_models(opened) and self._closes(opened, now)
 
     def _closes(self, opened: RoundOpened, now: float) -> bool:
         if self._ended or self._due:

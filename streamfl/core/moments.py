@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from streamfl.core.arrays import BoolArray, FloatArray
-from streamfl.core.records import Batch
+from streamfl.core.records import Batch, union
 
 # Values beyond it count as it, so that no square overflows.
 LARGEST = 1e150
@@ -91,7 +91,7 @@ def merged(parts: Sequence[Moments]) -> Moments:
     Chan, Golub and LeVeque 1983: m2 = sum m2_i + sum n_i (mean_i - mean)^2. The order of the parts fixes the order
     of the features, and the last bits.
     """
-    features = tuple(dict.fromkeys(name for part in parts for name in part.features))
+    features = union([part.features for part in parts])
     aligned = [part.aligned(features) for part in parts]
     zero = np.zeros(len(features))
     count = sum((a.count for a in aligned), zero)

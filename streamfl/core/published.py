@@ -59,4 +59,4 @@ class Published:
 
 
 def _newest(versions: dict[int, V]) -> dict[int, V]:
-    return {v: versions[v] for v in sorted(versions)[-VERSIONS:]}
+    return versions if len(versions) <= VERSIONS else {v: versions[v] for v in sorted(versions)[-VERSIONS:]}
