@@ -65,7 +65,8 @@ class Learner:
 class RoundRecords:
     """The records of one client's round in registry coordinates.
 
-    `labels` are the registered ones and then those that this client saw first; `y` counts in them.
+    `labels` are the registered ones and then those that this client saw first; `y` counts in them. `norms` are the
+    squared norms of the rows of `Z`, where somebody asks for them.
 
     >>> from streamfl.core.records import Span
     >>> registry = Registry(1, ("x",), ("a",), np.array([2.0]), np.array([4.0]))
@@ -81,6 +82,7 @@ class RoundRecords:
     labels: tuple[str, ...]
     Z: FloatArray
     y: FloatArray
+    norms: FloatArray = field(default_factory=lambda: np.zeros(0))
 
     @classmethod
     def of(cls, batches: Sequence[Batch], registry: Registry) -> "RoundRecords":
@@ -88,7 +90,8 @@ class RoundRecords:
         labels = registry.labels
         if any(label not in labels for batch in batches for label in batch.labels):
             labels = (*labels, *(label for label in labels_in(batches) if label not in labels))
-        return cls(registry, labels, registry.design(batches), registry.targets(batches, labels))
+        Z, norms = registry.measured(batches)
+        return cls(registry, labels, Z, registry.targets(batches, labels), norms)
 
 
 @dataclass(slots=True, eq=False)
