@@ -234,6 +234,9 @@ class Client:
         """
         if self._left:
             return []
+        if isinstance(event, ModelPublished) and not self._awaits_models():
+            self._published.add(event)  # most of what comes; nothing follows from it until its round is opened
+            return []
         if self._is_news(event):
             self._news, self._in_vain = now, 0
         decisions = self._take(event)
@@ -415,6 +418,12 @@ class Client:
 
     def _has_models(self, of: RoundOpened | Score) -> bool:
         return self._published.has(of.registry, asked_of(self.name, of.slots)) and self._may_go_on(of)
+
+    def _awaits_models(self) -> bool:
+        """Tell whether there may be something to do once a model is here."""
+        opened = self._opened
+        waits = self._measured is not None or self._score is not None
+        return waits or (opened is not None and self._is_next(opened))
 
     def _may_go_on(self, of: RoundOpened | Score) -> bool:
         asks = isinstance(of, RoundOpened) and of.online

@@ -94,14 +94,17 @@ class Comparison:
         if self.out is before.out or not (len(self.out) or len(before.out)):
             return (), ()
         then, now = before.out.ordinals, self.out.ordinals
-        came, left = np.flatnonzero(~_among(now, then)), ~_among(then, now)
-        return self.out.places(came), tuple(then[left].tolist())
+        came = np.flatnonzero(~_among(now, then))
+        if len(now) - len(came) == len(then):
+            return self.out.places(came), ()
+        return self.out.places(came), tuple(then[~_among(then, now)].tolist())
 
 
 def _among(some: IntArray, others: IntArray) -> BoolArray:
     """Tell which of some ordinals are among others, both in order."""
-    at = np.searchsorted(others, some)
-    found: BoolArray = np.append(others, -1)[at] == some
+    if not len(others):
+        return np.zeros(len(some), np.bool_)
+    found: BoolArray = others.take(np.searchsorted(others, some), mode="clip") == some
     return found
 
 

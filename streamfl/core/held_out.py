@@ -101,7 +101,9 @@ class HeldOut:
         labels = self.records.y if self.records.labels else np.zeros(len(self))
         order = np.lexsort((_hashes(seed, client, self.ordinals), labels))
         ordered, kept = labels[order], np.ones(len(order), np.bool_)
-        kept[per_label:] = ordered[per_label:] != ordered[:-per_label]  # fewer than `per_label` of its label before it
+        kept[per_label:] = (
+            ordered[per_label:] != ordered[:-per_label]
+        )  # fewer than `per_label` of its label before it
         return self if kept.all() else self.only(np.sort(order[kept]))
 
     @classmethod

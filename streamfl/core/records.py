@@ -86,6 +86,8 @@ class Batch:
         if n > len(self):
             return self
         end = int(self.positions[n - 1]) + 1 if n else self.span.start
+        if n == len(self) and end == self.span.end:
+            return self
         return self._cut(0, n, self.span.start, end)
 
     def after(self, position: int) -> "Batch":
