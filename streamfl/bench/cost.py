@@ -108,4 +108,4 @@ def _table() -> Table:
 
 if __name__ == "__main__":
     for name in LIVE:
-        print(f"{name}: {cost(name)}")
+        sys.stdout.write(f"{name}: {cost(name)}\n")

@@ -7,7 +7,7 @@ import numpy as np
 
 from streamfl.core.arrays import IntArray
 from streamfl.core.messages import Held, HeldRecord
-from streamfl.core.records import Batch, stacked
+from streamfl.core.records import Batch, stacked, union
 from streamfl.core.sampling import ranks
 
 # One record in so many may be held back, by its hash.
@@ -126,9 +126,13 @@ def _of(batch: Batch, rounds: IntArray, ordinals: IntArray) -> HeldOut:
 
 
 def _joined(parts: Sequence[HeldOut]) -> HeldOut:
-    partitions = tuple(dict.fromkeys(name for part in parts for name in part.partitions))
+    partitions = union([part.partitions for part in parts if len(part)])
     within = [
-        np.array([partitions.index(name) for name in p.partitions], np.int64)[p.within] for p in parts if len(p)
+        p.within
+        if p.partitions == partitions
+        else np.array([partitions.index(name) for name in p.partitions], np.int64)[p.within]
+        for p in parts
+        if len(p)
     ]
     return HeldOut(
         stacked([part.records for part in parts]),
