@@ -79,10 +79,10 @@ def speeds(runs: int, rounds: int, clock: Callable[[], float] = stopwatch) -> It
         )
 
 
-def gaussian(rounds: int) -> Table:
-    """Return records with a linear concept, enough for so many rounds."""
+def gaussian(rounds: int, records: int | None = None) -> Table:
+    """Return records with a linear concept, enough for so many rounds of `RECORDS`, or so many, a client."""
     rng = generator(0, "speed")
-    n = CLIENTS * RECORDS * rounds
+    n = CLIENTS * (records or RECORDS) * rounds
     X = rng.normal(size=(n, FEATURES))
     y = (X @ rng.normal(size=(FEATURES, LABELS))).argmax(axis=1).astype(float)
     names = tuple(f"x{j}" for j in range(FEATURES))

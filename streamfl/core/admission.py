@@ -304,7 +304,7 @@ def _is_loss(loss: SlotLosses, records: int, sampled: tuple[float, int]) -> bool
     """Tell whether sums can be of scores in [0, 1]; a comparison with NaN is false."""
     most = records * (1.0 + ROUNDING)
     history, share = loss.history_share * (1.0 + ROUNDING), sampled[0] * (1.0 + ROUNDING)
-    ours = all(0.0 <= mine <= most for mine in (loss.loss, loss.square, loss.proper))
+    ours = 0.0 <= loss.loss <= most and 0.0 <= loss.square <= most and 0.0 <= loss.proper <= most
     old = 0.0 <= loss.history <= history and loss.history_share <= share
     return ours and old and 0 <= loss.history_records <= sampled[1]
 
@@ -312,9 +312,10 @@ def _is_loss(loss: SlotLosses, records: int, sampled: tuple[float, int]) -> bool
 def _wrong_difference(name: str, x: FloatArray, shape: tuple[int, int], largest: float) -> str | None:
     if x.shape != shape:
         return f"a difference of {name} of shape {x.shape}, not {shape}"
-    if not np.isfinite(x).all():
+    size = np.abs(x).max(initial=0.0)  # of NaN, too, if there is one
+    if not size < np.inf:
         return f"a difference of {name} that is not finite"
-    if np.abs(x).max(initial=0.0) >= largest:
+    if size >= largest:
         return f"a difference of {name} too large to be added exactly"
     return None
 
@@ -442,7 +443,7 @@ def _wrong_second_moments(update: Update, opened: RoundOpened, rows: int) -> str
     if abs(float(diagonal.sum()) - update.squared_norm) > slack:
         return "second moments of other records than were told"
     sizes = np.sqrt(diagonal)
-    if not np.allclose(C, C.T) or (np.abs(C) > np.outer(sizes, sizes) + slack).any():
+    if not (np.array_equal(C, C.T) or np.allclose(C, C.T)) or (np.abs(C) > np.outer(sizes, sizes) + slack).any():
         return "impossible second moments"
     return "second moments of no constant" if abs(diagonal[-1] - update.records) > slack else None
 

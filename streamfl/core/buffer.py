@@ -107,8 +107,8 @@ class Buffer:
     def drop(self, accepted: Sequence[Span]) -> None:
         """Let go of the records up to the end of each span."""
         ends: Mapping[str, int] = {span.partition: span.end for span in accepted}
-        left = [b.after(ends.get(b.span.partition, b.span.start)) for b in self.batches]
-        self.batches = [b for b in left if b.span.end > b.span.start]
+        left = [(b, ends.get(b.span.partition, b.span.start)) for b in self.batches]
+        self.batches = [b.after(end) for b, end in left if b.span.end > max(end, b.span.start)]
 
     def within(self, registry: Registry, limits: Limits) -> None:
         """Leave out what a registry that is full has no name for."""

@@ -277,6 +277,8 @@ class Client:
         """
         if self._left:
             return []
+        if isinstance(event, ModelPublished) and not self._awaits_models():
+            return self._told(event, now)  # most of what comes; nothing follows from it until its round is opened
         if self._is_news(event):
             self._news, self._in_vain = now, 0
         decisions = self._told(event, now) if isinstance(event, Message) else self._take(event)
@@ -553,7 +555,7 @@ class Client:
         """Tell whether the next step is the coordinator's: to answer Join or Leave, to open or to close a round."""
         if self._place is None:
             return self._full() or self._ended or self._due or self._stopped or self.settings.clock == "interval"
-        if self._done() or self._sent is not None or self._awaited is not None:
+        if self._sent is not None or self._awaited is not None or self._done():
             return True
         opened = self._opened
         return opened is None or not self._may_work_on(opened)
@@ -574,15 +576,21 @@ class Client:
         columns, mine = self.settings.learner.model.columns, asked_of(self.name, of.slots)
         return self._published.has(of.registry, mine, columns) and self._may_go_on(of)
 
+    def _awaits_models(self) -> bool:
+        """Tell whether there may be something to do once a model is here."""
+        opened = self._opened
+        waits = self._measured is not None or self._score is not None
+        return waits or (opened is not None and self._is_next(opened))
+
     def _may_go_on(self, of: RoundOpened | Score) -> bool:
         asks = isinstance(of, RoundOpened) and of.online
         return not asks or (self._between is not None and self._between.has(of.round))
 
     def _may_update(self, now: float) -> bool:
         opened = self._opened
-        if opened is None or self._sent is not None or self._awaited is not None or self._done():
+        if opened is None or self._sent is not None or self._awaited is not None or not self._is_next(opened):
             return False
-        if not self._may_work_on(opened):
+        if self._done() or not self._may_work_on(opened):
             return False
         # Before records are counted: those that the registry has no label for make no round full.
         self._buffer.within(self._published.registry(opened.registry), self.settings.limits)

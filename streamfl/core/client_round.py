@@ -106,7 +106,6 @@ class ClientRound:
             Where those records are that go to the history.
         """
         opened, registry, records = self.opened, self.registry, self.records
-        norms = np.einsum("ij,ij->i", records.Z, records.Z)
         strange = registry.unknown_features(self.batches)
         came, left = self.after.changes(self.before)
         return Update(
@@ -128,8 +127,8 @@ class ClientRound:
             new_features=strange,
             moments=moments_of(self.batches) if opened.moments or strange else None,
             second_moments=records.Z.T @ records.Z if opened.second_moments else None,
-            squared_norm=float(norms.sum()),
-            largest_norm=float(np.sqrt(norms.max(initial=0.0))),
+            squared_norm=float(records.norms.sum()),
+            largest_norm=float(np.sqrt(records.norms.max(initial=0.0))),
             target=TargetUnit() if records.labels else TargetUnit.of(targets_in(self.batches)),
             sample=sample,
             held=came,

@@ -78,25 +78,37 @@ class Comparison:
         if out is self.out or self.design is None:
             return Comparison(out, self.design), None
         ordinals = _ordinals(batches, first)
-        # Ordinals grow from round to round, so what is held back is a sorted part of all of these.
+        # Ordinals grow from round to round, so what is held back is a sorted part of all of these: old, then new.
         rows = np.searchsorted(np.concatenate([self.out.ordinals, ordinals]), out.ordinals)
+        come = int(np.searchsorted(rows, len(self.out)))
+        old, new = rows[:come], rows[come:] - len(self.out)
         design = RoundRecords(
             records.registry,
             records.labels,
-            np.concatenate([self.design.Z, records.Z])[rows],
-            np.concatenate([self.design.y, records.y])[rows],
+            np.concatenate([self.design.Z[old], records.Z[new]]),
+            np.concatenate([self.design.y[old], records.y[new]]),
         )
         mine = np.zeros(len(ordinals), np.bool_)
-        mine[rows[rows >= len(self.out)] - len(self.out)] = True
-        return Comparison(out, design), mine if mine.any() else None
+        mine[new] = True
+        return Comparison(out, design), mine if len(new) else None
 
     def changes(self, before: "Comparison") -> tuple[tuple[HeldRecord, ...], tuple[int, ...]]:
         """Return what came to those held back before, and the ordinals of what left."""
-        if self.out is before.out:
+        if self.out is before.out or not (len(self.out) or len(before.out)):
             return (), ()
         then, now = before.out.ordinals, self.out.ordinals
-        came = self.out.only(np.flatnonzero(~np.isin(now, then)))
-        return came.places(), tuple(then[~np.isin(then, now)].tolist())
+        came = np.flatnonzero(~_among(now, then))
+        if len(now) - len(came) == len(then):
+            return self.out.places(came), ()
+        return self.out.places(came), tuple(then[~_among(then, now)].tolist())
+
+
+def _among(some: IntArray, others: IntArray) -> BoolArray:
+    """Tell which of some ordinals are among others, both in order."""
+    if not len(others):
+        return np.zeros(len(some), np.bool_)
+    found: BoolArray = others.take(np.searchsorted(others, some), mode="clip") == some
+    return found
 
 
 def _ordinals(batches: Sequence[Batch], first: int) -> IntArray:

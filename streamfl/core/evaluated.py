@@ -1,7 +1,6 @@
 """What a client answered in a round beside the truth: counts for everybody, predictions for its own process alone."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 import numpy as np
 
@@ -37,11 +36,12 @@ def counted(records: RoundRecords, served: FloatArray, repeated: FloatArray, sha
     if not len(served):
         return Served()
     truth, answers = natural(records.y, records), natural(served, records)
-    told = Served(records=len(truth), shares={name: len(truth) * share for name, share in shares.items()})
+    n, parts = len(truth), {name: len(truth) * share for name, share in shares.items()}
     if records.labels:
-        return replace(told, correct=int((answers == truth).sum()), no_change=float((repeated == truth).sum()))
+        correct, same = int((answers == truth).sum()), float((repeated == truth).sum())
+        return Served(records=n, correct=correct, no_change=same, shares=parts)
     error, change = np.abs(answers - truth).sum(), np.abs(repeated - truth).sum()
-    return replace(told, absolute_error=float(error), no_change=float(change))
+    return Served(records=n, absolute_error=float(error), no_change=float(change), shares=parts)
 
 
 def predicted(update: Update, records: RoundRecords, result: LocalResult, repeated: FloatArray) -> Predicted:

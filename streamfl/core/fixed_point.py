@@ -54,18 +54,16 @@ def weighted_mean(parts: Iterable[tuple[int, FloatArray]]) -> FloatArray:
     >>> weighted_mean([(1, np.array([1.0])), (3, np.array([5.0]))])
     array([4.])
     """
-    weights = 0
-    total: np.ndarray[tuple[int, ...], np.dtype[np.int64]] | None = None
-    size = 0.0
-    for weight, x in parts:
-        with np.errstate(over="ignore"):  # what overflows is refused just below
-            scaled = np.rint(x * (weight * SCALE))
-        size += float(np.max(np.abs(scaled), initial=0.0))
-        if not size < LIMIT:
-            raise PeerError("an aggregate overflows the fixed-point range: a client's difference is far too large")
-        weights += weight
-        fixed = scaled.astype(np.int64)
-        total = fixed if total is None else total + fixed
-    if total is None:
+    weights, each = 0, []
+    with np.errstate(over="ignore"):  # what overflows is refused just below
+        for weight, x in parts:
+            weights += weight
+            each.append(x * (weight * SCALE))
+    if not each:
         raise PeerError("no client trained on any record")
-    return total / (SCALE * weights)
+    scaled = np.rint(np.array(each))
+    largest = np.abs(scaled).reshape(len(each), -1).max(axis=1, initial=0.0)
+    if not sum(largest.tolist()) < LIMIT:
+        raise PeerError("an aggregate overflows the fixed-point range: a client's difference is far too large")
+    mean: FloatArray = scaled.astype(np.int64).sum(axis=0) / (SCALE * weights)
+    return mean

@@ -7,14 +7,14 @@ import numpy as np
 
 from streamfl.core.arrays import IntArray
 from streamfl.core.messages import Held, HeldRecord
-from streamfl.core.records import Batch, stacked
+from streamfl.core.records import Batch, stacked, union
 from streamfl.core.sampling import ranks
 
 # One record in so many may be held back, by its hash.
 ONE_IN = 10
 BAR = np.uint64(2**64 // ONE_IN)
 
-NOTHING = np.zeros(0, np.int64)
+NOTHING, EVERY = np.zeros(0, np.int64), slice(None)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,12 +53,12 @@ class HeldOut:
         """Count the records."""
         return len(self.ordinals)
 
-    def places(self) -> tuple[HeldRecord, ...]:
-        """Return where they are."""
+    def places(self, rows: IntArray | slice = EVERY) -> tuple[HeldRecord, ...]:
+        """Return where they are, or some of them."""
         columns = (self.rounds, self.ordinals, self.within, self.records.positions)
         return tuple(
             HeldRecord(round=t, ordinal=o, partition=self.partitions[k], position=p)
-            for t, o, k, p in zip(*(column.tolist() for column in columns), strict=True)
+            for t, o, k, p in zip(*(column[rows].tolist() for column in columns), strict=True)
         )
 
     def since(self, t: int) -> "HeldOut":
@@ -108,10 +108,11 @@ class HeldOut:
         """Return the `per_label` records of each label with the smallest hash."""
         labels = self.records.y if self.records.labels else np.zeros(len(self))
         order = np.lexsort((_hashes(seed, client, self.ordinals), labels))
-        _, starts = np.unique(labels[order], return_index=True)
-        rank = np.arange(len(order)) - np.repeat(starts, np.diff(np.append(starts, len(order))))
-        rows = np.sort(order[rank < per_label])
-        return self if len(rows) == len(self) else self.only(rows)
+        ordered, kept = labels[order], np.ones(len(order), np.bool_)
+        kept[per_label:] = (
+            ordered[per_label:] != ordered[:-per_label]
+        )  # fewer than `per_label` of its label before it
+        return self if kept.all() else self.only(np.sort(order[kept]))
 
     @classmethod
     def restored(cls, places: Iterable[HeldRecord], batches: Sequence[Batch]) -> "HeldOut":
@@ -133,9 +134,13 @@ def _of(batch: Batch, rounds: IntArray, ordinals: IntArray) -> HeldOut:
 
 
 def _joined(parts: Sequence[HeldOut]) -> HeldOut:
-    partitions = tuple(dict.fromkeys(name for part in parts for name in part.partitions))
+    partitions = union([part.partitions for part in parts if len(part)])
     within = [
-        np.array([partitions.index(name) for name in p.partitions], np.int64)[p.within] for p in parts if len(p)
+        p.within
+        if p.partitions == partitions
+        else np.array([partitions.index(name) for name in p.partitions], np.int64)[p.within]
+        for p in parts
+        if len(p)
     ]
     return HeldOut(
         stacked([part.records for part in parts]),

@@ -78,8 +78,10 @@ class Member:
             kept = update.sample
             sampled = SampledRound(round=kept.round, share=share, positions=kept.positions, ordinals=kept.ordinals)
             self.sample = (*self.sample, sampled)
-        gone = set(update.let_go)
-        self.held = (*(record for record in self.held if record.ordinal not in gone), *update.held)
+        if update.let_go:
+            gone = set(update.let_go)
+            self.held = tuple([record for record in self.held if record.ordinal not in gone])
+        self.held += update.held
         return Accepted(
             client=update.client,
             attempt=update.attempt,

@@ -65,7 +65,8 @@ class Learner:
 class RoundRecords:
     """The records of one client's round in registry coordinates.
 
-    `labels` are the registered ones and then those that this client saw first; `y` counts in them.
+    `labels` are the registered ones and then those that this client saw first; `y` counts in them. `norms` are the
+    squared norms of the rows of `Z`, where somebody asks for them.
 
     >>> from streamfl.core.records import Span
     >>> registry = Registry(1, ("x",), ("a",), np.array([2.0]), np.array([4.0]))
@@ -81,6 +82,7 @@ class RoundRecords:
     labels: tuple[str, ...]
     Z: FloatArray
     y: FloatArray
+    norms: FloatArray = field(default_factory=lambda: np.zeros(0))
 
     @classmethod
     def of(cls, batches: Sequence[Batch], registry: Registry) -> "RoundRecords":
@@ -88,7 +90,8 @@ class RoundRecords:
         labels = registry.labels
         if any(label not in labels for batch in batches for label in batch.labels):
             labels = (*labels, *(label for label in labels_in(batches) if label not in labels))
-        return cls(registry, labels, registry.design(batches), registry.targets(batches, labels))
+        Z, norms = registry.measured(batches)
+        return cls(registry, labels, Z, registry.targets(batches, labels), norms)
 
 
 @dataclass(slots=True, eq=False)
@@ -167,48 +170,49 @@ class LocalRound:
         """
         result = LocalResult()
         model, y = self.learner.model, self.records.y
+        result.trained = len(y) if self.held is None else int(len(y) - self.held.sum())
+        if not self.slots:
+            return result
         outputs = self._outputs()
-        pulls: dict[str, FloatArray] = {}
-        for slot in self.slots:
-            if slot.name in self.trains:
-                losses, pulls[slot.name] = model.losses_and_derivative(outputs[slot.name], y)
-            else:
-                losses = model.losses(outputs[slot.name], y)
-            scores = model.scores(losses, self.known_labels)
-            proper = model.proper_scores(outputs[slot.name], y, losses, self.known_labels)
-            result.losses[slot.name] = self._losses(slot, scores, proper, history)
+        judged = model.judged(outputs, y, self.known_labels, self._trained)
+        loss, proper = judged.scores.sum(axis=1).tolist(), judged.proper.sum(axis=1).tolist()
+        for i, (slot, own, scores) in enumerate(zip(self.slots, outputs, judged.scores, strict=True)):
+            square = float(scores @ scores)
+            result.losses[slot.name] = self._losses(slot, history, loss=loss[i], square=square, proper=proper[i])
             if slot.name in relabel:
-                result.relabelling[slot.name] = self._relabelling(outputs[slot.name])
+                result.relabelling[slot.name] = self._relabelling(np.ascontiguousarray(own.T))
             if slot.name == self.serves:
                 result.new = self._by_label(self.records, scores)
                 result.old = self._old_by_label(self.weights[slot.name])
-                result.at_start = model.predict(outputs[slot.name])
+                result.at_start = model.predict(own.T)
                 result.served = result.at_start
-        result.trained = len(y) if self.held is None else int(len(y) - self.held.sum())
         if self.trains and result.trained:
-            self._train(outputs, pulls, result)
+            self._train(outputs, judged.derivatives, result)
         return result
 
-    def _outputs(self) -> dict[str, FloatArray]:
-        """Return the outputs of every live model from one pass over the records, each in columns of its own."""
-        if not self.slots:
-            return {}
-        stacked = self.records.Z @ _side_by_side([self.weights[slot.name] for slot in self.slots])
-        width = stacked.shape[1] // len(self.slots)
-        # Models go through outputs label by label: columns that lie in one piece are ten times as fast.
-        return {s.name: np.asfortranarray(stacked[:, i * width : (i + 1) * width]) for i, s in enumerate(self.slots)}
+    @property
+    def _trained(self) -> list[int]:
+        """Return which of the slots are trained, by number."""
+        return [i for i, slot in enumerate(self.slots) if slot.name in self.trains]
 
-    def _losses(self, slot: Slot, scores: FloatArray, proper: FloatArray, history: History) -> SlotLosses:
+    def _outputs(self) -> FloatArray:
+        """Return the outputs of every live model from one pass over the records, shape (slots, columns, n)."""
+        stacked = self.records.Z @ _side_by_side([self.weights[slot.name] for slot in self.slots])
+        columns = stacked.shape[1] // len(self.slots)
+        return np.ascontiguousarray(stacked.T).reshape(len(self.slots), columns, len(stacked))
+
+    def _losses(self, slot: Slot, history: History, *, loss: float, square: float, proper: float) -> SlotLosses:
+        """Return the sums over the round's records, and those over the sampled rounds that a slot asks for."""
         total, shares, count = 0.0, 0.0, 0
-        for kept in (history.rounds[t] for t in slot.history if t in history.rounds):
+        for kept in [history.rounds[t] for t in slot.history if t in history.rounds]:
             if kept.records:
                 total += kept.share * self._mean_score(slot, kept.batches)
                 shares += kept.share
                 count += kept.records
         return SlotLosses(
-            loss=float(scores.sum()),
-            square=float(scores @ scores),
-            proper=float(proper.sum()),
+            loss=loss,
+            square=square,
+            proper=proper,
             history=total,
             history_share=shares,
             history_records=count,
@@ -246,35 +250,35 @@ class LocalRound:
         sums = zip(labels, count.tolist(), loss.tolist(), square.tolist(), strict=True)
         return tuple(LabelSums(label=name, count=n, loss=a, square=b) for name, n, a, b in sums if n)
 
-    def _train(self, outputs: Mapping[str, FloatArray], pulls: Mapping[str, FloatArray], result: LocalResult) -> None:
-        trained = [slot for slot in self.slots if slot.name in self.trains]
-        slopes = self._full_slopes(trained, outputs, pulls, result.trained) if self.learner.one_full_step else {}
+    def _train(self, outputs: FloatArray, pulls: FloatArray, result: LocalResult) -> None:
+        """Step the trained models; `pulls` are the derivatives of their losses, shape (trained, columns, n)."""
+        trained = [self.slots[i] for i in self._trained]
+        if self.learner.one_full_step:
+            if len(self.records.labels) > len(self.records.registry.labels):  # seen first in this round
+                pulls = self._pulls_with_new_labels(outputs)
+            slopes = self._full_slopes(trained, pulls, result.trained)
+        else:
+            slopes = {}
         for slot in trained:
             found = self._difference(slot, slopes.get(slot.name), result)
             whole = self.learner.exchange == "model"
             result.differences[slot.name] = found if whole else shortened(found, result.trained)
 
-    def _full_slopes(
-        self,
-        slots: Sequence[Slot],
-        outputs: Mapping[str, FloatArray],
-        pulls: Mapping[str, FloatArray],
-        count: int,
-    ) -> dict[str, FloatArray]:
+    def _pulls_with_new_labels(self, outputs: FloatArray) -> FloatArray:
+        model, y = self.learner.model, self.records.y
+        return np.array([model.derivative(self._widened(outputs[i].T), y).T for i in self._trained])
+
+    def _full_slopes(self, slots: Sequence[Slot], pulls: FloatArray, count: int) -> dict[str, FloatArray]:
         """Return the gradient of every trained model at the round's start, from one more pass.
 
-        `pulls` are the derivatives of the losses; with labels seen first in this round they have more columns.
-        `count` records are trained on.
+        `pulls` are the derivatives of the losses, shape (slots, columns, n); `count` records are trained on.
         """
-        model, records = self.learner.model, self.records
-        if len(records.labels) > len(records.registry.labels):
-            pulls = {s.name: model.derivative(self._widened(outputs[s.name]), records.y) for s in slots}
-        beside = _side_by_side([pulls[slot.name] for slot in slots])
+        records, width = self.records, pulls.shape[1]
+        beside = np.ascontiguousarray(pulls.reshape(len(slots) * width, -1).T)
         if self.held is not None:
-            beside = np.where(self.held[:, None], 0.0, beside)
+            beside[self.held] = 0.0
         stacked = records.Z.T @ beside
         stacked /= count
-        width = stacked.shape[1] // len(slots)
         slopes = {slot.name: stacked[:, i * width : (i + 1) * width] for i, slot in enumerate(slots)}
         for slot in slots:
             if not slot.whitened:  # there the coordinator takes the step, penalty and all

@@ -150,7 +150,7 @@ class Slot:
 
 def asked_of(client: str, slots: Sequence[Slot]) -> tuple[Slot, ...]:
     """Return the models that a client is asked about."""
-    return tuple(slot for slot in slots if slot.is_for(client))
+    return tuple([slot for slot in slots if slot.clients is None or slot.is_for(client)])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -210,7 +210,10 @@ class RoundOpened(Message):
 
     def group_of(self, client: str) -> Apart | None:
         """Return the group apart that a client belongs to."""
-        return next((group for group in self.apart if client in group.clients), None)
+        for group in self.apart:
+            if client in group.clients:
+                return group
+        return None
 
     def served_by(self, client: str) -> str:
         """Return the name of the model that serves a client."""

@@ -6,6 +6,8 @@ another is a function of the outputs, so k live models share one pass over the r
 """
 
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Literal, Protocol
 
 import numpy as np
@@ -34,6 +36,25 @@ def proper_bound(labels: int) -> float:
     7.7836
     """
     return 2.0 * score_bound(labels)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Judged:
+    """What several models are worth on the same records, from one pass over their outputs.
+
+    Parameters
+    ----------
+    scores
+        What tests look at, shape (models, n).
+    proper
+        What models compete by, shape (models, n).
+    derivatives
+        d loss / d outputs of those models of which it was asked, shape (those, columns, n).
+    """
+
+    scores: FloatArray
+    proper: FloatArray
+    derivatives: FloatArray
 
 
 class Model(Protocol):
@@ -66,6 +87,24 @@ class Model(Protocol):
         """Return both at once, for the price of one where they share their work."""
         ...
 
+    def judged(self, outputs: FloatArray, y: FloatArray, labels: int, trained: Sequence[int]) -> Judged:
+        """Return the scores of several models, and the derivatives of some.
+
+        The same numbers, to the last bit, as from the methods for a single one.
+
+        Parameters
+        ----------
+        outputs
+            Of all models, shape (models, columns, n), in one piece.
+        y
+            Label indices or targets, shape (n,).
+        labels
+            How many were registered when the epoch began.
+        trained
+            The models whose derivatives are wanted, by number.
+        """
+        ...
+
     def scores(self, losses: FloatArray, labels: int) -> FloatArray:
         """Return losses clipped to [0, 1], shape (n,): what tests look at.
 
@@ -89,6 +128,20 @@ class Model(Protocol):
     def predict(self, outputs: FloatArray) -> FloatArray:
         """Return the predicted label index (or target) of each record, shape (n,)."""
         ...
+
+
+def judged_one_by_one(
+    model: Model, outputs: FloatArray, y: FloatArray, labels: int, trained: Sequence[int]
+) -> Judged:
+    """Return what several models are worth from the methods for a single one; see `Model.judged`."""
+    losses = [model.losses(columns.T, y) for columns in outputs]
+    proper = [model.proper_scores(columns.T, y, lost, labels) for columns, lost in zip(outputs, losses, strict=True)]
+    derivatives = [model.derivative(outputs[i].T, y).T for i in trained]
+    return Judged(
+        scores=np.array([model.scores(lost, labels) for lost in losses]),
+        proper=np.array(proper),
+        derivatives=np.array(derivatives) if derivatives else outputs[:0],
+    )
 
 
 def gradient(model: Model, W: FloatArray, Z: FloatArray, y: FloatArray, *, l2: float = 0.0) -> FloatArray:

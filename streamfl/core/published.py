@@ -79,4 +79,4 @@ class Published:
 def _last(versions: dict[int, V], version: int, value: V) -> dict[int, V]:
     """Return what arrived last of some versions, this one with it."""
     arrived = {**{v: kept for v, kept in versions.items() if v != version}, version: value}
-    return {v: arrived[v] for v in list(arrived)[-VERSIONS:]}
+    return arrived if len(arrived) <= VERSIONS else {v: arrived[v] for v in list(arrived)[-VERSIONS:]}

@@ -96,6 +96,8 @@ class Batch:
         if n > len(self):
             return self
         end = int(self.positions[n - 1]) + 1 if n else self.span.start
+        if n == len(self) and end == self.span.end:
+            return self
         return self._cut(0, n, self.span.start, end)
 
     def after(self, position: int) -> "Batch":
@@ -180,9 +182,12 @@ class Batch:
         >>> batch.ordinals(100)
         array([100, 102])
         """
+        ordinals: IntArray = first + np.arange(len(self))
+        if not self.rejected:
+            return ordinals
         bad = np.cumsum([0, *(r.count for r in self.rejected)])
-        ordinals: IntArray = first + np.arange(len(self)) + bad[self._runs_before()]
-        return ordinals
+        before: IntArray = ordinals + bad[self._runs_before()]
+        return before
 
     def _runs_before(self) -> IntArray:
         return np.searchsorted([r.position for r in self.rejected], self.positions)
@@ -238,8 +243,7 @@ def stacked(batches: Sequence[Batch]) -> Batch:
     parts = [batch for batch in batches if len(batch)]
     if not parts:
         return Batch(Span("", 0, 0), np.zeros(0, np.int64), (), np.zeros((0, 0)), np.zeros(0))
-    features = tuple(dict.fromkeys(name for part in parts for name in part.features))
-    labels = tuple(dict.fromkeys(name for part in parts for name in part.labels))
+    features, labels = union([part.features for part in parts]), union([part.labels for part in parts])
     return Batch(
         parts[0].span,
         np.concatenate([part.positions for part in parts]),
@@ -259,6 +263,18 @@ def without_infinity(X: FloatArray) -> tuple[FloatArray, int]:
     """
     infinite = np.isinf(X)
     return (np.where(infinite, np.nan, X), int(infinite.sum())) if infinite.any() else (X, 0)
+
+
+def union(names: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
+    """Return all names in the order in which they come first.
+
+    >>> union([("x", "y"), ("y", "z")])
+    ('x', 'y', 'z')
+    """
+    first = names[0] if names else ()
+    if all(others == first for others in names):
+        return first
+    return tuple(dict.fromkeys(name for some in names for name in some))
 
 
 def aligned(X: FloatArray, features: tuple[str, ...], names: tuple[str, ...]) -> FloatArray:

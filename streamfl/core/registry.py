@@ -139,6 +139,10 @@ class Registry:
 
     def design(self, batches: Sequence[Batch]) -> FloatArray:
         """Return the records as rows z and a last column of ones, shape (n, d + 1); a missing value is the mean."""
+        return self.measured(batches)[0]
+
+    def measured(self, batches: Sequence[Batch]) -> tuple[FloatArray, FloatArray]:
+        """Return the design of some batches and the squared norm of each of its rows, shape (n,)."""
         Z = np.empty((sum(map(len, batches)), self.rows))
         at = 0
         for batch in batches:
@@ -147,12 +151,13 @@ class Registry:
         Z[:, -1] = 1.0
         z = Z[:, :-1]
         z *= 1.0 / self.scale
-        size = np.einsum("ij,ij->", z, z)
-        if np.isnan(size):
-            np.nan_to_num(z, copy=False, nan=0.0)
-        if not size < self.farthest**2:
+        norms = np.einsum("ij,ij->i", Z, Z)
+        if not norms.max(initial=0.0) <= self.farthest**2:  # a value is missing, or may be too far out
+            if np.isnan(norms).any():
+                np.nan_to_num(z, copy=False, nan=0.0)
             np.clip(z, -self.farthest, self.farthest, out=z)
-        return Z
+            norms = np.einsum("ij,ij->i", Z, Z)
+        return Z, norms
 
     def targets(self, batches: Sequence[Batch], labels: tuple[str, ...]) -> FloatArray:
         """Return each record's label index in `labels`, or its target in the registry's unit; shape (n,)."""

@@ -1,12 +1,13 @@
 """Linear regression with squared or Huber loss."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
 
 from streamfl.core.arrays import FloatArray
-from streamfl.core.model import Link
+from streamfl.core.model import Judged, Link, judged_one_by_one
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,10 @@ class Linear:
     def losses_and_derivative(self, outputs: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return both."""
         return self.losses(outputs, y), self.derivative(outputs, y)
+
+    def judged(self, outputs: FloatArray, y: FloatArray, labels: int, trained: Sequence[int]) -> Judged:
+        """Return scores and derivatives of several models."""
+        return judged_one_by_one(self, outputs, y, labels, trained)
 
     def scores(self, losses: FloatArray, labels: int) -> FloatArray:
         """Return the loss over that of a residual of `cap`, at most 1."""

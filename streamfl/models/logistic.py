@@ -1,5 +1,6 @@
 """Binary logistic regression."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -7,7 +8,7 @@ import numpy as np
 
 from streamfl.core.arrays import FloatArray
 from streamfl.core.errors import UsageError
-from streamfl.core.model import Link, score_bound
+from streamfl.core.model import Judged, Link, judged_one_by_one, score_bound
 from streamfl.models.softmax import bounded, proper
 
 
@@ -45,6 +46,10 @@ class Logistic:
     def losses_and_derivative(self, outputs: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return both."""
         return self.losses(outputs, y), self.derivative(outputs, y)
+
+    def judged(self, outputs: FloatArray, y: FloatArray, labels: int, trained: Sequence[int]) -> Judged:
+        """Return scores and derivatives of several models."""
+        return judged_one_by_one(self, outputs, y, labels, trained)
 
     def scores(self, losses: FloatArray, labels: int) -> FloatArray:
         """Return min(CE, 2 ln 2) / (2 ln 2)."""

@@ -1,12 +1,13 @@
 """Softmax regression."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from streamfl.core.arrays import BoolArray, FloatArray, IntArray
-from streamfl.core.model import Link, proper_bound, score_bound
+from streamfl.core.model import Judged, Link, proper_bound, score_bound
 
 
 def bounded(cross_entropy: FloatArray, bound: float) -> FloatArray:
@@ -55,8 +56,7 @@ class Softmax:
         """Return -ln p(label): log-sum-exp of the outputs less the label's own."""
         if not outputs.shape[1]:
             return np.full(len(y), np.inf)
-        shifted, exponentials = _exponentials(outputs)
-        return _cross_entropies(shifted, _row_sums(exponentials), *_places(y, len(shifted)))
+        return np.asarray(_Pass.over(np.ascontiguousarray(outputs.T)[None], y).losses[0])
 
     def derivative(self, outputs: FloatArray, y: FloatArray) -> FloatArray:
         """Return p - e_y."""
@@ -66,13 +66,17 @@ class Softmax:
         """Return -ln p(label) and p - e_y, from one exponential."""
         if not outputs.shape[1]:
             return np.full(len(y), np.inf), np.array(outputs)
-        shifted, p = _exponentials(outputs)
-        total = _row_sums(p)
-        p /= total
-        records, places = _places(y, len(p))
-        flat = p.reshape(-1)
-        flat[places] -= 1.0
-        return _cross_entropies(shifted, total, records, places), np.ascontiguousarray(p.T)
+        passed = _Pass.over(np.ascontiguousarray(outputs.T)[None], y)
+        return passed.losses[0], np.ascontiguousarray(passed.derivatives([0])[0].T)
+
+    def judged(self, outputs: FloatArray, y: FloatArray, labels: int, trained: Sequence[int]) -> Judged:
+        """Return scores and derivatives of several models from one exponential."""
+        if not outputs.shape[1]:
+            losses = np.full((len(outputs), len(y)), np.inf)
+            return Judged(self.scores(losses, labels), proper(losses > 0.0, losses, labels), outputs[list(trained)])
+        passed = _Pass.over(outputs, y)
+        scores, errors = self.scores(passed.losses, labels), passed.errors(y)
+        return Judged(scores, proper(errors, passed.losses, labels), passed.derivatives(trained))
 
     def scores(self, losses: FloatArray, labels: int) -> FloatArray:
         """Return min(CE, 2 ln K) / (2 ln K) with K = max(2, labels)."""
@@ -80,19 +84,7 @@ class Softmax:
 
     def proper_scores(self, outputs: FloatArray, y: FloatArray, losses: FloatArray, labels: int) -> FloatArray:
         """Return (error + 2 min(CE, 4 ln K) / (4 ln K)) / 3 with K = max(2, labels); the error is 0 or 1."""
-        return proper(self._errors(outputs, y), losses, labels)
-
-    def _errors(self, outputs: FloatArray, y: FloatArray) -> BoolArray:
-        """Tell which records are predicted to have another label."""
-        if not outputs.shape[1]:
-            return self.predict(outputs) != y
-        columns = outputs.T
-        largest = columns == columns.max(axis=0)
-        # Of equals the first counts, which argmax tells; it costs as much as the losses, and equals are rare.
-        if np.count_nonzero(largest) != len(y) or not 0.0 <= y.min(initial=0.0) <= y.max(initial=0.0) < len(columns):
-            return self.predict(outputs) != y
-        right: BoolArray = largest[y.astype(np.intp), np.arange(len(y))]
-        return ~right
+        return proper(self.predict(outputs) != y, losses, labels)
 
     def log_likelihoods(self, outputs: FloatArray) -> FloatArray:
         """Return ln p of each label."""
@@ -118,38 +110,74 @@ class Softmax:
         return p
 
 
-def _exponentials(outputs: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the outputs less their largest, and the exponentials of that, shape (labels, n) each.
+@dataclass(frozen=True, slots=True, eq=False)
+class _Pass:
+    """Exponentials of several models' outputs and what follows from them; arrays of shape (models, labels, n).
 
-    One row a label: NumPy goes through rows of a thousand records ten times as fast as through those of a few labels.
+    The records come last: NumPy goes along a thousand of them ten times as fast as along a few labels.
+
+    Parameters
+    ----------
+    shifted, exponentials, totals
+        Outputs less the largest of each record, their exponentials, and the sums of these, shape (models, 1, n).
+    records, places
+        The records whose labels have a column, and where in the flattened outputs of a model these are.
+    losses
+        -ln p(label), shape (models, n); infinite where no column knows the label.
     """
-    columns = np.ascontiguousarray(outputs.T)
-    shifted = columns - columns.max(axis=0)
-    return shifted, np.exp(shifted)
+
+    shifted: FloatArray
+    exponentials: FloatArray
+    totals: FloatArray
+    records: IntArray
+    places: IntArray
+    losses: FloatArray
+
+    @classmethod
+    def over(cls, outputs: FloatArray, y: FloatArray) -> "_Pass":
+        """Go through the outputs, of at least one label."""
+        models, labels, n = outputs.shape
+        shifted = outputs - outputs.max(axis=1, keepdims=True)
+        exponentials = np.exp(shifted)
+        totals = _sums_over_labels(exponentials)
+        codes, records = y.astype(np.intp), np.arange(n)
+        if codes.max(initial=-1) >= labels:
+            records = np.flatnonzero(codes < labels)
+            codes = codes[records]
+        places = codes * n + records
+        losses = np.log(totals[:, 0])
+        own = shifted.reshape(models, labels * n).take(places, axis=1)
+        if len(records) == n:
+            losses -= own
+        else:
+            known, losses = losses[:, records], np.full((models, n), np.inf)
+            losses[:, records] = known - own
+        return cls(shifted, exponentials, totals, records, places, losses)
+
+    def derivatives(self, models: Sequence[int]) -> FloatArray:
+        """Return p - e_y of some models."""
+        p: FloatArray = self.exponentials[list(models)]
+        p /= self.totals[list(models)]
+        for of_one in p.reshape(len(p), p.shape[1] * p.shape[2]):
+            of_one[self.places] -= 1.0
+        return p
+
+    def errors(self, y: FloatArray) -> BoolArray:
+        """Tell which records are predicted to have another label, shape (models, n)."""
+        models, labels, n = self.shifted.shape
+        largest = self.shifted == 0.0
+        # Of equals the first counts, which argmax tells; it costs as much as the losses, and equals are rare.
+        if np.count_nonzero(largest) != models * n or not 0.0 <= y.min(initial=0.0) <= y.max(initial=0.0) < labels:
+            return np.asarray(self.shifted.argmax(axis=1) != y)
+        right: BoolArray = largest.reshape(models, labels * n).take(self.places, axis=1)
+        return ~right
 
 
-def _row_sums(p: FloatArray) -> FloatArray:
-    """Return the sum over labels of p, shape (labels, n), to the last bit as NumPy adds up a record's labels.
+def _sums_over_labels(p: FloatArray) -> FloatArray:
+    """Return the sums over labels of p, shape (models, labels, n), to the last bit as of records that lie in rows.
 
-    Fewer than eight numbers it adds one after another, more in pairs where they lie side by side.
+    NumPy adds fewer than eight numbers one after another, and more in pairs where they lie side by side.
     """
-    total: FloatArray = p.sum(axis=0) if len(p) < 8 else np.ascontiguousarray(p.T).sum(axis=1)
-    return total
-
-
-def _places(y: FloatArray, labels: int) -> tuple[IntArray, IntArray]:
-    """Return the records whose label has a row, and where that is in a flattened array of shape (labels, n)."""
-    codes, records = y.astype(np.intp), np.arange(len(y))
-    if codes.max(initial=-1) >= labels:
-        records = np.flatnonzero(codes < labels)
-        codes = codes[records]
-    return records, codes * len(y) + records
-
-
-def _cross_entropies(shifted: FloatArray, total: FloatArray, records: IntArray, places: IntArray) -> FloatArray:
-    """Return ln of the sums of exponentials less each record's own output; infinite where no row is its label's."""
-    if len(records) == len(total):
-        return np.log(total) - shifted.take(places)
-    losses = np.full(len(total), np.inf)
-    losses[records] = np.log(total)[records] - shifted.take(places)
-    return losses
+    if p.shape[1] < 8:
+        return np.asarray(p.sum(axis=1, keepdims=True))
+    return np.asarray(np.ascontiguousarray(p.transpose(0, 2, 1)).sum(axis=2)[:, None])

@@ -84,7 +84,7 @@ class TableSource:
     def _batch(self, start: int, end: int) -> Batch:
         first, last = np.searchsorted(self._bad, [start, end])
         positions = np.arange(start, end, dtype=np.int64)
-        good = np.delete(positions, self._bad[first:last] - start)
+        good = positions if first == last else np.delete(positions, self._bad[first:last] - start)
         batch = self._columns(Span(self._name, start, end), good, slice(start - first, end - last))
         if first == last:
             return batch

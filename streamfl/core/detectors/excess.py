@@ -150,7 +150,7 @@ class Excesses:
         """Return the variance, times count^2, of baselines that several of the cells borrow: one error for all."""
         borrowed = np.where(chosen, self.borrowed, 0.0)
         total = 0.0
-        for group in np.unique(self.cells.groups):
+        for group in sorted(set(self.cells.groups.tolist())):
             rows = self.cells.groups == group
             total += float((borrowed[rows].sum(axis=0) ** 2 * self.shared[rows][0]).sum())
         return total
