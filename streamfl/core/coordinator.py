@@ -45,7 +45,7 @@ from streamfl.core.online.admission import wrong_learning
 from streamfl.core.online.agreed_round import after_round
 from streamfl.core.online.models import OnlineModels
 from streamfl.core.open_round import Between, OpenRound, between, published, slot
-from streamfl.core.registry import Registry, re_expression
+from streamfl.core.registry import Registry, TargetUnit, re_expression
 from streamfl.core.standing import Standing
 
 
@@ -566,9 +566,8 @@ class Coordinator:
     def _change_registry(self, *, restarted: bool) -> None:
         """Let the agreement follow the round's records, and re-express every kept model."""
         standing, before = self.standing, self.standing.agreed
-        renewed = restarted and self.settings.task == "regression"
-        unit = middle_unit(self._updates) if renewed else None
         frozen = not self._is_warming_up()
+        unit = self._unit_after(restarted=restarted)
         after = before.after(self._updates, t=standing.round, frozen=frozen, unit=unit)
         if after.registry is not before.registry:
             columns = self.settings.learner.model.columns(len(after.registry.labels))
@@ -578,6 +577,13 @@ class Coordinator:
             standing.known_labels, standing.restarted = len(after.registry.labels), standing.round
         if restarted and (frozen or after.settled):  # before it has frozen for the first time it goes on as it was
             standing.agreement, standing.rescaled = after.restarted(), standing.round
+
+    def _unit_after(self, *, restarted: bool) -> TargetUnit | None:
+        """Return the unit of targets from now on; None if it stays."""
+        if self.settings.task != "regression":
+            return None
+        unit = middle_unit(self._updates)
+        return unit if restarted or self.standing.registry.target.gives_way_to(unit) else None
 
 
 def _in_one_transaction(decisions: list[CoordinatorDecision]) -> list[CoordinatorDecision]:
