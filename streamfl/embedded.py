@@ -19,6 +19,7 @@ from streamfl.core.messages import FromCoordinator, LocalDrift, Restarted, Round
 from streamfl.core.online.between_rounds import BetweenRounds
 from streamfl.core.online.mixture import Mixture, MixtureState
 from streamfl.core.records import Batch, Span, without_infinity
+from streamfl.core.registry import TargetUnit
 from streamfl.core.standing import Standing
 from streamfl.labels import MOST_LABELS
 from streamfl.runtime.nodes import ClientNode, CoordinatorNode, Node
@@ -299,7 +300,7 @@ class EmbeddedFederation:
         batch = Batch(Span("", 0, len(X)), np.arange(len(X)), features, X, np.zeros(len(X)))
         said, labels = node.machine.answer(batch)
         if self.task == "regression":
-            return said if said.shape[1] else np.zeros((len(X), 1))
+            return said if said.shape[1] else np.full((len(X), 1), self._middle_target(node.machine.name))
         if not labels:
             return np.full((len(X), columns), 1.0 / max(1, columns))
         if labels == self.labels:
@@ -307,6 +308,12 @@ class EmbeddedFederation:
         placed = np.zeros((len(X), columns))
         placed[:, [self.labels.index(label) for label in labels]] = said
         return placed
+
+    def _middle_target(self, client: str) -> float:
+        """Return the median of the last targets that wait for the end of the first round; 0 if there are none."""
+        return TargetUnit.of(
+            np.concatenate([np.zeros(0), *(batch.y for batch in self._sources[client].waiting[-100:])])
+        ).centre
 
     # --- saving --------------------------------------------------------------------------------------------------
 

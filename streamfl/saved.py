@@ -15,7 +15,7 @@ from streamfl.core.online.mixture import MixtureState
 from streamfl.core.online.models import OnlineModels
 from streamfl.core.online.neighbours import Neighbours
 from streamfl.core.online.one_record import FIRST
-from streamfl.core.records import Batch, Span
+from streamfl.core.records import LARGEST_TARGET, Batch, Span
 from streamfl.core.standing import Standing
 
 FORMAT = 2
@@ -277,6 +277,7 @@ def _is_sound_online(models: OnlineModels) -> bool:
     counts = [part for told in moments for part in (told.count, told.m2)]
     return (
         _are_finite(models.weights, models.table, models.second, models.norms, *(told.mean for told in moments))
+        and abs(models.centre) <= LARGEST_TARGET
         and _are_finite(*counts)
         and all((part >= 0.0).all() for part in (models.norms, *counts))
         and _counts(models.seen)

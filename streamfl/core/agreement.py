@@ -169,13 +169,13 @@ def labels_seen_first(updates: Sequence[Update]) -> tuple[str, ...]:
 
 
 def middle_unit(parts: Sequence[Join] | Sequence[Update]) -> TargetUnit:
-    """Return the median of the clients' units, those without records left out.
+    """Return the median of the clients' units, those without records left out; a scale of 0 if that leaves none.
 
     Where they have too few records to know a scale, which is 1 then, it is that of their centres.
     """
     units = [part.target for part in parts if part.records]
     if not units:
-        return TargetUnit()
+        return TargetUnit(0.0, 0.0)
     between = TargetUnit.of(np.array([u.centre for u in units]))
     scale = float(np.median([u.scale for u in units]))
     return TargetUnit(between.centre, between.scale if scale == TargetUnit().scale else scale)

@@ -911,17 +911,13 @@ class Coordinator:
     def _change_registry(self, *, restarted: bool) -> None:
         """Let the agreement follow the round's records, and re-express every kept model."""
         standing, before = self.standing, self.standing.agreed
-        first = standing.round == 1  # who joined had too few records to tell a unit, or labels
-        untold = first and before.registry.target == TargetUnit()
-        renewed = (restarted or untold) and self.settings.task == "regression"
-        unit = middle_unit(self._updates) if renewed else None
+        first = standing.round == 1  # who joined may have had too few records to tell labels
         frozen = not self._is_warming_up()
+        unit = self._unit_after(restarted=restarted)
         after = before.after(self._counted, t=standing.round, frozen=frozen, unit=unit)
         if after.registry is not before.registry:
             columns = self.settings.learner.model.columns(len(after.registry.labels))
-            change = re_expression(before.registry, after.registry, columns)
-            # What was learnt of targets in no unit is of no use in the one that is known now.
-            standing.master.transform((lambda W: np.zeros_like(change(W))) if renewed and untold else change)
+            standing.master.transform(re_expression(before.registry, after.registry, columns))
         standing.agreement = after
         if first and not standing.known_labels:
             standing.known_labels = len(after.registry.labels)
@@ -929,6 +925,13 @@ class Coordinator:
             standing.known_labels, standing.restarted = len(after.registry.labels), standing.round
         if restarted and (frozen or after.settled):  # before it has frozen for the first time it goes on as it was
             standing.agreement, standing.rescaled = after.restarted(), standing.round
+
+    def _unit_after(self, *, restarted: bool) -> TargetUnit | None:
+        """Return the unit of targets from now on; None if it stays."""
+        if self.settings.task != "regression":
+            return None
+        unit = middle_unit(self._updates)
+        return unit if restarted or self.standing.registry.target.gives_way_to(unit) else None
 
 
 def _left(message: Join | Leave) -> Left:

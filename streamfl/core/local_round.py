@@ -1,7 +1,7 @@
 """A client's work in a round: score every live model on its records, then take the local steps."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -13,9 +13,10 @@ from streamfl.core.guest.guest import Guest
 from streamfl.core.history import History
 from streamfl.core.messages import LabelSums, Slot, SlotLosses
 from streamfl.core.model import Model, score_bound
+from streamfl.core.moments import without_outliers
 from streamfl.core.online.rungs import OnlineSettings
 from streamfl.core.records import Batch
-from streamfl.core.registry import Registry, widened
+from streamfl.core.registry import Registry, TargetUnit, widened
 from streamfl.core.sampling import generator
 
 
@@ -86,12 +87,24 @@ class RoundRecords:
 
     @classmethod
     def of(cls, batches: Sequence[Batch], registry: Registry) -> "RoundRecords":
-        """Return the design of some batches under a registry."""
+        """Return the design of some batches under a registry, in their own unit of targets if that knows none."""
         labels = registry.labels
         if any(label not in labels for batch in batches for label in batch.labels):
             labels = (*labels, *(label for label in labels_in(batches) if label not in labels))
+        if not labels and not registry.target.is_known:
+            registry = replace(registry, target=TargetUnit.of(np.concatenate([np.zeros(0), *(b.y for b in batches)])))
         Z, norms = registry.measured(batches)
         return cls(registry, labels, Z, registry.targets(batches, labels), norms)
+
+    @property
+    def learnt(self) -> FloatArray:
+        """Return `y` as it is learnt: a target far from all the others of the round counts nearer.
+
+        >>> y = np.array([0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 1e9])
+        >>> RoundRecords(Registry(1, (), (), np.zeros(0), np.ones(0)), (), np.ones((8, 1)), y).learnt[-1]
+        33.0
+        """
+        return self.y if self.labels else without_outliers(self.y[:, None])[:, 0]
 
 
 @dataclass(slots=True, eq=False)
@@ -169,7 +182,7 @@ class LocalRound:
             Slots of which it is told how well each label would fit the records of each.
         """
         result = LocalResult()
-        model, y = self.learner.model, self.records.y
+        model, y = self.learner.model, self.records.learnt
         result.trained = len(y) if self.held is None else int(len(y) - self.held.sum())
         if not self.slots:
             return result
@@ -302,7 +315,7 @@ class LocalRound:
         problem = LocalProblem(
             model=learner.model,
             Z=records.Z,
-            y=records.y,
+            y=records.learnt,
             l2=learner.l2,
             batch=learner.local_batch,
             gamma=learner.gamma,

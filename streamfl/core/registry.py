@@ -23,6 +23,8 @@ MOVED = 3.0
 class TargetUnit:
     """A robust location and scale of regression targets: models predict (y - centre) / scale.
 
+    A scale of 0 says that nothing is known; one of 1 that all targets were the same.
+
     >>> TargetUnit.of(np.array([1.0, 2.0, 3.0, 100.0]))
     TargetUnit(centre=2.5, scale=1.4826)
     """
@@ -36,8 +38,22 @@ class TargetUnit:
         if not len(y):
             return cls()
         centre = float(np.median(y))
-        scale = 1.4826 * float(np.median(np.abs(y - centre))) or float(np.std(y)) or 1.0
-        return cls(centre, scale)
+        about = y - centre  # a constant would cost digits
+        return cls(centre, 1.4826 * float(np.median(np.abs(about))) or float(np.std(about)) or 1.0)
+
+    @property
+    def is_known(self) -> bool:
+        """Tell whether there was any target."""
+        return self.scale > 0.0
+
+    def gives_way_to(self, other: "TargetUnit") -> bool:
+        """Tell whether another unit tells what this one does not.
+
+        >>> nothing, same, some = TargetUnit(0.0, 0.0), TargetUnit(5.0, 1.0), TargetUnit(5.0, 0.1)
+        >>> nothing.gives_way_to(same), same.gives_way_to(some), some.gives_way_to(TargetUnit(6.0, 0.2))
+        (True, True, False)
+        """
+        return other.is_known and (not self.is_known or self.scale == 1.0 != other.scale)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -216,8 +232,11 @@ def re_expression(old: Registry, new: Registry, columns: int) -> Callable[[Float
     stretch = np.where(_all_far_out(old, new), 0.0, new.scale[:d] / old.scale)[:, None]
     shift = (np.nan_to_num(new.mean[:d] - old.mean) / old.scale)[:, None]  # weights of an unknown scale are 0
     shift = np.clip(shift, -old.farthest, old.farthest)
-    unit = old.target.scale / new.target.scale
-    offset = (old.target.centre - new.target.centre) / new.target.scale
+    before, after = old.target, new.target
+    # Who knew no unit measured in what is the unit now.
+    same = not before.is_known or before == after
+    unit = 1.0 if same else before.scale / after.scale
+    offset = 0.0 if same else (before.centre - after.centre) / after.scale
 
     def change(W: FloatArray) -> FloatArray:
         changed = np.zeros((new.rows, columns))

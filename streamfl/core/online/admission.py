@@ -11,12 +11,13 @@ from streamfl.core.online.learnt import Learnt
 from streamfl.core.online.models import OnlineModels
 from streamfl.core.online.rungs import FARTHEST, FERNS, OnlineSettings
 from streamfl.core.online.sleeping import together
+from streamfl.core.records import LARGEST_TARGET
 
 # All that may sleep.
 MAY_SLEEP = frozenset(map(together, OnlineSettings("auto").experts))
 
-# Beyond it lies nothing that targets lead to.
-LARGEST_UNIT = 2.0**110
+# Beyond these lies nothing that targets lead to.
+LEAST_UNIT, LARGEST_UNIT = 2.0**-110, 2.0**110
 
 # Sums may exceed what they are of by rounding.
 ROUNDING = 1e-8
@@ -126,7 +127,9 @@ def _wrong_numbers(learnt: Learnt, members: int) -> str | None:
         return "a number between rounds that is not finite"
     if any(np.abs(array).max(initial=0.0) >= largest for array in differences):
         return "a difference between rounds that is far too large"
-    if not 1.0 <= learnt.unit <= LARGEST_UNIT or math.frexp(learnt.unit)[0] != 0.5:
+    if not abs(learnt.centre) <= LARGEST_TARGET:
+        return "a centre between rounds that targets do not have"
+    if not LEAST_UNIT <= learnt.unit <= LARGEST_UNIT or math.frexp(learnt.unit)[0] != 0.5:
         return "a unit between rounds that is no power of two"
     # A standardised record reaches no farther, and touches one cell of each fern.
     if not 0.0 <= learnt.norms.min() <= learnt.norms.max() <= FERNS + 1.0 + FARTHEST**2 * len(learnt.features):

@@ -44,11 +44,11 @@ def after_round(
     ours = [part for client, part in learnt.items() if client not in apart]
     theirs = [part for client, part in learnt.items() if client in apart]
     if renamed is None:
-        return merging.after(agreed, ours, labels, theirs)
+        return merging.after(agreed, ours, labels, theirs, settings=settings)
     awake = replace(agreed, rests={})
     models = renaming.misnamed(awake, ours, labels, renamed)
     if not models.any():
-        return merging.after(awake, ours, labels, theirs)
+        return merging.after(awake, ours, labels, theirs, settings=settings)
     kept = [renaming.untaught(part, models, settings) for part in ours]
-    merged, _ = merging.after(awake, kept, labels, theirs)
+    merged, _ = merging.after(awake, kept, labels, theirs, settings=settings)
     return renaming.renamed(merged, models, renamed, settings), None

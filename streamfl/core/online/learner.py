@@ -38,6 +38,12 @@ from streamfl.core.serving import Serving
 
 F = TypeVar("F", np.float32, np.float64)
 
+# So many deviations from its targets a client does not measure them from what is agreed on: a float has 16 digits.
+FAR_OFF = 1e6
+
+# What differences are multiples of, at least, where targets are small.
+LEAST_UNIT = 2.0**-110
+
 NOT_FITTING = "arrays do not fit the names: learning was interrupted, or another thread learns at the same time"
 
 # What is said of a record that is learnt without being predicted again.
@@ -92,13 +98,11 @@ class OnlineLearner:
         self.mixture = TargetMixture(experts) if settings.targets else LabelMixture(experts)
         self.near = Neighbours() if settings.neighbours else None
         self._ferns = Ferns(settings.seed)
-        sees = np.ones(len(settings.names))
-        sees[ferns] = 0.5  # a fern's cells are to lead
-        self._kinds = Kinds(sees, settings.rates, ferns.start, ferns.stop - ferns.start)
+        self._kinds = Kinds(settings.sees, settings.rates, ferns.start, ferns.stop - ferns.start)
         nothing = OnlineModels.none(settings)
         table = nothing.table.astype(np.float32)
         visits, none = np.zeros(settings.table_rows, np.int64), np.zeros(0)
-        self._models = Models(none, table, visits, none, none, none, none, none, none, none, none)
+        self._models = Models(none, table, visits, none, none, none, none, none, none, none, none, none)
         self._touched = _untouched(table)
         self.begin(nothing)
         self._load()
@@ -148,8 +152,9 @@ class OnlineLearner:
         ferns = ferns.over(agreed.features) if self.settings.has_ferns else ferns
         scaler = RunningScaler.of(agreed.moments, agreed.features)
         second = agreed.second.copy()
+        centre = self._centre(agreed)
         models = Models(
-            weights=agreed.weights.copy(),
+            weights=self._begins(agreed, centre),
             table=self._changed_table(agreed.table, cells),
             visits=self._models.visits,
             second=second,
@@ -160,6 +165,7 @@ class OnlineLearner:
             right=np.zeros(agreed.weights.shape[1:]),
             mean=np.zeros(second.shape),
             along=np.zeros(len(second)),
+            centre=np.array([centre]),
         )
         codes = {label: code for code, label in enumerate(agreed.labels)}
         self.mixture.wake(self._awake(agreed))
@@ -168,6 +174,26 @@ class OnlineLearner:
         self._agreed, self._ferns, self._scaler, self._models = agreed, ferns, scaler, models
         self.features, self.labels, self._codes = agreed.features, agreed.labels, codes
         self._tell_neighbours()
+
+    def _centre(self, agreed: OnlineModels) -> float:
+        """Return what to measure targets from: the agreed centre, NaN before any; the mean if that lies far off."""
+        if not agreed.seen or not self.settings.targets:
+            return agreed.centre if agreed.seen else math.nan
+        targets = self.mixture.mixing.targets
+        seen, total, square = (float(part[0]) for part in (targets.seen, targets.total, targets.square))
+        if seen < FIRST:
+            return agreed.centre
+        mean = total / seen
+        deviation = math.sqrt(max(square / seen - mean * mean, 0.0))
+        mean += float(targets.near[0])
+        return mean if abs(agreed.centre - mean) > FAR_OFF * deviation > 0.0 else agreed.centre
+
+    def _begins(self, agreed: OnlineModels, centre: float) -> FloatArray:
+        """Return the linear weights that say of targets, measured from a centre, what the agreed ones say."""
+        weights = agreed.weights.copy()
+        if agreed.seen and centre != agreed.centre:
+            weights[0, :, 0] += (agreed.centre - centre) / self.settings.sees
+        return weights
 
     def _awake(self, agreed: OnlineModels) -> BoolArray:
         awake = np.array([not agreed.sleeps(expert) for expert in self.settings.experts])
@@ -232,9 +258,10 @@ class OnlineLearner:
         """Return what the records since `begin` did."""
         agreed, models = self._agreed, self._models
         start = agreed.grown(self.features[len(agreed.features) :], self.labels[len(agreed.labels) :], table=False)
+        centre = float(models.centre[0]) if self.settings.targets and self.records else agreed.centre
         cells, before = self._before()
-        weights, table = models.weights - start.weights, models.table.take(cells, axis=0) - before
-        unit = _unit(weights, table)
+        weights, table = models.weights - self._begins(start, centre), models.table.take(cells, axis=0) - before
+        unit = _unit(weights, table, least=LEAST_UNIT if self.settings.targets else 1.0)
         return Learnt(
             features=self.features,
             labels=self.labels,
@@ -252,6 +279,7 @@ class OnlineLearner:
             bearing=models.bearing[: len(self.labels)].copy(),
             right=models.right[:, : len(self.labels)].copy(),
             unused=unused(self.settings.experts, self.mixture.influence),
+            centre=centre,
         )
 
     # --- records -------------------------------------------------------------------------------------------------
@@ -455,14 +483,19 @@ def _wide(array: npt.NDArray[F], columns: int) -> npt.NDArray[F]:
     return np.concatenate([array, np.zeros((*array.shape[:-1], more), array.dtype)], axis=-1) if more else array
 
 
-def _unit(*differences: npt.NDArray[np.floating]) -> float:
-    """Return the power of two, 1 or more, that brings differences within 1024: what can be added up exactly.
+def _unit(*differences: npt.NDArray[np.floating], least: float = 1.0) -> float:
+    """Return a power of two that brings differences within 1024, and small ones near 1: what can be added up exactly.
 
     >>> _unit(np.array([0.3, -900.0])), _unit(np.array([1e6]), np.array([-2.0]))
     (1.0, 1024.0)
+    >>> _unit(np.array([0.3])), _unit(np.array([0.3]), least=0.125)
+    (1.0, 0.5)
     """
     largest = max(float(np.abs(part).max(initial=0.0)) for part in differences)
-    return 2.0 ** max(0, math.ceil(math.log2(largest)) - 10) if 1.0 < largest < math.inf else 1.0
+    if not least < largest < math.inf:
+        return least
+    power = math.ceil(math.log2(largest))
+    return max(least, 2.0 ** (min(power, 0) if power <= 10 else power - 10))
 
 
 def _untouched(table: npt.NDArray[F]) -> Touched:
@@ -486,6 +519,7 @@ def _is_sound(learning: Learning, features: int, columns: int) -> bool:
         and models.second.shape in {(0, 0), (inputs, inputs)}
         and models.second.shape == models.inverse.shape == models.mean.shape
         and models.along.shape == models.mean.shape[:1]
+        and models.centre.shape == (1,)
         and (not near or _is_sound_memory(memory, features, 0 if learning.targets else columns))
         and said.by_expert.shape == (count + near + 1, columns)
         and len(learning.mixing.best) == learning.mixing.stacked.shape[1] == count + near + 1

@@ -28,7 +28,7 @@ class Learnt:
     cells, visits, table
         The rows of the table that were touched, how often, and the difference there.
     unit
-        What `weights` and `table` are multiples of: a power of two, 1 unless targets are large.
+        What `weights` and `table` are multiples of: a power of two, 1 unless targets are large or small.
     bearing, right
         How many of its records bear each label, shape (columns,), and of how many of these each of the models said so
         before it learnt them, shape (models, columns).
@@ -36,6 +36,8 @@ class Learnt:
         The features that have moved so far that their moments began again: what had been agreed is not true any more.
     far
         Of their last values, where these were far out one after another, fewer than it takes to begin again.
+    centre
+        What it measured targets from: what was agreed on, if anything was.
     unused
         Who has no part in what it serves: see `sleeping`.
     """
@@ -58,3 +60,4 @@ class Learnt:
     unused: tuple[str, ...] = ()
     again: tuple[str, ...] = ()
     far: Moments = NOTHING
+    centre: float = 0.0

@@ -12,12 +12,17 @@ from streamfl.core.fixed_point import LIMIT, SCALE, weighted_mean
 from streamfl.core.online.agreed_moments import Seen, after_round
 from streamfl.core.online.learnt import Learnt
 from streamfl.core.online.models import OnlineModels
-from streamfl.core.online.rungs import WINDOW
+from streamfl.core.online.rungs import WINDOW, OnlineSettings
 from streamfl.core.online.sleeping import rested
 
 
 def after(
-    agreed: OnlineModels, parts: Sequence[Learnt], labels: tuple[str, ...], apart: Sequence[Learnt] = ()
+    agreed: OnlineModels,
+    parts: Sequence[Learnt],
+    labels: tuple[str, ...],
+    apart: Sequence[Learnt] = (),
+    *,
+    settings: OnlineSettings | None = None,
 ) -> tuple[OnlineModels, IntArray]:
     """Return the models after a round, and the rows of the table that changed.
 
@@ -35,6 +40,8 @@ def after(
         All labels by now, those of `agreed` first.
     apart
         What those learnt who add nothing: only what they use counts, so that it stays awake.
+    settings
+        How they learn; needed where they learn targets.
 
     Raises
     ------
@@ -76,7 +83,26 @@ def after(
         rests=rested(agreed.rests, _unused_by_all([*parts, *apart])),
         weights=grown.weights + unit * weighted_mean((part.records, _weights(part, grown, unit)) for part in parts),
     )
-    return replace(moved, chain=_chained(agreed.chain, moved.weights, cells, mean)), cells
+    if settings is not None and settings.targets:
+        moved = _centred(moved, agreed, parts, settings)
+    centre = [np.array([moved.centre])] if moved.centre else []
+    return replace(moved, chain=_chained(agreed.chain, moved.weights, cells, mean, *centre)), cells
+
+
+def _centred(
+    moved: OnlineModels, agreed: OnlineModels, parts: Sequence[Learnt], settings: OnlineSettings
+) -> OnlineModels:
+    """Return models that measure targets from the middle of the clients' centres, and say the same.
+
+    Each client went on from what was agreed on, or from its own centre if nothing was. How far that was from the
+    middle one, which nobody moves alone, goes into the constants.
+    """
+    told, records = np.array([part.centre for part in parts]), np.array([part.records for part in parts])
+    centre = float(np.median(told))
+    began = agreed.centre - centre if agreed.seen else float(records @ (told - centre)) / int(records.sum())
+    weights = moved.weights.copy()
+    weights[0, :, 0] += began / settings.sees
+    return replace(moved, weights=weights, centre=centre)
 
 
 def _by_visits(parts: Sequence[Learnt], grown: OnlineModels, unit: float) -> tuple[IntArray, FloatArray]:

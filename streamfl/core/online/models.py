@@ -1,5 +1,6 @@
 """The models that clients have agreed on, between which each client's own learning runs."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
@@ -41,6 +42,9 @@ class OnlineModels:
         Who sleeps: see `sleeping`.
     early, far
         By which first values, and features that have moved, are judged: see `agreed_moments`.
+    centre
+        What targets are measured from: a model says the centre, and what its weights and its cells add. It means
+        nothing before any record was seen; then each client measures from the mean of its own.
 
     Examples
     --------
@@ -63,6 +67,7 @@ class OnlineModels:
     rests: Mapping[str, Rest] = field(default_factory=dict)
     early: Early = field(default_factory=Early)
     far: Moments = NOTHING
+    centre: float = 0.0
 
     def sleeps(self, expert: str) -> bool:
         """Tell whether an expert sleeps."""
@@ -93,6 +98,7 @@ class OnlineModels:
         return (
             all(part.fits for part in (self.moments, self.early.first, self.early.later, self.far))
             and 0 <= self.seen < 2**62
+            and math.isfinite(self.centre)
             and all(rest.is_sound for rest in self.rests.values())
             and self.weights.shape == (inputs, len(settings.names), columns)
             and self.second.shape == ((inputs, inputs) if settings.has_linear else (0, 0))

@@ -16,8 +16,8 @@ from streamfl.core.errors import BrokenInvariantError
 from streamfl.core.moments import FAR, FEWEST, LARGEST
 from streamfl.core.online.rungs import DEPTHS, FARTHEST, FERNS, MEMORIES, WHITENED, WINDOW
 
-# A spread below this part of the mean is rounding.
-LEAST_SPREAD = 1e-9
+# A spread below this part of the mean is rounding; of targets, which may all lie far from 0, below this one.
+LEAST_SPREAD, LEAST_TARGET_SPREAD = 1e-9, 1e-14
 
 # A value farther than so many deviations from the mean of those before it counts as FARTHEST, a target as so many,
 # from the ninth on; while fewer are known than KNOWN, their deviation is rough, and it must be farther. A sentinel is
@@ -104,8 +104,8 @@ class Mixing(NamedTuple):
     """Weights of the experts: by fixed share (E,), stacked (2, E), and of the three mixtures (3,).
 
     `awake` tells who is asked and taught (E,); all others have no weight, see `sleeping`. `running` holds the mean
-    squared norm of what is stacked, the variance of the best expert, and the records learnt; `targets` is of the
-    targets, as if they were one feature.
+    squared norm of what is stacked (of targets: the experts' differences to the first mixture), the variance of the
+    best expert, and the records learnt; `targets` is of the targets, as if they were one feature.
     """
 
     best: FloatArray
@@ -132,7 +132,8 @@ class Models(NamedTuple):
     """What records change: see `OnlineModels`; and of the round the sums of squared norms, and the cells' visits.
 
     `bearing` counts the round's records by label (C,), `right` those of which each model said so (M, C). `mean`, of
-    z z^T, and `along`, shape (d + 1,), are scratch.
+    z z^T, and `along`, shape (d + 1,), are scratch. `centre` is what targets are measured from, shape (1,); NaN until
+    one is known.
     """
 
     weights: FloatArray
@@ -146,6 +147,7 @@ class Models(NamedTuple):
     right: FloatArray
     mean: FloatArray
     along: FloatArray
+    centre: FloatArray
 
 
 class Touched(NamedTuple):
@@ -163,7 +165,7 @@ class Said(NamedTuple):
     """What there is of a record between its prediction and its lesson.
 
     The constant 1 and the features (d + 1,); its cells; what every expert says (E, C); the same with a floor, and its
-    centred logarithms; what the three mixtures say (3, C); what is served (C,).
+    centred logarithms; what the three mixtures say (3, C); what is served (C,). Targets are measured from the centre.
     """
 
     z: FloatArray
@@ -199,11 +201,11 @@ def plain(array: FloatArray) -> FloatArray:
 
 
 @inner
-def spread(seen: float, total: float, square: float, near: float) -> float:
-    """Return the standard deviation of what the sums are of; 0 where it is only rounding."""
+def spread(seen: float, total: float, square: float, near: float, least: float) -> float:
+    """Return the standard deviation of what the sums are of; 0 where it is only rounding, a part of the mean."""
     mean = total / seen
     deviation = math.sqrt(max(square / seen - mean * mean, 0.0))
-    return deviation if deviation > LEAST_SPREAD * abs(near + mean) else 0.0
+    return deviation if deviation > least * abs(near + mean) else 0.0
 
 
 @compiled
@@ -216,7 +218,7 @@ def scale(scales: Scales, X: FloatArray, i: int, z: FloatArray) -> None:
         x, z[1 + j] = X[i, j], 0.0
         n = scales.seen[j]
         if n > 0.0 and not math.isnan(x):
-            deviation = spread(n, scales.total[j], scales.square[j], scales.near[j])
+            deviation = spread(n, scales.total[j], scales.square[j], scales.near[j], LEAST_SPREAD)
             if deviation > 0.0:
                 moved = min(max(x, -LARGEST), LARGEST) - scales.near[j]
                 z[1 + j] = min(max((moved - scales.total[j] / n) / deviation, -FARTHEST), FARTHEST)
@@ -236,7 +238,7 @@ def count(scales: Scales, j: int, x: float) -> None:
     """Count a value of a feature in."""
     value = squarable(scales, j, x)
     moved = value - scales.near[j]
-    counted = within(scales, j, moved, FARTHEST)
+    counted = within(scales, j, moved, FARTHEST, LEAST_SPREAD)
     if counted == moved:
         scales.streak[j] = 0
     elif scales.first[max(scales.streak[j] - 1, 0), j] == value:
@@ -253,10 +255,17 @@ def count(scales: Scales, j: int, x: float) -> None:
 @inner
 def count_target(scales: Scales, y: float) -> float:
     """Count a target in; return it as it is learnt: what moves, is followed step by step."""
-    counted = within(scales, 0, squarable(scales, 0, y) - scales.near[0], OUTLYING)
+    counted = within(scales, 0, squarable(scales, 0, y) - scales.near[0], OUTLYING, LEAST_TARGET_SPREAD)
     add(scales, 0, counted)
     learnt: float = scales.near[0] + counted
     return learnt
+
+
+@inner
+def mean_target(scales: Scales) -> float:
+    """Return the mean of the targets, as they counted."""
+    mean: float = scales.near[0] + scales.total[0] / scales.seen[0]
+    return mean
 
 
 @inner
@@ -271,12 +280,12 @@ def squarable(scales: Scales, j: int, x: float) -> float:
 
 
 @inner
-def within(scales: Scales, j: int, moved: float, counts_as: float) -> float:
+def within(scales: Scales, j: int, moved: float, counts_as: float, least: float) -> float:
     """Return a difference as it counts: as it is, or so many deviations from the mean of those before it."""
     seen = scales.seen[j]
     if seen < FIRST:
         return moved
-    deviation: float = spread(seen, scales.total[j], scales.square[j], scales.near[j])
+    deviation: float = spread(seen, scales.total[j], scales.square[j], scales.near[j], least)
     mean: float = scales.total[j] / seen
     if abs(moved - mean) <= OUTLYING * max(1.0, KNOWN / seen) * deviation or deviation == 0.0:
         return moved
@@ -725,16 +734,17 @@ def learn_to_mix_labels(mixing: Mixing, said: Said, code: int) -> None:
 
 @compiled
 def mix_targets(mixing: Mixing, said: Said) -> None:
-    """Mix predicted targets: by fixed share, and as linear combinations; then all three."""
+    """Mix predicted targets: by fixed share, and as linear combinations of differences to that; then all three."""
     said.offered[0, 0] = 0.0
     for e in range(len(said.given)):
         said.given[e, 0] = said.by_expert[e, 0] if mixing.awake[e] else 0.0
         said.offered[0, 0] += mixing.best[e] * said.given[e, 0]
     said.mixed[0] = mixing.outer[0] * said.offered[0, 0]
     for k in range(len(STACKING)):
-        said.offered[1 + k, 0] = 0.0
+        said.offered[1 + k, 0] = said.offered[0, 0]
         for e in range(len(said.given)):
-            said.offered[1 + k, 0] += mixing.stacked[k, e] * said.given[e, 0]
+            if mixing.awake[e]:
+                said.offered[1 + k, 0] += mixing.stacked[k, e] * (said.given[e, 0] - said.offered[0, 0])
         said.mixed[0] += mixing.outer[1 + k] * said.offered[1 + k, 0]
 
 
@@ -745,7 +755,7 @@ def learn_to_mix_targets(mixing: Mixing, said: Said, truth: float) -> None:
     for e in range(experts):
         if mixing.awake[e]:
             least = min(least, (said.given[e, 0] - truth) ** 2)
-        square += said.given[e, 0] ** 2
+            square += (said.given[e, 0] - said.offered[0, 0]) ** 2
     mixing.running[2] += 1.0
     rate = 1.0 / min(mixing.running[2], WINDOW)
     mixing.running[1] += rate * (least - mixing.running[1])
@@ -754,9 +764,12 @@ def learn_to_mix_targets(mixing: Mixing, said: Said, truth: float) -> None:
     weigh(mixing.best, said.given, truth, mixing.running[1], mixing.awake)
     if mixing.running[0] > 0.0:
         for k in range(len(STACKING)):
-            size = STACKING[k] / (mixing.running[0] + 0.5 * STACKING[k] * square)
+            # Where experts differ by less than the best of them errs, their differences tell hardly anything.
+            size = STACKING[k] / (mixing.running[0] + mixing.running[1] + 0.5 * STACKING[k] * square)
             for e in range(experts):
-                mixing.stacked[k, e] -= size * (said.offered[1 + k, 0] - truth) * said.given[e, 0]
+                if mixing.awake[e]:
+                    apart = said.given[e, 0] - said.offered[0, 0]
+                    mixing.stacked[k, e] -= size * (said.offered[1 + k, 0] - truth) * apart
 
 
 @inner
@@ -814,27 +827,44 @@ def rounds_say(X: FloatArray, mean: FloatArray, scale: FloatArray, farthest: flo
 
 
 @inner
-def predict(learning: Learning, remembered: int, others: FloatArray, i: int) -> None:
-    """Predict the record that is scaled; row i of `others` is what one more expert says, empty if there is none."""
+def predict(learning: Learning, remembered: int, others: FloatArray, i: int) -> float:
+    """Predict the record that is scaled; row i of `others` is what one more expert says, empty if there is none.
+
+    Returns what is to be added to it: what targets are measured from.
+    """
     models, memory, said, awake = learning.models, learning.memory, learning.said, learning.mixing.awake
-    count, last = models.weights.shape[1], len(said.by_expert) - 1
+    count, last, centre = models.weights.shape[1], len(said.by_expert) - 1, measured_from(learning, others, i)
     if len(said.cells):
         find_cells(learning.tests, said.z, said.cells, awake, learning.kinds.first_fern, models.table.shape[1])
     ask_models(models, learning.kinds, said.z, said.cells, said.by_expert, awake)
     for c in range(said.by_expert.shape[1]):
         said.by_expert[last, c] = 1.0 / said.by_expert.shape[1]
         if others.shape[1]:  # a label of this round is news to it
-            said.by_expert[last, c] = others[i, c] if c < others.shape[1] else 0.0
+            said.by_expert[last, c] = others[i, c] - centre if c < others.shape[1] else 0.0
         elif learning.targets:
             said.by_expert[last, 0] = mean_of_awake(said.by_expert, awake[:count])
     if not learning.targets:
         softmax(said.by_expert, 0, count)
     if len(memory.y) and awake[count]:
         ask_neighbours(memory, remembered, said.z, said.by_expert, count, learning.targets)
+        for e in range(count, last):  # before any record they say 0: the centre
+            said.by_expert[e] -= centre if remembered else 0.0
     if learning.targets:
         mix_targets(learning.mixing, said)
     else:
         mix_labels(learning.mixing, said)
+    return centre
+
+
+@inner
+def measured_from(learning: Learning, others: FloatArray, i: int) -> float:
+    """Return what targets are measured from; before any was seen, what one more expert says, or 0; of labels 0."""
+    if not learning.targets:
+        return 0.0
+    centre: float = learning.models.centre[0]
+    if math.isnan(centre):
+        centre = others[i, 0] if others.shape[1] else 0.0
+    return centre
 
 
 @inner
@@ -852,15 +882,18 @@ def mean_of_awake(by_expert: FloatArray, awake: BoolArray) -> float:
 def learn(learning: Learning, remembered: int, truth: float, seen: int, touched: Touched) -> None:
     """Learn the record that was predicted last: its label's column, or its target."""
     models, said = learning.models, learning.said
-    errors = said.by_expert
+    errors, target = said.by_expert, 0.0
     if learning.targets:
         truth = count_target(learning.mixing.targets, truth)
-        learn_to_mix_targets(learning.mixing, said, truth)
+        if math.isnan(models.centre[0]):
+            models.centre[0] = truth
+        target = truth - models.centre[0]
+        learn_to_mix_targets(learning.mixing, said, target)
     else:
         learn_to_mix_labels(learning.mixing, said, int(truth))
         count_right(models, said.by_expert, int(truth), learning.mixing.awake)
     for m in range(models.weights.shape[1]):
-        errors[m, 0 if learning.targets else int(truth)] -= truth if learning.targets else 1.0
+        errors[m, 0 if learning.targets else int(truth)] -= target if learning.targets else 1.0
         if not learning.mixing.awake[m]:
             errors[m] = 0.0
     step(models, learning.kinds, said.z, said.cells, errors, seen, touched, learning.mixing.awake)
@@ -868,6 +901,8 @@ def learn(learning: Learning, remembered: int, truth: float, seen: int, touched:
         remember(learning.memory, remembered, said.z, truth, learning.targets)
     if learning.targets and judge_first(learning.mixing.targets, 0):
         unlearn(learning, remembered, seen, touched)
+    if learning.targets and touched.filled[1] + 1 == seen:  # nothing is agreed on yet
+        models.centre[0] = mean_target(learning.mixing.targets)
 
 
 @inner
@@ -893,6 +928,7 @@ def unlearn(learning: Learning, remembered: int, seen: int, touched: Touched) ->
     mixing.outer[:] = 1.0 / len(mixing.outer)
     mixing.running[:] = 0.0
     if seen == FIRST:  # else others have taught the models, too
+        models.centre[0] = mean_target(mixing.targets)
         models.weights[:] = 0.0
         for row in range(touched.filled[0]):
             models.table[touched.cells[row]] = touched.before[row]
@@ -943,9 +979,9 @@ def go(
     for i in range(len(X)):
         if len(predicted):
             scale(learning.scales, X, i, learning.said.z)
-            predict(learning, remembered, others, i)
+            centre = predict(learning, remembered, others, i)
             for c in range(predicted.shape[1]):
-                predicted[i, c] = learning.said.mixed[c]
+                predicted[i, c] = learning.said.mixed[c] + centre
         if len(truths):
             count_in(learning.scales, X, i)
             learn(learning, remembered, truths[i], seen + i + 1, touched)

@@ -100,6 +100,13 @@ class OnlineSettings:
         """Return the rate of each normalised step."""
         return np.array([*(LINEAR if self.has_linear else ()), *(FERN * len(DEPTHS) if self.has_ferns else ())])
 
+    @cached_property
+    def sees(self) -> FloatArray:
+        """Return what part of the features each model sees, the constant 1 among them, shape (models,)."""
+        sees = np.ones(len(self.names))
+        sees[self.ferns] = 0.5  # a fern's cells are to lead
+        return sees
+
     def in_table(self, models: BoolArray) -> BoolArray:
         """Return what of the table of all ferns belongs to some of the models, shape (rows, rates).
 
