@@ -4,17 +4,21 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
 
+import numpy as np
 import pytest
 from kafka import KafkaAdminClient, KafkaProducer
 from kafka.admin import ConfigResource, ConfigResourceType
 from kafka_federation import Federation
 from kafka_stream import check_as_undisturbed
-from small_stream import ROUNDS
+from small_stream import ROUNDS, make
 from test_bad_records import everything_in
 
 from streamfl import messages
-from streamfl.core.messages import RoundOpened, Update
+from streamfl.core.messages import Join, Joined, Refusal, RoundOpened, Served, SlotLosses, Update
+from streamfl.core.moments import moments_of
 from streamfl.core.records import Span
 from streamfl_connectors.kafka.dead_letters import HEAD
 from streamfl_connectors.kafka.parts import cut
@@ -42,9 +46,14 @@ def many_errors(_: Federation) -> Sent:
     return updates(json.dumps({"type": "update", "client": "stranger", "spans": [{"x": 1}] * 12_000}).encode())
 
 
+def last_opened(federation: Federation) -> RoundOpened:
+    """Return the opening of the open round."""
+    return next(message for message in reversed(federation.told()) if isinstance(message, RoundOpened))
+
+
 def many_spans(federation: Federation) -> Sent:
     """An update that names 30,000 partitions."""
-    opened = next(message for message in reversed(federation.told()) if isinstance(message, RoundOpened))
+    opened = last_opened(federation)
     names = (f"{'p' * 20}{i}/0" for i in range(30_000))
     update = Update(
         client="stranger",
@@ -95,10 +104,36 @@ def junk_for_clients(federation: Federation) -> Sent:
     return sent + [("control", None, json.dumps({**closed, "piece": f"1/{n}"}).encode(), []) for n in range(2, 202)]
 
 
+def an_opening_far_ahead(federation: Federation) -> Sent:
+    """A round that is to come in a billion entries, where clients listen."""
+    opened = json.loads(messages.encode(last_opened(federation)))
+    far = {**opened, "entry": opened["entry"] + 10**9, "round": opened["round"] + 10**9}
+    return [("control", None, json.dumps(far).encode(), [])]
+
+
+def entries_that_are_none(federation: Federation) -> Sent:
+    """The next 200 entries of the ledger, each of them forged."""
+    closed = json.loads(messages.encode(federation.closed()[-1]))
+    forged = ({**closed, "entry": closed["entry"] + i, "accepted": []} for i in range(1, 201))
+    return [("control", None, json.dumps(entry).encode(), []) for entry in forged]
+
+
 ATTACKS: Mapping[str, Callable[[Federation], Sent]] = {
     attack.__name__: attack
-    for attack in (random_bytes, many_errors, many_spans, long_names, tiny_parts, junk_for_clients)
+    for attack in (
+        random_bytes,
+        many_errors,
+        many_spans,
+        long_names,
+        tiny_parts,
+        junk_for_clients,
+        an_opening_far_ahead,
+        entries_that_are_none,
+    )
 }
+
+# What only clients hear.
+FORGED_CONTROL = ("an_opening_far_ahead", "entries_that_are_none")
 
 
 def write(federation: Federation, sent: Sent) -> None:
@@ -130,7 +165,24 @@ def goes_on(federation: Federation, small) -> None:
     assert [process.popen.returncode for process in federation.running if process.popen.returncode != -9] == [0, 0]
 
 
-@pytest.mark.parametrize("attack", ATTACKS)
+def learns_the_same(federation: Federation, small) -> None:
+    """Check that all is learnt as if nothing had been, by what the coordinator says: its topic holds forged entries."""
+    small.write(until=ROUNDS)
+    small.end()
+    federation.until("the end of the stream", lambda: all(p.popen.poll() is not None for p in federation.running))
+    assert [process.popen.returncode for process in federation.running] == [0, 0]
+    ended = federation.running[1].said("ended")[-1]
+    assert ended["model_sha256"] == small.expected.model_sha256
+    assert (ended["accepted"], ended["rejected"]) == (sum(small.each.values()), 0)
+
+
+@pytest.mark.parametrize("attack", FORGED_CONTROL)
+def test_clients_come_back_after(attack, begun, small):
+    write(begun, ATTACKS[attack](begun))
+    learns_the_same(begun, small)
+
+
+@pytest.mark.parametrize("attack", [attack for attack in ATTACKS if attack not in FORGED_CONTROL])
 def test_it_goes_on_after(attack, begun, small):
     sent = ATTACKS[attack](begun)
     write(begun, sent)
@@ -177,3 +229,101 @@ def test_a_dead_letter_topic_that_takes_nothing_of_this_size_is_told_and_that_is
     goes_on(begun, small)
     assert coordinator.said("dead letters were not written")[-1]["in_all"] == 3
     assert everything_in(begun.bootstrap, topic) == []
+
+
+# --- a member that lies ----------------------------------------------------------------------------------------
+
+STRANGER = "stranger"
+
+
+def honest(opened: RoundOpened, topic: str, **spoilt: Any) -> Update:
+    """Return an update of four records that could be true, but for what is spoilt."""
+    mine = [slot for slot in opened.slots if slot.is_for(STRANGER)]
+    loss = SlotLosses(loss=1.0, square=0.5, proper=1.0)
+    told: dict[str, Any] = {
+        "client": STRANGER,
+        "attempt": "1-1",
+        "entry": opened.entry,
+        "round": opened.round,
+        "epoch": opened.epoch,
+        "registry": opened.registry,
+        "records": 4,
+        "trained": 4,
+        "rejected": 0,
+        "spans": (Span(f"{topic}/0", 0, 4),),
+        "losses": {slot.name: loss for slot in mine},
+        "differences": {slot.name: np.zeros((4, 2)) for slot in mine if opened.trains(slot, STRANGER)},
+        "squared_norm": 16.0,
+        "largest_norm": 2.0,
+        "second_moments": 4.0 * np.eye(4) if opened.second_moments else None,
+        "served": Served(records=4, correct=2),
+    }
+    return Update(**(told | spoilt))
+
+
+LIES: Mapping[str, tuple[dict[str, Any], str]] = {
+    "a norm that overflows": ({"largest_norm": 1e300}, "impossible norm"),
+    "an infinite error": ({"served": Served(records=4, correct=2, absolute_error=float("inf"))}, "served"),
+    "a position that no log has": ({"spans": (Span("?/0", 0, 10**12),)}, ""),
+    "a difference that is not finite": ({"differences": "nan"}, "not finite"),
+}
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_a_member_that_lies_is_not_waited_for_then_evicted_and_the_model_is_the_others(lie, begun, small):
+    """With quorum "all" and no deadline: three entries in a row, and nobody waits for it any more."""
+    spoilt, reason = LIES[lie]
+    topic = f"{small.prefix}.{STRANGER}"
+    make(small.bootstrap, {topic: 1})
+    write(begun, said(Join(client=STRANGER, incarnation="1", moments=moments_of(()))))
+    begun.until("it has joined", lambda: any(is_of(m, Joined) for m in begun.told()))
+    for i in range(1, 4):
+        small.write(until=BEFORE + i)
+        opened = last_opened(begun)
+        assert opened.round == BEFORE + i
+        update = honest(opened, topic, attempt=f"1-{i}")
+        if spoilt == {"differences": "nan"}:
+            update = replace(update, differences={name: x * np.nan for name, x in update.differences.items()})
+        elif "spans" in spoilt:
+            update = replace(update, spans=(Span(f"{topic}/0", 0, 10**12),))
+        else:
+            update = replace(update, **spoilt)
+        write(begun, said(update))
+        begun.until("the round closes without it", lambda i=i: begun.rounds() == BEFORE + i)
+    refusals = [message for message in begun.told() if is_of(message, Refusal)]
+    assert [refusal.evicted for refusal in refusals][-1:] == [True]
+    assert all(reason in refusal.reason for refusal in refusals)
+    goes_on(begun, small)
+    assert len(everything_in(begun.bootstrap, f"{begun.name}.dead-letter")) == 3
+
+
+def said(message: Join | Update) -> Sent:
+    """Return what the stranger sends."""
+    parts = cut(messages.encode(message), 900_000)
+    return [("updates", STRANGER.encode(), part.value, list(part.headers)) for part in parts]
+
+
+def is_of(message: object, kind: type) -> bool:
+    """Tell whether a message is of a kind, and for the stranger."""
+    return isinstance(message, kind) and message.client == STRANGER
+
+
+# --- a producer of records -------------------------------------------------------------------------------------
+
+
+def test_labels_of_any_length_are_bad_records_and_no_more(begun, small):
+    """Each is 380,000 bytes, and new; the coordinator never hears of them."""
+    for i in range(30):
+        record = {"label": f"{i}" + "\u00e9" * 190_000, "height": 1, "slope": 2, "shade": 3}
+        small.send("c0", json.dumps(record, ensure_ascii=False).encode())
+    small.flush()
+    small.write(until=ROUNDS)
+    small.end()
+    begun.until("the end of the stream", lambda: all(p.popen.poll() is not None for p in begun.running))
+    assert [process.popen.returncode for process in begun.running] == [0, 0]
+    assert begun.closed()[-1].model == small.expected.model_sha256
+    ended = begun.running[0].said("ended")[-1]
+    assert (ended["rejected"], ended["dead_letters"]) == (30, 30)
+    letters = everything_in(begun.bootstrap, f"{begun.name}.dead-letter")
+    assert len(letters) == 30
+    assert all(len(letter.value) == HEAD and len(dict(letter.headers)["reason"]) <= 2000 for letter in letters)
