@@ -38,6 +38,21 @@ def test_a_file_of_format_1_answers_as_it_did_when_it_was_written():
     assert model.summary["rounds"] == 3
 
 
+def test_targets_of_a_file_of_format_1_keep_their_unit():
+    # Written by version 0.1.0: 70 records of ChickWeights, linear models, rounds of 20. It answered 45.16689.
+    model = MasterFLRegressor.load(Path(__file__).parent / "data" / "chicks-format-1.streamfl")
+    chicks = list(datasets.ChickWeights())
+    assert model.predict_one(chicks[70][0]) == pytest.approx(
+        45.16689, abs=0.01
+    )  # what experts say is stacked in another way
+    for x, y in chicks[70:170]:
+        model.learn_one(x, y)
+    standing = model._federation.standing
+    assert standing is not None
+    assert standing.online is not None
+    assert (standing.online.seen, standing.online.centre) == (160, 0.0)
+
+
 @pytest.mark.parametrize("features", ["auto", "linear", "rounds"])
 @pytest.mark.parametrize("learnt", [0, 7, 45])
 def test_what_is_saved_goes_on_to_the_last_bit(features: str, learnt: int, tmp_path: Path):

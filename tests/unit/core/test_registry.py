@@ -3,7 +3,10 @@
 import numpy as np
 import pytest
 
-from streamfl.core.moments import Moments
+from streamfl.core.agreement import middle_unit
+from streamfl.core.local_round import RoundRecords
+from streamfl.core.messages import Join
+from streamfl.core.moments import NOTHING, Moments
 from streamfl.core.records import Batch, Span
 from streamfl.core.registry import (
     Registry,
@@ -193,3 +196,27 @@ def test_labels_are_ordered_as_numbers_if_all_are() -> None:
 def test_columns_are_placed() -> None:
     wide = placed_columns(np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([3, 1]), 4)
     np.testing.assert_array_equal(wide, [[0.0, 2.0, 0.0, 1.0], [0.0, 4.0, 0.0, 3.0]])
+
+
+def test_the_deviation_of_targets_far_from_0_is_not_that_of_rounding():
+    assert TargetUnit.of(np.full(7, 1e9 + 0.1)) == TargetUnit(1e9 + 0.1, 1.0)
+
+
+def test_a_client_measures_targets_in_its_own_unit_where_none_is_agreed_on():
+    unknown = Registry(1, (), (), np.zeros(0), np.ones(0), TargetUnit(0.0, 0.0))
+    y = np.array([1000.0, 1001.0, 1002.0])
+    records = RoundRecords.of([Batch(Span("p", 0, 3), np.arange(3), (), np.zeros((3, 0)), y)], unknown)
+    assert records.registry.target == TargetUnit(1001.0, 1.4826)
+    assert records.y == pytest.approx(np.array([-1.0, 0.0, 1.0]) / 1.4826)
+    # So its models are in what becomes the unit when the round has ended: they stay as they are.
+    change = re_expression(unknown, unknown.in_unit(TargetUnit(1001.0, 1.4826)), 1)
+    assert change(np.array([[0.25]])).tolist() == [[0.25]]
+    assert re_expression(unknown, unknown.in_unit(TargetUnit(0.0, 0.0)), 1)(np.array([[0.25]])).tolist() == [[0.25]]
+
+
+def test_nobody_knows_a_unit_who_has_no_records():
+    def told(records: int, target: TargetUnit) -> Join:
+        return Join(client="c", incarnation="1", moments=NOTHING, target=target, records=records)
+
+    assert not middle_unit([told(0, TargetUnit()), told(0, TargetUnit())]).is_known
+    assert middle_unit([told(0, TargetUnit()), told(3, TargetUnit(5.0, 2.0))]) == TargetUnit(5.0, 2.0)

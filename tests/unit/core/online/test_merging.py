@@ -10,6 +10,7 @@ from streamfl.core.errors import PeerError
 from streamfl.core.moments import Moments
 from streamfl.core.online import merging
 from streamfl.core.online.agreed_moments import Seen, after_round
+from streamfl.core.online.learner import OnlineLearner
 from streamfl.core.online.learnt import Learnt
 from streamfl.core.online.models import OnlineModels
 from streamfl.core.online.rungs import OnlineSettings
@@ -274,3 +275,56 @@ def test_differences_that_cannot_be_added_exactly_are_refused():
         after(*[part(1, 0.0, c7=(1, most))] * 3)
     with pytest.raises(PeerError, match="overflows"):
         after(part(3, 0.0, c7=(3, most)))
+
+
+# --- the centre of targets ---------------------------------------------------------------------------------------
+
+TARGETS = OnlineSettings("auto", neighbours=False, targets=True)
+
+
+def targets_part(records: int, centre: float) -> Learnt:
+    nothing = OnlineModels.none(TARGETS)
+    learner = OnlineLearner(TARGETS)
+    learner.learn(("x",), np.zeros((records, 1)), np.full(records, centre))
+    learnt = learner.learnt()
+    assert (learnt.centre, learnt.weights.any(), nothing.seen) == (centre, False, 0)
+    return learnt
+
+
+def level(models: OnlineModels) -> np.ndarray:
+    """Return what each model says of a record at the means of its features, of which no cell says anything."""
+    return models.centre + models.weights[0, :, 0] * TARGETS.sees
+
+
+def test_the_first_centre_is_the_middle_one_and_models_say_the_mean_over_records():
+    parts = [targets_part(1, 10.0), targets_part(2, 20.0), targets_part(1, 90.0)]
+    models, _ = merging.after(OnlineModels.none(TARGETS), parts, (), settings=TARGETS)
+    assert models.centre == 20.0
+    assert level(models) == pytest.approx(np.full(len(TARGETS.names), 35.0))  # (10 + 2 * 20 + 90) / 4
+    # A client that goes on from there says the same before it learns.
+    learner = OnlineLearner(TARGETS)
+    learner.begin(models)
+    learner.mixture.mixing.best[:] = np.eye(len(TARGETS.experts))[0]
+    learner.mixture.mixing.outer[:] = [1.0, 0.0, 0.0]
+    assert learner.predicted(("x",), np.array([[0.0]])) == pytest.approx(35.0)
+
+
+def test_an_agreed_centre_stays_and_who_measures_from_elsewhere_changes_nothing():
+    first, _ = merging.after(OnlineModels.none(TARGETS), [targets_part(2, 20.0)], (), settings=TARGETS)
+    assert first.centre == 20.0
+    learnt = replace(targets_part(2, 20.0), features=first.features)
+    again, _ = merging.after(first, [learnt], (), settings=TARGETS)
+    assert (again.centre, level(again).tolist()) == (20.0, level(first).tolist())
+    moved, _ = merging.after(first, [replace(learnt, centre=50.0)], (), settings=TARGETS)
+    assert (moved.centre, level(moved).tolist()) == (50.0, level(first).tolist())
+
+
+def test_a_client_far_from_the_agreed_centre_measures_from_its_own_mean_and_says_the_same():
+    agreed = replace(OnlineModels.none(TARGETS), seen=9, centre=1e9)
+    learner = OnlineLearner(TARGETS)
+    learner.learn(("x",), np.zeros((10, 1)), np.arange(10.0) * 1e-3)
+    learner.begin(agreed)
+    assert learner._models.centre[0] == pytest.approx(4.5e-3)
+    assert learner._models.centre[0] + learner._models.weights[0, :, 0] * TARGETS.sees == pytest.approx(1e9)
+    learner.learn(("x",), np.zeros((1, 1)), np.zeros(1))
+    assert learner.learnt().centre == pytest.approx(4.5e-3)

@@ -142,8 +142,19 @@ def test_the_first_target_by_hand():
     assert mixture.mixing.best == pytest.approx([0.999 * 0.001 / 1.001 + 0.0005, 0.999 / 1.001 + 0.0005])
     assert mixture.mixing.outer == pytest.approx(np.full(3, 1 / 3))
     for weights, rate in zip(mixture.mixing.stacked, (0.03, 0.3), strict=True):
-        step = rate / 10.0 / (1.0 + rate / 2.0)
-        assert weights == pytest.approx([0.5 + step * 1.0, 0.5 + step * 3.0])
+        # They lie 1 below and 1 above the first mixture; that erred by 1.
+        step = rate / 2.0 / (1.0 + rate / 2.0)
+        assert weights == pytest.approx([0.5 - step, 0.5 + step])
+
+
+def test_differences_between_experts_that_all_err_far_more_teach_little():
+    mixture = TargetMixture(2)
+    mixture.mixed(np.array([1.0, 3.0]))
+    mixture.learn(12.0)
+    # The variance of the better one is 81, the mean square of the differences 2; the first mixture erred by 10.
+    for weights, rate in zip(mixture.mixing.stacked, (0.03, 0.3), strict=True):
+        step = rate * 10.0 / (2.0 + 81.0 + rate)
+        assert weights == pytest.approx([0.5 - step, 0.5 + step])
 
 
 def test_likelihoods_are_normal_with_the_variance_of_the_best():

@@ -78,13 +78,19 @@ def test_the_first_fern_step_by_hand(rate, depth):
     assert learnt.table[mine, column] == pytest.approx(np.tile([-0.5 * step, 0.5 * step], (100, 1)))
 
 
-def test_the_first_target_by_hand():
-    # z = (1, 0): linear-10 goes 5/3 of the way to 6, whitened-0.1 by 0.1 / (1 + 0.1 / 2.1) / 1.05 of it.
-    learnt = learns(LINEAR_TARGETS, [1.0], [6.0], ())
-    assert learnt.labels == ()
-    assert weights(LINEAR_TARGETS, learnt, "linear-10") == pytest.approx(np.array([[10.0], [0.0]]))
+def test_the_first_target_is_where_targets_are_measured_from():
+    learnt = learns(LINEAR_TARGETS, [1.0], [1006.0], ())
+    assert (learnt.centre, learnt.weights.any()) == (1006.0, False)
+
+
+def test_the_second_target_by_hand():
+    # z = (1, 0) twice, as x is the same: linear-10 goes 5/3 of the way from the first target to the second, 6 above,
+    # whitened-0.1 by 0.1 / (1 + 0.1 / 2.1) / 1.05 of it. From then on targets are measured from the mean of both.
+    learnt = learns(LINEAR_TARGETS, [1.0, 1.0], [1000.0, 1006.0], ())
+    assert (learnt.labels, learnt.centre) == ((), 1003.0)
+    assert weights(LINEAR_TARGETS, learnt, "linear-10") * learnt.unit == pytest.approx(np.array([[10.0], [0.0]]))
     expected = np.array([[6.0 * 0.1 / (1.0 + 0.1 / 2.1) / 1.05], [0.0]])
-    assert weights(LINEAR_TARGETS, learnt, "whitened-0.1") == pytest.approx(expected)
+    assert weights(LINEAR_TARGETS, learnt, "whitened-0.1") * learnt.unit == pytest.approx(expected)
 
 
 def test_what_is_told_beside_the_steps_by_hand():
@@ -159,10 +165,12 @@ def test_a_pass_over_records_is_what_the_formulas_say(targets):
     cells = Ferns(3).over(stream.features).cells(Z)
     ones = np.hstack([np.ones((len(Z), 1)), Z])
     order = list(dict.fromkeys(stream.y.astype(int).tolist()))
+    # A target is measured from the mean of those before it; the first one says nothing.
+    truths = stream.y - [*stream.y[:1], *(stream.y[:i].mean() for i in range(1, 80))] if targets else stream.y
     named = {"linear-10": (10.0, False), "whitened-0.01": (0.01, True), "whitened-0.1": (0.1, True)}
     for name, (rate, whitened) in named.items():
         model = Model(rate, whitened=whitened, targets=targets, rows=3)
-        for z, y in zip(ones, stream.y, strict=True):
+        for z, y in zip(ones, truths, strict=True):
             model.learn(z, y, -1 if targets else order.index(int(y)))
         assert weights(settings, learnt, name) == pytest.approx(model.W, rel=1e-6, abs=1e-9), name
         if whitened:
@@ -172,7 +180,7 @@ def test_a_pass_over_records_is_what_the_formulas_say(targets):
         active, at = np.unique(cells[:, k * FERNS : (k + 1) * FERNS], return_inverse=True)
         for r, rate in enumerate((0.3, 10.0)):
             model = Model(rate, whitened=False, targets=targets, rows=3 + len(active))
-            for z, found, y in zip(ones, at, stream.y, strict=True):
+            for z, found, y in zip(ones, at, truths, strict=True):
                 phi = np.zeros(3 + len(active))
                 phi[:3], phi[3 + found] = z / 2.0, 1.0
                 model.learn(phi, y, -1 if targets else order.index(int(y)))
@@ -222,9 +230,9 @@ def test_beyond_256_inputs_steps_are_whitened_by_the_diagonal_alone():
     learner.learn(names, X, np.array([6.0, 0.0, 0.0])[:, None][:, 0])
     second = learner._models.second
     assert np.count_nonzero(second) == np.count_nonzero(np.diag(second))
-    # At the first record z = (1, 0, ..): A is 1 and 0 with a ridge of 0.1 / 301, and the step as in two dimensions.
+    # At the first records z = (1, 0, ..): A is 1 and 0 with a ridge of 0.1 / 301, and the step as in two dimensions.
     first = OnlineLearner(LINEAR_TARGETS)
-    first.learn(names, X[:1], np.array([6.0]))
+    first.learn(names, np.vstack([X[:1], X[:1]]), np.array([0.0, 6.0]))
     u = 1.0 / (1.0 + 0.1 / 301)
     column = LINEAR_TARGETS.names.index("whitened-0.1")
     assert first._models.weights[0, column, 0] == pytest.approx(6.0 * 0.1 / (1.0 + 0.05 * u) * u)
