@@ -192,8 +192,10 @@ class FederationSettings(BaseSettings):
 
     @property
     def limits(self) -> Limits:
-        """Return how many names the federation registers."""
-        return Limits(self.federation.most_features, self.federation.most_labels)
+        """Return how many names the federation registers; a logistic model tells two labels apart."""
+        federation = self.federation
+        logistic = self.learning.loss(federation.task) == "logistic"
+        return Limits(federation.most_features, min(2, federation.most_labels) if logistic else federation.most_labels)
 
     @property
     def learner(self) -> Learner:

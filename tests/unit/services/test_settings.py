@@ -440,6 +440,10 @@ class TestNames:
         found = settings.record_format.decode([0, 1], [b'{"label":"a","x":1,"y":2,"z":3}', b'{"label":"b"}'])
         assert (found.features, found.ignored, len(found.rejected)) == (("x", "y"), 1, 1)
 
+    def test_a_logistic_model_has_room_for_two_labels(self, told):
+        limits = told(learning={"model": "logistic"}).limits
+        assert (limits.features, limits.labels) == (4096, 2)
+
     def test_a_closed_schema_takes_what_it_names(self, told):
         fields = 'features = ["x"]\nlabels = ["a"]'
         found = told(self.CLOSED.format(fields=fields)).record_format.decode(
