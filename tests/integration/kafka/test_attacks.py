@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import pytest
 from kafka import KafkaAdminClient, KafkaProducer
@@ -14,7 +15,7 @@ from small_stream import ROUNDS
 from test_bad_records import everything_in
 
 from streamfl import messages
-from streamfl.core.messages import RoundOpened, Update
+from streamfl.core.messages import RoundClosed, RoundOpened, Update
 from streamfl.core.records import Span
 from streamfl_connectors.kafka.dead_letters import HEAD
 from streamfl_connectors.kafka.parts import cut
@@ -159,7 +160,7 @@ def test_a_coordinator_starts_again_among_junk_where_it_stands(begun, small):
     coordinator.kill()
     junk: Sent = [("state", b"standing/0", b"not a standing", [])]
     junk += [("state", b"other", os.urandom(1000), []) for _ in range(200)]
-    for value in (b"{}", b"\xff" * 3000, b'{"master":7,"entry":3}'):
+    for value in (b"{}", b"\xff" * 3000, *(b'{"master":7,"entry":%d}' % entry for entry in range(10))):
         junk += [("state", b"standing/0", part.value, list(part.headers)) for part in cut(value, 1000)]
     write(begun, junk)
     again = begun.start("coordinator")
@@ -177,3 +178,19 @@ def test_a_dead_letter_topic_that_takes_nothing_of_this_size_is_told_and_that_is
     goes_on(begun, small)
     assert coordinator.said("dead letters were not written")[-1]["in_all"] == 3
     assert everything_in(begun.bootstrap, topic) == []
+
+
+def test_it_goes_on_after_forged_entries(begun, small):
+    """An opening far ahead and 200 entries that were never written: hosts ask where the ledger stands."""
+    told = begun.told()
+    opened = next(message for message in reversed(told) if isinstance(message, RoundOpened))
+    closed = next(message for message in reversed(told) if isinstance(message, RoundClosed))
+    ahead = replace(opened, entry=10**9, round=10**9)
+    forged = [replace(closed, entry=closed.entry + 1 + i, round=closed.round + 1 + i) for i in range(200)]
+    write(begun, [("control", None, messages.encode(message), []) for message in (ahead, *forged)])
+    small.write(until=ROUNDS)
+    small.end()
+    begun.until("the end of the stream", lambda: all(process.popen.poll() is not None for process in begun.running))
+    assert [process.popen.returncode for process in begun.running] == [0, 0]
+    (ended,) = begun.running[1].said("ended")
+    assert (ended["accepted"], ended["model_sha256"]) == (sum(small.each.values()), small.expected.model_sha256)
