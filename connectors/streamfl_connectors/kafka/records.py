@@ -156,7 +156,7 @@ class RecordConsumer:
             name=name_of(partition),
             head=offset * self._format.stride,
             room=ROOM,
-            read_again=lambda positions: self._read_again(partition, positions),
+            read_again=lambda positions: self._explained_again(partition, positions),
             only=self._owner(partition),
         )
 
@@ -325,6 +325,10 @@ class RecordConsumer:
         else:
             remedy = 'raise the topic\'s retention; to go on without them, say lost = "skip" in [records]'
             source.fail(f"{what}: records were deleted before they were accepted; {remedy}")
+
+    def _explained_again(self, partition: TopicPartition, positions: Sequence[int]) -> Decoded:
+        with explained(self._connection.settings.bootstrap_servers):
+            return self._read_again(partition, positions)
 
     def _read_again(self, partition: TopicPartition, positions: Sequence[int]) -> Decoded:
         """Return old records by position, through a consumer of their own; what is gone is left out."""

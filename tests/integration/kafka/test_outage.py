@@ -48,7 +48,7 @@ def test_services_that_start_before_the_broker(federate, small, own_broker):
 
 def test_a_producer_that_starts_before_the_broker(federate, small, own_broker):
     own_broker.down()
-    federation, hasty = federate(small), federate(small, "kafka.patience=0")
+    federation, hasty = federate(small, "kafka.patience=90"), federate(small, "kafka.patience=0")
     role = ("produce", "covtype", "--clients", "2", "--limit", "40")
     patient, impatient = federation.start("producer", role=role), hasty.start("producer", role=role)
     federation.until("it waits, and says so", lambda: bool(patient.said("waiting")), patience=30.0)
