@@ -30,13 +30,17 @@ from streamfl.core.messages import (
     LabelSums,
     Leave,
     RoundClosed,
+    SampledRound,
     Score,
     Scores,
+    Served,
     Slot,
     SlotLosses,
 )
 from streamfl.core.moments import Moments
 from streamfl.core.promotion import Promotion
+from streamfl.core.records import Span
+from streamfl.core.registry import TargetUnit
 from streamfl.replay import Replay, ReplaySettings
 from streamfl.streams.dealing import deal
 from streamfl.streams.table import Table
@@ -63,6 +67,37 @@ BAD = {
     "norm negative": {"squared_norm": -1e9},
     "norm too large to be added": {"squared_norm": 1.7e308, "second_moments": np.diag([1.7e308, 4.0])},
     "largest NaN": {"largest_norm": float("nan")},
+    "largest beyond all squares": {"largest_norm": 1e300},
+    "errors infinite": {"served": Served(records=4, absolute_error=np.inf)},
+    "errors minus infinite": {"served": Served(records=4, absolute_error=-np.inf)},
+    "errors where there are labels": {"served": Served(records=4, absolute_error=1.0)},
+    "more answers than records": {"served": Served(records=5)},
+    "more right ones than answers": {"served": Served(records=3, correct=4)},
+    "fewer right ones than none": {"served": Served(records=3, correct=-1)},
+    "a NoChange that is right more often than asked": {"served": Served(records=3, no_change=4.0)},
+    "shares NaN": {"served": Served(records=3, shares={"rounds": np.nan})},
+    "shares of a model that nobody has": {"served": Served(records=3, shares={"mine": 1.0})},
+    "a history without rounds": {
+        "losses": {n: SlotLosses(loss=1.0, square=1.0, proper=1.0, history_share=1e308) for n in SCORED}
+    },
+    "records of a history without rounds": {
+        "losses": {n: SlotLosses(loss=1.0, square=1.0, proper=1.0, history_records=10**400) for n in SCORED}
+    },
+    "another round": {"round": 2},
+    "positions before the first": {"spans": (Span("c1", -4, 0),)},
+    "positions that no log has": {"spans": (Span("c1", 0, 2**63),)},
+    "a partition with a name too long": {"spans": (Span("c1" * 200, 0, 4),)},
+    "far too many partitions": {"spans": tuple(Span(f"p{i}", 0, 4) for i in range(1001))},
+    "a sample that nobody asked for": {
+        "sample": SampledRound(round=1, share=0.0, positions={"c1": (0,)}, ordinals=(0,))
+    },
+    "moments of more than its records": {"moments": M(count=5.0)},
+    "moments of a mean beyond all squares": {"moments": M(mean=1e200)},
+    "moments of a spread beyond its values": {"moments": M(m2=1e250)},
+    "moments of a feature that nobody knows": {"moments": Moments(("y",), np.ones(1), np.zeros(1), np.ones(1))},
+    "a target beyond all targets": {"target": TargetUnit(1e31, 1.0)},
+    "a unit by which nothing can be divided": {"target": TargetUnit(0.0, 1e-320)},
+    "sums by label of more records than there are": {"new": (sums(count=3), sums("b", count=3))},
     "more records than positions": {"records": 10**9, "trained": 10**9},
     "records without positions": {"spans": ()},
     "a known label as new": {"new_labels": ("a",), "differences": {n: np.ones((2, 3)) for n in RUNGS}},
@@ -226,3 +261,39 @@ def test_a_late_feature_is_scaled(scale):
     table = Table("t", ("a", "late"), X, y.astype(float), ("0", "1"), np.arange(n))
     run = Replay(table, deal(table, 4, "round-robin", 0), ReplaySettings(round_size=20)).run()
     assert np.mean([line.accuracy for line in run.rounds[-10:]]) > 0.9
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"client": ""},
+        {"client": "x" * 300},
+        {"client": "\ud800"},
+        {"incarnation": ""},
+        {"incarnation": "é" * 129},
+        {"records": -1},
+        {"records": 10**400},
+        {"question": -1},
+        {"question": 10**400},
+        {"moments": M(count=5.0)},
+        {"moments": M(mean=1e101)},
+        {"target": TargetUnit(np.inf, 1.0)},
+    ],
+    ids=str,
+)
+def test_an_introduction_that_no_honest_client_sends_is_refused(wrong):
+    machine = coordinator(1)
+    (refused,) = tell(machine, replace(join("c0"), **wrong))
+    assert refused.is_fault
+    assert begun(machine, "c0").round == 1
+
+
+def test_two_clients_with_infinite_errors_do_not_stop_the_round():
+    """Their sum cannot be told: `math.fsum` raises."""
+    machine = coordinator(3, task="regression")
+    opened = begun(machine, "c0", "c1", "c2")
+    for name, error in (("c1", np.inf), ("c2", -np.inf)):
+        (refused,) = tell(machine, replace(answer(opened, name), served=Served(records=4, absolute_error=error)))
+        assert refused.is_fault
+    (closed,) = told(tell(machine, answer(opened, "c0")), RoundClosed)
+    assert (closed.records, closed.served) == (4, Served())
