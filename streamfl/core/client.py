@@ -186,6 +186,7 @@ class Client:
     _buffer: Buffer = field(init=False)
     _entry: int = 0
     _place: Place | None = None
+    _begun: dict[str, int] = field(default_factory=dict)
     _believed: Mapping[str, int] = field(default_factory=dict)
     _question: int = 0
     _answered: int = 0
@@ -302,7 +303,7 @@ class Client:
 
         def take() -> list[ClientDecision]:
             learner = self.settings.learner
-            reason = unusable(message, self.name, learner.online, learner.guest)
+            reason = unusable(message, learner.online, learner.guest)
             return self._take(message) if reason is None else self._drop(PeerError(reason))
 
         return self._guarded(take, now)
@@ -363,6 +364,8 @@ class Client:
     def _take(self, event: ClientEvent) -> list[ClientDecision]:
         match event:
             case RecordsRead(batches):
+                for batch in batches:
+                    self._begun.setdefault(batch.span.partition, batch.span.start)
                 self._buffer.add([batch.sound() for batch in batches])
             case RecordsFetched(batches) if self._awaited is not None:
                 self._history.restore(self._missing(self._awaited), batches)
@@ -438,7 +441,7 @@ class Client:
             self._ended = False
             if self._between is not None:
                 self._between.forget()
-            decisions.append(Seek(joined.positions))
+            decisions.append(Seek({**self._begun, **joined.positions}))
         if self._missing(joined) or set(joined.held) != set(self._comparison.out.places()):
             self._awaited = joined
             decisions.append(Fetch(_together(self._missing(joined), joined.held)))

@@ -18,28 +18,25 @@ from streamfl.core.messages import (
     RegistryPublished,
     RoundOpened,
     Score,
-    asked_of,
 )
 from streamfl.core.online.rungs import OnlineSettings
 from streamfl.core.registry import Registry
 
 
-def unusable(told: FromCoordinator, client: str, online: OnlineSettings | None, guest: Guest | None) -> str | None:
+def unusable(told: FromCoordinator, online: OnlineSettings | None, guest: Guest | None) -> str | None:
     """Return why a client cannot use a message, or None if it can.
 
     Parameters
     ----------
     told
         The message.
-    client
-        Its name.
     online, guest
         What learns between rounds there, if anything does.
 
     Examples
     --------
     >>> model = ModelPublished(slot="m", version=1, registry=1, weights=np.array([[np.nan]]))
-    >>> unusable(model, "c0", None, None)
+    >>> unusable(model, None, None)
     'weights that are no matrix of finite numbers'
     """
     match told:
@@ -55,7 +52,7 @@ def unusable(told: FromCoordinator, client: str, online: OnlineSettings | None, 
             numbers = told.entry, told.rejected + 1, told.read - told.rejected + 1, *told.positions.values()
             return None if min(numbers[:3]) > 0 and min(numbers) >= 0 else "a place that is none"
         case RoundOpened() | Score():
-            return _wrong_slots(told) or (_wrong_opening(told, client) if isinstance(told, RoundOpened) else None)
+            return _wrong_slots(told) or (_wrong_opening(told) if isinstance(told, RoundOpened) else None)
         case _:
             return None
 
@@ -85,9 +82,7 @@ def _wrong_slots(told: RoundOpened | Score) -> str | None:
     return None if all(isfinite(slot.eta) for slot in told.slots) else "a step that is no number"
 
 
-def _wrong_opening(opened: RoundOpened, client: str) -> str | None:
-    if opened.served_by(client) not in {slot.name for slot in asked_of(client, opened.slots)}:
-        return "a round that is served by none of its models"
+def _wrong_opening(opened: RoundOpened) -> str | None:
     held = opened.held.per_label if opened.held is not None else 0
     if min(opened.entry, opened.round) < 1 or min(opened.known_labels, opened.keep, held) < 0:
         return "a round with impossible numbers"

@@ -110,20 +110,21 @@ class HostNode:
             self._note(message, now)
         self._begin_to_stop(now)
         busy = [self._step(name, node, now) for name, node in self.nodes.items() if not node.finished]
+        for name, node in self.nodes.items():
+            if node.machine.evicted and name not in self.failed:
+                self._fail(name, node, f"evicted: {node.machine.evicted}")
         self._settle(now)
         self.finished = self._is_over(now)
         return any(busy) or bool(told) or self.finished
 
     def _step(self, client: str, node: ClientNode, now: float) -> bool:
-        """Give one client its turn; if it is evicted, or its records cannot be had, the others go on without it."""
+        """Give one client its turn; if its records cannot be had, it leaves, and the others go on."""
         try:
             busy = node.step(now)
         except UsageError as error:
             self._fail(client, node, str(error))
             node.stop(now)
             busy = True
-        if node.machine.evicted:
-            self._fail(client, node, f"evicted: {node.machine.evicted}")
         if node.finished:
             self.host.drop(client)  # nobody takes what its link would hear from now on
         return busy

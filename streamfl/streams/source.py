@@ -59,14 +59,14 @@ class TableSource:
         return (self._batch(start, end),)
 
     def seek(self, positions: Mapping[str, int]) -> None:
-        """Go on reading at the position of this client, or at its start if it is not named.
+        """Go on reading at the position of this client, if it is named.
 
         Raises
         ------
         UsageError
             If it lies outside the client's records: they are not those that were read before.
         """
-        at = positions.get(self._name, 0)
+        at = positions.get(self._name, self._at)
         if not 0 <= at <= len(self._log):
             what = f"{self._table.name}: {self._name} has {len(self._log)} records and is to go on at {at}"
             raise UsageError(f"{what}; give the same file, clients and split as before")

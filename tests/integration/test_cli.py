@@ -456,7 +456,7 @@ def test_a_rest_of_fewer_than_may_leave_a_client_stays_pending_and_is_told(strea
     [
         (("--round-size", 9), "--round-size 9 is below --least 10"),
         (("--round-size", 20, "--least", 21), "--round-size 20 is below --least 21"),
-        (("--clients", 61), "no client has 10 good records"),
+        (("--clients", 75), "no client has 10 good records"),
     ],
 )
 def test_rounds_that_could_not_leave_a_client_are_refused(options, says, streamfl: Command, blobs: Path):
@@ -489,7 +489,7 @@ BAD: dict[str, tuple[str, bytes, tuple[str, ...], str]] = {
     "wrong encoding": ("f.csv", b"a,y\n1,0\n2,\xe9\n", (), "line 3"),
     "JSON cut short": ("f.jsonl", b'{"a":1,"y"\n{"a":2,\n', (), "line 1"),
     "text to stop at": ("f.csv", b"a,slope,y\n1,2,x\n1,steep,z\n", ("--on-bad-record", "stop"), "line 3"),
-    "too many clients": ("f.csv", GOOD, ("--clients", "100"), "--clients 100"),
+    "too many clients": ("f.csv", GOOD, ("--clients", "101"), "--clients 101"),
     "unknown split": ("f.csv", GOOD, ("--split", "fair"), "--split fair"),
     "split by no column": ("f.csv", GOOD, ("--split", "column:nope"), "nope"),
     "clients beside a column": (

@@ -61,6 +61,7 @@ def federation(
     faults: Faults | None = None,
     quorum: int | None = None,
     learning: LearningSettings | None = None,
+    least: int = 1,
 ) -> Simulation:
     """Return the federation under some faults."""
     table = stream()
@@ -68,7 +69,7 @@ def federation(
     return Simulation(
         table=table,
         logs=deal(table, CLIENTS, "round-robin", 0),
-        client=ClientSettings(learner=learner, round_size=ROUND, retry=2.0),
+        client=ClientSettings(learner=learner, round_size=ROUND, least=least, retry=2.0),
         coordinator=CoordinatorSettings(
             learner=learner, expect=CLIENTS, quorum=quorum, deadline=None if quorum is None else 1.0
         ),

@@ -15,7 +15,7 @@ SAFEGUARDS = {
         "if any(update.client == other.client for other in already):",
         "if False:",
     ),
-    "the ledger seek": ("core/client.py", "decisions.append(Seek(joined.positions))", "pass"),
+    "the ledger seek": ("core/client.py", "decisions.append(Seek({**self._begun, **joined.positions}))", "pass"),
     "the check of round and epoch": (
         "core/admission.py",
         "if (update.entry, update.epoch) != (opened.entry, opened.epoch):",

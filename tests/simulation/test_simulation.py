@@ -4,7 +4,7 @@ from functools import cache
 
 import pytest
 
-from simulation.federation import BAD, federation
+from simulation.federation import BAD, CLIENTS, ROUND, ROUNDS, federation
 from streamfl.core.messages import Score
 from streamfl.core.sampling import generator
 from streamfl.testing import Faults, Simulation
@@ -95,6 +95,18 @@ def test_with_a_quorum_every_record_is_trained_once(first):
         simulation = federation("adaptive", seed=seed, faults=faults_of(seed), quorum=2)
         simulation.run()
         assert sum(simulation.audit.rejected.values()) == BAD
+
+
+def test_a_rest_of_fewer_than_may_leave_a_client_stays_pending_in_any_world():
+    def run(seed: int | None) -> tuple[str, dict[str, int]]:
+        simulation = federation(seed=seed or 0, faults=None if seed is None else faults_of(seed), least=ROUND)
+        return simulation.run().digest(), simulation.audit.accepted
+
+    digest, accepted = run(None)
+    assert all(records % ROUND == 0 for records in accepted.values())
+    assert sum(accepted.values()) < CLIENTS * ROUND * ROUNDS - 11
+    for seed in range(5000, 5010):
+        assert run(seed) == (digest, accepted)
 
 
 def test_the_same_seed_replays_the_same_run_step_by_step():

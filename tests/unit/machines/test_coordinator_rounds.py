@@ -497,7 +497,7 @@ def test_a_client_machine_apart_does_what_the_coordinator_admits():
     opened = begun(machine, "c0", "c1")
     other = client("c1")
     tell(other, RecordsRead((batch("abaa", of="c1"),)))
-    answered = tell(machine, join("c1"))
+    answered = tell(machine, join("c1", question=1))
     (joined,), (registry,) = told(answered, Joined), told(answered, RegistryPublished)
     (update,) = sent(tell(other, joined, registry, *told(answered, ModelPublished), opened), Update)
     assert set(update.losses) == {slot.name for slot in opened.slots}

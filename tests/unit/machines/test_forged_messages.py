@@ -118,6 +118,17 @@ def test_an_acceptance_of_other_records_than_it_sent_is_none():
     assert machine.pending == 4
 
 
+def test_an_acceptance_before_any_that_was_forged_is_taken_back_to_the_start():
+    machine = client()
+    update = first_update(machine, batch("abab" + "aa"))
+    tell(machine, closed(1, update))
+    assert machine.pending == 2
+    (asked,) = sent(tell(machine, Tick(), now=machine.wakes_at), Join)
+    decisions = tell(machine, joined(question=asked.question), now=6.0)
+    assert decisions == [Seek({"c0": 0})]  # the ledger names no position yet: it goes on where it began
+    assert (machine.pending, machine.accounted) == (0, 0)
+
+
 def test_an_answer_counts_once_and_only_to_the_newest_question():
     machine = client()
     tell(machine, RecordsRead((batch("abab"),)))
@@ -178,7 +189,6 @@ UNUSABLE: dict[str, FromCoordinator] = {
     "a scale of 0": RegistryPublished(registry=replace(REGISTRY, scale=np.zeros(1))),
     "a unit of NaN": RegistryPublished(registry=replace(REGISTRY, target=TargetUnit(np.nan, 1.0))),
     "a feature twice": RegistryPublished(registry=Registry(1, ("x", "x"), (), np.zeros(2), np.ones(2))),
-    "served by nothing": replace(opening()[-1], serves="none"),
     "a model twice": replace(opening()[-1], slots=(SLOT, SLOT)),
     "never": replace(opening()[-1], closes=float("nan")),
     "a step of NaN": replace(opening()[-1], slots=(replace(SLOT, eta=float("nan")),)),

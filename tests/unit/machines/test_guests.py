@@ -316,9 +316,9 @@ def test_a_client_waits_for_the_agreed_state_and_asks_for_it():
 
 def test_of_a_round_with_bad_records_only_nothing_is_told():
     machine = client(learner=learner(NB))
-    tell(machine, RecordsRead((batch("!!!!"),)), joined())
+    tell(machine, RecordsRead((batch("!!!!"),)), BufferDue(), joined())
     fresh = GuestState(export(NB), ("a", "b"))
-    (update,) = sent(tell(machine, *guest_opening(1, fresh), BufferDue()), Update)
+    (update,) = sent(tell(machine, *guest_opening(1, fresh)), Update)
     assert (update.rejected, update.guest) == (4, None)
 
 

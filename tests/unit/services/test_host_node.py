@@ -1,5 +1,6 @@
 """One process that serves clients, on a transport in memory: they come and go, and nothing is counted twice."""
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,7 +10,7 @@ from unit.machines.script import LEARNER, cut, fetched, swapping
 from streamfl.core.client import ClientSettings
 from streamfl.core.coordinator import Coordinator, CoordinatorSettings
 from streamfl.core.errors import UsageError
-from streamfl.core.messages import Join, Leave
+from streamfl.core.messages import Join, Leave, ModelPublished, Refusal
 from streamfl.core.promotion import Promotion
 from streamfl.core.standing import Standing
 from streamfl.ports import ReadingCounts, Standpoint
@@ -194,6 +195,34 @@ class TestClients:
         partition.records = federation.records["c1"] = swapping("c1", 3, size=SIZE)
         federation.turns(60)
         assert node.nodes["c1"] is not old
+        assert federation.ledger() == federation.all_records()
+
+    def test_that_is_evicted_is_told_once_and_the_others_go_on(self):
+        federation = Federation(rounds=40)
+        node = federation.host("c0", "c1")
+        federation.turns(3)
+        machine = node.nodes["c1"].machine
+        evicted = Refusal(client="c1", incarnation=machine.incarnation, entry=3, reason="why", evicted=True)
+        with capture_logs() as logs:
+            node.nodes["c1"].handle(evicted, federation.clock.now())
+            federation.turns(60)
+        told = [(log["client"], log["reason"]) for log in logs if log["event"] == "client failed"]
+        assert told == [("c1", "evicted: why")]
+        assert list(node.failed) == ["c1"]
+        assert node.nodes["c1"].machine is machine
+        assert machine.pending > 0
+        assert not node.nodes["c0"].finished
+
+    def test_that_are_told_what_cannot_be_used_tell_it_ever_more_seldom_and_go_on(self):
+        federation = Federation(rounds=4)
+        node = federation.host("c0", "c1")
+        federation.turns(3)
+        wrong = ModelPublished(slot="m", version=1, registry=1, weights=np.array([[np.nan]]))
+        with capture_logs() as logs:
+            for _ in range(10):
+                node.nodes["c1"].handle(wrong, federation.clock.now())
+        assert [log["dropped"] for log in logs if log["event"] == "unusable"] == [1, 2, 4, 8]
+        federation.run()
         assert federation.ledger() == federation.all_records()
 
 
