@@ -183,7 +183,9 @@ class FederationSettings(BaseSettings):
         """Return how many names the federation registers; a logistic model tells two labels apart."""
         federation = self.federation
         logistic = self.learning.loss(federation.task) == "logistic"
-        return Limits(federation.most_features, min(2, federation.most_labels) if logistic else federation.most_labels)
+        return Limits(
+            federation.most_features, min(2, federation.most_labels) if logistic else federation.most_labels
+        )
 
     @property
     def learner(self) -> Learner:
