@@ -123,7 +123,7 @@ class Batch:
 
         >>> batch = Batch(Span("p", 0, 2), np.arange(2), ("a",), np.ones((2, 1)), np.array([1e200, 3.0]))
         >>> batch.sound().y, batch.sound().rejected
-        (array([3.]), (Rejection(position=0, reason='the target is 1e+200: at most 1e+30'),))
+        (array([3.]), (Rejection(position=0, reason='the target is 1e+200: at most 1e+30', count=1),))
         """
         if self.labels or not len(self.y) or np.abs(self.y).max() <= LARGEST_TARGET:
             return self

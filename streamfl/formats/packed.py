@@ -65,7 +65,7 @@ class Packed:
     >>> found.positions, found.X, found.y, found.labels
     (array([196608]), array([[1., 2.]]), array([0.]), ('yes',))
     >>> found.rejected
-    (Rejection(position=196609, reason='feature "b" is infinite'),)
+    (Rejection(position=196609, reason='feature "b" is infinite', count=1),)
     """
 
     stride = MAX_RECORDS

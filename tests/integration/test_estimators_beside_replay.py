@@ -51,7 +51,7 @@ def replayed(table: Table, features: str) -> tuple[Replayed, dict[int, Any], dic
                 served[row] = (event.labels[int(code)] if code >= 0 else None) if event.labels else code
                 rounds[row] = event.round
 
-    settings = ReplaySettings(round_size=ROUND, seed=1, learning=learning)
+    settings = ReplaySettings(round_size=ROUND, least=1, seed=1, learning=learning)
     return Replay(table, logs, settings, observe).run(), served, rounds
 
 

@@ -35,7 +35,7 @@ def replayed(source: str, spec: Any, clients: int = CLIENTS) -> tuple[Replayed, 
         if isinstance(event, GuestPublished):
             states[event.version] = event.agreed.state
 
-    settings = ReplaySettings(round_size=SIZE, learning=LearningSettings(model=spec))
+    settings = ReplaySettings(round_size=SIZE, least=1, learning=LearningSettings(model=spec))
     run = Replay(table, deal(table, clients, "round-robin", 0), settings, note).run()
     return run, [states[t] for t in sorted(states)], table
 
