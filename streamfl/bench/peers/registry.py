@@ -180,7 +180,7 @@ _ADAPTIVE_GRID = grid(eta0=(0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0
 _FEDNOVA_GRID = grid(
     where=lambda c: (
         not (c["momentum"] and c["mu"])
-        and (c["passes"] == 1.0 or 0.1 <= c["eta"] <= 5.0)
+        and (c["passes"] == 1.0 or 0.03 <= c["eta"] <= 5.0)
         and (c["passes"] <= 3.0 or not (c["momentum"] or c["mu"]))
     ),
     eta=SOME_STEPS,
@@ -205,7 +205,7 @@ def _server_grid(server_step: Iterable[float], tau: Iterable[float]) -> Mapping[
         tau=tau,
         beta1=(0.0, 0.9),
         steps=(1, 10),
-        eta=(1.0, 3.0),
+        eta=(0.03, 0.1, 0.3, 1.0, 3.0, 10.0),
     )
 
 

@@ -121,8 +121,8 @@ def seeds(method: str) -> str:
 
 
 def rows(path: str, after: str) -> Iterator[dict[str, str]]:
-    """Yield the rows of the first table after a heading, by the table's own headings."""
-    lines = (ROOT / path).read_text().partition(f"\n## {after}\n")[2].splitlines()
+    """Yield the rows of the first table after a line that begins so, by the table's own headings."""
+    lines = (ROOT / path).read_text().partition(f"\n{after}")[2].splitlines()
     first = next(i for i, line in enumerate(lines) if line.startswith("|"))
     head, _, *body = (line for line in lines[first : next(i for i in range(first, len(lines)) if not lines[i])])
     names = cells(head)
@@ -134,8 +134,9 @@ def cells(line: str) -> list[str]:
     return [cell.strip().strip("*") for cell in line.strip().strip("|").split("|")]
 
 
-RESULTS = list(rows("docs/results.md", "Drift, beside everybody"))
-README = list(rows("README.md", "Drift, beside everybody"))
+RESULTS = list(rows("docs/results.md", "## Drift, beside everybody"))
+ELEC2 = [row for row in rows("docs/results.md", "**Elec2 as it") if not row["method"].startswith("NoChange")]
+README = list(rows("README.md", "## Drift, beside everybody"))
 
 
 @pytest.mark.parametrize("row", RESULTS, ids=lambda row: next(iter(row.values())))
@@ -167,6 +168,14 @@ def test_a_row_of_the_readme_is_the_mean_of_the_committed_runs_and_says_how_many
         assert row[column] == f"{fmean(kept(method, drift).values()):.{digits}f}"
 
 
+@pytest.mark.parametrize("row", ELEC2, ids=lambda row: row["method"])
+def test_a_row_of_elec2_is_the_committed_run(row: Mapping[str, str]) -> None:
+    alike = ("elec2.npz", "recorded", 4, METHODS[re.split("[:(]|, with", row["method"].strip("*"))[0]])
+    for column, size in (("rounds of 10", 10), ("25", 25), ("100", 100)):
+        (run,) = (r for r in committed() if (r.stream, r.drift, r.clients, r.method, r.round_size) == (*alike, size))
+        assert row[column].strip("*").partition(" ")[0] == f"{run.accuracy.prequential:.4f}"
+
+
 def constants(run: Run) -> dict[str, float]:
     return {name: float(x) for name, _, x in (part.partition("=") for part in run.variant.split(","))}
 
@@ -195,7 +204,9 @@ def test_no_best_step_of_a_committed_run_is_at_the_edge_of_its_grid() -> None:
 def test_the_best_constant_of_the_regret_table_is_that_of_the_committed_runs() -> None:
     found = [m for m in load(ROOT / "benchmarks" / "runs" / "regret.json") if m.case.method == "constant"]
     assert {REGRET_STEPS[m.way] for m in found} == {10.0}
-    row = next(row for row in rows("docs/results.md", "Dynamic regret") if row["method"].startswith("best constant"))
+    row = next(
+        row for row in rows("docs/results.md", "## Dynamic regret") if row["method"].startswith("best constant")
+    )
     told = ", ".join([*list(row.values())[1].split(", "), *list(row.values())[3].split(", ")])
     of = [[m.regret for m in found if (m.case.stream, m.case.rounds) == at] for at in REGRET_ENDS]
     assert told == ", ".join(f"{fmean(values):.1f}" for values in of)
