@@ -63,8 +63,9 @@ def _wrong_registry(registry: Registry) -> str | None:
         return "a registry with a name twice"
     if registry.mean.shape != (d,) or registry.scale.shape != (d,):
         return "a scaler that does not fit its features"
-    scales = (*registry.scale.tolist(), target.scale, registry.farthest)
-    known = isfinite(target.centre) and all(isfinite(scale) and scale > 0.0 for scale in scales)
+    scales = (*registry.scale.tolist(), registry.farthest)
+    unit = isfinite(target.centre) and isfinite(target.scale) and target.scale >= 0.0  # 0: none is known yet
+    known = unit and all(isfinite(scale) and scale > 0.0 for scale in scales)
     return None if known and not np.isinf(registry.mean).any() else "a scaler, or a unit of targets, that is none"
 
 

@@ -148,7 +148,8 @@ class HostNode:
 
     def _may_come_back(self, client: str, node: ClientNode) -> bool:
         """Tell whether a client has left and has records again; one that has failed stays out."""
-        return node.finished and not node.source.ended and client not in self.failed
+        has_failed = client in self.failed or node.machine.evicted
+        return node.finished and not node.source.ended and not has_failed
 
     def _tell_dropped(self, event: object) -> None:
         """Tell the first of what a client could not use, and then ever fewer."""

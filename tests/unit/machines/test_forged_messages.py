@@ -208,14 +208,14 @@ def test_what_cannot_be_used_is_counted_and_forgotten(name):
 
 def test_what_breaks_only_when_it_is_used_does_not_end_it(monkeypatch):
     machine, broken = client(), [True]
-    run = type(LEARNER.model).losses_and_derivative
+    run = type(LEARNER.model).judged
 
-    def losses(self: Any, outputs: Any, y: Any) -> Any:
+    def judged(self: Any, *told: Any) -> Any:
         if broken.pop() if broken else False:
             raise IndexError("of a model that was forged")
-        return run(self, outputs, y)
+        return run(self, *told)
 
-    monkeypatch.setattr(type(LEARNER.model), "losses_and_derivative", losses)
+    monkeypatch.setattr(type(LEARNER.model), "judged", judged)
     decisions = tell(machine, RecordsRead((batch("abab"),)), joined(), *opening())
     assert dropped(decisions) == ["of a model that was forged"]
     (asked,) = sent(tell(machine, Tick(), now=machine.wakes_at), Join)

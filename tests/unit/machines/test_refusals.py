@@ -709,10 +709,10 @@ def test_without_a_standing_to_go_on_from_it_is_raised(monkeypatch):
 def test_an_introduction_with_which_it_cannot_begin_is_refused_and_it_waits_for_another(monkeypatch):
     whole = module.Agreement.of.__func__
 
-    def of(cls, joins, *, scaling):
+    def of(cls, joins, **how):
         if any(one.client == "c1" for one in joins):
             raise OverflowError("numbers too large")
-        return whole(cls, joins, scaling=scaling)
+        return whole(cls, joins, **how)
 
     monkeypatch.setattr(module.Agreement, "of", classmethod(of))
     saved = Saved(2)

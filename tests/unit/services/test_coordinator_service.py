@@ -172,7 +172,7 @@ class TestRefusals:
         federation.step(9.0, Leave(client="c0", incarnation="i1"))
         assert federation.service.finished
         with capture_logs() as logged:
-            service._close(federation.machine, federation.log)
+            service._close(federation.machine)
         told_, ended = logged
         assert (told_["event"], told_["clients"]) == ("records are pending of clients that were put out", ["c1"])
         assert (ended["accepted"], ended["refused"]) == (12, 3)
@@ -296,7 +296,7 @@ class Connector:
         self.prepared = True
 
     def coordinator(self, placement, records):
-        assert placement.topics == ("r.*",)
+        assert placement.topics == ("r",)
         assert records.stride == 1
         assert self.prepared, "topics must be there before the link is made"
         return self.link

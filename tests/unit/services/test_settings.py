@@ -383,7 +383,8 @@ class TestDeployed:
                 connect(load(DEPLOYED, flag(text)))
 
     def test_each_line_says_whether_it_states_or_overrides_the_default(self):
-        least = FederationSettings.model_validate({"records": {"topics": ["x"]}}).model_dump(mode="json")
+        settings = FederationSettings.model_validate({"records": {"topics": ["x"]}})
+        least = settings.model_dump(mode="json", by_alias=True)
         least["kafka"] = KafkaSettings.of({"bootstrap_servers": "x"}).model_dump(mode="json")
         said = list(_said(DEPLOYED.read_text().splitlines()))
         assert {word for _, _, word, _ in said} == {"states", "overrides", "required", "example"}
@@ -400,10 +401,9 @@ class TestDeployed:
         named = {place for place, *_ in _said(DEPLOYED.read_text().splitlines())}
         for table, kind in FederationSettings.model_fields.items():
             if table in {"federation", "rounds", "records", "client", "logs"}:
-                names = {f"{table}.{name}" for name in kind.annotation.model_fields} - {
-                    "records.fields",
-                    "records.partitions",
-                }
+                fields = kind.annotation.model_fields.items()
+                names = {f"{table}.{field.alias or name}" for name, field in fields}
+                names -= {"records.fields", "records.partitions"}
                 assert names <= named
 
 
