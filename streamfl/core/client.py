@@ -166,7 +166,7 @@ class Client:
     dropped
         How often something that was told could not be used.
     evicted
-        Why it was put out of the federation; empty unless it was. Then it has finished, and its records are pending.
+        Why it was evicted from the federation; empty unless it was. Then it has finished, and its records are pending.
 
     Examples
     --------

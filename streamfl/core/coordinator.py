@@ -304,7 +304,7 @@ class Coordinator:
         if member is not None and join.incarnation < member.incarnation:
             return self._refuse(join.client, "an older incarnation")
         if member is not None and member.left and join.incarnation == member.incarnation:
-            # It left, or was put out, and did not hear it.
+            # It left, or was evicted, and did not hear it.
             return [Publish((self._evicted(join) if member.evicted else _left(join),))]
         if member is None or member.left:
             if self._undecided is not None:
@@ -328,7 +328,7 @@ class Coordinator:
         self.standing.members[client] = member
 
     def _evicted(self, join: Join) -> Refusal:
-        reason = f"put out: refused for {REFUSALS_IN_A_ROW} entries in a row; start it again when it is mended"
+        reason = f"evicted: refused for {REFUSALS_IN_A_ROW} entries in a row; start it again when it is mended"
         entry = self.standing.entry
         return Refusal(client=join.client, incarnation=join.incarnation, entry=entry, reason=reason, evicted=True)
 
@@ -572,16 +572,20 @@ class Coordinator:
         return Refused(bounded(client), reason, is_fault=True)
 
     def _count_refusals(self, entry: int) -> bool:
-        """Enter into the ledger who was refused for an entry; tell whether anybody was put out for it."""
+        """Enter into the ledger who was refused for an entry; tell whether anybody was evicted for it.
+
+        What is no message evicts nobody: whoever may write can send it under any key.
+        """
         evicted = False
         for client, reason in self._refusals.at_fault.items():
             member = self.standing.members[client]
-            if member.left or any(update.client == client for update in self._updates):
+            junk = client in self._refusals.unusable
+            if junk or member.left or any(update.client == client for update in self._updates):
                 continue
             member.refused += 1
             if member.refused >= REFUSALS_IN_A_ROW:
                 member.left = member.evicted = evicted = True
-                why = bounded(f"put out, refused for {member.refused} entries in a row: {reason}")
+                why = bounded(f"evicted, refused for {member.refused} entries in a row: {reason}")
                 self._refusals.tell(
                     Refusal(client=client, incarnation=member.incarnation, entry=entry, reason=why, evicted=True)
                 )

@@ -67,7 +67,7 @@ class CoordinatorLog:
             case Left():
                 LOG.info("left", client=event.client)
             case Refusal(evicted=True):
-                LOG.error("put out", client=event.client, entry=event.entry, reason=event.reason)
+                LOG.error("evicted", client=event.client, entry=event.entry, reason=event.reason)
                 self._refusals.pop(event.client, None)
             case Refused():
                 self._refused(event)
@@ -120,16 +120,16 @@ class CoordinatorLog:
                 **evicted,
             )
         elif evicted:
-            LOG.warning("nobody is waited for: all have left, or were put out", seconds=round(seconds), **evicted)
+            LOG.warning("nobody is waited for: all have left, or were evicted", seconds=round(seconds), **evicted)
 
 
 def evicted_of(standing: Standing) -> list[str]:
-    """Return the clients that were put out: their records are pending until a new start of them joins."""
+    """Return the clients that were evicted: their records are pending until a new start of them joins."""
     return sorted(name for name, member in standing.members.items() if member.evicted)
 
 
 def listed(evicted: list[str]) -> dict[str, object]:
-    """Return what a line of the log says of clients that were put out; nothing if there are none."""
+    """Return what a line of the log says of clients that were evicted; nothing if there are none."""
     if not evicted:
         return {}
     return {"evicted": [*evicted[:NAMES_TOLD], *(["..."] if len(evicted) > NAMES_TOLD else [])]}
@@ -222,7 +222,7 @@ def _close(machine: Coordinator) -> None:
     rejected = sum(member.rejected for member in standing.members.values())
     evicted = listed(evicted_of(standing))
     if evicted:
-        LOG.warning("records are pending of clients that were put out", clients=evicted["evicted"])
+        LOG.warning("records of evicted clients are pending", clients=evicted["evicted"])
     LOG.info(
         "ended",
         rounds=standing.round - 1,

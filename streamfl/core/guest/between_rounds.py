@@ -39,9 +39,9 @@ class GuestBetweenRounds:
         self.forget()
 
     def take(self, version: int, agreed: GuestState) -> None:
-        """Keep what was published until its round is open; only the newest versions."""
-        self._published[version] = agreed
-        self._published = {v: self._published[v] for v in sorted(self._published)[-VERSIONS:]}
+        """Keep what was published until its round is open; only the versions that arrived last."""
+        arrived = {v: kept for v, kept in self._published.items() if v != version} | {version: agreed}
+        self._published = {v: arrived[v] for v in list(arrived)[-VERSIONS:]}
 
     def has(self, version: int) -> bool:
         """Tell whether it can go on from a version."""

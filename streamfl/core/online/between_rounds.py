@@ -16,8 +16,8 @@ from streamfl.core.serving import Serving
 if TYPE_CHECKING:
     from streamfl.core.online.learner import OnlineLearner
 
-# The open round's version, and the one that may arrive before its RoundOpened.
-VERSIONS = 2
+# The open round's version, the one that may arrive before its RoundOpened, and one that is late or forged.
+VERSIONS = 3
 
 
 class Agreed(Protocol):
@@ -77,13 +77,14 @@ class BetweenRounds:
         self.learner = OnlineLearner(self.settings)
 
     def take(self, agreed: Agreed) -> None:
-        """Keep what was published until its round is open; only the newest versions.
+        """Keep what was published until its round is open; only the versions that arrived last.
 
         A round without records is opened again in the same version; the rows that changed are told the first time.
+        A version that says it is far ahead keeps no true one out.
         """
         self._published.setdefault((agreed.version, agreed.cells is None), agreed)
-        newest = sorted({version for version, _ in self._published})[-VERSIONS:]
-        self._published = {key: kept for key, kept in self._published.items() if key[0] in newest}
+        last = list(dict.fromkeys(version for version, _ in self._published))[-VERSIONS:]
+        self._published = {key: kept for key, kept in self._published.items() if key[0] in last}
 
     def has(self, version: int) -> bool:
         """Tell whether it can go on from a version."""

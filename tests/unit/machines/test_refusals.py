@@ -119,9 +119,19 @@ def test_from_the_third_unusable_message_of_an_entry_on_its_client_is_not_waited
     assert refusals(tell(machine, junk, junk)) == [("c1", "neither JSON nor safetensors")] * 2
     assert machine.waited_for == {"c1"}
     assert accepted(tell(machine, junk)) == ["c0"]
-    assert (machine.standing.refused, machine.standing.members["c1"].refused) == (3, 1)
+    assert (machine.standing.refused, machine.standing.members["c1"].refused) == (3, 0)
     tell(machine, junk, junk)  # it is counted anew in every entry
     assert machine.waited_for == {"c0", "c1"}
+
+
+def test_unusable_messages_evict_nobody_for_whoever_may_write_can_send_them():
+    machine = coordinator(2)
+    opened = begun(machine, "c0", "c1")
+    for i in range(5):
+        junk = [Unusable("c1", "junk")] * 3
+        (opened,) = told(tell(machine, answer(opened, "c0", start=4 * i), *junk), RoundOpened)
+    assert machine.present == {"c0", "c1"}
+    assert machine.standing.refused == 15
 
 
 def test_two_unusable_messages_change_no_byte_of_a_round():
@@ -196,7 +206,7 @@ def test_after_three_entries_in_a_row_a_client_is_put_out_and_told_so_in_the_sam
     (commit,) = [decision for decision in decisions if isinstance(decision, Commit)]
     (told_,) = [message for message in commit.messages if isinstance(message, Refusal)]
     assert (told_.client, told_.incarnation, told_.entry, told_.evicted) == ("c1", "i1", 3, True)
-    assert told_.reason == "put out, refused for 3 entries in a row: an impossible norm"
+    assert told_.reason == "evicted, refused for 3 entries in a row: an impossible norm"
     member = machine.standing.members["c1"]
     assert (member.left, member.evicted, member.refused, member.positions) == (True, True, 3, {})
     assert machine.waited_for == {"c0"}

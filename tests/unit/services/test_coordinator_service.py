@@ -160,8 +160,8 @@ class TestRefusals:
         federation = Federation()
         logged, _ = put_out(federation)
         (line,) = [line for line in logged if line["log_level"] == "error"]
-        assert (line["event"], line["client"], line["entry"]) == ("put out", "c1", 3)
-        assert line["reason"] == "put out, refused for 3 entries in a row: an impossible norm"
+        assert (line["event"], line["client"], line["entry"]) == ("evicted", "c1", 3)
+        assert line["reason"] == "evicted, refused for 3 entries in a row: an impossible norm"
         (waiting,) = warnings(federation.step(QUIET + 5.0))
         assert (waiting["clients"], waiting["evicted"]) == (["c0"], ["c1"])
 
@@ -174,7 +174,7 @@ class TestRefusals:
         with capture_logs() as logged:
             service._close(federation.machine)
         told_, ended = logged
-        assert (told_["event"], told_["clients"]) == ("records are pending of clients that were put out", ["c1"])
+        assert (told_["event"], told_["clients"]) == ("records of evicted clients are pending", ["c1"])
         assert (ended["accepted"], ended["refused"]) == (12, 3)
 
     def test_names_that_somebody_invents_are_forgotten(self):

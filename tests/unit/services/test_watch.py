@@ -125,5 +125,5 @@ class TestWatch:
 def test_a_refusal_is_told_on_one_line_with_its_reason():
     refused = Refusal(client="c3", incarnation="1", entry=7, reason="a loss of\nNaN")
     assert line(refused) == ("c3 refused for entry 7: a loss of NaN", "yellow")
-    out = Refusal(client="c3", incarnation="1", entry=9, reason="put out, refused for 3 entries", evicted=True)
-    assert line(out) == ("c3 put out, refused for 3 entries", "bold red")
+    out = Refusal(client="c3", incarnation="1", entry=9, reason="evicted, refused for 3 entries", evicted=True)
+    assert line(out) == ("c3 evicted, refused for 3 entries", "bold red")
