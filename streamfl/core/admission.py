@@ -94,11 +94,11 @@ def refusal(
     if late is not None or member is None:
         return Refused(update.client, late or NO_MEMBER)
     if not update.records:
-        wrong = _wrong_round(update, opened) or _wrong_positions(update, member) or _wrong_empty(update)
+        wrong = _wrong_round(update, opened) or _wrong_positions(update, member, limits) or _wrong_empty(update)
         return None if wrong is None else Refused(update.client, wrong, is_fault=True)
     wrong = (
         _wrong_round(update, opened)
-        or _wrong_positions(update, member)
+        or _wrong_positions(update, member, limits)
         or wrong_update_names(update, registry, limits)
         or _wrong_numbers(update, registry)
         or _wrong_held(update, opened, member)
@@ -140,14 +140,16 @@ def wrong_introduction(join: Join, limits: Limits = NAMED) -> str | None:
     return wrong_join_names(join, limits) or _wrong_moments(join.moments, join.records) or _wrong_unit(join.target)
 
 
-def wrong_identity(message: FromClient) -> str | None:
+def wrong_identity(message: FromClient, limits: Limits = NAMED) -> str | None:
     """Return why a message cannot say whose it is: names are short, as they are told to everybody, or None.
+
+    The client's may be empty: in one process there may be one only, which needs none.
 
     >>> wrong_identity(Leave(client="c0", incarnation="7")), wrong_identity(Leave(client="c0", incarnation="7" * 300))
     (None, 'a client, or an attempt of one, without a name')
     """
     attempt = message.incarnation if isinstance(message, Join | Leave) else message.attempt
-    named = all(name and is_name(name) for name in (message.client, attempt))
+    named = is_name(message.client, limits.name_bytes) and attempt and is_name(attempt)
     return None if named else "a client, or an attempt of one, without a name"
 
 
@@ -324,9 +326,12 @@ def _wrong_round(update: Update, opened: RoundOpened) -> str | None:
     return None if update.round == opened.round else "another round than the entry is of"
 
 
-def _wrong_positions(update: Update, member: Member) -> str | None:
+def _wrong_positions(update: Update, member: Member, limits: Limits) -> str | None:
     partitions = {span.partition for span in update.spans}
-    if not all(map(is_name, partitions)) or len(partitions | member.positions.keys()) > MOST_PARTITIONS:
+    if (
+        not all(is_name(name, limits.name_bytes) for name in partitions)
+        or len(partitions | member.positions.keys()) > MOST_PARTITIONS
+    ):
         return "partitions without a name, or far too many"
     for span in update.spans:
         if not 0 <= span.start <= span.end:

@@ -166,7 +166,7 @@ class Client:
     dropped
         How often something that was told could not be used.
     evicted
-        Why it was evicted from the federation; empty unless it was. Then it has finished, and its records are pending.
+        Why it was evicted; empty unless it was. Then it has finished, and its records are pending.
 
     Examples
     --------
@@ -675,7 +675,7 @@ class Client:
 
     def _told_between(self, between: BetweenRounds | GuestBetweenRounds) -> Learnt | GuestLearnt:
         learnt = between.learnt()
-        return within(learnt, self.settings.limits.guest_names) if isinstance(learnt, GuestLearnt) else learnt
+        return within(learnt, self.settings.limits) if isinstance(learnt, GuestLearnt) else learnt
 
     def _part(self, opened: RoundOpened, batches: tuple[Batch, ...], registry: int) -> ClientRound:
         if self._place is None:

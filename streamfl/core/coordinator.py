@@ -275,8 +275,10 @@ class Coordinator:
         return decisions
 
     def _take(self, event: CoordinatorEvent, now: float) -> list[CoordinatorDecision]:
-        if not isinstance(event, Tick | Unusable) and (wrong := wrong_identity(event)) is not None:
-            return self._fault(event.client, "", wrong, now)
+        said = None if isinstance(event, Tick | Unusable) else event
+        wrong = None if said is None else wrong_identity(said, self.settings.limits)
+        if said is not None and wrong is not None:
+            return self._fault(said.client, "", wrong, now)
         match event:
             case Join():
                 return self._join(event, now)
@@ -480,8 +482,7 @@ class Coordinator:
         agreed, learnt, guest = self.standing.guest, update.guest, self.settings.learner.guest
         if agreed is None or learnt is None or guest is None:
             return None if agreed is None and learnt is None else "a guest that not all have"
-        most = self.settings.limits.guest_names
-        return wrong_guest(learnt, agreed, guest, records=update.records, most=most)
+        return wrong_guest(learnt, agreed, guest, records=update.records, limits=self.settings.limits)
 
     def _columns(self, update: Update) -> int:
         return self.settings.learner.model.columns(len(self.standing.registry.labels) + len(update.new_labels))

@@ -2,18 +2,21 @@
 
 import numpy as np
 
-from streamfl.core.bounds import NAMED, is_name
+from streamfl.core.bounds import NAMED, Limits, is_name
 from streamfl.core.guest.agreed import GuestLearnt, GuestState
 from streamfl.core.guest.guest import Guest
 from streamfl.core.guest.merging import refusal
 from streamfl.core.guest.tables import Exported
+
+# A name of a model of somebody else is at most so many times as long as one of a feature.
+DERIVED = 4
 
 # Larger numbers are not merged: a count times the square of a mean must be finite.
 LARGEST = 1e100
 
 
 def wrong_guest(
-    learnt: GuestLearnt, agreed: GuestState, guest: Guest, *, records: int, most: int = NAMED.guest_names
+    learnt: GuestLearnt, agreed: GuestState, guest: Guest, *, records: int, limits: Limits = NAMED
 ) -> str | None:
     """Return why what a client has learnt cannot be used, or None.
 
@@ -27,24 +30,37 @@ def wrong_guest(
         The model.
     records
         How many records its update covers.
-    most
-        How many names it may have learnt.
+    limits
+        How many names it may have learnt, and how long they may be.
     """
     if learnt.records != records or not 0 <= learnt.unlearnt <= records:
         return "another number of records for the guest"
     if learnt.state is None:
         return None if learnt.unlearnt == records else "a guest that has learnt, and does not tell what"
-    if learnt.state.names > most:
-        return f"a guest that has learnt {learnt.state.names} names, where {most} are the most"
     reason = (
-        unusable(learnt.state, agreed) or _counted_more(learnt.state, agreed, records) or guest.refusal(learnt.state)
+        _named_too_much(learnt.state, limits)
+        or unusable(learnt.state, agreed)
+        or _counted_more(learnt.state, agreed, records)
+        or guest.refusal(learnt.state)
     )
     return None if reason is None else f"a guest that cannot be merged: {reason}"
 
 
-def within(learnt: GuestLearnt, most: int) -> GuestLearnt:
-    """Return what a client may tell of what it has learnt: nothing where that has too many names."""
-    if learnt.state is None or learnt.state.names <= most:
+def _named_too_much(state: Exported, limits: Limits) -> str | None:
+    """Return why a state has more names than may be told, or longer ones, or None.
+
+    Names of rows may be derived: a product of features has the names of both.
+    """
+    if state.names > limits.guest_names:
+        return f"{state.names} names, where {limits.guest_names} are the most"
+    names = (name for path, table in state.tables.items() for name in (path, *table.rows, *table.columns))
+    fit = all(is_name(name, DERIVED * limits.name_bytes) for name in names)
+    return None if fit else "names that are far too long"
+
+
+def within(learnt: GuestLearnt, limits: Limits) -> GuestLearnt:
+    """Return what a client may tell of what it has learnt: nothing where its names are too many, or too long."""
+    if learnt.state is None or _named_too_much(learnt.state, limits) is None:
         return learnt
     return GuestLearnt(None, learnt.records, learnt.records)
 
@@ -63,8 +79,6 @@ def unusable(state: Exported, agreed: GuestState) -> str | None:
     reason = refusal(state, agreed.state)
     if reason is not None:
         return reason
-    if not all(is_name(name) for path, table in state.tables.items() for name in (path, *table.rows, *table.columns)):
-        return "names that are far too long"
     large = (path for path, table in state.tables.items() if np.abs(table.values).max(initial=0.0) > LARGEST)
     return next((f"{path} has values that are far too large" for path in large), None)
 

@@ -379,6 +379,9 @@ def test_a_guest_that_has_learnt_too_many_names_is_refused_and_a_client_does_not
     state.learn_one({"x": 1.0}, "a")
     learnt = GuestLearnt(state.export(), 4, 0)
     ((name, reason),) = refusals(tell(machine, answer(opened, "c0", guest=learnt)))
-    assert (name, reason) == ("c0", f"a guest that has learnt {learnt.state.names} names, where 3 are the most")
-    assert (within(learnt, 3).state, within(learnt, 3).unlearnt) == (None, 4)
-    assert within(learnt, learnt.state.names) is learnt
+    assert (name, reason) == (
+        "c0",
+        f"a guest that cannot be merged: {learnt.state.names} names, where 3 are the most",
+    )
+    assert (within(learnt, limits).state, within(learnt, limits).unlearnt) == (None, 4)
+    assert within(learnt, Limits(guest_names=learnt.state.names)) is learnt
