@@ -186,11 +186,19 @@ class Coordinator:
         self._saved = self.standing.refused
 
     def start(self, now: float) -> list[CoordinatorDecision]:
-        """Begin, or after a kill open the round of the last Commit again."""
+        """Begin, or after a kill open the round of the last Commit again.
+
+        Raises
+        ------
+        PeerError
+            The standing's models do not fit its registry: what was saved is damaged.
+        """
         if self.standing.agreement is None:
             return []
         self._keep_guest()
         self._open_round(now)
+        if any(live.W.shape != self._scratch().shape for live in self._opened.opening.live):
+            raise PeerError("the standing holds models that do not fit its registry: it is damaged")
         told = self._round_messages()
         resumed = tuple(replace(m, resumed=True) if isinstance(m, RoundOpened) else m for m in told)
         return [Publish(resumed), *self._finished()]
