@@ -34,20 +34,18 @@ class Published:
 
     registries: dict[int, Registry] = field(default_factory=dict)
     slots: dict[str, dict[int, FloatArray]] = field(default_factory=dict)
+    _numbers: int = 0
 
     def add(self, message: RegistryPublished | ModelPublished) -> None:
         """Take a message in; what came before the last few is dropped."""
         if isinstance(message, RegistryPublished):
             self.registries = _last(self.registries, message.registry.version, message.registry)
             return
-        versions = _last(self.slots.pop(message.slot, {}), message.version, message.weights)
-        self.slots[message.slot] = versions
+        before = self.slots.pop(message.slot, {})
+        versions = self.slots[message.slot] = _last(before, message.version, message.weights)
+        self._numbers += _size(versions) - _size(before)
         while len(self.slots) > MODELS or (self._numbers > NUMBERS and len(self.slots) > 1):
-            del self.slots[next(iter(self.slots))]
-
-    @property
-    def _numbers(self) -> int:
-        return sum(W.size for versions in self.slots.values() for W in versions.values())
+            self._numbers -= _size(self.slots.pop(next(iter(self.slots))))
 
     def has(self, registry: int, slots: Iterable[Slot], columns: Callable[[int], int] | None = None) -> bool:
         """Tell whether the registry and all the slots are here in the versions named.
@@ -74,6 +72,11 @@ class Published:
         oldest = min((slot.version for slot in slots), default=0)
         kept = {name: {v: W for v, W in versions.items() if v >= oldest} for name, versions in self.slots.items()}
         self.slots = {name: versions for name, versions in kept.items() if versions}
+        self._numbers = sum(map(_size, self.slots.values()))
+
+
+def _size(versions: dict[int, FloatArray]) -> int:
+    return sum([W.size for W in versions.values()])
 
 
 def _last(versions: dict[int, V], version: int, value: V) -> dict[int, V]:

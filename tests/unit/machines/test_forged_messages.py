@@ -28,6 +28,7 @@ from unit.machines.script import (
     tell,
 )
 
+from streamfl.core import published
 from streamfl.core.client import Client, ClientSettings
 from streamfl.core.coordinator import Coordinator, CoordinatorSettings
 from streamfl.core.decisions import Dropped, Finished, Seek
@@ -43,6 +44,7 @@ from streamfl.core.messages import (
     RegistryPublished,
     RoundOpened,
     Score,
+    Slot,
     Update,
 )
 from streamfl.core.published import MODELS, VERSIONS, Published
@@ -229,6 +231,17 @@ def test_what_was_told_is_bounded_whatever_it_is_called():
         here.add(ModelPublished(slot="m", version=i, registry=i, weights=np.zeros((1, 1))))
         here.add(RegistryPublished(registry=replace(REGISTRY, version=i)))
     assert (len(here.slots), len(here.registries), len(here.slots["m"])) == (MODELS, VERSIONS, VERSIONS)
+
+
+def test_the_numbers_of_all_models_are_bounded(monkeypatch):
+    monkeypatch.setattr(published, "NUMBERS", 100)
+    here = Published()
+    for i in range(200):
+        here.add(ModelPublished(slot=f"m{i % 7}", version=i, registry=1, weights=np.zeros((1 + i % 5, 3))))
+        if i % 50 == 49:
+            here.forget_before([Slot(name="m0", version=i - 9, eta=0.1)])
+        kept = [W.size for versions in here.slots.values() for W in versions.values()]
+        assert here._numbers == sum(kept) <= 100
 
 
 # --- refusals --------------------------------------------------------------------------------------------------
