@@ -210,7 +210,7 @@ def test_it_says_what_the_model_file_would_have_scored_where_that_is_much_worse(
     said = f"the model file would have had accuracy {told['model_file']:.3f}, not {told['prequential']:.3f}: it holds"
     assert said in ended.err
     assert "would have had" not in streamfl("replay", path, "--clients", 3).err
-    assert "would have had" not in streamfl("replay", blobs, "--model-out", to).err
+    assert "would have had" not in streamfl("replay", blobs, "--least", "1", "--model-out", to).err
 
 
 def test_a_file_that_is_no_model_is_refused(tmp_path: Path, blobs: Path):
@@ -314,7 +314,7 @@ def test_fedomd_is_not_fedavg_unless_its_map_is_the_euclidean_one(streamfl: Comm
         (("--features", "rounds"), ("--step", "2")),
         (("--profile", "paper"), ("--step", "2")),
         (("--profile", "experts"), ("--step", "2")),
-        (("--profile", "paper", "--round-size", "2"), ("--max-order", "1")),
+        (("--profile", "paper", "--round-size", "2", "--least", "1"), ("--max-order", "1")),
         (("--profile", "experts"), ("--max-order", "1")),
     ],
 )
@@ -326,7 +326,8 @@ def test_every_option_of_the_algorithm_changes_the_model(
 
 
 def test_without_a_cap_blocks_grow_past_the_256_rounds(streamfl: Command, blobs: Path):
-    options = ("replay", blobs, "--clients", "1", "--round-size", "1", "--profile", "experts", "--json", "-")
+    options = ("replay", blobs, "--clients", "1", "--round-size", "1", "--least", "1", "--profile", "experts")
+    options += ("--json", "-")
     digests = [
         streamfl(*options, *more).json["model_sha256"] for more in ((), ("--max-order", "8"), ("--max-order", "none"))
     ]
