@@ -137,9 +137,12 @@ def without_outliers(X: FloatArray) -> FloatArray:
     doubtful = ~_surely_near(X, there)
     if not doubtful.any():
         return X
-    nearer = X.copy()
-    nearer[:, doubtful] = _clipped(X[:, doubtful], there[doubtful])
-    return nearer
+    nearer = _clipped(X[:, doubtful], there[doubtful])
+    if nearer is None:
+        return X
+    found = X.copy()
+    found[:, doubtful] = nearer
+    return found
 
 
 def _rank(there: IntArray) -> IntArray:
@@ -161,11 +164,11 @@ def _surely_near(X: FloatArray, there: IntArray) -> BoolArray:
     return near
 
 
-def _clipped(X: FloatArray, there: IntArray) -> FloatArray:
-    """Return records of which no value is far out; `there` are not missing, by feature."""
+def _clipped(X: FloatArray, there: IntArray) -> FloatArray | None:
+    """Return records of which no value is far out, None if that are these; `there` are not missing, by feature."""
     last, columns = np.maximum(there - 1, 0), np.arange(X.shape[1])
     median = np.sort(X, axis=0)[last // 2, columns]  # what is missing comes last
     distances = np.sort(np.abs(X - median), axis=0)
     bound = FAR * distances[_rank(there), columns]
     bound[~(bound > 0.0) | (there < FEWEST)] = np.inf
-    return np.clip(X, median - bound, median + bound)
+    return np.clip(X, median - bound, median + bound) if (distances[last, columns] > bound).any() else None

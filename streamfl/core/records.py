@@ -148,7 +148,7 @@ class Batch:
         >>> kept.features, kept.X, kept.y, kept.labels
         (('y',), array([[1.]]), array([0.]), ('b',))
         >>> kept.rejected
-        (Rejection(position=0, reason='a label beyond the 1 that the federation takes: a'),)
+        (Rejection(position=0, reason='a label beyond the 1 that the federation takes: a', count=1),)
         """
         batch = self
         if features is not None and not set(features).issuperset(self.features):

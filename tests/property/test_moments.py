@@ -88,9 +88,10 @@ def test_only_what_is_far_from_the_others_is_brought_nearer(X: np.ndarray) -> No
 def test_one_value_far_out_does_not_stretch_a_scale(X: np.ndarray, far: float, at: int) -> None:
     X[at] = far
     spread = without_outliers(X).std()
-    assert spread <= 4.0 or np.unique(np.delete(X, at)).size <= 2
+    # The others are within 2 of the median, and it is within 20 afterwards: sqrt(0.05 x 0.95) x 20 and their spread.
+    assert spread <= 5.0 or np.unique(np.delete(X, at)).size <= 2
     nearer = without_outliers(np.where(far == X, far / 2.0, X))
-    if spread <= 4.0:  # however far it is
+    if spread <= 5.0:  # however far it is
         np.testing.assert_array_equal(nearer, without_outliers(X))
 
 

@@ -262,7 +262,7 @@ class KafkaCoordinatorLink:
         """Return what a message says, None for a part of what is to come."""
         client = _client(message.key)
         if client is None:
-            return Unusable("", f"its key is no client's name of at most {NAME_BYTES} bytes")
+            return Unusable("", f"its key is no client's name of 1 to {NAME_BYTES} bytes")
         try:
             whole = self._assembly.add(client, message.headers, message.value or b"")
             told = None if whole is None else messages.decode(whole)
@@ -411,7 +411,7 @@ def _client(key: bytes | None) -> str | None:
         name = (key or b"").decode()
     except UnicodeDecodeError:
         return None
-    return name if is_name(name) else None
+    return name if name and is_name(name) else None
 
 
 FENCED = (kafka_errors.ProducerFencedError, kafka_errors.InvalidProducerEpochError)
