@@ -277,7 +277,7 @@ class TestCommand:
         ran = self.run(tmp_path, "127.0.0.1:1", ssl_cafle="ca.pem")
         assert ran.returncode == 2
         assert ran.stderr == (
-            "streamfl: error: [kafka] ssl_cafle: kafka-python knows no such setting; correct its name\n"
+            "streamfl: error: [kafka] ssl_cafle: kafka-python knows no such setting; did you mean ssl_cafile?\n"
         )
 
     def test_a_file_of_keys_that_is_not_there_is_the_callers_error(self, broker, tmp_path):
