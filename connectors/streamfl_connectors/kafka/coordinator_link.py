@@ -84,6 +84,15 @@ class KafkaCoordinatorLink:
         self._written: dict[str, tuple[int, int]] = {}
         self._live: set[str] = set()
         self._listened = False
+        self._saved: bytes | None = None
+        try:
+            self._begin()
+        except BaseException:
+            self.close()  # its threads would try for ever to connect
+            raise
+
+    def _begin(self) -> None:
+        """Go on from the standing that was committed last, and from where messages were read to."""
         found = self._last_standing()
         self._saved = found.data
         self._follow(self.restore())

@@ -155,7 +155,7 @@ SAFEGUARDS = {
     ),
     "the ledger seek": (
         "core/client.py",
-        "decisions.append(Seek(joined.positions))",
+        "decisions.append(Seek({**self._begun, **joined.positions}))",
         "pass",
         "positions of .* do not follow the ledger",
     ),
