@@ -14,7 +14,7 @@ REFUSALS_IN_A_ROW = 3
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How many names a federation registers.
+    """How many names a federation remembers.
 
     Parameters
     ----------
@@ -24,6 +24,8 @@ class Limits:
         Most labels; records of others are rejected.
     name_bytes
         Most bytes of a name, in UTF-8.
+    clients
+        Most clients, those that have left among them: the ledger remembers where each goes on.
     guest_names
         Most names of rows and columns that a model of somebody else may have learnt: some have a row for every
         feature of every label.
@@ -33,6 +35,7 @@ class Limits:
     labels: int = 1024
     name_bytes: int = NAME_BYTES
     guest_names: int = 65_536
+    clients: int = 10_000
 
 
 NAMED = Limits()

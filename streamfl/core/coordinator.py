@@ -304,7 +304,7 @@ class Coordinator:
     # --- membership --------------------------------------------------------------------------------------------
 
     def _join(self, join: Join, now: float) -> list[CoordinatorDecision]:
-        wrong = wrong_introduction(join, self.settings.limits)
+        wrong = wrong_introduction(join, self.settings.limits) or self._one_too_many(join.client)
         if wrong is not None:
             return self._fault(join.client, join.incarnation, wrong, now)
         if self.standing.agreement is None:
@@ -324,6 +324,14 @@ class Coordinator:
         # Not committed, so that it is answered while candidates are scored too. If a kill takes it back, a late
         # Join of an older incarnation may be answered, which nobody hears.
         return [Publish(self._enter(join, member))]
+
+    def _one_too_many(self, client: str) -> str | None:
+        """Return why a client is one more than are remembered, or None: whoever may write can invent names."""
+        remembered = self.standing.members.keys() | self._introductions.keys() | self._deferred.keys()
+        most = self.settings.limits.clients
+        if client in remembered or len(remembered) < most:
+            return None
+        return f"one client more than the {most} that the federation takes"
 
     def _enter(self, join: Join, member: Member) -> tuple[FromCoordinator, ...]:
         """Enter who has joined into the ledger, and return the answer."""

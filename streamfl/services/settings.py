@@ -41,7 +41,8 @@ class Federation(_Table):
 
     `name` is the first part of its topics' names. Round 1 opens when `expect` clients have joined. `horizon` is the
     number of rounds that profile `paper` prepares for. No more than `most_features` and `most_labels` are registered:
-    other features are left out, records of other labels rejected.
+    other features are left out, records of other labels rejected. No more than `most_clients` are remembered, those
+    that have left among them.
     """
 
     name: str = Field("federation", pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=200)
@@ -52,6 +53,7 @@ class Federation(_Table):
     horizon: int = Field(10_000, ge=2)
     most_features: int = Field(NAMED.features, ge=1)
     most_labels: int = Field(NAMED.labels, ge=1)
+    most_clients: int = Field(NAMED.clients, ge=1)
     connector: str = "kafka"
 
 
@@ -195,9 +197,8 @@ class FederationSettings(BaseSettings):
         """Return how many names the federation registers; a logistic model tells two labels apart."""
         federation = self.federation
         logistic = self.learning.loss(federation.task) == "logistic"
-        return Limits(
-            federation.most_features, min(2, federation.most_labels) if logistic else federation.most_labels
-        )
+        labels = min(2, federation.most_labels) if logistic else federation.most_labels
+        return Limits(federation.most_features, labels, clients=federation.most_clients)
 
     @property
     def learner(self) -> Learner:

@@ -25,7 +25,7 @@ from unit.machines.script import (
 import streamfl
 from streamfl import codec
 from streamfl.core import coordinator as module
-from streamfl.core.bounds import REASON_CHARS, REFUSALS_IN_A_ROW
+from streamfl.core.bounds import REASON_CHARS, REFUSALS_IN_A_ROW, Limits
 from streamfl.core.coordinator import PAUSE, Coordinator, CoordinatorSettings
 from streamfl.core.culprits import without_culprits
 from streamfl.core.decisions import Commit, Finished, Publish, Refused
@@ -866,3 +866,24 @@ def test_an_end_that_cannot_be_told_refuses_nobody():
     machine.log_ends = dict.fromkeys
     opened = begun(machine, "c0")
     assert accepted(tell(machine, answer(opened, "c0"))) == ["c0"]
+
+
+# --- too many clients ------------------------------------------------------------------------------------------
+
+
+def test_no_more_clients_are_remembered_than_the_limit_whoever_may_write_can_invent_names():
+    machine = coordinator(2, limits=Limits(clients=3))
+    begun(machine, "c0", "c1")
+    assert told(tell(machine, join("c2")), Joined)
+    why = "one client more than the 3 that the federation takes"
+    assert refusals(tell(machine, *(join(f"x{i}") for i in range(50)))) == [(f"x{i}", why) for i in range(50)]
+    assert set(machine.standing.members) == {"c0", "c1", "c2"}
+    tell(machine, leave("c2", "i1"))
+    assert refusals(tell(machine, join("x"))) == [("x", why)]  # where c2 goes on must still be known
+    assert told(tell(machine, join("c2", incarnation="i2")), Joined)
+
+
+def test_nor_before_it_has_begun():
+    machine = coordinator(9, limits=Limits(clients=3))
+    tell(machine, *(join(f"x{i}") for i in range(50)))
+    assert machine.introduced == 3
