@@ -1,7 +1,7 @@
 """A client's part of a round: its work on the round's records, and what it tells the coordinator of it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -108,17 +108,10 @@ class ClientRound:
         opened, registry, records = self.opened, self.registry, self.records
         strange = registry.unknown_features(self.batches)
         came, left = self.after.changes(self.before)
-        return Update(
-            client=self.client,
-            attempt=attempt,
-            entry=opened.entry,
-            round=opened.round,
-            epoch=opened.epoch,
-            registry=opened.registry,
+        return replace(
+            self.empty_update(attempt),
             records=len(records.y),
             trained=result.trained if result.differences else 0,
-            rejected=sum(batch.bad for batch in self.batches),
-            spans=spans(self.batches),
             losses=result.losses,
             differences=result.differences,
             new=result.new,

@@ -327,6 +327,8 @@ class Coordinator:
 
     def _one_too_many(self, client: str) -> str | None:
         """Return why a client is one more than are remembered, or None: whoever may write can invent names."""
+        if client in self.standing.members:
+            return None
         remembered = self.standing.members.keys() | self._introductions.keys() | self._deferred.keys()
         most = self.settings.limits.clients
         if client in remembered or len(remembered) < most:
