@@ -409,13 +409,8 @@ class Client:
         return (answer.client, answer.incarnation) == (self.name, self.incarnation)
 
     def _is_answer(self, joined: Joined) -> bool:
-        """Tell whether it answers a question that is open.
-
-        The answer to the newest one is the truth. One to an earlier question counts if it leads on: where messages
-        take longer than this client's patience, the newest would always be on its way.
-        """
-        newest = joined.question == self._question
-        return self._answered < joined.question <= self._question and (newest or joined.entry > self._entry)
+        """Tell whether it answers the newest question, which is answered once: a late copy says what was."""
+        return joined.question == self._question > self._answered
 
     def _was_refused(self, refusal: Refusal) -> list[ClientDecision]:
         """Keep the records, ask where it stands, and try again in the next entry, or much later in this one."""
@@ -431,7 +426,7 @@ class Client:
     def _joined(self, joined: Joined) -> list[ClientDecision]:
         """Take the ledger's word: read on from its positions, and restore the history sample it names."""
         before = self._believed if self._place is None else self._place.positions
-        self._answered = self._question  # what is still on its way answers no more than this
+        self._answered = joined.question
         self._entry, self._closed = joined.entry - 1, None
         self._place = Place(dict(joined.positions), joined.read, joined.rejected)
         self._introduced = ()

@@ -76,4 +76,7 @@ def federation(
         standing=PROFILES[profile],
         faults=faults or Faults(),
         seed=seed,
+        # Where messages take as long as a client's patience, it waits for the answer to its newest question: in the
+        # worst of the worlds drawn here that takes 57,000 steps.
+        most_steps=100_000,
     )
