@@ -350,6 +350,8 @@ class Client:
                 return self._is_mine(event) and self._is_answer(event)
             case Left():
                 return self._is_mine(event) and self._leaves
+            case RoundOpened() if event.entry == self._refused:
+                return False  # told again and again to others, it would put off for ever what is tried again
             case RoundOpened() | RoundClosed():
                 return self._place is not None and not self._done() and event.entry == self._entry + 1
             case Score():

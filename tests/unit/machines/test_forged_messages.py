@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import Phase, given, settings
+from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 from unit.machines.script import (
     LEARNER,
@@ -391,8 +391,16 @@ PLACES = st.integers(1, 260)
 FORGED = st.lists(st.tuples(st.sampled_from(sorted(FORGERS)), st.integers(1, 5)), min_size=1, max_size=4)
 
 
-@settings(max_examples=40, deadline=None, phases=[Phase.generate])
+# A refusal of the open entry, while another client asks again and again for scores that wait for this one.
+REFUSED_WHILE_OTHERS_ASK = {
+    130: [("unusable", 2), ("leaving", 3), ("unusable", 5), ("another registry", 5)],
+    161: [("refusals", 1), ("answers to no question", 5), ("openings far ahead", 5)],
+}
+
+
+@settings(max_examples=40, deadline=None, phases=[Phase.explicit, Phase.generate])
 @given(st.dictionaries(PLACES, FORGED, min_size=1, max_size=12))
+@example(REFUSED_WHILE_OTHERS_ASK)
 def test_after_any_forged_messages_the_model_is_the_undisturbed_one(forged):
     digest, events = undisturbed()
     assert events > 150
