@@ -70,12 +70,8 @@ class ClientRound:
     def scores(self, asked: Score, weights: Mapping[str, FloatArray], history: History, attempt: str) -> Scores:
         """Score candidates for the next epoch, and take their steps."""
         result = self._local_round(asked, weights).run(history, relabel=asked.relabel)
-        return Scores(
-            client=self.client,
-            attempt=attempt,
-            entry=asked.entry,
-            epoch=asked.epoch,
-            stage=asked.stage,
+        return replace(
+            self.empty_scores(asked, attempt),
             losses=result.losses,
             differences=result.differences,
             relabelling=result.relabelling,

@@ -353,7 +353,7 @@ def _settings_in(tables: Sequence[str]) -> Sequence[str]:
     table: Any = FederationSettings
     for name in tables:
         table = table.model_fields[name].annotation
-    return list(table.model_fields)
+    return [field.alias or name for name, field in table.model_fields.items()]
 
 
 def _check_environment(environment: Mapping[str, str]) -> None:

@@ -173,6 +173,7 @@ class TestErrors:
                 'records: Value error, clients = "key" needs format = "json"',
             ),
             ("topics = ['a']\npartitions = 0", "records.partitions: Input should be greater than or equal to 1"),
+            ("topics = ['a']\nschem = 'closed'", "records.schem: there is no such setting; did you mean schema?"),
             (
                 "topics = ['a']\nfields = { lable = 'x' }",
                 "records.fields.lable: there is no such setting; did you mean label?",
