@@ -6,6 +6,7 @@ finite, register a name twice, overflow the exact sum, or move the ledger elsewh
 
 import math
 from collections.abc import Collection, Mapping, Sequence
+from itertools import pairwise
 
 import numpy as np
 
@@ -363,9 +364,10 @@ def _wrong_held(update: Update, opened: RoundOpened, member: Member) -> str | No
             return "a record held back that is not of this round"
         if record.ordinal not in ordinals:
             return "a record held back under another's number"
+    in_order = [record.ordinal for record in update.held]
     places = {(record.partition, record.position) for record in update.held}
-    if min(len(places), len({record.ordinal for record in update.held})) < len(update.held):
-        return "a record held back twice"
+    if len(places) < len(update.held) or any(a >= b for a, b in pairwise(in_order)):
+        return "a record held back twice, or out of order"
     return None
 
 
@@ -373,8 +375,10 @@ def _wrong_hoard(update: Update, member: Member, known: int) -> str | None:
     """Return why a client holds back too much: places that it never lets go would be remembered for ever."""
     if not update.held:
         return None
-    left = len(member.held) - len({record.ordinal for record in member.held}.intersection(update.let_go))
     most = MOST_HELD * max(1, known + len(update.new_labels))
+    if len(member.held) + len(update.held) <= most:
+        return None  # whatever it lets go of
+    left = len(member.held) - len({record.ordinal for record in member.held}.intersection(update.let_go))
     return None if left + len(update.held) <= most else "more records held back than anybody asked for"
 
 

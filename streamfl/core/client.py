@@ -365,6 +365,8 @@ class Client:
 
     def _take(self, event: ClientEvent) -> list[ClientDecision]:
         match event:
+            case RegistryPublished() | ModelPublished() | OnlinePublished() | GuestPublished():
+                self._keep(event)
             case RecordsRead(batches):
                 for batch in batches:
                     self._begun.setdefault(batch.span.partition, batch.span.start)
@@ -377,8 +379,6 @@ class Client:
                 self._ended |= isinstance(event, SourceEnded)
                 self._due |= isinstance(event, BufferDue)
                 self._stopped |= isinstance(event, Stopped)
-            case RegistryPublished() | ModelPublished() | OnlinePublished() | GuestPublished():
-                self._keep(event)
             case Joined() if self._is_mine(event) and self._is_answer(event):
                 return self._joined(event)
             case Refusal() if self._is_mine(event):
@@ -487,7 +487,8 @@ class Client:
         opened = next((o for o in openings if o is not None and o.entry == self._entry + 1), None)
         if opened is None:
             return
-        opened = replace(opened, resumed=False)
+        if opened.resumed:
+            opened = replace(opened, resumed=False)
         if opened != self._opened:
             self._opened, self._score = opened, None
             if self._refused == opened.entry:

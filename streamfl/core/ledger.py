@@ -1,5 +1,6 @@
 """The ledger: which records of which client have been accepted; the truth about what was trained on."""
 
+from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
@@ -25,7 +26,7 @@ class Member:
     sample
         Where the records of its history sample are, to be read again after a kill.
     held
-        Where those are that it holds back from training.
+        Where those are that it holds back from training, by increasing ordinal.
     refused
         Entries in a row that closed without it because its messages for them were refused.
     evicted
@@ -79,8 +80,7 @@ class Member:
             sampled = SampledRound(round=kept.round, share=share, positions=kept.positions, ordinals=kept.ordinals)
             self.sample = (*self.sample, sampled)
         if update.let_go:
-            gone = set(update.let_go)
-            self.held = tuple([record for record in self.held if record.ordinal not in gone])
+            self.held = _without(self.held, update.let_go)
         self.held += update.held
         return Accepted(
             client=update.client,
@@ -98,3 +98,24 @@ class Member:
             self.held = ()
         elif self.held and self.held[0].round < held_since:  # they are in order
             self.held = tuple(record for record in self.held if record.round >= held_since)
+
+
+def _without(held: tuple[HeldRecord, ...], ordinals: Iterable[int]) -> tuple[HeldRecord, ...]:
+    """Return the records of other ordinals than these; a few of hundreds go, so that most are not looked at.
+
+    >>> held = tuple(HeldRecord(round=1, ordinal=o, partition="p", position=o) for o in (2, 3, 5, 7))
+    >>> [record.ordinal for record in _without(held, (7, 3, 4, 3))]
+    [2, 5]
+    """
+    kept: list[HeldRecord] = []
+    first = 0
+    for ordinal in sorted(set(ordinals)):
+        at = bisect_left(held, ordinal, lo=first, key=_ordinal)
+        if at < len(held) and held[at].ordinal == ordinal:
+            kept += held[first:at]
+            first = at + 1
+    return (*kept, *held[first:])
+
+
+def _ordinal(record: HeldRecord) -> int:
+    return record.ordinal

@@ -34,7 +34,7 @@ class Published:
 
     registries: dict[int, Registry] = field(default_factory=dict)
     slots: dict[str, dict[int, FloatArray]] = field(default_factory=dict)
-    _numbers: int = 0
+    _most: int = 0  # how many numbers there may be in all: those that were dropped count until it is too much
 
     def add(self, message: RegistryPublished | ModelPublished) -> None:
         """Take a message in; what came before the last few is dropped."""
@@ -42,10 +42,17 @@ class Published:
             self.registries = _last(self.registries, message.registry.version, message.registry)
             return
         before = self.slots.pop(message.slot, {})
-        versions = self.slots[message.slot] = _last(before, message.version, message.weights)
-        self._numbers += _size(versions) - _size(before)
-        while len(self.slots) > MODELS or (self._numbers > NUMBERS and len(self.slots) > 1):
-            self._numbers -= _size(self.slots.pop(next(iter(self.slots))))
+        self.slots[message.slot] = _last(before, message.version, message.weights)
+        self._most += message.weights.size
+        if len(self.slots) > MODELS or self._most > NUMBERS:
+            self._shed()
+
+    def _shed(self) -> None:
+        """Drop the slots that were told of longest ago, until the others are within bounds."""
+        numbers = sum(map(_size, self.slots.values()))
+        while len(self.slots) > MODELS or (numbers > NUMBERS and len(self.slots) > 1):
+            numbers -= _size(self.slots.pop(next(iter(self.slots))))
+        self._most = numbers
 
     def has(self, registry: int, slots: Iterable[Slot], columns: Callable[[int], int] | None = None) -> bool:
         """Tell whether the registry and all the slots are here in the versions named.
@@ -72,7 +79,6 @@ class Published:
         oldest = min((slot.version for slot in slots), default=0)
         kept = {name: {v: W for v, W in versions.items() if v >= oldest} for name, versions in self.slots.items()}
         self.slots = {name: versions for name, versions in kept.items() if versions}
-        self._numbers = sum(map(_size, self.slots.values()))
 
 
 def _size(versions: dict[int, FloatArray]) -> int:

@@ -160,13 +160,12 @@ class Registry:
     def measured(self, batches: Sequence[Batch]) -> tuple[FloatArray, FloatArray]:
         """Return the design of some batches and the squared norm of each of its rows, shape (n,)."""
         Z = np.empty((sum(map(len, batches)), self.rows))
-        at = 0
-        for batch in batches:
-            np.subtract(aligned(batch.X, batch.features, self.features), self.mean, out=Z[at : at + len(batch), :-1])
-            at += len(batch)
         Z[:, -1] = 1.0
-        z = Z[:, :-1]
-        z *= 1.0 / self.scale
+        z, at, unit = Z[:, :-1], 0, 1.0 / self.scale
+        for batch in batches:
+            centred = aligned(batch.X, batch.features, self.features) - self.mean
+            np.multiply(centred, unit, out=z[at : at + len(batch)])
+            at += len(batch)
         norms = np.einsum("ij,ij->i", Z, Z)
         if not norms.max(initial=0.0) <= self.farthest**2:  # a value is missing, or may be too far out
             if np.isnan(norms).any():

@@ -37,8 +37,8 @@ class TableSource:
         self._log = log
         self._bad: IntArray = np.array([rejection.position for rejection in log.rejected], np.int64)
         self._at = 0
-        steps = np.unique(np.diff(log.rows))
-        self._stride = int(steps[0]) if len(steps) == 1 and steps[0] > 0 else None
+        steps = np.diff(log.rows)
+        self._stride = int(steps[0]) if len(steps) and steps[0] > 0 and (steps == steps[0]).all() else None
 
     @property
     def ended(self) -> bool:

@@ -129,6 +129,7 @@ BAD = {
     "held back of a round before": {"held": (held(round=0),), "trained": 3},
     "held back of a round to come": {"held": (held(round=2),), "trained": 3},
     "held back twice": {"held": (held(), held()), "trained": 2},
+    "held back out of order": {"held": (held(ordinal=1, position=1), held(ordinal=0, position=0)), "trained": 2},
     "held back under another's number": {"held": (held(ordinal=2**70),), "trained": 3},
     "held back under a negative number": {"held": (held(ordinal=-1),), "trained": 3},
     "old losses NaN": {"old": (sums(loss=np.nan),)},
@@ -163,7 +164,7 @@ def test_refused(spoilt):
 
 
 HONEST = {
-    "records held back": {"held": (held(), held(ordinal=0, position=0)), "trained": 2},
+    "records held back": {"held": (held(ordinal=0, position=0), held()), "trained": 2},
     "nothing trained on": {
         "held": tuple(held(ordinal=i, position=i) for i in range(4)),
         "trained": 0,
