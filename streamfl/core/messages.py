@@ -7,7 +7,10 @@ What carries an older round or epoch than its reader knows is discarded, so orde
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import ClassVar
+
+import numpy as np
 
 from streamfl.core.alarm import Reading
 from streamfl.core.arrays import HOLDS_ARRAYS, FloatArray
@@ -240,6 +243,11 @@ class ModelPublished(Message):
     version: int
     registry: int
     weights: FloatArray
+
+    @cached_property
+    def is_sound(self) -> bool:
+        """Whether the weights are a matrix of finite numbers; found once for all clients of a process."""
+        return self.weights.ndim == 2 and bool(np.isfinite(self.weights).all())
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

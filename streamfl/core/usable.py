@@ -42,8 +42,8 @@ def unusable(told: FromCoordinator, online: OnlineSettings | None, guest: Guest 
     match told:
         case RegistryPublished(registry=registry):
             return _wrong_registry(registry)
-        case ModelPublished(weights=W):
-            return None if W.ndim == 2 and np.isfinite(W).all() else "weights that are no matrix of finite numbers"
+        case ModelPublished():
+            return None if told.is_sound else "weights that are no matrix of finite numbers"
         case OnlinePublished() if online is not None:
             return _wrong_online(told, online)
         case GuestPublished(agreed=agreed) if guest is not None:

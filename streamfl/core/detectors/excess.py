@@ -148,6 +148,8 @@ class Excesses:
 
     def _shared(self, chosen: BoolArray) -> float:
         """Return the variance, times count^2, of baselines that several of the cells borrow: one error for all."""
+        if not self.borrowed.any():
+            return 0.0
         borrowed = np.where(chosen, self.borrowed, 0.0)
         total = 0.0
         for group in sorted(set(self.cells.groups.tolist())):
