@@ -273,7 +273,7 @@ def _wrong_models(
         return "losses of other models than were asked for"
     if not all(_is_loss(said.losses[slot.name], records, _sampled(slot, sample)) for slot in slots):
         return "a loss that no scores in [0, 1] add up to"
-    trains = {slot.name for slot in slots if opened.trains(slot, said.client)}
+    trains = opened.trained_by(said.client, slots)
     if set(said.differences) != (trains if trained else set()):
         return "differences of other models than are trained"
     largest = largest_part(trained, members)
@@ -424,11 +424,12 @@ def _wrong_label_sums(update: Update, registry: Registry) -> str | None:
     """Return what is wrong with the scores by label of the serving model, or None."""
     labels = {*registry.labels, *update.new_labels} or {""}
     for sums, most in ((update.new, update.records), (update.old, MOST_HELD)):
-        if len({x.label for x in sums}) < len(sums) or not {x.label for x in sums} <= labels:
+        told = {x.label for x in sums}
+        if len(told) < len(sums) or not told <= labels:
             return "losses of a label that is not known, or comes twice"
-        if not all(0 <= x.count <= most and _is_sum(x) for x in sums):
+        if [x for x in sums if not (0 <= x.count <= most and _is_sum(x))]:
             return "losses by label that no scores in [0, 1] add up to"
-    return None if sum(x.count for x in update.new) <= update.records else "losses of more records than there are"
+    return None if sum([x.count for x in update.new]) <= update.records else "losses of more records than there are"
 
 
 def _is_sum(sums: LabelSums) -> bool:

@@ -115,19 +115,19 @@ class Aggregation:
         there = [c for c in contributions if model.name in c.losses and c.records]
         # Clients apart tell what the models of all lose where nobody else does; they never train them.
         scored = [c for c in there if self._is_for(model, c)] or there
-        records = sum(c.records for c in scored)
+        records = sum([c.records for c in scored])
         if not records:
             return None
         losses = [c.losses[model.name] for c in scored]
-        mean = math.fsum(x.loss for x in losses) / records
-        share = math.fsum(x.history_share for x in losses)
+        mean = math.fsum([x.loss for x in losses]) / records
+        share = math.fsum([x.history_share for x in losses])
         return Played(
             loss=mean,
-            proper=math.fsum(x.proper for x in losses) / records,
+            proper=math.fsum([x.proper for x in losses]) / records,
             stepped=self._stepped(model, scored),
-            variance=max(0.0, math.fsum(x.square for x in losses) / records - mean**2),
-            history_loss=math.fsum(x.history for x in losses) / share if share > 0.0 else None,
-            history_records=sum(x.history_records for x in losses),
+            variance=max(0.0, math.fsum([x.square for x in losses]) / records - mean**2),
+            history_loss=math.fsum([x.history for x in losses]) / share if share > 0.0 else None,
+            history_records=sum([x.history_records for x in losses]),
         )
 
     def _all_played(self, live: tuple[LiveModel, ...], contributions: Sequence[Contribution]) -> dict[str, Played]:

@@ -217,7 +217,7 @@ class ClientRound:
             records=self.records,
             slots=mine,
             weights=weights,
-            trains=frozenset(slot.name for slot in mine if self.opened.trains(slot, self.client)),
+            trains=self.opened.trained_by(self.client, mine),
             serves=serves,
             known_labels=self.opened.known_labels,
             key=(self.client, self.opened.round),

@@ -56,9 +56,9 @@ class HeldOut:
     def places(self, rows: IntArray | slice = EVERY) -> tuple[HeldRecord, ...]:
         """Return where they are, or some of them."""
         columns = (self.rounds, self.ordinals, self.within, self.records.positions)
+        told = zip(*[column[rows].tolist() for column in columns], strict=True)
         return tuple(
-            HeldRecord(round=t, ordinal=o, partition=self.partitions[k], position=p)
-            for t, o, k, p in zip(*(column[rows].tolist() for column in columns), strict=True)
+            [HeldRecord(round=t, ordinal=o, partition=self.partitions[k], position=p) for t, o, k, p in told]
         )
 
     def since(self, t: int) -> "HeldOut":

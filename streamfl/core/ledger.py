@@ -3,8 +3,11 @@
 from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 
 from streamfl.core.messages import Accepted, HeldRecord, SampledRound, Update
+
+ORDINAL = attrgetter("ordinal")
 
 
 @dataclass
@@ -110,12 +113,8 @@ def _without(held: tuple[HeldRecord, ...], ordinals: Iterable[int]) -> tuple[Hel
     kept: list[HeldRecord] = []
     first = 0
     for ordinal in sorted(set(ordinals)):
-        at = bisect_left(held, ordinal, lo=first, key=_ordinal)
+        at = bisect_left(held, ordinal, lo=first, key=ORDINAL)
         if at < len(held) and held[at].ordinal == ordinal:
             kept += held[first:at]
             first = at + 1
     return (*kept, *held[first:])
-
-
-def _ordinal(record: HeldRecord) -> int:
-    return record.ordinal

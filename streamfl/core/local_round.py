@@ -89,7 +89,8 @@ class RoundRecords:
     def of(cls, batches: Sequence[Batch], registry: Registry) -> "RoundRecords":
         """Return the design of some batches under a registry, in their own unit of targets if that knows none."""
         labels = registry.labels
-        if any(label not in labels for batch in batches for label in batch.labels):
+        known = set(labels)
+        if not all(known.issuperset(batch.labels) for batch in batches):
             labels = (*labels, *(label for label in labels_in(batches) if label not in labels))
         if not labels and not registry.target.is_known:
             registry = replace(registry, target=TargetUnit.of(np.concatenate([np.zeros(0), *(b.y for b in batches)])))
@@ -261,7 +262,7 @@ class LocalRound:
         loss = np.bincount(codes, scores, minlength=len(labels))
         square = np.bincount(codes, scores * scores, minlength=len(labels))
         sums = zip(labels, count.tolist(), loss.tolist(), square.tolist(), strict=True)
-        return tuple(LabelSums(label=name, count=n, loss=a, square=b) for name, n, a, b in sums if n)
+        return tuple([LabelSums(label=name, count=n, loss=a, square=b) for name, n, a, b in sums if n])
 
     def _train(self, outputs: FloatArray, pulls: FloatArray, result: LocalResult) -> None:
         """Step the trained models; `pulls` are the derivatives of their losses, shape (trained, columns, n)."""

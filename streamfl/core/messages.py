@@ -223,9 +223,11 @@ class RoundOpened(Message):
         group = self.group_of(client)
         return self.serves if group is None else group.serves
 
-    def trains(self, slot: Slot, client: str) -> bool:
-        """Tell whether a client trains a model."""
-        return slot.trained and slot.is_for(client) and (slot.clients is not None or self.group_of(client) is None)
+    def trained_by(self, client: str, slots: Sequence[Slot]) -> set[str]:
+        """Return the names of those of some models that a client trains."""
+        is_apart = self.group_of(client) is not None
+        mine = [slot for slot in slots if slot.trained and slot.is_for(client)]
+        return {slot.name for slot in mine if slot.clients is not None or not is_apart}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -44,13 +44,13 @@ class Moments:
     def of(cls, features: tuple[str, ...], X: FloatArray) -> "Moments":
         """Return the moments of the columns of X, shape (n, d); NaN is a missing value."""
         X = np.clip(X, -LARGEST, LARGEST)
-        there = ~np.isnan(X)
-        count = there.sum(axis=0).astype(np.float64)
-        values = X if there.all() else np.where(there, X, 0.0)
+        missing = np.isnan(X)
+        count = _present(missing).astype(np.float64)
+        values = np.where(missing, 0.0, X) if missing.any() else X
         mean = values.sum(axis=0) / np.maximum(count, 1.0)
         deviation = X - mean
         if values is not X:
-            deviation[~there] = 0.0
+            deviation[missing] = 0.0
         return cls(features, count, mean, np.einsum("ij,ij->j", deviation, deviation))
 
     @property
@@ -131,7 +131,7 @@ def without_outliers(X: FloatArray) -> FloatArray:
     >>> without_outliers(np.vstack([X, X[1:], X[1:], X[1:]]))[0]
     array([  0., -10.])
     """
-    there = len(X) - np.isnan(X).sum(axis=0)
+    there = _present(np.isnan(X))
     if there.max(initial=0) < FEWEST:
         return X
     doubtful = ~_surely_near(X, there)
@@ -143,6 +143,12 @@ def without_outliers(X: FloatArray) -> FloatArray:
     found = X.copy()
     found[:, doubtful] = nearer
     return found
+
+
+def _present(missing: BoolArray) -> IntArray:
+    """Return how many values of each feature are not missing: all of them, as a rule, without being counted."""
+    n, d = missing.shape
+    return n - missing.sum(axis=0) if missing.any() else np.full(d, n)
 
 
 def _rank(there: IntArray) -> IntArray:

@@ -39,10 +39,10 @@ class Published:
     def add(self, message: RegistryPublished | ModelPublished) -> None:
         """Take a message in; what came before the last few is dropped."""
         if isinstance(message, RegistryPublished):
-            self.registries = _last(self.registries, message.registry.version, message.registry)
+            _arrive(self.registries, message.registry.version, message.registry)
             return
-        before = self.slots.pop(message.slot, {})
-        self.slots[message.slot] = _last(before, message.version, message.weights)
+        versions = self.slots[message.slot] = self.slots.pop(message.slot, {})
+        _arrive(versions, message.version, message.weights)
         self._most += message.weights.size
         if len(self.slots) > MODELS or self._most > NUMBERS:
             self._shed()
@@ -76,7 +76,7 @@ class Published:
 
     def forget_before(self, slots: Sequence[Slot]) -> None:
         """Drop what no round can name any more: versions before the oldest that is live."""
-        oldest = min((slot.version for slot in slots), default=0)
+        oldest = min([slot.version for slot in slots], default=0)
         kept = {name: {v: W for v, W in versions.items() if v >= oldest} for name, versions in self.slots.items()}
         self.slots = {name: versions for name, versions in kept.items() if versions}
 
@@ -85,7 +85,9 @@ def _size(versions: dict[int, FloatArray]) -> int:
     return sum([W.size for W in versions.values()])
 
 
-def _last(versions: dict[int, V], version: int, value: V) -> dict[int, V]:
-    """Return what arrived last of some versions, this one with it."""
-    arrived = {**{v: kept for v, kept in versions.items() if v != version}, version: value}
-    return arrived if len(arrived) <= VERSIONS else {v: arrived[v] for v in list(arrived)[-VERSIONS:]}
+def _arrive(versions: dict[int, V], version: int, value: V) -> None:
+    """Take a version in, as the last that arrived; of more than `VERSIONS` the first goes."""
+    versions.pop(version, None)
+    versions[version] = value
+    if len(versions) > VERSIONS:
+        del versions[next(iter(versions))]

@@ -272,7 +272,7 @@ def union(names: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
     ('x', 'y', 'z')
     """
     first = names[0] if names else ()
-    if all(others == first for others in names):
+    if names.count(first) == len(names):
         return first
     return tuple(dict.fromkeys(name for some in names for name in some))
 

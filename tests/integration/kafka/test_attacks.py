@@ -226,7 +226,7 @@ def honest(opened: RoundOpened, topic: str, **spoilt: Any) -> Update:
         "rejected": 0,
         "spans": (Span(f"{topic}/0", 0, 4),),
         "losses": {slot.name: loss for slot in mine},
-        "differences": {slot.name: np.zeros((4, 2)) for slot in mine if opened.trains(slot, STRANGER)},
+        "differences": {name: np.zeros((4, 2)) for name in opened.trained_by(STRANGER, mine)},
         "squared_norm": 16.0,
         "largest_norm": 2.0,
         "second_moments": 4.0 * np.eye(4) if opened.second_moments else None,

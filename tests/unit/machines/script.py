@@ -200,7 +200,7 @@ def answer(
     if records:
         told |= {
             "losses": {slot.name: sums_of(records, loss) for slot in mine},
-            "differences": {slot.name: np.full(shape, step) for slot in mine if opened.trains(slot, name)},
+            "differences": {trained: np.full(shape, step) for trained in opened.trained_by(name, mine)},
             "squared_norm": 2.0 * records,
             "largest_norm": 2.0,
             "second_moments": records * np.eye(2) if opened.second_moments else None,

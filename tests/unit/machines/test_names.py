@@ -51,7 +51,7 @@ TRAINED = ["rung-0", "rung-2", "rung-4", "rung-6", "rung-8", "shadow"]
 def wide(opened: RoundOpened, name: str, start: float, new: tuple[str, ...], **more) -> Update:
     """Return an update whose differences are (start + column) / 1000; the second row is 10 times the first."""
     row = (start + np.arange(2 + len(new))) / 1000.0
-    trained = [slot.name for slot in opened.slots if opened.trains(slot, name)]
+    trained = [slot.name for slot in opened.slots if slot.name in opened.trained_by(name, opened.slots)]
     differences = {model: np.vstack([row, 10.0 * row]) for model in trained}
     return answer(opened, name, new_labels=new, differences=differences, **more)
 
@@ -81,7 +81,7 @@ def test_labels_that_cross_the_limit_together_are_granted_in_client_order():
     # t by 202 / 3, as only c1 has it, v by 102 / 3, as only c0 has.
     weights = {m.slot: m.weights for m in told(decisions, ModelPublished)}
     row = np.array([200.0, 201.0, 202.0 / 3, 102.0 / 3]) / 1000.0
-    trained = next(slot.name for slot in opened.slots if opened.trains(slot, "c0"))
+    trained = min(opened.trained_by("c0", opened.slots))
     np.testing.assert_allclose(weights[trained], [row, 10.0 * row], atol=1e-6)
 
 
@@ -143,11 +143,8 @@ PILE = tuple(f"n{i:02}" for i in range(11))
 def test_an_update_of_names_that_no_reader_takes_is_refused(new, reason):
     machine = coordinator(1, scaling=True, limits=Limits(10, 10))
     opened = begun(machine, "c0")
-    differences = {
-        slot.name: np.zeros((2, 2 + len(new.get("new_labels", ()))))
-        for slot in opened.slots
-        if opened.trains(slot, "c0")
-    }
+    shape = (2, 2 + len(new.get("new_labels", ())))
+    differences = {name: np.zeros(shape) for name in opened.trained_by("c0", opened.slots)}
     spoilt = answer(opened, "c0", **{"differences": differences, **new})
     decisions = tell(machine, spoilt)
     assert refusals(decisions) == [("c0", reason)]
