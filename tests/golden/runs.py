@@ -1,0 +1,123 @@
+"""What a change of names and places must not change: digests of small runs, and of what goes on from saved states.
+
+    python tests/golden/runs.py --write     notes the digests of this version in digests.json
+
+The digests hold for one arithmetic, which every x86-64 machine of the last ten years has: see `ARITHMETIC`.
+"""
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import redirect_stderr, redirect_stdout
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+NOTED = HERE / "digests.json"
+
+# How OpenBLAS, NumPy and Numba compute is chosen by what a processor can do; here by what all can.
+ARITHMETIC = {
+    "OPENBLAS_CORETYPE": "Haswell",
+    "OPENBLAS_NUM_THREADS": "1",
+    "NPY_DISABLE_CPU_FEATURES": "AVX512F AVX512CD AVX512_SKX AVX512_CLX AVX512_CNL AVX512_ICL AVX512_SPR",
+    "NUMBA_CPU_NAME": "haswell",
+}
+
+CLASSES = "classes.csv --clients 5 --round-size 20"
+TARGETS = "targets.csv --clients 4 --round-size 20"
+ROUNDS = f"{CLASSES} --features rounds"
+RUNS = {
+    "demo": "demo",
+    "adaptive": f"replay {CLASSES}",
+    "adaptive linear": f"replay {CLASSES} --features linear",
+    "adaptive ferns": f"replay {CLASSES} --features ferns",
+    "adaptive rounds": f"replay {ROUNDS}",
+    "adaptive regression": f"replay {TARGETS}",
+    "adaptive regression rounds": f"replay {TARGETS} --features rounds",
+    "glr": f"replay {ROUNDS} --detector glr",
+    "e-detector": f"replay {ROUNDS} --detector e-detector",
+    "river:ADWIN": f"replay {ROUNDS} --detector river:ADWIN",
+    "experts": f"replay {CLASSES} --profile experts",
+    "paper history": f"replay {CLASSES} --profile paper",
+    "paper regret warm": f"replay {CLASSES} --profile paper --optimistic regret --start warm --max-order 4",
+    "calibrated": f"replay {CLASSES} --profile calibrated",
+    "fedomd": f"replay {CLASSES} --profile paper --algorithm fedomd --mirror hypentropic --average dual --step 10",
+    "p-norm": f"replay {CLASSES} --algorithm fedomd --l1 0.001",
+    "local steps": f"replay {CLASSES} --local-batch 8 --gamma 0.5 --l2 0.01",
+    "huber": f"replay {TARGETS} --model huber",
+    "squared": f"replay {TARGETS} --model squared --profile paper",
+    "river model": f"replay {CLASSES} --model river:naive_bayes.GaussianNB",
+    "dirichlet": f"replay {CLASSES} --split dirichlet:0.3 --seed 7",
+}
+
+
+def main() -> None:
+    """Print the digests of this version as JSON, or note them."""
+    if any(os.environ.get(name) != value for name, value in ARITHMETIC.items()):
+        raise SystemExit(subprocess.call([sys.executable, *sys.argv], env=os.environ | ARITHMETIC))
+    found = json.dumps(dict(digests()), indent=1) + "\n"
+    if "--write" in sys.argv:
+        NOTED.write_text(found)
+    else:
+        sys.stdout.write(found)
+
+
+def digests() -> Iterator[tuple[str, dict[str, str]]]:
+    """Yield the digests of every run by its name."""
+    with tempfile.TemporaryDirectory() as folder:
+        _write_streams(Path(folder))
+        for name, options in RUNS.items():
+            yield name, _digests_of(options.split(), Path(folder))
+
+
+def _digests_of(options: list[str], folder: Path) -> dict[str, str]:
+    """Run a command, and return the fingerprint of its model and the digests of what it wrote."""
+    from streamfl.cli import cli
+
+    command, *rest = [str(folder / word) if word.endswith(".csv") else word for word in options]
+    predictions = ["--predictions", str(folder / "predictions.csv")] if command == "replay" else []
+    told = folder / "told.json"
+    with redirect_stdout(StringIO()), redirect_stderr(StringIO()):
+        cli([command, *rest, "--json", str(told), "--per-round", *predictions], standalone_mode=False)
+    result = json.loads(told.read_text())
+    found = {"model": result["model_sha256"], "json": _digest(json.dumps(_without_times(result)).encode())}
+    return found | ({"predictions": _digest((folder / "predictions.csv").read_bytes())} if predictions else {})
+
+
+def _without_times(result: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in result.items() if key not in {"seconds", "records_per_second", "source"}}
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()[:16]
+
+
+def _write_streams(folder: Path) -> None:
+    """Write 2,000 records of three classes whose concept changes in the middle, and as many targets."""
+    import numpy as np
+
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(2000, 4)) * [1.0, 10.0, 0.1, 1.0] + [0.0, 100.0, 0.0, 5.0]
+    W = rng.normal(size=(4, 3))
+    outputs = (X - X.mean(axis=0)) / X.std(axis=0) @ W + 0.3 * rng.normal(size=(2000, 3))
+    outputs[1000:] = outputs[1000:, [1, 2, 0]]
+    y, late = outputs.argmax(axis=1), np.arange(2000) >= 1200
+    cells = [[f"{x:.5f}" for x in row] for row in X]
+    for i in range(0, 2000, 37):
+        cells[i][1] = ""
+    classes = [",".join([*row, "uvw"[c]]) for row, c in zip(cells, y, strict=True)]
+    targets = [
+        ",".join([*row, f"{50.0 + 3.0 * z[0] - 8.0 * is_late:.4f}"])
+        for row, z, is_late in zip(cells, outputs, late, strict=True)
+    ]
+    (folder / "classes.csv").write_text("\n".join(["a,b,c,d,label", *classes]) + "\n")
+    (folder / "targets.csv").write_text("\n".join(["a,b,c,d,target", *targets]) + "\n")
+
+
+if __name__ == "__main__":
+    main()
