@@ -335,13 +335,15 @@ def load(path: Path, flags: Mapping[str, Any] | None = None) -> FederationSettin
 
 
 def _first_of(error: ValidationError) -> str:
-    """Return the first setting that is wrong, and why."""
-    first = error.errors(include_input=False, include_url=False)[0]
+    """Return the first setting that is wrong, and why: an unknown one before others, which may come of it."""
+    errors = error.errors(include_input=False, include_url=False)
+    first = min(errors, key=lambda one: one["type"] != "extra_forbidden")
     *tables, name = (str(part) for part in first["loc"]) if first["loc"] else ("",)
     place = ".".join((*tables, name))
     if first["type"] == "extra_forbidden":
         return f"{place}: there is no such setting{did_you_mean(name, _settings_in(tables))}"
-    return f"{place}: {first['msg']}" if place else first["msg"]
+    why = "it is required" if first["type"] == "missing" else first["msg"].removeprefix("Value error, ")
+    return f"{place}: {why}" if place else why
 
 
 def _settings_in(tables: Sequence[str]) -> Sequence[str]:
