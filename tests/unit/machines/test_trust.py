@@ -38,11 +38,11 @@ def rebuilt(update: Update) -> tuple[list[float], str]:
 
 def test_records_that_leave_alone_are_rebuilt_exactly_with_their_labels():
     rng = np.random.default_rng(1)
-    labels, values = "".join(rng.choice(["a", "b"], 40)), rng.normal(size=40)
-    machine = client(round_size=1, capacity=100)
+    labels, values = "".join(rng.choice(["a", "b"], 120)), rng.normal(size=120)
+    machine = client(round_size=1, capacity=200)
     update = first_update(machine, batch(labels, values=values.tolist()), second_moments=True)
     found = [rebuilt(update)]
-    for entry in range(2, 41):
+    for entry in range(2, 121):
         decisions = tell(machine, closed(entry - 1, update), *opening(entry, second_moments=True))
         (update,) = sent(decisions, Update)
         found.append(rebuilt(update))
@@ -67,7 +67,7 @@ class Round6:
     """What anybody who reads the topics has of client c0's update of round 6: ten records of a default federation."""
 
     def __init__(self, features: int) -> None:
-        names = tuple("xyz"[:features])
+        names = tuple("xy"[:features])
         records = {f"c{i}": self._records(f"c{i}", i, names) for i in range(3)}
         machine = Coordinator(CoordinatorSettings(learner=LEARNER, expect=3), Standing(Promotion()))
         settings = ClientSettings(learner=LEARNER, round_size=10, capacity=20, least=10)
@@ -117,13 +117,13 @@ class Round6:
 
 
 # Which start arrives: where others end, what would be sent is not what was, so nobody needs the records to tell.
-@pytest.mark.parametrize(("features", "start"), [(1, 3), (3, 4)])
+@pytest.mark.parametrize(("features", "start"), [(1, 0), (2, 36)])
 def test_ten_records_are_rebuilt_from_one_update_of_the_default_profile(features: int, start: int) -> None:
     of = Round6(features)
     assert (of.update.records, of.update.trained, len(of.weights)) == (10, 10, 9)
     sent = of.sent()
     guess = np.random.default_rng(start).normal(size=10 * features)
-    found = least_squares(lambda z: of.would_be_sent(z) - sent, guess, xtol=1e-15, ftol=1e-15, gtol=1e-15)
+    found = least_squares(lambda z: of.would_be_sent(z) - sent, guess, "2-point", method="lm")
     assert found.cost < 1e-20
     X = found.x.reshape(10, features) * of.registry.scale + of.registry.mean
     for label in (0.0, 1.0):
