@@ -338,15 +338,44 @@ def _said(lines):
 
 class TestEqualBytes:
     def test_are_promised_with_every_client_waited_for_and_no_clock(self, told):
-        assert told(rounds={"clock": "records", "deadline": 0}).unequal == ()
+        assert told(rounds={"clock": "records", "deadline": 0}, federation={"expect": 3}).unequal == ()
         assert load(DEPLOYED).unequal == ()
 
     def test_are_not_promised_by_default_and_each_reason_is_named(self, told):
-        assert told().unequal == ('rounds.clock = "interval"', "rounds.deadline = 5.0")
+        assert told().unequal == (
+            'rounds.clock = "interval"',
+            "rounds.deadline = 5.0",
+            "federation.expect = 1",
+        )
         settings = told(
-            rounds={"clock": "records", "deadline": 0, "quorum": 2}, records={"start": "latest", "lost": "skip"}
+            rounds={"clock": "records", "deadline": 0, "quorum": 2},
+            records={"start": "latest", "lost": "skip"},
+            federation={"expect": 3},
         )
         assert settings.unequal == ("rounds.quorum = 2", 'records.start = "latest"', 'records.lost = "skip"')
+
+    @pytest.mark.parametrize(
+        ("records", "clients"),
+        [
+            ({"topics": ["a", "b", "c"]}, 3),
+            ({"topics": ["a.*"]}, 2),
+            ({"topics": ["a", "b"], "clients": "partition", "partitions": 3}, 6),
+            ({"topics": ["a"], "clients": "partition"}, 2),
+            ({"topics": ["a"], "clients": "key", "fields": {"client": "site"}}, 2),
+        ],
+    )
+    def test_are_not_promised_where_a_client_may_join_after_round_1_began(self, told, records, clients):
+        def unequal(expect):
+            rounds = {"clock": "records", "deadline": 0}
+            return told("", records=records, rounds=rounds, federation={"expect": expect}).unequal
+
+        assert unequal(clients - 1) == (f"federation.expect = {clients - 1}",)
+        assert unequal(clients) == ()
+
+    def test_are_not_promised_of_what_learns_between_rounds(self, told):
+        rounds, learning = {"clock": "records", "deadline": 0}, {"features": "auto"}
+        settings = told(rounds=rounds, learning=learning, federation={"expect": 3})
+        assert settings.unequal == ('learning.features = "auto"',)
 
 
 class TestDeployed:
