@@ -15,7 +15,7 @@ from rich.console import Console
 
 from streamfl.core.decisions import PostUpdate, Predicted, Refused
 from streamfl.core.errors import UsageError
-from streamfl.core.messages import FromCoordinator, LocalDrift, Noticed, Restarted, RoundClosed
+from streamfl.core.messages import FromCoordinator, LocalDrift, Noticed, Restarted, RoundClosed, RoundOpened
 from streamfl.display import Progress, file_text, local_text, notice_text, summary
 from streamfl.evaluation.result import Result
 from streamfl.replay import Replay, Replayed, ReplaySettings, restart_line, round_line
@@ -215,6 +215,8 @@ def _watched(replay: Replay, injection: Injection | None, outputs: Outputs, cons
 
         def observe(event: FromCoordinator | Refused | Predicted | PostUpdate) -> None:
             match event:
+                case RoundOpened() if event.entry == 1:
+                    progress.begin()
                 case RoundClosed() if event.records:
                     if event.round in drifts:
                         progress.drift(event.round, drifts[event.round])
