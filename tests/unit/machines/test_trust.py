@@ -116,15 +116,16 @@ class Round6:
         return (slot for slot in self.opened.slots if slot.name in self.update.differences)
 
 
-# Which start arrives: where others end, what would be sent is not what was, so nobody needs the records to tell.
+# The search begins with a start that arrives. Where others end, what would be sent is not what was, so it takes no
+# record to tell them apart.
 @pytest.mark.parametrize(("features", "start"), [(1, 0), (2, 36)])
 def test_ten_records_are_rebuilt_from_one_update_of_the_default_profile(features: int, start: int) -> None:
     of = Round6(features)
     assert (of.update.records, of.update.trained, len(of.weights)) == (10, 10, 9)
     sent = of.sent()
-    guess = np.random.default_rng(start).normal(size=10 * features)
-    found = least_squares(lambda z: of.would_be_sent(z) - sent, guess, "2-point", method="lm")
-    assert found.cost < 1e-20
+    guesses = (np.random.default_rng(start + i).normal(size=10 * features) for i in range(40))
+    ends = (least_squares(lambda z: of.would_be_sent(z) - sent, guess, "2-point", method="lm") for guess in guesses)
+    found = next(end for end in ends if end.cost < 1e-20)
     X = found.x.reshape(10, features) * of.registry.scale + of.registry.mean
     for label in (0.0, 1.0):
         rebuilt, true = X[of.y == label], of.true[0][of.true[1] == label]
