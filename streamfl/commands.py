@@ -15,11 +15,12 @@ from rich.console import Console
 
 from streamfl.core.decisions import PostUpdate, Predicted, Refused
 from streamfl.core.errors import UsageError
-from streamfl.core.messages import FromCoordinator, LocalDrift, Noticed, Restarted, RoundClosed
+from streamfl.core.messages import FromCoordinator, LocalDrift, Noticed, Restarted, RoundClosed, RoundOpened
 from streamfl.display import Progress, file_text, local_text, notice_text, summary
 from streamfl.evaluation.result import Result
 from streamfl.replay import Replay, Replayed, ReplaySettings, restart_line, round_line
 from streamfl.report.html import render
+from streamfl.report.words import counted
 from streamfl.streams.dealing import Log, deal
 from streamfl.streams.drift import Injection, inject
 from streamfl.streams.labels import identifier
@@ -199,10 +200,10 @@ def _size(table: Table, logs: dict[str, Log], given: int | None, fewest: int, le
 def _title(replay: Replay) -> str:
     """Return what is learnt, by how many: a task that was guessed wrong should be seen at once."""
     labels = replay.table.labels
-    task = f"classification, {len(labels)} labels" if labels else "regression"
+    task = f"classification, {counted(len(labels), 'label')}" if labels else "regression"
     amounts = len(labels) > MANY_LABELS and all(label.lstrip("-").isdecimal() for label in labels)
     hint = "; if they are amounts, say --task regression" if amounts else ""
-    return f"{replay.table.name}: {len(replay.logs)} clients, {task}{hint}"
+    return f"{replay.table.name}: {counted(len(replay.logs), 'client')}, {task}{hint}"
 
 
 def _watched(replay: Replay, injection: Injection | None, outputs: Outputs, console: Console) -> Replayed:
@@ -214,6 +215,8 @@ def _watched(replay: Replay, injection: Injection | None, outputs: Outputs, cons
 
         def observe(event: FromCoordinator | Refused | Predicted | PostUpdate) -> None:
             match event:
+                case RoundOpened() if event.entry == 1:
+                    progress.begin()
                 case RoundClosed() if event.records:
                     if event.round in drifts:
                         progress.drift(event.round, drifts[event.round])

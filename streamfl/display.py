@@ -88,6 +88,10 @@ class Progress:
         line.add_row(ProgressBar(total=self._rounds, completed=done, width=12 if roomy else 8), text)
         return line
 
+    def begin(self) -> None:
+        """Tell that learning begins: what came before, such as compiling, is no part of the rate."""
+        self._started = self._console.get_time()
+
     def round(self, line: RoundLine) -> None:
         """Tell that a round was closed.
 

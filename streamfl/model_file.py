@@ -99,7 +99,9 @@ class ServedModel:
             X, features = np.asarray(X, np.float64), tuple(features)
         except (TypeError, ValueError) as error:
             raise UsageError(f"X must be rows of numbers, NaN where one is missing: {error}") from error
-        if X.ndim != 2 or X.shape[1] != len(features) or len(set(features)) != len(features):
+        if twice := [name for name in dict.fromkeys(features) if features.count(name) > 1]:
+            raise UsageError(f"features names {listed(twice)} more than once; name each column once")
+        if X.ndim != 2 or X.shape[1] != len(features):
             raise UsageError(f"X has shape {X.shape}; it needs two dimensions, and a column for each of {features}")
         self._check_names(features, missing, unknown)
         n = len(X)

@@ -191,9 +191,9 @@ class ReadingCounts:
     """What a host has read that is in no ledger.
 
     `unrouted`: bad records that name no client. `late`: good ones measured long before others that came earlier.
-    `dead_letters`: bad records written to the dead-letter topic. `foreign`: messages on the control side that could
-    not be understood. `ignored`: values left out of good records, see `Decoded`. `unknown`: good records with a value
-    of a category that is not declared, by field.
+    `dead_letters`: messages with bad records, written to the dead-letter topic. `foreign`: messages on the control
+    side that could not be understood. `ignored`: values left out of good records, see `Decoded`. `unknown`: good
+    records with a value of a category that is not declared, by field.
     """
 
     unrouted: int = 0

@@ -275,17 +275,32 @@ class FederationSettings(BaseSettings):
 
         >>> settings = FederationSettings(records=Records(topics=("r.*",)), rounds=Rounds(clock="records"))
         >>> settings.unequal
-        ('rounds.deadline = 5.0',)
+        ('rounds.deadline = 5.0', 'federation.expect = 1')
         """
-        rounds, records = self.rounds, self.records
+        rounds, records, features = self.rounds, self.records, self.learning.features
+        expect = self.federation.expect
         differ = {
             'rounds.clock = "interval"': rounds.clock == "interval",
             f"rounds.quorum = {rounds.quorum}": rounds.quorum != "all",
             f"rounds.deadline = {rounds.deadline}": rounds.deadline > 0.0,
             'records.start = "latest"': records.start == "latest",
             'records.lost = "skip"': records.lost == "skip",
+            # Who joins when round 1 has begun takes part from a round on that depends on when.
+            f"federation.expect = {expect}": expect < self._clients,
+            # What a client's own mixture leaves asleep is forgotten when its host is killed.
+            f'learning.features = "{features}"': features != "rounds",
         }
         return tuple(setting for setting, differs in differ.items() if differs)
+
+    @property
+    def _clients(self) -> int:
+        """Return how many clients there are; where only the log or the records tell, two are supposed."""
+        records = self.records
+        if records.clients == "topic" and not any("*" in name for name in records.topics):
+            return len(records.topics)
+        if records.clients == "partition" and records.partitions is not None:
+            return len(records.topics) * records.partitions
+        return 2
 
     def first_standing(self) -> Standing:
         """Return where a coordinator stands that has never committed."""
@@ -335,13 +350,15 @@ def load(path: Path, flags: Mapping[str, Any] | None = None) -> FederationSettin
 
 
 def _first_of(error: ValidationError) -> str:
-    """Return the first setting that is wrong, and why."""
-    first = error.errors(include_input=False, include_url=False)[0]
+    """Return the first setting that is wrong, and why: an unknown one before others, which may come of it."""
+    errors = error.errors(include_input=False, include_url=False)
+    first = min(errors, key=lambda one: one["type"] != "extra_forbidden")
     *tables, name = (str(part) for part in first["loc"]) if first["loc"] else ("",)
     place = ".".join((*tables, name))
     if first["type"] == "extra_forbidden":
         return f"{place}: there is no such setting{did_you_mean(name, _settings_in(tables))}"
-    return f"{place}: {first['msg']}" if place else first["msg"]
+    why = "it is required" if first["type"] == "missing" else first["msg"].removeprefix("Value error, ")
+    return f"{place}: {why}" if place else why
 
 
 def _settings_in(tables: Sequence[str]) -> Sequence[str]:

@@ -145,6 +145,9 @@ def _header(request: Request, row: _Row | None, taken: int) -> list[str]:
         raise request.refusal(what, "give a file with a header and records")
     if row.error:
         raise request.refusal(f"line {row.line} is not CSV: {row.error}", "save the file with lines ended by LF")
+    if row.fields[0].lstrip().startswith("{"):
+        what = "its lines are JSON objects, and it is read as CSV"
+        raise request.refusal(what, "save them in a file whose name ends in .jsonl, and give that")
     names = [name.strip() or f"column{i}" for i, name in enumerate(row.fields, start=1)]
     if len(names) == 1 and (found := [m for m in ";\t|," if m in names[0] and m != request.separator]):
         what = f"its columns are separated by {quoted(found[0])}"

@@ -36,6 +36,11 @@ def test_no_known_name_at_all_is_refused_whatever_is_allowed():
         MODEL.predict([[1.0]], ("c",), missing="mean", unknown="ignore")
 
 
+def test_a_name_that_occurs_twice_is_told_so():
+    with pytest.raises(UsageError, match="features names a more than once; name each column once"):
+        MODEL.predict([[1.0, 2.0]], ("a", "a"))
+
+
 def test_infinity_is_a_missing_value():
     assert MODEL.predict([[np.inf, 1.0], [1.0, np.inf]], ("a", "b")) == ["no", "yes"]
 

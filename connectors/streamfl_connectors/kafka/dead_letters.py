@@ -1,12 +1,15 @@
 """Messages that could not be used, with where they came from and why; as they were, if they are not too large."""
 
 import hashlib
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from kafka import KafkaProducer
 from kafka.producer.future import FutureRecordMetadata
 
 from streamfl.core.bounds import NAME_BYTES, bounded
+from streamfl.core.records import Rejection
 
 # A value up to so many bytes is kept whole; of a larger one its first bytes are, and what tells it from any other.
 WHOLE = 64 * 1024
@@ -58,6 +61,23 @@ class DeadLetter:
     def size(self) -> int:
         """Return its bytes, about."""
         return len(self.key or b"") + len(self.value or b"") + sum(len(item) for _, item in self.headers)
+
+
+def reasons(bad: Sequence[Rejection], stride: int) -> Mapping[int, str]:
+    """Return what is wrong with each message that holds bad records, by its offset.
+
+    A message is one letter, however many of its records are bad: a packed one has up to 65,536, and a letter of each
+    would be that many copies of it.
+
+    >>> reasons([Rejection(9, "no label"), Rejection(10, "infinite"), Rejection(13, "no label")], stride=4)
+    {2: 'no label, and 1 more of its records cannot be used', 3: 'no label'}
+    """
+    first: dict[int, str] = {}
+    for one in bad:
+        first.setdefault(one.position // stride, one.reason)
+    counts = Counter(one.position // stride for one in bad)
+    more = {offset: f", and {n - 1:,} more of its records cannot be used" for offset, n in counts.items() if n > 1}
+    return {offset: reason + more.get(offset, "") for offset, reason in first.items()}
 
 
 def _within(data: bytes | None, most: int, head: int, prefix: str) -> tuple[bytes | None, dict[str, object]]:

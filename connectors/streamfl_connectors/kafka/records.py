@@ -284,11 +284,11 @@ class RecordConsumer:
         self._newest[partition] = float(newest[-1])
 
     def _bury(self, partition: TopicPartition, bad: Sequence[Rejection], messages: Mapping[int, Any]) -> None:
-        """Write bad records to the dead letters."""
-        for rejection in bad:
-            message = messages[rejection.position // self._format.stride]
-            place = (partition.topic, partition.partition, message.offset)
-            letter = DeadLetter.of(*place, rejection.reason, message.key, message.value)
+        """Write messages that hold bad records to the dead letters."""
+        for offset, reason in dead_letters.reasons(bad, self._format.stride).items():
+            message = messages[offset]
+            place = (partition.topic, partition.partition, offset)
+            letter = DeadLetter.of(*place, reason, message.key, message.value)
             try:
                 sent = dead_letters.write(self._letters, self._topics.dead_letters, letter)
             except kafka_errors.KafkaError as error:

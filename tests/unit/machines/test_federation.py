@@ -449,3 +449,15 @@ def test_clients_apart_that_start_again_go_on_apart_with_the_same_records_held_b
     assert [c.readings for c in run.of(RoundClosed)] == [c.readings for c in undisturbed.of(RoundClosed)]
     assert as_bytes(run.of(LocalDrift)) == as_bytes(undisturbed.of(LocalDrift))
     assert run.coordinator.digest() == undisturbed.coordinator.digest()
+
+
+@pytest.mark.parametrize(("expect", "models"), [(1, 2), (3, 1)])
+def test_in_which_order_clients_come_changes_the_model_unless_all_are_expected(expect, models):
+    """What `FederationSettings.unequal` says of `expect`."""
+    settings = ClientSettings(learner=LEARNER, round_size=20, capacity=40)
+    names, found = ["c0", "c1", "c2"], set()
+    for order in (names, names[::-1]):
+        records = {name: swapping(name, 6, seed=int(name[1])) for name in order}
+        machine = Coordinator(CoordinatorSettings(learner=LEARNER, expect=expect), Standing(Promotion()))
+        found.add(Federation(machine, records, settings).run().coordinator.digest())
+    assert len(found) == models

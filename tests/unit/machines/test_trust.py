@@ -1,7 +1,10 @@
 """What messages tell about records: docs/trust.md, shown. With `least` 1 all; below 10, by default, nothing."""
 
+from collections.abc import Iterator
+
 import numpy as np
 import pytest
+from scipy.optimize import least_squares
 from unit.machines.script import (
     LEARNER,
     REGISTRY,
@@ -19,7 +22,7 @@ from unit.machines.test_least import ABOUT_NO_RECORD, tells
 from streamfl.core.client import ClientSettings
 from streamfl.core.coordinator import Coordinator, CoordinatorSettings
 from streamfl.core.events import RecordsRead
-from streamfl.core.messages import Join, Scores, Update
+from streamfl.core.messages import Join, ModelPublished, RegistryPublished, RoundOpened, Scores, Slot, Update
 from streamfl.core.promotion import Promotion
 from streamfl.core.records import Batch, Rejection, Span
 from streamfl.core.standing import Standing
@@ -35,11 +38,11 @@ def rebuilt(update: Update) -> tuple[list[float], str]:
 
 def test_records_that_leave_alone_are_rebuilt_exactly_with_their_labels():
     rng = np.random.default_rng(1)
-    labels, values = "".join(rng.choice(["a", "b"], 40)), rng.normal(size=40)
-    machine = client(round_size=1, capacity=100)
+    labels, values = "".join(rng.choice(["a", "b"], 120)), rng.normal(size=120)
+    machine = client(round_size=1, capacity=200)
     update = first_update(machine, batch(labels, values=values.tolist()), second_moments=True)
     found = [rebuilt(update)]
-    for entry in range(2, 41):
+    for entry in range(2, 121):
         decisions = tell(machine, closed(entry - 1, update), *opening(entry, second_moments=True))
         (update,) = sent(decisions, Update)
         found.append(rebuilt(update))
@@ -58,6 +61,75 @@ def test_of_twenty_records_the_sum_is_exact():
     update = first_update(client(round_size=20), batch("ab" * 10, values=values.tolist()), second_moments=True)
     assert update.second_moments is not None
     assert update.second_moments[-1, 0] == pytest.approx(values.sum(), rel=1e-12)
+
+
+class Round6:
+    """What anybody who reads the topics has of client c0's update of round 6: ten records of a default federation."""
+
+    def __init__(self, features: int) -> None:
+        names = tuple("xy"[:features])
+        records = {f"c{i}": self._records(f"c{i}", i, names) for i in range(3)}
+        machine = Coordinator(CoordinatorSettings(learner=LEARNER, expect=3), Standing(Promotion()))
+        settings = ClientSettings(learner=LEARNER, round_size=10, capacity=20, least=10)
+        run = Federation(machine, records, settings).run()
+        (self.update,) = (u for u in run.of(Update) if (u.client, u.round) == ("c0", 6))
+        (self.opened,) = (o for o in run.of(RoundOpened) if o.round == 6)
+        (self.registry,) = (
+            r.registry for r in run.of(RegistryPublished) if r.registry.version == self.update.registry
+        )
+        published = {(m.slot, m.version): m.weights for m in run.of(ModelPublished)}
+        self.weights = {slot.name: published[slot.name, slot.version] for slot in self.opened.slots}
+        self.y = np.repeat(
+            [float(self.registry.labels.index(s.label)) for s in self.update.new], [s.count for s in self.update.new]
+        )
+        (span,) = self.update.spans
+        own = records["c0"]
+        self.true = (own.X[span.start : span.end], own.y[span.start : span.end])
+
+    @staticmethod
+    def _records(name: str, seed: int, features: tuple[str, ...]) -> Batch:
+        rng = np.random.default_rng(seed)
+        y = rng.integers(0, 2, 120)
+        X = rng.normal(size=(120, len(features))) + 0.8 * y[:, None]
+        return Batch(Span(name, 0, 120), np.arange(120), features, X, y.astype(np.float64), ("a", "b"))
+
+    def sent(self) -> np.ndarray:
+        """Return what the update says: second moments, gradients, losses."""
+        moments, new = self.update.second_moments, self.update.new
+        assert moments is not None
+        slopes = [-self.update.differences[slot.name][:, 0] / slot.eta for slot in self._trained()]
+        losses = [[losses.loss, losses.square] for losses in self.update.losses.values()]
+        return np.concatenate([moments.ravel(), *slopes, *losses, *([s.loss, s.square] for s in new)])
+
+    def would_be_sent(self, z: np.ndarray) -> np.ndarray:
+        """Return the same of records that somebody thinks of, those of label a first."""
+        Z = np.column_stack([z.reshape(10, -1), np.ones(10)])
+        outputs = {name: Z @ W for name, W in self.weights.items()}
+        model, known = LEARNER.model, self.opened.known_labels
+        slopes = [Z.T @ model.derivative(outputs[slot.name], self.y)[:, 0] / 10 for slot in self._trained()]
+        scores = {name: model.scores(model.losses(output, self.y), known) for name, output in outputs.items()}
+        losses = [[s.sum(), s @ s] for s in (scores[name] for name in self.update.losses)]
+        serves = [scores[self.opened.serves][self.y == label] for label in (0.0, 1.0)]
+        return np.concatenate([(Z.T @ Z).ravel(), *slopes, *losses, *([s.sum(), s @ s] for s in serves)])
+
+    def _trained(self) -> Iterator[Slot]:
+        return (slot for slot in self.opened.slots if slot.name in self.update.differences)
+
+
+# The search begins with a start that arrives. Where others end, what would be sent is not what was, so it takes no
+# record to tell them apart.
+@pytest.mark.parametrize(("features", "start"), [(1, 0), (2, 36)])
+def test_ten_records_are_rebuilt_from_one_update_of_the_default_profile(features: int, start: int) -> None:
+    of = Round6(features)
+    assert (of.update.records, of.update.trained, len(of.weights)) == (10, 10, 9)
+    sent = of.sent()
+    guesses = (np.random.default_rng(start + i).normal(size=10 * features) for i in range(40))
+    ends = (least_squares(lambda z: of.would_be_sent(z) - sent, guess, "2-point", method="lm") for guess in guesses)
+    found = next(end for end in ends if end.cost < 1e-20)
+    X = found.x.reshape(10, features) * of.registry.scale + of.registry.mean
+    for label in (0.0, 1.0):
+        rebuilt, true = X[of.y == label], of.true[0][of.true[1] == label]
+        assert rebuilt[rebuilt[:, 0].argsort()] == pytest.approx(true[true[:, 0].argsort()], abs=1e-6)
 
 
 def scarce(name: str, seed: int) -> Batch:

@@ -64,6 +64,16 @@ def test_a_round_of_few_records_says_so() -> None:
     ]
 
 
+def test_what_comes_before_learning_begins_is_no_part_of_the_rate() -> None:
+    console, out, clock = plain()
+    with Progress(console, 1, "replay") as progress:
+        clock.now = 60.0  # a minute of compiling
+        progress.begin()
+        clock.now = 62.0
+        progress.round(line(1))
+    assert out.getvalue().splitlines()[-1].endswith("  50 records/s")
+
+
 def test_a_run_of_unknown_length_is_told_ever_more_rarely() -> None:
     console, out, _ = plain()
     with Progress(console, None, "watch") as progress:

@@ -125,17 +125,17 @@ class TestErrors:
             ("[rounds]\nsize = 0", "rounds.size: Input should be greater than or equal to 1"),
             ("[rounds]\nsiez = 5", "rounds.siez: there is no such setting; did you mean size?"),
             ("[round]\nsize = 5", "round: there is no such setting; did you mean rounds?"),
-            ("[rounds]\nquorum = 0", "rounds: Value error, quorum: at least 1, or all"),
+            ("[rounds]\nquorum = 0", "rounds: quorum: at least 1, or all"),
             (
                 "[rounds]\nsize = 9",
-                "rounds: Value error, size is 9 and least is 10: of fewer records than rounds.least",
+                "rounds: size is 9 and least is 10: of fewer records than rounds.least",
             ),
             ("[federation]\nname = 'a/b'", "federation.name: String should match pattern"),
             ("[federation]\nexpect = 0", "federation.expect: Input should be greater than or equal to 1"),
             ("[learning]\nalgorithm = 'fedprox'", "learning.algorithm: Input should be 'fedavg' or 'fedomd'"),
             (
                 "[client]\nbuffer = 99",
-                "Value error, client.buffer holds 99 records, and rounds.size is 100; make it at least that",
+                "client.buffer holds 99 records, and rounds.size is 100; make it at least that",
             ),
         ],
     )
@@ -159,18 +159,18 @@ class TestErrors:
         ("records", "why"),
         [
             ("topics = []", "records.topics: Tuple should have at least 1 item"),
-            ("topics = ['a*b*']", "records: Value error, topics: one * at most in a name"),
+            ("topics = ['a*b*']", "records: topics: one * at most in a name"),
             (
                 "topics = ['a*']\nclients = 'partition'",
-                'records: Value error, topics: a * names clients, which needs clients = "topic"',
+                'records: topics: a * names clients, which needs clients = "topic"',
             ),
             (
                 "topics = ['a']\nclients = 'key'",
-                'records: Value error, clients = "key" needs format = "json" and the field that names the client',
+                'records: clients = "key" needs format = "json" and the field that names the client',
             ),
             (
                 "topics = ['a']\nclients = 'key'\nformat = 'packed'\nfields = { client = 'site' }",
-                'records: Value error, clients = "key" needs format = "json"',
+                'records: clients = "key" needs format = "json"',
             ),
             ("topics = ['a']\npartitions = 0", "records.partitions: Input should be greater than or equal to 1"),
             ("topics = ['a']\nschem = 'closed'", "records.schem: there is no such setting; did you mean schema?"),
@@ -180,11 +180,11 @@ class TestErrors:
             ),
             (
                 "topics = ['a']\nfields = { label = 'x', drop = ['x'] }",
-                "records.fields: Value error, named more than once: x",
+                "records.fields: named more than once: x",
             ),
             (
                 "topics = ['a']\nfields = { task = 'regression' }",
-                "Value error, records.fields.task: leave it out, [federation] says it",
+                "records.fields.task: leave it out, [federation] says it",
             ),
         ],
     )
@@ -192,7 +192,10 @@ class TestErrors:
         assert refused(f"[records]\n{records}").startswith(why)
 
     def test_topics_must_be_named(self, refused):
-        assert refused("[federation]\nname = 'f'\n") == "records: Field required"
+        assert refused("[federation]\nname = 'f'\n") == "records: it is required"
+
+    def test_a_misspelt_table_is_told_before_the_one_that_it_leaves_out(self, refused):
+        assert refused("[record]\ntopics = ['a']\n") == "record: there is no such setting; did you mean records?"
 
     @pytest.mark.parametrize("text", ["[records", "[records]\ntopics = ["])
     def test_what_is_no_toml_is_told_so(self, refused, text):
@@ -335,15 +338,44 @@ def _said(lines):
 
 class TestEqualBytes:
     def test_are_promised_with_every_client_waited_for_and_no_clock(self, told):
-        assert told(rounds={"clock": "records", "deadline": 0}).unequal == ()
+        assert told(rounds={"clock": "records", "deadline": 0}, federation={"expect": 3}).unequal == ()
         assert load(DEPLOYED).unequal == ()
 
     def test_are_not_promised_by_default_and_each_reason_is_named(self, told):
-        assert told().unequal == ('rounds.clock = "interval"', "rounds.deadline = 5.0")
+        assert told().unequal == (
+            'rounds.clock = "interval"',
+            "rounds.deadline = 5.0",
+            "federation.expect = 1",
+        )
         settings = told(
-            rounds={"clock": "records", "deadline": 0, "quorum": 2}, records={"start": "latest", "lost": "skip"}
+            rounds={"clock": "records", "deadline": 0, "quorum": 2},
+            records={"start": "latest", "lost": "skip"},
+            federation={"expect": 3},
         )
         assert settings.unequal == ("rounds.quorum = 2", 'records.start = "latest"', 'records.lost = "skip"')
+
+    @pytest.mark.parametrize(
+        ("records", "clients"),
+        [
+            ({"topics": ["a", "b", "c"]}, 3),
+            ({"topics": ["a.*"]}, 2),
+            ({"topics": ["a", "b"], "clients": "partition", "partitions": 3}, 6),
+            ({"topics": ["a"], "clients": "partition"}, 2),
+            ({"topics": ["a"], "clients": "key", "fields": {"client": "site"}}, 2),
+        ],
+    )
+    def test_are_not_promised_where_a_client_may_join_after_round_1_began(self, told, records, clients):
+        def unequal(expect):
+            rounds = {"clock": "records", "deadline": 0}
+            return told("", records=records, rounds=rounds, federation={"expect": expect}).unequal
+
+        assert unequal(clients - 1) == (f"federation.expect = {clients - 1}",)
+        assert unequal(clients) == ()
+
+    def test_are_not_promised_of_what_learns_between_rounds(self, told):
+        rounds, learning = {"clock": "records", "deadline": 0}, {"features": "auto"}
+        settings = told(rounds=rounds, learning=learning, federation={"expect": 3})
+        assert settings.unequal == ('learning.features = "auto"',)
 
 
 class TestDeployed:
