@@ -358,14 +358,15 @@ def test_one_that_starts_again_in_the_second_stage_is_told_that_stage():
 
 def test_what_raises_in_the_second_stage_leaves_what_was_answered_in_the_first(monkeypatch: pytest.MonkeyPatch):
     machine, second, updates = exchanging()
-    expected = tell(machine, *(scores(u, second, 0.1) for u in updates.values()))
+    expected = tell(machine, *(scores(u, second, 0.65) for u in updates.values()))
+    assert told(expected, Restarted)[0].chosen == "scratch"  # by its answer to the first
     other, second, updates = exchanging()
     before = alarmed_before_the_alarm()
     other.recover = lambda: codec.decode(Standing, before)
     with monkeypatch.context() as patched:
         patched.setattr(module, "wrong_scores", lambda *_, **__: 1 / 0)
-        assert len(refusals(tell(other, scores(updates["c0"], second, 0.1)))) == 1
-    decisions = tell(other, *(scores(u, second, 0.1) for u in updates.values()))
+        assert len(refusals(tell(other, scores(updates["c0"], second, 0.65)))) == 1
+    decisions = tell(other, *(scores(u, second, 0.65) for u in updates.values()))
     for kind in (Restarted, ModelPublished):
         assert as_bytes(told(decisions, kind)) == as_bytes(told(expected, kind))
 
