@@ -60,6 +60,16 @@ def test_a_join_with_enough_tells_of_them():
     assert (question.records, question.labels, question.moments.count.tolist()) == (3, ("a", "b"), [3.0])
 
 
+def test_rounds_and_room_that_are_smaller_count_as_least():
+    machine = client(round_size=2, least=10)
+    assert machine.room == 10
+    assert sent(tell(machine, RecordsRead((batch("ab" * 4 + "a"),))), Join) == []
+    (question,) = sent(tell(machine, RecordsRead((batch("b", start=9),))), Join)
+    assert question.records == 10
+    (update,) = sent(tell(machine, joined(), *opening()), Update)
+    assert update.records == 10
+
+
 def test_a_question_that_is_asked_again_tells_of_the_same_records():
     machine = client(clock="interval", least=3, capacity=100)
     (first,) = sent(tell(machine, RecordsRead((batch("aba"),))), Join)
@@ -104,6 +114,8 @@ def test_nothing_of_records_held_back_is_told_without_records():
     held = Held(per_label=10, since=2)  # those of round 1 are to be let go, which would tell whose they are
     (empty,) = sent(tell(machine, *opening(2, held=held, second_moments=True, moments=True)), Update)
     assert tells(empty) == ABOUT_NO_RECORD - {"rejected", "spans"}
+    assert len(machine.held_back) == len(update.held)
+    tell(machine, closed(2, empty))
     assert len(machine.held_back) == len(update.held)
 
 
