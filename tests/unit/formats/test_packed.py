@@ -293,6 +293,13 @@ def test_records_of_labels_beyond_the_limit_are_rejected() -> None:
     assert reader.fresh().decode([0], [message(labels=["maybe", "yes"])]).labels == ("maybe", "yes")
 
 
+def test_a_bad_record_brings_no_label() -> None:
+    packed_ = Packed("classification").encode(("a",), np.array([[1e39], [1.0]]), np.array([0.0, 1.0]), ("no", "yes"))
+    found = Packed("classification", Limits(labels=1)).decode([0], [packed_])
+    assert (found.positions.tolist(), found.labels) == ([1], ("yes",))
+    assert [r.reason for r in found.rejected] == ['feature "a" is infinite']
+
+
 def test_long_headers_are_not_remembered() -> None:
     reader = Packed("classification")
     wide = message({"X": np.ones((2, 2000), F4)}, features=[f"{i:0200}" for i in range(2000)])
