@@ -113,7 +113,9 @@ def test_two_closings_of_an_entry_that_differ_make_it_ask():
 
 
 @pytest.mark.parametrize(
-    "other", [{"spans": (Span("elsewhere", 0, 10**12),)}, {"attempt": "i1-2"}, {"records": 3}, {"rejected": 1}], ids=str
+    "other",
+    [{"spans": (Span("elsewhere", 0, 10**12),)}, {"attempt": "i1-2"}, {"records": 3}, {"rejected": 1}],
+    ids=str,
 )
 def test_an_acceptance_of_other_records_than_it_sent_is_none(other):
     machine = client()
@@ -211,6 +213,9 @@ UNUSABLE: dict[str, FromCoordinator] = {
     "a scale of 0": RegistryPublished(registry=replace(REGISTRY, scale=np.zeros(1))),
     "a unit of NaN": RegistryPublished(registry=replace(REGISTRY, target=TargetUnit(np.nan, 1.0))),
     "a feature twice": RegistryPublished(registry=Registry(1, ("x", "x"), (), np.zeros(2), np.ones(2))),
+    "a label twice": RegistryPublished(registry=replace(REGISTRY, labels=("a", "a"))),
+    "before the first entry": replace(opening()[-1], entry=0),
+    "before the first round": replace(opening()[-1], round=0),
     "a model twice": replace(opening()[-1], slots=(SLOT, SLOT)),
     "never": replace(opening()[-1], closes=float("nan")),
     "a step of NaN": replace(opening()[-1], slots=(replace(SLOT, eta=float("nan")),)),
