@@ -164,7 +164,9 @@ def test_of_names_that_are_not_granted_nothing_is_left_in_an_update():
     grant = Grant(BROUGHT, frozenset({"x", "l"}), frozenset({"a", "b", "u"}))
     cut = grant.update(update)
     assert (cut.new_features, cut.new_labels, [one.label for one in cut.new]) == (("l",), ("u",), ["a", "b", "u"])
-    assert {name: x[0].tolist() for name, x in cut.differences.items()} == dict.fromkeys(TRAINED, [0.0, 0.001, 0.003])
+    assert {name: x[0].tolist() for name, x in cut.differences.items()} == {
+        name: [0.0, 0.001, 0.003] for name in TRAINED
+    }
     assert (cut.moments.features, cut.moments.count.tolist()) == (("x", "l"), [4.0, 2.0])
     learnt = cut.online
     assert (learnt.features, learnt.labels, learnt.again) == (("x", "l"), ("a", "b", "u"), ("l",))
@@ -182,7 +184,9 @@ def test_nor_in_its_scores():
     update = bringing(opened)
     told_ = Scores(client="c0", attempt="i1-1", entry=1, epoch=1, stage=1, losses={}, differences=update.differences)
     cut = Grant(BROUGHT, frozenset({"x"}), frozenset({"a", "b", "u"})).scores(told_, update)
-    assert {name: x[0].tolist() for name, x in cut.differences.items()} == dict.fromkeys(TRAINED, [0.0, 0.001, 0.003])
+    assert {name: x[0].tolist() for name, x in cut.differences.items()} == {
+        name: [0.0, 0.001, 0.003] for name in TRAINED
+    }
     whole = Grant(BROUGHT, frozenset({"x"}), frozenset({"a", "b", "t", "u"}))
     assert whole.scores(told_, update) is told_
 
