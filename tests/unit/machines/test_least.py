@@ -18,12 +18,13 @@ from unit.machines.script import (
     tell,
 )
 
+from streamfl.core.buffer import Buffer
 from streamfl.core.client import ClientSettings
 from streamfl.core.coordinator import Coordinator, CoordinatorSettings
 from streamfl.core.decisions import Finished
 from streamfl.core.events import BufferDue, RecordsRead, SourceEnded, Tick
 from streamfl.core.messages import Held, Join, Leave, Left, RoundClosed, Score, Scores, Update
-from streamfl.core.records import Batch, Span
+from streamfl.core.records import Batch, Span, spans
 from streamfl.core.registry import TargetUnit
 from streamfl.core.standing import Standing
 from streamfl.settings import LearningSettings, ProfileSettings
@@ -80,6 +81,20 @@ def test_a_question_that_is_asked_again_tells_of_the_same_records():
     tell(machine, joined(question=2), now=6.0)
     (later,) = sent(tell(machine, Tick(), now=machine.wakes_at), Join)
     assert tells(later) <= {"client", "incarnation", "question"}
+
+
+def test_bad_records_that_use_the_room_up_leave_room_for_least_good_ones():
+    buffer = Buffer(capacity=5, least=2)
+    buffer.add([batch("!!!!")])
+    assert (buffer.room, buffer.moves) == (1, True)  # leading ones can be accounted for
+    buffer.add([batch("a", start=4)])
+    assert (buffer.pending, buffer.size, buffer.room) == (5, 1, 4)
+    buffer.add([batch("abb", start=5)])
+    # Of more than five records fewer than two of the first five are good: a round ends with the second good one.
+    assert spans(buffer.full(4)) == (Span("c0", 0, 6),)
+    roomy = Buffer(capacity=8, least=2)
+    roomy.add([batch("!!!!aabb")])
+    assert spans(roomy.full(4)) == (Span("c0", 0, 8),)
 
 
 # --- its updates -----------------------------------------------------------------------------------------------
