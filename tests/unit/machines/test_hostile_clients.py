@@ -124,6 +124,8 @@ BAD = {
     "second moments beyond Cauchy and Schwarz": {"second_moments": np.array([[4.0, 1e6], [1e6, 4.0]])},
     "second moments that are not symmetric": {"second_moments": np.array([[4.0, 2.0], [-2.0, 4.0]])},
     "second moments of no constant": {"second_moments": np.zeros((2, 2))},
+    "second moments of fewer constants than records": {"second_moments": np.diag([5.0, 3.0])},
+    "more bad records than can be counted": {"rejected": 2**53, "spans": (Span("c1", 0, 2**60),)},
     "held back and trained on": {"held": (held(),)},
     "held back before the positions": {"held": (held(position=-1),), "trained": 3},
     "held back behind the positions": {"held": (held(position=4),), "trained": 3},
@@ -220,6 +222,15 @@ def test_admitted(told_):
     good = {n: replace(answer(opened, n), moments=M()) for n in ("c0", "c1")}
     assert refusals(tell(machine, replace(good["c1"], **told_), good["c0"])) == []
     assert all(np.isfinite(model.W).all() for model in machine.standing.master.main.live(1.0))
+
+
+@pytest.mark.parametrize(("n", "refused"), [(2000, 0), (2001, 1)])
+def test_of_two_labels_no_more_than_two_thousand_records_are_held_back(n, refused):
+    machine = coordinator(2, scaling=True, master=Promotion())
+    opened = begun(machine, "c0", "c1")
+    kept = tuple(held(ordinal=i, position=i) for i in range(n))
+    update = answer(opened, "c1", records=n, trained=0, held=kept, differences={}, moments=M())
+    assert refusals(tell(machine, update)) == [("c1", "more records held back than anybody asked for")] * refused
 
 
 def test_nobody_holds_back_or_tells_second_moments_unasked():
