@@ -163,6 +163,18 @@ def test_it_goes_on_after(attack, begun, small):
         assert (told["size"], told["sha256"]) == (b"1048400", hashlib.sha256(value).hexdigest().encode())
 
 
+def test_one_that_starts_again_does_not_meet_what_it_has_left_behind(begun, small):
+    write(begun, random_bytes(begun))
+    topic = f"{begun.name}.dead-letter"
+    begun.until("a letter", lambda: bool(everything_in(begun.bootstrap, topic)))
+    small.write(until=BEFORE + 2)
+    begun.until("two rounds more", lambda: begun.rounds() == BEFORE + 2)
+    begun.running[1].kill()
+    begun.start("coordinator")
+    goes_on(begun, small)
+    assert len(everything_in(begun.bootstrap, topic)) == 1
+
+
 def test_a_coordinator_starts_again_among_junk_where_it_stands(begun, small):
     coordinator = begun.running[1]
     coordinator.kill()

@@ -536,6 +536,13 @@ def test_the_records_of_a_restart_are_counted_through_clients_weights_and_files(
     assert 500 < restart["since_record"] <= restart["record"] + 1
 
 
+def test_where_rounds_began_is_known_of_the_last_thousand():
+    federation = EmbeddedFederation("classification")
+    for t in range(1, 3001):
+        federation._begins(t)
+    assert sorted(federation._starts) == list(range(2001, 3001))
+
+
 def test_of_a_file_of_before_it_is_not_known_where_restarts_were(tmp_path):
     model = classifier(round_size=50, seed=1)
     for x, y in swapped(800, 500):

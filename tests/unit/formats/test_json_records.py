@@ -14,6 +14,7 @@ from streamfl.core.errors import UsageError
 from streamfl.formats import FieldMap, JsonRecords
 from streamfl.formats.any_json import AnyJson, UnusableRecordError
 from streamfl.formats.flat_json import FlatJson
+from streamfl.formats.known import KnownLabels, Remarks
 from streamfl.ports import Decoded
 from streamfl.streams.readers import read
 
@@ -305,6 +306,13 @@ def test_labels_beyond_the_limit_are_rejected_and_bring_no_features() -> None:
     assert reader.fresh().decode([0], [b'{"label":"d"}']).labels == ("d",)
 
 
+def test_a_record_that_is_bad_for_another_reason_brings_no_label() -> None:
+    reader = JsonRecords(FieldMap(client="of"), Limits(labels=1))
+    found = reader.decode([0, 1], [b'{"label":"a","x":1}', b'{"label":"b","of":"c","x":1}'])
+    assert (found.positions.tolist(), found.labels) == ([1], ("b",))
+    assert [r.reason for r in found.rejected] == ['field "of": the client is missing']
+
+
 def test_a_label_or_a_client_whose_name_is_too_long_is_a_bad_record() -> None:
     found = decode(FieldMap(client="of"), {"label": "x" * 190_000, "of": "c"}, {"label": "a", "of": "y" * 257})
     assert [r.reason[:60] for r in found.rejected] == [
@@ -366,6 +374,17 @@ def test_labels_that_look_like_an_identifier_are_said_to(number: bool) -> None:
         told += reader.decode(range(start, start + 50), values).remarks
     assert told[0] == "label column 'id' looks like an identifier: 951 distinct values in 1000 records"
     assert [remark for remark in told if "identifier" in remark] == told[:1]
+
+
+def test_only_the_first_thousand_labels_are_looked_at_however_they_come() -> None:
+    known = KnownLabels(Limits(), Remarks(), "id")
+    texts = [f"n{i}" for i in range(1260)]
+    known.refused(np.arange(900) % 560, texts)
+    known.refused(560 + np.arange(700), texts)  # 660 of 1000 differ, and 1260 of 1600
+    assert known.remarks.new() == (
+        "more labels than the 1024 that a reader takes: records of others are bad; "
+        "raise most_labels in [federation], or name another field",
+    )
 
 
 def test_no_real_column_of_labels_looks_like_an_identifier() -> None:

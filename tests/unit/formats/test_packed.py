@@ -290,7 +290,19 @@ def test_records_of_labels_beyond_the_limit_are_rejected() -> None:
     assert [(r.position, r.reason) for r in found.rejected] == [
         (AT + 1, 'label "maybe" is beyond the 2 labels that a reader takes')
     ]
-    assert reader.fresh().decode([0], [message(labels=["maybe", "yes"])]).labels == ("maybe", "yes")
+    fresh = reader.fresh()
+    assert fresh.decode([0], [message(labels=["maybe", "yes"])]).labels == ("maybe", "yes")
+    assert len(fresh.decode([0], [message()]).rejected) == 1  # it has the same limit
+
+
+def test_a_bad_record_brings_no_label() -> None:
+    no, yes = (
+        message({"X": np.array([[x, 1]], F4), "y": np.zeros(1, I4)}, labels=[y])
+        for x, y in ((np.inf, "no"), (1, "yes"))
+    )
+    found = Packed("classification", Limits(labels=1)).decode([0, 1], [no, yes])
+    assert (found.positions.tolist(), found.labels) == ([AT], ("yes",))
+    assert [r.reason for r in found.rejected] == ['feature "a" is infinite']
 
 
 def test_long_headers_are_not_remembered() -> None:

@@ -53,6 +53,12 @@ class TestWritten:
         assert list(written(message)) == [(messages.encode(message), ())]
         assert b"piece" not in messages.encode(message)
 
+    def test_one_that_just_fits_is_one_and_no_piece(self):
+        message = closed(100)
+        data = messages.encode(message)
+        assert list(written(message, most=len(data))) == [(data, ())]
+        assert len(list(written(message, most=len(data) - 1))) == 2
+
     def test_an_entry_of_six_thousand_clients_is_several_each_within_its_bound_and_one_by_itself(self):
         message = closed(6000, spans=2)
         assert len(messages.encode(message)) > 1_100_000
@@ -134,6 +140,14 @@ class TestRead:
         plain = {**json.loads(messages.encode(closed(2))), "piece": piece}
         with pytest.raises(PeerError):
             ControlReader().read(json.dumps(plain).encode(), ())
+
+    def test_what_lies_between_two_pieces_makes_an_end_of_them(self):
+        first, second = list(written(closed(2), most=len(messages.encode(closed(2))) - 1))
+        reader = ControlReader()
+        left = Left(client="c0", incarnation="1")
+        assert read(first, *written(left), reader=reader) == [None, left]
+        with pytest.raises(PeerError, match="piece 2 of 2 of an entry, and not those before it"):
+            reader.read(*second)
 
     def test_pieces_without_end_are_bounded(self):
         reader = ControlReader(most_bytes=10_000)

@@ -209,6 +209,15 @@ class TestBounds:
         assert assembly.held == 0
         assert added(assembly, second) == [None]
 
+    def test_so_it_is_with_what_comes_by_names_that_are_not_known(self):
+        assembly = Assembly(most_bytes=1000, allows=lambda name: name == "c0")
+        added(assembly, cut(DATA, 4)[0], name="stranger")
+        for _ in range(EXPIRES_AFTER):
+            added(assembly, *cut(b"x", 4))
+        assert assembly.held == 4 + OVERHEAD
+        added(assembly, *cut(b"x", 4))
+        assert assembly.held == 0
+
     def test_the_cost_of_a_part_does_not_depend_on_how_many_are_held(self):
         looked = 0
 

@@ -8,6 +8,7 @@ import pytest
 from unit.machines.script import answer, as_bytes, begun, coordinator, fits, join, refusals, scores, tell, told
 
 from streamfl import codec
+from streamfl.core import coordinator as module
 from streamfl.core.coordinator import Coordinator
 from streamfl.core.decisions import Commit, Publish
 from streamfl.core.events import Tick
@@ -23,6 +24,7 @@ from streamfl.core.messages import (
     SlotLosses,
     Update,
 )
+from streamfl.core.standing import Standing
 from streamfl.settings import LearningSettings
 
 NAMES = ("c0", "c1", "c2")
@@ -352,6 +354,21 @@ def test_one_that_starts_again_in_the_second_stage_is_told_that_stage():
     decisions = tell(machine, join("c1", incarnation="i2"))
     assert told(decisions, Score) == [second]
     assert "relabelled" in [model.slot for model in told(decisions, ModelPublished)]
+
+
+def test_what_raises_in_the_second_stage_leaves_what_was_answered_in_the_first(monkeypatch: pytest.MonkeyPatch):
+    machine, second, updates = exchanging()
+    expected = tell(machine, *(scores(u, second, 0.65) for u in updates.values()))
+    assert told(expected, Restarted)[0].chosen == "scratch"  # by its answer to the first
+    other, second, updates = exchanging()
+    before = alarmed_before_the_alarm()
+    other.recover = lambda: codec.decode(Standing, before)
+    with monkeypatch.context() as patched:
+        patched.setattr(module, "wrong_scores", lambda *_, **__: 1 / 0)
+        assert len(refusals(tell(other, scores(updates["c0"], second, 0.65)))) == 1
+    decisions = tell(other, *(scores(u, second, 0.65) for u in updates.values()))
+    for kind in (Restarted, ModelPublished):
+        assert as_bytes(told(decisions, kind)) == as_bytes(told(expected, kind))
 
 
 def test_a_kill_in_the_second_stage_repeats_both():

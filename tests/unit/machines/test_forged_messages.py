@@ -112,11 +112,23 @@ def test_two_closings_of_an_entry_that_differ_make_it_ask():
     assert sent(tell(machine, RecordsRead((batch("bbbb", start=4),))), Update)[0].spans == (Span("c0", 4, 8),)
 
 
-def test_an_acceptance_of_other_records_than_it_sent_is_none():
+@pytest.mark.parametrize(
+    "other",
+    [{"spans": (Span("elsewhere", 0, 10**12),)}, {"attempt": "i1-2"}, {"records": 3}, {"rejected": 1}],
+    ids=str,
+)
+def test_an_acceptance_of_other_records_than_it_sent_is_none(other):
     machine = client()
     update = first_update(machine, batch("abab"))
-    asked = sent(tell(machine, closed(1, replace(update, spans=(Span("elsewhere", 0, 10**12),)))), Join)
-    assert len(asked) == 1
+    assert len(sent(tell(machine, closed(1, replace(update, **other), records=9)), Join)) == 1
+    assert machine.pending == 4
+
+
+@pytest.mark.parametrize("records", [0, 3])
+def test_an_acceptance_of_more_records_than_there_are_in_all_is_none(records):
+    machine = client()
+    update = first_update(machine, batch("abab"), keep=2)
+    assert len(sent(tell(machine, closed(1, update, records=records)), Join)) == 1
     assert machine.pending == 4
 
 
@@ -128,6 +140,16 @@ def test_an_acceptance_before_any_that_was_forged_is_taken_back_to_the_start():
     (asked,) = sent(tell(machine, Tick(), now=machine.wakes_at), Join)
     decisions = tell(machine, joined(question=asked.question), now=6.0)
     assert decisions == [Seek({"c0": 0})]  # the ledger names no position yet: it goes on where it began
+    assert (machine.pending, machine.accounted) == (0, 0)
+
+
+def test_one_that_has_lost_its_place_goes_back_to_the_start_if_the_ledger_names_no_position():
+    machine = client()
+    update = first_update(machine, batch("abab" + "aabb"))
+    tell(machine, closed(1, update))
+    (asked,) = sent(tell(machine, *opening(FAR)), Join)
+    decisions = tell(machine, joined(question=asked.question))
+    assert Seek({"c0": 0}) in decisions
     assert (machine.pending, machine.accounted) == (0, 0)
 
 
@@ -191,6 +213,9 @@ UNUSABLE: dict[str, FromCoordinator] = {
     "a scale of 0": RegistryPublished(registry=replace(REGISTRY, scale=np.zeros(1))),
     "a unit of NaN": RegistryPublished(registry=replace(REGISTRY, target=TargetUnit(np.nan, 1.0))),
     "a feature twice": RegistryPublished(registry=Registry(1, ("x", "x"), (), np.zeros(2), np.ones(2))),
+    "a label twice": RegistryPublished(registry=replace(REGISTRY, labels=("a", "a"))),
+    "before the first entry": replace(opening()[-1], entry=0),
+    "before the first round": replace(opening()[-1], round=0),
     "a model twice": replace(opening()[-1], slots=(SLOT, SLOT)),
     "never": replace(opening()[-1], closes=float("nan")),
     "a step of NaN": replace(opening()[-1], slots=(replace(SLOT, eta=float("nan")),)),
@@ -274,6 +299,18 @@ def test_in_the_same_entry_it_tries_again_ever_more_seldom():
     assert waited == [10.0, 20.0, 40.0, 80.0, 160.0, 160.0, 160.0]
 
 
+def test_once_an_update_of_it_is_accepted_it_waits_no_longer_than_at_first():
+    machine = client()
+    first_update(machine, batch("abab" + "bbbb"))
+    for question in (2, 3):
+        tell(machine, refusal(question - 1), joined(entry=question, question=question))
+        (update,) = sent(tell(machine, *opening(question)), Update)
+    assert machine.wakes_at == 4 * 5.0
+    tell(machine, closed(3, update))
+    assert sent(tell(machine, *opening(4)), Update)
+    assert machine.wakes_at == 5.0
+
+
 def test_refusals_of_others_of_other_starts_and_of_other_entries_are_not_for_it():
     machine = client()
     first_update(machine, batch("abab"))
@@ -288,6 +325,13 @@ def test_one_that_is_put_out_stops_and_keeps_its_records():
     assert tell(machine, refusal(evicted=True, reason="x" * 1000)) == [Finished()]
     assert (len(machine.evicted), machine.pending, machine.room, machine.wakes_at) == (500, 4, 0, None)
     assert tell(machine, Tick(), *opening(2), now=99.0) == []
+
+
+def test_one_that_is_put_out_without_a_reason_knows_that_it_was():
+    machine = client()
+    first_update(machine, batch("abab"))
+    assert tell(machine, refusal(evicted=True, reason="")) == [Finished()]
+    assert machine.evicted == "no reason was given"
 
 
 # --- a federation among forgers --------------------------------------------------------------------------------

@@ -87,6 +87,7 @@ BAD = {
     "positions before the first": {"spans": (Span("c1", -4, 0),)},
     "positions that no log has": {"spans": (Span("c1", 0, 2**63),)},
     "a partition with a name too long": {"spans": (Span("c1" * 200, 0, 4),)},
+    "a partition twice": {"spans": (Span("c1", 0, 4), Span("c1", 0, 4))},
     "far too many partitions": {"spans": tuple(Span(f"p{i}", 0, 4) for i in range(1001))},
     "a sample that nobody asked for": {
         "sample": SampledRound(round=1, share=0.0, positions={"c1": (0,)}, ordinals=(0,))
@@ -119,9 +120,12 @@ BAD = {
     "second moments that are no matrix": {"second_moments": np.ones(2)},
     "second moments negative": {"second_moments": np.diag([-1.0, 4.0])},
     "second moments of other norms than told": {"second_moments": np.diag([1e308, 1e308])},
+    "second moments of smaller norms than told": {"second_moments": np.diag([1.0, 4.0])},
     "second moments beyond Cauchy and Schwarz": {"second_moments": np.array([[4.0, 1e6], [1e6, 4.0]])},
     "second moments that are not symmetric": {"second_moments": np.array([[4.0, 2.0], [-2.0, 4.0]])},
     "second moments of no constant": {"second_moments": np.zeros((2, 2))},
+    "second moments of fewer constants than records": {"second_moments": np.diag([5.0, 3.0])},
+    "more bad records than can be counted": {"rejected": 2**53, "spans": (Span("c1", 0, 2**60),)},
     "held back and trained on": {"held": (held(),)},
     "held back before the positions": {"held": (held(position=-1),), "trained": 3},
     "held back behind the positions": {"held": (held(position=4),), "trained": 3},
@@ -163,6 +167,38 @@ def test_refused(spoilt):
     assert [accepted.client for accepted in closed.accepted] == ["c0"]
 
 
+TOLD = {
+    "losses": {"rung-0": SlotLosses(loss=0.0, square=0.0, proper=0.0)},
+    "differences": {"rung-0": np.zeros((2, 2))},
+    "new": (sums(count=0, loss=0.0, square=0.0),),
+    "old": (sums(),),
+    "new_labels": ("z",),
+    "new_features": ("y",),
+    "held": (held(),),
+    "let_go": (2,),
+    "sample": SampledRound(round=1, share=0.0, positions={}, ordinals=()),
+    "moments": M(count=0.0, m2=0.0),
+    "second_moments": np.zeros((2, 2)),
+    "squared_norm": 1.0,
+    "largest_norm": 1.0,
+    "target": TargetUnit(5.0, 1.0),
+    "served": Served(records=0, no_change=1.0),
+    "online": "whatever was learnt",
+    "guest": "whatever was learnt",
+}
+
+
+@pytest.mark.parametrize("what", TOLD)
+def test_an_update_without_records_that_tells_of_some_is_refused(what):
+    machine = coordinator(2, scaling=True, master=Promotion())
+    opened = begun(machine, "c0", "c1")
+    empty = answer(opened, "c1", records=0, rejected=2, spans=(Span("c1", 0, 2),))
+    (refused,) = tell(machine, replace(empty, **{what: TOLD[what]}))
+    assert refused.is_fault
+    assert refused.reason.startswith("no records, and")
+    assert refusals(tell(machine, empty)) == []
+
+
 HONEST = {
     "records held back": {"held": (held(ordinal=0, position=0), held()), "trained": 2},
     "nothing trained on": {
@@ -189,12 +225,29 @@ def test_admitted(told_):
     assert all(np.isfinite(model.W).all() for model in machine.standing.master.main.live(1.0))
 
 
+@pytest.mark.parametrize(("n", "refused"), [(2000, 0), (2001, 1)])
+def test_of_two_labels_no_more_than_two_thousand_records_are_held_back(n, refused):
+    machine = coordinator(2, scaling=True, master=Promotion())
+    opened = begun(machine, "c0", "c1")
+    kept = tuple(held(ordinal=i, position=i) for i in range(n))
+    update = answer(opened, "c1", records=n, trained=0, held=kept, differences={}, moments=M())
+    assert refusals(tell(machine, update)) == [("c1", "more records held back than anybody asked for")] * refused
+
+
 def test_nobody_holds_back_or_tells_second_moments_unasked():
     for spoilt in ({"held": (held(),), "trained": 3}, {"let_go": (2,)}, {"second_moments": 4.0 * np.eye(2)}):
         machine = coordinator(2)
         opened = begun(machine, "c0", "c1")
         assert (opened.held, opened.second_moments) == (None, False)
         assert len(refusals(tell(machine, replace(answer(opened, "c1"), **spoilt)))) == 1
+
+
+def test_all_models_together_answer_no_more_than_the_records():
+    machine = coordinator(2)
+    opened = begun(machine, "c0", "c1")
+    served = Served(records=4, shares={"rounds": 2.0, "linear": 2.1})
+    (refused,) = tell(machine, answer(opened, "c1", served=served))
+    assert (refused.is_fault, refused.reason) == (True, "answers that so many records cannot have had")
 
 
 @pytest.mark.parametrize("moments", [M(mean=np.nan), M(count=[1.0, 1.0])], ids=["NaN", "shapes"])

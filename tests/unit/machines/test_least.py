@@ -18,12 +18,13 @@ from unit.machines.script import (
     tell,
 )
 
+from streamfl.core.buffer import Buffer
 from streamfl.core.client import ClientSettings
 from streamfl.core.coordinator import Coordinator, CoordinatorSettings
 from streamfl.core.decisions import Finished
 from streamfl.core.events import BufferDue, RecordsRead, SourceEnded, Tick
 from streamfl.core.messages import Held, Join, Leave, Left, RoundClosed, Score, Scores, Update
-from streamfl.core.records import Batch, Span
+from streamfl.core.records import Batch, Span, spans
 from streamfl.core.registry import TargetUnit
 from streamfl.core.standing import Standing
 from streamfl.settings import LearningSettings, ProfileSettings
@@ -60,6 +61,16 @@ def test_a_join_with_enough_tells_of_them():
     assert (question.records, question.labels, question.moments.count.tolist()) == (3, ("a", "b"), [3.0])
 
 
+def test_rounds_and_room_that_are_smaller_count_as_least():
+    machine = client(round_size=2, least=10)
+    assert machine.room == 10
+    assert sent(tell(machine, RecordsRead((batch("ab" * 4 + "a"),))), Join) == []
+    (question,) = sent(tell(machine, RecordsRead((batch("b", start=9),))), Join)
+    assert question.records == 10
+    (update,) = sent(tell(machine, joined(), *opening()), Update)
+    assert update.records == 10
+
+
 def test_a_question_that_is_asked_again_tells_of_the_same_records():
     machine = client(clock="interval", least=3, capacity=100)
     (first,) = sent(tell(machine, RecordsRead((batch("aba"),))), Join)
@@ -70,6 +81,20 @@ def test_a_question_that_is_asked_again_tells_of_the_same_records():
     tell(machine, joined(question=2), now=6.0)
     (later,) = sent(tell(machine, Tick(), now=machine.wakes_at), Join)
     assert tells(later) <= {"client", "incarnation", "question"}
+
+
+def test_bad_records_that_use_the_room_up_leave_room_for_least_good_ones():
+    buffer = Buffer(capacity=5, least=2)
+    buffer.add([batch("!!!!")])
+    assert (buffer.room, buffer.moves) == (1, True)  # leading ones can be accounted for
+    buffer.add([batch("a", start=4)])
+    assert (buffer.pending, buffer.size, buffer.room) == (5, 1, 4)
+    buffer.add([batch("abb", start=5)])
+    # Of more than five records fewer than two of the first five are good: a round ends with the second good one.
+    assert spans(buffer.full(4)) == (Span("c0", 0, 6),)
+    roomy = Buffer(capacity=8, least=2)
+    roomy.add([batch("!!!!aabb")])
+    assert spans(roomy.full(4)) == (Span("c0", 0, 8),)
 
 
 # --- its updates -----------------------------------------------------------------------------------------------
@@ -104,6 +129,8 @@ def test_nothing_of_records_held_back_is_told_without_records():
     held = Held(per_label=10, since=2)  # those of round 1 are to be let go, which would tell whose they are
     (empty,) = sent(tell(machine, *opening(2, held=held, second_moments=True, moments=True)), Update)
     assert tells(empty) == ABOUT_NO_RECORD - {"rejected", "spans"}
+    assert len(machine.held_back) == len(update.held)
+    tell(machine, closed(2, empty))
     assert len(machine.held_back) == len(update.held)
 
 

@@ -33,13 +33,17 @@ from streamfl.core.events import RecordsRead
 from streamfl.core.local_round import Learner
 from streamfl.core.messages import (
     Held,
+    LabelSums,
     ModelPublished,
     RegistryPublished,
     RoundClosed,
     RoundOpened,
+    Scores,
     Update,
 )
 from streamfl.core.moments import Moments
+from streamfl.core.names import Grant, wrong_update_names
+from streamfl.core.online.learnt import Learnt
 from streamfl.core.records import Batch, Span
 from streamfl.core.registry import Registry
 from streamfl.settings import LearningSettings
@@ -120,6 +124,78 @@ def test_introductions_that_cross_the_limits_begin_with_the_first_clients_names(
     assert registered(decisions).features == ("x", "z", "k")
     assert registered(decisions).labels == ("a", "b", "n")
     assert len(told(decisions, RoundOpened)) == 1
+
+
+BROUGHT = Registry(1, ("x",), ("a", "b"), np.zeros(1), np.ones(1))
+
+
+def numbered(*shape: int) -> np.ndarray:
+    """Return an array whose numbers tell their places: 123 is that of [1, 2, 3]."""
+    return sum(10.0**i * index for i, index in enumerate(np.indices(shape)[::-1]))
+
+
+def bringing(opened: RoundOpened) -> Update:
+    """Return an update of features k and l and of labels t and u, which has learnt between rounds, too."""
+    names, labels = ("x", "k", "l"), ("a", "b", "t", "u")
+    moments = Moments(names, np.array([4.0, 3.0, 2.0]), np.arange(3.0), np.ones(3))
+    learnt = Learnt(
+        features=names,
+        labels=labels,
+        records=4,
+        moments=moments,
+        norms=np.ones(2),
+        second=numbered(4, 4),
+        weights=numbered(4, 2, 4),
+        cells=np.array([7.0, 9.0]),
+        visits=np.ones(2),
+        table=numbered(2, 3, 4),
+        bearing=np.arange(4.0),
+        right=numbered(2, 4),
+        again=("k", "l"),
+        far=moments,
+    )
+    update = wide(opened, "c0", 0.0, ("t", "u"), new_features=("k", "l"), moments=moments, online=learnt)
+    return replace(update, new=tuple(LabelSums(label=label, count=1, loss=0.0, square=0.0) for label in labels))
+
+
+def test_of_names_that_are_not_granted_nothing_is_left_in_an_update():
+    opened = begun(coordinator(1), "c0")
+    update = bringing(opened)
+    grant = Grant(BROUGHT, frozenset({"x", "l"}), frozenset({"a", "b", "u"}))
+    cut = grant.update(update)
+    assert (cut.new_features, cut.new_labels, [one.label for one in cut.new]) == (("l",), ("u",), ["a", "b", "u"])
+    assert {name: x[0].tolist() for name, x in cut.differences.items()} == {
+        name: [0.0, 0.001, 0.003] for name in TRAINED
+    }
+    assert (cut.moments.features, cut.moments.count.tolist()) == (("x", "l"), [4.0, 2.0])
+    learnt = cut.online
+    assert (learnt.features, learnt.labels, learnt.again) == (("x", "l"), ("a", "b", "u"), ("l",))
+    assert (learnt.moments.features, learnt.far.features) == (("x", "l"), ("x", "l"))
+    # Rows 0 (the constant), 1 (x) and 3 (l); columns 0, 1 and 3.
+    assert learnt.second.tolist() == [[0, 1, 3], [10, 11, 13], [30, 31, 33]]
+    assert learnt.weights[:, 1].tolist() == [[10, 11, 13], [110, 111, 113], [310, 311, 313]]
+    assert learnt.table[1, 2].tolist() == [120, 121, 123]
+    assert (learnt.bearing.tolist(), learnt.right.tolist()) == ([0, 1, 3], [[0, 1, 3], [10, 11, 13]])
+    assert (learnt.cells, learnt.visits, learnt.records) == (update.online.cells, update.online.visits, 4)
+
+
+def test_nor_in_its_scores():
+    opened = begun(coordinator(1), "c0")
+    update = bringing(opened)
+    told_ = Scores(client="c0", attempt="i1-1", entry=1, epoch=1, stage=1, losses={}, differences=update.differences)
+    cut = Grant(BROUGHT, frozenset({"x"}), frozenset({"a", "b", "u"})).scores(told_, update)
+    assert {name: x[0].tolist() for name, x in cut.differences.items()} == {
+        name: [0.0, 0.001, 0.003] for name in TRAINED
+    }
+    whole = Grant(BROUGHT, frozenset({"x"}), frozenset({"a", "b", "t", "u"}))
+    assert whole.scores(told_, update) is told_
+
+
+def test_what_is_learnt_between_rounds_is_of_features_that_records_have():
+    update = bringing(begun(coordinator(1), "c0"))
+    assert wrong_update_names(update, BROUGHT, Limits()) is None
+    more = replace(update, online=replace(update.online, features=("x", "k", "m")))
+    assert wrong_update_names(more, BROUGHT, Limits()) == "a feature between rounds that no record has"
 
 
 LONG = "x" * 257
@@ -223,14 +299,19 @@ def test_where_a_label_was_not_granted_its_records_are_let_go_of():
 NAMES = st.integers(0, 40)
 
 
-def poured(name: str, features: list[int], labels: list[int], rounds: int = 4, size: int = 20) -> Batch:
-    """Return records of which every fifth has another label, and all more features: as many as a reader takes."""
+def poured(
+    name: str, features: list[int], labels: list[int], rounds: int = 4, size: int = 20, since: int = 0
+) -> Batch:
+    """Return records of which every fifth has another label, and all more features: as many as a reader takes.
+
+    The other labels begin with record `since`.
+    """
     source = swapping(name, rounds, size=size)
     n = len(source)
     columns = tuple(f"f{i:02}" for i in list(dict.fromkeys(features))[:3])
     names = ("a", "b", *(f"l{i:02}" for i in list(dict.fromkeys(labels))[:2]))
     y = source.y.copy()
-    y[::5] = np.arange(len(y[::5])) % len(names)
+    y[since::5] = np.arange(len(y[since::5])) % len(names)
     X = np.column_stack([source.X, *(np.arange(n) % 7 * 1.0 for _ in columns)])
     return replace(source, features=(*source.features, *columns), X=X, y=y, labels=names)
 
@@ -243,8 +324,8 @@ def test_memory_is_bounded_and_every_update_counts(learning, one, other, third):
     learner: Learner = LearningSettings(features=learning).learner("classification", 0)
     records = {
         "c0": poured("c0", one, other),
-        "c1": poured("c1", other, third),
-        "c2": poured("c2", third, one),
+        "c1": poured("c1", other, third, since=20),  # in round 2, when it has joined
+        "c2": poured("c2", third, one, since=20),
     }
     machine = Coordinator(CoordinatorSettings(learner=learner, expect=3, limits=limits), PROFILES["adaptive"]())
     told_size = ClientSettings(learner=learner, round_size=20, limits=limits)

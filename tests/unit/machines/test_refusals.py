@@ -34,6 +34,7 @@ from streamfl.core.events import Tick, Unusable
 from streamfl.core.messages import Joined, Leave, Left, Refusal, RoundClosed, RoundOpened, Score
 from streamfl.core.promotion import Promotion
 from streamfl.core.records import Span
+from streamfl.core.refusals import Refusals
 from streamfl.core.standing import Standing
 from streamfl.runtime.nodes import CoordinatorNode
 from streamfl.transport.memory import MemoryTransport
@@ -163,6 +164,13 @@ def test_long_names_are_not_announced_and_long_reasons_are_cut():
     (refused,) = tell(machine, Unusable("c0", "y" * 10**6))
     assert len(refused.reason) == REASON_CHARS
     assert machine._refusals.untold == {}
+
+
+def test_whatever_its_name_is_a_refusal_that_is_announced_is_short():
+    refusals_ = Refusals()
+    for client, incarnation in (("x" * 257, "1"), ("c0", "1" * 257), ("\ud800", "1"), ("x" * 256, "1" * 256)):
+        refusals_.warn(Refusal(client=client, incarnation=incarnation, entry=1, reason="no"), ())
+    assert [refusal.client for refusal in refusals_.take()] == ["x" * 256]
 
 
 # --- entries without anybody -----------------------------------------------------------------------------------
@@ -359,14 +367,17 @@ def test_a_dead_letter_is_kept_before_the_commit_that_leaves_its_place_and_one_c
 # --- while candidates are scored -------------------------------------------------------------------------------
 
 
-def deliberating(machine=None):
-    """A coordinator of three whose alarm asks for scores, the updates of its round, and what it asks."""
+def deliberating(machine=None, *, after=lambda opened: ()):
+    """A coordinator of three whose alarm asks for scores, the updates of its round, and what it asks.
+
+    What `after` an opening comes first is decided by the caller.
+    """
     machine = machine or coordinator(3)
     (opened,) = told(tell(machine, *(join(name) for name in ("c0", "c1", "c2"))), RoundOpened)
     for t in range(200):
         loss = 0.1 if t < 20 else 0.9
         updates = {n: answer(opened, n, loss=loss, records=100, start=100 * t) for n in ("c0", "c1", "c2")}
-        decisions = tell(machine, *updates.values())
+        decisions = tell(machine, *after(opened), *updates.values())
         asked = told(decisions, Score)
         if asked:
             return machine, updates, asked[0]
@@ -387,6 +398,11 @@ def test_whose_scores_are_at_fault_is_not_waited_for_and_told_without_a_commit()
     decisions = tell(machine, scores(updates["c0"], asked, 0.1), scores(updates["c2"], asked, 0.1))
     assert accepted(_ended(machine, updates, decisions)) == ["c0", "c1", "c2"]
     assert machine.standing.members["c1"].refused == 0  # its update counted
+
+
+def test_whose_update_counted_after_all_is_waited_for_again_when_scores_are_asked_for():
+    machine, _, _ = deliberating(after=lambda opened: [spoilt(opened, "c1")])
+    assert machine.waited_for == {"c0", "c1", "c2"}
 
 
 def _ended(machine, updates, decisions):
@@ -519,6 +535,15 @@ def test_wherever_handling_raises_the_message_is_refused_and_everything_is_what_
         saved.tell(message)  # it comes again, and now it counts
         assert saved.state() == expected, raised
     assert at > 5
+
+
+def test_what_was_refused_since_the_last_commit_stays_counted_when_something_raises(monkeypatch):
+    saved = Saved(2)
+    (opened,) = told(saved.tell(join("c0"), join("c1")), RoundOpened)
+    saved.tell(Unusable("x", "junk"), spoilt(opened, "c1"))
+    monkeypatch.setattr(module, "refusal", lambda *_, **__: 1 / 0)
+    saved.tell(scaled(opened, "c0"))
+    assert saved.machine.standing.refused == 3
 
 
 def before_the_last():
@@ -673,13 +698,18 @@ def test_the_updates_with_which_a_round_cannot_be_closed_are_refused_and_it_clos
     assert uncounted(saved.machine) == uncounted(other.machine)
 
 
-def test_numbers_that_become_infinite_without_raising_are_found_too(monkeypatch):
+@pytest.mark.parametrize("what", ["scale", "squared_norm"])
+def test_numbers_that_become_infinite_without_raising_are_found_too(monkeypatch, what):
+    """An infinite norm, by which steps are divided, makes no number that NumPy would warn of."""
     whole = module.Agreement.after
 
     def after(self, updates, **how):
         agreed = whole(self, updates, **how)
-        wrong = any(update.client == "c1" for update in updates)
-        return replace(agreed, registry=replace(agreed.registry, scale=np.full(1, np.inf))) if wrong else agreed
+        if not any(update.client == "c1" for update in updates):
+            return agreed
+        if what == "squared_norm":
+            return replace(agreed, squared_norm=np.inf)
+        return replace(agreed, registry=replace(agreed.registry, scale=np.full(1, np.inf)))
 
     monkeypatch.setattr(module.Agreement, "after", after)
     saved = Saved(3)
@@ -688,6 +718,7 @@ def test_numbers_that_become_infinite_without_raising_are_found_too(monkeypatch)
     assert [name for name, _ in refusals(decisions)] == ["c1"]
     assert accepted(decisions) == ["c0", "c2"]
     assert np.isfinite(saved.machine.standing.registry.scale).all()
+    assert math.isfinite(saved.machine.standing.agreed.squared_norm)
 
 
 def test_at_a_deadline_too(monkeypatch):
@@ -769,6 +800,36 @@ def test_where_no_scores_can_be_used_the_round_closes_with_none_heard(alarmed, m
     assert accepted(decisions) == ["c0", "c1", "c2"]
 
 
+def test_who_joins_while_candidates_are_scored_cannot_keep_the_round_open(alarmed, monkeypatch):
+    whole = module.Coordinator._enter
+
+    def enter(self, join_, member):
+        if join_.client == "c9":
+            raise OverflowError("numbers too large")
+        return whole(self, join_, member)
+
+    _, updates, asked = alarmed
+    without = asking(alarmed)
+    _finish(without, updates, without.tell(scores(updates["c1"], asked, 0.1)))
+    monkeypatch.setattr(module.Coordinator, "_enter", enter)
+    saved = asking(alarmed)
+    assert saved.tell(join("c9")) == []  # it waits for the end of the round
+    _finish(saved, updates, saved.tell(scores(updates["c1"], asked, 0.1)))
+    assert uncounted(saved.machine) == uncounted(without.machine)
+
+
+def test_what_raises_without_any_part_is_raised_at_once_and_no_part_is_blamed():
+    tried = []
+
+    def attempt(parts, _):
+        tried.append(parts.copy())
+        raise KeyError("ours")
+
+    with pytest.raises(KeyError, match="ours"):
+        without_culprits([1, 2, 3], attempt)
+    assert tried == [[1, 2, 3], []]
+
+
 def test_a_culprit_is_found_in_few_attempts():
     tried = []
 
@@ -844,10 +905,15 @@ def test_the_ends_of_logs_are_asked_only_where_a_position_goes_farther():
     for start, calls in ((0, 1), (4, 1)):  # up to 4, then up to 8: less than 10
         (opened,) = told(tell(machine, answer(opened, "c0", start=start)), RoundOpened)
         assert asked == [["c0"]] * calls
-    far = answer(opened, "c0", start=8)
-    assert refusals(tell(machine, far)) == [("c0", "positions of c0 beyond the end of its log")]
+    decisions = tell(machine, answer(opened, "c0", start=8))
+    assert refusals(decisions) == [("c0", "positions of c0 beyond the end of its log")]
     assert machine.standing.members["c0"].positions == {"c0": 8}
     assert asked == [["c0"], ["c0"]]
+    (opened,) = told(decisions, RoundOpened)
+    (opened,) = told(tell(machine, answer(opened, "c0", start=8, records=2)), RoundOpened)
+    assert asked == [["c0"], ["c0"]]  # the end itself is known by now
+    behind = answer(opened, "c0", start=10, records=1)
+    assert refusals(tell(machine, behind)) == [("c0", "positions of c0 beyond the end of its log")]
 
 
 @pytest.mark.parametrize("end", [10**12, 2**63 - 1, 2**63, 10**400])
@@ -881,6 +947,13 @@ def test_no_more_clients_are_remembered_than_the_limit_whoever_may_write_can_inv
     tell(machine, leave("c2", "i1"))
     assert refusals(tell(machine, join("x"))) == [("x", why)]  # where c2 goes on must still be known
     assert told(tell(machine, join("c2", incarnation="i2")), Joined)
+
+
+def test_nor_while_candidates_are_scored():
+    machine, _, _ = deliberating(coordinator(3, limits=Limits(clients=5)))
+    why = "one client more than the 5 that the federation takes"
+    assert refusals(tell(machine, *(join(f"x{i}") for i in range(50)))) == [(f"x{i}", why) for i in range(2, 50)]
+    assert refusals(tell(machine, join("x1"))) == []  # it waits already
 
 
 def test_nor_before_it_has_begun():

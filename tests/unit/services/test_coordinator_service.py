@@ -5,6 +5,7 @@ import pytest
 from structlog.testing import capture_logs
 from unit.machines.script import answer, coordinator, join, told
 
+from streamfl.core import coordinator as core
 from streamfl.core.coordinator import Coordinator
 from streamfl.core.decisions import Refused
 from streamfl.core.messages import Leave, LocalDrift, Restarted, RoundOpened
@@ -341,6 +342,27 @@ class TestProcess:
         assert third[-1]["restarts"] == 3  # those before this process, too
         assert third[-1]["model_sha256"] == ended["model_sha256"]
         assert third[-1]["read"] == 8
+
+    def test_what_raises_before_the_first_commit_is_refused_and_ends_nothing(self, settings, monkeypatch):
+        monkeypatch.setattr(core, "wrong_introduction", lambda *_: 1 / 0)
+        transport = MemoryTransport(durable=True)
+        logged = serve(settings, Link(transport, Stop(), [join("c0"), join("c1")]))
+        assert (logged[-1]["event"], logged[-1]["refused"], logged[-1]["rounds"]) == ("ended", 2, 0)
+        reason = "could not be handled: ZeroDivisionError: division by zero"
+        assert {line["reason"] for line in warnings(logged)} == {reason}
+
+    def test_where_a_log_ends_is_asked(self, settings):
+        transport = MemoryTransport(durable=True)
+        link = Link(transport, Stop(), [join("c0"), join("c1")])
+        serve(settings, link)
+        opened = told_opening(settings, transport.coordinator().restore())
+        link = Link(transport, Stop(), [answer(opened, "c0"), answer(opened, "c1")])
+        link.ends = lambda partitions: dict.fromkeys(partitions, 3)
+        logged = serve(settings, link)
+        assert {line["reason"] for line in warnings(logged)} == {
+            "positions of c0 beyond the end of its log",
+            "positions of c1 beyond the end of its log",
+        }
 
     def test_one_that_never_began_ends_without_a_model(self, settings):
         logged = serve(settings, Link(MemoryTransport(durable=True), Stop()))

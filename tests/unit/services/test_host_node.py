@@ -386,6 +386,19 @@ class TestUntilTheEnd:
             idle.step(federation.clock.now() + late)
             assert not idle.finished
 
+    def test_does_not_wait_for_a_client_that_has_failed_though_its_records_go_on(self, ended):
+        federation, idle = ended
+        lost = idle.host.here["c0"] = federation.partition("c0")
+        lost.records, lost.ends, lost.fails_at = cut(lost.records, 0, SIZE), False, SIZE
+        idle.host.here["c1"] = federation.partition("c1")  # it waits for the coordinator, which has ended
+        now = federation.clock.now()
+        for turn in range(4):
+            idle.step(now + turn)
+        assert (list(idle.failed), idle.finished) == (["c0"], False)
+        assert idle.nodes["c0"].machine.pending == SIZE
+        idle.step(now + FOR_GOOD)
+        assert idle.finished
+
     def test_is_not_there_while_a_client_of_another_host_takes_part(self):
         federation = Federation(("c0", "c1"), rounds=2)
         federation.host("c0")
@@ -510,6 +523,13 @@ class TestProcess:
         (ended,) = [line for line in logged if line["event"] == "ended"]
         assert (ended["failed"], ended["failed_clients"]) == (1, ["c0"])
         assert host.closed
+
+    @pytest.mark.parametrize(("least", "warned"), [(1, 1), (2, 0)])
+    def test_warns_if_records_may_leave_alone(self, settings, least, warned):
+        rounds = settings.rounds.model_copy(update={"least": least})
+        settings = settings.model_copy(update={"rounds": rounds})
+        logged = self.serve(settings, Host(MemoryTransport()), Stop(requested=True))
+        assert [line["event"] for line in logged].count("records may leave alone") == warned
 
     def test_settles_before_it_ends(self, settings):
         stop = Stop(requested=True)

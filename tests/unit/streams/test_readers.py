@@ -15,6 +15,7 @@ from streamfl.streams.cells import number
 from streamfl.streams.covtype import covtype
 from streamfl.streams.readers import read
 from streamfl.streams.table import Table
+from streamfl.streams.times import looks_like_times
 
 SMALL = "width,colour,y\n1,red,b\n,blue,a\nx,red,a\n4.5,,b\n"
 
@@ -384,6 +385,13 @@ def test_a_column_called_time_may_count_from_1970(unit: int, tmp_path: Path) -> 
     np.savez(tmp_path / "f.npz", X=np.array([[TEN_PAST_EIGHT * unit, 1.0]]), y=[0], features=["time", "a"])
     table = read(str(tmp_path / "f.npz"), time="time")
     assert (table.features, table.times.tolist()) == (("a",), [TEN_PAST_EIGHT])
+
+
+@pytest.mark.parametrize("unit", [1, 10**3, 10**6, 10**9])
+def test_numbers_are_times_from_2001_to_2286(unit: int) -> None:
+    for number_, are in ((10**9 - 1, False), (10**9, True), (10**10 - 1, True), (-(10**9), False)):
+        assert looks_like_times("ts", [str(number_ * unit)]) == are
+    assert not looks_like_times("ts", [str(10**9 * unit), "7"])
 
 
 def test_times_of_bad_records_are_left_out_and_those_that_cannot_be_read_are_told(tmp_path: Path) -> None:

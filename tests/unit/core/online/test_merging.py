@@ -309,6 +309,15 @@ def test_the_first_centre_is_the_middle_one_and_models_say_the_mean_over_records
     assert learner.predicted(("x",), np.array([[0.0]])) == pytest.approx(35.0)
 
 
+def test_models_that_differ_in_their_centre_alone_have_another_digest():
+    one, other = (
+        merging.after(OnlineModels.none(TARGETS), [targets_part(2, centre)], (), settings=TARGETS)[0]
+        for centre in (20.0, 30.0)
+    )
+    assert np.array_equal(one.weights, other.weights)
+    assert one.chain != other.chain
+
+
 def test_an_agreed_centre_stays_and_who_measures_from_elsewhere_changes_nothing():
     first, _ = merging.after(OnlineModels.none(TARGETS), [targets_part(2, 20.0)], (), settings=TARGETS)
     assert first.centre == 20.0
