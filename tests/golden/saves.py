@@ -134,9 +134,8 @@ def _states() -> Iterator[tuple[str, bytes]]:
     """Yield the state of a coordinator of each profile in the middle of a run."""
     for name in PROFILES:
         transport = MemoryTransport(durable=True)
-        with mock.patch("streamfl.replay.MemoryTransport", lambda kept=transport: kept):
-            with suppress(Enough):
-                _replay(name, stop=True).run()
+        with mock.patch("streamfl.replay.MemoryTransport", lambda kept=transport: kept), suppress(Enough):
+            _replay(name, stop=True).run()
         assert transport._saved is not None
         yield f"state-{name}.bin.gz", transport._saved
 
