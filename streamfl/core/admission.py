@@ -127,7 +127,7 @@ def _late(update: Update, member: Member | None, opened: RoundOpened, already: S
         return NO_MEMBER
     if (update.entry, update.epoch) != (opened.entry, opened.epoch):
         return "an older round"
-    if any(update.client == other.client for other in already):
+    if update.client in [other.client for other in already]:
         return "a second update for the round"
     return None if update.registry == opened.registry else "another registry"
 

@@ -1,8 +1,9 @@
 """A client's part of a round: its work on the round's records, and what it tells the coordinator of it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -70,8 +71,9 @@ class ClientRound:
     def scores(self, asked: Score, weights: Mapping[str, FloatArray], history: History, attempt: str) -> Scores:
         """Score candidates for the next epoch, and take their steps."""
         result = self._local_round(asked, weights).run(history, relabel=asked.relabel)
-        return replace(
-            self.empty_scores(asked, attempt),
+        return self._scores(
+            asked,
+            attempt,
             losses=result.losses,
             differences=result.differences,
             relabelling=result.relabelling,
@@ -104,8 +106,8 @@ class ClientRound:
         opened, registry, records = self.opened, self.registry, self.records
         strange = registry.unknown_features(self.batches)
         came, left = self.after.changes(self.before)
-        return replace(
-            self.empty_update(attempt),
+        return self._update(
+            attempt,
             records=len(records.y),
             trained=result.trained if result.differences else 0,
             losses=result.losses,
@@ -129,6 +131,9 @@ class ClientRound:
 
     def empty_update(self, attempt: str) -> Update:
         """Return what the coordinator is told of a round without good records: the positions of bad ones alone."""
+        return self._update(attempt, records=0, trained=0, losses={}, differences={})
+
+    def _update(self, attempt: str, **told: Any) -> Update:
         opened = self.opened
         return Update(
             client=self.client,
@@ -137,24 +142,23 @@ class ClientRound:
             round=opened.round,
             epoch=opened.epoch,
             registry=opened.registry,
-            records=0,
-            trained=0,
-            rejected=sum(batch.bad for batch in self.batches),
+            rejected=sum([batch.bad for batch in self.batches]),
             spans=spans(self.batches),
-            losses={},
-            differences={},
+            **told,
         )
 
     def empty_scores(self, asked: Score, attempt: str) -> Scores:
         """Return the answer of a client without good records in the round."""
+        return self._scores(asked, attempt, losses={}, differences={})
+
+    def _scores(self, asked: Score, attempt: str, **told: Any) -> Scores:
         return Scores(
             client=self.client,
             attempt=attempt,
             entry=asked.entry,
             epoch=asked.epoch,
             stage=asked.stage,
-            losses={},
-            differences={},
+            **told,
         )
 
     def sample(self) -> tuple[tuple[Batch, ...], SampledRound | None]:

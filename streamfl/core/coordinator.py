@@ -524,9 +524,8 @@ class Coordinator:
     @property
     def present(self) -> set[str]:
         """Return the members that have neither left nor expired."""
-        limit = self.settings.expire_after
-        missed = {name: member.missed for name, member in self.standing.members.items()}
-        return {name for name in self.standing.active() if limit is None or missed[name] < limit}
+        limit, members = self.settings.expire_after, self.standing.members
+        return {name for name in self.standing.active() if limit is None or members[name].missed < limit}
 
     @property
     def is_choosing(self) -> bool:

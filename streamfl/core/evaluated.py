@@ -38,8 +38,8 @@ def counted(records: RoundRecords, served: FloatArray, repeated: FloatArray, sha
     truth, answers = natural(records.y, records), natural(served, records)
     n, parts = len(truth), {name: len(truth) * share for name, share in shares.items()}
     if records.labels:
-        correct, same = int((answers == truth).sum()), float((repeated == truth).sum())
-        return Served(records=n, correct=correct, no_change=same, shares=parts)
+        correct, same = np.count_nonzero(answers == truth), np.count_nonzero(repeated == truth)
+        return Served(records=n, correct=int(correct), no_change=float(same), shares=parts)
     error, change = np.abs(answers - truth).sum(), np.abs(repeated - truth).sum()
     return Served(records=n, absolute_error=float(error), no_change=float(change), shares=parts)
 

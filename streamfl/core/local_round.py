@@ -184,7 +184,7 @@ class LocalRound:
         """
         result = LocalResult()
         model, y = self.learner.model, self.records.learnt
-        result.trained = len(y) if self.held is None else int(len(y) - self.held.sum())
+        result.trained = len(y) if self.held is None else len(y) - int(np.count_nonzero(self.held))
         if not self.slots:
             return result
         outputs = self._outputs()

@@ -167,7 +167,7 @@ class _Pass:
         models, labels, n = self.shifted.shape
         largest = self.shifted == 0.0
         # Of equals the first counts, which argmax tells; it costs as much as the losses, and equals are rare.
-        if np.count_nonzero(largest) != models * n or not 0.0 <= y.min(initial=0.0) <= y.max(initial=0.0) < labels:
+        if np.count_nonzero(largest) != models * n or len(self.records) < n or y.min(initial=0.0) < 0.0:
             return np.asarray(self.shifted.argmax(axis=1) != y)
         right: BoolArray = largest.reshape(models, labels * n).take(self.places, axis=1)
         return ~right
