@@ -41,7 +41,7 @@ def unusable(told: FromCoordinator, online: OnlineSettings | None, guest: Guest 
     """
     match told:
         case RegistryPublished(registry=registry):
-            return _wrong_registry(registry)
+            return wrong_registry(registry)
         case ModelPublished(weights=W):
             return None if W.ndim == 2 and np.isfinite(W).all() else "weights that are no matrix of finite numbers"
         case OnlinePublished() if online is not None:
@@ -57,7 +57,8 @@ def unusable(told: FromCoordinator, online: OnlineSettings | None, guest: Guest 
             return None
 
 
-def _wrong_registry(registry: Registry) -> str | None:
+def wrong_registry(registry: Registry) -> str | None:
+    """Return why a registry cannot be used, or None."""
     d, target = len(registry.features), registry.target
     if len(set(registry.features)) != d or len(set(registry.labels)) != len(registry.labels):
         return "a registry with a name twice"
