@@ -22,6 +22,9 @@ from streamfl.core.messages import (
 from streamfl.core.online.rungs import OnlineSettings
 from streamfl.core.registry import Registry
 
+# Outputs of larger weights may have squares that overflow: who scored such a model could say nothing that counts.
+LARGEST_WEIGHT = 1e100
+
 
 def unusable(told: FromCoordinator, online: OnlineSettings | None, guest: Guest | None) -> str | None:
     """Return why a client cannot use a message, or None if it can.
@@ -37,13 +40,14 @@ def unusable(told: FromCoordinator, online: OnlineSettings | None, guest: Guest 
     --------
     >>> model = ModelPublished(slot="m", version=1, registry=1, weights=np.array([[np.nan]]))
     >>> unusable(model, None, None)
-    'weights that are no matrix of finite numbers'
+    'weights that are no matrix of finite numbers, or far too large'
     """
     match told:
         case RegistryPublished(registry=registry):
             return wrong_registry(registry)
         case ModelPublished(weights=W):
-            return None if W.ndim == 2 and np.isfinite(W).all() else "weights that are no matrix of finite numbers"
+            possible = W.ndim == 2 and bool((np.abs(W) <= LARGEST_WEIGHT).all())  # false also of NaN
+            return None if possible else "weights that are no matrix of finite numbers, or far too large"
         case OnlinePublished() if online is not None:
             return _wrong_online(told, online)
         case GuestPublished(agreed=agreed) if guest is not None:

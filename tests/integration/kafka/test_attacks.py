@@ -17,11 +17,22 @@ from small_stream import ROUNDS, make
 from test_bad_records import everything_in
 
 from streamfl import messages
-from streamfl.core.messages import Join, Joined, Refusal, RoundClosed, RoundOpened, Served, SlotLosses, Update
+from streamfl.core.messages import (
+    Join,
+    Joined,
+    ModelPublished,
+    Refusal,
+    RoundClosed,
+    RoundOpened,
+    Served,
+    SlotLosses,
+    Update,
+)
 from streamfl.core.moments import moments_of
 from streamfl.core.records import Span
 from streamfl_connectors.kafka.dead_letters import HEAD
 from streamfl_connectors.kafka.parts import cut
+from streamfl_connectors.kafka.tensors import key_of
 
 # Rounds before the attack, and those until the coordinator has met it.
 BEFORE = 4
@@ -248,6 +259,27 @@ def test_it_goes_on_after_forged_entries(begun, small):
     assert [process.popen.returncode for process in begun.running] == [0, 0]
     (ended,) = begun.running[1].said("ended")
     assert (ended["accepted"], ended["model_sha256"]) == (sum(small.each.values()), small.expected.model_sha256)
+
+
+def test_it_goes_on_after_models_that_nobody_can_score(begun, small):
+    """Weights that are finite, and whose outputs are not: honest clients would be evicted for what comes of them."""
+    opened = last_opened(begun)
+    far = np.full((4, 2), 1e308)
+    models = [
+        ModelPublished(slot=slot.name, version=version, registry=opened.registry, weights=far)
+        for slot in opened.slots
+        for version in (slot.version, slot.version + 1)
+    ]
+    write(
+        begun,
+        [
+            ("models", f"{key_of(model)}/0".encode(), part.value, list(part.headers))
+            for model in models
+            for part in cut(messages.encode(model), 900_000)
+        ],
+    )
+    goes_on(begun, small)
+    assert begun.running[0].said("ended")[-1]["foreign"] == 0
 
 
 # --- a member that lies ----------------------------------------------------------------------------------------
