@@ -22,6 +22,9 @@ from streamfl.core.messages import (
 from streamfl.core.online.rungs import OnlineSettings
 from streamfl.core.registry import Registry
 
+# No log has so many positions, and no client so many records.
+MOST_POSITIONS = 2**63
+
 # Outputs of larger weights may have squares that overflow: who scored such a model could say nothing that counts.
 LARGEST_WEIGHT = 1e100
 
@@ -54,7 +57,8 @@ def unusable(told: FromCoordinator, online: OnlineSettings | None, guest: Guest 
             return guest.refusal(agreed.state)
         case Joined():
             numbers = told.entry, told.rejected + 1, told.read - told.rejected + 1, *told.positions.values()
-            return None if min(numbers[:3]) > 0 and min(numbers) >= 0 else "a place that is none"
+            possible = min(numbers[:3]) > 0 and min(numbers) >= 0 and max(numbers) < MOST_POSITIONS
+            return None if possible else "a place that is none"
         case RoundOpened() | Score():
             return _wrong_slots(told) or (_wrong_opening(told) if isinstance(told, RoundOpened) else None)
         case _:

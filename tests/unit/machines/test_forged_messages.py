@@ -198,6 +198,7 @@ UNUSABLE: dict[str, FromCoordinator] = {
     "fewer than no labels": replace(opening()[-1], known_labels=-1),
     "fewer than no records": joined(read=-1),
     "before the start": joined(positions={"c0": -1}),
+    "behind the end of any log": joined(positions={"c0": 10**30}),
 }
 
 
