@@ -58,6 +58,11 @@ class Member:
         """Return how many records are accounted for."""
         return self.accepted + self.rejected
 
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """Return all that is counted: none of it is ever below 0."""
+        return (*self.positions.values(), self.accepted, self.rejected, self.missed, self.refused)
+
     def heard(self, incarnation: str) -> "Member":
         """Return the account of a client that has asked with Join: a member, again if it had left."""
         member = replace(self.copied(), incarnation=incarnation, left=False, missed=0)

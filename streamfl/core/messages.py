@@ -5,6 +5,7 @@ What carries an older round or epoch than its reader knows is discarded, so orde
 `streamfl.messages` turns them into bytes and back; the core never sees bytes.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -247,9 +248,9 @@ class ModelPublished(Message):
     weights: FloatArray
 
     @cached_property
-    def is_sound(self) -> bool:
-        """Whether the weights are a matrix of finite numbers; found once for all clients of a process."""
-        return self.weights.ndim == 2 and bool(np.isfinite(self.weights).all())
+    def largest_weight(self) -> float:
+        """Return the largest weight in magnitude, NaN if it is no matrix; found once for all clients of a process."""
+        return float(np.abs(self.weights).max(initial=0.0)) if self.weights.ndim == 2 else math.nan
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -14,6 +14,7 @@ from streamfl.core.online.models import OnlineModels
 from streamfl.core.paper import Paper
 from streamfl.core.promotion import Promotion
 from streamfl.core.registry import Registry
+from streamfl.core.usable import wrong_registry
 
 
 @dataclass
@@ -86,6 +87,24 @@ class Standing:
     def registry(self) -> Registry:
         """Return the registry that is agreed on."""
         return self.agreed.registry
+
+    def wrong(self) -> str | None:
+        """Return why no coordinator can have stood so, or None if nothing tells.
+
+        >>> Standing(Promotion(), entry=3).wrong()
+        'rounds of a federation that has not begun'
+        """
+        if self.agreement is None:
+            begun = (self.entry, self.round, self.master.epoch) != (1, 1, 1) or self.members
+            return "rounds of a federation that has not begun" if begun else None
+        if not self.members:
+            return "a federation without members"
+        labels = len(self.registry.labels)
+        rising = (0, self.restarted, self.round), (0, self.rescaled, self.round), (1, self.round, self.entry)
+        counts = [self.refused, *(count for member in self.members.values() for count in member.counts)]
+        if not all(a <= b <= c for a, b, c in (*rising, (0, self.known_labels, labels))) or min(counts) < 0:
+            return "impossible numbers"
+        return wrong_registry(self.registry)
 
     def joined(self, join: Join, member: Member) -> Joined:
         """Return the answer to a member's Join: where the ledger stands, and its own account."""

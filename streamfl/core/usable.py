@@ -22,6 +22,12 @@ from streamfl.core.messages import (
 from streamfl.core.online.rungs import OnlineSettings
 from streamfl.core.registry import Registry
 
+# No log has so many positions, and no client so many records.
+MOST_POSITIONS = 2**63
+
+# Outputs of larger weights may have squares that overflow: who scored such a model could say nothing that counts.
+LARGEST_WEIGHT = 1e100
+
 
 def unusable(told: FromCoordinator, online: OnlineSettings | None, guest: Guest | None) -> str | None:
     """Return why a client cannot use a message, or None if it can.
@@ -37,27 +43,30 @@ def unusable(told: FromCoordinator, online: OnlineSettings | None, guest: Guest 
     --------
     >>> model = ModelPublished(slot="m", version=1, registry=1, weights=np.array([[np.nan]]))
     >>> unusable(model, None, None)
-    'weights that are no matrix of finite numbers'
+    'weights that are no matrix of finite numbers, or far too large'
     """
     match told:
         case RegistryPublished(registry=registry):
-            return _wrong_registry(registry)
+            return wrong_registry(registry)
         case ModelPublished():
-            return None if told.is_sound else "weights that are no matrix of finite numbers"
+            possible = told.largest_weight <= LARGEST_WEIGHT  # false also of NaN
+            return None if possible else "weights that are no matrix of finite numbers, or far too large"
         case OnlinePublished() if online is not None:
             return _wrong_online(told, online)
         case GuestPublished(agreed=agreed) if guest is not None:
             return guest.refusal(agreed.state)
         case Joined():
             numbers = told.entry, told.rejected + 1, told.read - told.rejected + 1, *told.positions.values()
-            return None if min(numbers[:3]) > 0 and min(numbers) >= 0 else "a place that is none"
+            possible = min(numbers[:3]) > 0 and min(numbers) >= 0 and max(numbers) < MOST_POSITIONS
+            return None if possible else "a place that is none"
         case RoundOpened() | Score():
             return _wrong_slots(told) or (_wrong_opening(told) if isinstance(told, RoundOpened) else None)
         case _:
             return None
 
 
-def _wrong_registry(registry: Registry) -> str | None:
+def wrong_registry(registry: Registry) -> str | None:
+    """Return why a registry cannot be used, or None."""
     d, target = len(registry.features), registry.target
     if len(set(registry.features)) != d or len(set(registry.labels)) != len(registry.labels):
         return "a registry with a name twice"

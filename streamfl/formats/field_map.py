@@ -92,7 +92,7 @@ class FieldMap(BaseModel):
         >>> fields.dropped("meta.id"), fields.dropped("metal")
         (True, False)
         """
-        return bool(self.drop) and (name in self.drop or any(outer in self.drop for outer in above(name)))
+        return name in self.drop or name.startswith(tuple(f"{outer}." for outer in self.drop))
 
     @property
     def holders(self) -> frozenset[str]:

@@ -187,9 +187,7 @@ class Assembly:
             if self._columns.get(name) is None:
                 self._columns[name] = judge(name, cells)
         if len(self._columns) > MAX_COLUMNS:
-            raise self.request.refusal(
-                f"more than {MAX_COLUMNS} columns", "leave out what grows without end with --drop"
-            )
+            raise too_many(self.request)
         known = (self._columns[name] for name in block.features)
         return [column for column in known if column is not None]
 
@@ -234,6 +232,11 @@ class Assembly:
             twice = sorted({name for name in names if names.count(name) > 1})
             raise self.request.refusal(f"two features would be named {listed(twice)}", "rename one of the columns")
         return tuple(names)
+
+
+def too_many(request: Request) -> Exception:
+    """Return what a file with more columns than there may be is refused with."""
+    return request.refusal(f"more than {MAX_COLUMNS} columns", "leave out what grows without end with --drop")
 
 
 def _joined(pieces: list[GrowingRows], features: tuple[str, ...]) -> Numbers:

@@ -11,7 +11,7 @@ import numpy as np
 
 from streamfl.core.records import Rejection
 from streamfl.streams.assembly import BLOCK, Assembly
-from streamfl.streams.lines import lines
+from streamfl.streams.lines import LONGEST, decoded, whole_lines
 from streamfl.streams.objects import Columns, Object, flat, names
 from streamfl.streams.request import Request, label_column
 from streamfl.streams.table import Table
@@ -35,7 +35,7 @@ def read_jsonl(request: Request, path: Path) -> Table:
         request is to stop.
     """
     with path.open("rb") as stream:
-        parsed = _parsed(request, lines(request, stream))
+        parsed = _parsed(request, whole_lines(stream))
         taken = list(islice(parsed, BLOCK))
         label = _label(request, taken)
         assembly, columns, start = Assembly(request, path.name, label, "line"), Columns(request, label), 0
@@ -68,9 +68,13 @@ def _label(request: Request, taken: list[_Line]) -> str:
     return label_column(request, names(records), last=False)
 
 
-def _parsed(request: Request, source: Iterator[str]) -> Iterator[_Line]:
+def _parsed(request: Request, source: Iterator[bytes | None]) -> Iterator[_Line]:
     decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
-    for number, line in enumerate(source, start=1):
+    for number, raw in enumerate(source, start=1):
+        if raw is None:
+            yield _Line(number, {}, f"has {LONGEST} bytes or more")
+            continue
+        line = decoded(request, number, raw)
         if not line.strip():
             continue
         try:

@@ -1,28 +1,41 @@
 """The lines of a text file, which must be UTF-8."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from typing import BinaryIO
 
 from streamfl.streams.request import Request
 
+# Bytes of a line: as many as a message of a log has by default.
+LONGEST = 1024 * 1024
 
-def lines(request: Request, stream: Iterable[bytes]) -> Iterator[str]:
-    r"""Yield the lines of a stream with their ends, without the byte order mark that some programs write first.
+
+def whole_lines(stream: BinaryIO) -> Iterator[bytes | None]:
+    r"""Yield the lines of a stream with their ends; None for one that is too long, which is not held.
+
+    >>> import io
+    >>> [line and len(line) for line in whole_lines(io.BytesIO(b"a\n" + b"x" * 3_000_000 + b"\nb"))]
+    [2, None, 1]
+    """
+    while line := stream.readline(LONGEST):
+        if len(line) < LONGEST or line.endswith(b"\n"):
+            yield line
+            continue
+        while (rest := stream.readline(LONGEST)) and not rest.endswith(b"\n"):
+            pass
+        yield None
+
+
+def decoded(request: Request, number: int, raw: bytes) -> str:
+    r"""Return one line, the `number`-th of its file, as text, without the byte order mark that some programs write.
 
     Raises
     ------
     UsageError
-        At the first line that is not UTF-8; it is named by its number.
+        If it is not UTF-8; it is named by its number.
 
-    >>> import io
-    >>> list(lines(Request("a.csv"), io.BytesIO(b"\xef\xbb\xbfwidth,y\n1,0\n")))
-    ['width,y\n', '1,0\n']
+    >>> decoded(Request("a.csv"), 1, b"\xef\xbb\xbfwidth,y\n")
+    'width,y\n'
     """
-    for number, raw in enumerate(stream, start=1):
-        yield decoded(request, number, raw)
-
-
-def decoded(request: Request, number: int, raw: bytes) -> str:
-    """Return one line, the `number`-th of its file, as text: see `lines`."""
     try:
         return raw.decode("utf-8-sig" if number == 1 else "utf-8")
     except UnicodeDecodeError as error:

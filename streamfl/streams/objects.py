@@ -7,10 +7,13 @@ import numpy as np
 
 from streamfl.core.arrays import IntArray
 from streamfl.core.records import Rejection
-from streamfl.streams.assembly import Block
+from streamfl.streams.assembly import MAX_COLUMNS, Block, too_many
 from streamfl.streams.request import Request
 
 Object = Mapping[str, object]
+
+# Characters that count of the names of the objects around a value: twice what any name may have.
+LONGEST_PATH = 512
 
 
 def flat(record: Object) -> Object:
@@ -21,15 +24,21 @@ def flat(record: Object) -> Object:
     """
     if dict not in set(map(type, record.values())):  # the common case, and a record is read a million times
         return record
-    return dict(_leaves(record, ""))
+    return dict(_leaves(record))
 
 
-def _leaves(record: Object, before: str) -> Iterator[tuple[str, object]]:
-    for name, value in record.items():
-        if isinstance(value, dict):
-            yield from _leaves(value, f"{before}{name}.")
-        else:
+def _leaves(record: Object) -> Iterator[tuple[str, object]]:
+    """Yield names and values; a long name outside does not multiply with the many that may be inside."""
+    open_ = [("", iter(record.items()))]
+    while open_:
+        before, items = open_[-1]
+        for name, value in items:
+            if isinstance(value, dict):
+                open_.append((f"{before}{name}."[:LONGEST_PATH], iter(value.items())))
+                break
             yield f"{before}{name}", value
+        else:
+            open_.pop()
 
 
 @dataclass(slots=True, eq=False)
@@ -51,10 +60,18 @@ class Columns:
     def block(
         self, places: IntArray, lines: IntArray, records: Sequence[Object], rejected: tuple[Rejection, ...] = ()
     ) -> Block:
-        """Return the block of these flat records."""
+        """Return the block of these flat records.
+
+        Raises
+        ------
+        UsageError
+            If there are too many names: each is a cell of every record here.
+        """
+        without = self.request.aside | {self.label}
         for record in records:
             self._names.update(dict.fromkeys(record))
-        without = self.request.aside | {self.label}
+            if len(self._names) > MAX_COLUMNS and len(self._names.keys() - without) > MAX_COLUMNS:
+                raise too_many(self.request)
         keep = self.request.keep
         return Block(
             places=places,

@@ -11,6 +11,7 @@ import numpy as np
 
 from streamfl import codec
 from streamfl import messages as wire
+from streamfl.core.agreement import Agreement
 from streamfl.core.events import Unusable
 from streamfl.core.ledger import Member
 from streamfl.core.messages import (
@@ -23,7 +24,7 @@ from streamfl.core.messages import (
     ModelPublished,
     RegistryPublished,
 )
-from streamfl.core.moments import Moments
+from streamfl.core.moments import Moments, moments_of
 from streamfl.core.promotion import Promotion
 from streamfl.core.registry import Registry
 from streamfl.core.standing import Standing
@@ -251,8 +252,10 @@ def _leave(client: str, i: int) -> Leave:
 
 
 def _standing(entry: int) -> Standing:
-    """Return a standing with arrays and a ledger in it."""
+    """Return a standing that could be, with arrays and a ledger in it."""
+    join = Join(client="c0", incarnation="7", moments=moments_of(()))
     master = Promotion()
     master.open(entry, np.full((2, 2), 0.1 * entry), 2.0)
     members = {"c0": Member("7", positions={"p": 12}, accepted=11, rejected=1)}
-    return Standing(master, entry=entry, round=entry, members=members)
+    agreed = Agreement.of([join], scaling=True)
+    return Standing(master, entry=entry, round=entry, members=members, agreement=agreed)

@@ -14,6 +14,8 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError,
 
 from streamfl.core.errors import PeerError, UsageError, did_you_mean
 from streamfl_connectors.kafka import causes
+from streamfl_connectors.kafka.batches import read_leniently
+from streamfl_connectors.kafka.closing import leave_out_closing
 from streamfl_connectors.kafka.parts import BUDGET
 
 T = TypeVar("T")
@@ -169,6 +171,8 @@ class Connection:
     """
 
     def __init__(self, settings: KafkaSettings) -> None:
+        leave_out_closing()
+        read_leniently()
         self.settings = settings
 
     def consumer(self, **own: Any) -> KafkaConsumer:

@@ -21,7 +21,7 @@ from streamfl_connectors.kafka.connection import TAKEN_OVER, Connection, explain
 from streamfl_connectors.kafka.dead_letters import DeadLetter
 from streamfl_connectors.kafka.ends import Ends
 from streamfl_connectors.kafka.parts import Assembly, Headers, cut
-from streamfl_connectors.kafka.standing_topic import KEY, Found, last_standing
+from streamfl_connectors.kafka.standing_topic import KEYS, Found, last_standing
 from streamfl_connectors.kafka.tally import Tally
 from streamfl_connectors.kafka.tensors import STAYING, VERSIONS, Tensors, key_of, slot_of, version_of
 from streamfl_connectors.kafka.topics import Topics
@@ -85,6 +85,7 @@ class KafkaCoordinatorLink:
         self._live: set[str] = set()
         self._listened = False
         self._saved: bytes | None = None
+        self._saves = 0
         try:
             self._begin()
         except BaseException:
@@ -124,7 +125,8 @@ class KafkaCoordinatorLink:
             self._producer.commit_transaction()
 
         self._repeated(attempt)
-        self._saved = standing or self._saved
+        if standing is not None:
+            self._saved, self._saves = standing, self._saves + 1
         self._written = written
         self._live = next(
             (_slots(message) for message in reversed(told) if isinstance(message, RoundOpened)), self._live
@@ -184,7 +186,7 @@ class KafkaCoordinatorLink:
             self._bury(slot)
             del written[slot]
         if standing is not None:
-            self._write_parts(self._topics.state, KEY, standing)
+            self._write_parts(self._topics.state, KEYS[self._saves % len(KEYS)], standing)
             self._move_on()
         return written
 

@@ -10,12 +10,13 @@ from streamfl import codec
 from streamfl.core.bounds import bounded
 from streamfl.core.errors import PeerError
 from streamfl.core.standing import Standing
-from streamfl_connectors.kafka.parts import Assembly
+from streamfl_connectors.kafka.parts import DIGEST, LONGEST, Assembly, Headers
 from streamfl_connectors.kafka.reading import bounds, read_to
 
 LOG = structlog.get_logger("streamfl.kafka.coordinator")
 
-KEY = "standing"
+# Standings are written under these keys in turn: compaction keeps the newest of each, so one is left to fall back on.
+KEYS = ("standing", "standing-before")
 
 # Messages read back from the end at first; most standings have a few parts. Doubled until one is found.
 WINDOW = 64
@@ -76,7 +77,7 @@ def _wholes(
             if message.value is None or message.offset >= end:
                 continue
             try:
-                whole = assembly.add(KEY, message.headers, message.value)
+                whole = assembly.add(_digest(message.headers), message.headers, message.value)
             except PeerError as error:
                 strange += 1
                 LOG.debug("no standing", topic=partition.topic, offset=message.offset, reason=bounded(str(error)))
@@ -86,10 +87,16 @@ def _wholes(
     return wholes, strange
 
 
+def _digest(headers: Headers) -> str:
+    """Return the digest of the whole as its name, so that what lies between its parts does no harm."""
+    return (dict(headers).get(DIGEST) or b"")[:LONGEST].hex()
+
+
 def _is_standing(data: bytes) -> bool:
     try:
-        codec.decode(Standing, data)
+        wrong = codec.decode(Standing, data).wrong()
     except PeerError as error:
-        LOG.error("a standing cannot be read; the one before it is used", reason=str(error))  # noqa: TRY400  its own words
-        return False
-    return True
+        wrong = str(error)
+    if wrong is not None:
+        LOG.error("a standing cannot be used; the one before it is", reason=wrong)
+    return wrong is None

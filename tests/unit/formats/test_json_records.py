@@ -2,6 +2,7 @@
 
 import json
 import time
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -552,3 +553,15 @@ def test_what_would_not_read_back_is_not_written(case: str) -> None:
 def test_a_map_of_more_names_than_there_may_be_is_refused(fields: FieldMap, says: str) -> None:
     with pytest.raises(UsageError, match=says):
         JsonRecords(fields, Limits(features=3, labels=3))
+
+
+def test_a_long_name_outside_many_takes_no_more_memory_than_the_message() -> None:
+    """Each of 5,000 names inside would have 100,000 characters: half a gigabyte."""
+    inside = b",".join(b'"a%d":1' % i for i in range(5_000))
+    message = b'{"label":"u","x":2,"' + b"o" * 100_000 + b'":{' + inside + b"}}"
+    tracemalloc.start()
+    found = JsonRecords(FieldMap()).decode([0], [message])
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert (found.features, found.X.tolist(), found.ignored) == (("x",), [[2.0]], 5_000)
+    assert most < 50 * len(message)

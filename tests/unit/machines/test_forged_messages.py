@@ -208,6 +208,7 @@ def test_weights_of_another_shape_are_waited_for_again():
 
 UNUSABLE: dict[str, FromCoordinator] = {
     "NaN": ModelPublished(slot="m", version=1, registry=1, weights=np.array([[np.nan]])),
+    "outputs without squares": ModelPublished(slot="m", version=1, registry=1, weights=np.array([[-1e101]])),
     "a vector": ModelPublished(slot="m", version=1, registry=1, weights=np.zeros(3)),
     "a scaler of another length": RegistryPublished(registry=replace(REGISTRY, mean=np.zeros(9))),
     "a scale of 0": RegistryPublished(registry=replace(REGISTRY, scale=np.zeros(1))),
@@ -222,6 +223,7 @@ UNUSABLE: dict[str, FromCoordinator] = {
     "fewer than no labels": replace(opening()[-1], known_labels=-1),
     "fewer than no records": joined(read=-1),
     "before the start": joined(positions={"c0": -1}),
+    "behind the end of any log": joined(positions={"c0": 10**30}),
 }
 
 

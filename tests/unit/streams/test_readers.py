@@ -11,9 +11,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from streamfl.core.errors import UsageError
+from streamfl.streams.assembly import MAX_COLUMNS
 from streamfl.streams.cells import number
 from streamfl.streams.covtype import covtype
+from streamfl.streams.lines import LONGEST
+from streamfl.streams.objects import Columns, counted, flat
 from streamfl.streams.readers import read
+from streamfl.streams.request import Request
 from streamfl.streams.table import Table
 from streamfl.streams.times import looks_like_times
 
@@ -257,6 +261,33 @@ def test_bad_jsonl_records(tmp_path: Path) -> None:
         "line 11: not JSON",
     ]
     assert [reason.startswith(start) for reason, start in zip(found.values(), starts, strict=True)] == [True] * 5
+
+
+def test_a_jsonl_line_that_is_too_long_is_rejected_and_not_held(tmp_path: Path) -> None:
+    long = b'{"a": 3, "note": "' + b"x" * 2 * LONGEST + b'", "y": 0}'
+    path = tmp_path / "f.jsonl"
+    path.write_bytes(b'{"a": 1, "y": 0}\n' + long + b'\n\n{"a": 2, "y": 1}\n' + long)
+    table = read(str(path))
+    np.testing.assert_array_equal(table.X, [[1.0], [2.0]])
+    assert reasons(table) == {1: "line 2: has 1048576 bytes or more", 3: "line 5: has 1048576 bytes or more"}
+
+
+def test_names_are_counted_as_they_come() -> None:
+    """A block of 8192 records with names of their own would have 8192 cells for each of them."""
+    records = [{f"x{i}.{k}": 1 for k in range(1000)} for i in range(11)]
+    places, lines = counted(0, 10)
+    assert len(Columns(Request("f.jsonl"), "y").block(places, lines, records[:10]).features) == MAX_COLUMNS
+    with pytest.raises(UsageError, match=r"more than 10000 columns; leave out what grows without end with --drop"):
+        Columns(Request("f.jsonl"), "y").block(*counted(0, 11), records)
+    aside = Request("f.jsonl", drop=tuple(records[10]))
+    assert len(Columns(aside, "y").block(*counted(0, 11), records).features) == MAX_COLUMNS
+
+
+def test_a_long_name_outside_does_not_multiply_with_those_inside() -> None:
+    inside = {f"x{i}": i for i in range(1000)}
+    found = flat({"a": 1, "o" * 100_000: inside, "b": {"c": {"d": 2}}})
+    assert (found["a"], found["b.c.d"], len(found)) == (1, 2, 1002)
+    assert sum(map(len, found)) < 1_100_000
 
 
 def test_parquet(tmp_path: Path) -> None:

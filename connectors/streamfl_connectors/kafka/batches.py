@@ -1,0 +1,79 @@
+"""Batches of messages that kafka-python cannot take apart: it would raise at every poll, and nobody could read on.
+
+A broker takes them from anybody who may write: messages compressed in a way that is not installed here, headers whose
+names are no UTF-8, a megabyte that unpacks to a gigabyte. A batch is one writer's, so what is left of it is told as
+one message that no reader can use, at the offset of its last.
+"""
+
+import gzip
+import io
+import zlib
+from collections.abc import Iterator
+
+from kafka import errors as kafka_errors
+from kafka.record.default_records import DefaultRecord, DefaultRecordBatch
+
+from streamfl.core.bounds import bounded
+
+# Bytes of a batch once it is unpacked; as it travels it has a megabyte, unless topics take more.
+MOST_UNPACKED = 64 * 1024 * 1024
+
+# What unpacking may raise: for want of a library, or because of what is packed.
+UNREADABLE = (kafka_errors.UnsupportedCodecError, kafka_errors.CorruptRecordError, OSError, EOFError, zlib.error)
+
+_iterated, _next = DefaultRecordBatch.__iter__, DefaultRecordBatch.__next__
+
+
+class _Lenient(bytearray):
+    """Bytes of which every slice can be read as text."""
+
+    def __getitem__(self, at):  # type: ignore[no-untyped-def]
+        found = super().__getitem__(at)
+        return _Lenient(found) if isinstance(at, slice) else found
+
+    def decode(self, encoding: str = "utf-8", errors: str = "backslashreplace") -> str:
+        return super().decode(encoding, errors)
+
+
+def read_leniently() -> None:
+    """Let kafka-python's consumers read every batch to its end."""
+    DefaultRecordBatch.__iter__ = _begin
+    DefaultRecordBatch.__next__ = _read
+
+
+def _begin(batch: DefaultRecordBatch) -> Iterator[DefaultRecord]:
+    try:
+        if batch.compression_type == batch.CODEC_GZIP and not batch._decompressed:
+            batch._buffer, batch._pos, batch._decompressed = _unpacked(batch._buffer[batch._pos :]), 0, True
+        begun: Iterator[DefaultRecord] = _iterated(batch)
+    except UNREADABLE as error:
+        return iter((_unreadable(batch, error),))
+    return begun
+
+
+def _unpacked(data: bytearray) -> bytearray:
+    with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
+        unpacked = bytearray(file.read(MOST_UNPACKED + 1))
+    if len(unpacked) > MOST_UNPACKED:
+        raise kafka_errors.CorruptRecordError(f"more than {MOST_UNPACKED} bytes when unpacked")
+    return unpacked
+
+
+def _read(batch: DefaultRecordBatch) -> DefaultRecord:
+    try:
+        return _next(batch)
+    except kafka_errors.CorruptRecordError as error:
+        if batch._next_record_index >= batch._num_records:  # bytes after the last message
+            raise StopIteration from None
+        if not isinstance(batch._buffer, _Lenient):
+            batch._buffer = _Lenient(batch._buffer)
+            return _read(batch)
+        batch._next_record_index, batch._pos = batch._num_records, len(batch._buffer)
+        return _unreadable(batch, error)
+
+
+def _unreadable(batch: DefaultRecordBatch, error: Exception) -> DefaultRecord:
+    """Return one message in place of all that cannot be read: it says why, and is none that any reader knows."""
+    reason = bounded(f"a batch of {batch.records_count} messages that cannot be read: {error}")
+    value = reason.encode(errors="backslashreplace")
+    return DefaultRecord(len(value), batch.last_offset, batch.max_timestamp, batch.timestamp_type, None, value, [])

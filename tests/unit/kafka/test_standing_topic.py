@@ -1,0 +1,141 @@
+"""The standing that is read back from `.state`: the newest that is sound, whatever lies around it."""
+
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from kafka import TopicPartition
+
+from streamfl import codec
+from streamfl.core.agreement import Agreement
+from streamfl.core.ledger import Member
+from streamfl.core.messages import Join
+from streamfl.core.moments import Moments
+from streamfl.core.promotion import Promotion
+from streamfl.core.standing import Standing
+from streamfl_connectors.kafka.parts import Headers, cut
+from streamfl_connectors.kafka.standing_topic import KEYS, last_standing
+
+SIZE = 400
+TOPIC = "f.state"
+
+
+@dataclass
+class Topic:
+    """A partition, and a consumer of it."""
+
+    log: list[Any] = field(default_factory=list)
+    at: int = 0
+    next: int = 0
+
+    def write(self, key: str, value: bytes, headers: Headers = ()) -> None:
+        self.log.append(SimpleNamespace(key=key.encode(), value=value, headers=list(headers), offset=self.next))
+        self.next += 1
+
+    def save(self, key: str, data: bytes) -> None:
+        for part in cut(data, SIZE):
+            self.write(f"{key}/{part.number}", part.value, part.headers)
+
+    def compact(self) -> None:
+        newest = {message.key: message for message in self.log}
+        self.log = [message for message in self.log if newest[message.key] is message]
+
+    def assign(self, _: object) -> None: ...
+
+    def beginning_offsets(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
+        return dict.fromkeys(partitions, 0)
+
+    def end_offsets(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
+        return dict.fromkeys(partitions, self.next)
+
+    def seek(self, _: TopicPartition, offset: int) -> None:
+        self.at = offset
+
+    def position(self, _: TopicPartition) -> int:
+        return self.at
+
+    def poll(self, timeout_ms: int) -> dict[TopicPartition, list[Any]]:
+        found = [message for message in self.log if message.offset >= self.at]
+        self.at = self.next
+        return {TopicPartition(TOPIC, 0): found}
+
+
+def standing(entry: int, **spoilt: Any) -> bytes:
+    moments = Moments.of(("x",), np.array([[1.0], [2.0], [6.0]]))
+    join = Join(client="c0", incarnation="1", moments=moments, labels=("a", "b"), records=3)
+    agreed = Agreement.of([join], scaling=True)
+    told: dict[str, Any] = {"agreement": agreed, "members": {"c0": Member("1")}, "round": entry, "known_labels": 2}
+    return codec.encode(Standing(Promotion(), entry=entry, **(told | spoilt)))
+
+
+def found(topic: Topic) -> tuple[bytes | None, int]:
+    last = last_standing(topic, TOPIC, 10**6)  # type: ignore[arg-type]
+    return last.data, last.skipped
+
+
+@pytest.fixture
+def topic() -> Topic:
+    """A topic of five standings, some parts each, that has been compacted."""
+    topic = Topic()
+    for entry in range(1, 6):
+        topic.save(KEYS[entry % 2], standing(entry))
+    topic.compact()
+    assert {message.key.partition(b"/")[0].decode() for message in topic.log} == set(KEYS)
+    assert len(topic.log) >= 4
+    return topic
+
+
+def test_the_newest_is_found(topic: Topic) -> None:
+    assert found(topic) == (standing(5), 0)
+
+
+def test_one_of_the_former_version_is_found() -> None:
+    topic = Topic()
+    for entry in (1, 2):
+        topic.save("standing", standing(entry))
+    topic.compact()
+    assert found(topic) == (standing(2), 0)
+
+
+def test_after_compaction_there_is_one_to_fall_back_on(topic: Topic) -> None:
+    topic.write(f"{KEYS[1]}/0", b"no standing")
+    topic.compact()
+    assert found(topic) == (standing(4), 1)
+
+
+def test_what_lies_between_the_parts_of_a_standing_does_no_harm(topic: Topic) -> None:
+    parts = cut(standing(6), SIZE)
+    assert len(parts) > 1
+    for part in parts:
+        topic.write(f"{KEYS[0]}/{part.number}", part.value, part.headers)
+        junk = cut(b"{" * 1000, SIZE)[0]
+        topic.write("other", junk.value, junk.headers)
+    assert found(topic) == (standing(6), 0)
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        b'{"master":{},"entry":3}',
+        b'{"master":{},"members":{"c0":{"incarnation":"1"}}}',
+        standing(6, members={}),
+        standing(6, round=7),
+        standing(6, round=0),
+        standing(6, restarted=7),
+        standing(6, known_labels=3),
+        standing(6, refused=-1),
+        standing(6, members={"c0": Member("1", positions={"c0/0": -1})}),
+    ],
+)
+def test_one_that_cannot_be_is_skipped(forged: bytes, topic: Topic) -> None:
+    topic.save(KEYS[0], forged)
+    assert found(topic) == (standing(5), 1)
+
+
+def test_one_of_a_federation_that_only_refused_so_far_can_be() -> None:
+    topic = Topic()
+    before = codec.encode(Standing(Promotion(), refused=3))
+    topic.save(KEYS[0], before)
+    assert found(topic) == (before, 0)
