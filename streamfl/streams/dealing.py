@@ -52,11 +52,16 @@ class Log:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Deal:
-    """Which client has which record, by its index in `names`."""
+    """The rows of the good records of each client, and the numbers of its bad ones, both increasing."""
 
     names: tuple[str, ...]
-    good: IntArray
-    bad: IntArray
+    good: list[IntArray]
+    bad: list[IntArray]
+
+    @classmethod
+    def by_owner(cls, names: tuple[str, ...], good: IntArray, bad: IntArray) -> "_Deal":
+        """Return which records each has, where each record's owner is known, by its index in `names`."""
+        return cls(names, _grouped(good, len(names)), _grouped(bad, len(names)))
 
 
 def deal(table: Table, clients: int | None, split: str, seed: int) -> dict[str, Log]:
@@ -138,8 +143,12 @@ def _numbered(clients: int) -> tuple[str, ...]:
 
 
 def _in_turn(table: Table, clients: int) -> _Deal:
+    names = _numbered(clients)
+    if not table.rejected:
+        rows = [np.arange(first, len(table), clients) for first in range(clients)]
+        return _Deal(names, rows, [np.zeros(0, np.int64)] * clients)
     bad = np.array([rejection.position for rejection in table.rejected], np.int64)
-    return _Deal(_numbered(clients), table.places % clients, bad % clients)
+    return _Deal.by_owner(names, table.places % clients, bad % clients)
 
 
 def _by_dirichlet(table: Table, clients: int, concentration: float, seed: int) -> _Deal:
@@ -152,7 +161,7 @@ def _by_dirichlet(table: Table, clients: int, concentration: float, seed: int) -
         share = random.dirichlet(np.full(clients, concentration))
         ends = np.round(np.cumsum(share) / share.sum() * len(rows)).astype(np.int64)
         owner[rows] = random.permutation(np.repeat(np.arange(clients), np.diff(ends, prepend=0)))
-    return _Deal(_numbered(clients), owner, _followers(table, owner))
+    return _Deal.by_owner(_numbered(clients), owner, _followers(table, owner))
 
 
 def _by_column(table: Table, name: str) -> _Deal:
@@ -161,7 +170,7 @@ def _by_column(table: Table, name: str) -> _Deal:
         what = f"--split column:{name}: {len(values)} values in {table.name}, more than {MAX_CLIENTS} clients"
         raise UsageError(f"{what}; take a column with fewer, or round-robin")
     owner = owner.astype(np.int64)
-    return _Deal(tuple(f"{name}={value}" for value in values), owner, _followers(table, owner))
+    return _Deal.by_owner(tuple(f"{name}={value}" for value in values), owner, _followers(table, owner))
 
 
 def _texts_of(table: Table, name: str) -> Texts:
@@ -181,8 +190,8 @@ def _followers(table: Table, owner: IntArray) -> IntArray:
 
 
 def _logs(table: Table, dealt: _Deal) -> dict[str, Log]:
-    rows, bad = _grouped(dealt.good, len(dealt.names)), _grouped(dealt.bad, len(dealt.names))
-    return {name: _log(table, rows[i], bad[i]) for i, name in enumerate(dealt.names)}
+    each = zip(dealt.names, dealt.good, dealt.bad, strict=True)
+    return {name: _log(table, rows, bad) for name, rows, bad in each}
 
 
 def _grouped(owner: IntArray, clients: int) -> list[IntArray]:
