@@ -41,7 +41,7 @@ class Buffer:
     @property
     def size(self) -> int:
         """Count the good records."""
-        return sum(map(len, self.batches))
+        return sum([len(batch.positions) for batch in self.batches])
 
     @property
     def pending(self) -> int:

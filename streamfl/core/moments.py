@@ -165,7 +165,9 @@ def _surely_near(X: FloatArray, there: IntArray) -> BoolArray:
     """
     least, most = X.min(axis=0), X.max(axis=0)
     third = (most - least) / 3.0
-    few = np.minimum((least + third >= X).sum(axis=0), (most - third <= X).sum(axis=0))
+    few = np.minimum(
+        (least + third >= X).sum(axis=0, dtype=np.int32), (most - third <= X).sum(axis=0, dtype=np.int32)
+    )
     near: BoolArray = few >= there - _rank(there)
     return near
 

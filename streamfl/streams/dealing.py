@@ -202,6 +202,8 @@ def _grouped(owner: IntArray, clients: int) -> list[IntArray]:
 
 
 def _log(table: Table, rows: IntArray, bad: IntArray) -> Log:
+    if not len(bad):
+        return Log(rows, table.y[rows])
     rejected = [table.rejected[i] for i in bad]
     before = np.searchsorted(table.places[rows], np.array([r.position for r in rejected], np.int64))
     moved = (Rejection(int(n) + i, r.reason) for i, (n, r) in enumerate(zip(before, rejected, strict=True)))
