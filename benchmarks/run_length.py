@@ -18,11 +18,11 @@ from streamfl.bench.features import prepared
 from streamfl.bench.federated import Federation
 from streamfl.bench.processes import pool
 from streamfl.bench.records import Drawn
-from streamfl.core.detectors.excess import Excess
-from streamfl.core.experts import Experts
-from streamfl.core.local_round import Learner
-from streamfl.core.paper import Paper
-from streamfl.core.promotion import Promotion
+from streamfl.core.drift.detectors.excess import Excess
+from streamfl.core.learning.local_round import Learner
+from streamfl.core.profiles.adaptive.promotion import Promotion
+from streamfl.core.profiles.experts import Experts
+from streamfl.core.profiles.paper.profile import Paper
 from streamfl.settings import ProfileSettings
 from streamfl.streams.drawn import DrawnStream
 

@@ -80,7 +80,7 @@ def _place(steps: tuple[int | str, ...]) -> str:
 def encode(value: object, *, header: Mapping[str, object] | None = None) -> bytes:
     """Return a value as bytes; `header` entries are written before its fields.
 
-    >>> from streamfl.core.messages import Left
+    >>> from streamfl.core.protocol.messages import Left
     >>> encode(Left(client="c0", incarnation="a"), header={"type": "left"})
     b'{"type":"left","client":"c0","incarnation":"a"}'
     """
@@ -117,7 +117,7 @@ def unpack(data: bytes) -> tuple[dict[str, Any], dict[str, FloatArray]]:
 def decode(kind: type[T], data: bytes) -> T:
     """Return the value of some bytes.
 
-    >>> from streamfl.core.messages import ModelPublished
+    >>> from streamfl.core.protocol.messages import ModelPublished
     >>> message = ModelPublished(slot="rung-0", version=1, registry=1, weights=np.ones((1, 2)))
     >>> decode(ModelPublished, encode(message)).weights
     array([[1., 1.]])

@@ -13,9 +13,9 @@ from typing import TextIO
 
 from rich.console import Console
 
-from streamfl.core.decisions import PostUpdate, Predicted, Refused
 from streamfl.core.errors import UsageError
-from streamfl.core.messages import FromCoordinator, LocalDrift, Noticed, Restarted, RoundClosed, RoundOpened
+from streamfl.core.protocol.decisions import PostUpdate, Predicted, Refused
+from streamfl.core.protocol.messages import FromCoordinator, LocalDrift, Noticed, Restarted, RoundClosed, RoundOpened
 from streamfl.display import Progress, file_text, local_text, notice_text, summary
 from streamfl.evaluation.result import Result
 from streamfl.replay import Replay, Replayed, ReplaySettings, restart_line, round_line

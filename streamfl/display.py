@@ -10,7 +10,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from streamfl.core import messages
+from streamfl.core.protocol import messages
 from streamfl.evaluation.result import Figures, Restarted, Result, RoundLine
 from streamfl.report.story import ledger, unaccounted
 from streamfl.report.words import count, counted, evidence, listed, local_evidence, printable, quantity, serves, share

@@ -12,12 +12,12 @@ from dataclasses import replace
 import numpy as np
 from river import base
 
-from streamfl.core.alarm import Alarm, Reading
-from streamfl.core.calibration import Calibration
-from streamfl.core.detectors import e_detector, glr
-from streamfl.core.detectors.learnt_bound import LearntBound
-from streamfl.core.detectors.watched_tests import WatchedTests
+from streamfl.core.drift.detectors import e_detector, glr
+from streamfl.core.drift.detectors.learnt_bound import LearntBound
 from streamfl.core.errors import UsageError
+from streamfl.core.profiles.paper.calibration import Calibration
+from streamfl.core.profiles.paper.watched_tests import WatchedTests
+from streamfl.core.protocol.alarm import Alarm, Reading
 
 __all__ = ["GLR", "EDetector", "MasterTests"]
 

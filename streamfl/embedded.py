@@ -9,18 +9,18 @@ from typing import Literal
 import numpy as np
 
 from streamfl.core.arrays import FloatArray
+from streamfl.core.between.native.between_rounds import BetweenRounds
+from streamfl.core.between.native.mixture import Mixture, MixtureState
 from streamfl.core.bounds import Limits
-from streamfl.core.client import Client, ClientSettings
-from streamfl.core.coordinator import Coordinator, CoordinatorSettings
-from streamfl.core.decisions import PostUpdate, Predicted, Refused
+from streamfl.core.client.machine import Client, ClientSettings
+from streamfl.core.coordinator.machine import Coordinator, CoordinatorSettings
+from streamfl.core.coordinator.state import Standing
 from streamfl.core.errors import BrokenInvariantError, UsageError
-from streamfl.core.events import BufferDue
-from streamfl.core.messages import FromCoordinator, LocalDrift, Restarted, RoundClosed
-from streamfl.core.online.between_rounds import BetweenRounds
-from streamfl.core.online.mixture import Mixture, MixtureState
-from streamfl.core.records import Batch, Span, without_infinity
-from streamfl.core.registry import TargetUnit
-from streamfl.core.standing import Standing
+from streamfl.core.protocol.decisions import PostUpdate, Predicted, Refused
+from streamfl.core.protocol.events import BufferDue
+from streamfl.core.protocol.messages import FromCoordinator, LocalDrift, Restarted, RoundClosed
+from streamfl.core.protocol.records import Batch, Span, without_infinity
+from streamfl.core.protocol.registry import TargetUnit
 from streamfl.labels import MOST_LABELS
 from streamfl.runtime.nodes import ClientNode, CoordinatorNode, Node
 from streamfl.saved import RestartPlace, SavedClient, SavedFederation, SavedRecords

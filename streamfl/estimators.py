@@ -14,7 +14,7 @@ from river import base
 from streamfl import rows
 from streamfl.core.arrays import FloatArray
 from streamfl.core.errors import UsageError
-from streamfl.core.records import LARGEST_TARGET
+from streamfl.core.protocol.records import LARGEST_TARGET
 from streamfl.core.sampling import generator
 from streamfl.embedded import EmbeddedFederation, Task
 from streamfl.labels import MOST_LABELS, MOST_WITH_FERNS, Labels

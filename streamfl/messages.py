@@ -9,7 +9,7 @@ from streamfl import codec
 from streamfl.core.arrays import FloatArray
 from streamfl.core.bounds import bounded
 from streamfl.core.errors import PeerError
-from streamfl.core.messages import FromClient, FromCoordinator
+from streamfl.core.protocol.messages import FromClient, FromCoordinator
 
 
 def _names(union: UnionType) -> dict[str, type]:
@@ -23,7 +23,7 @@ TYPES = {kind: name for name, kind in KINDS.items()}
 def encode(message: FromClient | FromCoordinator) -> bytes:
     """Return a message as bytes: JSON with its type first, or safetensors when it carries arrays.
 
-    >>> from streamfl.core.messages import Leave
+    >>> from streamfl.core.protocol.messages import Leave
     >>> encode(Leave(client="c0", incarnation="a"))
     b'{"type":"leave","client":"c0","incarnation":"a"}'
     """

@@ -12,9 +12,9 @@ import numpy.typing as npt
 from streamfl import codec, safe_file
 from streamfl.core.arrays import HOLDS_ARRAYS, FloatArray
 from streamfl.core.errors import PeerError, UsageError
-from streamfl.core.fingerprint import fingerprint
-from streamfl.core.records import Batch, Span
-from streamfl.core.registry import Registry
+from streamfl.core.protocol.fingerprint import fingerprint
+from streamfl.core.protocol.records import Batch, Span
+from streamfl.core.protocol.registry import Registry
 from streamfl.settings import MODELS
 from streamfl.streams.cells import listed
 

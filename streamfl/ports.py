@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from streamfl.core.arrays import FloatArray, IntArray
-from streamfl.core.events import Unusable
-from streamfl.core.messages import FromClient, FromCoordinator
-from streamfl.core.records import Batch, Rejection
-from streamfl.core.standing import Standing
+from streamfl.core.coordinator.state import Standing
+from streamfl.core.protocol.events import Unusable
+from streamfl.core.protocol.messages import FromClient, FromCoordinator
+from streamfl.core.protocol.records import Batch, Rejection
 
 
 class Source(Protocol):
@@ -42,7 +42,7 @@ class Decoded:
         The position of each good record, shape (n,), strictly increasing: offset of its message x `stride` of the
         format + its number within the message.
     features, X, y, labels
-        As in `streamfl.core.records.Batch`.
+        As in `streamfl.core.protocol.records.Batch`.
     clients
         The client of each good record, length n; empty where the format names none.
     rejected

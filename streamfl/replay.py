@@ -10,12 +10,12 @@ import numpy as np
 
 from streamfl import __version__
 from streamfl.core.bounds import NAME_BYTES, NAMED, is_name
-from streamfl.core.client import Client, ClientSettings
-from streamfl.core.coordinator import Coordinator, CoordinatorSettings
-from streamfl.core.decisions import Dropped, PostUpdate, Predicted, Refused
+from streamfl.core.client.machine import Client, ClientSettings
+from streamfl.core.coordinator.machine import Coordinator, CoordinatorSettings
+from streamfl.core.coordinator.state import Standing
 from streamfl.core.errors import BrokenInvariantError, PeerError, UsageError
-from streamfl.core.messages import FromCoordinator, LocalDrift, Noticed, Restarted, RoundClosed
-from streamfl.core.standing import Standing
+from streamfl.core.protocol.decisions import Dropped, PostUpdate, Predicted, Refused
+from streamfl.core.protocol.messages import FromCoordinator, LocalDrift, Noticed, Restarted, RoundClosed
 from streamfl.evaluation.prequential import Prequential
 from streamfl.evaluation.result import LocalDrifted, Loss, Result, RoundLine
 from streamfl.evaluation.result import Noticed as NoticedLine

@@ -9,14 +9,14 @@ import numpy as np
 
 from streamfl import codec, safe_file
 from streamfl.core.arrays import HOLDS_ARRAYS, FloatArray
+from streamfl.core.between.native.mixture import MixtureState
+from streamfl.core.between.native.neighbours import Neighbours
+from streamfl.core.between.native.one_record import FIRST
+from streamfl.core.coordinator.state import Standing
 from streamfl.core.errors import PeerError, UsageError
-from streamfl.core.messages import LocalDrift, Restarted
-from streamfl.core.online.mixture import MixtureState
-from streamfl.core.online.models import OnlineModels
-from streamfl.core.online.neighbours import Neighbours
-from streamfl.core.online.one_record import FIRST
-from streamfl.core.records import LARGEST_TARGET, Batch, Span
-from streamfl.core.standing import Standing
+from streamfl.core.protocol.messages import LocalDrift, Restarted
+from streamfl.core.protocol.native.models import OnlineModels
+from streamfl.core.protocol.records import LARGEST_TARGET, Batch, Span
 
 FORMAT = 2
 

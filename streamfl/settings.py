@@ -5,19 +5,19 @@ from typing import Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 from river import base
 
-from streamfl.core.algorithms import Algorithm, FedAvg, FedOMD
-from streamfl.core.algorithms.mirror_maps import Euclidean, Hypentropic, MirrorMap, PNorm
-from streamfl.core.calibration import Calibration
-from streamfl.core.detectors.e_detector import EDetector
-from streamfl.core.detectors.excess import Excess
-from streamfl.core.detectors.glr import GLR
+from streamfl.core.drift.detectors.e_detector import EDetector
+from streamfl.core.drift.detectors.excess import Excess
+from streamfl.core.drift.detectors.glr import GLR
 from streamfl.core.errors import UsageError
-from streamfl.core.experts import Experts, ExpertsSettings
-from streamfl.core.local_round import Learner
-from streamfl.core.model import Model
-from streamfl.core.online.rungs import OnlineSettings
-from streamfl.core.paper import Paper, PaperSettings
-from streamfl.core.promotion import Detector, Promotion, ladder_settings
+from streamfl.core.learning.algorithms import Algorithm, FedAvg, FedOMD
+from streamfl.core.learning.algorithms.mirror_maps import Euclidean, Hypentropic, MirrorMap, PNorm
+from streamfl.core.learning.local_round import Learner
+from streamfl.core.learning.model import Model
+from streamfl.core.profiles.adaptive.promotion import Detector, Promotion, ladder_settings
+from streamfl.core.profiles.experts import Experts, ExpertsSettings
+from streamfl.core.profiles.paper.calibration import Calibration
+from streamfl.core.profiles.paper.profile import Paper, PaperSettings
+from streamfl.core.protocol.native.settings import OnlineSettings
 from streamfl.models import Linear, Logistic, Softmax
 from streamfl.models.river_drift import river_detector
 from streamfl.models.river_models import RiverGuest, federable, named

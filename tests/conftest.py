@@ -14,8 +14,10 @@ sys.path.insert(0, str(Path(__file__).parent))
 # Compiled loops are kept by the digest of all that is compiled in: by itself Numba looks at one file's date only.
 CORE = Path(__file__).parents[1] / "streamfl" / "core"
 COMPILED = [
-    *sorted((CORE / "online").glob("*.py")),
-    *(CORE / name for name in ("compiled.py", "arrays.py", "moments.py")),
+    *sorted((CORE / "between" / "native").glob("*.py")),
+    *sorted((CORE / "protocol" / "native").glob("*.py")),
+    CORE / "protocol" / "moments.py",
+    CORE / "arrays.py",
 ]
 DIGEST = hashlib.sha256(b"".join(path.read_bytes() for path in COMPILED)).hexdigest()[:16]
 os.environ.setdefault("NUMBA_BOUNDSCHECK", "1")  # an index outside an array is an error here, elsewhere it is memory

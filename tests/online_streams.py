@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from streamfl.core.arrays import FloatArray
-from streamfl.core.online import merging
-from streamfl.core.online.learner import OnlineLearner
-from streamfl.core.online.learnt import Learnt
-from streamfl.core.online.models import OnlineModels
-from streamfl.core.online.rungs import OnlineSettings
-from streamfl.core.records import Batch, Span
+from streamfl.core.between.native import merging
+from streamfl.core.between.native.learner import OnlineLearner
+from streamfl.core.protocol.native.learnt import Learnt
+from streamfl.core.protocol.native.models import OnlineModels
+from streamfl.core.protocol.native.settings import OnlineSettings
+from streamfl.core.protocol.records import Batch, Span
 from streamfl.core.sampling import generator
 
 LABELS = ("a", "b", "c")

@@ -9,7 +9,7 @@ from kafka import TopicPartition
 
 from live.federation import Federation, Told, World, federation, times_of
 from live.records import arriving, clients, produced
-from streamfl.core.messages import Restarted, RoundClosed, RoundOpened
+from streamfl.core.protocol.messages import Restarted, RoundClosed, RoundOpened
 
 CLIENTS = 10
 INTERVAL = 2.0

@@ -16,7 +16,7 @@ from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
 from live.processes import Process
 from streamfl import messages
 from streamfl.core.errors import PeerError
-from streamfl.core.messages import FromCoordinator
+from streamfl.core.protocol.messages import FromCoordinator
 from streamfl.services.settings import FederationSettings, load
 from streamfl_connectors.kafka.topics import Topics
 

@@ -15,8 +15,8 @@ from threadpoolctl import threadpool_limits
 
 import streamfl
 from streamfl.bench.speed import CLIENTS, LIVE, gaussian
-from streamfl.core.decisions import PostUpdate, Predicted, Refused
-from streamfl.core.messages import FromCoordinator, RoundClosed
+from streamfl.core.protocol.decisions import PostUpdate, Predicted, Refused
+from streamfl.core.protocol.messages import FromCoordinator, RoundClosed
 from streamfl.replay import Replay, ReplaySettings
 from streamfl.settings import ProfileSettings
 from streamfl.streams.dealing import deal

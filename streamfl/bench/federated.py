@@ -8,11 +8,11 @@ from streamfl.bench.meter import Meter
 from streamfl.bench.records import Drawn
 from streamfl.bench.run import PENALTY, Finished, finished
 from streamfl.core.arrays import FloatArray
-from streamfl.core.decisions import PostUpdate, Predicted, Refused
+from streamfl.core.client.published import Published
 from streamfl.core.errors import BrokenInvariantError
-from streamfl.core.local_round import RoundRecords
-from streamfl.core.messages import FromCoordinator, ModelPublished, RegistryPublished, RoundOpened
-from streamfl.core.published import Published
+from streamfl.core.learning.local_round import RoundRecords
+from streamfl.core.protocol.decisions import PostUpdate, Predicted, Refused
+from streamfl.core.protocol.messages import FromCoordinator, ModelPublished, RegistryPublished, RoundOpened
 from streamfl.models.softmax import Softmax
 from streamfl.replay import Replay, ReplaySettings
 from streamfl.settings import LearningSettings, ProfileSettings

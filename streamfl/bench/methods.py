@@ -9,10 +9,10 @@ from streamfl.bench.plain import run_peer
 from streamfl.bench.records import Drawn
 from streamfl.bench.run import PENALTY, Finished
 from streamfl.core.errors import UsageError
-from streamfl.core.experts import Experts
-from streamfl.core.local_round import Learner
-from streamfl.core.paper import Paper
-from streamfl.core.promotion import Promotion, ladder_settings
+from streamfl.core.learning.local_round import Learner
+from streamfl.core.profiles.adaptive.promotion import Promotion, ladder_settings
+from streamfl.core.profiles.experts import Experts
+from streamfl.core.profiles.paper.profile import Paper
 from streamfl.settings import LearningSettings, ProfileSettings, named_detector
 
 _FEDOMD = LearningSettings(algorithm="fedomd", mirror="p-norm")

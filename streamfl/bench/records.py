@@ -8,7 +8,7 @@ import numpy as np
 
 from streamfl.bench.peers.base import ClientRecords
 from streamfl.core.arrays import FloatArray, IntArray
-from streamfl.core.records import Batch, Span
+from streamfl.core.protocol.records import Batch, Span
 from streamfl.streams.dealing import Log
 from streamfl.streams.drawn import DrawnStream, Rows, drawn_rounds, lives
 from streamfl.streams.recorded import recorded_rounds

@@ -11,12 +11,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from streamfl.bench.regret_streams import BOUND, RoundLoss, pooled
-from streamfl.core.algorithms.fedavg import onto_ball
 from streamfl.core.arrays import BoolArray, FloatArray
-from streamfl.core.held_out import ONE_IN
-from streamfl.core.master import Answer, ClientPart, LiveModel, Master, Observed, Opening, Played
-from streamfl.core.messages import Held, LabelSums
-from streamfl.core.second_moments import SecondMoments
+from streamfl.core.client.held_out import ONE_IN
+from streamfl.core.drift.evidence import ClientPart, LiveModel, Observed, Played
+from streamfl.core.learning.algorithms.fedavg import onto_ball
+from streamfl.core.learning.second_moments import SecondMoments
+from streamfl.core.profiles.base import Answer, Master, Opening
+from streamfl.core.protocol.messages import Held, LabelSums
 from streamfl.models.softmax import bounded, proper
 
 EACH = 20

@@ -8,11 +8,11 @@ import numpy as np
 
 from streamfl.bench.regret_driver import Driven
 from streamfl.bench.regret_streams import GROWTH, RADIUS, RoundLoss, Stream, pooled
-from streamfl.core.algorithms.fedavg import onto_ball
 from streamfl.core.arrays import FloatArray
-from streamfl.core.experts import Experts, ExpertsSettings
-from streamfl.core.paper import Paper, PaperSettings
-from streamfl.core.promotion import Promotion
+from streamfl.core.learning.algorithms.fedavg import onto_ball
+from streamfl.core.profiles.adaptive.promotion import Promotion
+from streamfl.core.profiles.experts import Experts, ExpertsSettings
+from streamfl.core.profiles.paper.profile import Paper, PaperSettings
 
 MethodName = Literal[
     "adaptive", "experts", "experts-theorem", "constant", "fedavg", "oracle", "paper", "paper-uncapped"

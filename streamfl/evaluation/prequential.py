@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from streamfl.core.arrays import FloatArray
-from streamfl.core.decisions import PostUpdate, Predicted
+from streamfl.core.protocol.decisions import PostUpdate, Predicted
 from streamfl.evaluation.result import Figures, Kappa
 
 

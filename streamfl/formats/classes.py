@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from streamfl.core.arrays import FloatArray, IntArray
-from streamfl.core.registry import ordered
+from streamfl.core.protocol.registry import ordered
 
 
 def classes(codes: IntArray, texts: Sequence[str]) -> tuple[FloatArray, tuple[str, ...]]:

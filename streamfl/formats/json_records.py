@@ -9,7 +9,7 @@ import numpy as np
 from streamfl.core.arrays import FloatArray
 from streamfl.core.bounds import NAME_BYTES, NAMED, Limits, is_name
 from streamfl.core.errors import UsageError
-from streamfl.core.records import Rejection
+from streamfl.core.protocol.records import Rejection
 from streamfl.formats.any_json import AnyJson, UnusableRecordError
 from streamfl.formats.field_map import FieldMap
 from streamfl.formats.flat_json import Cells, FlatJson

@@ -9,7 +9,7 @@ import numpy as np
 from streamfl.core.arrays import FloatArray, IntArray
 from streamfl.core.bounds import NAMED, Limits, is_name
 from streamfl.core.errors import UsageError
-from streamfl.core.records import Rejection
+from streamfl.core.protocol.records import Rejection
 from streamfl.formats.classes import classes
 from streamfl.formats.known import KnownLabels, Remarks, left_out
 from streamfl.formats.packed_layout import LENGTH, MAX_HEADER, MAX_RECORDS, Layout, Task, layout

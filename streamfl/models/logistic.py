@@ -8,7 +8,7 @@ import numpy as np
 
 from streamfl.core.arrays import FloatArray
 from streamfl.core.errors import UsageError
-from streamfl.core.model import Judged, Link, judged_one_by_one, score_bound
+from streamfl.core.learning.model import Judged, Link, judged_one_by_one, score_bound
 from streamfl.models.softmax import bounded, proper
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from river import base, drift
 
-from streamfl.core.detectors.foreign import LIBRARIES, Foreign, Watcher
+from streamfl.core.drift.detectors.foreign import LIBRARIES, Foreign, Watcher
 from streamfl.core.errors import UsageError
 
 # River's defaults are for a number a record; a round is one number. ADWIN is asked in every round, not every 32nd;

@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from streamfl.core.arrays import BoolArray, FloatArray, IntArray
-from streamfl.core.model import Judged, Link, proper_bound, score_bound
+from streamfl.core.learning.model import Judged, Link, proper_bound, score_bound
 
 
 def bounded(cross_entropy: FloatArray, bound: float) -> FloatArray:

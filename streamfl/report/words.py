@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 
-from streamfl.core import messages
+from streamfl.core.protocol import messages
 from streamfl.evaluation.result import LocalDrifted, Restarted
 
 MISSING = "–"

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from streamfl.core.bounds import bounded
-from streamfl.core.client import Client
-from streamfl.core.coordinator import Coordinator
-from streamfl.core.decisions import (
+from streamfl.core.client.machine import Client
+from streamfl.core.coordinator.machine import Coordinator
+from streamfl.core.protocol.decisions import (
     ClientDecision,
     Commit,
     CoordinatorDecision,
@@ -21,8 +21,8 @@ from streamfl.core.decisions import (
     Seek,
     Send,
 )
-from streamfl.core.events import ClientEvent, RecordsFetched, RecordsRead, SourceEnded, Stopped, Tick
-from streamfl.core.messages import FromCoordinator
+from streamfl.core.protocol.events import ClientEvent, RecordsFetched, RecordsRead, SourceEnded, Stopped, Tick
+from streamfl.core.protocol.messages import FromCoordinator
 from streamfl.ports import ClientLink, CoordinatorLink, Source
 
 

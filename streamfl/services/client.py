@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from streamfl.core.client import Client, ClientSettings
-from streamfl.core.decisions import Dropped
+from streamfl.core.client.machine import Client, ClientSettings
 from streamfl.core.errors import UsageError
-from streamfl.core.messages import FromCoordinator, Joined, Left, Restarted, RoundClosed
+from streamfl.core.protocol.decisions import Dropped
+from streamfl.core.protocol.messages import FromCoordinator, Joined, Left, Restarted, RoundClosed
 from streamfl.ports import Connector, Host, Source, Standpoint
 from streamfl.runtime.clock import ListeningClock
 from streamfl.runtime.loop import run

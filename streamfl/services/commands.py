@@ -147,8 +147,8 @@ def compile_() -> None:
 
     It is kept beside the package, or in the folder that NUMBA_CACHE_DIR names.
     """
-    from streamfl.core.online.learner import OnlineLearner  # noqa: PLC0415
-    from streamfl.core.online.rungs import OnlineSettings  # noqa: PLC0415
+    from streamfl.core.between.native.learner import OnlineLearner  # noqa: PLC0415
+    from streamfl.core.protocol.native.settings import OnlineSettings  # noqa: PLC0415
 
     for targets in (False, True):
         OnlineLearner(OnlineSettings("auto", targets=targets))
@@ -163,8 +163,8 @@ def _kept_in() -> str:
     UsageError
         No folder could be written to: every process compiles for itself.
     """
+    from streamfl.core.between.native.one_record import rounds_say  # noqa: PLC0415
     from streamfl.core.errors import UsageError  # noqa: PLC0415
-    from streamfl.core.online.one_record import rounds_say  # noqa: PLC0415
 
     folder = cast(Any, rounds_say).stats.cache_path
     if folder is None:

@@ -4,10 +4,19 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from streamfl.core.coordinator import Coordinator
-from streamfl.core.decisions import Refused
-from streamfl.core.messages import FromCoordinator, Joined, Left, LocalDrift, Noticed, Refusal, Restarted, RoundClosed
-from streamfl.core.standing import Standing
+from streamfl.core.coordinator.machine import Coordinator
+from streamfl.core.coordinator.state import Standing
+from streamfl.core.protocol.decisions import Refused
+from streamfl.core.protocol.messages import (
+    FromCoordinator,
+    Joined,
+    Left,
+    LocalDrift,
+    Noticed,
+    Refusal,
+    Restarted,
+    RoundClosed,
+)
 from streamfl.ports import Connector, ServedCoordinatorLink
 from streamfl.runtime.clock import ListeningClock
 from streamfl.runtime.loop import run

@@ -17,11 +17,11 @@ from pydantic_settings import (
 )
 
 from streamfl.core.bounds import NAMED, Limits
-from streamfl.core.client import ClientSettings
-from streamfl.core.coordinator import CoordinatorSettings
+from streamfl.core.client.machine import ClientSettings
+from streamfl.core.coordinator.machine import CoordinatorSettings
+from streamfl.core.coordinator.state import Standing
 from streamfl.core.errors import UsageError, did_you_mean
-from streamfl.core.local_round import Learner
-from streamfl.core.standing import Standing
+from streamfl.core.learning.local_round import Learner
 from streamfl.formats import FieldMap, record_format
 from streamfl.ports import Placement, RecordFormat
 from streamfl.settings import LearningSettings, ProfileSettings

@@ -4,7 +4,16 @@ from collections.abc import Iterable
 
 from rich.console import Console
 
-from streamfl.core.messages import FromCoordinator, Joined, Left, LocalDrift, Noticed, Refusal, Restarted, RoundClosed
+from streamfl.core.protocol.messages import (
+    FromCoordinator,
+    Joined,
+    Left,
+    LocalDrift,
+    Noticed,
+    Refusal,
+    Restarted,
+    RoundClosed,
+)
 from streamfl.display import local_text, notice_text, restart_text
 from streamfl.report.words import count
 

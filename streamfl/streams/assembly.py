@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from streamfl.core.arrays import FloatArray, IntArray
-from streamfl.core.records import Rejection, without_infinity
+from streamfl.core.protocol.records import Rejection, without_infinity
 from streamfl.streams.cells import Cells, listed, quoted, texts
 from streamfl.streams.columns import Aside, Column, judge, told
 from streamfl.streams.labels import LabelTexts, resolve

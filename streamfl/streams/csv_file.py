@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from streamfl.core.arrays import IntArray
-from streamfl.core.records import Rejection
+from streamfl.core.protocol.records import Rejection
 from streamfl.streams.assembly import BLOCK, Assembly, Block
 from streamfl.streams.cells import Cells, quoted
 from streamfl.streams.csv_block import columns

@@ -8,7 +8,7 @@ import numpy as np
 
 from streamfl.core.arrays import FloatArray, IntArray
 from streamfl.core.errors import UsageError
-from streamfl.core.records import Rejection
+from streamfl.core.protocol.records import Rejection
 from streamfl.core.sampling import generator
 from streamfl.streams.cells import listed, texts
 from streamfl.streams.table import Table, Texts

@@ -11,7 +11,7 @@ import numpy as np
 
 from streamfl.core.arrays import IntArray
 from streamfl.core.errors import UsageError
-from streamfl.core.records import Rejection
+from streamfl.core.protocol.records import Rejection
 from streamfl.core.sampling import generator
 from streamfl.streams.dealing import Log
 from streamfl.streams.table import Table

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
-from streamfl.core.records import Rejection
+from streamfl.core.protocol.records import Rejection
 from streamfl.streams.assembly import BLOCK, Assembly
 from streamfl.streams.lines import LONGEST, decoded, whole_lines
 from streamfl.streams.objects import Columns, Object, flat, names

@@ -7,7 +7,7 @@ import numpy as np
 
 from streamfl.core.arrays import BoolArray, FloatArray, IntArray
 from streamfl.core.bounds import NAME_BYTES, NAMED, is_name
-from streamfl.core.registry import ordered
+from streamfl.core.protocol.registry import ordered
 from streamfl.streams.cells import Cells, number, text
 from streamfl.streams.request import Request
 

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamfl.core.arrays import FloatArray, IntArray
-from streamfl.core.records import Rejection, without_infinity
+from streamfl.core.protocol.records import Rejection, without_infinity
 from streamfl.streams.cells import quoted, texts
 from streamfl.streams.labels import LabelTexts, resolve
 from streamfl.streams.request import Request, check_names

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from streamfl.core.arrays import IntArray
-from streamfl.core.records import Rejection
+from streamfl.core.protocol.records import Rejection
 from streamfl.streams.assembly import MAX_COLUMNS, Block, too_many
 from streamfl.streams.request import Request
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from streamfl.core.arrays import IntArray
 from streamfl.core.errors import UsageError
-from streamfl.core.records import Batch, Span
+from streamfl.core.protocol.records import Batch, Span
 from streamfl.streams.dealing import Log
 from streamfl.streams.table import Table
 

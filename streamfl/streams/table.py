@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamfl.core.arrays import FloatArray, IntArray
-from streamfl.core.records import Rejection
+from streamfl.core.protocol.records import Rejection
 from streamfl.core.sampling import generator
 
 Numbers = npt.NDArray[np.number] | npt.NDArray[np.bool_]

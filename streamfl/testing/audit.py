@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from streamfl.core.messages import Accepted, FromClient, FromCoordinator, Restarted, RoundClosed, Update
+from streamfl.core.protocol.messages import Accepted, FromClient, FromCoordinator, Restarted, RoundClosed, Update
 
 TOLD = ("client", "attempt", "incarnation", "slot", "version", "entry", "round", "epoch", "cause", "chosen")
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from streamfl import codec, messages
-from streamfl.core.messages import FromClient, FromCoordinator
-from streamfl.core.standing import Standing
+from streamfl.core.coordinator.state import Standing
+from streamfl.core.protocol.messages import FromClient, FromCoordinator
 from streamfl.runtime.clock import ManualClock
 
 

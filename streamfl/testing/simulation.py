@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 
 from threadpoolctl import threadpool_limits
 
-from streamfl.core.client import Client, ClientSettings
-from streamfl.core.coordinator import Coordinator, CoordinatorSettings
-from streamfl.core.messages import FromClient, FromCoordinator
+from streamfl.core.client.machine import Client, ClientSettings
+from streamfl.core.coordinator.machine import Coordinator, CoordinatorSettings
+from streamfl.core.coordinator.state import Standing
+from streamfl.core.protocol.messages import FromClient, FromCoordinator
 from streamfl.core.sampling import generator
-from streamfl.core.standing import Standing
 from streamfl.runtime.clock import ManualClock
 from streamfl.runtime.nodes import ClientNode, CoordinatorNode
 from streamfl.streams.dealing import Log
@@ -49,7 +49,7 @@ class Simulation:
 
     Examples
     --------
-    >>> from streamfl.core.promotion import Promotion
+    >>> from streamfl.core.profiles.adaptive.promotion import Promotion
     >>> from streamfl.settings import LearningSettings
     >>> from streamfl.streams.dealing import deal
     >>> from streamfl.streams.readers import read

@@ -11,10 +11,12 @@ import numpy as np
 
 from streamfl import codec
 from streamfl import messages as wire
-from streamfl.core.agreement import Agreement
-from streamfl.core.events import Unusable
-from streamfl.core.ledger import Member
-from streamfl.core.messages import (
+from streamfl.core.coordinator.agreement import Agreement
+from streamfl.core.coordinator.ledger import Member
+from streamfl.core.coordinator.state import Standing
+from streamfl.core.profiles.adaptive.promotion import Promotion
+from streamfl.core.protocol.events import Unusable
+from streamfl.core.protocol.messages import (
     FromClient,
     FromCoordinator,
     Join,
@@ -24,10 +26,8 @@ from streamfl.core.messages import (
     ModelPublished,
     RegistryPublished,
 )
-from streamfl.core.moments import Moments, moments_of
-from streamfl.core.promotion import Promotion
-from streamfl.core.registry import Registry
-from streamfl.core.standing import Standing
+from streamfl.core.protocol.moments import Moments, moments_of
+from streamfl.core.protocol.registry import Registry
 from streamfl.ports import ClientLink, CoordinatorLink
 from streamfl.testing.audit import Violation
 

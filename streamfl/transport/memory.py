@@ -5,15 +5,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from streamfl import codec
-from streamfl.core.messages import FromClient, FromCoordinator, Joined, Left
-from streamfl.core.standing import Standing
+from streamfl.core.coordinator.state import Standing
+from streamfl.core.protocol.messages import FromClient, FromCoordinator, Joined, Left
 
 
 @dataclass
 class MemoryTransport:
     """Links between one coordinator and its clients. Messages are values, so they are handed over as they are.
 
-    >>> from streamfl.core.messages import Leave
+    >>> from streamfl.core.protocol.messages import Leave
     >>> transport = MemoryTransport()
     >>> client, coordinator = transport.client("c0"), transport.coordinator()
     >>> client.send(Leave(client="c0", incarnation="1"))

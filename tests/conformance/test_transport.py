@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from streamfl.core.messages import FromClient, FromCoordinator
-from streamfl.core.promotion import Promotion
-from streamfl.core.standing import Standing
+from streamfl.core.coordinator.state import Standing
+from streamfl.core.profiles.adaptive.promotion import Promotion
+from streamfl.core.protocol.messages import FromClient, FromCoordinator
 from streamfl.testing import Kit, Violation, check_transport
 from streamfl.testing.transport import CHECKS
 from streamfl.transport.memory import MemoryClientLink, MemoryCoordinatorLink, MemoryTransport

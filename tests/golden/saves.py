@@ -26,9 +26,9 @@ if __name__ == "__main__":
 
 from golden.runs import ARITHMETIC
 from streamfl import MasterFLClassifier, MasterFLRegressor, codec
-from streamfl.core.coordinator import Coordinator
-from streamfl.core.messages import RoundClosed
-from streamfl.core.standing import Standing
+from streamfl.core.coordinator.machine import Coordinator
+from streamfl.core.coordinator.state import Standing
+from streamfl.core.protocol.messages import RoundClosed
 from streamfl.model_file import ServedModel
 from streamfl.replay import Replay, ReplaySettings
 from streamfl.runtime.clock import ManualClock

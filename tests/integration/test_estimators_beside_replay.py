@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from streamfl import MasterFLClassifier, MasterFLRegressor
-from streamfl.core.decisions import Predicted
+from streamfl.core.protocol.decisions import Predicted
 from streamfl.core.sampling import generator
 from streamfl.replay import Replay, Replayed, ReplaySettings
 from streamfl.settings import LearningSettings

@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from streamfl.core import coordinator
-from streamfl.core.client import Client, ClientSettings
-from streamfl.core.coordinator import Coordinator, CoordinatorSettings
+from streamfl.core.client.machine import Client, ClientSettings
+from streamfl.core.coordinator.machine import Coordinator, CoordinatorSettings
+from streamfl.core.coordinator.machine import machine as coordinator
+from streamfl.core.coordinator.state import Standing
 from streamfl.core.errors import PeerError, UsageError
-from streamfl.core.messages import RoundClosed
-from streamfl.core.promotion import Promotion
-from streamfl.core.records import Rejection
-from streamfl.core.standing import Standing
+from streamfl.core.profiles.adaptive.promotion import Promotion
+from streamfl.core.protocol.messages import RoundClosed
+from streamfl.core.protocol.records import Rejection
 from streamfl.ports import Clock
 from streamfl.replay import Replay, Replayed, ReplaySettings
 from streamfl.runtime.clock import ManualClock, SystemClock

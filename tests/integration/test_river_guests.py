@@ -14,7 +14,7 @@ from river import checks, linear_model, naive_bayes, optim, preprocessing, tree
 from streamfl import MasterFLClassifier, MasterFLRegressor
 from streamfl.cli import main
 from streamfl.core.errors import UsageError
-from streamfl.core.messages import GuestPublished
+from streamfl.core.protocol.messages import GuestPublished
 from streamfl.models.river_models import Exported, RiverPass, merged, named
 from streamfl.replay import Replay, Replayed, ReplaySettings
 from streamfl.settings import LearningSettings

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamfl.core.alarm import Alarm
 from streamfl.core.arrays import FloatArray
-from streamfl.core.detectors.excess import Excess
-from streamfl.core.master import ClientPart, Observed
-from streamfl.core.messages import LabelSums
+from streamfl.core.drift.detectors.excess import Excess
+from streamfl.core.drift.evidence import ClientPart, Observed
+from streamfl.core.protocol.alarm import Alarm
+from streamfl.core.protocol.messages import LabelSums
 from streamfl.core.sampling import generator
 
 LABELS = ("a", "b", "c")

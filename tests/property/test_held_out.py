@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from property.recorded import LABELS, Recorded, batches_of, cuts, recordings
 
-from streamfl.core.held_out import HeldOut
-from streamfl.core.messages import Held, HeldRecord
+from streamfl.core.client.held_out import HeldOut
+from streamfl.core.protocol.messages import Held, HeldRecord
 from streamfl.core.sampling import ranks
 
 Round = tuple[list[Recorded], set[int]]

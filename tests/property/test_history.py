@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from property.recorded import Recorded, batches_of, cuts, recorded_in, recordings
 
-from streamfl.core.history import History, chosen
-from streamfl.core.messages import SampledRound
+from streamfl.core.learning.history import History, chosen
+from streamfl.core.protocol.messages import SampledRound
 from streamfl.core.sampling import ranks, sampled_rounds
 
 

@@ -5,11 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from unit.machines.script import LEARNER, closed, cut, joined, opening
 
-from streamfl.core.client import Client, ClientSettings
-from streamfl.core.decisions import Finished, Send
-from streamfl.core.events import RecordsRead, SourceEnded
-from streamfl.core.messages import Join, Leave, Left, Update
-from streamfl.core.records import Batch, Rejection, Span
+from streamfl.core.client.machine import Client, ClientSettings
+from streamfl.core.protocol.decisions import Finished, Send
+from streamfl.core.protocol.events import RecordsRead, SourceEnded
+from streamfl.core.protocol.messages import Join, Leave, Left, Update
+from streamfl.core.protocol.records import Batch, Rejection, Span
 
 LEAST, SIZE, CAPACITY = 3, 6, 8
 

@@ -7,9 +7,9 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamfl.core.master import Observed, Played
-from streamfl.core.paper import Paper, PaperSettings
-from streamfl.core.schedule import Placement
+from streamfl.core.drift.evidence import Observed, Played
+from streamfl.core.profiles.paper.profile import Paper, PaperSettings
+from streamfl.core.profiles.paper.schedule import Placement
 
 HORIZON, DELTA, RECORDS = 64, 0.05, 500
 

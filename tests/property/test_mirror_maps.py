@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from streamfl.core.algorithms.mirror_maps import Euclidean, Hypentropic, MirrorMap, PNorm, divergence
+from streamfl.core.learning.algorithms.mirror_maps import Euclidean, Hypentropic, MirrorMap, PNorm, divergence
 
 # phi, and the norm in which it is 1-strongly convex and of which its ball is.
 MAPS: dict[str, tuple[MirrorMap, float]] = {

@@ -11,18 +11,18 @@ from hypothesis.extra.numpy import arrays
 from online_streams import agreed, drawn, learnt, state
 from unit.machines.script import opening
 
-from streamfl.core.moments import Moments, merged
-from streamfl.core.online import merging
-from streamfl.core.online.ferns import Ferns
-from streamfl.core.online.learner import OnlineLearner
-from streamfl.core.online.mixture import LabelMixture, TargetMixture
-from streamfl.core.online.models import OnlineModels
-from streamfl.core.online.rungs import OnlineSettings
-from streamfl.core.online.running_scaler import RunningScaler
-from streamfl.core.records import Batch, Span
-from streamfl.core.registry import Registry
+from streamfl.core.between.native import merging
+from streamfl.core.between.native.ferns import Ferns
+from streamfl.core.between.native.learner import OnlineLearner
+from streamfl.core.between.native.mixture import LabelMixture, TargetMixture
+from streamfl.core.between.native.running_scaler import RunningScaler
+from streamfl.core.learning.serving import Serving
+from streamfl.core.protocol.moments import Moments, merged
+from streamfl.core.protocol.native.models import OnlineModels
+from streamfl.core.protocol.native.settings import OnlineSettings
+from streamfl.core.protocol.records import Batch, Span
+from streamfl.core.protocol.registry import Registry
 from streamfl.core.sampling import generator
-from streamfl.core.serving import Serving
 from streamfl.models import Softmax
 
 VALUES = st.floats(-1e3, 1e3) | st.sampled_from([float("nan"), 0.0, 1e6, -1e12, 1e200])

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from integration.test_estimators_beside_replay import NAMES, replayed
 
 from streamfl import MasterFLRegressor
-from streamfl.core.registry import TargetUnit
+from streamfl.core.protocol.registry import TargetUnit
 from streamfl.core.sampling import generator
 from streamfl.streams.table import Table
 

@@ -14,9 +14,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from streamfl.core.algorithms import Algorithm, FedAvg, FedOMD, LocalProblem, combine, local_model
-from streamfl.core.algorithms.mirror_maps import Euclidean, Hypentropic, MirrorMap, PNorm, divergence
-from streamfl.core.model import gradient, objective
+from streamfl.core.learning.algorithms import Algorithm, FedAvg, FedOMD, LocalProblem, combine, local_model
+from streamfl.core.learning.algorithms.mirror_maps import Euclidean, Hypentropic, MirrorMap, PNorm, divergence
+from streamfl.core.learning.model import gradient, objective
 from streamfl.models import Linear
 
 HUBER = Linear(loss="huber", delta=1.0)

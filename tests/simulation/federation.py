@@ -4,12 +4,12 @@ from collections.abc import Callable
 
 import numpy as np
 
-from streamfl.core.client import ClientSettings
-from streamfl.core.coordinator import CoordinatorSettings
-from streamfl.core.paper import Paper, PaperSettings
-from streamfl.core.promotion import Promotion
-from streamfl.core.records import Rejection
-from streamfl.core.standing import Standing
+from streamfl.core.client.machine import ClientSettings
+from streamfl.core.coordinator.machine import CoordinatorSettings
+from streamfl.core.coordinator.state import Standing
+from streamfl.core.profiles.adaptive.promotion import Promotion
+from streamfl.core.profiles.paper.profile import Paper, PaperSettings
+from streamfl.core.protocol.records import Rejection
 from streamfl.settings import LearningSettings
 from streamfl.streams.dealing import deal
 from streamfl.streams.table import Table

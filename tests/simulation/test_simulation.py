@@ -5,7 +5,7 @@ from functools import cache
 import pytest
 
 from simulation.federation import BAD, CLIENTS, ROUND, ROUNDS, federation
-from streamfl.core.messages import Score
+from streamfl.core.protocol.messages import Score
 from streamfl.core.sampling import generator
 from streamfl.testing import Faults, Simulation
 from streamfl.testing.faulty import FaultyCoordinatorLink, Killed

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamfl.core.detectors import e_detector
+from streamfl.core.drift.detectors import e_detector
 from streamfl.core.errors import UsageError
 from streamfl.core.sampling import generator
 from streamfl.drift import GLR, EDetector, LossDetector, MasterTests

@@ -8,7 +8,7 @@ import pytest
 
 from streamfl import codec
 from streamfl.core.errors import UsageError
-from streamfl.core.registry import Registry
+from streamfl.core.protocol.registry import Registry
 from streamfl.model_file import ServedModel
 
 # Predicts "yes" where a > b.

@@ -9,7 +9,7 @@ from kafka import KafkaProducer
 from kafka import errors as kafka_errors
 
 from streamfl import messages
-from streamfl.core.messages import FromClient, FromCoordinator, Joined, Left
+from streamfl.core.protocol.messages import FromClient, FromCoordinator, Joined, Left
 from streamfl_connectors.kafka.absence import let_go
 from streamfl_connectors.kafka.connection import Connection
 from streamfl_connectors.kafka.listener import Listener

@@ -6,7 +6,7 @@ import structlog
 from kafka import TopicPartition
 
 from streamfl.core.errors import PeerError, UsageError
-from streamfl.core.messages import FromCoordinator
+from streamfl.core.protocol.messages import FromCoordinator
 from streamfl.ports import Finding, Placement, RecordFormat
 from streamfl_connectors.kafka.administration import (
     configs_of,

@@ -11,7 +11,7 @@ from typing import Any
 
 from streamfl import codec, messages
 from streamfl.core.errors import PeerError
-from streamfl.core.messages import Accepted, FromCoordinator, RoundClosed
+from streamfl.core.protocol.messages import Accepted, FromCoordinator, RoundClosed
 from streamfl_connectors.kafka.parts import PART, Assembly, Headers, cut
 from streamfl_connectors.kafka.tensors import Tensors
 
@@ -27,7 +27,7 @@ MOST_WHOLE = 64 * 1024 * 1024
 def written(message: FromCoordinator, most: int = MOST) -> Iterator[tuple[bytes, Headers]]:
     """Return the values and headers of what is written for a message, in order.
 
-    >>> from streamfl.core.messages import Left
+    >>> from streamfl.core.protocol.messages import Left
     >>> list(written(Left(client="c0", incarnation="a")))
     [(b'{"type":"left","client":"c0","incarnation":"a"}', ())]
     """

@@ -11,10 +11,10 @@ from kafka import errors as kafka_errors
 
 from streamfl import codec, messages
 from streamfl.core.bounds import NAME_BYTES, bounded, is_name
+from streamfl.core.coordinator.state import Standing
 from streamfl.core.errors import PeerError, UsageError
-from streamfl.core.events import Unusable
-from streamfl.core.messages import FromClient, FromCoordinator, ModelPublished, RoundOpened
-from streamfl.core.standing import Standing
+from streamfl.core.protocol.events import Unusable
+from streamfl.core.protocol.messages import FromClient, FromCoordinator, ModelPublished, RoundOpened
 from streamfl_connectors.kafka import control, dead_letters
 from streamfl_connectors.kafka.absence import let_go
 from streamfl_connectors.kafka.connection import TAKEN_OVER, Connection, explained

@@ -9,7 +9,7 @@ from kafka import KafkaProducer
 from kafka.producer.future import FutureRecordMetadata
 
 from streamfl.core.bounds import NAME_BYTES, bounded
-from streamfl.core.records import Rejection
+from streamfl.core.protocol.records import Rejection
 
 # A value up to so many bytes is kept whole; of a larger one its first bytes are, and what tells it from any other.
 WHOLE = 64 * 1024

@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Mapping, Sequence
 
-from streamfl.core.messages import FromCoordinator
+from streamfl.core.protocol.messages import FromCoordinator
 from streamfl.ports import ClientLink, Placement, ReadingCounts, RecordFormat, Source, Standpoint
 from streamfl_connectors.kafka.client_links import ClientLinks
 from streamfl_connectors.kafka.connection import Connection

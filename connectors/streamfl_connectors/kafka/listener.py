@@ -12,7 +12,7 @@ from kafka import KafkaConsumer, TopicPartition
 from streamfl import messages
 from streamfl.core.bounds import is_name
 from streamfl.core.errors import PeerError, StreamflError
-from streamfl.core.messages import FromCoordinator
+from streamfl.core.protocol.messages import FromCoordinator
 from streamfl_connectors.kafka.absence import Absence
 from streamfl_connectors.kafka.connection import Connection, explained
 from streamfl_connectors.kafka.control import ControlReader

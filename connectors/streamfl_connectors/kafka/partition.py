@@ -14,7 +14,7 @@ import numpy as np
 
 from streamfl.core.arrays import IntArray
 from streamfl.core.errors import UsageError
-from streamfl.core.records import Batch, Rejection, Span
+from streamfl.core.protocol.records import Batch, Rejection, Span
 from streamfl.ports import Decoded, Standpoint
 
 TOO_MANY = "more clients in this partition than one host may serve"

@@ -13,7 +13,7 @@ from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssi
 from kafka.structs import MemberState
 
 from streamfl.core.errors import PeerError
-from streamfl.core.records import Rejection
+from streamfl.core.protocol.records import Rejection
 from streamfl.ports import Decoded, Placement, ReadingCounts, RecordFormat, Standpoint
 from streamfl_connectors.kafka import dead_letters
 from streamfl_connectors.kafka.absence import Absence, let_go

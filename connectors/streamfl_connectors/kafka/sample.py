@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from kafka import KafkaConsumer, TopicPartition
 
-from streamfl.core.records import Rejection
+from streamfl.core.protocol.records import Rejection
 from streamfl.ports import Decoded, Finding, RecordFormat
 from streamfl_connectors.kafka.connection import Connection
 from streamfl_connectors.kafka.reading import is_end, name_of, read_to

@@ -8,8 +8,8 @@ from kafka import KafkaConsumer, TopicPartition
 
 from streamfl import codec
 from streamfl.core.bounds import bounded
+from streamfl.core.coordinator.state import Standing
 from streamfl.core.errors import PeerError
-from streamfl.core.standing import Standing
 from streamfl_connectors.kafka.parts import DIGEST, LONGEST, Assembly, Headers
 from streamfl_connectors.kafka.reading import bounds, read_to
 

@@ -1,6 +1,6 @@
 """What goes to the models topic, and not to the control topic, which people read: its slot, its version, its key."""
 
-from streamfl.core.messages import GuestPublished, ModelPublished, OnlinePublished, RegistryPublished
+from streamfl.core.protocol.messages import GuestPublished, ModelPublished, OnlinePublished, RegistryPublished
 
 Tensors = RegistryPublished | ModelPublished | OnlinePublished | GuestPublished
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from streamfl.bench.peers.base import SOFTMAX, ClientRecords, pooled, records, shares
 from streamfl.bench.peers.local_work import LocalWork, copies, weighted
 from streamfl.core.arrays import FloatArray
-from streamfl.core.model import gradient
+from streamfl.core.learning.model import gradient
 
 
 @dataclass

@@ -9,7 +9,7 @@ from river.drift import ADWIN
 
 from streamfl.bench.peers.base import ClientRecords, Peer, records, score
 from streamfl.core.arrays import FloatArray
-from streamfl.core.detectors.glr import GLR
+from streamfl.core.drift.detectors.glr import GLR
 
 
 @dataclass(frozen=True, slots=True, eq=False)

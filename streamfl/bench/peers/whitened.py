@@ -8,8 +8,8 @@ import numpy as np
 
 from streamfl.bench.peers.base import SOFTMAX, ClientRecords, pooled, records
 from streamfl.core.arrays import FloatArray
-from streamfl.core.model import gradient
-from streamfl.core.second_moments import SecondMoments
+from streamfl.core.learning.model import gradient
+from streamfl.core.learning.second_moments import SecondMoments
 
 
 @dataclass

@@ -1,7 +1,7 @@
 """River models as base learners: what they learn is exported to plain arrays, merged, and imported again."""
 
-from streamfl.core.guest.merging import merged, refusal
-from streamfl.core.guest.tables import Exported, Table
+from streamfl.core.between.external.merging import merged, refusal
+from streamfl.core.protocol.external.tables import Exported, Table
 from streamfl.models.river_models.guest import RiverGuest
 from streamfl.models.river_models.kind import Kind, federable
 from streamfl.models.river_models.names import named

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from river import compose, multiclass
 
-from streamfl.core.guest.keys import text_of
-from streamfl.core.guest.tables import Table
+from streamfl.core.protocol.external.keys import text_of
+from streamfl.core.protocol.external.tables import Table
 from streamfl.models.river_models.form import Form, Tables
 
 SEPARATORS: dict[type[Any], str] = {

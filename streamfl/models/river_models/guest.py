@@ -9,11 +9,11 @@ import numpy as np
 from river import base
 
 from streamfl.core.arrays import FloatArray
+from streamfl.core.between.external.admission import unusable
 from streamfl.core.errors import PeerError, UsageError
-from streamfl.core.guest.admission import unusable
-from streamfl.core.guest.agreed import GuestLearnt, GuestState
-from streamfl.core.guest.tables import Exported
-from streamfl.core.records import Batch
+from streamfl.core.protocol.external.state import GuestLearnt, GuestState
+from streamfl.core.protocol.external.tables import Exported
+from streamfl.core.protocol.records import Batch
 from streamfl.models.river_models.composites import described
 from streamfl.models.river_models.kind import Kind, federable
 from streamfl.models.river_models.river_pass import RiverPass
@@ -24,7 +24,7 @@ Task = Literal["classification", "regression"]
 
 @dataclass(frozen=True, eq=False)
 class RiverGuest:
-    """`streamfl.core.guest.guest.Guest` of River.
+    """`streamfl.core.protocol.external.interface.Guest` of River.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ class RiverGuest:
     Examples
     --------
     >>> from river import linear_model
-    >>> from streamfl.core.records import Span
+    >>> from streamfl.core.protocol.records import Span
     >>> guest = RiverGuest(linear_model.PAClassifier(), "classification")
     >>> begun = guest.begin(GuestState(guest.initial(), ("no", "yes")))
     >>> X, y = np.array([[1.0], [-2.0], [3.0]]), np.array([1.0, 0.0, 1.0])

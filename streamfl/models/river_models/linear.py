@@ -8,7 +8,7 @@ from typing import Any
 
 from river import linear_model, optim, utils
 
-from streamfl.core.guest.tables import Table
+from streamfl.core.protocol.external.tables import Table
 from streamfl.models.river_models.form import Form, Tables
 
 

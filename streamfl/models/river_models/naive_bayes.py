@@ -5,7 +5,7 @@ from typing import Any
 
 from river import naive_bayes
 
-from streamfl.core.guest.tables import Table
+from streamfl.core.protocol.external.tables import Table
 from streamfl.models.river_models.form import Form, Tables
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from river import base
 
 from streamfl.core.errors import UsageError
-from streamfl.core.guest.tables import Exported
+from streamfl.core.protocol.external.tables import Exported
 from streamfl.models.river_models.kind import federable
 from streamfl.models.river_models.state import export, imported
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from river import preprocessing
 
-from streamfl.core.guest.tables import Rule, Table
+from streamfl.core.protocol.external.tables import Rule, Table
 from streamfl.models.river_models.form import Form, Tables
 
 

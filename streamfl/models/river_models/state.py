@@ -6,7 +6,7 @@ from typing import TypeVar
 from river import base
 
 from streamfl.core.errors import PeerError, UsageError
-from streamfl.core.guest.tables import Exported, Table
+from streamfl.core.protocol.external.tables import Exported, Table
 from streamfl.models.river_models.composites import described, walk
 from streamfl.models.river_models.kind import FORMS, federable
 

@@ -15,7 +15,7 @@ from typing import Any
 from kafka import KafkaConsumer, TopicPartition
 
 from streamfl.core.errors import PeerError
-from streamfl.core.messages import FromCoordinator, Restarted, RoundClosed, RoundOpened
+from streamfl.core.protocol.messages import FromCoordinator, Restarted, RoundClosed, RoundOpened
 from streamfl_connectors.kafka.batches import read_leniently
 from streamfl_connectors.kafka.control import ControlReader
 

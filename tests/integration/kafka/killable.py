@@ -10,8 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from streamfl.cli import main
-from streamfl.core.events import RecordsRead
-from streamfl.core.messages import RoundClosed, Scores, Update
+from streamfl.core.protocol.events import RecordsRead
+from streamfl.core.protocol.messages import RoundClosed, Scores, Update
 from streamfl.runtime import nodes
 from streamfl_connectors.kafka import client_links, coordinator_link
 

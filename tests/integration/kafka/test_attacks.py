@@ -17,7 +17,7 @@ from small_stream import ROUNDS, make
 from test_bad_records import everything_in
 
 from streamfl import messages
-from streamfl.core.messages import (
+from streamfl.core.protocol.messages import (
     Join,
     Joined,
     ModelPublished,
@@ -28,8 +28,8 @@ from streamfl.core.messages import (
     SlotLosses,
     Update,
 )
-from streamfl.core.moments import moments_of
-from streamfl.core.records import Span
+from streamfl.core.protocol.moments import moments_of
+from streamfl.core.protocol.records import Span
 from streamfl_connectors.kafka.dead_letters import HEAD
 from streamfl_connectors.kafka.parts import cut
 from streamfl_connectors.kafka.tensors import key_of

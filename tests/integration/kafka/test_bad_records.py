@@ -8,7 +8,7 @@ from kafka_stream import check_as_undisturbed
 from small_stream import ROUNDS, SIZE
 
 from streamfl import messages
-from streamfl.core.messages import Leave, LocalDrift
+from streamfl.core.protocol.messages import Leave, LocalDrift
 from streamfl.settings import ProfileSettings
 from streamfl_connectors.kafka.dead_letters import HEAD, WHOLE
 from streamfl_connectors.kafka.parts import cut

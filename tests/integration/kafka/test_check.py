@@ -22,7 +22,7 @@ from kafka.admin import (
 )
 
 from streamfl.core.errors import UsageError
-from streamfl.core.messages import Leave, Left
+from streamfl.core.protocol.messages import Leave, Left
 from streamfl.formats import FieldMap, Packed, record_format
 from streamfl.ports import Placement
 from streamfl_connectors.kafka.broker import Broker

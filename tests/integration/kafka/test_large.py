@@ -9,8 +9,17 @@ import pytest
 from test_bad_records import everything_in
 
 from streamfl import messages
-from streamfl.core.messages import Accepted, HeldRecord, Joined, Restarted, RoundClosed, RoundOpened, Served, Slot
-from streamfl.core.records import Span
+from streamfl.core.protocol.messages import (
+    Accepted,
+    HeldRecord,
+    Joined,
+    Restarted,
+    RoundClosed,
+    RoundOpened,
+    Served,
+    Slot,
+)
+from streamfl.core.protocol.records import Span
 from streamfl.formats import FieldMap, record_format
 from streamfl.ports import Placement
 from streamfl_connectors.kafka.client_links import ClientLinks

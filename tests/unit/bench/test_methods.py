@@ -16,9 +16,9 @@ from streamfl.bench.peers.registry import PEERS, PeerSpec
 from streamfl.bench.plain import run_peer
 from streamfl.bench.records import Drawn
 from streamfl.core.arrays import FloatArray
-from streamfl.core.detectors.excess import Excess
+from streamfl.core.drift.detectors.excess import Excess
 from streamfl.core.errors import UsageError
-from streamfl.core.promotion import Promotion
+from streamfl.core.profiles.adaptive.promotion import Promotion
 from streamfl.replay import Replay, ReplaySettings
 from streamfl.settings import LearningSettings, ProfileSettings
 from streamfl.streams.drawn import DrawnStream

@@ -24,12 +24,13 @@ from streamfl.bench.regret_players import STEPS, FedAvg, oracle
 from streamfl.bench.regret_slopes import Slope, curves, fitted, held
 from streamfl.bench.regret_streams import BOUND, RADIUS, RoundLoss, Stream, StreamName, pooled, stream
 from streamfl.bench.regret_table import tables
-from streamfl.core.alarm import Alarm, Reading
 from streamfl.core.arrays import FloatArray
+from streamfl.core.drift.evidence import LiveModel, Observed
 from streamfl.core.errors import UsageError
-from streamfl.core.master import Answer, Ask, LiveModel, Observed, Opening, Restart
-from streamfl.core.messages import Apart, Held
-from streamfl.core.second_moments import RIDGE
+from streamfl.core.learning.second_moments import RIDGE
+from streamfl.core.profiles.base import Answer, Ask, Opening, Restart
+from streamfl.core.protocol.alarm import Alarm, Reading
+from streamfl.core.protocol.messages import Apart, Held
 
 
 @dataclass

@@ -4,12 +4,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from streamfl.core.alarm import Alarm
 from streamfl.core.arrays import FloatArray
-from streamfl.core.block import Block
-from streamfl.core.master import LiveModel, Observed, Played, Restart
-from streamfl.core.paper import Paper, PaperSettings
-from streamfl.core.schedule import Placement
+from streamfl.core.drift.evidence import LiveModel, Observed, Played
+from streamfl.core.profiles.base import Restart
+from streamfl.core.profiles.paper.block import Block
+from streamfl.core.profiles.paper.profile import Paper, PaperSettings
+from streamfl.core.profiles.paper.schedule import Placement
+from streamfl.core.protocol.alarm import Alarm
 
 ROUNDS = 600
 SCRATCH = np.zeros((ROUNDS, 1))

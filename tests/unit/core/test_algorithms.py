@@ -8,16 +8,16 @@ from typing import Literal
 import numpy as np
 import pytest
 
-from streamfl.core.aggregate import Aggregation, Contribution
-from streamfl.core.agreement import Agreement
-from streamfl.core.algorithms import Algorithm, FedAvg, FedOMD, LocalProblem, combine, local_model
-from streamfl.core.algorithms.mirror_maps import Euclidean, Hypentropic, MirrorMap, PNorm
-from streamfl.core.history import History
-from streamfl.core.local_round import Learner, LocalRound, RoundRecords
-from streamfl.core.master import LiveModel
-from streamfl.core.messages import Slot
-from streamfl.core.model import gradient
-from streamfl.core.registry import Registry
+from streamfl.core.coordinator.aggregate import Aggregation, Contribution
+from streamfl.core.coordinator.agreement import Agreement
+from streamfl.core.drift.evidence import LiveModel
+from streamfl.core.learning.algorithms import Algorithm, FedAvg, FedOMD, LocalProblem, combine, local_model
+from streamfl.core.learning.algorithms.mirror_maps import Euclidean, Hypentropic, MirrorMap, PNorm
+from streamfl.core.learning.history import History
+from streamfl.core.learning.local_round import Learner, LocalRound, RoundRecords
+from streamfl.core.learning.model import gradient
+from streamfl.core.protocol.messages import Slot
+from streamfl.core.protocol.registry import Registry
 from streamfl.models import Linear, Softmax
 from streamfl.settings import ProfileSettings
 

@@ -5,8 +5,8 @@ import itertools
 import pytest
 from unit.core.driving import SCRATCH, close, in_block, instance, play, restart, trained_in
 
-from streamfl.core.alarm import Alarm
-from streamfl.core.paper import Paper, PaperSettings, Start
+from streamfl.core.profiles.paper.profile import Paper, PaperSettings, Start
+from streamfl.core.protocol.alarm import Alarm
 
 
 def standing(order: int, **settings: object) -> Paper:

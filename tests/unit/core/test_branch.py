@@ -5,12 +5,12 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
-from streamfl.core.alarm import Alarm
-from streamfl.core.branch import Branch, Latch, Trial
-from streamfl.core.detectors.few import RISES
-from streamfl.core.ladder import Ladder
-from streamfl.core.master import ClientPart, Observed, Played
-from streamfl.core.messages import Apart
+from streamfl.core.drift.detectors.few import RISES
+from streamfl.core.drift.evidence import ClientPart, Observed, Played
+from streamfl.core.profiles.adaptive.branch import Branch, Latch, Trial
+from streamfl.core.profiles.adaptive.ladder import Ladder
+from streamfl.core.protocol.alarm import Alarm
+from streamfl.core.protocol.messages import Apart
 
 W = np.zeros((1, 1))
 ALARM = Alarm("excess", 12.0, 9.2, 8, ("c0", "c1"), local=True)

@@ -11,9 +11,9 @@ from unit.core.driving import SCRATCH, instance, play
 
 from streamfl import codec
 from streamfl.core.arrays import HOLDS_ARRAYS
-from streamfl.core.calibration import Calibration, Replay
-from streamfl.core.detectors.master_tests import MasterTests
-from streamfl.core.paper import Paper, PaperSettings
+from streamfl.core.profiles.paper.calibration import Calibration, Replay
+from streamfl.core.profiles.paper.master_tests import MasterTests
+from streamfl.core.profiles.paper.profile import Paper, PaperSettings
 from streamfl.core.sampling import generator
 
 # As in test_master_tests: thresholds 0.9 / sqrt(2^k) of Test 1 and 0.3 / sqrt(rounds) of Test 2.

@@ -5,10 +5,11 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
-from streamfl.core.alarm import Alarm
 from streamfl.core.arrays import FloatArray
-from streamfl.core.choice import Choice
-from streamfl.core.master import Answer, ClientPart, LiveModel, Observed, Played
+from streamfl.core.drift.evidence import ClientPart, LiveModel, Observed, Played
+from streamfl.core.profiles.adaptive.choice import Choice
+from streamfl.core.profiles.base import Answer
+from streamfl.core.protocol.alarm import Alarm
 
 W = np.array([[1.0, 2.0]])
 RECORDS = {"c0": 10, "c1": 30}

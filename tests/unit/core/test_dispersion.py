@@ -6,7 +6,7 @@ from collections.abc import Iterable
 import numpy as np
 import pytest
 
-from streamfl.core.detectors.dispersion import Dispersion
+from streamfl.core.drift.detectors.dispersion import Dispersion
 
 V = 4e-4  # of a round's mean; a standard deviation of 0.02
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from streamfl import codec
-from streamfl.core.alarm import Alarm
-from streamfl.core.detectors.e_detector import STAKES, EDetector
+from streamfl.core.drift.detectors.e_detector import STAKES, EDetector
 from streamfl.core.errors import UsageError
+from streamfl.core.protocol.alarm import Alarm
 from streamfl.core.sampling import generator
 
 

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamfl.core.arrays import FloatArray
-from streamfl.core.early import FEW, Early, followed
-from streamfl.core.moments import FEWEST, NOTHING, Moments, merged
+from streamfl.core.protocol.early import FEW, Early, followed
+from streamfl.core.protocol.moments import FEWEST, NOTHING, Moments, merged
 from streamfl.core.sampling import generator
 
 

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
-from streamfl.core.alarm import Alarm
-from streamfl.core.detectors.dispersion import Dispersion
-from streamfl.core.detectors.excess import Cells, Excess, Excesses
-from streamfl.core.detectors.few import RISES, Few, Rise
-from streamfl.core.master import ClientPart, Observed
-from streamfl.core.messages import LabelSums
+from streamfl.core.drift.detectors.dispersion import Dispersion
+from streamfl.core.drift.detectors.excess import Cells, Excess, Excesses
+from streamfl.core.drift.detectors.few import RISES, Few, Rise
+from streamfl.core.drift.evidence import ClientPart, Observed
+from streamfl.core.protocol.alarm import Alarm
+from streamfl.core.protocol.messages import LabelSums
 
 
 def sums(label: str, count: int, loss: float, square: float) -> LabelSums:

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 from streamfl import codec
-from streamfl.core.alarm import Alarm
 from streamfl.core.arrays import HOLDS_ARRAYS
+from streamfl.core.drift.evidence import Observed, Played
 from streamfl.core.errors import BrokenInvariantError
-from streamfl.core.experts import Experts, ExpertsSettings, covering
-from streamfl.core.master import Observed, Opening, Played
+from streamfl.core.profiles.base import Opening
+from streamfl.core.profiles.experts import Experts, ExpertsSettings, covering
+from streamfl.core.protocol.alarm import Alarm
 
 SCRATCH = np.zeros((1, 1))
 

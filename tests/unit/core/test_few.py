@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from streamfl.core.detectors.few import RISES, Few, Rise
+from streamfl.core.drift.detectors.few import RISES, Few, Rise
 
 
 def ratio(mean: float, variance: float) -> float:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from streamfl.core.errors import PeerError
-from streamfl.core.fixed_point import largest_part, weighted_mean
+from streamfl.core.learning.fixed_point import largest_part, weighted_mean
 
 
 def test_by_hand() -> None:

@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from streamfl.core.alarm import Alarm
-from streamfl.core.detectors.glr import GLR
+from streamfl.core.drift.detectors.glr import GLR
+from streamfl.core.protocol.alarm import Alarm
 
 
 def fed(glr: GLR, losses: list[float], records: int = 2000, first: int = 1) -> list[Alarm | None]:

@@ -8,12 +8,12 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamfl.core.comparison import Comparison
-from streamfl.core.held_out import HeldOut
-from streamfl.core.local_round import RoundRecords
-from streamfl.core.messages import Held
-from streamfl.core.records import Batch, Rejection, Span
-from streamfl.core.registry import Registry
+from streamfl.core.client.comparison import Comparison
+from streamfl.core.client.held_out import HeldOut
+from streamfl.core.learning.local_round import RoundRecords
+from streamfl.core.protocol.messages import Held
+from streamfl.core.protocol.records import Batch, Rejection, Span
+from streamfl.core.protocol.registry import Registry
 from streamfl.core.sampling import ranks
 
 N = 1200

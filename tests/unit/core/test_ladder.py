@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from streamfl.core.arrays import FloatArray
-from streamfl.core.ladder import Ladder, LadderSettings
-from streamfl.core.master import Played
-from streamfl.core.registry import Registry, TargetUnit, re_expression
+from streamfl.core.drift.evidence import Played
+from streamfl.core.profiles.adaptive.ladder import Ladder, LadderSettings
+from streamfl.core.protocol.registry import Registry, TargetUnit, re_expression
 
 ONE = np.zeros((1, 1))
 

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from streamfl.core.detectors.learnt_bound import LearntBound
+from streamfl.core.drift.detectors.learnt_bound import LearntBound
 from streamfl.core.sampling import generator
 
 

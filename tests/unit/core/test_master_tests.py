@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from unit.core.driving import in_block, instance, play
 
-from streamfl.core.detectors.master_tests import MasterTests, first_horizon
 from streamfl.core.errors import UsageError
-from streamfl.core.optimistic import history_estimate, radius, regret_estimate
-from streamfl.core.paper import Paper, PaperSettings
+from streamfl.core.profiles.paper.master_tests import MasterTests, first_horizon
+from streamfl.core.profiles.paper.optimistic import history_estimate, radius, regret_estimate
+from streamfl.core.profiles.paper.profile import Paper, PaperSettings
 
 # T = 8 and ln(T / delta) = 4, so 6 (log2 T + 1) ln(T / delta) = 96; a 960th of it: rho_hat(t) = 0.1 / sqrt(t).
 # Test 1: 0.9, 0.636, 0.45, 0.318 for orders 0 to 3. Test 2: 0.3 / sqrt(rounds).

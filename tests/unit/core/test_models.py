@@ -5,7 +5,7 @@ import pytest
 
 from streamfl.core.arrays import FloatArray
 from streamfl.core.errors import UsageError
-from streamfl.core.model import Model, gradient, objective
+from streamfl.core.learning.model import Model, gradient, objective
 from streamfl.models import Linear, Logistic, Softmax
 
 

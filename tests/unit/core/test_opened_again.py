@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from streamfl.core.arrays import FloatArray
-from streamfl.core.online.between_rounds import BetweenRounds
-from streamfl.core.online.models import OnlineModels
-from streamfl.core.online.rungs import OnlineSettings
+from streamfl.core.between.native.between_rounds import BetweenRounds
+from streamfl.core.protocol.native.models import OnlineModels
+from streamfl.core.protocol.native.settings import OnlineSettings
 
 SETTINGS = OnlineSettings("ferns", neighbours=False)
 

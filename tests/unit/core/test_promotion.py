@@ -11,14 +11,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from streamfl.core.alarm import Alarm
 from streamfl.core.arrays import FloatArray
-from streamfl.core.branch import Trial
-from streamfl.core.choice import Choice
-from streamfl.core.ladder import LadderSettings
-from streamfl.core.master import Answer, Ask, ClientPart, LiveModel, Local, Observed, Opening, Played, Restart
-from streamfl.core.messages import LabelSums
-from streamfl.core.promotion import Promotion, ladder_settings
+from streamfl.core.drift.evidence import ClientPart, LiveModel, Observed, Played
+from streamfl.core.profiles.adaptive.branch import Trial
+from streamfl.core.profiles.adaptive.choice import Choice
+from streamfl.core.profiles.adaptive.ladder import LadderSettings
+from streamfl.core.profiles.adaptive.promotion import Promotion, ladder_settings
+from streamfl.core.profiles.base import Answer, Ask, Local, Opening, Restart
+from streamfl.core.protocol.alarm import Alarm
+from streamfl.core.protocol.messages import LabelSums
 
 SCRATCH = np.zeros((1, 1))
 CLIENTS = tuple(f"c{i:02}" for i in range(20))

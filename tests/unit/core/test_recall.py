@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from streamfl.core.arrays import FloatArray
-from streamfl.core.recall import MOST, SLOTS, RecallPool, Trail
+from streamfl.core.profiles.adaptive.recall import MOST, SLOTS, RecallPool, Trail
 
 
 def model(value: float) -> FloatArray:

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from streamfl.core.buffer import Buffer
+from streamfl.core.client.buffer import Buffer
 from streamfl.core.errors import BrokenInvariantError
-from streamfl.core.records import Batch, Rejection, Span, spans, stacked
+from streamfl.core.protocol.records import Batch, Rejection, Span, spans, stacked
 
 # Positions 10 .. 17: good 10, 12, 15; bad 11 and 16; nothing at 13, 14 and 17.
 BATCH = Batch(

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from streamfl.core.agreement import middle_unit
-from streamfl.core.local_round import RoundRecords
-from streamfl.core.messages import Join
-from streamfl.core.moments import NOTHING, Moments
-from streamfl.core.records import Batch, Span
-from streamfl.core.registry import (
+from streamfl.core.coordinator.agreement import middle_unit
+from streamfl.core.learning.local_round import RoundRecords
+from streamfl.core.protocol.messages import Join
+from streamfl.core.protocol.moments import NOTHING, Moments
+from streamfl.core.protocol.records import Batch, Span
+from streamfl.core.protocol.registry import (
     Registry,
     TargetUnit,
     change_of_coordinates,

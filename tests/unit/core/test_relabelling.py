@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.optimize import linear_sum_assignment
 
-from streamfl.core.relabelling import best_permutation, relabelled, relabelled_losses
+from streamfl.core.profiles.adaptive.relabelling import best_permutation, relabelled, relabelled_losses
 
 
 @pytest.mark.parametrize("K", [1, 2, 3, 5, 10, 40])

@@ -6,10 +6,10 @@ import pytest
 from river import drift
 
 from streamfl import codec
-from streamfl.core.alarm import Alarm
-from streamfl.core.detectors import foreign
-from streamfl.core.detectors.foreign import Foreign
+from streamfl.core.drift.detectors import foreign
+from streamfl.core.drift.detectors.foreign import Foreign
 from streamfl.core.errors import UsageError
+from streamfl.core.protocol.alarm import Alarm
 from streamfl.core.sampling import generator
 from streamfl.models.river_drift import REFUSED, name_of, river_detector, river_detectors
 from streamfl.settings import named_detector

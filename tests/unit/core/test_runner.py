@@ -5,9 +5,9 @@ import math
 import pytest
 from unit.core.driving import SCRATCH, in_block, instance, play, trained_in
 
+from streamfl.core.drift.evidence import Observed
 from streamfl.core.errors import BrokenInvariantError
-from streamfl.core.master import Observed
-from streamfl.core.paper import Paper, PaperSettings
+from streamfl.core.profiles.paper.profile import Paper, PaperSettings
 
 # Method, section 3, point 2: order 4 on [1,16]; order 2 on [5,8], [13,16]; order 1 on [3,4], [7,8];
 # order 0 on 2, 5, 9, 13, 14.

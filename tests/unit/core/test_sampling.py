@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from streamfl.core.history import History, KeptRound, chosen
-from streamfl.core.messages import SampledRound
-from streamfl.core.records import Batch, Rejection, Span
+from streamfl.core.learning.history import History, KeptRound, chosen
+from streamfl.core.protocol.messages import SampledRound
+from streamfl.core.protocol.records import Batch, Rejection, Span
 from streamfl.core.sampling import digest, generator, ranks, sampled_rounds
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from unit.core.driving import instance
 
-from streamfl.core.schedule import Placement, active, most_placed, placed, rho, rho_hat
+from streamfl.core.profiles.paper.schedule import Placement, active, most_placed, placed, rho, rho_hat
 
 
 def schedule(order: int, start: int, seed: int) -> tuple[Placement, ...]:

@@ -8,12 +8,12 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from streamfl.core import second_moments
-from streamfl.core.agreement import Agreement
 from streamfl.core.arrays import FloatArray
-from streamfl.core.records import Batch, Span
-from streamfl.core.registry import Registry, change_of_coordinates, re_expression
-from streamfl.core.second_moments import RIDGE, SecondMoments, wanted
+from streamfl.core.coordinator.agreement import Agreement
+from streamfl.core.learning import second_moments
+from streamfl.core.learning.second_moments import RIDGE, SecondMoments, wanted
+from streamfl.core.protocol.records import Batch, Span
+from streamfl.core.protocol.registry import Registry, change_of_coordinates, re_expression
 
 NOTHING = SecondMoments(np.zeros((2, 2)), 0.0)
 

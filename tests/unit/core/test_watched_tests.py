@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from unit.core.driving import instance
 
-from streamfl.core.alarm import Alarm
-from streamfl.core.block import Block
-from streamfl.core.calibration import Calibration
-from streamfl.core.detectors.master_tests import MasterTests
-from streamfl.core.detectors.watched_tests import WatchedTests
+from streamfl.core.profiles.paper.block import Block
+from streamfl.core.profiles.paper.calibration import Calibration
+from streamfl.core.profiles.paper.master_tests import MasterTests
+from streamfl.core.profiles.paper.watched_tests import WatchedTests
+from streamfl.core.protocol.alarm import Alarm
 from streamfl.core.sampling import generator
 
 # As in test_master_tests, thresholds 0.9 / sqrt(2^k) of Test 1 and 0.3 / sqrt(rounds) of Test 2, here times a half

@@ -18,9 +18,9 @@ from river import drift, evaluate, metrics
 from unit.estimators.test_rows import frame_of, packages
 
 from streamfl import MasterFLClassifier, MasterFLRegressor
-from streamfl.core.client import Client
+from streamfl.core.between.native.learner import OnlineLearner
+from streamfl.core.client.machine import Client
 from streamfl.core.errors import BrokenInvariantError, UsageError
-from streamfl.core.online.learner import OnlineLearner
 from streamfl.core.sampling import generator
 from streamfl.embedded import EmbeddedFederation
 from streamfl.saved import SavedEstimator

@@ -7,8 +7,17 @@ import pytest
 
 from streamfl import messages
 from streamfl.core.errors import PeerError
-from streamfl.core.messages import Accepted, HeldRecord, Joined, Leave, Left, ModelPublished, RoundClosed, Served
-from streamfl.core.records import Span
+from streamfl.core.protocol.messages import (
+    Accepted,
+    HeldRecord,
+    Joined,
+    Leave,
+    Left,
+    ModelPublished,
+    RoundClosed,
+    Served,
+)
+from streamfl.core.protocol.records import Span
 from streamfl_connectors.kafka.control import MOST, ControlReader, written
 from streamfl_connectors.kafka.parts import cut
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamfl.core.errors import UsageError
-from streamfl.core.records import Rejection, Span
+from streamfl.core.protocol.records import Rejection, Span
 from streamfl.ports import Decoded, Standpoint
 from streamfl_connectors.kafka.partition import TOO_MANY, PartitionReader
 

@@ -9,12 +9,12 @@ import pytest
 from kafka import TopicPartition
 
 from streamfl import codec
-from streamfl.core.agreement import Agreement
-from streamfl.core.ledger import Member
-from streamfl.core.messages import Join
-from streamfl.core.moments import Moments
-from streamfl.core.promotion import Promotion
-from streamfl.core.standing import Standing
+from streamfl.core.coordinator.agreement import Agreement
+from streamfl.core.coordinator.ledger import Member
+from streamfl.core.coordinator.state import Standing
+from streamfl.core.profiles.adaptive.promotion import Promotion
+from streamfl.core.protocol.messages import Join
+from streamfl.core.protocol.moments import Moments
 from streamfl_connectors.kafka.parts import Headers, cut
 from streamfl_connectors.kafka.standing_topic import KEYS, last_standing
 

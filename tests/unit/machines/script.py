@@ -8,14 +8,17 @@ from typing import Any, TypeVar
 import numpy as np
 
 from streamfl import codec, messages
-from streamfl.core.client import Client, ClientSettings
-from streamfl.core.coordinator import Coordinator, CoordinatorSettings
-from streamfl.core.decisions import Commit, Dropped, Fetch, Finished, Publish, Refused, Seek, Send
-from streamfl.core.detectors.glr import GLR
-from streamfl.core.events import RecordsFetched, RecordsRead, SourceEnded, Tick
-from streamfl.core.ladder import LadderSettings
-from streamfl.core.local_round import Learner
-from streamfl.core.messages import (
+from streamfl.core.client.machine import Client, ClientSettings
+from streamfl.core.coordinator.machine import Coordinator, CoordinatorSettings
+from streamfl.core.coordinator.state import Standing
+from streamfl.core.drift.detectors.glr import GLR
+from streamfl.core.learning.local_round import Learner
+from streamfl.core.profiles.adaptive.ladder import LadderSettings
+from streamfl.core.profiles.adaptive.promotion import Promotion
+from streamfl.core.profiles.paper.profile import Paper, PaperSettings
+from streamfl.core.protocol.decisions import Commit, Dropped, Fetch, Finished, Publish, Refused, Seek, Send
+from streamfl.core.protocol.events import RecordsFetched, RecordsRead, SourceEnded, Tick
+from streamfl.core.protocol.messages import (
     Accepted,
     FromClient,
     FromCoordinator,
@@ -32,12 +35,9 @@ from streamfl.core.messages import (
     SlotLosses,
     Update,
 )
-from streamfl.core.moments import Moments
-from streamfl.core.paper import Paper, PaperSettings
-from streamfl.core.promotion import Promotion
-from streamfl.core.records import Batch, Rejection, Span
-from streamfl.core.registry import Registry
-from streamfl.core.standing import Standing
+from streamfl.core.protocol.moments import Moments
+from streamfl.core.protocol.records import Batch, Rejection, Span
+from streamfl.core.protocol.registry import Registry
 from streamfl.settings import LearningSettings
 
 M = TypeVar("M")

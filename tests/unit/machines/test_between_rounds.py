@@ -34,12 +34,18 @@ from unit.machines.script import (
 )
 
 from streamfl import codec, messages
-from streamfl.core.client import Client, ClientSettings
-from streamfl.core.coordinator import Coordinator, CoordinatorSettings
-from streamfl.core.decisions import Predicted, Seek
-from streamfl.core.events import BufferDue, RecordsRead, Tick
-from streamfl.core.local_round import Learner
-from streamfl.core.messages import (
+from streamfl.core.between.native import merging
+from streamfl.core.between.native.agreed_round import after_round
+from streamfl.core.between.native.between_rounds import BetweenRounds
+from streamfl.core.between.native.learner import OnlineLearner
+from streamfl.core.client.machine import Client, ClientSettings
+from streamfl.core.coordinator.machine import Coordinator, CoordinatorSettings
+from streamfl.core.coordinator.state import Standing
+from streamfl.core.learning.local_round import Learner
+from streamfl.core.profiles.adaptive.promotion import Promotion
+from streamfl.core.protocol.decisions import Predicted, Seek
+from streamfl.core.protocol.events import BufferDue, RecordsRead, Tick
+from streamfl.core.protocol.messages import (
     Join,
     Joined,
     OnlinePublished,
@@ -48,16 +54,11 @@ from streamfl.core.messages import (
     RoundOpened,
     Update,
 )
-from streamfl.core.online import merging, sleeping
-from streamfl.core.online.agreed_round import after_round
-from streamfl.core.online.between_rounds import BetweenRounds
-from streamfl.core.online.learner import OnlineLearner
-from streamfl.core.online.learnt import Learnt
-from streamfl.core.online.models import OnlineModels
-from streamfl.core.online.rungs import Features, OnlineSettings
-from streamfl.core.promotion import Promotion
-from streamfl.core.records import Batch
-from streamfl.core.standing import Standing
+from streamfl.core.protocol.native import sleeping
+from streamfl.core.protocol.native.learnt import Learnt
+from streamfl.core.protocol.native.models import OnlineModels
+from streamfl.core.protocol.native.settings import Features, OnlineSettings
+from streamfl.core.protocol.records import Batch
 from streamfl.settings import LearningSettings
 
 CLIENTS = ("c0", "c1", "c2")

@@ -20,11 +20,11 @@ from unit.machines.script import (
     tell,
 )
 
-from streamfl.core.decisions import Finished, PostUpdate, Predicted, Seek
-from streamfl.core.events import RecordsRead, SourceEnded, Stopped, Tick
-from streamfl.core.messages import Apart, Join, LabelSums, Leave, Left, Slot, Update
-from streamfl.core.records import Span
-from streamfl.core.registry import Registry
+from streamfl.core.protocol.decisions import Finished, PostUpdate, Predicted, Seek
+from streamfl.core.protocol.events import RecordsRead, SourceEnded, Stopped, Tick
+from streamfl.core.protocol.messages import Apart, Join, LabelSums, Leave, Left, Slot, Update
+from streamfl.core.protocol.records import Span
+from streamfl.core.protocol.registry import Registry
 
 
 def left(incarnation: str = "i1", name: str = "c0") -> Left:

@@ -18,10 +18,10 @@ from unit.machines.script import (
     tell,
 )
 
-from streamfl.core.decisions import Fetch, Seek
-from streamfl.core.events import RecordsFetched, RecordsRead, Tick
-from streamfl.core.messages import ModelPublished, SampledRound, Score, Scores, Slot, Update
-from streamfl.core.registry import Registry
+from streamfl.core.protocol.decisions import Fetch, Seek
+from streamfl.core.protocol.events import RecordsFetched, RecordsRead, Tick
+from streamfl.core.protocol.messages import ModelPublished, SampledRound, Score, Scores, Slot, Update
+from streamfl.core.protocol.registry import Registry
 from streamfl.settings import LearningSettings
 
 SCRATCH = Slot(name="scratch", version=1, eta=1.0)

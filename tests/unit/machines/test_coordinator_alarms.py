@@ -8,11 +8,12 @@ import pytest
 from unit.machines.script import answer, as_bytes, begun, coordinator, fits, join, refusals, scores, tell, told
 
 from streamfl import codec
-from streamfl.core import coordinator as module
-from streamfl.core.coordinator import Coordinator
-from streamfl.core.decisions import Commit, Publish
-from streamfl.core.events import Tick
-from streamfl.core.messages import (
+from streamfl.core.coordinator.machine import Coordinator
+from streamfl.core.coordinator.machine import machine as module
+from streamfl.core.coordinator.state import Standing
+from streamfl.core.protocol.decisions import Commit, Publish
+from streamfl.core.protocol.events import Tick
+from streamfl.core.protocol.messages import (
     Joined,
     Leave,
     Left,
@@ -24,7 +25,6 @@ from streamfl.core.messages import (
     SlotLosses,
     Update,
 )
-from streamfl.core.standing import Standing
 from streamfl.settings import LearningSettings
 
 NAMES = ("c0", "c1", "c2")

@@ -26,15 +26,17 @@ from unit.machines.script import (
 )
 
 from streamfl import codec
-from streamfl.core import agreement, second_moments
-from streamfl.core.coordinator import Coordinator
-from streamfl.core.decisions import Commit, Finished, Publish
-from streamfl.core.detectors.glr import GLR
-from streamfl.core.events import RecordsRead, Tick
-from streamfl.core.fingerprint import fingerprint
-from streamfl.core.ladder import LadderSettings
-from streamfl.core.master import Opening
-from streamfl.core.messages import (
+from streamfl.core.coordinator.machine import Coordinator, agreement
+from streamfl.core.drift.detectors.glr import GLR
+from streamfl.core.learning import second_moments
+from streamfl.core.learning.second_moments import RIDGE
+from streamfl.core.profiles.adaptive.ladder import LadderSettings
+from streamfl.core.profiles.adaptive.promotion import Promotion
+from streamfl.core.profiles.base import Opening
+from streamfl.core.protocol.decisions import Commit, Finished, Publish
+from streamfl.core.protocol.events import RecordsRead, Tick
+from streamfl.core.protocol.fingerprint import fingerprint
+from streamfl.core.protocol.messages import (
     Apart,
     Joined,
     Leave,
@@ -46,10 +48,8 @@ from streamfl.core.messages import (
     SlotLosses,
     Update,
 )
-from streamfl.core.moments import Moments
-from streamfl.core.promotion import Promotion
-from streamfl.core.records import Span
-from streamfl.core.second_moments import RIDGE
+from streamfl.core.protocol.moments import Moments
+from streamfl.core.protocol.records import Span
 
 
 def leave(name: str, incarnation: str = "i1") -> Leave:

@@ -7,12 +7,15 @@ import numpy as np
 import pytest
 from unit.machines.script import LEARNER, PROFILES, Federation, as_bytes, federation, parting, reborn, swapping
 
-from streamfl.core import second_moments
 from streamfl.core.arrays import FloatArray
-from streamfl.core.client import ClientSettings
-from streamfl.core.coordinator import Coordinator, CoordinatorSettings
-from streamfl.core.master import Master
-from streamfl.core.messages import (
+from streamfl.core.client.machine import ClientSettings
+from streamfl.core.coordinator.machine import Coordinator, CoordinatorSettings
+from streamfl.core.coordinator.state import Standing
+from streamfl.core.learning import second_moments
+from streamfl.core.profiles.adaptive.promotion import Promotion
+from streamfl.core.profiles.base import Master
+from streamfl.core.profiles.paper.profile import Paper, PaperSettings
+from streamfl.core.protocol.messages import (
     Join,
     Joined,
     Left,
@@ -26,11 +29,8 @@ from streamfl.core.messages import (
     Scores,
     Update,
 )
-from streamfl.core.paper import Paper, PaperSettings
-from streamfl.core.promotion import Promotion
-from streamfl.core.records import Batch, Span
-from streamfl.core.registry import Registry
-from streamfl.core.standing import Standing
+from streamfl.core.protocol.records import Batch, Span
+from streamfl.core.protocol.registry import Registry
 
 BOTH = pytest.mark.parametrize("profile", PROFILES)
 

@@ -28,13 +28,13 @@ from unit.machines.script import (
     tell,
 )
 
-from streamfl.core import published
-from streamfl.core.client import Client, ClientSettings
-from streamfl.core.coordinator import Coordinator, CoordinatorSettings
-from streamfl.core.decisions import Dropped, Finished, Seek
+from streamfl.core.client.machine import Client, ClientSettings, published
+from streamfl.core.client.published import MODELS, VERSIONS, Published
+from streamfl.core.coordinator.machine import Coordinator, CoordinatorSettings
 from streamfl.core.errors import PeerError
-from streamfl.core.events import RecordsRead, Tick
-from streamfl.core.messages import (
+from streamfl.core.protocol.decisions import Dropped, Finished, Seek
+from streamfl.core.protocol.events import RecordsRead, Tick
+from streamfl.core.protocol.messages import (
     Accepted,
     FromCoordinator,
     Join,
@@ -47,9 +47,8 @@ from streamfl.core.messages import (
     Slot,
     Update,
 )
-from streamfl.core.published import MODELS, VERSIONS, Published
-from streamfl.core.records import Span
-from streamfl.core.registry import Registry, TargetUnit
+from streamfl.core.protocol.records import Span
+from streamfl.core.protocol.registry import Registry, TargetUnit
 
 FAR = 10**9
 

@@ -28,19 +28,20 @@ from unit.machines.script import (
     told,
 )
 
+from streamfl.core.between.external.admission import within
+from streamfl.core.between.external.agreed import agreed_after
 from streamfl.core.bounds import Limits
-from streamfl.core.client import ClientSettings
-from streamfl.core.coordinator import Coordinator, CoordinatorSettings
+from streamfl.core.client.machine import ClientSettings
+from streamfl.core.coordinator.machine import Coordinator, CoordinatorSettings
+from streamfl.core.coordinator.state import Standing
 from streamfl.core.errors import UsageError
-from streamfl.core.events import BufferDue, RecordsRead
-from streamfl.core.guest.admission import within
-from streamfl.core.guest.agreed import GuestLearnt, GuestState
-from streamfl.core.guest.tables import Exported, Table
-from streamfl.core.local_round import Learner
-from streamfl.core.messages import GuestPublished, Restarted, RoundClosed, RoundOpened, Update
-from streamfl.core.promotion import Promotion
-from streamfl.core.records import Batch
-from streamfl.core.standing import Standing
+from streamfl.core.learning.local_round import Learner
+from streamfl.core.profiles.adaptive.promotion import Promotion
+from streamfl.core.protocol.events import BufferDue, RecordsRead
+from streamfl.core.protocol.external.state import GuestLearnt, GuestState
+from streamfl.core.protocol.external.tables import Exported, Table
+from streamfl.core.protocol.messages import GuestPublished, Restarted, RoundClosed, RoundOpened, Update
+from streamfl.core.protocol.records import Batch
 from streamfl.models.river_models import RiverGuest, RiverPass, export, merged
 from streamfl.settings import LearningSettings
 
@@ -365,9 +366,9 @@ def test_parts_that_bring_too_many_names_together_are_taken_in_client_order() ->
     # One column, and rows: the base has x; with a and b it has four names, with c, d and e six.
     base = GuestState(weights("x"))
     parts = [GuestLearnt(weights("x", *more), 4, 0) for more in (("a", "b"), ("c", "d"), ("a",))]
-    assert base.after(parts, (), most=4).state.tables["m.weights"].rows == ("x", "a", "b")
-    assert base.after(parts, (), most=4).seen == 8
-    assert base.after(parts, (), most=6).state.tables["m.weights"].rows == ("x", "a", "b", "c", "d")
+    assert agreed_after(base, parts, (), most=4).state.tables["m.weights"].rows == ("x", "a", "b")
+    assert agreed_after(base, parts, (), most=4).seen == 8
+    assert agreed_after(base, parts, (), most=6).state.tables["m.weights"].rows == ("x", "a", "b", "c", "d")
 
 
 def test_a_guest_that_has_learnt_too_many_names_is_refused_and_a_client_does_not_tell_of_one() -> None:

@@ -27,9 +27,10 @@ from unit.machines.script import (
     told,
 )
 
-from streamfl.core.decisions import Fetch, Seek
-from streamfl.core.events import RecordsFetched, RecordsRead
-from streamfl.core.messages import (
+from streamfl.core.profiles.adaptive.promotion import Promotion
+from streamfl.core.protocol.decisions import Fetch, Seek
+from streamfl.core.protocol.events import RecordsFetched, RecordsRead
+from streamfl.core.protocol.messages import (
     Apart,
     Held,
     HeldRecord,
@@ -41,9 +42,8 @@ from streamfl.core.messages import (
     Slot,
     Update,
 )
-from streamfl.core.promotion import Promotion
-from streamfl.core.records import Span
-from streamfl.core.registry import Registry
+from streamfl.core.protocol.records import Span
+from streamfl.core.protocol.registry import Registry
 from streamfl.core.sampling import ranks
 
 HELD = Held(per_label=100, since=1)

@@ -23,8 +23,9 @@ from unit.machines.script import (
 
 from streamfl import messages
 from streamfl.core.errors import PeerError
-from streamfl.core.events import SourceEnded
-from streamfl.core.messages import (
+from streamfl.core.profiles.adaptive.promotion import Promotion
+from streamfl.core.protocol.events import SourceEnded
+from streamfl.core.protocol.messages import (
     HeldRecord,
     Joined,
     LabelSums,
@@ -37,10 +38,9 @@ from streamfl.core.messages import (
     Slot,
     SlotLosses,
 )
-from streamfl.core.moments import Moments
-from streamfl.core.promotion import Promotion
-from streamfl.core.records import Span
-from streamfl.core.registry import TargetUnit
+from streamfl.core.protocol.moments import Moments
+from streamfl.core.protocol.records import Span
+from streamfl.core.protocol.registry import TargetUnit
 from streamfl.replay import Replay, ReplaySettings
 from streamfl.streams.dealing import deal
 from streamfl.streams.table import Table

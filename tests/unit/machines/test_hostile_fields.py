@@ -12,11 +12,12 @@ from river import naive_bayes
 from unit.machines.script import LEARNER, PROFILES, Federation, join, swapping, tell, told, uncounted
 
 from streamfl import codec, messages
-from streamfl.core.client import ClientSettings
-from streamfl.core.coordinator import Coordinator, CoordinatorSettings
-from streamfl.core.decisions import Commit, Refused
+from streamfl.core.client.machine import ClientSettings
+from streamfl.core.coordinator.machine import Coordinator, CoordinatorSettings
+from streamfl.core.coordinator.state import Standing
 from streamfl.core.errors import PeerError
-from streamfl.core.messages import (
+from streamfl.core.protocol.decisions import Commit, Refused
+from streamfl.core.protocol.messages import (
     FromClient,
     GuestPublished,
     Leave,
@@ -28,7 +29,6 @@ from streamfl.core.messages import (
     Scores,
     Update,
 )
-from streamfl.core.standing import Standing
 from streamfl.settings import LearningSettings
 
 NAMES = ("c0", "c1", "c2")

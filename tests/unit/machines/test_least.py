@@ -18,15 +18,15 @@ from unit.machines.script import (
     tell,
 )
 
-from streamfl.core.buffer import Buffer
-from streamfl.core.client import ClientSettings
-from streamfl.core.coordinator import Coordinator, CoordinatorSettings
-from streamfl.core.decisions import Finished
-from streamfl.core.events import BufferDue, RecordsRead, SourceEnded, Tick
-from streamfl.core.messages import Held, Join, Leave, Left, RoundClosed, Score, Scores, Update
-from streamfl.core.records import Batch, Span, spans
-from streamfl.core.registry import TargetUnit
-from streamfl.core.standing import Standing
+from streamfl.core.client.buffer import Buffer
+from streamfl.core.client.machine import ClientSettings
+from streamfl.core.coordinator.machine import Coordinator, CoordinatorSettings
+from streamfl.core.coordinator.state import Standing
+from streamfl.core.protocol.decisions import Finished
+from streamfl.core.protocol.events import BufferDue, RecordsRead, SourceEnded, Tick
+from streamfl.core.protocol.messages import Held, Join, Leave, Left, RoundClosed, Score, Scores, Update
+from streamfl.core.protocol.records import Batch, Span, spans
+from streamfl.core.protocol.registry import TargetUnit
 from streamfl.settings import LearningSettings, ProfileSettings
 
 # What an update says besides records: who sends it, for what, and which positions it moves past.

@@ -27,11 +27,12 @@ from unit.machines.script import (
 )
 
 from streamfl.core.bounds import Limits
-from streamfl.core.client import ClientSettings
-from streamfl.core.coordinator import Coordinator, CoordinatorSettings
-from streamfl.core.events import RecordsRead
-from streamfl.core.local_round import Learner
-from streamfl.core.messages import (
+from streamfl.core.client.machine import ClientSettings
+from streamfl.core.coordinator.machine import Coordinator, CoordinatorSettings
+from streamfl.core.coordinator.names import Grant, wrong_update_names
+from streamfl.core.learning.local_round import Learner
+from streamfl.core.protocol.events import RecordsRead
+from streamfl.core.protocol.messages import (
     Held,
     LabelSums,
     ModelPublished,
@@ -41,11 +42,10 @@ from streamfl.core.messages import (
     Scores,
     Update,
 )
-from streamfl.core.moments import Moments
-from streamfl.core.names import Grant, wrong_update_names
-from streamfl.core.online.learnt import Learnt
-from streamfl.core.records import Batch, Span
-from streamfl.core.registry import Registry
+from streamfl.core.protocol.moments import Moments
+from streamfl.core.protocol.native.learnt import Learnt
+from streamfl.core.protocol.records import Batch, Span
+from streamfl.core.protocol.registry import Registry
 from streamfl.settings import LearningSettings
 
 FULL = Registry(1, ("x",), ("a", "b"), np.zeros(1), np.ones(1))

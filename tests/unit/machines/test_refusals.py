@@ -24,18 +24,18 @@ from unit.machines.script import (
 
 import streamfl
 from streamfl import codec
-from streamfl.core import coordinator as module
 from streamfl.core.bounds import REASON_CHARS, REFUSALS_IN_A_ROW, Limits
-from streamfl.core.coordinator import PAUSE, Coordinator, CoordinatorSettings
-from streamfl.core.culprits import without_culprits
-from streamfl.core.decisions import Commit, Finished, Publish, Refused
+from streamfl.core.coordinator.culprits import without_culprits
+from streamfl.core.coordinator.machine import PAUSE, Coordinator, CoordinatorSettings
+from streamfl.core.coordinator.machine import machine as module
+from streamfl.core.coordinator.refusals import Refusals
+from streamfl.core.coordinator.state import Standing
 from streamfl.core.errors import BrokenInvariantError
-from streamfl.core.events import Tick, Unusable
-from streamfl.core.messages import Joined, Leave, Left, Refusal, RoundClosed, RoundOpened, Score
-from streamfl.core.promotion import Promotion
-from streamfl.core.records import Span
-from streamfl.core.refusals import Refusals
-from streamfl.core.standing import Standing
+from streamfl.core.profiles.adaptive.promotion import Promotion
+from streamfl.core.protocol.decisions import Commit, Finished, Publish, Refused
+from streamfl.core.protocol.events import Tick, Unusable
+from streamfl.core.protocol.messages import Joined, Leave, Left, Refusal, RoundClosed, RoundOpened, Score
+from streamfl.core.protocol.records import Span
 from streamfl.runtime.nodes import CoordinatorNode
 from streamfl.transport.memory import MemoryTransport
 

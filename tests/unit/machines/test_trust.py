@@ -19,13 +19,13 @@ from unit.machines.script import (
 )
 from unit.machines.test_least import ABOUT_NO_RECORD, tells
 
-from streamfl.core.client import ClientSettings
-from streamfl.core.coordinator import Coordinator, CoordinatorSettings
-from streamfl.core.events import RecordsRead
-from streamfl.core.messages import Join, ModelPublished, RegistryPublished, RoundOpened, Scores, Slot, Update
-from streamfl.core.promotion import Promotion
-from streamfl.core.records import Batch, Rejection, Span
-from streamfl.core.standing import Standing
+from streamfl.core.client.machine import ClientSettings
+from streamfl.core.coordinator.machine import Coordinator, CoordinatorSettings
+from streamfl.core.coordinator.state import Standing
+from streamfl.core.profiles.adaptive.promotion import Promotion
+from streamfl.core.protocol.events import RecordsRead
+from streamfl.core.protocol.messages import Join, ModelPublished, RegistryPublished, RoundOpened, Scores, Slot, Update
+from streamfl.core.protocol.records import Batch, Rejection, Span
 
 
 def rebuilt(update: Update) -> tuple[list[float], str]:

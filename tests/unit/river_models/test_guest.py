@@ -7,8 +7,8 @@ import pytest
 from river import feature_extraction, linear_model, multiclass, naive_bayes, optim, preprocessing, tree
 
 from streamfl.core.errors import UsageError
-from streamfl.core.guest.agreed import GuestState
-from streamfl.core.records import Batch, Span
+from streamfl.core.protocol.external.state import GuestState
+from streamfl.core.protocol.records import Batch, Span
 from streamfl.models.river_models import RiverGuest, RiverPass, export
 
 NAN = float("nan")

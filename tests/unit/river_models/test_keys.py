@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamfl.core.errors import PeerError, UsageError
-from streamfl.core.guest.keys import key_of, keys_of, text_of
+from streamfl.core.protocol.external.keys import key_of, keys_of, text_of
 
 FLAT = st.text() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.booleans() | st.none()
 KEYS = st.recursive(FLAT, lambda inner: st.lists(inner, max_size=3).map(tuple), max_leaves=4)

@@ -6,8 +6,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from streamfl.core.between.external.increments import pooled
 from streamfl.core.errors import PeerError, UsageError
-from streamfl.core.guest.increments import pooled
 from streamfl.core.sampling import generator
 from streamfl.models.river_models import Exported, Table, merged, refusal
 

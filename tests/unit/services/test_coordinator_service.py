@@ -5,11 +5,11 @@ import pytest
 from structlog.testing import capture_logs
 from unit.machines.script import answer, coordinator, join, told
 
-from streamfl.core import coordinator as core
-from streamfl.core.coordinator import Coordinator
-from streamfl.core.decisions import Refused
-from streamfl.core.messages import Leave, LocalDrift, Restarted, RoundOpened
-from streamfl.core.records import Span
+from streamfl.core.coordinator.machine import Coordinator
+from streamfl.core.coordinator.machine import machine as core
+from streamfl.core.protocol.decisions import Refused
+from streamfl.core.protocol.messages import Leave, LocalDrift, Restarted, RoundOpened
+from streamfl.core.protocol.records import Span
 from streamfl.runtime.nodes import CoordinatorNode
 from streamfl.services import coordinator as service
 from streamfl.services.coordinator import QUIET, CoordinatorLog, CoordinatorService, serve_coordinator

@@ -7,12 +7,12 @@ from hypothesis import strategies as st
 from structlog.testing import capture_logs
 from unit.machines.script import LEARNER, cut, fetched, swapping
 
-from streamfl.core.client import ClientSettings
-from streamfl.core.coordinator import Coordinator, CoordinatorSettings
+from streamfl.core.client.machine import ClientSettings
+from streamfl.core.coordinator.machine import Coordinator, CoordinatorSettings
+from streamfl.core.coordinator.state import Standing
 from streamfl.core.errors import UsageError
-from streamfl.core.messages import Join, Leave, ModelPublished, Refusal
-from streamfl.core.promotion import Promotion
-from streamfl.core.standing import Standing
+from streamfl.core.profiles.adaptive.promotion import Promotion
+from streamfl.core.protocol.messages import Join, Leave, ModelPublished, Refusal
 from streamfl.ports import ReadingCounts, Standpoint
 from streamfl.runtime.clock import ManualClock
 from streamfl.runtime.loop import run

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamfl.core.algorithms import FedOMD
-from streamfl.core.algorithms.mirror_maps import PNorm
 from streamfl.core.errors import UsageError
-from streamfl.core.paper import Paper
+from streamfl.core.learning.algorithms import FedOMD
+from streamfl.core.learning.algorithms.mirror_maps import PNorm
+from streamfl.core.profiles.paper.profile import Paper
 from streamfl.formats import Packed
 from streamfl.ports import Placement
 from streamfl.services.connectors import connect

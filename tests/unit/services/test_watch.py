@@ -5,7 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
-from streamfl.core.messages import (
+from streamfl.core.protocol.messages import (
     Accepted,
     Joined,
     Left,

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamfl.core.errors import UsageError
-from streamfl.core.records import Rejection
+from streamfl.core.protocol.records import Rejection
 from streamfl.streams.dealing import Log, deal
 from streamfl.streams.table import Table
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamfl.core.errors import UsageError
-from streamfl.core.records import Batch, Rejection, spans
+from streamfl.core.protocol.records import Batch, Rejection, spans
 from streamfl.ports import Source
 from streamfl.streams.dealing import Log
 from streamfl.streams.source import TableSource

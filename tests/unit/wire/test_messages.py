@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 import streamfl
 from streamfl import codec, messages
 from streamfl.core.errors import PeerError
-from streamfl.core.guest.tables import Rule, Table
-from streamfl.core.messages import (
+from streamfl.core.protocol.external.tables import Rule, Table
+from streamfl.core.protocol.messages import (
     Accepted,
     FromClient,
     FromCoordinator,
@@ -33,9 +33,9 @@ from streamfl.core.messages import (
     SlotLosses,
     Update,
 )
-from streamfl.core.moments import Moments
-from streamfl.core.records import Span
-from streamfl.core.registry import Registry
+from streamfl.core.protocol.moments import Moments
+from streamfl.core.protocol.records import Span
+from streamfl.core.protocol.registry import Registry
 
 KINDS = sorted(messages.KINDS)
 

@@ -4,14 +4,14 @@ import pytest
 from unit.machines.script import PROFILES, federation, parting
 
 from streamfl import codec
-from streamfl.core.alarm import Reading
-from streamfl.core.coordinator import Coordinator
-from streamfl.core.detectors.excess import Excess
-from streamfl.core.detectors.glr import GLR
+from streamfl.core.coordinator.machine import Coordinator
+from streamfl.core.coordinator.state import Standing
+from streamfl.core.drift.detectors.excess import Excess
+from streamfl.core.drift.detectors.glr import GLR
 from streamfl.core.errors import PeerError
-from streamfl.core.paper import Paper
-from streamfl.core.promotion import Promotion
-from streamfl.core.standing import Standing
+from streamfl.core.profiles.adaptive.promotion import Promotion
+from streamfl.core.profiles.paper.profile import Paper
+from streamfl.core.protocol.alarm import Reading
 
 KINDS = {"adaptive": Promotion, "paper": Paper}
 

@@ -12,7 +12,7 @@ from streamfl.bench.peers.fedprox import FedProx
 from streamfl.bench.peers.local_work import LocalStep, LocalWork
 from streamfl.bench.peers.registry import PEERS, Stream
 from streamfl.core.arrays import FloatArray
-from streamfl.core.model import gradient
+from streamfl.core.learning.model import gradient
 from streamfl.core.sampling import generator
 
 D, K = 3, 4

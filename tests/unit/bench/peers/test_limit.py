@@ -7,7 +7,7 @@ import pytest
 
 from streamfl.bench.peers.base import SOFTMAX, ClientRecords, pooled
 from streamfl.bench.peers.limit import Limit, fit
-from streamfl.core.model import gradient, objective
+from streamfl.core.learning.model import gradient, objective
 from streamfl.core.sampling import generator
 
 

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 from online_streams import Stream, agreed, drawn, learnt
 
-from streamfl.core.moments import Moments
-from streamfl.core.online.admission import wrong_learning
-from streamfl.core.online.learner import OnlineLearner
-from streamfl.core.online.learnt import Learnt
-from streamfl.core.online.models import OnlineModels
-from streamfl.core.online.rungs import FERNS, ROWS, OnlineSettings
+from streamfl.core.between.native.admission import wrong_learning
+from streamfl.core.between.native.learner import OnlineLearner
+from streamfl.core.protocol.moments import Moments
+from streamfl.core.protocol.native.learnt import Learnt
+from streamfl.core.protocol.native.models import OnlineModels
+from streamfl.core.protocol.native.settings import FERNS, ROWS, OnlineSettings
 
 AUTO = OnlineSettings("auto")
 LABELS = ("a", "b", "c")

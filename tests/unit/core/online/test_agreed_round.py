@@ -5,11 +5,11 @@ from dataclasses import replace
 import numpy as np
 from online_streams import LABELS, agreed, drawn, learnt, state
 
-from streamfl.core.online import merging
-from streamfl.core.online.agreed_round import after_round
-from streamfl.core.online.models import OnlineModels
-from streamfl.core.online.rungs import OnlineSettings
-from streamfl.core.online.sleeping import Rest
+from streamfl.core.between.native import merging
+from streamfl.core.between.native.agreed_round import after_round
+from streamfl.core.protocol.native.models import OnlineModels
+from streamfl.core.protocol.native.settings import OnlineSettings
+from streamfl.core.protocol.native.sleeping import Rest
 
 AUTO = OnlineSettings("auto")
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from streamfl.core.online.ferns import Ferns
-from streamfl.core.online.rungs import DEPTHS, FERNS, ROWS, TOUCHED
+from streamfl.core.between.native.ferns import Ferns
+from streamfl.core.protocol.native.settings import DEPTHS, FERNS, ROWS, TOUCHED
 from streamfl.core.sampling import generator
 
 NAMES = ("a", "b", "c", "d")

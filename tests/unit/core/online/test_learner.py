@@ -7,15 +7,15 @@ import pytest
 from online_streams import Stream, agreed, drawn, learnt, state
 from unit.machines.script import opening
 
+from streamfl.core.between.native import merging
+from streamfl.core.between.native.learner import OnlineLearner
 from streamfl.core.errors import BrokenInvariantError, PeerError
-from streamfl.core.online import merging
-from streamfl.core.online.learner import OnlineLearner
-from streamfl.core.online.models import OnlineModels
-from streamfl.core.online.rungs import ROWS, OnlineSettings
-from streamfl.core.records import Batch, Span
-from streamfl.core.registry import Registry
+from streamfl.core.learning.serving import Serving
+from streamfl.core.protocol.native.models import OnlineModels
+from streamfl.core.protocol.native.settings import ROWS, OnlineSettings
+from streamfl.core.protocol.records import Batch, Span
+from streamfl.core.protocol.registry import Registry
 from streamfl.core.sampling import generator
-from streamfl.core.serving import Serving
 from streamfl.models import Softmax
 
 FEATURES = pytest.mark.parametrize("features", ["linear", "ferns", "auto"])

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 from online_streams import Stream, agreed, drawn, learnt, state
 
+from streamfl.core.between.native import merging
+from streamfl.core.between.native.agreed_moments import Seen, after_round
+from streamfl.core.between.native.learner import OnlineLearner
 from streamfl.core.errors import PeerError
-from streamfl.core.moments import Moments
-from streamfl.core.online import merging
-from streamfl.core.online.agreed_moments import Seen, after_round
-from streamfl.core.online.learner import OnlineLearner
-from streamfl.core.online.learnt import Learnt
-from streamfl.core.online.models import OnlineModels
-from streamfl.core.online.rungs import OnlineSettings
+from streamfl.core.protocol.moments import Moments
+from streamfl.core.protocol.native.learnt import Learnt
+from streamfl.core.protocol.native.models import OnlineModels
+from streamfl.core.protocol.native.settings import OnlineSettings
 
 FERNS, LINEAR = OnlineSettings("ferns"), OnlineSettings("linear")
 NOTHING = OnlineModels.none(FERNS)

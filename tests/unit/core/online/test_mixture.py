@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from streamfl.core.online.mixture import LabelMixture, TargetMixture
-from streamfl.core.online.one_record import share
+from streamfl.core.between.native.mixture import LabelMixture, TargetMixture
+from streamfl.core.between.native.one_record import share
 from streamfl.core.sampling import generator
 
 

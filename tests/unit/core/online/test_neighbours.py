@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from online_streams import Stream, agreed, drawn
 
-from streamfl.core.online.learner import OnlineLearner
-from streamfl.core.online.neighbours import Neighbours
-from streamfl.core.online.rungs import MEMORIES, OnlineSettings
+from streamfl.core.between.native.learner import OnlineLearner
+from streamfl.core.between.native.neighbours import Neighbours
+from streamfl.core.protocol.native.settings import MEMORIES, OnlineSettings
 from streamfl.core.sampling import generator
 
 

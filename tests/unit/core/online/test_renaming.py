@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from online_streams import agreed, drawn, learnt
 
-from streamfl.core.online.learner import OnlineLearner
-from streamfl.core.online.learnt import Learnt
-from streamfl.core.online.models import OnlineModels
-from streamfl.core.online.renaming import misnamed, renamed, untaught
-from streamfl.core.online.rungs import OnlineSettings
+from streamfl.core.between.native.learner import OnlineLearner
+from streamfl.core.between.native.renaming import misnamed, renamed, untaught
+from streamfl.core.protocol.native.learnt import Learnt
+from streamfl.core.protocol.native.models import OnlineModels
+from streamfl.core.protocol.native.settings import OnlineSettings
 
 AUTO, FERNS, LINEAR = OnlineSettings("auto"), OnlineSettings("ferns"), OnlineSettings("linear")
 LABELS = ("a", "b", "c")

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from streamfl.core.moments import LARGEST, Moments
-from streamfl.core.online.running_scaler import RunningScaler
+from streamfl.core.between.native.running_scaler import RunningScaler
+from streamfl.core.protocol.moments import LARGEST, Moments
 from streamfl.core.sampling import generator
 
 NOTHING = Moments(("x",), np.zeros(1), np.zeros(1), np.zeros(1))

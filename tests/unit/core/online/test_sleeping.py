@@ -7,15 +7,16 @@ import pytest
 from online_streams import LABELS, Stream, agreed, drawn, learnt, state
 from unit.machines.script import opening
 
+from streamfl.core.between.native import merging
+from streamfl.core.between.native.learner import OnlineLearner
+from streamfl.core.between.native.mixture import LabelMixture, TargetMixture
 from streamfl.core.errors import PeerError
-from streamfl.core.online import merging, sleeping
-from streamfl.core.online.learner import OnlineLearner
-from streamfl.core.online.mixture import LabelMixture, TargetMixture
-from streamfl.core.online.models import OnlineModels
-from streamfl.core.online.rungs import FERNS, OnlineSettings
-from streamfl.core.online.sleeping import Rest, rested, unused
-from streamfl.core.registry import Registry
-from streamfl.core.serving import Serving
+from streamfl.core.learning.serving import Serving
+from streamfl.core.protocol.native import sleeping
+from streamfl.core.protocol.native.models import OnlineModels
+from streamfl.core.protocol.native.settings import FERNS, OnlineSettings
+from streamfl.core.protocol.native.sleeping import Rest, rested, unused
+from streamfl.core.protocol.registry import Registry
 from streamfl.models import Softmax
 
 AUTO = OnlineSettings("auto")

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from online_streams import drawn
 
-from streamfl.core.online.ferns import Ferns
-from streamfl.core.online.learner import OnlineLearner
-from streamfl.core.online.learnt import Learnt
-from streamfl.core.online.models import OnlineModels
-from streamfl.core.online.rungs import FERNS, WINDOW, OnlineSettings
+from streamfl.core.between.native.ferns import Ferns
+from streamfl.core.between.native.learner import OnlineLearner
+from streamfl.core.protocol.native.learnt import Learnt
+from streamfl.core.protocol.native.models import OnlineModels
+from streamfl.core.protocol.native.settings import FERNS, WINDOW, OnlineSettings
 from streamfl.core.sampling import generator
 
 AB = ("a", "b")

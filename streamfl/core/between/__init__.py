@@ -1,0 +1,1 @@
+"""Learning between rounds, record by record."""

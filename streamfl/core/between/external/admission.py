@@ -1,0 +1,95 @@
+"""What is wrong with what a client says its guest has learnt: nothing counts that is not possible."""
+
+import numpy as np
+
+from streamfl.core.between.external.merging import refusal
+from streamfl.core.bounds import NAMED, Limits, is_name
+from streamfl.core.protocol.external.interface import Guest
+from streamfl.core.protocol.external.state import GuestLearnt, GuestState
+from streamfl.core.protocol.external.tables import Exported
+
+# A name of a model of somebody else is at most so many times as long as one of a feature.
+DERIVED = 4
+
+# Larger numbers are not merged: a count times the square of a mean must be finite.
+LARGEST = 1e100
+
+
+def wrong_guest(
+    learnt: GuestLearnt, agreed: GuestState, guest: Guest, *, records: int, limits: Limits = NAMED
+) -> str | None:
+    """Return why what a client has learnt cannot be used, or None.
+
+    Parameters
+    ----------
+    learnt
+        What it says.
+    agreed
+        Where it began.
+    guest
+        The model.
+    records
+        How many records its update covers.
+    limits
+        How many names it may have learnt, and how long they may be.
+    """
+    if learnt.records != records or not 0 <= learnt.unlearnt <= records:
+        return "another number of records for the guest"
+    if learnt.state is None:
+        return None if learnt.unlearnt == records else "a guest that has learnt, and does not tell what"
+    reason = (
+        _named_too_much(learnt.state, limits)
+        or unusable(learnt.state, agreed)
+        or _counted_more(learnt.state, agreed, records)
+        or guest.refusal(learnt.state)
+    )
+    return None if reason is None else f"a guest that cannot be merged: {reason}"
+
+
+def _named_too_much(state: Exported, limits: Limits) -> str | None:
+    """Return why a state has more names than may be told, or longer ones, or None.
+
+    Names of rows may be derived: a product of features has the names of both.
+    """
+    if state.names > limits.guest_names:
+        return f"{state.names} names, where {limits.guest_names} are the most"
+    names = (name for path, table in state.tables.items() for name in (path, *table.rows, *table.columns))
+    fit = all(is_name(name, DERIVED * limits.name_bytes) for name in names)
+    return None if fit else "names that are far too long"
+
+
+def within(learnt: GuestLearnt, limits: Limits) -> GuestLearnt:
+    """Return what a client may tell of what it has learnt: nothing where its names are too many, or too long."""
+    if learnt.state is None or _named_too_much(learnt.state, limits) is None:
+        return learnt
+    return GuestLearnt(None, learnt.records, learnt.records)
+
+
+def unusable(state: Exported, agreed: GuestState) -> str | None:
+    """Return why a state cannot be merged with others that began where it did, or None.
+
+    >>> from streamfl.core.protocol.external.tables import Table
+    >>> def exported(x):
+    ...     return Exported("Linear", {"Linear.weights": Table.column("mean", "weight", {"x": x})})
+    >>> unusable(exported(float("nan")), GuestState(exported(0.0)))
+    'Linear.weights has values that are not finite'
+    >>> unusable(exported(1e101), GuestState(exported(0.0)))
+    'Linear.weights has values that are far too large'
+    """
+    reason = refusal(state, agreed.state)
+    if reason is not None:
+        return reason
+    large = (path for path, table in state.tables.items() if np.abs(table.values).max(initial=0.0) > LARGEST)
+    return next((f"{path} has values that are far too large" for path in large), None)
+
+
+def _counted_more(state: Exported, agreed: GuestState, records: int) -> str | None:
+    """Return which moments are of more values than a client has records: they would outweigh all others."""
+    for path, table in state.tables.items():
+        base = agreed.state.tables.get(path)
+        if table.rule != "moments" or not table.rows:
+            continue
+        before = 0.0 if base is None else base.aligned(table.rows, table.columns)[:, 0]
+        if (table.values[:, 0] - before > records).any():
+            return f"{path} has counted more than there are records"
+    return None

@@ -1,0 +1,63 @@
+"""What the clients agree on of a guest after a round."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from streamfl.core.between.external.merging import merged
+from streamfl.core.bounds import NAMED
+from streamfl.core.errors import PeerError
+from streamfl.core.protocol.external.state import GuestLearnt, GuestState
+from streamfl.core.protocol.external.tables import Exported
+
+
+def agreed_after(
+    before: GuestState, parts: Sequence[GuestLearnt], labels: tuple[str, ...], *, most: int = NAMED.guest_names
+) -> GuestState:
+    """Return the state after a round.
+
+    Parameters
+    ----------
+    before
+        What was agreed on when the round began.
+    parts
+        What each client learnt, in the order of their names; a client weighs what it has learnt of records. One
+        that contradicts those before it is left out: no honest one does. So is one with which there were too
+        many names.
+    labels
+        All labels by now.
+    most
+        How many names there may be.
+
+    Examples
+    --------
+    >>> from streamfl.core.protocol.external.tables import Table
+    >>> def exported(x):
+    ...     return Exported("Linear", {"Linear.weights": Table.column("mean", "weight", {"x": x})})
+    >>> parts = [GuestLearnt(exported(1.0), 30, 0), GuestLearnt(exported(5.0), 20, 10), GuestLearnt(None, 9, 9)]
+    >>> agreed = agreed_after(GuestState(exported(0.0)), parts, ("a", "b"))
+    >>> agreed.state.tables["Linear.weights"].single(), agreed.seen
+    ({'x': 2.0}, 40)
+    """
+    told = [(part.state, part.records - part.unlearnt) for part in parts if part.state is not None]
+    try:
+        state = merged(told, before.state)
+    except PeerError:
+        state = None
+    if state is None or state.names > most:
+        told = _without_contradictions(told, before.state, most)
+        state = merged(told, before.state)
+    return replace(before, state=state, labels=labels, seen=before.seen + sum(records for _, records in told))
+
+
+def _without_contradictions(
+    told: Sequence[tuple[Exported, int]], base: Exported, most: int
+) -> list[tuple[Exported, int]]:
+    kept: list[tuple[Exported, int]] = []
+    for part in told:
+        try:
+            names = merged([*kept, part], base).names
+        except PeerError:
+            continue
+        if names <= most:
+            kept.append(part)
+    return kept

@@ -1,0 +1,175 @@
+"""What is wrong with what a client says it has learnt between rounds: nothing counts that is not possible."""
+
+import math
+from collections.abc import Collection
+
+import numpy as np
+
+from streamfl.core.learning.fixed_point import largest_part
+from streamfl.core.protocol.moments import LARGEST, Moments
+from streamfl.core.protocol.native.learnt import Learnt
+from streamfl.core.protocol.native.models import OnlineModels
+from streamfl.core.protocol.native.settings import FARTHEST, FERNS, OnlineSettings
+from streamfl.core.protocol.native.sleeping import together
+from streamfl.core.protocol.records import LARGEST_TARGET
+
+# All that may sleep.
+MAY_SLEEP = frozenset(map(together, OnlineSettings("auto").experts))
+
+# Beyond these lies nothing that targets lead to.
+LEAST_UNIT, LARGEST_UNIT = 2.0**-110, 2.0**110
+
+# Sums may exceed what they are of by rounding.
+ROUNDING = 1e-8
+
+
+def wrong_learning(
+    learnt: Learnt, agreed: OnlineModels, *, records: int, members: int, labels: Collection[str]
+) -> str | None:
+    """Return why what a client has learnt cannot be used, or None.
+
+    Parameters
+    ----------
+    learnt
+        What it says.
+    agreed
+        The models that it began from.
+    records
+        How many records its update covers.
+    members
+        How many clients may be added up.
+    labels
+        Those that are registered, and those that its records brought.
+
+    Examples
+    --------
+    >>> from streamfl.core.between.native.learner import OnlineLearner
+    >>> from streamfl.core.protocol.native.settings import OnlineSettings
+    >>> settings = OnlineSettings("linear", neighbours=False)
+    >>> agreed = OnlineModels.none(settings)
+    >>> learnt = OnlineLearner(settings).learnt()
+    >>> wrong_learning(learnt, agreed, records=0, members=1, labels=()) is None
+    True
+    >>> wrong_learning(learnt, agreed, records=3, members=1, labels=())
+    'another number of records between rounds'
+    """
+    if learnt.records != records:
+        return "another number of records between rounds"
+    return (
+        _wrong_names(learnt, agreed, labels)
+        or _wrong_shapes(learnt, agreed)
+        or _wrong_cells(learnt, agreed)
+        or _wrong_numbers(learnt, members)
+        or _wrong_counts(learnt)
+        or _wrong_moments(learnt.moments, learnt.records)
+        or _wrong_moments(learnt.far, learnt.records)
+        or _wrong_second(learnt, agreed)
+    )
+
+
+def _wrong_names(learnt: Learnt, agreed: OnlineModels, labels: Collection[str]) -> str | None:
+    for names, known in ((learnt.features, agreed.features), (learnt.labels, agreed.labels)):
+        if names[: len(known)] != known or len(set(names)) != len(names):
+            return "names between rounds that do not go on from the agreed ones"
+    if not set(learnt.labels) <= set(labels):
+        return "a label between rounds that no record has"
+    if not MAY_SLEEP.issuperset(learnt.unused):
+        return "experts between rounds that there are not"
+    if not set(learnt.again) <= set(learnt.features):
+        return "a feature between rounds that began again, and is not there"
+    if not learnt.moments.features == learnt.features == (learnt.far.features or learnt.features):
+        return "moments between rounds of other features"
+    return None
+
+
+def _wrong_shapes(learnt: Learnt, agreed: OnlineModels) -> str | None:
+    rows, models, columns = agreed.weights.shape
+    rows += len(learnt.features) - len(agreed.features)
+    columns += len(learnt.labels) - len(agreed.labels)
+    cells, moments, far, d = learnt.cells.size, learnt.moments, learnt.far, len(learnt.features)
+    shapes = [
+        ("weights", learnt.weights, (rows, models, columns)),
+        ("second moments", learnt.second, (rows, rows) if agreed.second.size else (0, 0)),
+        ("a table", learnt.table, (cells, agreed.table.shape[1], columns)),
+        ("cells", learnt.cells, (cells,)),
+        ("visits", learnt.visits, (cells,)),
+        ("norms", learnt.norms, (2,)),
+        ("records by label", learnt.bearing, (len(learnt.labels),)),
+        ("right ones by label", learnt.right, (models, len(learnt.labels))),
+        *(("moments", part, (d,)) for part in (moments.count, moments.mean, moments.m2)),
+        *(("moments far out", part, (len(far.features),)) for part in (far.count, far.mean, far.m2)),
+    ]
+    wrong = (name for name, array, shape in shapes if array.shape != shape)
+    return next((f"{name} between rounds of another shape" for name in wrong), None)
+
+
+def _wrong_cells(learnt: Learnt, agreed: OnlineModels) -> str | None:
+    cells, visits = learnt.cells, learnt.visits
+    whole = np.array_equal(cells, np.floor(cells)) and np.array_equal(visits, np.floor(visits))
+    if not whole:
+        return "cells or visits that are no whole numbers"
+    if len(cells) and (cells.min() < 0 or cells.max() >= len(agreed.table)):
+        return "cells beyond the table"
+    named = np.zeros(len(agreed.table), np.bool_)
+    named[cells.astype(np.intp)] = True
+    if named.sum() != len(cells):
+        return "cells that are named twice"
+    if len(visits) and (visits.min() < 1 or visits.max() > learnt.records):
+        return "visits that so many records cannot make"
+    return None
+
+
+def _wrong_numbers(learnt: Learnt, members: int) -> str | None:
+    largest, moments = largest_part(learnt.records, members), learnt.moments
+    differences = (learnt.weights, learnt.table)
+    others = (learnt.second, learnt.norms, *(x for m in (moments, learnt.far) for x in (m.count, m.mean, m.m2)))
+    if not all(np.isfinite(array).all() for array in (*differences, *others)):
+        return "a number between rounds that is not finite"
+    if any(np.abs(array).max(initial=0.0) >= largest for array in differences):
+        return "a difference between rounds that is far too large"
+    if not abs(learnt.centre) <= LARGEST_TARGET:
+        return "a centre between rounds that targets do not have"
+    if not LEAST_UNIT <= learnt.unit <= LARGEST_UNIT or math.frexp(learnt.unit)[0] != 0.5:
+        return "a unit between rounds that is no power of two"
+    # A standardised record reaches no farther, and touches one cell of each fern.
+    if not 0.0 <= learnt.norms.min() <= learnt.norms.max() <= FERNS + 1.0 + FARTHEST**2 * len(learnt.features):
+        return "norms between rounds that no records have"
+    return None
+
+
+def _wrong_counts(learnt: Learnt) -> str | None:
+    """Return why so many records cannot bear these labels, or so many of them not have been told right."""
+    bearing, right = learnt.bearing, learnt.right
+    whole = np.array_equal(bearing, np.floor(bearing)) and np.array_equal(right, np.floor(right))
+    if not whole or bearing.min(initial=0.0) < 0 or (learnt.labels and bearing.sum() != learnt.records):
+        return "records by label that are not as many"
+    return "more records that were told right than there are" if ((right < 0) | (right > bearing)).any() else None
+
+
+def _wrong_moments(moments: Moments, n: int) -> str | None:
+    """Return why moments cannot be of so many records, none of whose values counts as more than the largest."""
+    largest = (1.0 + ROUNDING) * LARGEST
+    for part, least, most in (
+        (moments.count, 0.0, n),
+        (moments.mean, -largest, largest),
+        (moments.m2, 0.0, 4.0 * n * largest**2),
+    ):
+        if ((part < least) | (part > most)).any():
+            return "moments between rounds that no records have"
+    return None
+
+
+def _wrong_second(learnt: Learnt, agreed: OnlineModels) -> str | None:
+    """Return why a matrix is no sum of z z^T over so many records: what is added up must have an inverse."""
+    S, n = learnt.second, learnt.records
+    if not S.size:
+        return None
+    # It is the difference of two sums over all records so far.
+    slack = ROUNDING * (1.0 + FARTHEST**2 * (agreed.seen + n))
+    if S[0, 0] != n or not np.array_equal(S, S.T) or np.abs(S).max() > FARTHEST**2 * n + slack:
+        return "second moments between rounds that no records have"
+    try:
+        np.linalg.cholesky(S + slack * np.eye(len(S)))
+    except np.linalg.LinAlgError:
+        return "second moments between rounds that are not positive"
+    return None

@@ -1,0 +1,173 @@
+"""What clients learnt in a round becomes the next agreed models: by weight, and in ferns cell by cell."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from streamfl.core.arrays import FloatArray, IntArray
+from streamfl.core.between.native.agreed_moments import Seen, after_round
+from streamfl.core.errors import PeerError
+from streamfl.core.learning.fixed_point import LIMIT, SCALE, weighted_mean
+from streamfl.core.protocol.native.learnt import Learnt
+from streamfl.core.protocol.native.models import OnlineModels
+from streamfl.core.protocol.native.settings import WINDOW, OnlineSettings
+from streamfl.core.protocol.native.sleeping import rested
+
+
+def after(
+    agreed: OnlineModels,
+    parts: Sequence[Learnt],
+    labels: tuple[str, ...],
+    apart: Sequence[Learnt] = (),
+    *,
+    settings: OnlineSettings | None = None,
+) -> tuple[OnlineModels, IntArray]:
+    """Return the models after a round, and the rows of the table that changed.
+
+    Linear weights move by the mean of the clients' differences, weighted by their records; a cell of a fern by the
+    mean over those that visited it, weighted by their visits. Differences are never added up: clients that all learnt
+    the same would then go several times as far. What no client uses falls asleep by and by.
+
+    Parameters
+    ----------
+    agreed
+        Where the clients began; its table is changed where it is, as it is too large to be copied every round.
+    parts
+        What each client learnt, in the order of their names.
+    labels
+        All labels by now, those of `agreed` first.
+    apart
+        What those learnt who add nothing: only what they use counts, so that it stays awake.
+    settings
+        How they learn; needed where they learn targets.
+
+    Raises
+    ------
+    PeerError
+        A difference is too large to be added.
+
+    Examples
+    --------
+    >>> from streamfl.core.between.native.learner import OnlineLearner
+    >>> from streamfl.core.protocol.native.settings import OnlineSettings
+    >>> settings = OnlineSettings("linear", neighbours=False)
+    >>> def client(x, labels):
+    ...     learner = OnlineLearner(settings)
+    ...     _ = learner.learn(("x",), np.array([[x], [-x]]), np.array([0, 1]), labels)
+    ...     return learner.learnt()
+    >>> models, _ = after(OnlineModels.none(settings), [client(1.0, ("a", "b")), client(3.0, ("b", "a"))], ("a", "b"))
+    >>> models.features, models.seen, models.moments.count, models.moments.variance
+    (('x',), 4, array([4.]), array([5.]))
+    """
+    parts = [part for part in parts if part.records]
+    features = tuple(sorted({name for part in parts for name in part.features} - set(agreed.features)))
+    grown = agreed.grown(features, labels[len(agreed.labels) :])
+    total = sum(part.records for part in parts)
+    if not total:
+        return grown, np.zeros(0, np.int64)
+    unit = max(part.unit for part in parts)
+    cells, mean = _by_visits(parts, grown, unit)
+    grown.table[cells] = grown.table.take(cells, axis=0) + mean
+    scales = after_round(Seen(agreed.moments, agreed.early, agreed.far), parts)
+    norms = sum((part.records * part.norms for part in parts), np.zeros(2)) / total
+    moved = replace(
+        grown,
+        seen=agreed.seen + total,
+        moments=scales.moments.aligned(grown.features),
+        early=scales.early,
+        far=scales.far,
+        norms=agreed.norms + min(1.0, total / min(agreed.seen + total, WINDOW)) * (norms - agreed.norms),
+        second=grown.second + sum((_second(part, grown) for part in parts), np.zeros(grown.second.shape)),
+        rests=rested(agreed.rests, _unused_by_all([*parts, *apart])),
+        weights=grown.weights + unit * weighted_mean((part.records, _weights(part, grown, unit)) for part in parts),
+    )
+    if settings is not None and settings.targets:
+        moved = _centred(moved, agreed, parts, settings)
+    centre = [np.array([moved.centre])] if moved.centre else []
+    return replace(moved, chain=_chained(agreed.chain, moved.weights, cells, mean, *centre)), cells
+
+
+def _centred(
+    moved: OnlineModels, agreed: OnlineModels, parts: Sequence[Learnt], settings: OnlineSettings
+) -> OnlineModels:
+    """Return models that measure targets from the middle of the clients' centres, and say the same.
+
+    Each client went on from what was agreed on, or from its own centre if nothing was. How far that was from the
+    middle one, which nobody moves alone, goes into the constants.
+    """
+    told, records = np.array([part.centre for part in parts]), np.array([part.records for part in parts])
+    centre = float(np.median(told))
+    began = agreed.centre - centre if agreed.seen else float(records @ (told - centre)) / int(records.sum())
+    weights = moved.weights.copy()
+    weights[0, :, 0] += began / settings.sees
+    return replace(moved, weights=weights, centre=centre)
+
+
+def _by_visits(parts: Sequence[Learnt], grown: OnlineModels, unit: float) -> tuple[IntArray, FloatArray]:
+    """Return the cells that anybody visited, and by how much each changes: exact for any order of the clients."""
+    cells, at = _distinct(np.concatenate([part.cells for part in parts]).astype(np.int64), len(grown.table))
+    visits = np.concatenate([part.visits for part in parts])
+    differences = np.concatenate([_placed(part.table, part, grown, unit) for part in parts])
+    with np.errstate(over="ignore"):  # what overflows is refused just below
+        scaled = np.rint(differences * (visits * SCALE)[:, None, None])
+    if not np.abs(scaled).max(initial=0.0) * np.bincount(at, minlength=1).max() < LIMIT:
+        raise PeerError("an aggregate overflows the fixed-point range: a client's difference is far too large")
+    sums = np.zeros((len(cells), *differences.shape[1:]), np.int64)
+    np.add.at(sums, at, scaled.astype(np.int64))
+    weights = np.bincount(at, visits, minlength=len(cells))
+    return cells, unit * (sums / (SCALE * weights)[:, None, None])
+
+
+def _unused_by_all(parts: Sequence[Learnt]) -> list[str]:
+    return sorted(set.intersection(*(set(part.unused) for part in parts if part.records)))
+
+
+def _distinct(cells: IntArray, rows: int) -> tuple[IntArray, IntArray]:
+    """Return the cells of a table that are named, in order and once, and where each naming is among them.
+
+    >>> _distinct(np.array([7, 2, 7]), 9)
+    (array([2, 7]), array([1, 0, 1]))
+    """
+    named, place = np.zeros(rows, np.bool_), np.empty(rows, np.int64)
+    named[cells] = True
+    distinct = np.flatnonzero(named)
+    place[distinct] = np.arange(len(distinct))
+    return distinct, place[cells]
+
+
+def _placed(array: FloatArray, part: Learnt, grown: OnlineModels, unit: float) -> FloatArray:
+    """Return a client's array in a unit, with its columns where the federation has them."""
+    array = part.unit / unit * array
+    if not grown.labels or part.labels == grown.labels:
+        return array
+    placed = np.zeros((*array.shape[:-1], len(grown.labels)))
+    placed[..., [grown.labels.index(label) for label in part.labels]] = array
+    return placed
+
+
+def _rows(part: Learnt, grown: OnlineModels) -> list[int]:
+    return [0, *(1 + grown.features.index(name) for name in part.features)]
+
+
+def _weights(part: Learnt, grown: OnlineModels, unit: float) -> FloatArray:
+    placed = np.zeros(grown.weights.shape)
+    placed[_rows(part, grown)] = _placed(part.weights, part, grown, unit)
+    return placed
+
+
+def _second(part: Learnt, grown: OnlineModels) -> FloatArray:
+    placed = np.zeros(grown.second.shape)
+    if placed.size:
+        rows = _rows(part, grown)
+        placed[np.ix_(rows, rows)] = part.second
+    return placed
+
+
+def _chained(before: str, *changes: FloatArray | IntArray) -> str:
+    """Return a digest of all that has changed so far: that of the whole table would cost more than the round."""
+    digest = hashlib.sha256(before.encode())
+    for array in changes:
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()

@@ -1,0 +1,88 @@
+"""Standardisation record by record: each by the moments of those before it."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from streamfl.core.arrays import BoolArray, FloatArray
+from streamfl.core.between.native.one_record import FIRST, Scales, count_in, plain, scale
+from streamfl.core.protocol.moments import Moments
+
+
+@dataclass
+class RunningScaler:
+    """Scales every record by the moments of all records before it, then counts it in.
+
+    Sums are of differences to a fixed point near the values, so that squares do not cancel.
+
+    Parameters
+    ----------
+    sums
+        That point by feature, NaN until a value is seen; the number of values; the sums of their differences and of
+        the squares of these, shape (d,) each; and what it takes to judge values far out, see `Scales`.
+
+    Examples
+    --------
+    >>> scaler = RunningScaler.of(Moments(("x",), np.array([2.0]), np.array([1.0]), np.array([2.0])), ("x",))
+    >>> scaler.scaled(np.array([[3.0], [np.nan], [100.0]]))
+    array([[2.],
+           [0.],
+           [5.]])
+    """
+
+    sums: Scales
+
+    @classmethod
+    def of(cls, moments: Moments, features: tuple[str, ...]) -> "RunningScaler":
+        """Return the scaler that goes on from some moments."""
+        m = moments.aligned(features)
+        near = np.where(m.count > 0.0, m.mean, np.nan)
+        return cls(known(near, m.count.copy(), m.m2.copy()))
+
+    def grown(self, more: int) -> "RunningScaler":
+        """Return the scaler of more features, that nothing is known of."""
+        new = known(np.full(more, np.nan), np.zeros(more), np.zeros(more))
+        return RunningScaler(Scales(*(np.concatenate(both, axis=-1) for both in zip(self.sums, new, strict=True))))
+
+    @property
+    def again(self) -> BoolArray:
+        """Tell which features have moved so far that they began again, shape (d,)."""
+        return self.sums.again
+
+    def moments(self, features: tuple[str, ...], *, since: Moments) -> Moments:
+        """Return the moments of the values counted in since those that it went on from, or since they began again."""
+        before, sums = since.aligned(features).only(~self.again), self.sums
+        count = sums.seen - before.count
+        mean = sums.total / np.maximum(count, 1.0)
+        m2 = np.maximum(sums.square - before.m2 - count * mean * mean, 0.0)
+        return Moments(features, count, np.nan_to_num(sums.near) + mean, m2)
+
+    def far(self, features: tuple[str, ...]) -> Moments:
+        """Return the moments of the last values of each feature, where these were far out one after another."""
+        last = np.where(np.arange(FIRST)[:, None] < self.sums.streak, self.sums.first, np.nan)
+        return Moments.of(features, last)
+
+    def scaled(self, X: FloatArray, *, count: bool = True) -> FloatArray:
+        """Return records standardised and clipped, each before it is counted in; a missing value is the mean.
+
+        Parameters
+        ----------
+        X
+            Shape (n, d); NaN is a missing value.
+        count
+            Whether they are counted in; else all are standardised by what is known now.
+        """
+        X = plain(X)
+        Z = np.ones((len(X), 1 + X.shape[1]))
+        for i, z in enumerate(Z):
+            scale(self.sums, X, i, z)
+            if count:
+                count_in(self.sums, X, i)
+        return Z[:, 1:]
+
+
+def known(near: FloatArray, seen: FloatArray, square: FloatArray) -> Scales:
+    """Return sums over values of which only their mean is known, how many they are, and their squared deviations."""
+    nothing = np.full((FIRST, len(near)), np.nan)
+    streak, again = np.zeros(len(near), np.int64), np.zeros(len(near), np.bool_)
+    return Scales(near, seen, np.zeros(len(near)), square, nothing, streak, again)

@@ -1,0 +1,143 @@
+"""A client's pending records: read, and not yet accepted by the ledger."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from streamfl.core.bounds import Limits
+from streamfl.core.protocol.records import Batch, Span, spans
+from streamfl.core.protocol.registry import Registry
+
+
+@dataclass
+class Buffer:
+    """Records in the order they were read. Sending takes nothing out: only the ledger does, by its positions.
+
+    Good records wait until there are `least` of them. Bad ones must not use up the room that these need: where they
+    have, one object stands for a run of them, so that what is held is bounded however many there are.
+
+    Parameters
+    ----------
+    capacity
+        Most records, good and bad, that it holds; more bad ones where these leave no room for `least` good ones.
+    least
+        Good records below which nothing of them is sent; at most the capacity.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from streamfl.core.protocol.records import Batch, Span
+    >>> batch = Batch(Span("p", 0, 3), np.arange(3), ("x",), np.array([[1.0], [2.0], [6.0]]), np.zeros(3), ("a",))
+    >>> buffer = Buffer(capacity=5)
+    >>> buffer.add([batch])
+    >>> buffer.drop([Span("p", 0, 2)])
+    >>> buffer.size, buffer.room, buffer.covers()
+    (1, 4, (Span(partition='p', start=2, end=3),))
+    """
+
+    capacity: int
+    least: int = 1
+    batches: list[Batch] = field(default_factory=list)
+
+    @property
+    def size(self) -> int:
+        """Count the good records."""
+        return sum([len(batch.positions) for batch in self.batches])
+
+    @property
+    def pending(self) -> int:
+        """Count the records, good and bad."""
+        return sum(batch.read for batch in self.batches)
+
+    @property
+    def room(self) -> int:
+        """Return how many more records may be read."""
+        return self.capacity - self.size if self._is_choked() else max(0, self.capacity - self.pending)
+
+    @property
+    def moves(self) -> bool:
+        """Tell whether there is anything that may be sent: enough good records, or bad ones before them."""
+        return self.size >= self.least or any(batch.read for batch in self.leading())
+
+    def add(self, batches: Sequence[Batch]) -> None:
+        """Append records that follow those held."""
+        self.batches.extend(batches)
+        if self._is_choked():
+            self.batches = _condensed(self.batches)
+
+    def _is_choked(self) -> bool:
+        """Tell whether bad records have used the capacity up while good ones wait for more."""
+        return 0 < self.size < self.least and self.pending >= self.capacity
+
+    def head(self, n: int) -> tuple[Batch, ...]:
+        """Return the first n good records with every bad one among them; all records if there are no more."""
+        taken: list[Batch] = []
+        for batch in self.batches:
+            if n == 0:
+                break
+            taken.append(batch.head(n))
+            n -= len(taken[-1])
+        return tuple(taken)
+
+    def full(self, n: int) -> tuple[Batch, ...]:
+        """Return what a round of n good records takes: these, or all that there is.
+
+        Where bad records used the capacity up before there were `least` good ones, it is the records up to the
+        `least`-th good one. So it depends on the order of the records alone, not on how they were polled.
+        """
+        choked = self.pending > self.capacity and self._good_within_capacity() < self.least
+        n = min(n, self.least) if choked else n
+        return self.head(n) if self.size >= n else tuple(self.batches)
+
+    def leading(self) -> tuple[Batch, ...]:
+        """Return the bad records before the first good one; they can be accounted for alone."""
+        taken: list[Batch] = []
+        for batch in self.batches:
+            taken.append(batch.before(int(batch.positions[0])) if len(batch) else batch)
+            if len(batch):
+                break
+        return tuple(batch for batch in taken if batch.span.end > batch.span.start)
+
+    def _good_within_capacity(self) -> int:
+        read, good = 0, 0
+        for batch in self.batches:
+            good += int((batch.ordinals(read) < self.capacity).sum())
+            read += batch.read
+        return good
+
+    def drop(self, accepted: Sequence[Span]) -> None:
+        """Let go of the records up to the end of each span."""
+        ends: Mapping[str, int] = {span.partition: span.end for span in accepted}
+        left = [(b, ends.get(b.span.partition, b.span.start)) for b in self.batches]
+        self.batches = [b.after(end) for b, end in left if b.span.end > max(end, b.span.start)]
+
+    def within(self, registry: Registry, limits: Limits) -> None:
+        """Leave out what a registry that is full has no name for."""
+        features = registry.features if len(registry.features) >= limits.features else None
+        labels = registry.labels if registry.labels and len(registry.labels) >= limits.labels else None
+        if features is not None or labels is not None:
+            self.batches = [batch.within(features, labels) for batch in self.batches]
+
+    def clear(self) -> None:
+        """Forget everything: it will be read again."""
+        self.batches = []
+
+    def covers(self) -> tuple[Span, ...]:
+        """Return the positions held."""
+        return spans(self.batches)
+
+
+def _condensed(batches: Iterable[Batch]) -> list[Batch]:
+    """Return batches with one rejection a run of bad records, and those without good ones joined to one another."""
+    kept: list[Batch] = []
+    last: dict[str, int] = {}
+    for batch in batches:
+        partition = batch.span.partition
+        at = last.get(partition)
+        if at is None or len(batch) or len(kept[at]):
+            last[partition] = len(kept)
+            kept.append(batch.condensed())
+        else:
+            before = kept[at]
+            span = Span(partition, before.span.start, batch.span.end)
+            kept[at] = replace(before, span=span, rejected=(*before.rejected, *batch.rejected)).condensed()
+    return kept

@@ -1,0 +1,93 @@
+"""What a client has received on the models topic, until it is superseded."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from streamfl.core.arrays import FloatArray
+from streamfl.core.protocol.messages import ModelPublished, RegistryPublished, Slot
+from streamfl.core.protocol.registry import Registry
+
+V = TypeVar("V")
+
+# The open round's version, the one that may arrive before its RoundOpened, and one that is late or forged.
+VERSIONS = 3
+
+# Models that are kept, those of other clients among them, and the numbers in all of them: the oldest arrivals go.
+MODELS, NUMBERS = 512, 2**28
+
+
+@dataclass
+class Published:
+    """The versions of the registry and of every slot that arrived last; messages may come in any order, and twice.
+
+    What arrived last is kept, not what says that it is newest: else whoever forges a version that is far ahead would
+    keep out the true ones for ever.
+
+    >>> import numpy as np
+    >>> here = Published()
+    >>> here.add(ModelPublished(slot="rung-0", version=3, registry=1, weights=np.ones((1, 2))))
+    >>> slot = Slot(name="rung-0", version=3, eta=0.1)
+    >>> here.has(1, [slot]), here.weights([slot])
+    (False, {'rung-0': array([[1., 1.]])})
+    """
+
+    registries: dict[int, Registry] = field(default_factory=dict)
+    slots: dict[str, dict[int, FloatArray]] = field(default_factory=dict)
+    _most: int = 0  # how many numbers there may be in all: those that were dropped count until it is too much
+
+    def add(self, message: RegistryPublished | ModelPublished) -> None:
+        """Take a message in; what came before the last few is dropped."""
+        if isinstance(message, RegistryPublished):
+            _arrive(self.registries, message.registry.version, message.registry)
+            return
+        versions = self.slots[message.slot] = self.slots.pop(message.slot, {})
+        _arrive(versions, message.version, message.weights)
+        self._most += message.weights.size
+        if len(self.slots) > MODELS or self._most > NUMBERS:
+            self._shed()
+
+    def _shed(self) -> None:
+        """Drop the slots that were told of longest ago, until the others are within bounds."""
+        numbers = sum(map(_size, self.slots.values()))
+        while len(self.slots) > MODELS or (numbers > NUMBERS and len(self.slots) > 1):
+            numbers -= _size(self.slots.pop(next(iter(self.slots))))
+        self._most = numbers
+
+    def has(self, registry: int, slots: Iterable[Slot], columns: Callable[[int], int] | None = None) -> bool:
+        """Tell whether the registry and all the slots are here in the versions named.
+
+        With `columns`, a model's columns for so many labels, also whether the weights have the registry's shape.
+        """
+        if registry not in self.registries:
+            return False
+        names = self.registries[registry]
+        shape = None if columns is None else (names.rows, columns(len(names.labels)))
+        found = [self.slots.get(slot.name, {}).get(slot.version) for slot in slots]
+        return all(W is not None and (shape is None or W.shape == shape) for W in found)
+
+    def registry(self, version: int) -> Registry:
+        """Return the registry of a version that is here."""
+        return self.registries[version]
+
+    def weights(self, slots: Iterable[Slot]) -> dict[str, FloatArray]:
+        """Return the weights of slots that are here."""
+        return {slot.name: self.slots[slot.name][slot.version] for slot in slots}
+
+    def forget_before(self, slots: Sequence[Slot]) -> None:
+        """Drop what no round can name any more: versions before the oldest that is live."""
+        oldest = min([slot.version for slot in slots], default=0)
+        kept = {name: {v: W for v, W in versions.items() if v >= oldest} for name, versions in self.slots.items()}
+        self.slots = {name: versions for name, versions in kept.items() if versions}
+
+
+def _size(versions: dict[int, FloatArray]) -> int:
+    return sum([W.size for W in versions.values()])
+
+
+def _arrive(versions: dict[int, V], version: int, value: V) -> None:
+    """Take a version in, as the last that arrived; of more than `VERSIONS` the first goes."""
+    versions.pop(version, None)
+    versions[version] = value
+    if len(versions) > VERSIONS:
+        del versions[next(iter(versions))]

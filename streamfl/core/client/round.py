@@ -1,0 +1,235 @@
+"""A client's part of a round: its work on the round's records, and what it tells the coordinator of it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from streamfl.core.arrays import BoolArray, FloatArray
+from streamfl.core.client.comparison import Comparison
+from streamfl.core.learning.history import History, chosen
+from streamfl.core.learning.local_round import Learner, LocalResult, LocalRound, RoundRecords
+from streamfl.core.protocol.external.state import GuestLearnt
+from streamfl.core.protocol.messages import Held, RoundOpened, SampledRound, Score, Scores, Served, Update, asked_of
+from streamfl.core.protocol.moments import moments_of
+from streamfl.core.protocol.native.learnt import Learnt
+from streamfl.core.protocol.records import Batch, spans
+from streamfl.core.protocol.registry import Registry, TargetUnit
+
+
+@dataclass(frozen=True, eq=False)
+class ClientRound:
+    """The records of one client's round, and what is asked of them.
+
+    Parameters
+    ----------
+    client
+        Its name.
+    learner
+        How to learn.
+    opened
+        The round.
+    registry
+        Its names and scales.
+    batches
+        The records, as they were read.
+    first
+        Records that the ledger has accounted for before them.
+    before
+        What is held back of earlier rounds.
+    """
+
+    client: str
+    learner: Learner
+    opened: RoundOpened
+    registry: Registry
+    batches: tuple[Batch, ...]
+    first: int
+    before: Comparison
+
+    @cached_property
+    def records(self) -> RoundRecords:
+        """Return the records in the coordinates of the registry."""
+        return RoundRecords.of(self.batches, self.registry)
+
+    def work(self, weights: Mapping[str, FloatArray], history: History) -> LocalResult:
+        """Score every live model, old records included, and take the local steps.
+
+        Parameters
+        ----------
+        weights
+            Of the models.
+        history
+            The sampled rounds.
+        """
+        opened, held = self.opened, self._holds
+        old = None if held is None else self._compared.settled(opened.round, held.since)
+        return self._local_round(opened, weights, old=old, serves=opened.served_by(self.client)).run(history)
+
+    def scores(self, asked: Score, weights: Mapping[str, FloatArray], history: History, attempt: str) -> Scores:
+        """Score candidates for the next epoch, and take their steps."""
+        result = self._local_round(asked, weights).run(history, relabel=asked.relabel)
+        return self._scores(
+            asked,
+            attempt,
+            losses=result.losses,
+            differences=result.differences,
+            relabelling=result.relabelling,
+        )
+
+    def update(
+        self,
+        result: LocalResult,
+        *,
+        attempt: str,
+        served: Served,
+        learnt: Learnt | GuestLearnt | None,
+        sample: SampledRound | None,
+    ) -> Update:
+        """Return what the coordinator is told of the round.
+
+        Parameters
+        ----------
+        result
+            What came of the work.
+        attempt
+            What tells this message from another one for the same round.
+        served
+            Counts of what was answered.
+        learnt
+            What was learnt between rounds.
+        sample
+            Where those records are that go to the history.
+        """
+        opened, registry, records = self.opened, self.registry, self.records
+        strange = registry.unknown_features(self.batches)
+        came, left = self.after.changes(self.before)
+        return self._update(
+            attempt,
+            records=len(records.y),
+            trained=result.trained if result.differences else 0,
+            losses=result.losses,
+            differences=result.differences,
+            new=result.new,
+            old=result.old,
+            new_labels=records.labels[len(registry.labels) :],
+            new_features=strange,
+            moments=moments_of(self.batches) if opened.moments or strange else None,
+            second_moments=records.Z.T @ records.Z if opened.second_moments else None,
+            squared_norm=float(records.norms.sum()),
+            largest_norm=float(np.sqrt(records.norms.max(initial=0.0))),
+            target=TargetUnit() if records.labels else TargetUnit.of(targets_in(self.batches)),
+            sample=sample,
+            held=came,
+            let_go=left,
+            served=served,
+            online=learnt if isinstance(learnt, Learnt) else None,
+            guest=learnt if isinstance(learnt, GuestLearnt) else None,
+        )
+
+    def empty_update(self, attempt: str) -> Update:
+        """Return what the coordinator is told of a round without good records: the positions of bad ones alone."""
+        return self._update(attempt, records=0, trained=0, losses={}, differences={})
+
+    def _update(self, attempt: str, **told: Any) -> Update:
+        opened = self.opened
+        return Update(
+            client=self.client,
+            attempt=attempt,
+            entry=opened.entry,
+            round=opened.round,
+            epoch=opened.epoch,
+            registry=opened.registry,
+            rejected=sum([batch.bad for batch in self.batches]),
+            spans=spans(self.batches),
+            **told,
+        )
+
+    def empty_scores(self, asked: Score, attempt: str) -> Scores:
+        """Return the answer of a client without good records in the round."""
+        return self._scores(asked, attempt, losses={}, differences={})
+
+    def _scores(self, asked: Score, attempt: str, **told: Any) -> Scores:
+        return Scores(
+            client=self.client,
+            attempt=attempt,
+            entry=asked.entry,
+            epoch=asked.epoch,
+            stage=asked.stage,
+            **told,
+        )
+
+    def sample(self) -> tuple[tuple[Batch, ...], SampledRound | None]:
+        """Return the records that go to the history, and where they are."""
+        if not self.opened.keep or not self.batches:
+            return (), None
+        return chosen(
+            self.batches,
+            t=self.opened.round,
+            first=self.first,
+            keep=self.opened.keep,
+            seed=self.learner.seed,
+            client=self.client,
+        )
+
+    @property
+    def after(self) -> Comparison:
+        """Return what is held back after the round."""
+        return self._held_back[0]
+
+    @property
+    def _holds(self) -> Held | None:
+        """Return what this client is to hold back; it may begin later than others."""
+        held = self.opened.held
+        return None if held is None else Held(per_label=held.per_label, since=held.since_at(self.client))
+
+    @cached_property
+    def _compared(self) -> Comparison:
+        """Return what is held back of earlier rounds, in the coordinates of the registry."""
+        held = self._holds
+        return Comparison() if held is None else self.before.under(self.registry, held.since)
+
+    @cached_property
+    def _held_back(self) -> tuple[Comparison, BoolArray | None]:
+        """Return what is held back after the round, and which of its records are."""
+        held = self._holds
+        if held is None:
+            return Comparison(), None
+        return self._compared.after(
+            self.batches,
+            self.records,
+            held,
+            t=self.opened.round,
+            first=self.first,
+            seed=self.learner.seed,
+            client=self.client,
+        )
+
+    def _local_round(
+        self,
+        asked: RoundOpened | Score,
+        weights: Mapping[str, FloatArray],
+        *,
+        old: RoundRecords | None = None,
+        serves: str | None = None,
+    ) -> LocalRound:
+        mine = asked_of(self.client, asked.slots)
+        return LocalRound(
+            learner=self.learner,
+            records=self.records,
+            slots=mine,
+            weights=weights,
+            trains=self.opened.trained_by(self.client, mine),
+            serves=serves,
+            known_labels=self.opened.known_labels,
+            key=(self.client, self.opened.round),
+            held=self._held_back[1],
+            old=old,
+        )
+
+
+def targets_in(batches: tuple[Batch, ...]) -> FloatArray:
+    """Return the truth of all records, in the order read."""
+    return np.concatenate([np.zeros(0), *(batch.y for batch in batches)])

@@ -1,0 +1,190 @@
+"""A round's updates become what the profile observes: exact sums, in an order that cannot matter."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from streamfl.core.arrays import FloatArray
+from streamfl.core.coordinator.agreement import Agreement, labels_seen_first
+from streamfl.core.drift.evidence import ClientPart, LiveModel, Observed, Played
+from streamfl.core.learning.algorithms.base import combine
+from streamfl.core.learning.fixed_point import weighted_mean
+from streamfl.core.learning.local_round import Learner
+from streamfl.core.learning.model import score_bound
+from streamfl.core.profiles.base import Answer
+from streamfl.core.protocol.messages import Scores, Served, SlotLosses, Update
+from streamfl.core.protocol.registry import placed_columns
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Contribution:
+    """What one client says of one round's models: an Update, or its Scores for an Update."""
+
+    client: str
+    records: int
+    trained: int
+    labels: tuple[str, ...]
+    losses: Mapping[str, SlotLosses]
+    differences: Mapping[str, FloatArray]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Aggregation:
+    """How contributions are combined.
+
+    Parameters
+    ----------
+    learner
+        The federation's way of learning.
+    agreement
+        Under which the clients worked; by its second moments steps are whitened.
+    labels
+        The registered labels and then all that any client saw first: the columns of the result.
+    apart
+        The clients whose part in the models of all is left out.
+
+    Examples
+    --------
+    >>> from streamfl.core.learning.algorithms import FedAvg
+    >>> from streamfl.models import Softmax
+    >>> from streamfl.core.protocol.registry import Registry
+    >>> registry = Registry(1, ("x",), ("a",), np.zeros(1), np.ones(1))
+    >>> two = Aggregation(Learner(Softmax(), FedAvg()), Agreement(registry, 1.0), ("a", "b"))
+    >>> lost = {"m": SlotLosses(loss=0.4, square=0.16, proper=0.2)}
+    >>> one_saw_b = Contribution("c0", 1, 1, ("a", "b"), lost, {"m": np.full((2, 2), 4.0)})
+    >>> lost = {"m": SlotLosses(loss=0.6, square=0.12, proper=0.2)}
+    >>> others = Contribution("c1", 3, 3, ("a",), lost, {"m": np.full((2, 1), 8.0)})
+    >>> played = two.played(LiveModel("m", np.zeros((2, 1)), eta=0.1), [one_saw_b, others])
+    >>> played.loss, played.proper, played.stepped
+    (0.25, 0.1, array([[7., 1.],
+           [7., 1.]]))
+    """
+
+    learner: Learner
+    agreement: Agreement
+    labels: tuple[str, ...]
+    apart: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(
+        cls, learner: Learner, agreement: Agreement, updates: Sequence[Update], apart: frozenset[str] = frozenset()
+    ) -> "Aggregation":
+        """Return the aggregation over the union of the clients' labels."""
+        labels = (*agreement.registry.labels, *labels_seen_first(updates))
+        return cls(learner, agreement.during(updates), labels, apart)
+
+    def observed(
+        self, updates: Sequence[Update], live: tuple[LiveModel, ...], *, t: int, known_labels: tuple[str, ...]
+    ) -> Observed:
+        """Return what round t brought.
+
+        Parameters
+        ----------
+        updates
+            What the clients sent.
+        live
+            The models that they were asked about.
+        t
+            The round.
+        known_labels
+            The labels that were registered when the epoch began.
+        """
+        return Observed(
+            round=t,
+            records=sum(update.records for update in updates),
+            played=self._all_played(live, [self._said(update, update) for update in updates]),
+            largest_norm=max(update.largest_norm for update in updates),
+            loss_bound=score_bound(len(known_labels)),
+            known_labels=known_labels,
+            clients={u.client: ClientPart(u.records, _sums(u), u.new, u.old) for u in updates if u.records},
+            live=live,
+        )
+
+    def answer(self, heard: Sequence[tuple[Update, Scores]], live: tuple[LiveModel, ...]) -> Answer:
+        """Return what candidates were scored with by those who answered, each on the records of its update."""
+        heard = [(update, scores) for update, scores in heard if update.records]
+        return Answer(
+            self._all_played(live, [self._said(update, scores) for update, scores in heard]),
+            {update.client: ClientPart(update.records, _sums(scores)) for update, scores in heard},
+            {scores.client: scores.relabelling for _, scores in heard},
+        )
+
+    def played(self, model: LiveModel, contributions: Sequence[Contribution]) -> Played | None:
+        """Return what was measured of a model, and the model after its step; None where nobody scored it."""
+        there = [c for c in contributions if model.name in c.losses and c.records]
+        # Clients apart tell what the models of all lose where nobody else does; they never train them.
+        scored = [c for c in there if self._is_for(model, c)] or there
+        records = sum([c.records for c in scored])
+        if not records:
+            return None
+        losses = [c.losses[model.name] for c in scored]
+        mean = math.fsum([x.loss for x in losses]) / records
+        share = math.fsum([x.history_share for x in losses])
+        return Played(
+            loss=mean,
+            proper=math.fsum([x.proper for x in losses]) / records,
+            stepped=self._stepped(model, scored),
+            variance=max(0.0, math.fsum([x.square for x in losses]) / records - mean**2),
+            history_loss=math.fsum([x.history for x in losses]) / share if share > 0.0 else None,
+            history_records=sum([x.history_records for x in losses]),
+        )
+
+    def _all_played(self, live: tuple[LiveModel, ...], contributions: Sequence[Contribution]) -> dict[str, Played]:
+        found = {model.name: self.played(model, contributions) for model in live}
+        return {name: played for name, played in found.items() if played is not None}
+
+    def _said(self, update: Update, said: Update | Scores) -> Contribution:
+        """Return what a client says of models: in its update, or in its scores for the same records."""
+        labels = (*self.agreement.registry.labels, *update.new_labels)
+        return Contribution(update.client, update.records, update.trained, labels, said.losses, said.differences)
+
+    def _is_for(self, model: LiveModel, contribution: Contribution) -> bool:
+        return model.clients is not None or contribution.client not in self.apart
+
+    def _stepped(self, model: LiveModel, scored: Sequence[Contribution]) -> FloatArray:
+        """Return the model after its step, with a column for every label of the round."""
+        start = placed_columns(model.W, np.arange(model.W.shape[1]), self._columns)
+        parts = [
+            (c.trained, self._widened(c, model.name)) for c in scored if c.trained and model.name in c.differences
+        ]
+        if not parts:
+            return start
+        mean = weighted_mean(parts)
+        if model.whitened:
+            kept = 1.0 - model.eta * self.learner.l2  # the penalty too is measured in whitened features
+            return self.learner.algorithm.from_average(kept * start + self.agreement.whitened(mean))
+        algorithm = self.learner.algorithm
+        whole = self.learner.exchange == "model"
+        return algorithm.from_average(mean) if whole else combine(algorithm, start, mean)
+
+    def _widened(self, contribution: Contribution, name: str) -> FloatArray:
+        """Return a client's difference with its columns where the federation has them."""
+        difference = contribution.differences[name]
+        if difference.shape[1] == self._columns:
+            return difference
+        at = {label: i for i, label in enumerate(self.labels)}
+        columns = np.array([at[label] for label in contribution.labels], dtype=np.int64)
+        return placed_columns(difference, columns, self._columns)
+
+    @property
+    def _columns(self) -> int:
+        return self.learner.model.columns(len(self.labels))
+
+
+def served_in_all(updates: Sequence[Update]) -> Served:
+    """Return the counts of all clients' served predictions."""
+    parts = [update.served for update in updates]
+    names = dict.fromkeys(name for p in parts for name in p.shares)
+    return Served(
+        records=sum(p.records for p in parts),
+        correct=sum(p.correct for p in parts),
+        absolute_error=math.fsum(p.absolute_error for p in parts),
+        no_change=math.fsum(p.no_change for p in parts),
+        shares={name: math.fsum(p.shares.get(name, 0.0) for p in parts) for name in names},
+    )
+
+
+def _sums(said: Update | Scores) -> dict[str, float]:
+    return {name: losses.loss for name, losses in said.losses.items()}

@@ -1,0 +1,188 @@
+"""What the clients agree on, as it follows their records: names, scale, the unit of targets, the features' norm."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from streamfl.core.arrays import FloatArray
+from streamfl.core.bounds import NAMED, Limits
+from streamfl.core.coordinator.names import granted
+from streamfl.core.learning.second_moments import EVER, RIDGE, SecondMoments
+from streamfl.core.protocol.early import FEW, Early, followed
+from streamfl.core.protocol.messages import Join, Update
+from streamfl.core.protocol.moments import NOTHING, Moments, merged
+from streamfl.core.protocol.registry import FARTHEST, FARTHEST_UNSCALED, Registry, TargetUnit, ordered
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Agreement:
+    """The registry, and what it is made from.
+
+    Parameters
+    ----------
+    registry
+        In force for the open round.
+    squared_norm
+        Running mean of |z|^2, by which scale-free steps are divided.
+    scaling
+        Whether features are standardised at all.
+    moments
+        Moments of the features of accepted records since the last restart; they stop growing when the scaler freezes.
+    early
+        What is kept of these moments to judge the first values by.
+    settled
+        Whether there was a restart after the scaler froze: from then on it follows only features that have moved.
+    second
+        Second moments of the features in registry coordinates; None until any were sent.
+
+    Examples
+    --------
+    >>> moments = Moments.of(("x",), np.array([[1.0], [2.0], [6.0]]))
+    >>> join = Join(client="c0", incarnation="1", moments=moments, labels=("b", "a"), records=3)
+    >>> agreed = Agreement.of([join], scaling=True)
+    >>> agreed.registry.labels, agreed.registry.mean, round(agreed.squared_norm, 6)
+    (('a', 'b'), array([3.]), 2.0)
+    """
+
+    registry: Registry
+    squared_norm: float
+    scaling: bool = True
+    moments: Moments | None = None
+    second: SecondMoments | None = None
+    settled: bool = False
+    early: Early = field(default_factory=Early)
+
+    @classmethod
+    def of(cls, joins: Sequence[Join], *, scaling: bool, limits: Limits = NAMED) -> "Agreement":
+        """Return the first agreement: the clients' first records tell features, labels and scale.
+
+        Their moments serve the first round only: its updates bring those of the same records again. Names beyond the
+        limits are left out: those of the first clients come first.
+        """
+        moments = merged([join.moments for join in joins])
+        moments = moments.aligned(granted(moments.features, (), limits.features))
+        labels = ordered(granted((label for join in joins for label in join.labels), (), limits.labels))
+        d = len(moments.features)
+        farthest = FARTHEST if scaling else FARTHEST_UNSCALED
+        registry = Registry(1, moments.features, labels, np.zeros(d), np.ones(d), middle_unit(joins), farthest)
+        if scaling:
+            registry = registry.scaled_by(moments)
+        return cls(registry, _expected_squared_norm(registry, moments, sum(j.records for j in joins)), scaling)
+
+    def after(
+        self, updates: Sequence[Update], *, t: int, frozen: bool, unit: TargetUnit | None = None
+    ) -> "Agreement":
+        """Return the agreement after round t: new names registered, the scale followed, the norm averaged.
+
+        Parameters
+        ----------
+        updates
+            Those accepted, by client.
+        t
+            The round.
+        frozen
+            Whether the scaler stays as it is, but for features that were not scaled yet.
+        unit
+            A new unit of targets, with a new epoch.
+        """
+        registry = self._grown(updates)
+        if unit is not None:
+            registry = registry.in_unit(unit)
+        grown = replace(self, registry=registry, squared_norm=self._norm_after(updates, t))
+        parts = [update.moments for update in updates if update.moments is not None]
+        if parts and self.scaling:
+            grown = grown._scaled(merged(parts), frozen=frozen)
+        return replace(grown, second=self._second_after(updates, grown.registry))
+
+    def during(self, updates: Sequence[Update]) -> "Agreement":
+        """Return the agreement by which the steps of the round that these updates are of are whitened."""
+        parts, records = _second_moments(updates)
+        return replace(self, second=self._second.beside(parts, records)) if records else self
+
+    def whitened(self, slope: FloatArray) -> FloatArray:
+        """Return A^-1 slope, A the second moments; before there are any, a multiple of 1 of the same trace."""
+        if self.second is None:
+            return slope * (len(slope) / ((1.0 + RIDGE) * self.squared_norm))
+        return self.second.whitened(slope)
+
+    @property
+    def _second(self) -> SecondMoments:
+        d = self.registry.rows
+        return self.second or SecondMoments(np.zeros((d, d)), 0.0)
+
+    def _second_after(self, updates: Sequence[Update], registry: Registry) -> SecondMoments | None:
+        """Return the second moments after a round, in the coordinates of its end; none of too many features."""
+        if registry.rows > EVER:
+            return None
+        parts, records = _second_moments(updates)
+        second = self._second.after(parts, records) if records else self.second
+        if second is None or registry is self.registry:
+            return second
+        return second.re_expressed(self.registry, registry)
+
+    def _scaled(self, seen: Moments, *, frozen: bool) -> "Agreement":
+        """Return the agreement with a scaler that follows moments; if frozen, only for features not scaled yet."""
+        if frozen:
+            return replace(self, registry=self._scaled_where(self.registry.unscaled, seen))
+        moments, early = followed(self.moments or NOTHING, self.early, seen)
+        if self.settled:
+            registry = self._scaled_where((*self.registry.moved(moments), *self.registry.unscaled), moments)
+        else:
+            registry = self.registry.scaled_by(moments)
+        return replace(self, registry=registry, moments=moments, early=early)
+
+    @property
+    def knows_little(self) -> bool:
+        """Tell whether too few values were seen since the last restart to know a scale by."""
+        return self.moments is None or bool(self.moments.count.max(initial=0.0) < FEW)
+
+    def _scaled_where(self, names: tuple[str, ...], moments: Moments) -> Registry:
+        return self.registry.scaled_by(moments, only=names) if names else self.registry
+
+    def restarted(self) -> "Agreement":
+        """Return the agreement of a new epoch: features may have moved, which the records from now on tell."""
+        return replace(self, moments=None, settled=True, early=Early())
+
+    def _grown(self, updates: Sequence[Update]) -> Registry:
+        features = sorted({name for update in updates for name in update.new_features})
+        labels = labels_seen_first(updates)
+        mean = np.nan if self.scaling else 0.0
+        return self.registry.grown(features, labels, mean=mean) if features or labels else self.registry
+
+    def _norm_after(self, updates: Sequence[Update], t: int) -> float:
+        """Return the mean of |z|^2 over all rounds at first, then over about the last twenty."""
+        norm = math.fsum(update.squared_norm for update in updates) / sum(update.records for update in updates)
+        return self.squared_norm + max(1.0 / (t + 1), 0.05) * (norm - self.squared_norm)
+
+
+def _second_moments(updates: Sequence[Update]) -> tuple[list[FloatArray], int]:
+    """Return the sums of z z^T that were sent, and the number of records behind them."""
+    told = [(u.second_moments, u.records) for u in updates if u.second_moments is not None and u.records]
+    return [moments for moments, _ in told], sum(records for _, records in told)
+
+
+def labels_seen_first(updates: Sequence[Update]) -> tuple[str, ...]:
+    """Return the labels that a round brought, in the order of their columns after the registered ones."""
+    return tuple(sorted({label for update in updates for label in update.new_labels}))
+
+
+def middle_unit(parts: Sequence[Join] | Sequence[Update]) -> TargetUnit:
+    """Return the median of the clients' units, those without records left out; a scale of 0 if that leaves none.
+
+    Where they have too few records to know a scale, which is 1 then, it is that of their centres.
+    """
+    units = [part.target for part in parts if part.records]
+    if not units:
+        return TargetUnit(0.0, 0.0)
+    between = TargetUnit.of(np.array([u.centre for u in units]))
+    scale = float(np.median([u.scale for u in units]))
+    return TargetUnit(between.centre, between.scale if scale == TargetUnit().scale else scale)
+
+
+def _expected_squared_norm(registry: Registry, moments: Moments, records: int) -> float:
+    """Return the mean |z|^2 of the records behind the moments, the constant 1 included."""
+    seen = moments.count / max(1, records)
+    about = (moments.variance + (moments.mean - registry.mean) ** 2) / registry.scale**2
+    return 1.0 + float(np.nansum(seen * np.minimum(about, registry.farthest**2)))  # values farther out count as that

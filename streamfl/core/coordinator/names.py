@@ -1,0 +1,167 @@
+"""The names that clients bring: how many a federation takes, and what becomes of an update when some are not.
+
+Names that cross a limit together are granted in the order of the clients' names, and of one client in the order in
+which it tells them, which is alphabetical. What belongs to the others is taken out of the updates before anything is
+added up; the updates count.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from streamfl.core.arrays import FloatArray
+from streamfl.core.bounds import NAME_BYTES, Limits, is_name
+from streamfl.core.protocol.messages import Join, Scores, Update
+from streamfl.core.protocol.moments import Moments
+from streamfl.core.protocol.native.learnt import Learnt
+from streamfl.core.protocol.registry import Registry
+
+
+def wrong_names(names: Sequence[str], known: Collection[str], most: int, name_bytes: int = NAME_BYTES) -> str | None:
+    """Return why names that one message brings cannot be taken, or None.
+
+    Parameters
+    ----------
+    names
+        What the message brings.
+    known
+        The names that are registered.
+    most
+        How many a federation registers.
+    name_bytes
+        How long a name may be.
+
+    >>> wrong_names(("a", "b"), ("b",), 4), wrong_names(("a", "b"), (), 1)
+    ('a new name that is known, or comes twice', '2 new names, where 1 are the most')
+    >>> wrong_names(("x" * 257,), (), 4)
+    'a name of more than 256 bytes, or not in UTF-8'
+    """
+    if len(names) > most:
+        return f"{len(names)} new names, where {most} are the most"
+    if len(set(names) - set(known)) != len(names):
+        return "a new name that is known, or comes twice"
+    if all(is_name(name, name_bytes) for name in names):
+        return None
+    return f"a name of more than {name_bytes} bytes, or not in UTF-8"
+
+
+def wrong_update_names(update: Update, registry: Registry, limits: Limits) -> str | None:
+    """Return why the names that an update brings cannot be taken, or None."""
+    reason = wrong_names(update.new_labels, registry.labels, limits.labels, limits.name_bytes) or wrong_names(
+        update.new_features, registry.features, limits.features, limits.name_bytes
+    )
+    if reason is not None:
+        return reason
+    named = {*registry.features, *update.new_features}
+    if update.moments is not None and not named.issuperset(update.moments.features):
+        return "moments of a feature that no record has"
+    if update.online is not None and not named.issuperset(update.online.features):
+        return "a feature between rounds that no record has"
+    return None
+
+
+def wrong_join_names(join: Join, limits: Limits) -> str | None:
+    """Return why the names that a client introduces itself with cannot be taken, or None."""
+    return wrong_names(join.labels, (), limits.labels, limits.name_bytes) or wrong_names(
+        join.moments.features, (), limits.features, limits.name_bytes
+    )
+
+
+def granted(names: Iterable[str], known: Collection[str], most: int) -> tuple[str, ...]:
+    """Return the names that are registered beside those known: the first ones, as many as there is room for.
+
+    >>> granted(["d", "b", "d", "c", "a"], ("a",), 3)
+    ('d', 'b')
+    """
+    new = [name for name in dict.fromkeys(names) if name not in known]
+    return tuple(new[: max(0, most - len(known))])
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """The names that a round may register.
+
+    Parameters
+    ----------
+    registry
+        In force for the round.
+    features, labels
+        The registered ones, and those of the round's that are granted.
+
+    Examples
+    --------
+    >>> registry = Registry(1, ("x",), ("a",), np.zeros(1), np.ones(1))
+    >>> Grant(registry, frozenset({"x"}), frozenset({"a", "c"})).kept_columns(("b", "c"))
+    [0, 2]
+    """
+
+    registry: Registry
+    features: frozenset[str]
+    labels: frozenset[str]
+
+    @classmethod
+    def of(cls, updates: Sequence[Update], registry: Registry, limits: Limits) -> "Grant":
+        """Return what is granted to updates, which are in the order of their clients."""
+        features = (name for update in updates for name in update.new_features)
+        labels = (name for update in updates for name in update.new_labels)
+        return cls(
+            registry,
+            frozenset((*registry.features, *granted(features, registry.features, limits.features))),
+            frozenset((*registry.labels, *granted(labels, registry.labels, limits.labels))),
+        )
+
+    def kept_columns(self, new_labels: Sequence[str]) -> list[int]:
+        """Return which columns of a client's weights stay, if it brings some labels."""
+        told = (*self.registry.labels, *new_labels)
+        return [column for column, label in enumerate(told) if label in self.labels]
+
+    def update(self, update: Update) -> Update:
+        """Return an update without the names that are not granted."""
+        if self.features.issuperset(update.new_features) and self.labels.issuperset(update.new_labels):
+            return update
+        moments, online = update.moments, update.online
+        return replace(
+            update,
+            new_features=tuple(name for name in update.new_features if name in self.features),
+            new_labels=tuple(name for name in update.new_labels if name in self.labels),
+            differences=self._cut(update.differences, update),
+            new=tuple(sums for sums in update.new if sums.label in self.labels),
+            moments=None if moments is None else self._moments(moments),
+            online=None if online is None else self._learnt(online),
+        )
+
+    def scores(self, scores: Scores, update: Update) -> Scores:
+        """Return the scores that a client sent for its update, without the labels that are not granted."""
+        if self.labels.issuperset(update.new_labels):
+            return scores
+        return replace(scores, differences=self._cut(scores.differences, update))
+
+    def _cut(self, differences: Mapping[str, FloatArray], update: Update) -> dict[str, FloatArray]:
+        """Return differences without the columns of labels that are not granted, where labels have columns."""
+        columns = self.kept_columns(update.new_labels)
+        told = len(self.registry.labels) + len(update.new_labels)
+        return {name: x[:, columns] if x.shape[1] == told else x for name, x in differences.items()}
+
+    def _moments(self, moments: Moments) -> Moments:
+        return moments.aligned(tuple(name for name in moments.features if name in self.features))
+
+    def _learnt(self, learnt: Learnt) -> Learnt:
+        """Return what was learnt between rounds, without the rows and columns of names that are not granted."""
+        features = [i for i, name in enumerate(learnt.features) if name in self.features]
+        rows = [0, *(1 + i for i in features)]
+        columns = [i for i, name in enumerate(learnt.labels) if name in self.labels]
+        targets = not learnt.labels
+        return replace(
+            learnt,
+            features=tuple(learnt.features[i] for i in features),
+            labels=tuple(learnt.labels[i] for i in columns),
+            moments=self._moments(learnt.moments),
+            far=self._moments(learnt.far),
+            second=learnt.second[np.ix_(rows, rows)] if learnt.second.size else learnt.second,
+            weights=learnt.weights[rows] if targets else learnt.weights[rows][..., columns],
+            table=learnt.table if targets else learnt.table[..., columns],
+            bearing=learnt.bearing if targets else learnt.bearing[columns],
+            right=learnt.right if targets else learnt.right[:, columns],
+            again=tuple(name for name in learnt.again if name in self.features),
+        )

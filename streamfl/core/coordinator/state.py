@@ -1,0 +1,120 @@
+"""What a coordinator must remember to go on after a kill: the standing, saved with every Commit."""
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from streamfl.core.arrays import HOLDS_ARRAYS
+from streamfl.core.coordinator.agreement import Agreement
+from streamfl.core.coordinator.ledger import Member
+from streamfl.core.errors import PeerError
+from streamfl.core.profiles.adaptive.promotion import Promotion
+from streamfl.core.profiles.experts import Experts
+from streamfl.core.profiles.paper.profile import Paper
+from streamfl.core.protocol.external.state import GuestState
+from streamfl.core.protocol.messages import Join, Joined
+from streamfl.core.protocol.native.models import OnlineModels
+from streamfl.core.protocol.registry import Registry, wrong_registry
+
+
+@dataclass
+class Standing:
+    """All that a coordinator must remember, saved with every Commit.
+
+    Parameters
+    ----------
+    master
+        The profile and its models.
+    entry
+        Number of the ledger entry that is open.
+    round
+        The open round.
+    agreement
+        What the clients agree on; None before round 1.
+    members
+        The ledger, by client.
+    known_labels
+        Labels registered when the epoch began.
+    restarted
+        The round of the last restart; 0 before any.
+    rescaled
+        The round of the restart from which on the scaler follows again.
+    online
+        The agreed models that learn between rounds, if any do.
+    guest
+        The agreed state of a model of somebody else, if one learns between rounds.
+    refused
+        Messages refused for what they say, since the federation began.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, object]] = HOLDS_ARRAYS
+
+    master: Paper | Promotion | Experts
+    entry: int = 1
+    round: int = 1
+    agreement: Agreement | None = None
+    members: dict[str, Member] = field(default_factory=dict)
+    known_labels: int = 0
+    restarted: int = 0
+    rescaled: int = 0
+    online: OnlineModels | None = None
+    guest: GuestState | None = None
+    refused: int = 0
+
+    @property
+    def chain(self) -> str:
+        """Return the digest of what learns between rounds; empty if nothing does."""
+        return "".join(kept.chain for kept in (self.online, self.guest) if kept is not None)
+
+    def active(self) -> set[str]:
+        """Return the members that have not left."""
+        return {name for name, member in self.members.items() if not member.left}
+
+    @property
+    def agreed(self) -> Agreement:
+        """Return what the clients agree on.
+
+        Raises
+        ------
+        PeerError
+            The federation has not begun.
+        """
+        if self.agreement is None:
+            raise PeerError("the federation has not begun: nothing is agreed on")
+        return self.agreement
+
+    @property
+    def registry(self) -> Registry:
+        """Return the registry that is agreed on."""
+        return self.agreed.registry
+
+    def wrong(self) -> str | None:
+        """Return why no coordinator can have stood so, or None if nothing tells.
+
+        >>> Standing(Promotion(), entry=3).wrong()
+        'rounds of a federation that has not begun'
+        """
+        if self.agreement is None:
+            begun = (self.entry, self.round, self.master.epoch) != (1, 1, 1) or self.members
+            return "rounds of a federation that has not begun" if begun else None
+        if not self.members:
+            return "a federation without members"
+        labels = len(self.registry.labels)
+        rising = (0, self.restarted, self.round), (0, self.rescaled, self.round), (1, self.round, self.entry)
+        counts = [self.refused, *(count for member in self.members.values() for count in member.counts)]
+        if not all(a <= b <= c for a, b, c in (*rising, (0, self.known_labels, labels))) or min(counts) < 0:
+            return "impossible numbers"
+        return wrong_registry(self.registry)
+
+    def joined(self, join: Join, member: Member) -> Joined:
+        """Return the answer to a member's Join: where the ledger stands, and its own account."""
+        return Joined(
+            client=join.client,
+            incarnation=member.incarnation,
+            entry=self.entry,
+            positions=dict(member.positions),
+            read=member.read,
+            rejected=member.rejected,
+            sample=member.sample,
+            held=member.held,
+            question=join.question,
+        )

@@ -1,0 +1,1 @@
+"""Noticing that the world has changed."""

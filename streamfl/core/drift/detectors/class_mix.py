@@ -1,0 +1,85 @@
+"""Tells that the mix of labels changed, which is no drift of the concept."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from streamfl.core.drift.detectors.glr import GLR
+from streamfl.core.drift.evidence import ClientPart
+from streamfl.core.protocol.alarm import Alarm, Reading
+
+# Labels beyond these, by their first appearance, are not watched: work and memory a round are bounded.
+MOST_LABELS = 100
+
+# Rounds between false alarms that all labels together aim at.
+RUN_LENGTH = 500.0
+
+
+@dataclass
+class ClassMix:
+    """Two GLR tests a label, of a rise and of a fall of its share of a round's records.
+
+    Input: how many records of each label the clients had. Guarantee: as for GLR, a heuristic, its run length divided
+    among the tests. Cost: O(labels x window) a round.
+
+    Parameters
+    ----------
+    rising, falling
+        By label, the test on its share, and on the rest's.
+    reading
+        Of the test that is nearest to its threshold.
+
+    Examples
+    --------
+    >>> from streamfl.core.protocol.messages import LabelSums
+    >>> def part(a, b):
+    ...     sums = [LabelSums(label=name, count=n, loss=0.0, square=0.0) for name, n in (("a", a), ("b", b))]
+    ...     return {"c0": ClientPart(a + b, {}, tuple(sums))}
+    >>> mix = ClassMix()
+    >>> [mix.update(t, part(500, 500)) for t in range(1, 13)].count(None)
+    12
+    >>> alarms = [mix.update(t, part(800, 200)) for t in (13, 14)]
+    >>> [(alarm.cause, alarm.labels, alarm.since) for alarm in alarms if alarm]
+    [('class-mix', ('a', 'b'), 13)]
+    """
+
+    rising: dict[str, GLR] = field(default_factory=dict)
+    falling: dict[str, GLR] = field(default_factory=dict)
+    reading: Reading | None = None
+
+    def update(self, t: int, clients: Mapping[str, ClientPart]) -> Alarm | None:
+        """Take round t's records by label, and return an alarm if there is one; after it, begin anew."""
+        counts: dict[str, int] = {}
+        for part in clients.values():
+            for sums in part.new:
+                counts[sums.label] = counts.get(sums.label, 0) + sums.count
+        records = sum(counts.values())
+        if not records:
+            return None
+        alarms = self._test(t, {label: n / records for label, n in counts.items()}, records)
+        if not alarms:
+            return None
+        strongest = max(alarms.values(), key=lambda alarm: alarm.statistic / alarm.threshold)
+        self.reset()
+        return Alarm(
+            "class-mix", strongest.statistic, strongest.threshold, strongest.since, labels=tuple(sorted(alarms))
+        )
+
+    def reset(self) -> None:
+        """Forget every share."""
+        self.rising, self.falling, self.reading = {}, {}, None
+
+    def _test(self, t: int, shares: Mapping[str, float], records: int) -> dict[str, Alarm]:
+        for label in sorted(shares.keys() - self.rising.keys())[: MOST_LABELS - len(self.rising)]:
+            self.rising[label], self.falling[label] = GLR(), GLR()
+        alarms: dict[str, Alarm] = {}
+        for label in self.rising:
+            share = shares.get(label, 0.0)
+            for test, value in ((self.rising[label], share), (self.falling[label], 1.0 - share)):
+                test.run_length = RUN_LENGTH * 2.0 * len(self.rising)
+                alarm = test.update(t, value, records)
+                if alarm is not None:
+                    alarms[label] = alarm
+        tests = [*self.rising.values(), *self.falling.values()]
+        readings = [test.reading for test in tests if test.reading is not None]
+        self.reading = max(readings, key=lambda r: r.statistic / r.threshold, default=None)
+        return alarms

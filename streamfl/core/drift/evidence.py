@@ -1,0 +1,124 @@
+"""What detectors and profiles look at: what the clients of a closed round measured of its live models."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from streamfl.core.arrays import FloatArray
+from streamfl.core.protocol.messages import LabelSums
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LiveModel:
+    """A model that clients score in a round, and train unless it is only watched.
+
+    Parameters
+    ----------
+    name
+        Its slot, reused by successors.
+    W
+        Weights, shape (d, columns).
+    eta
+        Step size of this round.
+    trained
+        False for models that are scored only.
+    clients
+        The clients it is for: those score and train it. None: all score it, and all but those apart train it.
+    history
+        Sampled old rounds on which it is scored as well.
+    whitened
+        Whether its step is whitened by the second moments of the features.
+    """
+
+    name: str
+    W: FloatArray
+    eta: float
+    trained: bool = True
+    clients: tuple[str, ...] | None = None
+    history: tuple[int, ...] = ()
+    whitened: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ClientPart:
+    """What one client measured in a round.
+
+    Parameters
+    ----------
+    records
+        Records scored.
+    losses
+        By live model, the sum of its scores.
+    new, old
+        Sums of the scores of the model that serves the client, by label: on the round's records, and on those held.
+    """
+
+    records: int
+    losses: Mapping[str, float]
+    new: tuple[LabelSums, ...] = ()
+    old: tuple[LabelSums, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Played:
+    """What the clients measured of one model in a round.
+
+    Parameters
+    ----------
+    loss
+        F(t)(x(t)): the mean score before training, each record weighing the same. Tests look at it.
+    proper
+        The mean proper score, likewise. Models compete by it.
+    stepped
+        The model after its step; the model itself where it was only scored.
+    variance
+        Variance of the score over the records.
+    history_loss, history_records
+        Its mean score over the sampled rounds it asked for, rounds weighing the same, and the records behind it.
+    """
+
+    loss: float
+    proper: float
+    stepped: FloatArray
+    variance: float = 0.0
+    history_loss: float | None = None
+    history_records: int = 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Observed:
+    """What a closed round brought.
+
+    Parameters
+    ----------
+    round
+        Its number.
+    records
+        Records scored.
+    played
+        Its live models, by name.
+    largest_norm
+        The largest Euclidean norm of a record's features.
+    loss_bound
+        What a training loss was divided by to become a score: 2 ln K.
+    known_labels
+        The labels that were registered when the epoch began; empty in regression.
+    clients
+        What each client measured, by name.
+    live
+        The live models as they were played, before their steps.
+    """
+
+    round: int
+    records: int
+    played: Mapping[str, Played]
+    largest_norm: float = 1.0
+    loss_bound: float = 1.0
+    known_labels: tuple[str, ...] = ()
+    clients: Mapping[str, ClientPart] = field(default_factory=dict)
+    live: tuple[LiveModel, ...] = ()
+
+    def loss_at(self, name: str, clients: Iterable[str]) -> float:
+        """Return the mean score of a live model over the records of some clients; NaN without any."""
+        parts = [self.clients[c] for c in clients if c in self.clients and name in self.clients[c].losses]
+        records = sum(part.records for part in parts)
+        return sum(part.losses[name] for part in parts) / records if records else float("nan")

@@ -1,0 +1,1 @@
+"""Scores and steps of one model on the records of one client, and what is needed to add them up."""

@@ -1,0 +1,346 @@
+"""A client's work in a round: score every live model on its records, then take the local steps."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+import numpy as np
+
+from streamfl.core.arrays import BoolArray, FloatArray, IntArray
+from streamfl.core.learning.algorithms.base import Algorithm, LocalProblem, local_model
+from streamfl.core.learning.fixed_point import shortened
+from streamfl.core.learning.history import History
+from streamfl.core.learning.model import Model, score_bound
+from streamfl.core.protocol.external.interface import Guest
+from streamfl.core.protocol.messages import LabelSums, Slot, SlotLosses
+from streamfl.core.protocol.moments import without_outliers
+from streamfl.core.protocol.native.settings import OnlineSettings
+from streamfl.core.protocol.records import Batch
+from streamfl.core.protocol.registry import Registry, TargetUnit, widened
+from streamfl.core.sampling import generator
+
+
+@dataclass(frozen=True, slots=True)
+class Learner:
+    """How a federation learns: the same at every client and at the coordinator.
+
+    Parameters
+    ----------
+    model
+        The loss.
+    algorithm
+        The base algorithm.
+    l2
+        Weight of the squared penalty in training.
+    local_batch
+        Records a local step; None takes the whole round in one step.
+    gamma
+        Part of a round's records that are used for training, in (0, 1].
+    exchange
+        Whether clients send differences to the round's model, or whole models.
+    seed
+        Of everything that is drawn.
+    online
+        What learns record by record between rounds, if anything does; then that answers predictions.
+    guest
+        A model of somebody else that learns and answers in its place.
+    """
+
+    model: Model
+    algorithm: Algorithm
+    l2: float = 0.0
+    local_batch: int | None = None
+    gamma: float = 1.0
+    exchange: Literal["difference", "model"] = "difference"
+    seed: int = 0
+    online: OnlineSettings | None = None
+    guest: Guest | None = None
+
+    @property
+    def one_full_step(self) -> bool:
+        """Tell whether a round is a single step on all its records."""
+        return self.local_batch is None and self.gamma == 1.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RoundRecords:
+    """The records of one client's round in registry coordinates.
+
+    `labels` are the registered ones and then those that this client saw first; `y` counts in them. `norms` are the
+    squared norms of the rows of `Z`, where somebody asks for them.
+
+    >>> from streamfl.core.protocol.records import Span
+    >>> registry = Registry(1, ("x",), ("a",), np.array([2.0]), np.array([4.0]))
+    >>> X, y = np.array([[6.0], [2.0]]), np.array([0.0, 1.0])
+    >>> batch = Batch(Span("p", 0, 2), np.arange(2), ("x",), X, y, ("b", "a"))
+    >>> records = RoundRecords.of([batch], registry)
+    >>> records.labels, records.y, records.Z
+    (('a', 'b'), array([1., 0.]), array([[1., 1.],
+           [0., 1.]]))
+    """
+
+    registry: Registry
+    labels: tuple[str, ...]
+    Z: FloatArray
+    y: FloatArray
+    norms: FloatArray = field(default_factory=lambda: np.zeros(0))
+
+    @classmethod
+    def of(cls, batches: Sequence[Batch], registry: Registry) -> "RoundRecords":
+        """Return the design of some batches under a registry, in their own unit of targets if that knows none."""
+        labels = registry.labels
+        known = set(labels)
+        if not all(known.issuperset(batch.labels) for batch in batches):
+            labels = (*labels, *(label for label in labels_in(batches) if label not in labels))
+        if not labels and not registry.target.is_known:
+            registry = replace(registry, target=TargetUnit.of(np.concatenate([np.zeros(0), *(b.y for b in batches)])))
+        Z, norms = registry.measured(batches)
+        return cls(registry, labels, Z, registry.targets(batches, labels), norms)
+
+    @property
+    def learnt(self) -> FloatArray:
+        """Return `y` as it is learnt: a target far from all the others of the round counts nearer.
+
+        >>> y = np.array([0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 1e9])
+        >>> RoundRecords(Registry(1, (), (), np.zeros(0), np.ones(0)), (), np.ones((8, 1)), y).learnt.max()
+        np.float64(33.0)
+        """
+        return self.y if self.labels else without_outliers(self.y[:, None])[:, 0]
+
+
+@dataclass(slots=True, eq=False)
+class LocalResult:
+    """What came of it; arrays of predictions are label indices, or targets in the registry's unit."""
+
+    losses: dict[str, SlotLosses] = field(default_factory=dict)
+    differences: dict[str, FloatArray] = field(default_factory=dict)
+    new: tuple[LabelSums, ...] = ()
+    old: tuple[LabelSums, ...] = ()
+    relabelling: dict[str, FloatArray] = field(default_factory=dict)
+    trained: int = 0
+    at_start: FloatArray = field(default_factory=lambda: np.zeros(0))
+    served: FloatArray = field(default_factory=lambda: np.zeros(0))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LocalRound:
+    """One client's round.
+
+    Parameters
+    ----------
+    learner
+        How to learn.
+    records
+        The round's records.
+    slots, weights
+        The live models that are for this client: what to do with each, and its weights under the registry.
+    trains
+        The names of those that it trains.
+    serves
+        The name of the slot that answers predictions; None when nothing is predicted, as in Score.
+    known_labels
+        Labels registered when the epoch began.
+    key
+        Client and round: what randomness is keyed by.
+    held
+        Which of the round's records are held back from training, shape (n,); None: none.
+    old
+        The records held back before.
+
+    Examples
+    --------
+    >>> from streamfl.core.learning.algorithms import FedAvg
+    >>> from streamfl.models import Softmax
+    >>> registry = Registry(1, (), ("a", "b"), np.zeros(0), np.ones(0))
+    >>> records = RoundRecords(registry, ("a", "b"), np.ones((4, 1)), np.array([0.0, 0.0, 0.0, 1.0]))
+    >>> slots = [Slot(name="m", version=1, eta=2.0)]
+    >>> weights, learner = {"m": np.zeros((1, 2))}, Learner(Softmax(), FedAvg())
+    >>> round_ = LocalRound(learner, records, slots, weights, {"m"}, "m", 2, ("c0", 1))
+    >>> result = round_.run(History())
+    >>> result.losses["m"].loss, result.differences["m"]
+    (2.0, array([[ 0.5, -0.5]]))
+    """
+
+    learner: Learner
+    records: RoundRecords
+    slots: Sequence[Slot]
+    weights: Mapping[str, FloatArray]
+    trains: Collection[str]
+    serves: str | None
+    known_labels: int
+    key: tuple[str, int]
+    held: BoolArray | None = None
+    old: RoundRecords | None = None
+
+    def run(self, history: History, *, relabel: Collection[str] = ()) -> LocalResult:
+        """Score every model before any is trained, then step those that are to be trained.
+
+        Parameters
+        ----------
+        history
+            The sampled old rounds that slots may ask to be scored on.
+        relabel
+            Slots of which it is told how well each label would fit the records of each.
+        """
+        result = LocalResult()
+        model, y = self.learner.model, self.records.learnt
+        result.trained = len(y) if self.held is None else len(y) - int(np.count_nonzero(self.held))
+        if not self.slots:
+            return result
+        outputs = self._outputs()
+        judged = model.judged(outputs, y, self.known_labels, self._trained)
+        loss, proper = judged.scores.sum(axis=1).tolist(), judged.proper.sum(axis=1).tolist()
+        for i, (slot, own, scores) in enumerate(zip(self.slots, outputs, judged.scores, strict=True)):
+            square = float(scores @ scores)
+            result.losses[slot.name] = self._losses(slot, history, loss=loss[i], square=square, proper=proper[i])
+            if slot.name in relabel:
+                result.relabelling[slot.name] = self._relabelling(np.ascontiguousarray(own.T))
+            if slot.name == self.serves:
+                result.new = self._by_label(self.records, scores)
+                result.old = self._old_by_label(self.weights[slot.name])
+                result.at_start = model.predict(own.T)
+                result.served = result.at_start
+        if self.trains and result.trained:
+            self._train(outputs, judged.derivatives, result)
+        return result
+
+    @property
+    def _trained(self) -> list[int]:
+        """Return which of the slots are trained, by number."""
+        return [i for i, slot in enumerate(self.slots) if slot.name in self.trains]
+
+    def _outputs(self) -> FloatArray:
+        """Return the outputs of every live model from one pass over the records, shape (slots, columns, n)."""
+        stacked = self.records.Z @ _side_by_side([self.weights[slot.name] for slot in self.slots])
+        columns = stacked.shape[1] // len(self.slots)
+        return np.ascontiguousarray(stacked.T).reshape(len(self.slots), columns, len(stacked))
+
+    def _losses(self, slot: Slot, history: History, *, loss: float, square: float, proper: float) -> SlotLosses:
+        """Return the sums over the round's records, and those over the sampled rounds that a slot asks for."""
+        total, shares, count = 0.0, 0.0, 0
+        for kept in [history.rounds[t] for t in slot.history if t in history.rounds]:
+            if kept.records:
+                total += kept.share * self._mean_score(slot, kept.batches)
+                shares += kept.share
+                count += kept.records
+        return SlotLosses(
+            loss=loss,
+            square=square,
+            proper=proper,
+            history=total,
+            history_share=shares,
+            history_records=count,
+        )
+
+    def _mean_score(self, slot: Slot, batches: Sequence[Batch]) -> float:
+        old = RoundRecords.of(batches, self.records.registry)
+        outputs = old.Z @ self.weights[slot.name]
+        losses = self.learner.model.losses(outputs, old.y)
+        return float(self.learner.model.scores(losses, self.known_labels).mean())
+
+    def _old_by_label(self, W: FloatArray) -> tuple[LabelSums, ...]:
+        """Return the same model's scores on the records held back before."""
+        if self.old is None or not len(self.old.y):
+            return ()
+        losses = self.learner.model.losses(self.old.Z @ W, self.old.y)
+        return self._by_label(self.old, self.learner.model.scores(losses, self.known_labels))
+
+    def _relabelling(self, outputs: FloatArray) -> FloatArray:
+        """Return S[a, b], the sum over records of label a of max(log p_b, -2 ln K), for the registered labels."""
+        logs = self.learner.model.log_likelihoods(outputs)
+        labels = logs.shape[1]
+        known = self.records.y < labels if labels else np.zeros(len(logs), np.bool_)
+        one_hot = np.eye(labels)[self.records.y[known].astype(np.intp)]
+        fits: FloatArray = one_hot.T @ np.maximum(logs[known], -score_bound(self.known_labels))
+        return fits
+
+    @staticmethod
+    def _by_label(records: RoundRecords, scores: FloatArray) -> tuple[LabelSums, ...]:
+        labels = records.labels or ("",)
+        codes = records.y.astype(np.intp) if records.labels else np.zeros(len(scores), np.intp)
+        count = np.bincount(codes, minlength=len(labels))
+        loss = np.bincount(codes, scores, minlength=len(labels))
+        square = np.bincount(codes, scores * scores, minlength=len(labels))
+        sums = zip(labels, count.tolist(), loss.tolist(), square.tolist(), strict=True)
+        return tuple([LabelSums(label=name, count=n, loss=a, square=b) for name, n, a, b in sums if n])
+
+    def _train(self, outputs: FloatArray, pulls: FloatArray, result: LocalResult) -> None:
+        """Step the trained models; `pulls` are the derivatives of their losses, shape (trained, columns, n)."""
+        trained = [self.slots[i] for i in self._trained]
+        if self.learner.one_full_step:
+            if len(self.records.labels) > len(self.records.registry.labels):  # seen first in this round
+                pulls = self._pulls_with_new_labels(outputs)
+            slopes = self._full_slopes(trained, pulls, result.trained)
+        else:
+            slopes = {}
+        for slot in trained:
+            found = self._difference(slot, slopes.get(slot.name), result)
+            whole = self.learner.exchange == "model"
+            result.differences[slot.name] = found if whole else shortened(found, result.trained)
+
+    def _pulls_with_new_labels(self, outputs: FloatArray) -> FloatArray:
+        model, y = self.learner.model, self.records.y
+        return np.array([model.derivative(self._widened(outputs[i].T), y).T for i in self._trained])
+
+    def _full_slopes(self, slots: Sequence[Slot], pulls: FloatArray, count: int) -> dict[str, FloatArray]:
+        """Return the gradient of every trained model at the round's start, from one more pass.
+
+        `pulls` are the derivatives of the losses, shape (slots, columns, n); `count` records are trained on.
+        """
+        records, width = self.records, pulls.shape[1]
+        beside = np.ascontiguousarray(pulls.reshape(len(slots) * width, -1).T)
+        if self.held is not None:
+            beside[self.held] = 0.0
+        stacked = records.Z.T @ beside
+        stacked /= count
+        slopes = {slot.name: stacked[:, i * width : (i + 1) * width] for i, slot in enumerate(slots)}
+        for slot in slots:
+            if not slot.whitened:  # there the coordinator takes the step, penalty and all
+                slopes[slot.name] = slopes[slot.name] + self.learner.l2 * self._widened(self.weights[slot.name])
+        return slopes
+
+    def _difference(self, slot: Slot, slope: FloatArray | None, result: LocalResult) -> FloatArray:
+        learner = self.learner
+        if slot.whitened and slope is not None:
+            return -slot.eta * slope
+        start = self._widened(self.weights[slot.name])
+        if slope is not None:
+            end = learner.algorithm.step(start, slope, slot.eta)
+        else:
+            end = self._local_steps(slot, start, result)
+        sent = learner.algorithm.to_average(end)
+        return sent - learner.algorithm.to_average(start) if learner.exchange == "difference" else sent
+
+    def _local_steps(self, slot: Slot, start: FloatArray, result: LocalResult) -> FloatArray:
+        learner, records = self.learner, self.records
+        problem = LocalProblem(
+            model=learner.model,
+            Z=records.Z,
+            y=records.learnt,
+            l2=learner.l2,
+            batch=learner.local_batch,
+            gamma=learner.gamma,
+            rng=generator(learner.seed, "gamma", *self.key) if learner.gamma < 1.0 else None,
+            held=self.held,
+        )
+        if slot.name != self.serves:
+            return local_model(learner.algorithm, problem, start, slot.eta)
+        result.served = result.at_start.copy()
+
+        def served(rows: IntArray | slice, outputs: FloatArray) -> None:
+            result.served[rows] = learner.model.predict(outputs)
+
+        return local_model(learner.algorithm, problem, start, slot.eta, served=served)
+
+    def _widened(self, W: FloatArray) -> FloatArray:
+        """Return W, or outputs, with a column of zeros for every label that this client saw first."""
+        return widened(W, self.learner.model.columns(len(self.records.labels)))
+
+
+def _side_by_side(parts: Sequence[FloatArray]) -> FloatArray:
+    return parts[0] if len(parts) == 1 else np.hstack(parts)
+
+
+def labels_in(batches: Sequence[Batch]) -> tuple[str, ...]:
+    """Return the labels that occur among the records, in sorted order."""
+    return tuple(sorted({b.labels[c] for b in batches if b.labels for c in np.unique(b.y.astype(np.intp))}))

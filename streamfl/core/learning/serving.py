@@ -1,0 +1,57 @@
+"""The model that serves a client's round, as an expert on its records."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from streamfl.core.arrays import FloatArray
+from streamfl.core.errors import PeerError
+from streamfl.core.learning.model import Model
+from streamfl.core.protocol.messages import RoundOpened
+from streamfl.core.protocol.records import Batch
+from streamfl.core.protocol.registry import Registry
+
+
+@dataclass(frozen=True, eq=False)
+class Serving:
+    """What serves a round at one client.
+
+    Parameters
+    ----------
+    opened
+        The round.
+    registry
+        Its names, and how features are scaled.
+    model, W
+        What its weights are of, and they, shape (d + 1, columns).
+    """
+
+    opened: RoundOpened
+    registry: Registry
+    model: Model
+    W: FloatArray
+
+    def says(self, batch: Batch) -> FloatArray:
+        """Return probabilities of the registry's labels, shape (n, labels), or targets, shape (n, 1)."""
+        outputs = self.registry.design([batch]) @ self.W
+        if self.registry.labels:
+            known = self.model.probabilities(outputs)[:, : len(self.registry.labels)]  # a logistic one tells of two
+            shares: FloatArray = known / known.sum(axis=1, keepdims=True)
+            return shares
+        target = self.registry.target
+        return (self.model.predict(outputs) * target.scale + target.centre)[:, None]
+
+    @cached_property
+    def arrays(self) -> tuple[FloatArray, FloatArray, float, FloatArray]:
+        """Return means, scales, how far out is farthest, and weights, as compiled loops take them: its own, by rows.
+
+        Raises
+        ------
+        PeerError
+            They do not fit the features: loops do not look.
+        """
+        mean, scale, features = self.registry.mean, self.registry.scale, len(self.registry.features)
+        if not mean.shape == scale.shape == (features,) or self.W.shape != (features + 1, len(self.registry.labels)):
+            raise PeerError("a model that serves rounds does not fit its features: its sender is broken")
+        return np.array(mean), np.array(scale), self.registry.farthest, np.array(self.W, order="C")

@@ -1,0 +1,1 @@
+"""What lives, what serves, and what follows an alarm: the strategies of a federation."""

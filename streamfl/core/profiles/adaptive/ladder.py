@@ -1,0 +1,266 @@
+"""A ladder of step sizes: models that train side by side, their averages, and the one of them that serves."""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from streamfl.core.arrays import FloatArray
+from streamfl.core.drift.evidence import LiveModel, Played
+from streamfl.core.protocol.registry import widened
+
+
+@dataclass(frozen=True, slots=True)
+class LadderSettings:
+    """The constants of a ladder; none is meant to be tuned.
+
+    Parameters
+    ----------
+    orders
+        A rung of order k steps with s / sqrt(2^k), so choosing among rungs tunes the step to the speed of the drift.
+    heavy
+        Orders of further rungs that step with momentum: they follow shallow directions that a single step does not.
+    momentum
+        What part of the last step such a rung takes again (Polyak 1964).
+    step
+        s: in whitened features as it is, else in units of the mean squared feature norm. Scale-free either way.
+    whitened
+        Whether steps are whitened by the features' second moments.
+    averages
+        Whether a running average of each rung is scored, and may serve.
+    memory
+        Rounds that an average reaches back, about.
+    discount
+        Decay a round of each model's discounted loss, a sum of proper scores, by which models compete.
+    remembered
+        Records that it reaches back over at least: rounds of few records decay more slowly.
+    hysteresis
+        By how much a challenger's discounted loss must be lower.
+    hopeless
+        A rung of which model and average both lie above this many times the serving one's loss begins anew from it.
+    shadow_order, shadow_rounds
+        The shadow's step is that of this order; it starts from scratch every so many rounds.
+    shadow_youth
+        Rounds before it is compared with the rungs.
+    """
+
+    orders: tuple[int, ...] = (0, 4, 8)
+    heavy: tuple[int, ...] = (4,)
+    momentum: float = 0.8
+    step: float = 16.0
+    whitened: bool = True
+    averages: bool = True
+    memory: int = 20
+    discount: float = 0.7
+    remembered: int = 1000
+    hysteresis: float = 1e-4
+    hopeless: float = 1.15
+    shadow_order: int = 4
+    shadow_rounds: int = 16
+    shadow_youth: int = 3
+
+    def eta(self, order: int, squared_norm: float) -> float:
+        """Return the step of an order, for features of a mean squared norm.
+
+        >>> LadderSettings().eta(4, 55.0), LadderSettings(whitened=False, step=256.0).eta(0, 10.0)
+        (4.0, 25.6)
+        """
+        return self.step / math.sqrt(2**order) / (1.0 if self.whitened else squared_norm)
+
+    def keeps(self, records: int) -> float:
+        """Return what part of a discounted loss is left after a round of so many records.
+
+        A round of 25 records tells models apart four times as badly as one of 400: as fast, noise would choose.
+
+        >>> LadderSettings().keeps(2000), LadderSettings().keeps(25)
+        (0.7, 0.975)
+        """
+        return max(self.discount, 1.0 - records / self.remembered)
+
+
+@dataclass
+class Rung:
+    """A model of one order with its average, and their discounted losses; `age` counts rounds since its reset.
+
+    `velocity` is the last step of a heavy rung; None of a plain one.
+    """
+
+    order: int
+    W: FloatArray
+    average: FloatArray
+    velocity: FloatArray | None = None
+    age: int = 0
+    loss: float = 0.0
+    average_loss: float = 0.0
+
+    def begin(self, W: FloatArray, loss: float) -> None:
+        """Begin anew from a model."""
+        self.W = self.average = W
+        self.loss = self.average_loss = loss
+        self.age = 0
+        self.velocity = None if self.velocity is None else np.zeros_like(W)
+
+
+@dataclass
+class Ladder:
+    """The live models of one group of clients.
+
+    Parameters
+    ----------
+    settings
+        Its constants.
+    prefix
+        Of the names of its slots.
+    rungs
+        Its models; empty until the first reset.
+    serving
+        Which rung serves, and whether its average does.
+    weight
+        Discounted number of the rounds since the reset.
+    shadow, shadow_age, shadow_loss, shadow_weight
+        A model that starts from scratch every now and then. It does not serve, but when it has become clearly better
+        than what does, hopeless rungs begin anew from it; and it is a candidate for restarts.
+    promotions
+        How often another model took over.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> ladder = Ladder()
+    >>> ladder.reset(np.zeros((2, 1)), np.zeros((2, 1)))
+    >>> [(live.name, live.eta) for live in ladder.live(1.0) if live.trained]
+    [('rung-0', 16.0), ('rung-4', 4.0), ('rung-8', 1.0), ('heavy-4', 4.0), ('shadow', 4.0)]
+    """
+
+    settings: LadderSettings = field(default_factory=LadderSettings)
+    prefix: str = ""
+    rungs: list[Rung] = field(default_factory=list)
+    serving: tuple[int, bool] = (0, False)
+    weight: float = 0.0
+    shadow: FloatArray | None = None
+    shadow_age: int = 0
+    shadow_loss: float = 0.0
+    shadow_weight: float = 0.0
+    promotions: int = 0
+
+    def reset(self, W: FloatArray, scratch: FloatArray) -> None:
+        """Start every rung from W, and the shadow from scratch."""
+        plain = [Rung(order, W, W) for order in self.settings.orders]
+        self.rungs = [*plain, *(Rung(order, W, W, np.zeros_like(W)) for order in self.settings.heavy)]
+        self.weight = 0.0
+        self._begin_shadow(scratch)
+
+    def _begin_shadow(self, scratch: FloatArray) -> None:
+        self.shadow, self.shadow_age, self.shadow_loss, self.shadow_weight = scratch, 0, 0.0, 0.0
+
+    def live(self, squared_norm: float, clients: tuple[str, ...] | None = None) -> tuple[LiveModel, ...]:
+        """Return the models to score and to train in a round."""
+        etas = {rung.order: self.settings.eta(rung.order, squared_norm) for rung in self.rungs}
+        shadow_eta = self.settings.eta(self.settings.shadow_order, squared_norm)
+        whitened = self.settings.whitened
+        live = [LiveModel(self._name(r), r.W, etas[r.order], clients=clients, whitened=whitened) for r in self.rungs]
+        if self.settings.averages:
+            live += [LiveModel(self._name(r, averaged=True), r.average, 0.0, False, clients) for r in self.rungs]
+        if self.shadow is not None:
+            live.append(LiveModel(self.shadow_name, self.shadow, shadow_eta, clients=clients, whitened=whitened))
+        return tuple(live)
+
+    @property
+    def serves(self) -> str:
+        """Return the name of the model that serves."""
+        return self._name(self.rungs[self.serving[0]], averaged=self.serving[1])
+
+    @property
+    def shadow_name(self) -> str:
+        """Return the name of the shadow's slot."""
+        return f"{self.prefix}shadow"
+
+    @property
+    def incumbent(self) -> FloatArray:
+        """Return the model that serves."""
+        rung = self.rungs[self.serving[0]]
+        return rung.average if self.serving[1] else rung.W
+
+    def step(self, played: Mapping[str, Played], scratch: FloatArray, records: int) -> None:
+        """Take the stepped models of a round and what each lost; models that nobody played stay as they are.
+
+        Parameters
+        ----------
+        played
+            What was measured of each model.
+        scratch
+            What a shadow begins from.
+        records
+            Of the round, at the clients whose ladder it is.
+        """
+        keeps = self.settings.keeps(records)
+        for rung in self.rungs:
+            self._step(rung, played, keeps)
+        if self.serves in played:
+            self.weight = keeps * self.weight + 1.0
+        if self.shadow is None or self.shadow_age >= self.settings.shadow_rounds - 1:
+            self._begin_shadow(scratch)
+        elif self.shadow_name in played:
+            found = played[self.shadow_name]
+            self.shadow, self.shadow_age = found.stepped, self.shadow_age + 1
+            self.shadow_loss = keeps * self.shadow_loss + found.proper
+            self.shadow_weight = keeps * self.shadow_weight + 1.0
+
+    def _step(self, rung: Rung, played: Mapping[str, Played], keeps: float) -> None:
+        own, mean = played.get(self._name(rung)), played.get(self._name(rung, averaged=True))
+        if own is None:
+            return
+        rung.W = own.stepped if rung.velocity is None else self._pushed(rung, rung.velocity, own.stepped)
+        rung.age += 1
+        rung.loss = keeps * rung.loss + own.proper
+        if mean is None:
+            return
+        rung.average_loss = keeps * rung.average_loss + mean.proper
+        # Later models weigh more while the average is young (Shamir and Zhang 2013): the first ones know nothing.
+        weight = max(2.0 / (rung.age + 1.0), 1.0 / self.settings.memory)
+        rung.average = mean.stepped + weight * (rung.W - mean.stepped)
+
+    def _pushed(self, rung: Rung, velocity: FloatArray, stepped: FloatArray) -> FloatArray:
+        """Return a heavy rung after its step and a part of its last one, both with the columns of today."""
+        before, last = widened(rung.W, stepped.shape[1]), widened(velocity, stepped.shape[1])
+        rung.velocity = self.settings.momentum * last + (stepped - before)
+        return before + rung.velocity
+
+    def promote(self) -> None:
+        """Let the model with the least discounted loss serve, and begin hopeless rungs anew from it."""
+        best = min(self._losses().items(), key=lambda found: found[1])
+        serving = self._losses()[self.serving]
+        if best[1] < serving - self.settings.hysteresis:
+            self.serving, serving = best[0], best[1]
+            self.promotions += 1
+        model, least = self.incumbent, serving
+        if self.shadow is not None and self.settings.hopeless * self._shadow_loss() < serving:
+            model, least = self.shadow, self._shadow_loss()
+        for rung in self.rungs:
+            own = min(rung.loss, rung.average_loss) if self.settings.averages else rung.loss
+            if own > self.settings.hopeless * least:
+                rung.begin(model, 1.02 * least)
+
+    def _shadow_loss(self) -> float:
+        """Return the shadow's discounted loss as if it were as old as the rungs; infinite while it is too young."""
+        if self.shadow_age < self.settings.shadow_youth:
+            return math.inf
+        return self.shadow_loss * self.weight / self.shadow_weight
+
+    def transform(self, change: Callable[[FloatArray], FloatArray]) -> None:
+        """Re-express every model."""
+        for rung in self.rungs:
+            if rung.velocity is not None:
+                rung.velocity = change(rung.W + rung.velocity) - change(rung.W)  # a change may shift, too
+            rung.W, rung.average = change(rung.W), change(rung.average)
+        self.shadow = None if self.shadow is None else change(self.shadow)
+
+    def _losses(self) -> dict[tuple[int, bool], float]:
+        own = {(i, False): rung.loss for i, rung in enumerate(self.rungs)}
+        averages = {(i, True): rung.average_loss for i, rung in enumerate(self.rungs)}
+        return {**own, **averages} if self.settings.averages else own
+
+    def _name(self, rung: Rung, *, averaged: bool = False) -> str:
+        heavy = rung.velocity is not None
+        return f"{self.prefix}{'heavy' if heavy else 'rung'}-{rung.order}{'-average' if averaged else ''}"

@@ -1,0 +1,361 @@
+"""Profile `adaptive` by promotion: one model serves, others train beside it; drift restarts them all."""
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+
+from streamfl.core.arrays import FloatArray
+from streamfl.core.drift.detectors.class_mix import ClassMix
+from streamfl.core.drift.detectors.e_detector import EDetector
+from streamfl.core.drift.detectors.excess import Excess
+from streamfl.core.drift.detectors.foreign import Foreign
+from streamfl.core.drift.detectors.glr import GLR
+from streamfl.core.drift.evidence import Observed
+from streamfl.core.errors import BrokenInvariantError
+from streamfl.core.profiles.adaptive.branch import LATCHED, SIGN, Branch, Latch, Trial
+from streamfl.core.profiles.adaptive.choice import Choice
+from streamfl.core.profiles.adaptive.ladder import Ladder, LadderSettings
+from streamfl.core.profiles.adaptive.recall import RecallPool, Trail
+from streamfl.core.profiles.base import Deliberation, Local, Opening, Restart
+from streamfl.core.protocol.alarm import Alarm, Reading
+from streamfl.core.protocol.messages import Apart, Held
+
+# Records of all labels together that a client holds back.
+HELD = 200
+
+# Groups apart at a time.
+MOST_BRANCHES = 4
+
+# Deviations of the rest's excess from which on drift that seemed local is everybody's.
+EVERYBODYS = 5.0
+
+
+def ladder_settings(
+    *, bounded_gradient: bool, one_full_step: bool, whitened: bool = True, step: float | None = None
+) -> LadderSettings:
+    """Return the ladder for a loss and a way of stepping.
+
+    Whole-round gradient steps are whitened where the algorithm allows it (`whitened`); there, least squares have
+    curvature 1, so s is 1, and a cross-entropy, whose gradient is bounded, takes longer steps. Other mirror maps bend
+    their steps themselves, and one on a whole round may be long. Many local steps answer from the model that they
+    adapt, which an average does not.
+
+    >>> ladder_settings(bounded_gradient=False, one_full_step=True).step
+    1.0
+    """
+    if one_full_step and whitened:
+        return LadderSettings(step=step or (16.0 if bounded_gradient else 1.0))
+    top = step or ((256.0 if one_full_step else 16.0) if bounded_gradient else 1.0)
+    return LadderSettings(orders=(0, 2, 4, 6, 8), heavy=(), step=top, whitened=False, averages=False)
+
+
+Detector = Excess | GLR | EDetector | Foreign
+
+
+@dataclass
+class Promotion:
+    """A ladder of step sizes for all, one for every group of clients apart, a detector, and models from before.
+
+    Parameters
+    ----------
+    ladder
+        The constants of every ladder.
+    detector
+        Its alarm restarts.
+    class_mix, noticed
+        What tells changes of the mix of labels, and what it said in the last round.
+    epoch
+        From 1; a restart begins the next.
+    held_since, renewed
+        The round since which records are held back, and by client a later one.
+    odd
+        Clients that drifted, for whom nothing is better than the models of all: no others stand in for them.
+    main
+        The models of all.
+    trail, pool
+        Models from before: candidates at a restart.
+    latch, branches
+        Clients apart.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> opening = Promotion().open(1, np.zeros((1, 2)), 10.0)
+    >>> [live.name for live in opening.live][:4], opening.serves, opening.held
+    (['rung-0', 'rung-4', 'rung-8', 'heavy-4'], 'rung-0', Held(per_label=100, since=1, renewed={}))
+    """
+
+    ladder: LadderSettings = field(default_factory=LadderSettings)
+    detector: Detector = field(default_factory=Excess)
+    class_mix: ClassMix = field(default_factory=ClassMix)
+    noticed: Alarm | None = None
+    profile: Literal["adaptive"] = "adaptive"
+    epoch: int = 1
+    held_since: int = 1
+    renewed: dict[str, int] = field(default_factory=dict)
+    odd: tuple[str, ...] = ()
+    main: Ladder = field(default_factory=Ladder)
+    trail: Trail = field(default_factory=Trail)
+    pool: RecallPool = field(default_factory=RecallPool)
+    latch: Latch | None = None
+    branches: list[Branch] = field(default_factory=list)
+    squared_norm: float = 1.0
+
+    @property
+    def promotions(self) -> int:
+        """Return how often another model took over without an alarm."""
+        return self.main.promotions
+
+    def open(self, t: int, scratch: FloatArray, squared_norm: float) -> Opening:
+        """Begin round t: every model is scored; clients apart train only their own."""
+        if not self.main.rungs:
+            self.main = Ladder(self.ladder)
+            self.main.reset(scratch, scratch)
+        self.squared_norm = squared_norm
+        live = list(self.main.live(squared_norm))
+        if self.latch is not None:
+            live += self.latch.live(self._candidates_eta, whitened=self.ladder.whitened)
+        for branch in self.branches:
+            live += branch.ladder.live(squared_norm, branch.clients)
+        return Opening(tuple(live), self.main.serves, held=self._held(scratch.shape[1]), apart=self._apart())
+
+    def _held(self, labels: int) -> Held | None:
+        """Return what clients hold back, if the detector compares."""
+        if not isinstance(self.detector, Excess):
+            return None
+        return Held(per_label=max(1, HELD // max(1, labels)), since=self.held_since, renewed=dict(self.renewed))
+
+    def close(self, observed: Observed) -> Alarm | None:
+        """Let the detector see the round, and step every model."""
+        serving = self.main.serves
+        for branch in self.branches:
+            branch.close(observed, serving)
+        alarm = self._watch(observed)
+        mixed = self.class_mix.update(observed.round, observed.clients) if observed.known_labels else None
+        self.noticed = mixed if alarm is None else None  # a drift of the concept explains it
+        self.trail.keep(observed.round, self.main.incumbent)
+        scratch = np.zeros_like(observed.played[serving].stepped)
+        for branch in self.branches:
+            branch.step(observed, scratch)
+        if self.latch is not None:
+            self.latch.close(observed, serving)
+        self.main.step(observed.played, scratch, observed.records)
+        return alarm
+
+    def deliberate(self, alarm: Alarm, observed: Observed, scratch: FloatArray) -> Choice:
+        """Look for the best candidate: scratch, what is live, models from before, and relabelled ones."""
+        before = self.trail.before(alarm.since)
+        fits = {"incumbent": self.trail.kept[0][1]}
+        if before is not None and before is not fits["incumbent"]:
+            fits["former"] = before
+        recalled = {name: entry.W for name, entry in self.pool.entries.items()}
+        apart = {branch.name: branch.played for branch in self.branches if branch.played is not None}
+        live = [model.name for model in self.main.live(1.0)]
+        return Choice(
+            alarm,
+            observed,
+            live=(self.main.serves, *(name for name in live if name != self.main.serves)),
+            candidates={"scratch": scratch, **recalled, **apart},
+            relabel=fits,
+            eta=self._candidates_eta,
+            whitened=self.ladder.whitened,
+            clients=alarm.clients if alarm.local else None,
+        )
+
+    def conclude(self, deliberation: Deliberation) -> Restart | Local:
+        """Begin an epoch with the chosen model, or latch the clients that alone have drifted."""
+        if not isinstance(deliberation, Choice):
+            raise BrokenInvariantError("a deliberation of another profile")
+        if deliberation.alarm.local:
+            return self._latched(deliberation)
+        return self._restarted(deliberation)
+
+    def advance(self, t: int) -> tuple[Local, ...]:
+        """Promote better models, and see what becomes of clients apart."""
+        self._promote()
+        return (*self._unlatched(t), *self._also_latched(t), *self._merged(t))
+
+    def _promote(self) -> None:
+        self.main.promote()
+        for branch in self.branches:
+            branch.ladder.promote()
+
+    def readings(self) -> Mapping[str, Reading]:
+        """Return where the detector stands."""
+        readings = {self.detector.kind: self.detector.reading, "class-mix": self.class_mix.reading}
+        return {name: reading for name, reading in readings.items() if reading is not None}
+
+    def transform(self, change: Callable[[FloatArray], FloatArray]) -> None:
+        """Re-express every model: live, apart, and from before."""
+        self.main.transform(change)
+        self.trail.transform(change)
+        self.pool.transform(change)
+        for branch in self.branches:
+            branch.transform(change)
+        for trial in self.latch.trials.values() if self.latch else ():
+            trial.W = change(trial.W)
+
+    # --- the detector ------------------------------------------------------------------------------------------
+
+    def _watch(self, observed: Observed) -> Alarm | None:
+        """Return an alarm, unless it is of clients that are latched already, or that are like all others again."""
+        if not isinstance(self.detector, Excess):
+            return self.detector.update(observed.round, observed.played[self.main.serves].loss, observed.records)
+        groups = self._groups()
+        alarm = self.detector.update(observed, groups)
+        if alarm is None and self.latch is None and self.detector.is_stale:
+            self.held_since = observed.round + 1
+            self.detector.reset()
+        if alarm is None or alarm.cause == "new-label":
+            return alarm
+        if alarm.local and self._is_return(alarm.clients):
+            return None
+        if self.latch is None:
+            return alarm
+        if not self.detector.rest_is_quiet(observed, groups, self.latch.clients, EVERYBODYS):
+            return Alarm(alarm.cause, alarm.statistic, alarm.threshold, alarm.since, alarm.clients, alarm.labels)
+        self._name_more(observed.clients)
+        return None
+
+    def _is_return(self, clients: Collection[str]) -> bool:
+        """Tell, and note, whether some clients are all on branches, and like those who are on none again."""
+        left = [b for b in self.branches if b.has_returned(SIGN) and not set(clients).isdisjoint(b.clients)]
+        if not {client for branch in left for client in branch.clients}.issuperset(clients):
+            return False
+        for branch in left:
+            branch.returned = True
+        return True
+
+    def _groups(self) -> dict[str, int]:
+        """Return who may stand in for whom: clients of one branch for one another, odd ones for nobody."""
+        alone = {client: -i for i, client in enumerate(self.odd, 1)}
+        return alone | {client: i for i, branch in enumerate(self.branches, 1) for client in branch.clients}
+
+    def _name_more(self, clients: Collection[str]) -> None:
+        """Latch the clients too that stand out by now."""
+        if self.latch is not None and isinstance(self.detector, Excess):
+            self._keep_apart(tuple(sorted({*self.latch.clients, *self.detector.few.named(clients)})))
+
+    def _renew(self, clients: Collection[str], t: int) -> None:
+        """Let clients begin to hold records back anew after round t: they are served by another model, or drifted."""
+        self.renewed.update(dict.fromkeys(clients, t + 1))
+        self.odd = tuple(client for client in self.odd if client not in clients)
+        if isinstance(self.detector, Excess):
+            self.detector.forget(clients)
+
+    # --- everybody ---------------------------------------------------------------------------------------------
+
+    @property
+    def _candidates_eta(self) -> float:
+        return self.ladder.eta(self.ladder.shadow_order, self.squared_norm)
+
+    def _restarted(self, choice: Choice) -> Restart:
+        alarm, t = choice.alarm, choice.observed.round
+        chosen = choice.best()
+        self.epoch += 1
+        former = self.trail.before(alarm.since)
+        if former is not None:
+            self.pool.add(former, epoch=self.epoch - 1, chosen=chosen)
+        goes_on = chosen in choice.live and chosen != self.main.shadow_name
+        self.pool.choose(chosen, epoch=self.epoch, same=goes_on)
+        serving = self.main.serves
+        self.main.reset(choice.found[chosen], np.zeros_like(choice.found[chosen]))
+        self.trail, self.branches, self.latch = Trail(), [], None
+        self.class_mix.reset()
+        if isinstance(self.detector, Excess):
+            self.detector.reset(filled=alarm.cause == "new-label")
+        else:
+            self.detector.reset()
+        if alarm.cause != "new-label":
+            self.held_since, self.renewed, self.odd = t + 1, {}, ()
+        renames = () if goes_on else choice.renames
+        permutation = choice.permutation if chosen == "relabelled" else renames
+        return Restart(t, self.epoch, alarm, "incumbent" if chosen == serving else chosen, permutation)
+
+    # --- clients apart -----------------------------------------------------------------------------------------
+
+    def _apart(self) -> tuple[Apart, ...]:
+        latched = () if self.latch is None else (Apart(clients=self.latch.clients, serves=self.main.serves),)
+        return (*latched, *(branch.apart() for branch in self.branches))
+
+    def _latched(self, choice: Choice) -> Local:
+        alarm, t = choice.alarm, choice.observed.round
+        ours = {"incumbent": choice.found[self.main.serves], "shadow": choice.found[self.main.shadow_name]}
+        scored = {name: W for name, W in choice.found.items() if name not in choice.live}
+        others = [branch for branch in self.branches if set(branch.clients).isdisjoint(alarm.clients)]
+        joins = {f"join-{b.name}": Trial(b.played, joins=b.name) for b in others if b.played is not None}
+        trials = joins | {name: Trial(W) for name, W in {**ours, **scored}.items()}
+        self.latch = Latch(alarm.clients, alarm, t + LATCHED, trials)
+        self._keep_apart(alarm.clients)
+        self._promote()
+        self.latch.told = self.latch.clients
+        return self._local(t, self.latch, "latched")
+
+    def _also_latched(self, t: int) -> tuple[Local, ...]:
+        latch = self.latch
+        if latch is None or latch.told == latch.clients:
+            return ()
+        latch.told = latch.clients
+        return (self._local(t, latch, "latched"),)
+
+    def _keep_apart(self, clients: tuple[str, ...]) -> None:
+        """Latch these clients; those on a branch leave it."""
+        if self.latch is not None:
+            self.latch.clients = clients
+        for branch in self.branches:
+            branch.clients = tuple(client for client in branch.clients if client not in clients)
+        self.branches = [branch for branch in self.branches if branch.clients]
+
+    def _unlatched(self, t: int) -> tuple[Local, ...]:
+        """Once it is clear: the best trial becomes a branch, or its clients join one, if it surely gains."""
+        latch = self.latch
+        if latch is None or latch.is_open(t):
+            return ()
+        self.latch = None
+        self._renew(latch.clients, t)
+        best = latch.best()
+        joins = latch.trials[best].joins if best else None
+        joined = next((branch for branch in self.branches if branch.name == joins), None)
+        if joined is not None:
+            joined.clients = tuple(sorted({*joined.clients, *latch.clients}))
+            return (self._local(t, latch, "branched"),)
+        left = self._make_room(t) if best is not None else ()
+        if best is None or len(self.branches) >= MOST_BRANCHES:
+            self.odd = tuple(sorted({*self.odd, *latch.clients}))
+            return (self._local(t, latch, "released"),)
+        self.branches.append(self._branch(latch, best, t))
+        return (*left, self._local(t, latch, "branched"))
+
+    def _make_room(self, t: int) -> tuple[Local, ...]:
+        """End the branch whose clients have been silent longest, if there are as many as may be."""
+        silent = [branch for branch in self.branches if branch.is_silent(t)]
+        if not silent or len(self.branches) < MOST_BRANCHES:
+            return ()
+        return self._ended(max(silent, key=lambda branch: branch.silence(t)), t)
+
+    def _branch(self, latch: Latch, best: str, t: int) -> Branch:
+        W = latch.trials[best].W
+        branch = Branch(latch.clients, latch.evidence, Ladder(self.ladder), began=t + 1)
+        branch.ladder.prefix = f"{branch.name}/"
+        branch.ladder.reset(W, np.zeros_like(W))
+        return branch
+
+    def _merged(self, t: int) -> tuple[Local, ...]:
+        over = [branch for branch in self.branches if branch.has_returned() or branch.is_over(t)]
+        return tuple(told for branch in over for told in self._ended(branch, t))
+
+    def _ended(self, branch: Branch, t: int) -> tuple[Local, ...]:
+        """Let the model of all serve the clients of a branch again."""
+        self.branches = [other for other in self.branches if other is not branch]
+        self._renew(branch.clients, t)
+        if branch.has_returned():
+            return (self._local(t, branch, "returned"),)
+        # No model of theirs is better, or nobody hears of them, which does not make them like all others.
+        self.odd = tuple(sorted({*self.odd, *branch.clients}))
+        return (self._local(t, branch, "merged"),)
+
+    def _local(self, t: int, group: Latch | Branch, state: str) -> Local:
+        told = group.evidence
+        return Local(t, self.epoch, group.clients, told.labels, told.since, state, told.statistic, told.threshold)

@@ -1,0 +1,1 @@
+"""Profiles `paper` and `calibrated`: Master-FL as published, instances at many time scales."""

@@ -1,0 +1,1 @@
+"""What clients and the coordinator say to one another, and the values in it."""

@@ -1,0 +1,154 @@
+"""What a River model has learnt, as plain named arrays."""
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from streamfl.core.arrays import HOLDS_ARRAYS, FloatArray
+from streamfl.core.protocol.external.keys import keys_of, text_of
+
+Rule = Literal["mean", "sum", "moments", "least", "most"]
+
+# Rules whose columns are fixed; those of the others are labels, and grow.
+FIXED: tuple[Rule, ...] = ("moments", "least", "most")
+
+# What a cell holds that was never learnt.
+MISSING: dict[Rule, float] = {"mean": 0.0, "sum": 0.0, "moments": 0.0, "least": np.inf, "most": -np.inf}
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """A matrix with a name for every row and column, and the rule by which several are merged.
+
+    Parameters
+    ----------
+    rule
+        `mean`: weighted mean. `sum`: counts, added. `moments`: columns count, mean and either variance or m2, the sum
+        of squared deviations; merged as those of the pooled records. `least`, `most`: extremes.
+    rows, columns
+        Texts of keys; see `keys.py`.
+    values
+        Shape (rows, columns).
+
+    Raises
+    ------
+    ValueError
+        Shape and names do not fit one another, or a name is there twice.
+
+    Examples
+    --------
+    >>> Table.column("mean", "weight", {"x": 0.5, "y": -1.0}).aligned(("y", "z"), ("weight",))
+    array([[-1.],
+           [ 0.]])
+    """
+
+    __pydantic_config__: ClassVar[dict[str, object]] = HOLDS_ARRAYS
+
+    rule: Rule
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
+    values: FloatArray
+
+    def __post_init__(self) -> None:
+        """Check that names and numbers belong together."""
+        if self.values.shape != (len(self.rows), len(self.columns)):
+            raise ValueError(f"{len(self.rows)} rows and {len(self.columns)} columns, but {self.values.shape} values")
+        if len(set(self.rows)) != len(self.rows) or len(set(self.columns)) != len(self.columns):
+            raise ValueError("a row or a column is named twice")
+
+    @classmethod
+    def column(cls, rule: Rule, name: str, values: Mapping[Hashable, float]) -> "Table":
+        """Return a table of a single column."""
+        return cls.of(rule, {key: (value,) for key, value in values.items()}, (name,))
+
+    @classmethod
+    def of(cls, rule: Rule, rows: Mapping[Hashable, tuple[float, ...]], columns: tuple[str, ...]) -> "Table":
+        """Return a table of whole rows, each with a value for every column."""
+        values = np.array(list(rows.values()), dtype=np.float64).reshape(len(rows), len(columns))
+        return cls(rule, tuple(text_of(key) for key in rows), columns, values)
+
+    @classmethod
+    def grid(cls, rule: Rule, columns: Mapping[Hashable, Mapping[Hashable, float]]) -> "Table":
+        """Return a table of columns that need not have the same rows; what is missing is 0.
+
+        >>> Table.grid("sum", {"up": {"x": 1}, "down": {"x": 2, "y": 3}}).values
+        array([[1., 2.],
+               [0., 3.]])
+        """
+        rows = list(dict.fromkeys(row for column in columns.values() for row in column))
+        cells = {row: tuple(column.get(row, 0.0) for column in columns.values()) for row in rows}
+        return cls.of(rule, cells, tuple(text_of(key) for key in columns))
+
+    def is_like(self, other: "Table") -> bool:
+        """Tell whether both are merged in the same way."""
+        return self.rule == other.rule and (self.rule not in FIXED or self.columns == other.columns)
+
+    def aligned(self, rows: tuple[str, ...], columns: tuple[str, ...]) -> FloatArray:
+        """Return the values in another order of rows and columns; what is not here is what was never learnt."""
+        if (rows, columns) == (self.rows, self.columns):
+            return self.values
+        row_at = {name: i for i, name in enumerate(rows)}
+        column_at = {name: j for j, name in enumerate(columns)}
+        kept_rows = [i for i, name in enumerate(self.rows) if name in row_at]
+        kept_columns = [j for j, name in enumerate(self.columns) if name in column_at]
+        to_rows = [row_at[self.rows[i]] for i in kept_rows]
+        to_columns = [column_at[self.columns[j]] for j in kept_columns]
+        wide = np.full((len(rows), len(columns)), MISSING[self.rule])
+        wide[np.ix_(to_rows, to_columns)] = self.values[np.ix_(kept_rows, kept_columns)]
+        return wide
+
+    def by_row(self) -> dict[Any, list[float]]:
+        """Return the values of each row, by its key, which may be a tuple."""
+        return dict(zip(keys_of(self.rows), self.values.tolist(), strict=True))
+
+    def by_column(self) -> dict[Hashable, dict[Hashable, float]]:
+        """Return for each column's key the values of its rows.
+
+        >>> Table.grid("sum", {True: {"x": 1}, False: {"x": 2}}).by_column()
+        {True: {'x': 1.0}, False: {'x': 2.0}}
+        """
+        rows = keys_of(self.rows)
+        values = self.values.T.tolist()
+        return {
+            key: dict(zip(rows, column, strict=True))
+            for key, column in zip(keys_of(self.columns), values, strict=True)
+        }
+
+    def single(self) -> dict[Hashable, float]:
+        """Return the values of the only column, by row."""
+        return {key: value for key, (value,) in self.by_row().items()}
+
+
+@dataclass(frozen=True, eq=False)
+class Exported:
+    """All that is federated of a River model: names, numbers and how they are merged.
+
+    `streamfl.codec` writes it as JSON and safetensors; nothing in it is a pickle, and reading it runs no code.
+
+    Parameters
+    ----------
+    model
+        The classes that the model is made of, such as `StandardScaler | LogisticRegression`.
+    tables
+        By path: the steps that lead to an estimator, a dot, and what is told of it.
+
+    Examples
+    --------
+    >>> weights = Table.column("mean", "weight", {"x": 0.5})
+    >>> from streamfl import codec
+    >>> bytes_ = codec.encode(Exported("PAClassifier", {"PAClassifier.weights": weights}))
+    >>> codec.decode(Exported, bytes_).tables["PAClassifier.weights"].single()
+    {'x': 0.5}
+    """
+
+    __pydantic_config__: ClassVar[dict[str, object]] = HOLDS_ARRAYS
+
+    model: str
+    tables: Mapping[str, Table]
+
+    @property
+    def names(self) -> int:
+        """Count the names of rows and columns."""
+        return sum(len(table.rows) + len(table.columns) for table in self.tables.values())

@@ -1,0 +1,26 @@
+"""The digest that says whether two models are the same to the last bit."""
+
+import hashlib
+
+import numpy as np
+
+from streamfl.core.arrays import FloatArray
+from streamfl.core.protocol.registry import Registry
+
+
+def fingerprint(registry: Registry, W: FloatArray, *, chain: str = "") -> str:
+    """Return the SHA-256 of all that predictions depend on: names, scaler, unit of targets, weights.
+
+    `chain` is the digest of the models that learn between rounds, if any do.
+
+    >>> registry = Registry(1, ("x",), ("a", "b"), np.zeros(1), np.ones(1))
+    >>> fingerprint(registry, np.zeros((2, 2)))[:8] == fingerprint(registry, np.ones((2, 2)))[:8]
+    False
+    """
+    digest = hashlib.sha256(chain.encode())
+    for names in (registry.features, registry.labels):
+        digest.update("\x1f".join(names).encode() + b"\x1e")
+    unit = np.array([registry.target.centre, registry.target.scale])
+    for array in (registry.mean, registry.scale, unit, W):
+        digest.update(np.ascontiguousarray(array, dtype="<f8").tobytes())
+    return digest.hexdigest()

@@ -1,0 +1,63 @@
+"""What a client tells of what it has learnt between rounds, when the round ends."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from streamfl.core.arrays import HOLDS_ARRAYS, FloatArray
+from streamfl.core.protocol.moments import NOTHING, Moments
+
+
+@dataclass(frozen=True, eq=False)
+class Learnt:
+    """What a client's records of one round did to the agreed models; arrays as in `OnlineModels`.
+
+    Parameters
+    ----------
+    features, labels
+        The agreed names and then those that it saw first.
+    records
+        How many.
+    moments
+        Of their features.
+    norms
+        Their mean squared norms.
+    second
+        The sum of z z^T.
+    weights
+        The difference of the linear weights.
+    cells, visits, table
+        The rows of the table that were touched, how often, and the difference there.
+    unit
+        What `weights` and `table` are multiples of: a power of two, 1 unless targets are large or small.
+    bearing, right
+        How many of its records bear each label, shape (columns,), and of how many of these each of the models said so
+        before it learnt them, shape (models, columns).
+    again
+        The features that have moved so far that their moments began again: what had been agreed is not true any more.
+    far
+        Of their last values, where these were far out one after another, fewer than it takes to begin again.
+    centre
+        What it measured targets from: what was agreed on, if anything was.
+    unused
+        Who has no part in what it serves: see `sleeping`.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, object]] = HOLDS_ARRAYS
+
+    features: tuple[str, ...]
+    labels: tuple[str, ...]
+    records: int
+    moments: Moments
+    norms: FloatArray
+    second: FloatArray
+    weights: FloatArray
+    cells: FloatArray
+    visits: FloatArray
+    table: FloatArray
+    bearing: FloatArray
+    right: FloatArray
+    unit: float = 1.0
+    unused: tuple[str, ...] = ()
+    again: tuple[str, ...] = ()
+    far: Moments = NOTHING
+    centre: float = 0.0
