@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 import click
+
 from live import delays, idle, recovery, throughput
 from live.federation import World
-
 from streamfl.core.errors import StreamflError
 from streamfl_connectors.kafka.broker import Broker
 

@@ -16,13 +16,13 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
 import click
+
 from river_peers.methods import METHODS, ONE, PEERS, VARIANTS
 from river_peers.paired import BATCHES
 from river_peers.plan import Bench, FailedError, UnavailableError, Wanted, wanted
 from river_peers.results import Results, Run
 from river_peers.streams import STREAMS, Stream, stream
 from river_peers.summary import Found, pairs, summary
-
 from streamfl.core.errors import StreamflError, UsageError
 
 CHEAP_FIRST = (*PEERS[:-2], *(method for method in METHODS if method not in PEERS), *PEERS[-2:])

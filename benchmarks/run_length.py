@@ -14,10 +14,6 @@ from pathlib import Path
 
 import click
 
-from streamfl.bench.features import prepared
-from streamfl.bench.federated import Federation
-from streamfl.bench.processes import pool
-from streamfl.bench.records import Drawn
 from streamfl.core.drift.detectors.excess import Excess
 from streamfl.core.learning.local_round import Learner
 from streamfl.core.profiles.adaptive.promotion import Promotion
@@ -25,6 +21,10 @@ from streamfl.core.profiles.experts import Experts
 from streamfl.core.profiles.paper.profile import Paper
 from streamfl.settings import ProfileSettings
 from streamfl.streams.drawn import DrawnStream
+from streamfl_benchmarks.features import prepared
+from streamfl_benchmarks.federated import Federation
+from streamfl_benchmarks.processes import pool
+from streamfl_benchmarks.records import Drawn
 
 
 class Asked(ProfileSettings):

@@ -3,13 +3,14 @@
 import math
 import os
 import sys
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from streamfl import __version__
-from streamfl.bench.commands import bench
 from streamfl.core.errors import StreamflError, UsageError
 from streamfl.services.commands import COMMANDS
 
@@ -29,8 +30,10 @@ def cli() -> None:
     """Federated learning on streams that drift."""
 
 
-for _command in (*COMMANDS, bench):
+for _command in COMMANDS:
     cli.add_command(_command)
+if find_spec("streamfl_benchmarks") is not None:  # a checkout has benchmarks, an installed package has none
+    cli.add_command(import_module("streamfl_benchmarks.commands").bench)
 
 
 def _outputs(command: Any) -> Any:

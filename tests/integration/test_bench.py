@@ -88,6 +88,6 @@ def test_what_cannot_be_run_is_refused_before_anything_runs(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     never: Callable[..., None] = lambda *_, **__: pytest.fail("it ran")  # noqa: E731
-    monkeypatch.setattr("streamfl.bench.drift.run_all", never)
+    monkeypatch.setattr("streamfl_benchmarks.drift.run_all", never)
     with pytest.raises(UsageError, match=said):
         bench(*arguments)

@@ -4,6 +4,7 @@ import re
 import subprocess
 import sys
 import venv
+import zipfile
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -21,9 +22,22 @@ def readme_lines() -> str:
     return lines
 
 
+def assert_without_benchmarks(wheel: Path) -> None:
+    """Fail if the wheel holds a benchmark or a test, or anything in it needs SciPy."""
+    with zipfile.ZipFile(wheel) as archive:
+        assert {name.split("/")[0] for name in archive.namelist()} == {
+            "streamfl",
+            "streamfl_connectors",
+            next(name.split("/")[0] for name in archive.namelist() if name.endswith("METADATA")),
+        }
+        for name in archive.namelist():
+            assert not re.search(rb"(import|from|Requires-Dist:) *scipy", archive.read(name)), name
+
+
 def test_the_wheel_alone_runs_the_lines_of_the_readme(tmp_path):
     ran(sys.executable, "-m", "pip", "wheel", ROOT, "--no-deps", "--no-build-isolation", "--wheel-dir", tmp_path)
     (wheel,) = tmp_path.glob("streamfl-*.whl")
+    assert_without_benchmarks(wheel)
     venv.create(tmp_path / "empty", with_pip=True)
     python = tmp_path / "empty" / "bin" / "python"
     ran(python, "-m", "pip", "install", "--quiet", wheel)

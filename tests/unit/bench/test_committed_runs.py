@@ -8,13 +8,13 @@ from statistics import fmean
 
 import pytest
 
-from streamfl.bench.comparison import Estimate, over_seeds, paired
-from streamfl.bench.methods import STEPS
-from streamfl.bench.peers.registry import PEERS
-from streamfl.bench.regret import load
-from streamfl.bench.regret_players import STEPS as REGRET_STEPS
-from streamfl.bench.results import Results
-from streamfl.bench.run import PENALTY, Run
+from streamfl_benchmarks.comparison import Estimate, over_seeds, paired
+from streamfl_benchmarks.methods import STEPS
+from streamfl_benchmarks.peers.registry import PEERS
+from streamfl_benchmarks.regret import load
+from streamfl_benchmarks.regret_players import STEPS as REGRET_STEPS
+from streamfl_benchmarks.results import Results
+from streamfl_benchmarks.run import PENALTY, Run
 
 ROOT = Path(__file__).parents[3]
 DRIFTS = {"class swap": "class-swap", "introduction": "class-introduction", "permutation": "permutation"}

@@ -7,12 +7,12 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from streamfl.bench.comparison import over_seeds, paired, settings
-from streamfl.bench.figure import figure, smoothed
-from streamfl.bench.findings import Found, Local
-from streamfl.bench.markdown import tables
-from streamfl.bench.run import Run
 from streamfl.evaluation.result import Figures
+from streamfl_benchmarks.comparison import over_seeds, paired, settings
+from streamfl_benchmarks.figure import figure, smoothed
+from streamfl_benchmarks.findings import Found, Local
+from streamfl_benchmarks.markdown import tables
+from streamfl_benchmarks.run import Run
 
 
 def run(method: str, seed: int, accuracy: float, **changes: object) -> Run:

@@ -5,9 +5,9 @@ import sys
 import numpy as np
 import pytest
 
-from streamfl.bench.cost import Cost, Counter, cost
+from streamfl_benchmarks.cost import Cost, Counter, cost
 
-# `python -m streamfl.bench.cost` prints these. A change that costs less is as welcome as it is to be noted here.
+# `python -m streamfl_benchmarks.cost` prints these. A change that costs less is as welcome as it is to be noted here.
 FIGURES = {
     "paper": Cost(ours=8174, arrays=1221),
     "adaptive": Cost(ours=14907, arrays=4029),

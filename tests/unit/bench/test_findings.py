@@ -2,7 +2,9 @@
 
 import pytest
 
-from streamfl.bench.findings import (
+from streamfl.evaluation.result import LocalDrifted
+from streamfl.streams.drawn import DrawnStream, affected, lives
+from streamfl_benchmarks.findings import (
     Found,
     Local,
     detections,
@@ -12,9 +14,7 @@ from streamfl.bench.findings import (
     named_by,
     window,
 )
-from streamfl.bench.meter import Meter
-from streamfl.evaluation.result import LocalDrifted
-from streamfl.streams.drawn import DrawnStream, affected, lives
+from streamfl_benchmarks.meter import Meter
 
 SWAPS = DrawnStream("t", "class-swap", (65, 187, 190), rounds=500)
 

@@ -7,14 +7,6 @@ from types import MappingProxyType
 import numpy as np
 import pytest
 
-from streamfl.bench.comparison import title
-from streamfl.bench.features import prepared, standardised
-from streamfl.bench.federated import BestInHindsight, Federation
-from streamfl.bench.methods import FEDERATIONS, check, run
-from streamfl.bench.peers.base import ClientRecords
-from streamfl.bench.peers.registry import PEERS, PeerSpec
-from streamfl.bench.plain import run_peer
-from streamfl.bench.records import Drawn
 from streamfl.core.arrays import FloatArray
 from streamfl.core.drift.detectors.excess import Excess
 from streamfl.core.errors import UsageError
@@ -22,6 +14,14 @@ from streamfl.core.profiles.adaptive.promotion import Promotion
 from streamfl.replay import Replay, ReplaySettings
 from streamfl.settings import LearningSettings, ProfileSettings
 from streamfl.streams.drawn import DrawnStream
+from streamfl_benchmarks.comparison import title
+from streamfl_benchmarks.features import prepared, standardised
+from streamfl_benchmarks.federated import BestInHindsight, Federation
+from streamfl_benchmarks.methods import FEDERATIONS, check, run
+from streamfl_benchmarks.peers.base import ClientRecords
+from streamfl_benchmarks.peers.registry import PEERS, PeerSpec
+from streamfl_benchmarks.plain import run_peer
+from streamfl_benchmarks.records import Drawn
 
 
 def drawn(drift: str, at: tuple[int, ...], condition: str = "plain", **sizes: int) -> Drawn:

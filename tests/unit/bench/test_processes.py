@@ -8,7 +8,7 @@ from pathlib import Path
 
 SLEEPS = """
 import os, time
-from streamfl.bench.processes import pool
+from streamfl_benchmarks.processes import pool
 
 if __name__ == "__main__":
     with pool(1) as executor:

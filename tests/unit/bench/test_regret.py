@@ -16,14 +16,6 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 from scipy.special import expit
 
-from streamfl.bench.regret import Case, Measured, grid, load, measure, measure_all, regret
-from streamfl.bench.regret_command import regret as command
-from streamfl.bench.regret_driver import EACH, Driven
-from streamfl.bench.regret_figure import figure
-from streamfl.bench.regret_players import STEPS, FedAvg, oracle
-from streamfl.bench.regret_slopes import Slope, curves, fitted, held
-from streamfl.bench.regret_streams import BOUND, RADIUS, RoundLoss, Stream, StreamName, pooled, stream
-from streamfl.bench.regret_table import tables
 from streamfl.core.arrays import FloatArray
 from streamfl.core.drift.evidence import LiveModel, Observed
 from streamfl.core.errors import UsageError
@@ -31,6 +23,14 @@ from streamfl.core.learning.second_moments import RIDGE
 from streamfl.core.profiles.base import Answer, Ask, Opening, Restart
 from streamfl.core.protocol.alarm import Alarm, Reading
 from streamfl.core.protocol.messages import Apart, Held
+from streamfl_benchmarks.regret import Case, Measured, grid, load, measure, measure_all, regret
+from streamfl_benchmarks.regret_command import regret as command
+from streamfl_benchmarks.regret_driver import EACH, Driven
+from streamfl_benchmarks.regret_figure import figure
+from streamfl_benchmarks.regret_players import STEPS, FedAvg, oracle
+from streamfl_benchmarks.regret_slopes import Slope, curves, fitted, held
+from streamfl_benchmarks.regret_streams import BOUND, RADIUS, RoundLoss, Stream, StreamName, pooled, stream
+from streamfl_benchmarks.regret_table import tables
 
 
 @dataclass

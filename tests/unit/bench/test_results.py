@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from streamfl.bench import methods
-from streamfl.bench.drift import Job, Plan, run_all
-from streamfl.bench.features import prepared
-from streamfl.bench.records import Drawn
-from streamfl.bench.results import Results
 from streamfl.core.errors import UsageError
 from streamfl.streams.drawn import DrawnStream
+from streamfl_benchmarks import methods
+from streamfl_benchmarks.drift import Job, Plan, run_all
+from streamfl_benchmarks.features import prepared
+from streamfl_benchmarks.records import Drawn
+from streamfl_benchmarks.results import Results
 
 STREAM = DrawnStream("covtype", "class-swap", (4,), clients=2, round_size=20, rounds=6)
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from streamfl.bench import speed
 from streamfl.cli import cli
+from streamfl_benchmarks import speed
 
 
 def test_ratios_are_of_pairs_and_figures_are_medians(monkeypatch: pytest.MonkeyPatch) -> None:

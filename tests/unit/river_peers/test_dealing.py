@@ -4,12 +4,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+
+import streamfl
 from river_peers import figures, methods
 from river_peers.dealing import CLIENT, Isolated
 from river_peers.methods import ISOLATED, MERGED, ONE, Task, make
 from river_peers.trial import run
-
-import streamfl
 
 TASK = Task(("a", "b"), labels=2, seed=7)
 X = np.arange(22.0).reshape(11, 2)

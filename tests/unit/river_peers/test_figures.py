@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from river import metrics
+
 from river_peers import figures
 
 TRUTH = np.array([0, 0, 1, 1, 1, 2])

@@ -2,8 +2,9 @@
 
 from pathlib import Path
 
-import on_river
 from click.testing import CliRunner
+
+import on_river
 from river_peers.results import Results
 
 

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from river_peers.methods import ISOLATED, MERGED, ONE
 from river_peers.plan import Wanted, wanted
 from river_peers.results import Results, Run
 from river_peers.summary import Found, pairs, summary
-
 from streamfl.core.errors import UsageError
 
 N = 300

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from river_peers import figures
 from river_peers.streams import FROM_RIVER, STREAMS, built, parts, stream
-
 from streamfl.core.errors import UsageError
 
 

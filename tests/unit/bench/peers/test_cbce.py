@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamfl.bench.peers.base import ClientRecords, score
-from streamfl.bench.peers.cbce import CBCE, Instance, ends
-from streamfl.bench.peers.fedavg import FedAvg
+from streamfl_benchmarks.peers.base import ClientRecords, score
+from streamfl_benchmarks.peers.cbce import CBCE, Instance, ends
+from streamfl_benchmarks.peers.fedavg import FedAvg
 
 SCRATCH = np.zeros((1, 2))
 

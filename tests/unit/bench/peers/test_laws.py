@@ -5,15 +5,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamfl.bench.peers.base import SOFTMAX, ClientRecords, Peer
-from streamfl.bench.peers.fedavg import FedAvg
-from streamfl.bench.peers.fednova import FedNova
-from streamfl.bench.peers.fedprox import FedProx
-from streamfl.bench.peers.local_work import LocalStep, LocalWork
-from streamfl.bench.peers.registry import PEERS, Stream
 from streamfl.core.arrays import FloatArray
 from streamfl.core.learning.model import gradient
 from streamfl.core.sampling import generator
+from streamfl_benchmarks.peers.base import SOFTMAX, ClientRecords, Peer
+from streamfl_benchmarks.peers.fedavg import FedAvg
+from streamfl_benchmarks.peers.fednova import FedNova
+from streamfl_benchmarks.peers.fedprox import FedProx
+from streamfl_benchmarks.peers.local_work import LocalStep, LocalWork
+from streamfl_benchmarks.peers.registry import PEERS, Stream
 
 D, K = 3, 4
 SCRATCH = np.zeros((D, K))

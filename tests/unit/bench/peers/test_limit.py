@@ -5,10 +5,10 @@ import math
 import numpy as np
 import pytest
 
-from streamfl.bench.peers.base import SOFTMAX, ClientRecords, pooled
-from streamfl.bench.peers.limit import Limit, fit
 from streamfl.core.learning.model import gradient, objective
 from streamfl.core.sampling import generator
+from streamfl_benchmarks.peers.base import SOFTMAX, ClientRecords, pooled
+from streamfl_benchmarks.peers.limit import Limit, fit
 
 
 def drawn(t: int, n: int = 200) -> ClientRecords:

@@ -4,11 +4,11 @@ from typing import cast
 
 import pytest
 
-from streamfl.bench.peers.fedavg import FedAvg
-from streamfl.bench.peers.fednova import FedNova
-from streamfl.bench.peers.local_work import LocalWork
-from streamfl.bench.peers.registry import PEERS, Stream, grid
-from streamfl.bench.peers.restarting import AtRounds, Restarting
+from streamfl_benchmarks.peers.fedavg import FedAvg
+from streamfl_benchmarks.peers.fednova import FedNova
+from streamfl_benchmarks.peers.local_work import LocalWork
+from streamfl_benchmarks.peers.registry import PEERS, Stream, grid
+from streamfl_benchmarks.peers.restarting import AtRounds, Restarting
 
 STREAM = Stream(d=3, labels=4, rounds=400, at=(31, 129), seed=9, l2=0.01)
 

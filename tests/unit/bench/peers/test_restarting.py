@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from streamfl.bench.peers.base import ClientRecords
-from streamfl.bench.peers.fedavg import FedAvg
-from streamfl.bench.peers.restarting import AtRounds, OnADWIN, OnGLR, Restarting, Rule, Seen
+from streamfl_benchmarks.peers.base import ClientRecords
+from streamfl_benchmarks.peers.fedavg import FedAvg
+from streamfl_benchmarks.peers.restarting import AtRounds, OnADWIN, OnGLR, Restarting, Rule, Seen
 
 ROUND = [ClientRecords(np.ones((1000, 1)), np.zeros(1000)), ClientRecords(np.ones((1000, 1)), np.zeros(1000))]
 

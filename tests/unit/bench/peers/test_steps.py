@@ -10,14 +10,14 @@ import math
 import numpy as np
 import pytest
 
-from streamfl.bench.peers.adaptive_fedavg import AdaptiveFedAvg
-from streamfl.bench.peers.base import ClientRecords, Peer
-from streamfl.bench.peers.client_adaptive import ClientAdaptive
-from streamfl.bench.peers.fedavg import FedAvg
-from streamfl.bench.peers.fednova import FedNova
-from streamfl.bench.peers.fedprox import FedProx
-from streamfl.bench.peers.local_work import LocalWork
-from streamfl.bench.peers.server_adaptive import ServerAdaptive
+from streamfl_benchmarks.peers.adaptive_fedavg import AdaptiveFedAvg
+from streamfl_benchmarks.peers.base import ClientRecords, Peer
+from streamfl_benchmarks.peers.client_adaptive import ClientAdaptive
+from streamfl_benchmarks.peers.fedavg import FedAvg
+from streamfl_benchmarks.peers.fednova import FedNova
+from streamfl_benchmarks.peers.fedprox import FedProx
+from streamfl_benchmarks.peers.local_work import LocalWork
+from streamfl_benchmarks.peers.server_adaptive import ServerAdaptive
 
 SCRATCH = np.zeros((1, 2))
 A = ClientRecords(np.ones((4, 1)), np.array([0.0, 0.0, 0.0, 1.0]))

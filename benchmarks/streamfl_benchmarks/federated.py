@@ -1,0 +1,110 @@
+"""A federation as a method: the very machines of a live one, replayed over a drawn stream."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from streamfl.core.arrays import FloatArray
+from streamfl.core.client.published import Published
+from streamfl.core.errors import BrokenInvariantError
+from streamfl.core.learning.local_round import RoundRecords
+from streamfl.core.protocol.decisions import PostUpdate, Predicted, Refused
+from streamfl.core.protocol.messages import FromCoordinator, ModelPublished, RegistryPublished, RoundOpened
+from streamfl.models.softmax import Softmax
+from streamfl.replay import Replay, ReplaySettings
+from streamfl.settings import LearningSettings, ProfileSettings
+from streamfl_benchmarks.findings import Found
+from streamfl_benchmarks.meter import Meter
+from streamfl_benchmarks.records import Drawn
+from streamfl_benchmarks.run import PENALTY, Finished, finished
+
+
+@dataclass(frozen=True)
+class Federation:
+    """How a federation of the benchmark learns and handles drift."""
+
+    profile: ProfileSettings
+    learning: LearningSettings = LearningSettings()
+
+    def run(self, drawn: Drawn, method: str, l2: float = PENALTY, variant: str = "") -> Finished:
+        """Replay a drawn stream, the penalty having this weight."""
+        learning = self.learning.model_copy(update={"l2": l2})
+        seed, profile = drawn.stream.seed, self.profile
+        settings = ReplaySettings(least=1, seed=seed, learning=learning, profile=profile, scaling=False)
+        watch = _Watch(drawn, Meter.of(drawn))
+        result = Replay(drawn.table, drawn.logs(), settings, observe=watch.take, sizes=drawn.sizes()).run().result
+        restarts = [Found(round=r.round, cause=r.cause, chosen=r.chosen, since=r.since) for r in result.restarts]
+        return finished(
+            drawn,
+            method,
+            watch.meter,
+            restarts,
+            result.seconds,
+            l2=l2,
+            variant=variant,
+            local_drifts=result.local_drifts,
+        )
+
+
+@dataclass(frozen=True)
+class BestInHindsight:
+    """A federation with a constant to choose, which gets what the peers get: the best one, known after the run.
+
+    Parameters
+    ----------
+    variants
+        The federation with each choice, by its suffix, such as `step=10`.
+    """
+
+    variants: Mapping[str, Federation]
+
+    def run(self, drawn: Drawn, method: str, l2: float = PENALTY) -> Finished:
+        """Replay a drawn stream with each choice, and return the run of the best prequential accuracy."""
+        runs = (federation.run(drawn, method, l2, name) for name, federation in self.variants.items())
+        return max(runs, key=lambda one: one.run.accuracy.prequential or 0.0)
+
+
+@dataclass
+class _Watch:
+    """Fills a meter from what happens.
+
+    The losses that the coordinator tells are in units of the labels known when the epoch began, and of the model that
+    serves most clients; so that methods can be compared, they are computed again from what was published.
+    """
+
+    drawn: Drawn
+    meter: Meter
+    published: Published = field(default_factory=Published)
+    opened: RoundOpened | None = None
+
+    def take(self, event: FromCoordinator | Refused | Predicted | PostUpdate) -> None:
+        match event:
+            case Predicted():
+                self.meter.add(
+                    event.client,
+                    event.round,
+                    records=len(event.truth),
+                    served=int((event.served == event.truth).sum()),
+                    at_start=int((event.at_start == event.truth).sum()),
+                )
+                self.meter.add_losses(event.round, self._losses(event.client))
+            case PostUpdate():
+                right = int((event.predicted == event.truth).sum())
+                self.meter.add(event.client, event.round, post_update=right)
+            case ModelPublished() | RegistryPublished():
+                self.published.add(event)
+            case RoundOpened():
+                self.opened = event
+            case _:
+                pass
+
+    def _losses(self, client: str) -> FloatArray:
+        """Return the losses of a client's records of the open round, by the model that serves it."""
+        opened = self.opened
+        if opened is None:
+            raise BrokenInvariantError("records were predicted, but no round is open")
+        batch = self.drawn.batch(client, opened.round)
+        records = RoundRecords.of((batch,), self.published.registry(opened.registry))
+        name = opened.served_by(client)
+        W = self.published.weights([slot for slot in opened.slots if slot.name == name])[name]
+        softmax = Softmax()
+        return softmax.scores(softmax.losses(records.Z @ W, records.y), len(self.drawn.table.labels))

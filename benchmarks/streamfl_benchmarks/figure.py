@@ -1,0 +1,113 @@
+"""The paper's figure: the loss of every method over rounds, drifts marked."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+
+import numpy as np
+from jinja2 import Environment, StrictUndefined
+
+from streamfl.core.arrays import FloatArray
+from streamfl.report.chart import Chart, Event, Paper, Series, chart
+from streamfl_benchmarks.comparison import REFERENCE, Setting
+
+PAPER = Paper("wide", width=980, height=300, left=52, right=20, x_marks=12, y_marks=6, hovers=False)
+SMOOTHED = 5
+# Okabe and Ito's colours, which people with any colour vision tell apart.
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#18212c", "#8c6d31")
+DASHES = ("", "7 3", "2 3")
+_LETTER, _KEY, _LINE = 7.4, 44.0, 22.0
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """An entry of a legend: where it stands, and how its line looks."""
+
+    x: float
+    y: float
+    name: str
+    style: str
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """One setting: its title, legend and chart, `top` units down the drawing."""
+
+    title: str
+    top: float
+    keys: tuple[Key, ...]
+    chart: Chart
+    chart_top: float
+
+
+def figure(settings: Sequence[Setting], losses: Mapping[str, FloatArray]) -> str:
+    """Return an SVG with one panel for each setting.
+
+    Parameters
+    ----------
+    settings
+        What was compared.
+    losses
+        The loss of each round of each run, by the run's key.
+    """
+    # A method looks the same in every panel; ours has the first colour and the thickest line wherever it comes in.
+    methods = dict.fromkeys(line.method for setting in settings for line in setting.lines)
+    order = sorted(methods, key=lambda method: method != REFERENCE)
+    panels: list[Panel] = []
+    top = 0.0
+    for setting in settings:
+        panels.append(_panel(setting, losses, order, top))
+        top = panels[-1].top + panels[-1].chart_top + panels[-1].chart.height + 24.0
+    source = files("streamfl_benchmarks").joinpath("figure.svg.j2").read_text(encoding="utf-8")
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
+    return environment.from_string(source).render(panels=panels, width=PAPER.width, height=top, styles=_styles())
+
+
+def smoothed(losses: FloatArray, over: int = SMOOTHED) -> FloatArray:
+    """Return the mean of each round and those before it, so that nothing shows before it happens.
+
+    Rounds without a loss (NaN) are left out of the means.
+
+    >>> smoothed(np.array([1.0, 3.0, np.nan, 5.0]), over=2)
+    array([1., 2., 3., 5.])
+    """
+    known = np.nancumsum(np.concatenate([[0.0], losses]))
+    count = np.cumsum(np.concatenate([[0], ~np.isnan(losses)]))
+    ends = np.arange(1, len(losses) + 1)
+    begins = np.maximum(ends - over, 0)
+    n = count[ends] - count[begins]
+    means: FloatArray = np.where(n > 0, (known[ends] - known[begins]) / np.maximum(n, 1), np.nan)
+    return means
+
+
+def _panel(setting: Setting, losses: Mapping[str, FloatArray], order: Sequence[str], top: float) -> Panel:
+    first = setting.runs[0]
+    by_method: dict[str, list[FloatArray]] = {line.method: [] for line in setting.lines}
+    for run in setting.runs:
+        by_method[run.method].append(smoothed(losses[run.key]))
+    series = [
+        Series(method, f"s{order.index(method)}", np.mean(curves, axis=0).tolist())
+        for method, curves in by_method.items()
+    ]
+    rounds = range(1, first.rounds + 1)
+    drifts = [Event(at, f"drift at round {at}") for at in first.at]
+    # The best are drawn last, over the others.
+    drawn = chart(PAPER, rounds, series[::-1], epochs=[(1, 1)], drifts=drifts)
+    keys = _keys([*((s.name, s.colour) for s in series), *([("drift", "drift")] if drifts else [])])
+    return Panel(setting.title, top, keys, drawn, keys[-1].y + 10.0)
+
+
+def _keys(entries: Sequence[tuple[str, str]]) -> tuple[Key, ...]:
+    x, y = PAPER.left, 44.0
+    keys = []
+    for name, style in entries:
+        width = _KEY + _LETTER * len(name)
+        if x + width > PAPER.width - PAPER.right:
+            x, y = PAPER.left, y + _LINE
+        keys.append(Key(x, y, name, style))
+        x += width + 8.0
+    return tuple(keys)
+
+
+def _styles() -> list[tuple[str, str]]:
+    return [(colour, dash) for dash in DASHES for colour in COLOURS]

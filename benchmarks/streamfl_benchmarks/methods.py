@@ -1,0 +1,85 @@
+"""The methods of the benchmark by name: federations of this package, and peers."""
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+
+from streamfl.core.errors import UsageError
+from streamfl.core.learning.local_round import Learner
+from streamfl.core.profiles.adaptive.promotion import Promotion, ladder_settings
+from streamfl.core.profiles.experts import Experts
+from streamfl.core.profiles.paper.profile import Paper
+from streamfl.settings import LearningSettings, ProfileSettings, named_detector
+from streamfl_benchmarks.federated import BestInHindsight, Federation
+from streamfl_benchmarks.peers.registry import PEERS
+from streamfl_benchmarks.plain import run_peer
+from streamfl_benchmarks.records import Drawn
+from streamfl_benchmarks.run import PENALTY, Finished
+
+_FEDOMD = LearningSettings(algorithm="fedomd", mirror="p-norm")
+_PAPER = ProfileSettings(profile="paper")
+_WARM = ProfileSettings(profile="paper", start="warm")
+
+# The paper's step is for features of norm about 1; what is best for others is found here, as a peer's constant is.
+STEPS = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
+
+NEVER = "river:NoDrift"
+
+
+class Plain(ProfileSettings):
+    """The default profile with a ladder of plain steps: what whitened ones are worth."""
+
+    def master(self, horizon: int, learner: Learner) -> Paper | Promotion | Experts:
+        """Return the profile in its first state."""
+        plain = ladder_settings(bounded_gradient=True, one_full_step=True, whitened=False)
+        return Promotion(plain, named_detector(self.detector))
+
+
+def _best_step(profile: ProfileSettings) -> BestInHindsight:
+    return BestInHindsight({f"step={s:g}": Federation(profile.model_copy(update={"step": s})) for s in STEPS})
+
+
+FEDERATIONS: Mapping[str, Federation | BestInHindsight] = MappingProxyType(
+    {
+        "adaptive": Federation(ProfileSettings()),
+        "adaptive-never": Federation(ProfileSettings(detector=NEVER)),
+        "adaptive-plain": Federation(Plain()),
+        "adaptive-plain-never": Federation(Plain(detector=NEVER)),
+        "adaptive-auto": Federation(ProfileSettings(), LearningSettings(features="auto")),
+        "adaptive-glr": Federation(ProfileSettings(detector="glr")),
+        "experts": Federation(ProfileSettings(profile="experts")),
+        "calibrated": Federation(ProfileSettings(profile="calibrated")),
+        "paper": Federation(_PAPER),
+        "paper-warm": Federation(_WARM),
+        "paper-best": _best_step(_PAPER),
+        "paper-warm-best": _best_step(_WARM),
+        "adaptive-fedomd": Federation(ProfileSettings(), _FEDOMD),
+        "paper-fedomd": Federation(_PAPER, _FEDOMD),
+        "paper-warm-fedomd": Federation(_WARM, _FEDOMD),
+    }
+)
+
+
+def check(methods: Sequence[str]) -> None:
+    """Refuse a method that there is not.
+
+    Raises
+    ------
+    UsageError
+        Names it, and lists those there are.
+
+    >>> check(["adaptive", "fedavg"])
+    >>> check(["sgd"])  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    streamfl.core.errors.UsageError: --method sgd: unknown; take some of adaptive, ...
+    """
+    names = [*FEDERATIONS, *PEERS]
+    for method in methods:
+        if method not in names:
+            raise UsageError(f"--method {method}: unknown; take some of {', '.join(names)}")
+
+
+def run(method: str, drawn: Drawn, l2: float = PENALTY) -> Finished:
+    """Run a method over a drawn stream, the penalty having this weight."""
+    if method in FEDERATIONS:
+        return FEDERATIONS[method].run(drawn, method, l2)
+    return run_peer(PEERS[method], drawn, method, l2)

@@ -1,0 +1,62 @@
+"""FedAvg: local gradient steps, averaged by the number of records."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from streamfl.core.arrays import FloatArray
+from streamfl.core.learning.model import gradient
+from streamfl_benchmarks.peers.base import SOFTMAX, ClientRecords, pooled, records, shares
+from streamfl_benchmarks.peers.local_work import LocalWork, copies, weighted
+
+
+@dataclass
+class FedAvg:
+    """w <- w - eta grad F_n(w) on every client, from w = x; then x <- sum p_n w_n.
+
+    Parameters
+    ----------
+    W
+        The first model, shape (d, K).
+    eta
+        Step size; constant, 1/sqrt(T) for the bound of Ganguly and Aggarwal's Theorem 1.
+    work
+        Local steps and their batches.
+    l2
+        Weight of the penalty.
+
+    References
+    ----------
+    McMahan et al., "Communication-efficient learning of deep networks from decentralized data", 2017, Algorithm 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> peer = FedAvg(np.zeros((1, 2)), eta=1.0, l2=0.0)
+    >>> peer.learn(1, [ClientRecords(np.ones((4, 1)), np.array([0.0, 0.0, 0.0, 1.0]))], 0.5)
+    >>> peer.W
+    array([[ 0.25, -0.25]])
+    """
+
+    W: FloatArray
+    eta: float
+    work: LocalWork = field(default_factory=LocalWork)
+    l2: float = 2e-4
+
+    def learn(self, t: int, clients: Sequence[ClientRecords], loss: float) -> str | None:
+        """Learn round t."""
+        if records(clients):
+            self.W = averaged(self.W, t, clients, eta=self.eta, work=self.work, l2=self.l2)
+        return None
+
+
+def averaged(
+    W: FloatArray, t: int, clients: Sequence[ClientRecords], *, eta: float, work: LocalWork, l2: float
+) -> FloatArray:
+    """Return the mean of the clients' models after the local steps of round t from W, weighted by records."""
+    if work.one_full_step:
+        round_ = pooled(clients)
+        return W - eta * gradient(SOFTMAX, W, round_.Z, round_.y, l2=l2)
+    models = copies(W, clients)
+    for step in work.plan(t, clients):
+        models[step.who] -= eta * step.gradients(models[step.who], l2)
+    return weighted(shares(clients), models)

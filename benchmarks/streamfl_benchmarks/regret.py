@@ -1,0 +1,176 @@
+"""Dynamic regret with exact losses, measured over a grid of streams, methods, horizons and seeds.
+
+Regret is counted in the training loss, unclipped, whose minimiser is known; no penalty is added. Profiles compare
+their models by clipped scores, as they do elsewhere. A clipped score may rank a model above the minimiser of the
+loss, so a profile may have a small regret in every round for ever, which noise would hide.
+"""
+
+import json
+import time
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import as_completed
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from threadpoolctl import threadpool_limits
+
+from streamfl.core.errors import UsageError
+from streamfl_benchmarks import regret_streams
+from streamfl_benchmarks.processes import pool
+from streamfl_benchmarks.regret_driver import EACH, Driven
+from streamfl_benchmarks.regret_players import BALL, METHODS, PLAYERS, MethodName, Player
+from streamfl_benchmarks.regret_streams import BOUND, Stream, StreamName, stream
+
+# What a kept result must have been measured with to be used again.
+DESIGN: dict[str, float] = {
+    "clients": regret_streams.CLIENTS,
+    "records_per_client": regret_streams.PER_CLIENT,
+    "features": regret_streams.FEATURES,
+    "concept_norm": regret_streams.RADIUS,
+    "growth": regret_streams.GROWTH,
+    "ball": BALL,
+    "each": EACH,
+}
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Case:
+    """What is measured once; the smallest horizons come first."""
+
+    rounds: int
+    stream: StreamName
+    method: MethodName
+    seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What came of a case.
+
+    Parameters
+    ----------
+    regret
+        Sum over rounds of F(x(t)) - F(v(t)), v the minimiser, F the unclipped training loss over 2 ln 2.
+    changes
+        L: one more than the rounds in which the loss changed.
+    variation
+        Delta, see `regret_streams.variations`.
+    alarms
+        The method's own.
+    seconds
+        What it took.
+    way
+        Which of the method's ways to play was best, from 0.
+    """
+
+    case: Case
+    regret: float
+    changes: int
+    variation: float
+    alarms: int
+    seconds: float
+    way: int = 0
+
+
+def regret(player: Player, stream: Stream) -> float:
+    """Return the dynamic regret of a method in a stream, in scores: nats over 2 ln 2."""
+    total = 0.0
+    for loss, best in stream.losses():
+        total += loss.mean(player.play()) - loss.mean(best)
+        player.learn(loss)
+    return total / BOUND
+
+
+def measure(case: Case) -> Measured:
+    """Play a case, in every way that the method has; the least regret counts."""
+    with threadpool_limits(1):
+        begun = time.perf_counter()
+        played = stream(case.stream, case.rounds, case.seed)
+        players = [make(played) for make in PLAYERS[case.method]]
+        found, best = min((regret(player, played), i) for i, player in enumerate(players))
+        player = players[best]
+        alarms = player.alarms if isinstance(player, Driven) else 0
+        seconds = round(time.perf_counter() - begun, 3)
+        return Measured(case, found, len(played.starts), played.variation(), alarms, seconds, best)
+
+
+def grid(
+    exponents: Iterable[int],
+    seeds: Iterable[int],
+    methods: Iterable[MethodName] = METHODS,
+    streams: Iterable[StreamName] = ("abrupt", "moving"),
+) -> list[Case]:
+    """Return the cases of T = 2^k for every exponent k, in the order in which they are measured.
+
+    >>> [case.rounds for case in grid([8, 7], [0], ["fedavg"], ["abrupt"])]
+    [128, 256]
+    """
+    seeds, methods, streams = list(seeds), list(methods), list(streams)
+    return sorted(Case(2**k, name, m, seed) for k in exponents for name in streams for m in methods for seed in seeds)
+
+
+def measure_all(
+    cases: Sequence[Case], kept: Path | None, *, jobs: int, tell: Callable[[Measured, int, int], None]
+) -> list[Measured]:
+    """Measure the cases that are not in the kept file, adding each to it as it is done.
+
+    Parameters
+    ----------
+    cases
+        What to measure.
+    kept
+        A JSON file of earlier results; None keeps nothing.
+    jobs
+        Processes.
+    tell
+        Called after each with it, how many are done, and how many there are.
+
+    Returns
+    -------
+    list of Measured
+        In the order of the cases.
+
+    Raises
+    ------
+    UsageError
+        The file's results are of another design.
+    """
+    known = {found.case: found for found in load(kept)} if kept is not None and kept.exists() else {}
+    missing = [case for case in cases if case not in known]
+    with pool(jobs) as executor:
+        futures = [executor.submit(measure, case) for case in missing]
+        for done, future in enumerate(as_completed(futures), start=1):
+            found = future.result()
+            known[found.case] = found
+            if kept is not None:
+                save(kept, known.values())
+            tell(found, done, len(missing))
+    return [known[case] for case in cases]
+
+
+def load(path: Path) -> list[Measured]:
+    """Return the results of a file.
+
+    Raises
+    ------
+    UsageError
+        It is not one of this benchmark, or of another design.
+    """
+    try:
+        content: dict[str, Any] = json.loads(path.read_text())
+        design, rows = content["design"], content["measured"]
+        found = [Measured(**{**row, "case": Case(**row["case"])}) for row in rows]
+    except (ValueError, KeyError, TypeError):
+        raise UsageError(f"{path}: not a file of `streamfl bench regret`; name another one") from None
+    if design != DESIGN:
+        raise UsageError(f"{path}: measured with {design}, now {DESIGN}; name another file")
+    return found
+
+
+def save(path: Path, measured: Iterable[Measured]) -> None:
+    """Write results, so that the file is whole at any time."""
+    rows = [asdict(found) for found in sorted(measured, key=lambda found: found.case)]
+    beside = path.with_name(path.name + ".part")
+    beside.write_text(json.dumps({"design": DESIGN, "measured": rows}, indent=1) + "\n")
+    beside.replace(path)

@@ -1,0 +1,97 @@
+"""Finished runs on disk: what is there already need not be run again."""
+
+import json
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from pydantic import TypeAdapter, ValidationError
+
+from streamfl.core.arrays import FloatArray
+from streamfl.core.errors import UsageError
+from streamfl_benchmarks.run import Finished, Run
+
+
+@dataclass
+class Results:
+    """The runs that have finished, in memory and, with a path, in a JSON file: a list of runs.
+
+    The losses of each round would make that file a hundred times as long. They are kept beside it, in an archive of
+    arrays named as the file with `.rounds.npz` in place of its ending, and only figures need them.
+
+    Parameters
+    ----------
+    path
+        The JSON file; None keeps nothing on disk.
+    """
+
+    path: Path | None = None
+    runs: dict[str, Run] = field(default_factory=dict)
+    losses: dict[str, FloatArray] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, path: Path | None) -> "Results":
+        """Return what a file holds already; nothing if there is no such file.
+
+        Raises
+        ------
+        UsageError
+            If it is there and holds something else.
+        """
+        results = cls(path)
+        if path is not None and path.exists():
+            results.runs = {run.key: run for run in _runs(path)}
+            results.losses = {key: losses for key, losses in _losses(_beside(path)).items() if key in results.runs}
+        return results
+
+    def has(self, key: str, *, losses: bool) -> bool:
+        """Tell whether a run is there, with the losses of its rounds if they are needed."""
+        return key in self.runs and (not losses or key in self.losses)
+
+    def add(self, finished: Finished) -> None:
+        """Take a run, and write all of them: whoever stops the process loses no finished run."""
+        self.runs[finished.run.key] = finished.run
+        self.losses[finished.run.key] = finished.losses
+        if self.path is not None:
+            self._write(self.path)
+
+    def _write(self, path: Path) -> None:
+        runs = [run.model_dump(mode="json") for run in self.runs.values()]
+        beside = _beside(path)
+        try:
+            with _partial(beside).open("wb") as file:
+                np.savez_compressed(file, allow_pickle=False, **self.losses)
+            _partial(path).write_text(json.dumps(runs, indent=1) + "\n", encoding="utf-8")
+            for place in (beside, path):
+                _partial(place).replace(place)
+        except OSError as error:
+            raise UsageError(f"{path}: cannot be written: {error.strerror}") from error
+
+
+def _beside(path: Path) -> Path:
+    return path.with_suffix(".rounds.npz")
+
+
+def _partial(path: Path) -> Path:
+    return path.with_name(f"{path.name}.part")
+
+
+def _runs(path: Path) -> list[Run]:
+    try:
+        return TypeAdapter(list[Run]).validate_json(path.read_bytes())
+    except OSError as error:
+        raise UsageError(f"--json {path}: cannot be read: {error.strerror}") from error
+    except ValidationError:
+        raise UsageError(f"--json {path}: it holds no runs of this benchmark; name another file") from None
+
+
+def _losses(path: Path) -> Mapping[str, FloatArray]:
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            return dict(archive)
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, zipfile.BadZipFile):
+        raise UsageError(f"{path}: it is damaged; delete it, and its runs are made again for a figure") from None
