@@ -39,6 +39,7 @@ def unusable(told: FromCoordinator, online: OnlineSettings | None, guest: Guest 
 
     Examples
     --------
+    >>> import numpy as np
     >>> model = ModelPublished(slot="m", version=1, registry=1, weights=np.array([[np.nan]]))
     >>> unusable(model, None, None)
     'weights that are no matrix of finite numbers, or far too large'
