@@ -272,7 +272,7 @@ class EDetector(LossDetector):
             if known is None:
                 return None
             self._core.bound = known + self.margin
-        return self._core.update(t, loss, records=1)
+        return self._core.take(t, loss, records=1)
 
 
 class MasterTests(LossDetector):

@@ -5,21 +5,18 @@ from typing import Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 from river import base
 
-from streamfl.core.drift.detectors.e_detector import EDetector
-from streamfl.core.drift.detectors.excess import Excess
-from streamfl.core.drift.detectors.glr import GLR
 from streamfl.core.errors import UsageError
 from streamfl.core.learning.algorithms import Algorithm, FedAvg, FedOMD
 from streamfl.core.learning.algorithms.mirror_maps import Euclidean, Hypentropic, MirrorMap, PNorm
 from streamfl.core.learning.local_round import Learner
 from streamfl.core.learning.model import Model
-from streamfl.core.profiles.adaptive.promotion import Detector, Promotion, ladder_settings
+from streamfl.core.profiles.adaptive.promotion import Promotion, ladder_settings
 from streamfl.core.profiles.experts import Experts, ExpertsSettings
 from streamfl.core.profiles.paper.calibration import Calibration
 from streamfl.core.profiles.paper.profile import Paper, PaperSettings
 from streamfl.core.protocol.native.settings import OnlineSettings
+from streamfl.detectors import named_detector
 from streamfl.models import Linear, Logistic, Softmax
-from streamfl.models.river_drift import river_detector
 from streamfl.models.river_models import RiverGuest, federable, named
 from streamfl.models.river_models.names import PREFIX
 
@@ -221,22 +218,3 @@ class ProfileSettings(_Settings):
             capped = None if self.max_order == "none" else self.max_order
             return Experts(ExpertsSettings(capped, ladder.step, self.start or "warm", ladder.whitened))
         return Promotion(ladder, named_detector(self.detector))
-
-
-def named_detector(name: str) -> Detector:
-    """Return a drift detector by its name; `river:NAME` is one of `river.drift`.
-
-    Raises
-    ------
-    UsageError
-        There is no such detector.
-
-    >>> named_detector("river:ADWIN").name
-    'ADWIN'
-    """
-    if name.startswith("river:"):
-        return river_detector(name.removeprefix("river:"))
-    own: dict[str, type[Excess | GLR | EDetector]] = {"excess": Excess, "glr": GLR, "e-detector": EDetector}
-    if name not in own:
-        raise UsageError(f"no detector is called {name!r}: take one of {', '.join(own)}, or river:NAME")
-    return own[name]()

@@ -8,7 +8,8 @@ from streamfl.core.learning.local_round import Learner
 from streamfl.core.profiles.adaptive.promotion import Promotion, ladder_settings
 from streamfl.core.profiles.experts import Experts
 from streamfl.core.profiles.paper.profile import Paper
-from streamfl.settings import LearningSettings, ProfileSettings, named_detector
+from streamfl.detectors import named_detector
+from streamfl.settings import LearningSettings, ProfileSettings
 from streamfl_benchmarks.federated import BestInHindsight, Federation
 from streamfl_benchmarks.peers.registry import PEERS
 from streamfl_benchmarks.plain import run_peer

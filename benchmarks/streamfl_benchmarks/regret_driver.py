@@ -120,6 +120,7 @@ class Driven:
             known_labels=LABELS,
             clients=clients,
             live=self._opening.live,
+            serves=self._opening.serves,
         )
         alarm = self._master.close(observed)
         if alarm is None:

@@ -2,11 +2,12 @@
 
 import ast
 import inspect
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 
 from river import base, drift
 
-from streamfl.core.drift.detectors.foreign import LIBRARIES, Foreign, Watcher
+from streamfl.core.drift.detectors.external import ExternalDetector, Watcher
 from streamfl.core.errors import UsageError
 
 # River's defaults are for a number a record; a round is one number. ADWIN is asked in every round, not every 32nd;
@@ -25,10 +26,12 @@ REFUSED = {
 }
 
 
-def river_detector(name: str) -> Foreign:
-    """Return a detector of `river.drift`, such as ADWIN, KSWIN or binary.HDDMA(drift_confidence=0.01).
+@dataclass
+class RiverDetector(ExternalDetector):
+    """A detector of `river.drift`, such as ADWIN, KSWIN or binary.HDDMA(drift_confidence=0.01).
 
-    Parameters that are not named are River's, or where those do not suit one number a round, others.
+    Parameters that are not named are River's, or where those do not suit one number a round, others. `library` and
+    `kind` say what it is where it is saved.
 
     Raises
     ------
@@ -41,12 +44,18 @@ def river_detector(name: str) -> Foreign:
 
     Examples
     --------
-    >>> detector = river_detector("ADWIN")
-    >>> alarms = [detector.update(t, 0.2 if t <= 100 else 0.6, records=1000) for t in range(1, 151)]
+    >>> detector = RiverDetector("ADWIN")
+    >>> alarms = [detector.take(t, 0.2 if t <= 100 else 0.6, records=1000) for t in range(1, 151)]
     >>> next(alarm for alarm in alarms if alarm).since
     101
     """
-    return Foreign("river", name)
+
+    kind: Literal["foreign"] = "foreign"
+    library: Literal["river"] = "river"
+
+    def built(self) -> Watcher:
+        """Return a fresh detector of this name."""
+        return _built(self.name)
 
 
 def river_detectors() -> dict[str, type[Any]]:
@@ -134,6 +143,3 @@ def _parameters(name: str, kind: type[Any]) -> dict[str, object]:
     """Return what suits rounds, and a seed where there is one, so that the same losses say the same."""
     seeds: dict[str, object] = {"seed": 0} if "seed" in inspect.signature(kind).parameters else {}
     return FOR_ROUNDS.get(name, {}) | seeds
-
-
-LIBRARIES["river"] = _built

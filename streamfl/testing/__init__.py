@@ -2,6 +2,7 @@
 
 from streamfl.runtime.clock import ManualClock
 from streamfl.testing.audit import Audit, Violation
+from streamfl.testing.detectors import check_detector
 from streamfl.testing.faulty import Faults, FaultyTransport, Killed
 from streamfl.testing.simulation import Simulation
 from streamfl.testing.transport import Kit, check_transport
@@ -15,5 +16,6 @@ __all__ = [
     "ManualClock",
     "Simulation",
     "Violation",
+    "check_detector",
     "check_transport",
 ]

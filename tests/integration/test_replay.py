@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from streamfl.core.client.machine import Client, ClientSettings
+from streamfl.core.coordinator import machine as coordinator
 from streamfl.core.coordinator.machine import Coordinator, CoordinatorSettings
-from streamfl.core.coordinator.machine import machine as coordinator
 from streamfl.core.coordinator.state import Standing
 from streamfl.core.errors import PeerError, UsageError
 from streamfl.core.profiles.adaptive.promotion import Promotion

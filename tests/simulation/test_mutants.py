@@ -11,13 +11,17 @@ ROOT = Path(__file__).parents[2]
 
 SAFEGUARDS = {
     "the duplicate check": (
-        "core/admission.py",
+        "core/coordinator/admission.py",
         "if update.client in [other.client for other in already]:",
         "if False:",
     ),
-    "the ledger seek": ("core/client.py", "decisions.append(Seek({**self._begun, **joined.positions}))", "pass"),
+    "the ledger seek": (
+        "core/client/machine.py",
+        "decisions.append(Seek({**self._begun, **joined.positions}))",
+        "pass",
+    ),
     "the check of round and epoch": (
-        "core/admission.py",
+        "core/coordinator/admission.py",
         "if (update.entry, update.epoch) != (opened.entry, opened.epoch):",
         "if False:",
     ),

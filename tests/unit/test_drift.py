@@ -71,7 +71,7 @@ def test_the_e_detector_with_a_bound_is_that_of_the_core() -> None:
     ours, core = EDetector(run_length=500, bound=0.25), e_detector.EDetector(run_length=500.0, bound=0.25)
     for t, loss in enumerate(errors(0, (200, 0.25), (200, 0.5)), start=1):
         ours.update(loss)
-        assert ours.alarm == core.update(t, float(loss), 1)
+        assert ours.alarm == core.take(t, float(loss), 1)
         assert ours.reading == core.reading
         if ours.drift_detected:
             return

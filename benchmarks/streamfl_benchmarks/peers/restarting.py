@@ -47,7 +47,7 @@ class OnGLR:
 
     def cause(self, t: int, seen: Seen) -> str | None:
         """Return `glr` on an alarm."""
-        alarm = self.detector.update(t, seen.loss, seen.records)
+        alarm = self.detector.take(t, seen.loss, seen.records)
         if alarm is None:
             return None
         self.detector.reset()

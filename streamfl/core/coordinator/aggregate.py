@@ -76,7 +76,13 @@ class Aggregation:
         return cls(learner, agreement.during(updates), labels, apart)
 
     def observed(
-        self, updates: Sequence[Update], live: tuple[LiveModel, ...], *, t: int, known_labels: tuple[str, ...]
+        self,
+        updates: Sequence[Update],
+        live: tuple[LiveModel, ...],
+        *,
+        t: int,
+        known_labels: tuple[str, ...],
+        serves: str,
     ) -> Observed:
         """Return what round t brought.
 
@@ -90,6 +96,8 @@ class Aggregation:
             The round.
         known_labels
             The labels that were registered when the epoch began.
+        serves
+            The name of the model that served.
         """
         return Observed(
             round=t,
@@ -100,6 +108,7 @@ class Aggregation:
             known_labels=known_labels,
             clients={u.client: ClientPart(u.records, _sums(u), u.new, u.old) for u in updates if u.records},
             live=live,
+            serves=serves,
         )
 
     def answer(self, heard: Sequence[tuple[Update, Scores]], live: tuple[LiveModel, ...]) -> Answer:

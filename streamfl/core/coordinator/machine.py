@@ -744,8 +744,9 @@ class Coordinator:
         standing, opened = self.standing, self._opened
         aggregation = Aggregation.of(self.settings.learner, standing.agreed, self._counted, opened.apart)
         known = standing.registry.labels[: standing.known_labels]
-        live = opened.opening.live
-        return aggregation.observed(self._counted, live, t=standing.round, known_labels=known), aggregation
+        live, serves = opened.opening.live, opened.opening.serves
+        observed = aggregation.observed(self._counted, live, t=standing.round, known_labels=known, serves=serves)
+        return observed, aggregation
 
     def _deliberate(
         self,

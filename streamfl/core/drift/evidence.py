@@ -106,6 +106,8 @@ class Observed:
         What each client measured, by name.
     live
         The live models as they were played, before their steps.
+    serves
+        The name of the one that served all clients but those apart.
     """
 
     round: int
@@ -116,6 +118,12 @@ class Observed:
     known_labels: tuple[str, ...] = ()
     clients: Mapping[str, ClientPart] = field(default_factory=dict)
     live: tuple[LiveModel, ...] = ()
+    serves: str = ""
+
+    @property
+    def loss(self) -> float:
+        """The mean score of the model that served."""
+        return self.played[self.serves].loss
 
     def loss_at(self, name: str, clients: Iterable[str]) -> float:
         """Return the mean score of a live model over the records of some clients; NaN without any."""

@@ -13,11 +13,11 @@ from streamfl.core.sampling import generator
 
 
 def fed(detector: EDetector, losses: list[float], first: int = 1) -> list[Alarm | None]:
-    return [detector.update(t, loss, 2000) for t, loss in enumerate(losses, start=first)]
+    return [detector.take(t, loss, 2000) for t, loss in enumerate(losses, start=first)]
 
 
 def rounds_to_an_alarm(detector: EDetector, losses: np.ndarray) -> int:
-    return next((t for t, loss in enumerate(losses, start=1) if detector.update(t, float(loss), 100)), len(losses))
+    return next((t for t, loss in enumerate(losses, start=1) if detector.take(t, float(loss), 100)), len(losses))
 
 
 def test_the_evidence_by_hand() -> None:

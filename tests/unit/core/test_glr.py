@@ -10,7 +10,7 @@ from streamfl.core.protocol.alarm import Alarm
 
 
 def fed(glr: GLR, losses: list[float], records: int = 2000, first: int = 1) -> list[Alarm | None]:
-    return [glr.update(t, loss, records) for t, loss in enumerate(losses, start=first)]
+    return [glr.take(t, loss, records) for t, loss in enumerate(losses, start=first)]
 
 
 def test_the_statistic_by_hand_where_records_bound_the_variance() -> None:
@@ -67,7 +67,7 @@ def test_a_jump_is_found_in_the_round_in_which_it_happens(seed: int) -> None:
     before = (0.3 + 0.01 * rng.uniform(-1.0, 1.0, 60)).tolist()
     glr = GLR()
     assert fed(glr, before, records=5000) == 60 * [None]
-    alarm = glr.update(61, 0.55, 5000)
+    alarm = glr.take(61, 0.55, 5000)
     assert alarm is not None
     assert alarm.since == 61
 

@@ -6,13 +6,12 @@ import pytest
 from river import drift
 
 from streamfl import codec
-from streamfl.core.drift.detectors import foreign
-from streamfl.core.drift.detectors.foreign import Foreign
+from streamfl.core.drift.detectors import external
 from streamfl.core.errors import UsageError
 from streamfl.core.protocol.alarm import Alarm
 from streamfl.core.sampling import generator
-from streamfl.models.river_drift import REFUSED, name_of, river_detector, river_detectors
-from streamfl.settings import named_detector
+from streamfl.detectors import named_detector
+from streamfl.models.river_drift import REFUSED, RiverDetector, name_of, river_detectors
 
 NAMES = ("ADWIN", "PageHinkley", "KSWIN")
 
@@ -26,14 +25,14 @@ def noisy(*levels: float, rounds: int = 200) -> list[float]:
     return [level + float(rng.uniform(-0.03, 0.03)) for level in levels for _ in range(rounds)]
 
 
-def fed(detector: Foreign, losses: list[float], first: int = 1) -> list[Alarm | None]:
-    return [detector.update(t, loss, 2000) for t, loss in enumerate(losses, start=first)]
+def fed(detector: RiverDetector, losses: list[float], first: int = 1) -> list[Alarm | None]:
+    return [detector.take(t, loss, 2000) for t, loss in enumerate(losses, start=first)]
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_rise_is_found_and_dated(name: str) -> None:
     for first in (1, 101):
-        alarms = fed(river_detector(name), noisy(0.2, 0.5), first=first)
+        alarms = fed(RiverDetector(name), noisy(0.2, 0.5), first=first)
         assert alarms[:200] == 200 * [None]
         found = next(alarm for alarm in alarms if alarm)
         assert alarms.index(found) < 240
@@ -52,14 +51,14 @@ def test_every_detector_finds_a_large_rise_and_dates_it(name: str) -> None:
 
 @pytest.mark.parametrize("name", ALL)
 def test_no_change_and_a_fall_are_no_alarm(name: str) -> None:
-    assert fed(river_detector(name), noisy(0.3)) == 200 * [None]
-    assert fed(river_detector(name), noisy(0.5, 0.2)) == 400 * [None]
+    assert fed(RiverDetector(name), noisy(0.3)) == 200 * [None]
+    assert fed(RiverDetector(name), noisy(0.5, 0.2)) == 400 * [None]
 
 
 @pytest.mark.parametrize("name", ["ADWIN", "KSWIN"])
 def test_a_fall_is_forgotten_so_that_a_rise_after_it_is_found(name: str) -> None:
     # A smaller rise than the fall was: at the best split of all 600 losses the mean fell.
-    alarms = fed(river_detector(name), noisy(0.8, 0.2, 0.4))
+    alarms = fed(RiverDetector(name), noisy(0.8, 0.2, 0.4))
     assert alarms[:400] == 400 * [None]
     found = next(alarm for alarm in alarms if alarm)
     assert abs(found.since - 401) <= 2
@@ -69,9 +68,9 @@ def test_a_fall_is_forgotten_so_that_a_rise_after_it_is_found(name: str) -> None
 @pytest.mark.parametrize("rounds", [50, 230])
 def test_it_goes_on_identically_from_its_bytes(name: str, rounds: int) -> None:
     losses = noisy(0.6, 0.2, 0.6)
-    detector = river_detector(name)
+    detector = RiverDetector(name)
     fed(detector, losses[:rounds])
-    again = codec.decode(Foreign, codec.encode(detector))
+    again = codec.decode(RiverDetector, codec.encode(detector))
     assert again == detector
     rest = fed(detector, losses[rounds:], first=rounds + 1)
     assert fed(again, losses[rounds:], first=rounds + 1) == rest
@@ -80,11 +79,11 @@ def test_it_goes_on_identically_from_its_bytes(name: str, rounds: int) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_losses_are_bounded_and_those_kept_say_all(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(foreign, "MOST", 256)
-    detector, losses = river_detector(name), noisy(0.3, 0.3, 0.6)
+    monkeypatch.setattr(external, "MOST", 256)
+    detector, losses = RiverDetector(name), noisy(0.3, 0.3, 0.6)
     for t, loss in enumerate(losses, start=1):
-        told = Foreign("river", name, list(detector.losses)).update(t, loss, 2000)
-        assert detector.update(t, loss, 2000) == told
+        told = RiverDetector(name, list(detector.losses)).take(t, loss, 2000)
+        assert detector.take(t, loss, 2000) == told
         assert len(detector.losses) < 256
         if told:
             break
@@ -92,35 +91,35 @@ def test_losses_are_bounded_and_those_kept_say_all(name: str, monkeypatch: pytes
 
 
 def test_a_reset_forgets_everything() -> None:
-    detector = river_detector("ADWIN")
+    detector = RiverDetector("ADWIN")
     fed(detector, noisy(0.2))
     detector.reset()
-    assert detector == river_detector("ADWIN")
+    assert detector == RiverDetector("ADWIN")
     assert fed(detector, noisy(0.5), first=201) == 200 * [None]
 
 
 @pytest.mark.parametrize("name", ["binary.DDM", "binary.HDDMA", "binary.HDDMW"])
 def test_one_for_hits_and_misses_goes_on_identically_from_its_bytes(name: str) -> None:
     losses = noisy(0.1, 0.9)
-    detector = river_detector(name)
+    detector = RiverDetector(name)
     fed(detector, losses[:201])
-    again = codec.decode(Foreign, codec.encode(detector))
+    again = codec.decode(RiverDetector, codec.encode(detector))
     rest = fed(detector, losses[201:], first=202)
     assert fed(again, losses[201:], first=202) == rest
     assert any(rest)
 
 
 def test_those_that_do_not_look_are_there_as_baselines() -> None:
-    assert fed(river_detector("NoDrift"), noisy(0.1, 0.9)) == 400 * [None]
+    assert fed(RiverDetector("NoDrift"), noisy(0.1, 0.9)) == 400 * [None]
     # 300 is River's own period; there must have been some rise, however small.
-    alarms = fed(river_detector("DummyDriftDetector"), [0.2] * 150 + [0.2001] * 150)
+    alarms = fed(RiverDetector("DummyDriftDetector"), [0.2] * 150 + [0.2001] * 150)
     assert [t for t, alarm in enumerate(alarms, start=1) if alarm] == [300]
 
 
 @pytest.mark.parametrize("name", ["adwin", "DDM", "binary", "PeriodicTrigger", "__doc__", ""])
 def test_an_unknown_name_is_refused_with_the_names_there_are(name: str) -> None:
     with pytest.raises(UsageError, match=r"ADWIN, .*KSWIN, .*PageHinkley, binary\.DDM"):
-        river_detector(name)
+        RiverDetector(name)
 
 
 @pytest.mark.parametrize("name", sorted(REFUSED))
@@ -162,7 +161,7 @@ def test_a_detector_is_built_again_from_its_name_with_the_same_parameters(detect
 def test_parameters_in_a_name_are_heeded() -> None:
     losses = noisy(0.2, 0.5)
     deltas = ("1e-9", "0.9")
-    first = [next(i for i, a in enumerate(fed(river_detector(f"ADWIN(delta={d})"), losses)) if a) for d in deltas]
+    first = [next(i for i, a in enumerate(fed(RiverDetector(f"ADWIN(delta={d})"), losses)) if a) for d in deltas]
     assert first[0] > first[1]
 
 

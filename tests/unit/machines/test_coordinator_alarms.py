@@ -8,8 +8,8 @@ import pytest
 from unit.machines.script import answer, as_bytes, begun, coordinator, fits, join, refusals, scores, tell, told
 
 from streamfl import codec
+from streamfl.core.coordinator import machine as module
 from streamfl.core.coordinator.machine import Coordinator
-from streamfl.core.coordinator.machine import machine as module
 from streamfl.core.coordinator.state import Standing
 from streamfl.core.protocol.decisions import Commit, Publish
 from streamfl.core.protocol.events import Tick

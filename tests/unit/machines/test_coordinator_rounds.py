@@ -26,7 +26,8 @@ from unit.machines.script import (
 )
 
 from streamfl import codec
-from streamfl.core.coordinator.machine import Coordinator, agreement
+from streamfl.core.coordinator import agreement
+from streamfl.core.coordinator.machine import Coordinator
 from streamfl.core.drift.detectors.glr import GLR
 from streamfl.core.learning import second_moments
 from streamfl.core.learning.second_moments import RIDGE

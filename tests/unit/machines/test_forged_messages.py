@@ -28,7 +28,8 @@ from unit.machines.script import (
     tell,
 )
 
-from streamfl.core.client.machine import Client, ClientSettings, published
+from streamfl.core.client import published
+from streamfl.core.client.machine import Client, ClientSettings
 from streamfl.core.client.published import MODELS, VERSIONS, Published
 from streamfl.core.coordinator.machine import Coordinator, CoordinatorSettings
 from streamfl.core.errors import PeerError

@@ -25,9 +25,9 @@ from unit.machines.script import (
 import streamfl
 from streamfl import codec
 from streamfl.core.bounds import REASON_CHARS, REFUSALS_IN_A_ROW, Limits
+from streamfl.core.coordinator import machine as module
 from streamfl.core.coordinator.culprits import without_culprits
 from streamfl.core.coordinator.machine import PAUSE, Coordinator, CoordinatorSettings
-from streamfl.core.coordinator.machine import machine as module
 from streamfl.core.coordinator.refusals import Refusals
 from streamfl.core.coordinator.state import Standing
 from streamfl.core.errors import BrokenInvariantError

@@ -5,8 +5,8 @@ import pytest
 from structlog.testing import capture_logs
 from unit.machines.script import answer, coordinator, join, told
 
+from streamfl.core.coordinator import machine as core
 from streamfl.core.coordinator.machine import Coordinator
-from streamfl.core.coordinator.machine import machine as core
 from streamfl.core.protocol.decisions import Refused
 from streamfl.core.protocol.messages import Leave, LocalDrift, Restarted, RoundOpened
 from streamfl.core.protocol.records import Span

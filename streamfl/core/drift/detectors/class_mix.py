@@ -76,7 +76,7 @@ class ClassMix:
             share = shares.get(label, 0.0)
             for test, value in ((self.rising[label], share), (self.falling[label], 1.0 - share)):
                 test.run_length = RUN_LENGTH * 2.0 * len(self.rising)
-                alarm = test.update(t, value, records)
+                alarm = test.take(t, value, records)
                 if alarm is not None:
                     alarms[label] = alarm
         tests = [*self.rising.values(), *self.falling.values()]

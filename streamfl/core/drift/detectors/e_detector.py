@@ -6,6 +6,7 @@ from typing import Literal
 
 import numpy as np
 
+from streamfl.core.drift.detector import LossDetector
 from streamfl.core.errors import UsageError
 from streamfl.core.protocol.alarm import Alarm, Reading
 
@@ -14,7 +15,7 @@ STAKES = (0.1, 0.2, 0.4, 0.8)
 
 
 @dataclass
-class EDetector:
+class EDetector(LossDetector):
     """Alarms when bets that losses lie above a bound m would have paid off, begun in whatever round was best.
 
     Input: the pooled loss of each round, in [0, 1]. Guarantee: as long as E[loss | past] <= m, the mean number of
@@ -51,7 +52,7 @@ class EDetector:
     Examples
     --------
     >>> detector = EDetector(bound=0.2)
-    >>> alarms = [detector.update(t, 0.2 if t <= 40 else 0.6, records=1000) for t in range(1, 45)]
+    >>> alarms = [detector.take(t, 0.2 if t <= 40 else 0.6, records=1000) for t in range(1, 45)]
     >>> alarms[:43] == 43 * [None], alarms[43]
     (True, Alarm(cause='e-detector', statistic=6.4..., threshold=6.2..., since=41, ...))
     """
@@ -73,7 +74,7 @@ class EDetector:
         if self.bound is not None and self.bound <= 0.0:
             raise UsageError(f"the bound of the e-detector is {self.bound}: it must be positive")
 
-    def update(self, t: int, loss: float, records: int) -> Alarm | None:
+    def take(self, t: int, loss: float, records: int) -> Alarm | None:
         """Take the pooled loss of round t over `records` records, and return an alarm if there is one."""
         m = self._mean_without_drift()
         self._learn(loss)
@@ -92,7 +93,7 @@ class EDetector:
             return None
         return Alarm("e-detector", self.reading.statistic, self.reading.threshold, since=self.since or t)
 
-    def reset(self) -> None:
+    def reset(self, *, filled: bool = False) -> None:
         """Forget every loss: after a restart."""
         self.recent, self.least = [], None
         self.evidence = len(STAKES) * [0.0]

@@ -3,11 +3,12 @@
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
 from streamfl.core.arrays import BoolArray, FloatArray
+from streamfl.core.drift.detector import Detector
 from streamfl.core.drift.detectors.dispersion import Dispersion
 from streamfl.core.drift.detectors.few import RISES, Few, Rise
 from streamfl.core.drift.evidence import ClientPart, Observed
@@ -213,7 +214,7 @@ def _between(c: Cells, variance: FloatArray) -> FloatArray:
 
 
 @dataclass
-class Excess:
+class Excess(Detector):
     """A mixture of Shiryaev-Roberts statistics of excess scores: over all records, over a few clients, and by label.
 
     Input: by client and label, sums of the serving model's scores on new records and on held-out old ones. Guarantee:
@@ -278,6 +279,7 @@ class Excess:
     filled: int = 0
     eased: list[float] = field(default_factory=list)
     dispersion: Dispersion = field(default_factory=Dispersion)
+    compares: ClassVar[bool] = True
     kind: Literal["excess"] = "excess"
     reading: Reading | None = None
 
@@ -322,6 +324,10 @@ class Excess:
         self.logs, self.begun, self.eased = {}, {}, []
         self.dispersion.pause()
         self.few.forget(clients)
+
+    def named(self, clients: Collection[str]) -> tuple[str, ...]:
+        """Return those of some clients that surely have risen by now, if a few have."""
+        return self.few.named(clients)
 
     @property
     def is_stale(self) -> bool:

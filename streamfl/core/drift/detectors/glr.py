@@ -7,11 +7,12 @@ from typing import Literal
 import numpy as np
 
 from streamfl.core.arrays import FloatArray
+from streamfl.core.drift.detector import LossDetector
 from streamfl.core.protocol.alarm import Alarm, Reading
 
 
 @dataclass
-class GLR:
+class GLR(LossDetector):
     """Alarms when the loss of the last rounds lies above that of the rounds before, at the best split of a window.
 
     Input: the pooled loss of each round, in [0, 1]. Guarantee: none proven; a heuristic with a measured run length.
@@ -42,8 +43,8 @@ class GLR:
     --------
     >>> glr = GLR()
     >>> for t in range(1, 11):
-    ...     assert glr.update(t, 0.2, records=1000) is None
-    >>> glr.update(11, 0.32, records=1000)
+    ...     assert glr.take(t, 0.2, records=1000) is None
+    >>> glr.take(11, 0.32, records=1000)
     Alarm(cause='glr', statistic=14.7..., threshold=11.5..., since=11, ...)
     """
 
@@ -55,7 +56,7 @@ class GLR:
     kind: Literal["glr"] = "glr"
     reading: Reading | None = None
 
-    def update(self, t: int, loss: float, records: int) -> Alarm | None:
+    def take(self, t: int, loss: float, records: int) -> Alarm | None:
         """Take the pooled loss of round t over `records` records, and return an alarm if there is one."""
         # A score in [0, 1] has a variance of at most 1/4.
         return self.test(t, loss, 1.0 / (4.0 * max(1, records)))
@@ -86,7 +87,7 @@ class GLR:
             return None
         return Alarm("glr", statistic, threshold, since=t - n + split + 2)
 
-    def reset(self) -> None:
+    def reset(self, *, filled: bool = False) -> None:
         """Forget every loss: after a restart."""
         self.losses = []
         self.reading = None

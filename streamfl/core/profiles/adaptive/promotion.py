@@ -7,11 +7,9 @@ from typing import Literal
 import numpy as np
 
 from streamfl.core.arrays import FloatArray
+from streamfl.core.drift.detector import Detector
 from streamfl.core.drift.detectors.class_mix import ClassMix
-from streamfl.core.drift.detectors.e_detector import EDetector
 from streamfl.core.drift.detectors.excess import Excess
-from streamfl.core.drift.detectors.foreign import Foreign
-from streamfl.core.drift.detectors.glr import GLR
 from streamfl.core.drift.evidence import Observed
 from streamfl.core.errors import BrokenInvariantError
 from streamfl.core.profiles.adaptive.branch import LATCHED, SIGN, Branch, Latch, Trial
@@ -49,9 +47,6 @@ def ladder_settings(
         return LadderSettings(step=step or (16.0 if bounded_gradient else 1.0))
     top = step or ((256.0 if one_full_step else 16.0) if bounded_gradient else 1.0)
     return LadderSettings(orders=(0, 2, 4, 6, 8), heavy=(), step=top, whitened=False, averages=False)
-
-
-Detector = Excess | GLR | EDetector | Foreign
 
 
 @dataclass
@@ -123,7 +118,7 @@ class Promotion:
 
     def _held(self, labels: int) -> Held | None:
         """Return what clients hold back, if the detector compares."""
-        if not isinstance(self.detector, Excess):
+        if not self.detector.compares:
             return None
         return Held(per_label=max(1, HELD // max(1, labels)), since=self.held_since, renewed=dict(self.renewed))
 
@@ -201,8 +196,6 @@ class Promotion:
 
     def _watch(self, observed: Observed) -> Alarm | None:
         """Return an alarm, unless it is of clients that are latched already, or that are like all others again."""
-        if not isinstance(self.detector, Excess):
-            return self.detector.update(observed.round, observed.played[self.main.serves].loss, observed.records)
         groups = self._groups()
         alarm = self.detector.update(observed, groups)
         if alarm is None and self.latch is None and self.detector.is_stale:
@@ -235,15 +228,14 @@ class Promotion:
 
     def _name_more(self, clients: Collection[str]) -> None:
         """Latch the clients too that stand out by now."""
-        if self.latch is not None and isinstance(self.detector, Excess):
-            self._keep_apart(tuple(sorted({*self.latch.clients, *self.detector.few.named(clients)})))
+        if self.latch is not None:
+            self._keep_apart(tuple(sorted({*self.latch.clients, *self.detector.named(clients)})))
 
     def _renew(self, clients: Collection[str], t: int) -> None:
         """Let clients begin to hold records back anew after round t: they are served by another model, or drifted."""
         self.renewed.update(dict.fromkeys(clients, t + 1))
         self.odd = tuple(client for client in self.odd if client not in clients)
-        if isinstance(self.detector, Excess):
-            self.detector.forget(clients)
+        self.detector.forget(clients)
 
     # --- everybody ---------------------------------------------------------------------------------------------
 
@@ -264,10 +256,7 @@ class Promotion:
         self.main.reset(choice.found[chosen], np.zeros_like(choice.found[chosen]))
         self.trail, self.branches, self.latch = Trail(), [], None
         self.class_mix.reset()
-        if isinstance(self.detector, Excess):
-            self.detector.reset(filled=alarm.cause == "new-label")
-        else:
-            self.detector.reset()
+        self.detector.reset(filled=alarm.cause == "new-label")
         if alarm.cause != "new-label":
             self.held_since, self.renewed, self.odd = t + 1, {}, ()
         renames = () if goes_on else choice.renames

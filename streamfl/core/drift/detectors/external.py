@@ -1,12 +1,12 @@
-"""A drift detector of another library, by its name, on the pooled loss of each round."""
+"""A drift detector of another library on the pooled loss of each round."""
 
-from collections.abc import Callable
+import abc
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Protocol
 
 import numpy as np
 
-from streamfl.core.errors import UsageError
+from streamfl.core.drift.detector import LossDetector
 from streamfl.core.protocol.alarm import Alarm, Reading
 
 # Losses kept since a reset.
@@ -26,12 +26,8 @@ class Watcher(Protocol):
         ...
 
 
-# How to build a detector from its name, by library; filled by whoever knows the library, for the core does not.
-LIBRARIES: dict[str, Callable[[str], Watcher]] = {}
-
-
 @dataclass
-class Foreign:
+class ExternalDetector(LossDetector):
     """Alarms when the other detector says so, and the mean loss rose.
 
     Input: the pooled loss of each round, in [0, 1]. Guarantee and cost: those of the detector. Whether the mean rose,
@@ -43,8 +39,8 @@ class Foreign:
 
     Parameters
     ----------
-    library, name
-        A key of `LIBRARIES`, and what that library calls the detector.
+    name
+        What the library calls the detector.
     losses
         Those since the last reset.
 
@@ -54,17 +50,19 @@ class Foreign:
         There is no such detector.
     """
 
-    library: str
     name: str
     losses: list[float] = field(default_factory=list)
-    kind: Literal["foreign"] = "foreign"
     reading: Reading | None = None
 
     def __post_init__(self) -> None:
         """Build the detector."""
         self._fed()
 
-    def update(self, t: int, loss: float, records: int) -> Alarm | None:
+    @abc.abstractmethod
+    def built(self) -> Watcher:
+        """Return a fresh detector of this name."""
+
+    def take(self, t: int, loss: float, records: int) -> Alarm | None:
         """Take the pooled loss of round t over `records` records, and return an alarm if there is one."""
         self.losses.append(loss)
         self._detector.update(loss)
@@ -77,7 +75,7 @@ class Foreign:
             self._forget(MOST // 2)
         return None
 
-    def reset(self) -> None:
+    def reset(self, *, filled: bool = False) -> None:
         """Forget every loss: after a restart."""
         self._forget(len(self.losses))
 
@@ -87,9 +85,7 @@ class Foreign:
         self._fed()
 
     def _fed(self) -> None:
-        if self.library not in LIBRARIES:
-            raise UsageError(f"no library of detectors is called {self.library!r}")
-        self._detector = LIBRARIES[self.library](self.name)
+        self._detector = self.built()
         for loss in self.losses:
             self._detector.update(loss)
 

@@ -1,0 +1,163 @@
+"""What any drift detector must do: hold yours against it.
+
+The rounds of every check are drawn, and the same in every call: a loss of 0.2, or of 0.8 once the world has changed,
+at four clients with two labels.
+"""
+
+from collections.abc import Callable, Iterable
+from math import isfinite
+
+import numpy as np
+
+from streamfl import codec
+from streamfl.core.coordinator.state import Standing
+from streamfl.core.drift.detector import Detector
+from streamfl.core.drift.evidence import ClientPart, Observed, Played
+from streamfl.core.errors import PeerError
+from streamfl.core.profiles.adaptive.promotion import Promotion
+from streamfl.core.protocol.alarm import Alarm
+from streamfl.core.protocol.messages import LabelSums
+from streamfl.core.sampling import generator
+from streamfl.testing.audit import Violation
+
+CLIENTS, LABELS, RECORDS, HELD = ("c0", "c1", "c2", "c3"), ("a", "b"), 100, 30
+
+QUIET, DRIFTED = 0.2, 0.8
+
+# Rounds without drift, rounds in which drift of this size must be told, and rounds after which a state has its size.
+STEADY, PROMPT, LONG = 120, 40, 400
+
+# A detector may remember so many bytes.
+MOST_BYTES = 65_536
+
+
+def check_detector(make: Callable[[], Detector]) -> None:
+    """Hold a drift detector against everything that a profile relies on.
+
+    Parameters
+    ----------
+    make
+        Makes a new detector; called for every check.
+
+    Raises
+    ------
+    Violation
+        Names the first check that fails.
+
+    Examples
+    --------
+    >>> from streamfl.core.drift.detectors.glr import GLR
+    >>> check_detector(GLR)
+    """
+    for check in CHECKS:
+        check(make)
+
+
+def is_quiet_without_drift(make: Callable[[], Detector]) -> None:
+    """Where losses only vary by chance there is no alarm."""
+    alarms = _alarms(make(), _rounds(STEADY))
+    _expect(not alarms, f"an alarm in round {alarms[0][0] if alarms else 0}, though nothing has changed")
+
+
+def tells_a_drift_soon(make: Callable[[], Detector]) -> None:
+    """Losses that rise from 0.2 to 0.8 are told, with evidence beyond a threshold, and a date that has passed."""
+    alarms = _alarms(make(), _rounds(STEADY + PROMPT, drift=STEADY))
+    _expect(bool(alarms), f"no alarm within {PROMPT} rounds of a drift")
+    t, alarm = alarms[0]
+    _expect(t > STEADY, f"an alarm in round {t}, and the drift begins after round {STEADY}")
+    _expect(isfinite(alarm.statistic) and isfinite(alarm.threshold), f"evidence that is not finite: {alarm}")
+    _expect(alarm.statistic >= alarm.threshold, f"an alarm without evidence: {alarm}")
+    _expect(1 <= alarm.since <= t, f"a drift since round {alarm.since}, told in round {t}")
+    _expect(set(alarm.clients) <= set(CLIENTS) and set(alarm.labels) <= set(LABELS), f"names nobody knows: {alarm}")
+
+
+def gives_the_same_answers_again(make: Callable[[], Detector]) -> None:
+    """Two detectors say the same of the same rounds."""
+    rounds = _rounds(STEADY + PROMPT, drift=STEADY)
+    _expect(_alarms(make(), rounds) == _alarms(make(), rounds), "other alarms of the same rounds")
+
+
+def begins_anew_at_a_reset(make: Callable[[], Detector]) -> None:
+    """After a reset it is quiet again, and tells the next drift, dated after the reset."""
+    detector, first = make(), STEADY + PROMPT
+    _alarms(detector, _rounds(first, drift=STEADY))
+    detector.reset()
+    alarms = _alarms(detector, _rounds(STEADY + PROMPT, drift=STEADY, after=first))
+    _expect(bool(alarms), "no alarm at a drift after a reset")
+    t, alarm = alarms[0]
+    _expect(t > first + STEADY, f"an alarm in round {t - first} after a reset, though nothing has changed since")
+    _expect(alarm.since > first, f"a drift since round {alarm.since}, and a reset after round {first}")
+
+
+def goes_on_from_what_is_saved(make: Callable[[], Detector]) -> None:
+    """Saved with a coordinator and read again in any round, it goes on as if nothing had happened."""
+    rounds = _rounds(STEADY + PROMPT, drift=STEADY)
+    for saved_after in (0, 1, STEADY - 1, STEADY + 1):
+        detector = make()
+        before = _alarms(detector, rounds[:saved_after])
+        after = _alarms(_saved(detector), rounds[saved_after:])
+        whole = _alarms(make(), rounds)
+        _expect(before + after == whole, f"other alarms, saved and read again after round {saved_after}")
+
+
+def remembers_a_bounded_amount(make: Callable[[], Detector]) -> None:
+    """What it remembers does not grow with the rounds."""
+    detector = make()
+    _alarms(detector, _rounds(LONG))
+    size = len(codec.encode(Standing(Promotion(detector=detector))))
+    _expect(size <= MOST_BYTES, f"{size} bytes after {LONG} rounds: at most {MOST_BYTES}")
+
+
+CHECKS: tuple[Callable[[Callable[[], Detector]], None], ...] = (
+    is_quiet_without_drift,
+    tells_a_drift_soon,
+    gives_the_same_answers_again,
+    begins_anew_at_a_reset,
+    goes_on_from_what_is_saved,
+    remembers_a_bounded_amount,
+)
+
+
+def _expect(holds: bool, otherwise: str) -> None:
+    if not holds:
+        raise Violation(otherwise)
+
+
+def _alarms(detector: Detector, rounds: Iterable[Observed]) -> list[tuple[int, Alarm]]:
+    found = ((observed.round, detector.update(observed, {})) for observed in rounds)
+    return [(t, alarm) for t, alarm in found if alarm is not None]
+
+
+def _saved(detector: Detector) -> Detector:
+    """Return a detector as it comes back from a coordinator's state."""
+    try:
+        master = codec.decode(Standing, codec.encode(Standing(Promotion(detector=detector)))).master
+    except PeerError as error:
+        raise Violation(f"what was saved cannot be read again: {error}") from error
+    if not isinstance(master, Promotion):
+        raise Violation("another profile was read than was saved")
+    return master.detector
+
+
+def _rounds(count: int, drift: int | None = None, after: int = 0) -> list[Observed]:
+    """Return so many rounds after round `after`, of which those beyond the `drift`-th have the higher loss."""
+    random = generator(0, "check_detector")
+    steady = count if drift is None else drift
+    return [_round(after + i, QUIET if i <= steady else DRIFTED, random) for i in range(1, count + 1)]
+
+
+def _round(t: int, loss: float, random: np.random.Generator) -> Observed:
+    parts = {}
+    for client in CLIENTS:
+        new = tuple(_sums(label, RECORDS, loss, random) for label in LABELS)
+        old = tuple(_sums(label, HELD, QUIET, random) for label in LABELS)
+        parts[client] = ClientPart(len(LABELS) * RECORDS, {"m": sum(sums.loss for sums in new)}, new, old)
+    records = sum(part.records for part in parts.values())
+    mean = sum(part.losses["m"] for part in parts.values()) / records
+    played = {"m": Played(loss=mean, proper=mean, stepped=np.zeros((1, len(LABELS))))}
+    return Observed(t, records, played, known_labels=LABELS, clients=parts, serves="m")
+
+
+def _sums(label: str, count: int, loss: float, random: np.random.Generator) -> LabelSums:
+    scores = np.clip(loss + 0.1 * random.normal(size=count), 0.0, 1.0)
+    return LabelSums(label=label, count=count, loss=float(scores.sum()), square=float(scores @ scores))

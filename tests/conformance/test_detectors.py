@@ -1,0 +1,106 @@
+"""Every drift detector that there is, held against what a profile relies on; and what the checks find."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+import pytest
+
+from streamfl.core.drift.detector import Detector, LossDetector
+from streamfl.core.drift.evidence import Observed
+from streamfl.core.protocol.alarm import Alarm, Reading
+from streamfl.detectors import detectors, named_detector
+from streamfl.testing import Violation, check_detector
+from streamfl.testing.detectors import CHECKS
+
+NAMES = [*detectors(), "river:ADWIN", "river:PageHinkley", "river:KSWIN"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+def test_a_detector(name: str, check: Callable[[Callable[[], Detector]], None]) -> None:
+    check(lambda: named_detector(name))
+
+
+@dataclass
+class Bar(LossDetector):
+    """Alarms above a bar: a detector in another package."""
+
+    bar: float = 0.5
+    losses: list[float] = field(default_factory=list)
+    kind: Literal["bar"] = "bar"
+    reading: Reading | None = None
+
+    def take(self, t: int, loss: float, records: int) -> Alarm | None:
+        return Alarm("bar", loss, self.bar, since=t) if loss > self.bar else None
+
+    def reset(self, *, filled: bool = False) -> None:
+        self.losses = []
+
+
+def test_a_detector_of_another_package_is_used_saved_and_read() -> None:
+    check_detector(Bar)
+
+
+@dataclass
+class Deaf(Bar):
+    kind: Literal["deaf"] = "deaf"  # type: ignore[assignment]
+
+    def take(self, t: int, loss: float, records: int) -> Alarm | None:
+        return None
+
+
+@dataclass
+class Nervous(Bar):
+    kind: Literal["nervous"] = "nervous"  # type: ignore[assignment]
+    bar: float = 0.19
+
+
+@dataclass
+class Hoarding(Bar):
+    kind: Literal["hoarding"] = "hoarding"  # type: ignore[assignment]
+
+    def update(self, observed: Observed, groups: Mapping[str, int]) -> Alarm | None:
+        self.losses += [float(observed.round)] * 100
+        return super().update(observed, groups)
+
+
+@dataclass
+class Forgetful(Bar):
+    """Counts rounds in what is not saved."""
+
+    kind: Literal["forgetful"] = "forgetful"  # type: ignore[assignment]
+
+    def __post_init__(self) -> None:
+        self.rounds = 0
+
+    def take(self, t: int, loss: float, records: int) -> Alarm | None:
+        self.rounds += 1
+        return super().take(t, loss, records) if self.rounds > 30 else None
+
+
+@dataclass
+class Stubborn(Forgetful):
+    """Keeps what a reset is to forget."""
+
+    kind: Literal["stubborn"] = "stubborn"  # type: ignore[assignment]
+    seen: int = 0
+
+    def take(self, t: int, loss: float, records: int) -> Alarm | None:
+        self.seen += 1
+        return Alarm("bar", loss, self.bar, since=t) if loss > self.bar and self.seen < 130 else None
+
+
+@pytest.mark.parametrize(
+    ("kind", "told"),
+    [
+        (Deaf, "no alarm within 40 rounds"),
+        (Nervous, "though nothing has changed"),
+        (Hoarding, "bytes after 400 rounds"),
+        (Forgetful, "saved and read again after round 119"),
+        (Stubborn, "no alarm at a drift after a reset"),
+    ],
+)
+def test_a_detector_that_breaks_a_rule_is_told_which(kind: type[Detector], told: str) -> None:
+    with pytest.raises(Violation, match=told):
+        check_detector(kind)
