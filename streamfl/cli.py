@@ -164,7 +164,7 @@ def demo(**options: Any) -> None:
     metavar="NAME",
     default="excess",
     show_default=True,
-    help="Of profile adaptive: excess, glr, e-detector, or river:NAME for one of river.drift.",
+    help="Of profile adaptive: a drift detector by name, such as glr, or river:NAME for one of river.drift.",
 )
 @click.option(
     "--rho-scale", type=click.FloatRange(0.0, 1e6), default=1.0, show_default=True, help="Of profile paper."
