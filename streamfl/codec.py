@@ -16,6 +16,7 @@ from safetensors import SafetensorError
 
 from streamfl.core.arrays import FloatArray
 from streamfl.core.bounds import bounded
+from streamfl.core.drift.detector import Detector
 from streamfl.core.errors import PeerError
 
 T = TypeVar("T")
@@ -26,14 +27,15 @@ METADATA = "value"
 # Of all that is wrong with a value, so many things are told.
 ERRORS_TOLD = 3
 
-_ADAPTERS: dict[Any, TypeAdapter[Any]] = {}
+_ADAPTERS: dict[tuple[Any, int], TypeAdapter[Any]] = {}
 
 
 def _adapter(kind: Any) -> TypeAdapter[Any]:
-    """Return the validator of a type, built once."""
-    if kind not in _ADAPTERS:
-        _ADAPTERS[kind] = TypeAdapter(kind)
-    return _ADAPTERS[kind]
+    """Return the validator of a type, built once, and again when there are more classes of detectors."""
+    key = (kind, Detector.classes)
+    if key not in _ADAPTERS:
+        _ADAPTERS[key] = TypeAdapter(kind)
+    return _ADAPTERS[key]
 
 
 def split(value: object) -> tuple[Any, dict[str, FloatArray]]:

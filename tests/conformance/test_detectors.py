@@ -6,8 +6,11 @@ from typing import Literal
 
 import pytest
 
+from streamfl import codec
+from streamfl.core.coordinator.state import Standing
 from streamfl.core.drift.detector import Detector, LossDetector
 from streamfl.core.drift.evidence import Observed
+from streamfl.core.profiles.adaptive.promotion import Promotion
 from streamfl.core.protocol.alarm import Alarm, Reading
 from streamfl.detectors import detectors, named_detector
 from streamfl.testing import Violation, check_detector
@@ -40,6 +43,16 @@ class Bar(LossDetector):
 
 def test_a_detector_of_another_package_is_used_saved_and_read() -> None:
     check_detector(Bar)
+
+
+def test_a_detector_that_is_imported_late_is_read_too() -> None:
+    codec.encode(Standing(Promotion()))
+
+    @dataclass
+    class Late(Bar):
+        kind: Literal["late"] = "late"  # type: ignore[assignment]
+
+    check_detector(Late)
 
 
 @dataclass

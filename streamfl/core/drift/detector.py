@@ -24,11 +24,19 @@ class Detector(abc.ABC):
         A field: where the test stood after the last round; None before the first test.
     compares
         Whether it compares new records with old ones, so that clients have to hold some back.
+    classes
+        How many classes of detectors there are by now, abstract ones counted.
     """
 
     kind: str
     reading: Reading | None
     compares: ClassVar[bool] = False
+    classes: ClassVar[int] = 0
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Count the classes: what reads saved ones has to know a new one, too."""
+        super().__init_subclass__(**options)
+        Detector.classes += 1
 
     @abc.abstractmethod
     def update(self, observed: Observed, groups: Mapping[str, int]) -> Alarm | None:
