@@ -3,7 +3,7 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 
-.PHONY: setup demo kafka console test check bench-drift bench-river format clean
+.PHONY: setup demo kafka console test test-fast check bench-drift bench-river format clean
 
 setup: .venv/.ready
 
@@ -32,6 +32,11 @@ console:
 
 test: setup
 	$(BIN)/pytest --numprocesses 2
+
+# While you write: units, doctests and checks of every detector and transport, without a broker; two minutes, and one
+# more after a change of what is compiled.
+test-fast: setup
+	$(BIN)/pytest --numprocesses 2 -m "not broker" tests/unit tests/conformance streamfl connectors
 
 check: setup
 	$(BIN)/ruff format --check .
