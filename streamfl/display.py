@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from streamfl.core.protocol import messages
-from streamfl.evaluation.result import Figures, Restarted, Result, RoundLine
+from streamfl.evaluation.result import DatedRestart, Figures, Result, RoundLine
 from streamfl.report.story import ledger, unaccounted
 from streamfl.report.words import count, counted, evidence, listed, local_evidence, printable, quantity, serves, share
 
@@ -106,7 +106,7 @@ class Progress:
         if self._live is None and _due(line.round, self._rounds):
             self._print_round()
 
-    def restart(self, restart: Restarted) -> None:
+    def restart(self, restart: DatedRestart) -> None:
         """Tell that the run restarted; the line stays.
 
         Parameters
@@ -196,7 +196,7 @@ def round_text(line: RoundLine, rounds: int | None, rate: float | None) -> str:
     return "  ".join(parts)
 
 
-def restart_text(restart: Restarted | messages.Restarted) -> str:
+def restart_text(restart: DatedRestart | messages.Restarted) -> str:
     """Return one restart as a line.
 
     Parameters
@@ -209,12 +209,12 @@ def restart_text(restart: Restarted | messages.Restarted) -> str:
     str
         Its round, the epoch that begins, what raised the alarm, and the model that was chosen.
 
-    >>> restart_text(Restarted(round=32, epoch=2, cause="excess", statistic=113.8, threshold=9.21,
+    >>> restart_text(DatedRestart(round=32, epoch=2, cause="excess", statistic=113.8, threshold=9.21,
     ...                        chosen="scratch", since=32, clients=("c0", "c1"), labels=("3",)))
     'round 32  restart -> epoch 2: excess 113.8 > 9.21 since round 32, surely at 2 clients, labels 3, chosen: scratch'
     """
     where = f", surely at {counted(len(restart.clients), 'client')}" if restart.clients else ""
-    time = f"  {restart.time}" if isinstance(restart, Restarted) and restart.time else ""
+    time = f"  {restart.time}" if isinstance(restart, DatedRestart) and restart.time else ""
     return (
         f"round {count(restart.round)}{time}  restart -> epoch {restart.epoch}: {evidence(restart)} "
         f"since round {count(restart.since)}{where}{_labels(restart.labels)}, chosen: {restart.chosen}"
@@ -337,7 +337,7 @@ def _lines(result: Result) -> list[tuple[str, str]]:
     ]
 
 
-def _restarts(restarts: Sequence[Restarted]) -> str:
+def _restarts(restarts: Sequence[DatedRestart]) -> str:
     if not restarts:
         return "none"
     told = ", ".join(f"round {count(r.round)} ({r.cause}, {r.chosen})" for r in restarts[:_LISTED])

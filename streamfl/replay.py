@@ -17,9 +17,7 @@ from streamfl.core.errors import BrokenInvariantError, PeerError, UsageError
 from streamfl.core.protocol.decisions import Dropped, PostUpdate, Predicted, Refused
 from streamfl.core.protocol.messages import FromCoordinator, LocalDrift, Noticed, Restarted, RoundClosed
 from streamfl.evaluation.prequential import Prequential
-from streamfl.evaluation.result import LocalDrifted, Loss, Result, RoundLine
-from streamfl.evaluation.result import Noticed as NoticedLine
-from streamfl.evaluation.result import Restarted as RestartedLine
+from streamfl.evaluation.result import DatedRestart, Loss, Result, RoundLine
 from streamfl.model_file import ServedModel
 from streamfl.runtime.clock import ManualClock, stopwatch
 from streamfl.runtime.loop import run
@@ -73,9 +71,9 @@ class Chronicle:
     task: Task
     figures: Prequential = field(default_factory=Prequential)
     rounds: list[RoundLine] = field(default_factory=list)
-    restarts: list[RestartedLine] = field(default_factory=list)
-    local_drifts: list[LocalDrifted] = field(default_factory=list)
-    notices: list[NoticedLine] = field(default_factory=list)
+    restarts: list[DatedRestart] = field(default_factory=list)
+    local_drifts: list[LocalDrift] = field(default_factory=list)
+    notices: list[Noticed] = field(default_factory=list)
     accepted: int = 0
     trained: int = 0
     rejected: int = 0
@@ -96,9 +94,9 @@ class Chronicle:
             case Restarted():
                 self.restarts.append(restart_line(event, self.time))
             case Noticed():
-                self.notices.append(NoticedLine(**asdict(event)))
+                self.notices.append(event)
             case LocalDrift():
-                self.local_drifts.append(LocalDrifted(**asdict(event)))
+                self.local_drifts.append(event)
             case _:
                 pass
 
@@ -142,9 +140,9 @@ def round_line(closed: RoundClosed, task: Task) -> RoundLine:
     )
 
 
-def restart_line(restarted: Restarted, time: str | None = None) -> RestartedLine:
+def restart_line(restarted: Restarted, time: str | None = None) -> DatedRestart:
     """Return what the result tells of a restart after a round that ended at a time."""
-    return RestartedLine(**asdict(restarted), time=time)
+    return DatedRestart(**asdict(restarted), time=time)
 
 
 @dataclass(frozen=True)

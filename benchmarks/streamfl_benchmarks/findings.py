@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from pydantic import BaseModel, ConfigDict
 
-from streamfl.evaluation.result import LocalDrifted
+from streamfl.core.protocol.messages import LocalDrift
 from streamfl.streams.drawn import BLEND, DrawnStream, affected
 from streamfl_benchmarks.meter import Meter
 
@@ -79,11 +79,11 @@ def false_alarms(stream: DrawnStream, found: Sequence[Found]) -> int:
     return len(rounds.difference(*(window(stream, i) for i in range(len(stream.at)))))
 
 
-def local_findings(told: Sequence[LocalDrifted]) -> list[Found]:
+def local_findings(told: Sequence[LocalDrift]) -> list[Found]:
     """Return the rounds in which clients were named, or found to be back; a branch's latch was told already.
 
     >>> def line(t, state):
-    ...     return LocalDrifted(
+    ...     return LocalDrift(
     ...         round=t, epoch=1, clients=("c3",), labels=(), since=t, state=state, statistic=11.0, threshold=9.2)
     >>> [f.round for f in local_findings([line(65, "latched"), line(68, "branched"), line(90, "merged")])]
     [65]
@@ -97,7 +97,7 @@ def local_findings(told: Sequence[LocalDrifted]) -> list[Found]:
     return found
 
 
-def local_figures(stream: DrawnStream, told: Sequence[LocalDrifted], meter: Meter) -> Local:
+def local_figures(stream: DrawnStream, told: Sequence[LocalDrift], meter: Meter) -> Local:
     """Return how the drifts of a stream of kind `local` were met."""
     named = [named_by(told, at, at + NAMED_WITHIN) for at in stream.at]
     true = [affected(stream, drift + 1) for drift in range(len(stream.at))]
@@ -116,7 +116,7 @@ def local_figures(stream: DrawnStream, told: Sequence[LocalDrifted], meter: Mete
     )
 
 
-def named_by(told: Sequence[LocalDrifted], first: int, last: int) -> frozenset[str]:
+def named_by(told: Sequence[LocalDrift], first: int, last: int) -> frozenset[str]:
     """Return the clients named, or found to be back, from round `first` to `last`, let go again or not.
 
     Letting go is how both a false name and a drift back that was named end, so it says nothing here.

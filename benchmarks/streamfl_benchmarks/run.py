@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from pydantic import BaseModel, ConfigDict
 
 from streamfl.core.arrays import FloatArray
-from streamfl.evaluation.result import Figures, LocalDrifted
+from streamfl.core.protocol.messages import LocalDrift
+from streamfl.evaluation.result import Figures
 from streamfl.streams.drawn import DrawnStream
 from streamfl_benchmarks.findings import Found, Local, detections, false_alarms, local_figures, local_findings
 from streamfl_benchmarks.meter import Meter
@@ -95,7 +96,7 @@ def finished(
     *,
     l2: float,
     variant: str = "",
-    local_drifts: Sequence[LocalDrifted] = (),
+    local_drifts: Sequence[LocalDrift] = (),
 ) -> Finished:
     """Return the run of a method, from what was counted and found in it."""
     stream = drawn.stream

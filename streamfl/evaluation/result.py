@@ -4,6 +4,8 @@ from collections.abc import Mapping
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from streamfl.core.protocol.messages import LocalDrift, Noticed
+
 
 class _Part(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -41,7 +43,7 @@ class Loss(_Part):
     prequential: float | None
 
 
-class Restarted(_Part):
+class DatedRestart(_Part):
     """One restart, as the control topic told it; `round` is the round whose loss raised the alarm.
 
     `time` is when the last record of that round was measured, if the source tells: ISO 8601, UTC.
@@ -56,31 +58,6 @@ class Restarted(_Part):
     chosen: str
     since: int
     clients: tuple[str, ...]
-    labels: tuple[str, ...]
-
-
-class LocalDrifted(_Part):
-    """A drift of some clients only, with the evidence of the alarm that named them."""
-
-    round: int
-    epoch: int
-    clients: tuple[str, ...]
-    labels: tuple[str, ...]
-    since: int
-    state: str
-    statistic: float
-    threshold: float
-
-
-class Noticed(_Part):
-    """A change that is no drift of the concept: of the mix of labels."""
-
-    round: int
-    epoch: int
-    cause: str
-    statistic: float
-    threshold: float
-    since: int
     labels: tuple[str, ...]
 
 
@@ -126,8 +103,8 @@ class Result(_Part):
     rmse: Figures | None = None
     kappa: Kappa | None = None
     loss: Loss
-    restarts: tuple[Restarted, ...]
-    local_drifts: tuple[LocalDrifted, ...]
+    restarts: tuple[DatedRestart, ...]
+    local_drifts: tuple[LocalDrift, ...]
     notices: tuple[Noticed, ...] = ()
     promotions: int
     serving: Mapping[str, float] = Field(default_factory=dict)

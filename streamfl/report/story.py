@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from streamfl.evaluation.result import Restarted, Result
+from streamfl.evaluation.result import DatedRestart, Result
 from streamfl.report.words import count, counted, evidence, listed, quantity, share
 
 # Within so many rounds after a drift, a further restart still answers it; benchmarks count the same way.
@@ -133,7 +133,7 @@ def _restarts(result: Result) -> Iterator[Sentence]:
         yield Sentence(f"{count(len(result.restarts) - _SHOWN)} more are in the table of restarts.")
 
 
-def _told(restart: Restarted) -> str:
+def _told(restart: DatedRestart) -> str:
     seen = "a label not seen before" if restart.cause == "new-label" else evidence(restart)
     when = f" ({restart.time})" if restart.time else ""
     return (

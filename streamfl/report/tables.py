@@ -3,7 +3,8 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from streamfl.evaluation.result import Figures, LocalDrifted, Restarted, Result
+from streamfl.core.protocol.messages import LocalDrift
+from streamfl.evaluation.result import DatedRestart, Figures, Result
 from streamfl.report.story import Delay, delays
 from streamfl.report.words import MISSING, count, evidence, listed, local_evidence, quantity, serves, share
 
@@ -131,7 +132,7 @@ def _kappas(result: Result) -> Iterator[Fact]:
         yield Fact("kappa, temporal", share(result.kappa.temporal), "accuracy above NoChange")
 
 
-def restart_rows(restarts: Sequence[Restarted], drifts: Sequence[int]) -> list[RestartRow]:
+def restart_rows(restarts: Sequence[DatedRestart], drifts: Sequence[int]) -> list[RestartRow]:
     """Return the table of restarts.
 
     Parameters
@@ -150,7 +151,7 @@ def restart_rows(restarts: Sequence[Restarted], drifts: Sequence[int]) -> list[R
     return [_restart_row(restart, delay) for restart, delay in zip(restarts, found, strict=True)]
 
 
-def _restart_row(restart: Restarted, delay: Delay | None) -> RestartRow:
+def _restart_row(restart: DatedRestart, delay: Delay | None) -> RestartRow:
     return RestartRow(
         round=count(restart.round),
         time=restart.time or MISSING,
@@ -164,12 +165,12 @@ def _restart_row(restart: Restarted, delay: Delay | None) -> RestartRow:
     )
 
 
-def local_rows(drifted: Sequence[LocalDrifted]) -> list[LocalRow]:
+def local_rows(drifted: Sequence[LocalDrift]) -> list[LocalRow]:
     """Return the table of the drifts that only some clients had."""
     return [_local_row(drift) for drift in drifted]
 
 
-def _local_row(drift: LocalDrifted) -> LocalRow:
+def _local_row(drift: LocalDrift) -> LocalRow:
     return LocalRow(
         round=count(drift.round),
         since=count(drift.since),

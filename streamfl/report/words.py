@@ -4,7 +4,8 @@ import math
 from collections.abc import Mapping, Sequence
 
 from streamfl.core.protocol import messages
-from streamfl.evaluation.result import LocalDrifted, Restarted
+from streamfl.core.protocol.messages import LocalDrift
+from streamfl.evaluation.result import DatedRestart
 
 MISSING = "–"
 
@@ -61,7 +62,7 @@ def listed(names: Sequence[object], at_most: int = 8) -> str:
     return f"{shown} and {count(rest)} more" if rest > 0 else shown
 
 
-def evidence(restart: Restarted | messages.Restarted) -> str:
+def evidence(restart: DatedRestart | messages.Restarted) -> str:
     """Return what raised the alarm: the detector, its statistic and its threshold.
 
     A new label is a fact, not a test, so it comes without numbers.
@@ -81,7 +82,7 @@ def evidence(restart: Restarted | messages.Restarted) -> str:
     return _compared(restart.cause, restart.statistic, restart.threshold)
 
 
-def local_evidence(drift: LocalDrifted | messages.LocalDrift) -> str:
+def local_evidence(drift: LocalDrift | messages.LocalDrift) -> str:
     """Return what told that some clients drifted: only one detector knows clients."""
     return _compared("excess", drift.statistic, drift.threshold)
 

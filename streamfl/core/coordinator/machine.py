@@ -45,7 +45,7 @@ from streamfl.core.coordinator.state import Standing
 from streamfl.core.drift.evidence import LiveModel, Observed
 from streamfl.core.errors import BrokenInvariantError, PeerError
 from streamfl.core.learning.local_round import Learner
-from streamfl.core.profiles.base import Answer, Deliberation, Local, Restart
+from streamfl.core.profiles.base import Answer, Deliberation, Restart
 from streamfl.core.protocol.alarm import Reading
 from streamfl.core.protocol.decisions import Commit, CoordinatorDecision, Finished, Publish, Refused
 from streamfl.core.protocol.events import CoordinatorEvent, Tick, Unusable
@@ -57,6 +57,7 @@ from streamfl.core.protocol.messages import (
     Join,
     Leave,
     Left,
+    LocalDrift,
     ModelPublished,
     Refusal,
     RoundClosed,
@@ -812,7 +813,7 @@ class Coordinator:
         return self._conclude(observed, (self.standing.master.conclude(deliberation),), now)
 
     def _conclude(
-        self, observed: Observed | None, decided: Sequence[Restart | Local], now: float
+        self, observed: Observed | None, decided: Sequence[Restart | LocalDrift], now: float
     ) -> list[CoordinatorDecision]:
         """Enter the round into the ledger and open the next, in one transaction; `observed` is None of no records."""
         standing, opened = self.standing, self._opened

@@ -1,16 +1,15 @@
 """The news of a round that is closed: drift that was noticed, restarts, and clients that drifted alone."""
 
 from collections.abc import Sequence
-from dataclasses import asdict
 
-from streamfl.core.profiles.base import Local, Restart
+from streamfl.core.profiles.base import Restart
 from streamfl.core.protocol.alarm import Alarm
 from streamfl.core.protocol.messages import LocalDrift, Noticed, Restarted, RoundClosed
 
 News = Noticed | Restarted | LocalDrift
 
 
-def news(closed: RoundClosed, alarm: Alarm | None, decided: Sequence[Restart | Local]) -> tuple[News, ...]:
+def news(closed: RoundClosed, alarm: Alarm | None, decided: Sequence[Restart | LocalDrift]) -> tuple[News, ...]:
     """Return what people are told of a round beside its entry in the ledger.
 
     Parameters
@@ -37,9 +36,9 @@ def _noticed(closed: RoundClosed, alarm: Alarm) -> Noticed:
     )
 
 
-def _decided(said: Restart | Local) -> Restarted | LocalDrift:
-    if isinstance(said, Local):
-        return LocalDrift(**asdict(said))
+def _decided(said: Restart | LocalDrift) -> Restarted | LocalDrift:
+    if isinstance(said, LocalDrift):
+        return said
     alarm = said.alarm
     return Restarted(
         round=said.round,

@@ -3,8 +3,8 @@
 A profile is a state machine over rounds. In every round the coordinator asks it to `open` (which models play or
 train), hands back what the clients measured (`close`), and then either lets it `advance` or, after an alarm,
 `deliberate`: candidates are scored until one is chosen, and the profile `conclude`s. A profile holds models and
-losses, never records. It knows no clients' buffers, and of messages only two values that it asks for: `Held` (what
-clients hold back) and `Apart` (clients that train models of their own).
+losses, never records. It knows no clients' buffers, and of messages only three values: `Held` (what clients hold
+back), `Apart` (clients that train models of their own), and `LocalDrift` (what becomes of clients apart).
 """
 
 from collections.abc import Callable, Mapping
@@ -14,7 +14,7 @@ from typing import Protocol
 from streamfl.core.arrays import FloatArray
 from streamfl.core.drift.evidence import ClientPart, LiveModel, Observed, Played
 from streamfl.core.protocol.alarm import Alarm, Reading
-from streamfl.core.protocol.messages import Apart, Held
+from streamfl.core.protocol.messages import Apart, Held, LocalDrift
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -65,23 +65,6 @@ class Restart:
     alarm: Alarm
     chosen: str
     permutation: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Local:
-    """News of clients that drifted alone: `state` is latched, branched, merged, returned or released.
-
-    The evidence is that of the alarm which named them.
-    """
-
-    round: int
-    epoch: int
-    clients: tuple[str, ...]
-    labels: tuple[str, ...]
-    since: int
-    state: str
-    statistic: float
-    threshold: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -171,11 +154,11 @@ class Master(Protocol):
         """Begin to look for the model from which to go on after an alarm."""
         ...
 
-    def conclude(self, deliberation: Deliberation) -> Restart | Local:
+    def conclude(self, deliberation: Deliberation) -> Restart | LocalDrift:
         """Begin the next epoch from the chosen model, or keep the clients apart that alone have drifted."""
         ...
 
-    def advance(self, t: int) -> tuple[Local, ...]:
+    def advance(self, t: int) -> tuple[LocalDrift, ...]:
         """Go on after a round without an alarm; tell what became of clients apart."""
         ...
 

@@ -10,8 +10,9 @@ import numpy as np
 from streamfl.core.arrays import FloatArray
 from streamfl.core.drift.evidence import LiveModel, Observed
 from streamfl.core.errors import BrokenInvariantError
-from streamfl.core.profiles.base import Deliberation, Local, Opening, Restart
+from streamfl.core.profiles.base import Deliberation, Opening, Restart
 from streamfl.core.protocol.alarm import Alarm, Reading
+from streamfl.core.protocol.messages import LocalDrift
 
 MIXTURE = "mixture"
 
@@ -178,7 +179,7 @@ class Experts:
         """Refuse, as `deliberate`."""
         raise BrokenInvariantError("profile experts was asked to restart, but it never alarms")
 
-    def advance(self, t: int) -> tuple[Local, ...]:
+    def advance(self, t: int) -> tuple[LocalDrift, ...]:
         """Go on: instances end and begin as rounds open."""
         return ()
 

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from kafka_federation import CLIENTS, COMMAND, ROUND, SETTINGS, Federation, check_ledger
 
-from streamfl.evaluation.result import Restarted, Result
+from streamfl.evaluation.result import DatedRestart, Result
 from streamfl.replay import Replay, ReplaySettings
 from streamfl.streams.covtype import covtype
 from streamfl.streams.dealing import Log, deal
@@ -52,7 +52,7 @@ class Recorded:
         return {f"c{i:02d}": ROUND * ROUNDS for i in range(CLIENTS)}
 
 
-def told(restart: Restarted) -> tuple[int, int, str, float, str]:
+def told(restart: DatedRestart) -> tuple[int, int, str, float, str]:
     """Return what is compared of a restart."""
     return restart.round, restart.epoch, restart.cause, restart.statistic, restart.chosen
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from streamfl.evaluation.result import LocalDrifted
+from streamfl.core.protocol.messages import LocalDrift
 from streamfl.streams.drawn import DrawnStream, affected, lives
 from streamfl_benchmarks.findings import (
     Found,
@@ -23,8 +23,8 @@ def at(*rounds: int, cause: str = "glr") -> list[Found]:
     return [Found(round=t, cause=cause) for t in rounds]
 
 
-def line(t: int, state: str, *clients: str) -> LocalDrifted:
-    return LocalDrifted(
+def line(t: int, state: str, *clients: str) -> LocalDrift:
+    return LocalDrift(
         round=t, epoch=1, clients=clients, labels=(), since=t, state=state, statistic=11.0, threshold=9.2
     )
 

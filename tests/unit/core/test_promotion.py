@@ -17,16 +17,16 @@ from streamfl.core.profiles.adaptive.branch import Trial
 from streamfl.core.profiles.adaptive.choice import Choice
 from streamfl.core.profiles.adaptive.ladder import LadderSettings
 from streamfl.core.profiles.adaptive.promotion import Promotion, ladder_settings
-from streamfl.core.profiles.base import Answer, Ask, Local, Opening, Restart
+from streamfl.core.profiles.base import Answer, Ask, Opening, Restart
 from streamfl.core.protocol.alarm import Alarm
-from streamfl.core.protocol.messages import LabelSums
+from streamfl.core.protocol.messages import LabelSums, LocalDrift
 
 SCRATCH = np.zeros((1, 1))
 CLIENTS = tuple(f"c{i:02}" for i in range(20))
 RECORDS = 100
 NOISE = 0.01  # variance of scores
 
-News = list[Restart | Local]
+News = list[Restart | LocalDrift]
 
 
 class World:
@@ -139,7 +139,7 @@ def renewed(opening: Opening) -> Mapping[str, int]:
 
 
 def states(news: News) -> list[str]:
-    return [said.state if isinstance(said, Local) else said.alarm.cause for said in news]
+    return [said.state if isinstance(said, LocalDrift) else said.alarm.cause for said in news]
 
 
 def settled(theta: float = 0.5) -> World:
@@ -273,7 +273,7 @@ def test_clients_that_drift_alone_are_latched_for_two_more_rounds_and_then_branc
     world = settled()
     world.drift(-0.4, FEW)
     (latched,) = world.play()
-    assert isinstance(latched, Local)
+    assert isinstance(latched, LocalDrift)
     assert (latched.round, latched.clients, latched.since, latched.state) == (21, FEW, 21, "latched")
     assert latched.statistic > latched.threshold == pytest.approx(math.log(1e4))
     for t in (22, 23):
@@ -327,7 +327,7 @@ def test_a_branch_is_merged_when_its_clients_are_like_all_others_again() -> None
     assert states(world.play(30)) == ["latched", "branched"]
     world.drift(0.5, FEW)
     (returned,) = world.play(60)
-    assert isinstance(returned, Local)
+    assert isinstance(returned, LocalDrift)
     assert (returned.round, returned.clients, returned.since, returned.state) == (51, FEW, 21, "returned")
     opening = world.opening()
     assert (opening.apart, numbers(opening, "branch-24/")) == ((), {})
@@ -464,7 +464,7 @@ def test_the_branch_whose_clients_have_gone_first_makes_room_for_a_fifth() -> No
     world.gone.add(CLIENTS[0])
     assert world.play(12) == []
     world.drift(1.2, (CLIENTS[4],))
-    news = [(said.state, said.clients) for said in world.play(12) if isinstance(said, Local)]
+    news = [(said.state, said.clients) for said in world.play(12) if isinstance(said, LocalDrift)]
     assert news == [("latched", CLIENTS[4:5]), ("merged", CLIENTS[1:2]), ("branched", CLIENTS[4:5])]
     assert [group.clients for group in world.opening().apart] == [(CLIENTS[i],) for i in (0, 2, 3, 4)]
 

@@ -3,12 +3,12 @@ from typing import Any
 
 import pytest
 
-from streamfl.evaluation.result import Figures, Kappa, Loss, Restarted, Result, RoundLine
+from streamfl.evaluation.result import DatedRestart, Figures, Kappa, Loss, Result, RoundLine
 
 SPIKE = 0.51
 
 
-def restarted(at: int, epoch: int, **changed: Any) -> Restarted:
+def restarted(at: int, epoch: int, **changed: Any) -> DatedRestart:
     told: dict[str, Any] = {
         "round": at,
         "epoch": epoch,
@@ -20,7 +20,7 @@ def restarted(at: int, epoch: int, **changed: Any) -> Restarted:
         "clients": ("c3", "c7"),
         "labels": ("0", "1"),
     }
-    return Restarted(**(told | changed))
+    return DatedRestart(**(told | changed))
 
 
 def lines(n: int, restarts: Sequence[int]) -> tuple[RoundLine, ...]:
@@ -72,5 +72,5 @@ def made_up() -> Callable[..., Result]:
 
 
 @pytest.fixture
-def restart() -> Callable[..., Restarted]:
+def restart() -> Callable[..., DatedRestart]:
     return restarted

@@ -5,7 +5,7 @@ import pytest
 from rich.console import Console
 
 from streamfl.display import Progress, summary
-from streamfl.evaluation.result import Figures, Kappa, Restarted, Result, RoundLine
+from streamfl.evaluation.result import DatedRestart, Figures, Kappa, Result, RoundLine
 
 Build = Callable[..., Result]
 
@@ -29,7 +29,7 @@ def line(t: int, **changed: float | None) -> RoundLine:
     return RoundLine(round=t, epoch=1 + (t > 2), block=t, records=100, **told)
 
 
-def test_a_log_gets_exact_plain_lines(restart: Callable[..., Restarted]) -> None:
+def test_a_log_gets_exact_plain_lines(restart: Callable[..., DatedRestart]) -> None:
     console, out, clock = plain()
     with Progress(console, 12, "replay of [bold]x") as progress:
         for t in range(1, 13):
@@ -91,7 +91,7 @@ def test_a_run_that_fails_still_tells_its_last_round() -> None:
     assert out.getvalue().splitlines()[-1].startswith("round   1/100  epoch 1")
 
 
-def test_a_terminal_gets_a_live_line_and_permanent_ones(restart: Callable[..., Restarted]) -> None:
+def test_a_terminal_gets_a_live_line_and_permanent_ones(restart: Callable[..., DatedRestart]) -> None:
     out = io.StringIO()
     console = Console(file=out, force_terminal=True, force_interactive=True, width=120, color_system=None)
     with Progress(console, 10, "replay") as progress:
@@ -116,7 +116,7 @@ def test_the_live_line_fits_eighty_columns() -> None:
     assert "NoChange" not in shown.getvalue()
 
 
-def test_a_new_label_comes_without_numbers(restart: Callable[..., Restarted]) -> None:
+def test_a_new_label_comes_without_numbers(restart: Callable[..., DatedRestart]) -> None:
     console, out, _ = plain()
     Progress(console, 10, "replay").restart(restart(7, 3, cause="new-label", statistic=0.0, threshold=0.0))
     assert (
@@ -174,7 +174,7 @@ def test_the_summary_of_a_regression_has_errors_and_of_nothing_dashes(made_up: B
     assert "read 92,962 is not accepted 92,960 + rejected 3 + pending 0 (off by -1)" in out.getvalue()
 
 
-def test_no_color_is_respected(monkeypatch: pytest.MonkeyPatch, restart: Callable[..., Restarted]) -> None:
+def test_no_color_is_respected(monkeypatch: pytest.MonkeyPatch, restart: Callable[..., DatedRestart]) -> None:
     def shown() -> str:
         out = io.StringIO()
         Progress(Console(file=out, force_terminal=True), 10, "r").restart(restart(2, 2))

@@ -4,7 +4,8 @@ from html.parser import HTMLParser
 
 import pytest
 
-from streamfl.evaluation.result import Figures, LocalDrifted, Loss, Restarted, Result, RoundLine
+from streamfl.core.protocol.messages import LocalDrift
+from streamfl.evaluation.result import DatedRestart, Figures, Loss, Result, RoundLine
 from streamfl.report.charts import drawing
 from streamfl.report.html import render
 
@@ -68,10 +69,10 @@ def test_the_page_is_well_formed_for_short_and_long_runs(made_up: Build, n: int)
     assert page.tags.count("html") == page.tags.count("h1") == 1
 
 
-def test_a_hostile_name_stays_text(made_up: Build, restart: Callable[..., Restarted]) -> None:
+def test_a_hostile_name_stays_text(made_up: Build, restart: Callable[..., DatedRestart]) -> None:
     evil = '"><script>alert(1)</script>'
     hit = restart(5, 2, cause=evil, chosen=evil, clients=(evil,), labels=(evil,))
-    drifted = LocalDrifted(
+    drifted = LocalDrift(
         round=3, epoch=1, clients=(evil,), labels=(evil,), since=2, state=evil, statistic=11, threshold=9
     )
     result = made_up(9, source=evil, profile=evil, restarts=(hit,), local_drifts=(drifted,), model_sha256=evil)
@@ -136,7 +137,7 @@ def test_a_run_without_restarts_says_so(made_up: Build) -> None:
 
 
 def test_local_drifts_have_a_table_only_if_there_are_any(made_up: Build) -> None:
-    drifted = LocalDrifted(
+    drifted = LocalDrift(
         round=80, epoch=1, clients=("c9",), labels=("4",), since=78, state="latched", statistic=11.0, threshold=9.2
     )
     assert "80|78|latched|excess 11 > 9.2|c9|4|" in Page(render(made_up(local_drifts=(drifted,)), title="R")).rows

@@ -1,6 +1,7 @@
 from collections.abc import Callable
 
-from streamfl.evaluation.result import Noticed, Result
+from streamfl.core.protocol.messages import Noticed
+from streamfl.evaluation.result import Result
 from streamfl.report.story import Delay, delays, epochs, story, unanswered
 
 Build = Callable[..., Result]

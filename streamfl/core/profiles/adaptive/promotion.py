@@ -16,9 +16,9 @@ from streamfl.core.profiles.adaptive.branch import LATCHED, SIGN, Branch, Latch,
 from streamfl.core.profiles.adaptive.choice import Choice
 from streamfl.core.profiles.adaptive.ladder import Ladder, LadderSettings
 from streamfl.core.profiles.adaptive.recall import RecallPool, Trail
-from streamfl.core.profiles.base import Deliberation, Local, Opening, Restart
+from streamfl.core.profiles.base import Deliberation, Opening, Restart
 from streamfl.core.protocol.alarm import Alarm, Reading
-from streamfl.core.protocol.messages import Apart, Held
+from streamfl.core.protocol.messages import Apart, Held, LocalDrift
 
 # Records of all labels together that a client holds back.
 HELD = 200
@@ -159,7 +159,7 @@ class Promotion:
             clients=alarm.clients if alarm.local else None,
         )
 
-    def conclude(self, deliberation: Deliberation) -> Restart | Local:
+    def conclude(self, deliberation: Deliberation) -> Restart | LocalDrift:
         """Begin an epoch with the chosen model, or latch the clients that alone have drifted."""
         if not isinstance(deliberation, Choice):
             raise BrokenInvariantError("a deliberation of another profile")
@@ -167,7 +167,7 @@ class Promotion:
             return self._latched(deliberation)
         return self._restarted(deliberation)
 
-    def advance(self, t: int) -> tuple[Local, ...]:
+    def advance(self, t: int) -> tuple[LocalDrift, ...]:
         """Promote better models, and see what becomes of clients apart."""
         self._promote()
         return (*self._unlatched(t), *self._also_latched(t), *self._merged(t))
@@ -269,7 +269,7 @@ class Promotion:
         latched = () if self.latch is None else (Apart(clients=self.latch.clients, serves=self.main.serves),)
         return (*latched, *(branch.apart() for branch in self.branches))
 
-    def _latched(self, choice: Choice) -> Local:
+    def _latched(self, choice: Choice) -> LocalDrift:
         alarm, t = choice.alarm, choice.observed.round
         ours = {"incumbent": choice.found[self.main.serves], "shadow": choice.found[self.main.shadow_name]}
         scored = {name: W for name, W in choice.found.items() if name not in choice.live}
@@ -282,7 +282,7 @@ class Promotion:
         self.latch.told = self.latch.clients
         return self._local(t, self.latch, "latched")
 
-    def _also_latched(self, t: int) -> tuple[Local, ...]:
+    def _also_latched(self, t: int) -> tuple[LocalDrift, ...]:
         latch = self.latch
         if latch is None or latch.told == latch.clients:
             return ()
@@ -297,7 +297,7 @@ class Promotion:
             branch.clients = tuple(client for client in branch.clients if client not in clients)
         self.branches = [branch for branch in self.branches if branch.clients]
 
-    def _unlatched(self, t: int) -> tuple[Local, ...]:
+    def _unlatched(self, t: int) -> tuple[LocalDrift, ...]:
         """Once it is clear: the best trial becomes a branch, or its clients join one, if it surely gains."""
         latch = self.latch
         if latch is None or latch.is_open(t):
@@ -317,7 +317,7 @@ class Promotion:
         self.branches.append(self._branch(latch, best, t))
         return (*left, self._local(t, latch, "branched"))
 
-    def _make_room(self, t: int) -> tuple[Local, ...]:
+    def _make_room(self, t: int) -> tuple[LocalDrift, ...]:
         """End the branch whose clients have been silent longest, if there are as many as may be."""
         silent = [branch for branch in self.branches if branch.is_silent(t)]
         if not silent or len(self.branches) < MOST_BRANCHES:
@@ -331,11 +331,11 @@ class Promotion:
         branch.ladder.reset(W, np.zeros_like(W))
         return branch
 
-    def _merged(self, t: int) -> tuple[Local, ...]:
+    def _merged(self, t: int) -> tuple[LocalDrift, ...]:
         over = [branch for branch in self.branches if branch.has_returned() or branch.is_over(t)]
         return tuple(told for branch in over for told in self._ended(branch, t))
 
-    def _ended(self, branch: Branch, t: int) -> tuple[Local, ...]:
+    def _ended(self, branch: Branch, t: int) -> tuple[LocalDrift, ...]:
         """Let the model of all serve the clients of a branch again."""
         self.branches = [other for other in self.branches if other is not branch]
         self._renew(branch.clients, t)
@@ -345,6 +345,15 @@ class Promotion:
         self.odd = tuple(sorted({*self.odd, *branch.clients}))
         return (self._local(t, branch, "merged"),)
 
-    def _local(self, t: int, group: Latch | Branch, state: str) -> Local:
+    def _local(self, t: int, group: Latch | Branch, state: str) -> LocalDrift:
         told = group.evidence
-        return Local(t, self.epoch, group.clients, told.labels, told.since, state, told.statistic, told.threshold)
+        return LocalDrift(
+            round=t,
+            epoch=self.epoch,
+            clients=group.clients,
+            labels=told.labels,
+            since=told.since,
+            state=state,
+            statistic=told.statistic,
+            threshold=told.threshold,
+        )

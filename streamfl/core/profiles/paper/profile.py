@@ -11,13 +11,14 @@ from typing import Literal
 from streamfl.core.arrays import FloatArray
 from streamfl.core.drift.evidence import LiveModel, Observed, Played
 from streamfl.core.errors import BrokenInvariantError
-from streamfl.core.profiles.base import Answer, Deliberation, Local, Opening, Restart
+from streamfl.core.profiles.base import Answer, Deliberation, Opening, Restart
 from streamfl.core.profiles.paper.block import Block, Instance
 from streamfl.core.profiles.paper.calibration import Calibrated, Calibration
 from streamfl.core.profiles.paper.master_tests import MasterTests, first_horizon
 from streamfl.core.profiles.paper.optimistic import history_estimate, radius, regret_estimate
 from streamfl.core.profiles.paper.schedule import active, placed
 from streamfl.core.protocol.alarm import Alarm, Reading
+from streamfl.core.protocol.messages import LocalDrift
 from streamfl.core.sampling import generator, sampled_rounds
 
 Start = Literal["scratch", "warm"]
@@ -200,7 +201,7 @@ class Paper:
         chosen = "scratch" if self.next_start == "scratch" else "incumbent"
         return Restart(deliberation.round, self.epoch, deliberation.alarm, chosen)
 
-    def advance(self, t: int) -> tuple[Local, ...]:
+    def advance(self, t: int) -> tuple[LocalDrift, ...]:
         """End the block with its last round."""
         if t >= self._block().end:
             self.next_order = self._following_order()
