@@ -1,4 +1,4 @@
-"""A real broker for the tests here; `tests/conftest.py` gives them all to one process."""
+"""A real broker for the tests here; the `conftest.py` of the project gives them all to one process."""
 
 import os
 import sys

@@ -95,9 +95,8 @@ class GLR(LossDetector):
     def _variance(self) -> float:
         """Return the variance of a round's loss around a mean that seldom changes."""
         steps = np.sort(np.abs(np.diff(self.losses)))
-        median = (
-            float(steps[(len(steps) - 1) // 2] + steps[len(steps) // 2]) / 2.0
-        )  # in less than half of np.median's time
+        # In less than half of np.median's time; every label has two such tests a round.
+        median = float(steps[(len(steps) - 1) // 2] + steps[len(steps) // 2]) / 2.0
         return (1.4826 * median) ** 2 / 2.0
 
 
