@@ -2,13 +2,10 @@
 
     python tests/golden/runs.py --write     notes the digests of this version in digests.json
 
-The digests hold for one arithmetic, which every x86-64 machine of the last ten years has: see `ARITHMETIC`.
+The digests hold for one arithmetic, which every x86-64 machine of the last ten years has: see `arithmetic.py`.
 """
 
-import hashlib
 import json
-import os
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -17,16 +14,13 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from golden.arithmetic import begin, digest, tell
+
 HERE = Path(__file__).parent
 NOTED = HERE / "digests.json"
-
-# How OpenBLAS, NumPy and Numba compute is chosen by what a processor can do; here by what all can.
-ARITHMETIC = {
-    "OPENBLAS_CORETYPE": "Haswell",
-    "OPENBLAS_NUM_THREADS": "1",
-    "NPY_DISABLE_CPU_FEATURES": "AVX512F AVX512CD AVX512_SKX AVX512_CLX AVX512_CNL AVX512_ICL AVX512_SPR",
-    "NUMBA_CPU_NAME": "haswell",
-}
 
 CLASSES = "classes.csv --clients 5 --round-size 20"
 TARGETS = "targets.csv --clients 4 --round-size 20"
@@ -58,13 +52,8 @@ RUNS = {
 
 def main() -> None:
     """Print the digests of this version as JSON, or note them."""
-    if any(os.environ.get(name) != value for name, value in ARITHMETIC.items()):
-        raise SystemExit(subprocess.call([sys.executable, *sys.argv], env=os.environ | ARITHMETIC))
-    found = json.dumps(dict(digests()), indent=1) + "\n"
-    if "--write" in sys.argv:
-        NOTED.write_text(found)
-    else:
-        sys.stdout.write(found)
+    begin()
+    tell(dict(digests()), NOTED)
 
 
 def digests() -> Iterator[tuple[str, dict[str, str]]]:
@@ -85,16 +74,12 @@ def _digests_of(options: list[str], folder: Path) -> dict[str, str]:
     with redirect_stdout(StringIO()), redirect_stderr(StringIO()):
         cli([command, *rest, "--json", str(told), "--per-round", *predictions], standalone_mode=False)
     result = json.loads(told.read_text())
-    found = {"model": result["model_sha256"], "json": _digest(json.dumps(_without_times(result)).encode())}
-    return found | ({"predictions": _digest((folder / "predictions.csv").read_bytes())} if predictions else {})
+    found = {"model": result["model_sha256"], "json": digest(json.dumps(_without_times(result)).encode())}
+    return found | ({"predictions": digest((folder / "predictions.csv").read_bytes())} if predictions else {})
 
 
 def _without_times(result: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in result.items() if key not in {"seconds", "records_per_second", "source"}}
-
-
-def _digest(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()[:16]
 
 
 def _write_streams(folder: Path) -> None:

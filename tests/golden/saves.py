@@ -4,10 +4,6 @@ python tests/golden/saves.py --write     writes the files of `saved/` anew; only
 """
 
 import gzip
-import hashlib
-import json
-import os
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -24,7 +20,7 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parents[1]))
 
 
-from golden.runs import ARITHMETIC
+from golden.arithmetic import begin, digest, tell
 from streamfl import MasterFLClassifier, MasterFLRegressor, codec
 from streamfl.core.coordinator.machine import Coordinator
 from streamfl.core.coordinator.state import Standing
@@ -66,17 +62,12 @@ class Enough(Exception):
 
 def main() -> None:
     """Print what becomes of the saved files as JSON, or write them anew with it."""
-    if any(os.environ.get(name) != value for name, value in ARITHMETIC.items()):
-        raise SystemExit(subprocess.call([sys.executable, *sys.argv], env=os.environ | ARITHMETIC))
+    begin()
     if "--write" in sys.argv:
         SAVED.mkdir(exist_ok=True)
         for name, data in (*_estimators(), _model(), *_states()):
             (SAVED / name).write_bytes(gzip.compress(data, mtime=0))
-    found = json.dumps(answers(), indent=1) + "\n"
-    if "--write" in sys.argv:
-        NOTED.write_text(found)
-    else:
-        sys.stdout.write(found)
+    tell(answers(), NOTED)
 
 
 def answers() -> dict[str, str]:
@@ -111,7 +102,7 @@ def _estimator_answers(path: Path, name: str) -> str:
     for x, y in _records(name, 130, 160):
         told.append(repr(model.predict_one(x) if name == "regressor" else sorted(model.predict_proba_one(x).items())))
         model.learn_one(x, y)
-    return _digest("\n".join(told).encode())
+    return digest("\n".join(told).encode())
 
 
 def _records(name: str, first: int, last: int) -> list[tuple[dict[str, float], Any]]:
@@ -127,7 +118,7 @@ def _model() -> tuple[str, bytes]:
 
 def _model_answers(path: Path, _: str) -> str:
     model = ServedModel.load(path)
-    return _digest(" ".join(map(str, model.predict(_table().X[:50], ("a", "b", "c")))).encode())
+    return digest(" ".join(map(str, model.predict(_table().X[:50], ("a", "b", "c")))).encode())
 
 
 def _states() -> Iterator[tuple[str, bytes]]:
@@ -173,10 +164,6 @@ def _table() -> Table:
     y = (X @ rng.normal(size=(3, 3)) + 0.2 * rng.normal(size=(RECORDS, 3))).argmax(axis=1)
     y[CLIENTS * ROUND * (KEPT - 2) :] = (y[CLIENTS * ROUND * (KEPT - 2) :] + 1) % 3
     return Table("drawn", ("a", "b", "c"), X, y.astype(float), ("u", "v", "w"), np.arange(RECORDS))
-
-
-def _digest(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()[:16]
 
 
 if __name__ == "__main__":

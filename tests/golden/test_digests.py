@@ -1,21 +1,17 @@
 """Small runs of every kind give the bytes that they gave before names and places were changed."""
 
 import json
-import os
-import subprocess
-import sys
 
 import pytest
 
 from golden import runs
+from golden.arithmetic import told_by
 
 
 @pytest.fixture(scope="module")
 def found() -> dict[str, dict[str, str]]:
-    command = [sys.executable, runs.__file__]
-    told = subprocess.run(command, env=os.environ | runs.ARITHMETIC, capture_output=True, text=True, check=True)
-    digests: dict[str, dict[str, str]] = json.loads(told.stdout)
-    return digests
+    told: dict[str, dict[str, str]] = told_by(runs.__file__)
+    return told
 
 
 @pytest.mark.parametrize("name", runs.RUNS)

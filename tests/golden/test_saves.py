@@ -1,24 +1,19 @@
 """What was saved by earlier versions is read, and goes on to the same bytes."""
 
 import json
-import os
-import subprocess
-import sys
 
 import pytest
 
 from golden import saves
-from golden.runs import ARITHMETIC
+from golden.arithmetic import told_by
 
 NOTED: dict[str, str] = json.loads(saves.NOTED.read_text())
 
 
 @pytest.fixture(scope="module")
 def answers() -> dict[str, str]:
-    command = [sys.executable, saves.__file__]
-    told = subprocess.run(command, env=os.environ | ARITHMETIC, capture_output=True, text=True, check=True)
-    found: dict[str, str] = json.loads(told.stdout)
-    return found
+    told: dict[str, str] = told_by(saves.__file__)
+    return told
 
 
 @pytest.mark.parametrize("name", NOTED)
