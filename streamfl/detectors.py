@@ -37,7 +37,7 @@ def named_detector(name: str) -> Detector:
     """
     if name.startswith("river:"):
         return RiverDetector(name.removeprefix("river:"))
-    found = detectors()
+    found = DETECTORS if name in DETECTORS else detectors()  # to look through what is installed takes time
     if name not in found:
         raise UsageError(f"no detector is called {name!r}: take one of {', '.join(found)}, or river:NAME")
     return found[name]()

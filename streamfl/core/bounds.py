@@ -11,6 +11,9 @@ REASON_CHARS = 500
 # Entries in a row for which a client's messages were refused, after which it is evicted.
 REFUSALS_IN_A_ROW = 3
 
+# No log has so many positions.
+MOST_POSITIONS = 2**63
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:

@@ -4,7 +4,6 @@ import math
 from collections.abc import Mapping, Sequence
 
 from streamfl.core.protocol import messages
-from streamfl.core.protocol.messages import LocalDrift
 from streamfl.evaluation.result import DatedRestart
 
 MISSING = "–"
@@ -82,7 +81,7 @@ def evidence(restart: DatedRestart | messages.Restarted) -> str:
     return _compared(restart.cause, restart.statistic, restart.threshold)
 
 
-def local_evidence(drift: LocalDrift | messages.LocalDrift) -> str:
+def local_evidence(drift: messages.LocalDrift) -> str:
     """Return what told that some clients drifted: only one detector knows clients."""
     return _compared("excess", drift.statistic, drift.threshold)
 

@@ -6,6 +6,7 @@ not end it: it is dropped and told, and the client asks for what it lacks.
 
 from math import isfinite
 
+from streamfl.core.bounds import MOST_POSITIONS
 from streamfl.core.protocol.external.interface import Guest
 from streamfl.core.protocol.messages import (
     FromCoordinator,
@@ -19,9 +20,6 @@ from streamfl.core.protocol.messages import (
 )
 from streamfl.core.protocol.native.settings import OnlineSettings
 from streamfl.core.protocol.registry import wrong_registry
-
-# No log has so many positions, and no client so many records.
-MOST_POSITIONS = 2**63
 
 # Outputs of larger weights may have squares that overflow: who scored such a model could say nothing that counts.
 LARGEST_WEIGHT = 1e100

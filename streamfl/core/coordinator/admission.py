@@ -11,7 +11,7 @@ from itertools import pairwise
 import numpy as np
 
 from streamfl.core.arrays import FloatArray
-from streamfl.core.bounds import NAMED, Limits, is_name
+from streamfl.core.bounds import MOST_POSITIONS, NAMED, Limits, is_name
 from streamfl.core.coordinator.ledger import Member
 from streamfl.core.coordinator.names import wrong_join_names, wrong_update_names
 from streamfl.core.learning.fixed_point import largest_part
@@ -44,8 +44,8 @@ NO_MEMBER = "not a member"
 # No client holds back more records of a label.
 MOST_HELD = 1000
 
-# No log has so many positions, and no client so many records: larger whole numbers are no floats.
-MOST_POSITIONS, MOST_RECORDS = 2**63, 2**53
+# No client has so many records: larger whole numbers are no floats.
+MOST_RECORDS = 2**53
 
 # Partitions that the records of one client may be in, where nothing else says which they are.
 MOST_PARTITIONS = 1000

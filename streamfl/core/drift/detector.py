@@ -89,6 +89,6 @@ class LossDetector(Detector):
 
 
 def known(kind: type[Detector] = Detector) -> list[type[Detector]]:
-    """Return the detectors whose modules have been imported, in the order of their kinds' names."""
-    found = {kind for below in kind.__subclasses__() for kind in (below, *known(below))}
-    return sorted((k for k in found if not k.__abstractmethods__), key=lambda k: k.__name__)
+    """Return the classes of detectors below one, abstract ones left out, whose modules have been imported."""
+    found = {each for below in kind.__subclasses__() for each in (below, *known(below))}
+    return sorted((each for each in found if not each.__abstractmethods__), key=lambda each: each.__name__)

@@ -386,7 +386,7 @@ class Excess(Detector):
 
     def _alarm(self, t: int, excesses: Excesses) -> Alarm:
         cells = excesses.cells
-        named = self.few.named(cells.clients)
+        named = self.named(cells.clients)
         bar = math.log(20.0 * max(1, len(self._labels())))
         labels = tuple(name for name in cells.labels if name and _log_mean(self.logs[f"label {name}"]) >= bar)
         held = sum(excesses.n[i].sum() for i, client in enumerate(cells.clients) if client in named)
