@@ -4,13 +4,13 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from streamfl.core.arrays import FloatArray
-from streamfl.core.between.native.between_rounds import BetweenRounds
-from streamfl.core.between.native.mixture import Mixture, MixtureState
+from streamfl.core.between.native.at_client import NativeAtClient
+from streamfl.core.between.native.mixture import MixtureState
 from streamfl.core.bounds import Limits
 from streamfl.core.client.machine import Client, ClientSettings
 from streamfl.core.coordinator.machine import Coordinator, CoordinatorSettings
@@ -27,6 +27,9 @@ from streamfl.saved import RestartPlace, SavedClient, SavedFederation, SavedReco
 from streamfl.settings import LearningSettings, ProfileSettings
 from streamfl.transport.memory import MemoryTransport
 from streamfl.uninterrupted import Uninterrupted
+
+if TYPE_CHECKING:
+    from streamfl.core.between.native.learner import OnlineLearner
 
 Task = Literal["classification", "regression"]
 
@@ -147,13 +150,13 @@ class EmbeddedFederation:
     _incarnation: int = 0
     _learns: bool = False
     _named: set[str] = field(default_factory=set)
-    _learns_between_rounds: bool = field(init=False)
+    _pairs_features: bool = field(init=False)
 
     def __post_init__(self) -> None:
-        online = self.learning.learner(self.task, self.seed).online
-        self._learns_between_rounds = online is not None
-        if online is not None:
-            BetweenRounds(online)  # loads what is compiled: no record is to wait for it
+        between = self.learning.learner(self.task, self.seed).between
+        self._pairs_features = between is not None and between.pairs_features
+        if between is not None:
+            between.at_client()  # loads what is compiled: no record is to wait for it
 
     @property
     def clients(self) -> tuple[str, ...]:
@@ -173,8 +176,8 @@ class EmbeddedFederation:
     @property
     def asleep(self) -> list[str]:
         """Return which of the models that learn between rounds sleep."""
-        models = None if self.standing is None else self.standing.online
-        return [] if models is None else [name for name, rest in models.rests.items() if rest.left]
+        between = None if self.standing is None else self.standing.between
+        return [] if between is None else list(between.asleep)
 
     def learn(
         self, client: str, features: tuple[str, ...], X: FloatArray, y: FloatArray, labels: tuple[str, ...] = ()
@@ -237,7 +240,7 @@ class EmbeddedFederation:
         """
         if self._named.issuperset(features):
             return
-        most = MOST_BETWEEN_ROUNDS if self._learns_between_rounds else MOST_FEATURES
+        most = MOST_BETWEEN_ROUNDS if self._pairs_features else MOST_FEATURES
         if len(self._named.union(features)) > most:
             raise ValueError(
                 f"more than {most} features: what is learnt of them grows with the square of their number; "
@@ -345,23 +348,22 @@ class EmbeddedFederation:
         )
 
     def _saved_client(self, name: str) -> SavedClient:
-        machine, source = self._clients[name].machine, self._sources[name]
-        between, mixture = machine.between_rounds, self._mixture(name)
+        machine, source, native = self._clients[name].machine, self._sources[name], self._native(name)
         return SavedClient(
             name=name,
             read=source.records - sum(len(batch) for batch in source.waiting),
             joined=name in self._joined,
             held=SavedRecords.of(machine.held_back),
             pending=tuple(SavedRecords.of(batch) for batch in source.waiting),
-            mixture=None if mixture is None else mixture.state(),
-            neighbours=between.learner.near if isinstance(between, BetweenRounds) else None,
+            mixture=None if native is None else native.mixture.state(),
+            neighbours=None if native is None else native.near,
             began=self._began.get(name),
         )
 
-    def _mixture(self, name: str) -> Mixture | None:
-        """Return the mixture that a client serves by, if models learn between rounds."""
+    def _native(self, name: str) -> "OnlineLearner | None":
+        """Return our own models at a client, if they learn between rounds: only they know what no message tells."""
         between = self._clients[name].machine.between_rounds
-        return between.learner.mixture if isinstance(between, BetweenRounds) else None
+        return between.learner if isinstance(between, NativeAtClient) else None
 
     def restore(self, saved: SavedFederation) -> None:
         """Go on from where another one was saved: what is pending is learnt again, so that nothing is lost."""
@@ -387,25 +389,25 @@ class EmbeddedFederation:
             self._coordinator.start(0.0)
             self._settle()
         if saved.standing is not None:
-            self._named.update(() if saved.standing.online is None else saved.standing.online.features)
+            self._named.update(() if saved.standing.between is None else saved.standing.between.features)
         for client in saved.clients:
             self._named.update(*(records.features for records in client.pending))
             self._learn_again(client)
 
     def _learn_again(self, saved: SavedClient) -> None:
         machine, source = self._clients[saved.name].machine, self._sources[saved.name]
-        between = machine.between_rounds if isinstance(machine.between_rounds, BetweenRounds) else None
-        if between is not None and (saved.mixture or saved.began):
-            _check_experts(between, saved)
-        if between is not None and saved.began is not None:
-            between.learner.mixture.restore(saved.began)
+        native = self._native(saved.name)
+        if native is not None and (saved.mixture or saved.began):
+            _check_experts(native, saved)
+        if native is not None and saved.began is not None:
+            native.mixture.restore(saved.began)
             self._began[saved.name] = saved.began
         for records in saved.pending:
             self.one_each(records.X, records.y)
             machine.learn_early(source.give(records.features, records.X, records.y, records.labels))
-        if between is not None and saved.mixture is not None:
-            between.learner.mixture.restore(saved.mixture)
-            between.learner.remember(saved.neighbours)
+        if native is not None and saved.mixture is not None:
+            native.mixture.restore(saved.mixture)
+            native.remember(saved.neighbours)
 
     # --- rounds --------------------------------------------------------------------------------------------------
 
@@ -423,7 +425,7 @@ class EmbeddedFederation:
         self._settle()
         self._joined.update(newcomers)
         self._began = {
-            name: mixture.state() for name in self._clients if (mixture := self._mixture(name)) is not None
+            name: native.mixture.state() for name in self._clients if (native := self._native(name)) is not None
         }
         self._heard, self._since = {}, 0
 
@@ -492,14 +494,14 @@ class EmbeddedFederation:
                 pass
 
 
-def _check_experts(between: BetweenRounds, saved: SavedClient) -> None:
+def _check_experts(native: "OnlineLearner", saved: SavedClient) -> None:
     """Refuse mixtures of other experts than are there: compiled loops do not look."""
-    fresh, learner = between.learner.mixture.state(), between.learner
+    fresh = native.mixture.state()
     same = all(
         getattr(fresh, name).shape == getattr(state, name).shape
         for state in (saved.mixture, saved.began)
         if state is not None
         for name in ("best", "stacked", "outer")
     )
-    if not same or (learner.near is None) != (saved.neighbours is None):
+    if not same or (native.near is None) != (saved.neighbours is None):
         raise UsageError(f"what client {saved.name!r} had mixed is not what its parameters say")

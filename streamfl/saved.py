@@ -148,8 +148,9 @@ class SavedFederation:
         _must(len(set(names)) == len(names), "two clients have one name")
         _must(set(self.heard) <= set(names), "records came from clients that there are not")
         _must(len(set(self.labels)) == len(self.labels), "two labels have one name")
-        online = None if self.standing is None else self.standing.online
-        _must(online is None or _is_sound_online(online), "what was learnt between rounds is none")
+        between = None if self.standing is None else self.standing.between
+        native = between if isinstance(between, OnlineModels) else None
+        _must(native is None or _is_sound_online(native), "what was learnt between rounds is none")
         _must(self._agreed_labels() <= set(self.labels), "models are of labels that were never seen")
         for client in self.clients:
             client.check(targets=targets)
@@ -161,7 +162,7 @@ class SavedFederation:
         if standing is None:
             return set()
         agreed = () if standing.agreement is None else standing.agreement.registry.labels
-        return {*agreed, *(() if standing.online is None else standing.online.labels)}
+        return {*agreed, *(() if standing.between is None else standing.between.labels)}
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,9 +5,12 @@ from typing import Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 from river import base
 
+from streamfl.core.between.external.between_rounds import ExternalBetweenRounds
+from streamfl.core.between.native.between_rounds import NativeBetweenRounds
 from streamfl.core.errors import UsageError
 from streamfl.core.learning.algorithms import Algorithm, FedAvg, FedOMD
 from streamfl.core.learning.algorithms.mirror_maps import Euclidean, Hypentropic, MirrorMap, PNorm
+from streamfl.core.learning.between_rounds import BetweenRounds
 from streamfl.core.learning.local_round import Learner
 from streamfl.core.learning.model import Model
 from streamfl.core.profiles.adaptive.promotion import Promotion, ladder_settings
@@ -106,7 +109,6 @@ class LearningSettings(_Settings):
         UsageError
             The model is for the other task.
         """
-        guest = self.guest(task)
         return Learner(
             model=MODELS[self.loss(task)],
             algorithm=self._algorithm(),
@@ -115,15 +117,20 @@ class LearningSettings(_Settings):
             gamma=self.gamma,
             exchange=self.exchange,
             seed=seed,
-            online=self._online(task, seed) if guest is None else None,
-            guest=guest,
+            between=self._between(task, seed),
         )
 
-    def _online(self, task: Task, seed: int) -> OnlineSettings | None:
+    def _between(self, task: Task, seed: int) -> BetweenRounds[Any, Any] | None:
+        """Return what learns between rounds: a model of River's, our own ones, or nothing."""
+        guest = self.guest(task)
+        if guest is not None:
+            return ExternalBetweenRounds(guest)
         if self.features == "rounds":
             return None
         targets = task == "regression"
-        return OnlineSettings(self.features, neighbours=self.neighbours, targets=targets, seed=seed)
+        return NativeBetweenRounds(
+            OnlineSettings(self.features, neighbours=self.neighbours, targets=targets, seed=seed)
+        )
 
     def loss(self, task: Task) -> Loss:
         """Return the loss that is meant.

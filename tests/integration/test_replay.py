@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from streamfl.core.between.native import between_rounds
 from streamfl.core.client.machine import Client, ClientSettings
-from streamfl.core.coordinator import machine as coordinator
 from streamfl.core.coordinator.machine import Coordinator, CoordinatorSettings
 from streamfl.core.coordinator.state import Standing
 from streamfl.core.errors import PeerError, UsageError
@@ -239,7 +239,7 @@ def test_a_target_too_large_to_be_squared_is_a_bad_record_and_not_the_end():
 
 
 def test_what_is_refused_ends_the_replay_and_says_why(monkeypatch):
-    monkeypatch.setattr(coordinator, "wrong_learning", lambda *_, **__: "spoilt")
+    monkeypatch.setattr(between_rounds, "wrong_learning", lambda *_, **__: "spoilt")
     with pytest.raises(PeerError, match="what client c0 learnt cannot be used: spoilt"):
         replayed_of(blobs(), features="auto")
 

@@ -14,7 +14,7 @@ from river import checks, linear_model, naive_bayes, optim, preprocessing, tree
 from streamfl import MasterFLClassifier, MasterFLRegressor
 from streamfl.cli import main
 from streamfl.core.errors import UsageError
-from streamfl.core.protocol.messages import GuestPublished
+from streamfl.core.protocol.messages import BetweenPublished
 from streamfl.models.river_models import Exported, RiverPass, merged, named
 from streamfl.replay import Replay, Replayed, ReplaySettings
 from streamfl.settings import LearningSettings
@@ -32,7 +32,7 @@ def replayed(source: str, spec: Any, clients: int = CLIENTS) -> tuple[Replayed, 
     table, states = read(source), {}
 
     def note(event: object) -> None:
-        if isinstance(event, GuestPublished):
+        if isinstance(event, BetweenPublished):
             states[event.version] = event.agreed.state
 
     settings = ReplaySettings(round_size=SIZE, least=1, learning=LearningSettings(model=spec))

@@ -49,8 +49,8 @@ def test_targets_of_a_file_of_format_1_keep_their_unit():
         model.learn_one(x, y)
     standing = model._federation.standing
     assert standing is not None
-    assert standing.online is not None
-    assert (standing.online.seen, standing.online.centre) == (160, 0.0)
+    assert standing.between is not None
+    assert (standing.between.seen, standing.between.centre) == (160, 0.0)
 
 
 @pytest.mark.parametrize("features", ["auto", "linear", "rounds"])
@@ -172,7 +172,7 @@ def put(*place: str | int, value: Any) -> Edit:
 
 
 CLIENT = ("federation", "clients", 0)
-ONLINE = ("federation", "standing", "online")
+ONLINE = ("federation", "standing", "between")
 DAMAGES = {
     "y below 0": put(*CLIENT, "pending", 3, "y", value=np.array([-1.0])),
     "y beyond the labels": put(*CLIENT, "pending", 3, "y", value=np.array([3.0])),

@@ -1,13 +1,13 @@
 """What goes to the models topic, and not to the control topic, which people read: its slot, its version, its key."""
 
-from streamfl.core.protocol.messages import GuestPublished, ModelPublished, OnlinePublished, RegistryPublished
+from streamfl.core.protocol.messages import BetweenPublished, ModelPublished, RegistryPublished
 
-Tensors = RegistryPublished | ModelPublished | OnlinePublished | GuestPublished
+Tensors = RegistryPublished | ModelPublished | BetweenPublished
 
-# Slots that no ladder has: the registry, the rows that a round changed of what learns between rounds, all rows of it,
-# and a model of somebody else. They stay in the log.
-REGISTRY, CHANGES, WHOLE, GUEST = "", "online", "online-whole", "guest"
-STAYING = frozenset((REGISTRY, CHANGES, WHOLE, GUEST))
+# Slots that no ladder has: the registry, and what learns between rounds, the rows that a round changed or all of it.
+# They stay in the log.
+REGISTRY, CHANGES, WHOLE = "", "between-changes", "between"
+STAYING = frozenset((REGISTRY, CHANGES, WHOLE))
 
 # A model's key holds its version modulo this: the two newest of every slot survive compaction.
 VERSIONS = 2
@@ -18,10 +18,8 @@ def slot_of(message: Tensors) -> str:
     match message:
         case RegistryPublished():
             return REGISTRY
-        case OnlinePublished():
+        case BetweenPublished():
             return WHOLE if message.cells is None else CHANGES
-        case GuestPublished():
-            return GUEST
     return message.slot
 
 

@@ -19,9 +19,6 @@ from typing import Literal
 import numpy as np
 
 from streamfl.core.arrays import FloatArray
-from streamfl.core.between.external.admission import within
-from streamfl.core.between.external.between_rounds import GuestBetweenRounds
-from streamfl.core.between.native.between_rounds import BetweenRounds
 from streamfl.core.bounds import NAMED, Limits, bounded
 from streamfl.core.client.buffer import Buffer
 from streamfl.core.client.comparison import Comparison
@@ -32,6 +29,7 @@ from streamfl.core.client.published import Published
 from streamfl.core.client.round import ClientRound, targets_in
 from streamfl.core.client.usable import unusable
 from streamfl.core.errors import BrokenInvariantError, PeerError, UsageError
+from streamfl.core.learning.between_rounds import AtClient
 from streamfl.core.learning.history import History, KeptRound
 from streamfl.core.learning.local_round import Learner, RoundRecords, labels_in
 from streamfl.core.learning.serving import Serving
@@ -45,11 +43,10 @@ from streamfl.core.protocol.events import (
     Stopped,
     Tick,
 )
-from streamfl.core.protocol.external.state import GuestLearnt
 from streamfl.core.protocol.messages import (
     Accepted,
+    BetweenPublished,
     FromCoordinator,
-    GuestPublished,
     HeldRecord,
     Join,
     Joined,
@@ -57,7 +54,6 @@ from streamfl.core.protocol.messages import (
     Left,
     Message,
     ModelPublished,
-    OnlinePublished,
     Refusal,
     RegistryPublished,
     RoundClosed,
@@ -69,7 +65,6 @@ from streamfl.core.protocol.messages import (
     asked_of,
 )
 from streamfl.core.protocol.moments import moments_of
-from streamfl.core.protocol.native.learnt import Learnt
 from streamfl.core.protocol.records import Batch
 from streamfl.core.protocol.registry import TargetUnit
 
@@ -209,7 +204,7 @@ class Client:
     _history: History = field(default_factory=History)
     _comparison: Comparison = field(default_factory=Comparison)
     _awaited: Joined | None = None
-    _between: BetweenRounds | GuestBetweenRounds | None = field(init=False)
+    _between: AtClient | None = field(init=False)
     _serving: Serving | None = None
     _no_change: NoChange = field(default_factory=NoChange)
     _attempts: int = 0
@@ -228,7 +223,7 @@ class Client:
 
     def __post_init__(self) -> None:
         self._buffer = Buffer(self.settings.most_pending, self.settings.least)
-        self._between = _between_rounds(self.settings.learner)
+        self._between = _nothing_learnt(self.settings.learner)
 
     @property
     def room(self) -> int:
@@ -310,8 +305,7 @@ class Client:
         """Take a message, unless it cannot be used."""
 
         def take() -> list[ClientDecision]:
-            learner = self.settings.learner
-            reason = unusable(message, learner.online, learner.guest)
+            reason = unusable(message, self.settings.learner.between)
             return self._take(message) if reason is None else self._drop(PeerError(reason))
 
         return self._guarded(take, now)
@@ -339,7 +333,7 @@ class Client:
         self._lose_place()
         self._opened = self._ahead = self._score = self._sent = self._serving = None
         self._published = Published()
-        self._between = _between_rounds(self.settings.learner)
+        self._between = _nothing_learnt(self.settings.learner)
 
     def _lose_place(self) -> None:
         """Ask where it stands, unless it has asked already."""
@@ -373,7 +367,7 @@ class Client:
 
     def _take(self, event: ClientEvent) -> list[ClientDecision]:
         match event:
-            case RegistryPublished() | ModelPublished() | OnlinePublished() | GuestPublished():
+            case RegistryPublished() | ModelPublished() | BetweenPublished():
                 self._keep(event)
             case RecordsRead(batches):
                 for batch in batches:
@@ -404,14 +398,12 @@ class Client:
                 pass  # time alone, or a message for another client, of an older entry, or for people to read
         return []
 
-    def _keep(self, published: RegistryPublished | ModelPublished | OnlinePublished | GuestPublished) -> None:
+    def _keep(self, published: RegistryPublished | ModelPublished | BetweenPublished) -> None:
         match published:
             case RegistryPublished() | ModelPublished():
                 self._published.add(published)
-            case OnlinePublished() if isinstance(self._between, BetweenRounds):
+            case BetweenPublished() if self._between is not None:
                 self._between.take(published)
-            case GuestPublished() if isinstance(self._between, GuestBetweenRounds):
-                self._between.take(published.version, published.agreed)
             case _:
                 pass  # of models that are not learnt here
 
@@ -597,7 +589,7 @@ class Client:
         return waits or (opened is not None and self._is_next(opened))
 
     def _may_go_on(self, of: RoundOpened | Score) -> bool:
-        asks = isinstance(of, RoundOpened) and of.online
+        asks = isinstance(of, RoundOpened) and of.between
         return not asks or (self._between is not None and self._between.has(of.round))
 
     def _may_update(self, now: float) -> bool:
@@ -664,7 +656,7 @@ class Client:
             result,
             attempt=self._next_attempt(),
             served=counted(records, result.served, repeated, {} if between is None else between.shares()),
-            learnt=self._told_between(between) if between is not None and opened.online else None,
+            learnt=between.learnt(self.settings.limits) if between is not None and opened.between else None,
             sample=sample,
         )
         self._sent = Sent(update, mine.batches, kept, mine.after, truth, records.labels)
@@ -683,10 +675,6 @@ class Client:
         self._due = False
         self._asked = "join"
         return [Send(update)]
-
-    def _told_between(self, between: BetweenRounds | GuestBetweenRounds) -> Learnt | GuestLearnt:
-        learnt = between.learnt()
-        return within(learnt, self.settings.limits) if isinstance(learnt, GuestLearnt) else learnt
 
     def _part(self, opened: RoundOpened, batches: tuple[Batch, ...], registry: int) -> ClientRound:
         if self._place is None:
@@ -735,7 +723,7 @@ class Client:
         return self._comparison.out.records
 
     @property
-    def between_rounds(self) -> BetweenRounds | GuestBetweenRounds | None:
+    def between_rounds(self) -> AtClient | None:
         """Return what it learns between rounds, if anything."""
         return self._between
 
@@ -754,16 +742,14 @@ class Client:
             return np.zeros((len(batch), 0)), ()
         return serving.says(batch), serving.registry.labels
 
-    def _go_on(self, between: BetweenRounds | GuestBetweenRounds) -> None:
+    def _go_on(self, between: AtClient) -> None:
         opened = self._opened
-        if opened is not None and opened.online and self._is_next(opened) and between.has(opened.round):
+        if opened is not None and opened.between and self._is_next(opened) and between.has(opened.round):
             between.begin(opened.round)
 
-    def _learn_between(
-        self, between: BetweenRounds | GuestBetweenRounds, opened: RoundOpened | None, batches: Sequence[Batch]
-    ) -> None:
+    def _learn_between(self, between: AtClient, opened: RoundOpened | None, batches: Sequence[Batch]) -> None:
         """Learn pending records one by one, from the agreed models of the open round on."""
-        if opened is not None and opened.online:
+        if opened is not None and opened.between:
             between.begin(opened.round)
         between.learn(batches, self._serving_in(opened))
 
@@ -818,10 +804,8 @@ class Client:
         return [PostUpdate(self.name, sent.update.round, natural(records.y, records), told)]
 
 
-def _between_rounds(learner: Learner) -> BetweenRounds | GuestBetweenRounds | None:
-    if learner.guest is not None:
-        return GuestBetweenRounds(learner.guest)
-    return None if learner.online is None else BetweenRounds(learner.online)
+def _nothing_learnt(learner: Learner) -> AtClient | None:
+    return None if learner.between is None else learner.between.at_client()
 
 
 def _again(message: Update | Scores | None) -> list[ClientDecision]:

@@ -2,16 +2,11 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
 
 from streamfl.core.arrays import FloatArray
+from streamfl.core.protocol.arrived import Arrived
 from streamfl.core.protocol.messages import ModelPublished, RegistryPublished, Slot
 from streamfl.core.protocol.registry import Registry
-
-V = TypeVar("V")
-
-# The open round's version, the one that may arrive before its RoundOpened, and one that is late or forged.
-VERSIONS = 3
 
 # Models that are kept, those of other clients among them, and the numbers in all of them: the oldest arrivals go.
 MODELS, NUMBERS = 512, 2**28
@@ -21,9 +16,6 @@ MODELS, NUMBERS = 512, 2**28
 class Published:
     """The versions of the registry and of every slot that arrived last; messages may come in any order, and twice.
 
-    What arrived last is kept, not what says that it is newest: else whoever forges a version that is far ahead would
-    keep out the true ones for ever.
-
     >>> import numpy as np
     >>> here = Published()
     >>> here.add(ModelPublished(slot="rung-0", version=3, registry=1, weights=np.ones((1, 2))))
@@ -32,17 +24,17 @@ class Published:
     (False, {'rung-0': array([[1., 1.]])})
     """
 
-    registries: dict[int, Registry] = field(default_factory=dict)
-    slots: dict[str, dict[int, FloatArray]] = field(default_factory=dict)
+    registries: Arrived[Registry] = field(default_factory=Arrived)
+    slots: dict[str, Arrived[FloatArray]] = field(default_factory=dict)
     _most: int = 0  # how many numbers there may be in all: those that were dropped count until it is too much
 
     def add(self, message: RegistryPublished | ModelPublished) -> None:
         """Take a message in; what came before the last few is dropped."""
         if isinstance(message, RegistryPublished):
-            _arrive(self.registries, message.registry.version, message.registry)
+            self.registries.take(message.registry.version, message.registry)
             return
-        versions = self.slots[message.slot] = self.slots.pop(message.slot, {})
-        _arrive(versions, message.version, message.weights)
+        versions = self.slots[message.slot] = self.slots.pop(message.slot, Arrived())
+        versions.take(message.version, message.weights)
         self._most += message.weights.size
         if len(self.slots) > MODELS or self._most > NUMBERS:
             self._shed()
@@ -59,35 +51,32 @@ class Published:
 
         With `columns`, a model's columns for so many labels, also whether the weights have the registry's shape.
         """
-        if registry not in self.registries:
+        names = self.registries.get(registry)
+        if names is None:
             return False
-        names = self.registries[registry]
         shape = None if columns is None else (names.rows, columns(len(names.labels)))
-        found = [self.slots.get(slot.name, {}).get(slot.version) for slot in slots]
+        found = [self._weights(slot) for slot in slots]
         return all(W is not None and (shape is None or W.shape == shape) for W in found)
 
     def registry(self, version: int) -> Registry:
         """Return the registry of a version that is here."""
-        return self.registries[version]
+        return self.registries.versions[version]
 
     def weights(self, slots: Iterable[Slot]) -> dict[str, FloatArray]:
         """Return the weights of slots that are here."""
-        return {slot.name: self.slots[slot.name][slot.version] for slot in slots}
+        return {slot.name: self.slots[slot.name].versions[slot.version] for slot in slots}
 
     def forget_before(self, slots: Sequence[Slot]) -> None:
         """Drop what no round can name any more: versions before the oldest that is live."""
         oldest = min([slot.version for slot in slots], default=0)
-        kept = {name: {v: W for v, W in versions.items() if v >= oldest} for name, versions in self.slots.items()}
-        self.slots = {name: versions for name, versions in kept.items() if versions}
+        for versions in self.slots.values():
+            versions.forget_before(oldest)
+        self.slots = {name: versions for name, versions in self.slots.items() if versions.versions}
+
+    def _weights(self, slot: Slot) -> FloatArray | None:
+        versions = self.slots.get(slot.name)
+        return None if versions is None else versions.get(slot.version)
 
 
-def _size(versions: dict[int, FloatArray]) -> int:
-    return sum([W.size for W in versions.values()])
-
-
-def _arrive(versions: dict[int, V], version: int, value: V) -> None:
-    """Take a version in, as the last that arrived; of more than `VERSIONS` the first goes."""
-    versions.pop(version, None)
-    versions[version] = value
-    if len(versions) > VERSIONS:
-        del versions[next(iter(versions))]
+def _size(versions: Arrived[FloatArray]) -> int:
+    return sum([W.size for W in versions.versions.values()])

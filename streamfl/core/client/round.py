@@ -11,10 +11,18 @@ from streamfl.core.arrays import BoolArray, FloatArray
 from streamfl.core.client.comparison import Comparison
 from streamfl.core.learning.history import History, chosen
 from streamfl.core.learning.local_round import Learner, LocalResult, LocalRound, RoundRecords
-from streamfl.core.protocol.external.state import GuestLearnt
-from streamfl.core.protocol.messages import Held, RoundOpened, SampledRound, Score, Scores, Served, Update, asked_of
+from streamfl.core.protocol.messages import (
+    Held,
+    LearntBetween,
+    RoundOpened,
+    SampledRound,
+    Score,
+    Scores,
+    Served,
+    Update,
+    asked_of,
+)
 from streamfl.core.protocol.moments import moments_of
-from streamfl.core.protocol.native.learnt import Learnt
 from streamfl.core.protocol.records import Batch, spans
 from streamfl.core.protocol.registry import Registry, TargetUnit
 
@@ -85,7 +93,7 @@ class ClientRound:
         *,
         attempt: str,
         served: Served,
-        learnt: Learnt | GuestLearnt | None,
+        learnt: LearntBetween | None,
         sample: SampledRound | None,
     ) -> Update:
         """Return what the coordinator is told of the round.
@@ -125,8 +133,7 @@ class ClientRound:
             held=came,
             let_go=left,
             served=served,
-            online=learnt if isinstance(learnt, Learnt) else None,
-            guest=learnt if isinstance(learnt, GuestLearnt) else None,
+            learnt=learnt,
         )
 
     def empty_update(self, attempt: str) -> Update:

@@ -5,41 +5,40 @@ not end it: it is dropped and told, and the client asks for what it lacks.
 """
 
 from math import isfinite
+from typing import Any
 
 from streamfl.core.bounds import MOST_POSITIONS
-from streamfl.core.protocol.external.interface import Guest
+from streamfl.core.learning.between_rounds import BetweenRounds
 from streamfl.core.protocol.messages import (
+    BetweenPublished,
     FromCoordinator,
-    GuestPublished,
     Joined,
     ModelPublished,
-    OnlinePublished,
     RegistryPublished,
     RoundOpened,
     Score,
 )
-from streamfl.core.protocol.native.settings import OnlineSettings
 from streamfl.core.protocol.registry import wrong_registry
 
 # Outputs of larger weights may have squares that overflow: who scored such a model could say nothing that counts.
 LARGEST_WEIGHT = 1e100
 
 
-def unusable(told: FromCoordinator, online: OnlineSettings | None, guest: Guest | None) -> str | None:
+def unusable(told: FromCoordinator, between: BetweenRounds[Any, Any] | None) -> str | None:
     """Return why a client cannot use a message, or None if it can.
 
     Parameters
     ----------
     told
         The message.
-    online, guest
+    between
         What learns between rounds there, if anything does.
 
     Examples
     --------
     >>> import numpy as np
     >>> model = ModelPublished(slot="m", version=1, registry=1, weights=np.array([[np.nan]]))
-    >>> unusable(model, None, None)
+    >>> unusable(model, None)
     'weights that are no matrix of finite numbers, or far too large'
     """
     match told:
@@ -48,10 +47,8 @@ def unusable(told: FromCoordinator, online: OnlineSettings | None, guest: Guest 
         case ModelPublished():
             possible = told.largest_weight <= LARGEST_WEIGHT  # false also of NaN
             return None if possible else "weights that are no matrix of finite numbers, or far too large"
-        case OnlinePublished() if online is not None:
-            return _wrong_online(told, online)
-        case GuestPublished(agreed=agreed) if guest is not None:
-            return guest.refusal(agreed.state)
+        case BetweenPublished() if between is not None:
+            return between.unusable(told)
         case Joined():
             numbers = told.entry, told.rejected + 1, told.read - told.rejected + 1, *told.positions.values()
             possible = min(numbers[:3]) > 0 and min(numbers) >= 0 and max(numbers) < MOST_POSITIONS
@@ -60,14 +57,6 @@ def unusable(told: FromCoordinator, online: OnlineSettings | None, guest: Guest 
             return _wrong_slots(told) or (_wrong_opening(told) if isinstance(told, RoundOpened) else None)
         case _:
             return None
-
-
-def _wrong_online(told: OnlinePublished, settings: OnlineSettings) -> str | None:
-    cells, rows = told.cells, settings.table_rows
-    if cells is not None and (cells.ndim != 1 or not ((cells >= 0) & (cells < rows)).all()):
-        return "rows of a table that has none such"
-    fits = told.models.fits(settings, rows if cells is None else len(cells))
-    return None if fits else "models between rounds that do not fit their names"
 
 
 def _wrong_slots(told: RoundOpened | Score) -> str | None:

@@ -249,7 +249,7 @@ def _wrong_empty(update: Update) -> str | None:
     """Return what an update without records tells of records, or None: it moves positions past bad ones alone."""
     told = (update.losses, update.differences, update.new, update.old, update.new_labels, update.new_features)
     held = (update.held, update.let_go)
-    parts = (update.sample, update.moments, update.second_moments, update.online, update.guest)
+    parts = (update.sample, update.moments, update.second_moments, update.learnt)
     if any(map(len, (*told, *held))) or any(part is not None for part in parts):
         return "no records, and something that is told of them"
     numbers = update.squared_norm == update.largest_norm == 0.0

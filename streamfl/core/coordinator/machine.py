@@ -21,10 +21,6 @@ from typing import Any, Literal
 import numpy as np
 
 from streamfl.core.arrays import FloatArray, IntArray
-from streamfl.core.between.external.admission import wrong_guest
-from streamfl.core.between.external.agreed import agreed_after
-from streamfl.core.between.native.admission import wrong_learning
-from streamfl.core.between.native.agreed_round import after_round
 from streamfl.core.bounds import NAMED, REFUSALS_IN_A_ROW, Limits, bounded
 from streamfl.core.coordinator.admission import (
     refusal,
@@ -39,20 +35,22 @@ from streamfl.core.coordinator.culprits import Culprits, without_culprits
 from streamfl.core.coordinator.ledger import Member
 from streamfl.core.coordinator.names import Grant
 from streamfl.core.coordinator.news import News, news
-from streamfl.core.coordinator.open_round import Between, OpenRound, between, published, slot
+from streamfl.core.coordinator.open_round import OpenRound, published, slot
 from streamfl.core.coordinator.refusals import UNUSABLE, Refusals, incarnation_of
 from streamfl.core.coordinator.state import Standing
 from streamfl.core.drift.evidence import LiveModel, Observed
 from streamfl.core.errors import BrokenInvariantError, PeerError
+from streamfl.core.learning.between_rounds import Covered, Renewal
 from streamfl.core.learning.local_round import Learner
 from streamfl.core.profiles.base import Answer, Deliberation, Restart
 from streamfl.core.protocol.alarm import Reading
 from streamfl.core.protocol.decisions import Commit, CoordinatorDecision, Finished, Publish, Refused
 from streamfl.core.protocol.events import CoordinatorEvent, Tick, Unusable
-from streamfl.core.protocol.external.state import GuestLearnt, GuestState
 from streamfl.core.protocol.fingerprint import fingerprint
 from streamfl.core.protocol.messages import (
     Accepted,
+    AgreedState,
+    BetweenPublished,
     FromCoordinator,
     Join,
     Leave,
@@ -66,7 +64,6 @@ from streamfl.core.protocol.messages import (
     Scores,
     Update,
 )
-from streamfl.core.protocol.native.models import OnlineModels
 from streamfl.core.protocol.registry import Registry, TargetUnit, re_expression
 
 # Of partitions, by name, the position behind the last record.
@@ -204,7 +201,7 @@ class Coordinator:
         """
         if self.standing.agreement is None:
             return []
-        self._keep_guest()
+        self._take_between()
         self._open_round(now)
         if any(live.W.shape != self._scratch().shape for live in self._opened.opening.live):
             raise PeerError("the standing holds models that do not fit its registry: it is damaged")
@@ -409,9 +406,7 @@ class Coordinator:
         standing.agreement = Agreement.of(joins, scaling=self.settings.scaling, limits=self.settings.limits)
         standing.members = {join.client: Member(join.incarnation) for join in joins}
         standing.known_labels = len(standing.registry.labels)
-        online = self.settings.learner.online
-        standing.online = None if online is None else OnlineModels.none(online)
-        standing.guest = self._fresh_guest()
+        standing.between = self._nothing_learnt()
         self._introductions = {}
         self._open_round(now)
         answers = tuple(standing.joined(join, standing.members[join.client]) for join in joins)
@@ -442,7 +437,7 @@ class Coordinator:
             return ()
         undecided = self._undecided
         scoring: tuple[FromCoordinator, ...] = () if undecided is None else (*undecided.models, undecided.asked)
-        return (*self._open.whole(self.standing), *scoring)
+        return (*self._open.whole(self.standing, self._between_published()), *scoring)
 
     def _scratch(self) -> FloatArray:
         columns = self.settings.learner.model.columns(len(self.standing.registry.labels))
@@ -493,23 +488,25 @@ class Coordinator:
         return (self._wrong_between(update) if update.records else None) or self._wrong_places(update)
 
     def _wrong_between(self, update: Update) -> str | None:
-        wrong = self._wrong_learning(update) or self._wrong_guest(update)
-        online, guest = self.settings.learner.online, self.settings.learner.guest
-        answering = {guest.name} if guest is not None else set(online.experts) if online is not None else set()
-        return wrong if wrong or answering.issuperset(update.served.shares) else "answers of models that nobody has"
+        """Return what is wrong with what was learnt between rounds, or with who is said to have answered."""
+        between, standing = self.settings.learner.between, self.standing
+        wrong = (
+            None if update.learnt is None and standing.between is None else "models between rounds that not all have"
+        )
+        if between is not None:
+            wrong = between.refusal(update.learnt, standing.between, self._covered(update))
+        answering = set() if between is None else between.names
+        return wrong if wrong or answering >= update.served.shares.keys() else "answers of models that nobody has"
 
-    def _wrong_learning(self, update: Update) -> str | None:
-        agreed, learnt = self.standing.online, update.online
-        if agreed is None or learnt is None:
-            return None if agreed is None and learnt is None else "models between rounds that not all have"
-        labels, members = (*self.standing.registry.labels, *update.new_labels), len(self.standing.members)
-        return wrong_learning(learnt, agreed, records=update.records, members=members, labels=labels)
-
-    def _wrong_guest(self, update: Update) -> str | None:
-        agreed, learnt, guest = self.standing.guest, update.guest, self.settings.learner.guest
-        if agreed is None or learnt is None or guest is None:
-            return None if agreed is None and learnt is None else "a guest that not all have"
-        return wrong_guest(learnt, agreed, guest, records=update.records, limits=self.settings.limits)
+    def _covered(self, update: Update) -> Covered:
+        registry = self.standing.registry
+        return Covered(
+            records=update.records,
+            features={*registry.features, *update.new_features},
+            labels={*registry.labels, *update.new_labels},
+            members=len(self.standing.members),
+            limits=self.settings.limits,
+        )
 
     def _columns(self, update: Update) -> int:
         return self.settings.learner.model.columns(len(self.standing.registry.labels) + len(update.new_labels))
@@ -647,7 +644,7 @@ class Coordinator:
         standing.refused = kept["refused"]
         standing.members.update({client: member.copied() for client, member in self._changed.items()})
         if standing.agreement is not None:
-            self._keep_guest()
+            self._take_between()
         if self._undecided is not None:
             self._undecided = replace(self._undecided, deliberation=self._deliberated_again(self._undecided))
 
@@ -822,58 +819,54 @@ class Coordinator:
             standing.members[name].missed += 1
         evicted = self._count_refusals(opened.told.entry)
         told: tuple[News, ...] = ()
-        learnt: tuple[Between, ...] = ()  # told once: of a round that is opened again clients have them
+        learnt: tuple[BetweenPublished, ...] = ()  # told once: of a round that is opened again clients have them
         if observed is not None:
             told = news(closed, standing.master.noticed, decided)
             restart = next((said for said in decided if isinstance(said, Restart)), None)
             self._change_registry(restarted=restart is not None)
-            cells = self._learn_between(opened.apart, restart)
+            changed = self._learn_between(opened.apart, restart)
             standing.round += 1
-            learnt = between(standing, cells)
+            learnt = self._between_published(changed)
         standing.entry += 1
         self._open_round(now)
         self._require_finite()
         closed = replace(closed, model=self.digest(), promotions=standing.master.promotions)
-        following = self._opened.following(standing, since=opened.told.registry, learnt=learnt)
+        following = self._opened.following(standing, since=opened.told.registry, between=learnt)
         ended = self._finished() if evicted else []
         return [Commit((closed, *told, *following)), *self._catch_up(now), *ended]
 
     def _learn_between(self, apart: frozenset[str], restart: Restart | None) -> IntArray | None:
-        """Take over what clients learnt between rounds; return the rows of the table that changed, None for all."""
-        standing, settings = self.standing, self.settings.learner.online
-        standing.guest = self._guest_after(apart, restart)
-        if standing.online is None or settings is None:
+        """Take over what clients learnt between rounds; return which rows of a table changed, None for all."""
+        standing, between = self.standing, self.settings.learner.between
+        if between is None or standing.between is None:
+            standing.between = self._nothing_learnt()
             return None
-        standing.online, cells = after_round(
-            standing.online,
-            {update.client: update.online for update in self._counted if update.online is not None},
+        standing.between, changed = between.after(
+            standing.between,
+            {update.client: update.learnt for update in self._counted if update.learnt is not None},
             standing.registry.labels,
-            settings,
             apart=apart,
-            renamed=None if restart is None else restart.permutation,
+            renewal=None if restart is None else Renewal(restart.chosen == "incumbent", restart.permutation),
+            limits=self.settings.limits,
         )
-        return cells
+        return changed
 
-    def _guest_after(self, apart: frozenset[str], restart: Restart | None) -> GuestState | None:
-        """Return what the guests of those not apart have learnt; a fresh one where an epoch begins anew."""
-        before = self.standing.guest
-        if before is None or (restart is not None and restart.chosen != "incumbent"):
-            return self._fresh_guest()
-        learnt = [said for client, said in self._guests() if client not in apart]
-        return agreed_after(before, learnt, self.standing.registry.labels, most=self.settings.limits.guest_names)
+    def _nothing_learnt(self) -> AgreedState | None:
+        """Return what models that learn between rounds begin with, if any do."""
+        between = self.settings.learner.between
+        return None if between is None else between.initial(self.standing.registry.labels)
 
-    def _guests(self) -> list[tuple[str, GuestLearnt]]:
-        return [(update.client, update.guest) for update in self._updates if update.guest is not None]
+    def _take_between(self) -> None:
+        """Let go of the state of other models than are federated now; these begin with the next round."""
+        between, kept = self.settings.learner.between, self.standing.between
+        self.standing.between = None if between is None else between.taken(kept)
 
-    def _keep_guest(self) -> None:
-        """Let go of the state of another model than is federated now; a fresh one begins with the next round."""
-        guest, kept = self.settings.learner.guest, self.standing.guest
-        if kept is not None and (guest is None or guest.refusal(kept.state) is not None):
-            self.standing.guest = None
-
-    def _fresh_guest(self) -> GuestState | None:
-        guest = self.settings.learner.guest
-        return None if guest is None else GuestState(guest.initial(), self.standing.registry.labels)
+    def _between_published(self, changed: IntArray | None = None) -> tuple[BetweenPublished, ...]:
+        """Return what clients are told of the models that learn between rounds: all, or the rows that changed."""
+        between, standing = self.settings.learner.between, self.standing
+        if between is None or standing.between is None:
+            return ()
+        return (between.published(standing.between, standing.round, changed),)
 
     @property
     def _opened(self) -> OpenRound:
@@ -901,7 +894,7 @@ class Coordinator:
             model="",
             registry=opened.registry,
             refused=self._refusals.count,
-            unlearnt=sum(said.unlearnt for _, said in self._guests()),
+            unlearnt=sum(update.learnt.unlearnt for update in updates if update.learnt is not None),
         )
 
     def _accept(self, update: Update, records: int) -> Accepted:

@@ -8,13 +8,9 @@ added up; the updates count.
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from streamfl.core.arrays import FloatArray
 from streamfl.core.bounds import NAME_BYTES, Limits, is_name
 from streamfl.core.protocol.messages import Join, Scores, Update
-from streamfl.core.protocol.moments import Moments
-from streamfl.core.protocol.native.learnt import Learnt
 from streamfl.core.protocol.registry import Registry
 
 
@@ -56,8 +52,6 @@ def wrong_update_names(update: Update, registry: Registry, limits: Limits) -> st
     named = {*registry.features, *update.new_features}
     if update.moments is not None and not named.issuperset(update.moments.features):
         return "moments of a feature that no record has"
-    if update.online is not None and not named.issuperset(update.online.features):
-        return "a feature between rounds that no record has"
     return None
 
 
@@ -120,15 +114,15 @@ class Grant:
         """Return an update without the names that are not granted."""
         if self.features.issuperset(update.new_features) and self.labels.issuperset(update.new_labels):
             return update
-        moments, online = update.moments, update.online
+        moments, learnt = update.moments, update.learnt
         return replace(
             update,
             new_features=tuple(name for name in update.new_features if name in self.features),
             new_labels=tuple(name for name in update.new_labels if name in self.labels),
             differences=self._cut(update.differences, update),
             new=tuple(sums for sums in update.new if sums.label in self.labels),
-            moments=None if moments is None else self._moments(moments),
-            online=None if online is None else self._learnt(online),
+            moments=None if moments is None else moments.among(self.features),
+            learnt=None if learnt is None else learnt.only(self.features, self.labels),
         )
 
     def scores(self, scores: Scores, update: Update) -> Scores:
@@ -142,26 +136,3 @@ class Grant:
         columns = self.kept_columns(update.new_labels)
         told = len(self.registry.labels) + len(update.new_labels)
         return {name: x[:, columns] if x.shape[1] == told else x for name, x in differences.items()}
-
-    def _moments(self, moments: Moments) -> Moments:
-        return moments.aligned(tuple(name for name in moments.features if name in self.features))
-
-    def _learnt(self, learnt: Learnt) -> Learnt:
-        """Return what was learnt between rounds, without the rows and columns of names that are not granted."""
-        features = [i for i, name in enumerate(learnt.features) if name in self.features]
-        rows = [0, *(1 + i for i in features)]
-        columns = [i for i, name in enumerate(learnt.labels) if name in self.labels]
-        targets = not learnt.labels
-        return replace(
-            learnt,
-            features=tuple(learnt.features[i] for i in features),
-            labels=tuple(learnt.labels[i] for i in columns),
-            moments=self._moments(learnt.moments),
-            far=self._moments(learnt.far),
-            second=learnt.second[np.ix_(rows, rows)] if learnt.second.size else learnt.second,
-            weights=learnt.weights[rows] if targets else learnt.weights[rows][..., columns],
-            table=learnt.table if targets else learnt.table[..., columns],
-            bearing=learnt.bearing if targets else learnt.bearing[columns],
-            right=learnt.right if targets else learnt.right[:, columns],
-            again=tuple(name for name in learnt.again if name in self.features),
-        )

@@ -1,25 +1,19 @@
 """The open round: what the profile asks for, and what clients are told of it."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-import numpy as np
-
-from streamfl.core.arrays import IntArray
 from streamfl.core.coordinator.state import Standing
 from streamfl.core.drift.evidence import LiveModel
 from streamfl.core.learning.second_moments import wanted
 from streamfl.core.profiles.base import Opening
 from streamfl.core.protocol.messages import (
+    BetweenPublished,
     FromCoordinator,
-    GuestPublished,
     ModelPublished,
-    OnlinePublished,
     RegistryPublished,
     RoundOpened,
     Slot,
 )
-
-Between = OnlinePublished | GuestPublished
 
 
 @dataclass(frozen=True)
@@ -79,7 +73,7 @@ class OpenRound:
             keep=opening.keep,
             sampled=opening.sampled,
             held=opening.held,
-            online=standing.online is not None or standing.guest is not None,
+            between=standing.between is not None,
         )
         return cls(opening, told, published(opening.live, standing), now)
 
@@ -88,12 +82,14 @@ class OpenRound:
         """Return the clients that have a branch of their own."""
         return frozenset(client for group in self.told.apart for client in group.clients)
 
-    def whole(self, standing: Standing) -> tuple[FromCoordinator, ...]:
+    def whole(self, standing: Standing, between: tuple[BetweenPublished, ...]) -> tuple[FromCoordinator, ...]:
         """Return everything that a client needs that knows nothing of the round."""
         registry = RegistryPublished(registry=standing.registry)
-        return (registry, *self.models, *between(standing), self.told)
+        return (registry, *self.models, *between, self.told)
 
-    def following(self, standing: Standing, since: int, learnt: tuple[Between, ...]) -> tuple[FromCoordinator, ...]:
+    def following(
+        self, standing: Standing, since: int, between: tuple[BetweenPublished, ...]
+    ) -> tuple[FromCoordinator, ...]:
         """Return what a client needs that was there in the round before.
 
         Parameters
@@ -102,12 +98,12 @@ class OpenRound:
             Where the federation stands.
         since
             The version of the registry then; a newer one is told.
-        learnt
+        between
             What became of the models that learn between rounds.
         """
         newer = standing.registry.version > since
         registry = (RegistryPublished(registry=standing.registry),) if newer else ()
-        return (*registry, *self.models, *learnt, self.told)
+        return (*registry, *self.models, *between, self.told)
 
 
 def slot(live: LiveModel, standing: Standing) -> Slot:
@@ -129,15 +125,3 @@ def published(models: tuple[LiveModel, ...], standing: Standing) -> tuple[ModelP
     return tuple(
         ModelPublished(slot=live.name, version=version, registry=registry, weights=live.W) for live in models
     )
-
-
-def between(standing: Standing, cells: IntArray | None = None) -> tuple[Between, ...]:
-    """Return the models that learn between rounds: with these rows of the table of ferns, or, for None, with all."""
-    models, guest = standing.online, standing.guest
-    if guest is not None:
-        return (GuestPublished(version=standing.round, agreed=guest),)
-    if models is None:
-        return ()
-    rows = models.table.copy() if cells is None else models.table.take(cells, axis=0)
-    told = None if cells is None else cells.astype(np.float64)
-    return (OnlinePublished(version=standing.round, models=replace(models, table=rows), cells=told),)

@@ -1,5 +1,6 @@
 """What a coordinator must remember to go on after a kill: the standing, saved with every Commit."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -10,14 +11,13 @@ from streamfl.core.errors import PeerError
 from streamfl.core.profiles.adaptive.promotion import Promotion
 from streamfl.core.profiles.experts import Experts
 from streamfl.core.profiles.paper.profile import Paper
-from streamfl.core.protocol.external.state import GuestState
-from streamfl.core.protocol.messages import Join, Joined
-from streamfl.core.protocol.native.models import OnlineModels
+from streamfl.core.protocol.messages import AgreedState, Join, Joined
+from streamfl.core.protocol.old_names import ReadsOldNames
 from streamfl.core.protocol.registry import Registry, wrong_registry
 
 
 @dataclass
-class Standing:
+class Standing(ReadsOldNames):
     """All that a coordinator must remember, saved with every Commit.
 
     Parameters
@@ -38,15 +38,14 @@ class Standing:
         The round of the last restart; 0 before any.
     rescaled
         The round of the restart from which on the scaler follows again.
-    online
-        The agreed models that learn between rounds, if any do.
-    guest
-        The agreed state of a model of somebody else, if one learns between rounds.
+    between
+        What clients agree on of the models that learn between rounds, if any do.
     refused
         Messages refused for what they say, since the federation began.
     """
 
     __pydantic_config__: ClassVar[dict[str, object]] = HOLDS_ARRAYS
+    OLD_NAMES: ClassVar[Mapping[str, str]] = {"online": "between", "guest": "between"}
 
     master: Paper | Promotion | Experts
     entry: int = 1
@@ -56,14 +55,13 @@ class Standing:
     known_labels: int = 0
     restarted: int = 0
     rescaled: int = 0
-    online: OnlineModels | None = None
-    guest: GuestState | None = None
+    between: AgreedState | None = None
     refused: int = 0
 
     @property
     def chain(self) -> str:
         """Return the digest of what learns between rounds; empty if nothing does."""
-        return "".join(kept.chain for kept in (self.online, self.guest) if kept is not None)
+        return "" if self.between is None else self.between.chain
 
     def active(self) -> set[str]:
         """Return the members that have not left."""

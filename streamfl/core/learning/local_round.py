@@ -2,19 +2,18 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from streamfl.core.arrays import BoolArray, FloatArray, IntArray
 from streamfl.core.learning.algorithms.base import Algorithm, LocalProblem, local_model
+from streamfl.core.learning.between_rounds import BetweenRounds
 from streamfl.core.learning.fixed_point import shortened
 from streamfl.core.learning.history import History
 from streamfl.core.learning.model import Model, score_bound
-from streamfl.core.protocol.external.interface import Guest
 from streamfl.core.protocol.messages import LabelSums, Slot, SlotLosses
 from streamfl.core.protocol.moments import without_outliers
-from streamfl.core.protocol.native.settings import OnlineSettings
 from streamfl.core.protocol.records import Batch
 from streamfl.core.protocol.registry import Registry, TargetUnit, widened
 from streamfl.core.sampling import generator
@@ -40,10 +39,8 @@ class Learner:
         Whether clients send differences to the round's model, or whole models.
     seed
         Of everything that is drawn.
-    online
+    between
         What learns record by record between rounds, if anything does; then that answers predictions.
-    guest
-        A model of somebody else that learns and answers in its place.
     """
 
     model: Model
@@ -53,8 +50,7 @@ class Learner:
     gamma: float = 1.0
     exchange: Literal["difference", "model"] = "difference"
     seed: int = 0
-    online: OnlineSettings | None = None
-    guest: Guest | None = None
+    between: BetweenRounds[Any, Any] | None = None
 
     @property
     def one_full_step(self) -> bool:

@@ -22,6 +22,10 @@ from streamfl.core.protocol.native.models import OnlineModels
 from streamfl.core.protocol.records import Span
 from streamfl.core.protocol.registry import Registry, TargetUnit
 
+# What clients agree on of models that learn between rounds, and what a client tells of what it has learnt.
+AgreedState = OnlineModels | GuestState
+LearntBetween = Learnt | GuestLearnt
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Message:
@@ -190,7 +194,7 @@ class RoundOpened(Message):
     full. `serves` names the incumbent. `known_labels` is the number of labels registered when the epoch began.
     `apart` are groups of clients that do not train the models of all. `keep` is how many records of this round go to
     the history sample, whose other rounds are `sampled`. `held` is what clients hold back from training. `resumed` is
-    said by a coordinator that was started again, and has lost what was sent to it for this round. `online` tells
+    said by a coordinator that was started again, and has lost what was sent to it for this round. `between` tells
     whether models learn between rounds; theirs is the version of the round.
     """
 
@@ -210,7 +214,7 @@ class RoundOpened(Message):
     sampled: tuple[int, ...] = ()
     held: Held | None = None
     resumed: bool = False
-    online: bool = False
+    between: bool = False
 
     def group_of(self, client: str) -> Apart | None:
         """Return the group apart that a client belongs to."""
@@ -254,24 +258,16 @@ class ModelPublished(Message):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class OnlinePublished(Message):
-    """The agreed models that learn between rounds, in the version of a round.
+class BetweenPublished(Message):
+    """What the clients agree on of the models that learn between rounds, in the version of a round.
 
-    `models.table` holds the rows that `cells` names: those that changed since the version before. Without `cells` it
-    is the whole table, for a client that lacks the version before.
+    With `cells`, the table in `agreed` holds the rows that these name: those that changed since the version before.
+    Without, it is the whole table, for a client that lacks the version before.
     """
 
     version: int
-    models: OnlineModels
+    agreed: AgreedState
     cells: FloatArray | None = None
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class GuestPublished(Message):
-    """The agreed state of a model of somebody else that learns between rounds, in the version of a round."""
-
-    version: int
-    agreed: GuestState
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -326,8 +322,7 @@ class Update(Message):
     unused until they are registered. `differences` are those of the trained slots. `new` and `old` are the scores by
     label of the model that serves the client, on this round's records and on those held back; `held` and `let_go`
     (ordinals) are how this round changes the latter. `squared_norm` is the sum over records of |z|^2, `largest_norm`
-    the largest |z|. `online` is what the round did to the models that learn between rounds, `guest` what it made of a
-    model of somebody else.
+    the largest |z|. `learnt` is what the round did to the models that learn between rounds.
     """
 
     client: str
@@ -355,8 +350,7 @@ class Update(Message):
     largest_norm: float = 0.0
     target: TargetUnit = TargetUnit()
     served: Served = Served()
-    online: Learnt | None = None
-    guest: GuestLearnt | None = None
+    learnt: LearntBetween | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -407,7 +401,7 @@ class RoundClosed(Message):
 
     Entries have consecutive numbers. One with `records` 0 moves positions only (past bad records): its round is
     opened again. `losses` are the mean scores of the live models, `readings` where the detectors stand, `model` the
-    digest of the model that serves next. `unlearnt` are those records that a model of somebody else could not learn.
+    digest of the model that serves next. `unlearnt` counts records that a model of another library could not learn.
     """
 
     entry: int
@@ -482,8 +476,7 @@ FromCoordinator = (
     | RoundOpened
     | RegistryPublished
     | ModelPublished
-    | OnlinePublished
-    | GuestPublished
+    | BetweenPublished
     | Score
     | RoundClosed
     | Restarted

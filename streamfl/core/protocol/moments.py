@@ -1,6 +1,6 @@
 """Counts, means and squared deviations of features, mergeable across clients."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -72,6 +72,10 @@ class Moments:
         """Return the same moments with those of others, of the same features in the same order, for some of these."""
         pairs = ((self.count, other.count), (self.mean, other.mean), (self.m2, other.m2))
         return Moments(self.features, *(np.where(which, theirs, own) for own, theirs in pairs))
+
+    def among(self, features: Collection[str]) -> "Moments":
+        """Return the moments of those of its features that are among some."""
+        return self.aligned(tuple(name for name in self.features if name in features))
 
     def aligned(self, features: tuple[str, ...]) -> "Moments":
         """Return the same moments in another order of features, with none seen of those it lacks."""

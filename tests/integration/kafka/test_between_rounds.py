@@ -58,4 +58,4 @@ def test_what_learns_between_rounds_survives_a_kill_as_if_nothing_had_happened(n
     assert not SLOTS[next(other for other in SLOTS if other != name)] & written
     kinds = {type(message).__name__ for message in federation.told()}
     assert {"RoundOpened", "RoundClosed"} <= kinds
-    assert not kinds & {"OnlinePublished", "GuestPublished", "ModelPublished"}
+    assert not kinds & {"BetweenPublished", "ModelPublished"}

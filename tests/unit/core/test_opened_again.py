@@ -1,37 +1,30 @@
 """A round without records is opened again in the same version: what the round before changed must not be lost."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
-from streamfl.core.arrays import FloatArray
-from streamfl.core.between.native.between_rounds import BetweenRounds
+from streamfl.core.between.native.at_client import NativeAtClient
+from streamfl.core.protocol.messages import BetweenPublished
 from streamfl.core.protocol.native.models import OnlineModels
 from streamfl.core.protocol.native.settings import OnlineSettings
 
 SETTINGS = OnlineSettings("ferns", neighbours=False)
 
 
-@dataclass(frozen=True)
-class Told:
-    version: int
-    models: OnlineModels
-    cells: FloatArray | None
-
-
 def test_changes_of_a_version_are_those_that_were_told_first():
     whole = OnlineModels.none(SETTINGS).grown(("x",), ("a", "b"))
     rows = np.ones((1, *whole.table.shape[1:]))
-    between = BetweenRounds(SETTINGS)
-    between.take(Told(2, replace(whole, table=rows), np.array([7.0])))
-    between.take(Told(2, replace(whole, table=rows[:0]), np.zeros(0)))
+    between = NativeAtClient(SETTINGS)
+    between.take(BetweenPublished(version=2, agreed=replace(whole, table=rows), cells=np.array([7.0])))
+    between.take(BetweenPublished(version=2, agreed=replace(whole, table=rows[:0]), cells=np.zeros(0)))
     between.begin(2)
-    between.take(Told(3, replace(whole, table=rows[:0]), np.zeros(0)))
+    between.take(BetweenPublished(version=3, agreed=replace(whole, table=rows[:0]), cells=np.zeros(0)))
     between.begin(3)
-    again = BetweenRounds(SETTINGS)
+    again = NativeAtClient(SETTINGS)
     table = whole.table.copy()
     table[7] = 1.0
-    again.take(Told(3, replace(whole, table=table), None))
+    again.take(BetweenPublished(version=3, agreed=replace(whole, table=table), cells=None))
     again.begin(3)
     X = np.random.default_rng(0).normal(size=(50, 1))
     served = [one.learner.predicted(("x",), X) for one in (between, again)]

@@ -36,7 +36,7 @@ from unit.machines.script import (
 from streamfl import codec, messages
 from streamfl.core.between.native import merging
 from streamfl.core.between.native.agreed_round import after_round
-from streamfl.core.between.native.between_rounds import BetweenRounds
+from streamfl.core.between.native.at_client import NativeAtClient
 from streamfl.core.between.native.learner import OnlineLearner
 from streamfl.core.client.machine import Client, ClientSettings
 from streamfl.core.coordinator.machine import Coordinator, CoordinatorSettings
@@ -46,9 +46,9 @@ from streamfl.core.profiles.adaptive.promotion import Promotion
 from streamfl.core.protocol.decisions import Predicted, Seek
 from streamfl.core.protocol.events import BufferDue, RecordsRead, Tick
 from streamfl.core.protocol.messages import (
+    BetweenPublished,
     Join,
     Joined,
-    OnlinePublished,
     Restarted,
     RoundClosed,
     RoundOpened,
@@ -93,11 +93,11 @@ def agreed_by(run: Federation, *, without: Callable[[RoundOpened, Update], bool]
     """Return the agreed models of every version, from what was sent and accepted alone."""
     opened = {message.entry: message for message in run.of(RoundOpened)}
     updates = {(update.client, update.attempt): update for update in run.of(Update)}
-    models = {1: OnlineModels.none(run.settings.learner.online)}
+    models = {1: OnlineModels.none(run.settings.learner.between.settings)}
     labels = ("a", "b")
     for entry in run.of(RoundClosed):
         accepted = [updates[a.client, a.attempt] for a in sorted(entry.accepted, key=lambda a: a.client)]
-        parts = [u.online for u in accepted if not without(opened[entry.entry], u)]
+        parts = [u.learnt for u in accepted if not without(opened[entry.entry], u)]
         before = models[entry.round]
         copy = replace(before, table=before.table.copy())
         models[entry.round + 1], _ = merging.after(copy, [part for part in parts if part], labels)
@@ -117,8 +117,8 @@ def after(records: Batch, labels: tuple[str, ...] = ("a", "b")) -> OnlineModels:
     return merging.after(OnlineModels.none(SETTINGS), [reference(OnlineModels.none(SETTINGS), records)], labels)[0]
 
 
-def online(machine: Client) -> BetweenRounds:
-    assert machine._between is not None
+def native(machine: Client) -> NativeAtClient:
+    assert isinstance(machine._between, NativeAtClient)
     return machine._between
 
 
@@ -130,12 +130,12 @@ def test_the_agreed_models_are_those_of_all_accepted_differences_and_all_clients
     run = between(how).run()
     models = agreed_by(run)
     standing = run.coordinator.standing
-    assert standing.online is not None
-    assert state(standing.online) == state(models[standing.round])
-    assert standing.online.seen == sum(entry.records for entry in run.of(RoundClosed)) == 300
-    assert {opened.online for opened in run.of(RoundOpened)} == {True}
+    assert standing.between is not None
+    assert state(standing.between) == state(models[standing.round])
+    assert standing.between.seen == sum(entry.records for entry in run.of(RoundClosed)) == 300
+    assert {opened.between for opened in run.of(RoundOpened)} == {True}
     for name in CLIENTS:
-        last = online(run.clients[name])
+        last = native(run.clients[name])
         assert last.version == standing.round - 1
         last.learner.restore()
         np.testing.assert_array_equal(last.learner._models.weights, models[last.version].weights)
@@ -144,15 +144,15 @@ def test_the_agreed_models_are_those_of_all_accepted_differences_and_all_clients
 
 def test_round_one_begins_from_nothing_without_a_label_and_what_is_served_first_is_wrong():
     run = between(rounds=2).run()
-    first = [published for published in run.of(OnlinePublished) if published.version == 1]
-    assert {(p.models.labels, p.models.features, p.models.seen, p.models.weights.shape) for p in first} == {
+    first = [published for published in run.of(BetweenPublished) if published.version == 1]
+    assert {(p.agreed.labels, p.agreed.features, p.agreed.seen, p.agreed.weights.shape) for p in first} == {
         ((), (), 0, (1, 3, 0))
     }
     updates = {update.client: update for update in run.of(Update) if update.round == 1}
     for name, update in updates.items():
         mine = cut(run.records[name], 0, 20)
-        assert update.online is not None
-        assert update.online.labels == tuple(dict.fromkeys(mine.labels[int(code)] for code in mine.y))
+        assert update.learnt is not None
+        assert update.learnt.labels == tuple(dict.fromkeys(mine.labels[int(code)] for code in mine.y))
         alone = OnlineLearner(SETTINGS)
         served = alone.learn(mine.features, mine.X, mine.y, mine.labels)
         assert served[0] == -1.0
@@ -197,7 +197,7 @@ def test_a_coordinator_that_is_restored_at_every_commit_comes_to_the_same_models
     restored = between(FERNS, federation={"restart": reborn}).run()
     assert restored.coordinator is not undisturbed.coordinator
     assert restored.coordinator.digest() == undisturbed.coordinator.digest()
-    assert state(restored.coordinator.standing.online) == state(undisturbed.coordinator.standing.online)
+    assert state(restored.coordinator.standing.between) == state(undisturbed.coordinator.standing.between)
 
 
 def test_the_order_in_which_updates_arrive_changes_no_bit():
@@ -218,7 +218,7 @@ class Deaf(Federation):
     dropped = 0
 
     def _client(self, name: str, event: Any) -> None:
-        if name == "c1" and isinstance(event, OnlinePublished) and event.version == 3 and not self.dropped:
+        if name == "c1" and isinstance(event, BetweenPublished) and event.version == 3 and not self.dropped:
             self.dropped += 1
             return
         super()._client(name, event)
@@ -227,7 +227,7 @@ class Deaf(Federation):
 def test_a_client_that_missed_a_version_asks_and_gets_the_whole_table():
     undisturbed, run = between(FERNS).run(), between(FERNS, kind=Deaf).run()
     assert run.dropped == 1
-    whole = [published.version for published in run.of(OnlinePublished) if published.cells is None]
+    whole = [published.version for published in run.of(BetweenPublished) if published.cells is None]
     assert set(whole) == {1, 3}
     assert [message.client for message in run.of(Join)].count("c1") == 2
     assert sorted(as_bytes(undisturbed.of(Update))) == sorted(set(as_bytes(run.of(Update))))
@@ -251,30 +251,30 @@ def test_clients_that_start_again_read_on_from_the_agreed_models(how):
     undisturbed, run = between(how).run(), between(how, kind=Restarting).run()
     assert run.starts >= 2
     assert run.coordinator.digest() == undisturbed.coordinator.digest()
-    assert state(run.coordinator.standing.online) == state(undisturbed.coordinator.standing.online)
+    assert state(run.coordinator.standing.between) == state(undisturbed.coordinator.standing.between)
 
 
 def test_where_labels_have_other_names_models_that_have_not_noticed_take_them_over():
     run = between(FERNS, rounds=14, at=11, size=40).run()
     (restarted,) = run.of(Restarted)
     assert (restarted.chosen, restarted.round) == ("relabelled", 11)
-    parts = [update.online for update in run.of(Update) if update.round == 11 and update.online is not None]
+    parts = [update.learnt for update in run.of(Update) if update.round == 11 and update.learnt is not None]
     shares = sum(part.right.sum(axis=1) for part in parts) / sum(part.bearing.sum() for part in parts)
     has_not = shares < 0.5
     assert has_not.tolist() == [True, False, True, True]  # the fast one has learnt the other names by itself
     before, found = (agreed_by(run)[version] for version in (11, 12))
-    published = {message.version: message for message in run.of(OnlinePublished)}
+    published = {message.version: message for message in run.of(BetweenPublished)}
     after_ = published[12]
     assert after_.cells is None
-    np.testing.assert_array_equal(after_.models.weights[:, has_not], before.weights[:, has_not][..., [1, 0]])
-    np.testing.assert_array_equal(after_.models.weights[:, ~has_not], found.weights[:, ~has_not])
+    np.testing.assert_array_equal(after_.agreed.weights[:, has_not], before.weights[:, has_not][..., [1, 0]])
+    np.testing.assert_array_equal(after_.agreed.weights[:, ~has_not], found.weights[:, ~has_not])
     assert np.abs(before.weights[:, has_not]).max() > 0.01
     shallow = slice(0, 25_600)
-    np.testing.assert_array_equal(after_.models.table[shallow, 0], before.table[shallow, 0][:, [1, 0]])
-    np.testing.assert_array_equal(after_.models.table[shallow, 1], found.table[shallow, 1])
-    assert (after_.models.labels, after_.models.seen) == (found.labels, found.seen)
+    np.testing.assert_array_equal(after_.agreed.table[shallow, 0], before.table[shallow, 0][:, [1, 0]])
+    np.testing.assert_array_equal(after_.agreed.table[shallow, 1], found.table[shallow, 1])
+    assert (after_.agreed.labels, after_.agreed.seen) == (found.labels, found.seen)
     # All go on from there.
-    assert {online(machine).version for machine in run.clients.values()} == {max(published) - 1}
+    assert {native(machine).version for machine in run.clients.values()} == {max(published) - 1}
     served = {entry.round: entry.served.correct / entry.records for entry in run.of(RoundClosed)}
     assert min(served[10], served[12]) > 0.9
     assert served[11] < 0.7
@@ -284,9 +284,9 @@ class Knowing(Federation):
     """What clients tell of the models between rounds is that they had all records right."""
 
     def _coordinator(self, event: Any) -> None:
-        if isinstance(event, Update) and event.online is not None:
-            right = np.broadcast_to(event.online.bearing, event.online.right.shape)
-            event = replace(event, online=replace(event.online, right=right))
+        if isinstance(event, Update) and event.learnt is not None:
+            right = np.broadcast_to(event.learnt.bearing, event.learnt.right.shape)
+            event = replace(event, learnt=replace(event.learnt, right=right))
         super()._coordinator(event)
 
 
@@ -294,17 +294,17 @@ def test_where_all_models_know_better_a_restart_renames_none_of_them():
     run = between(FERNS, rounds=14, at=11, size=40, kind=Knowing).run()
     (restarted,) = run.of(Restarted)
     assert restarted.chosen == "relabelled"
-    assert all(published.cells is not None for published in run.of(OnlinePublished) if published.version > 1)
-    assert run.coordinator.standing.online is not None
+    assert all(published.cells is not None for published in run.of(BetweenPublished) if published.version > 1)
+    assert run.coordinator.standing.between is not None
     found = agreed_by(run)
-    assert run.coordinator.standing.online.chain == found[max(found)].chain
+    assert run.coordinator.standing.between.chain == found[max(found)].chain
 
 
 def test_a_restart_wakes_who_sleeps(monkeypatch):
     monkeypatch.setattr(sleeping, "LEAST_PART", 0.6)
     run = between(FERNS, rounds=17, at=14, size=25).run()
     (restarted,) = run.of(Restarted)
-    published = {message.version: message.models for message in run.of(OnlinePublished)}
+    published = {message.version: message.agreed for message in run.of(BetweenPublished)}
     t = restarted.round
     assert [version for version in published if published[version].sleeps("rounds")][:3] == [9, 10, 12]
     assert published[t].rests["rounds"].left > 1
@@ -323,15 +323,15 @@ def test_clients_apart_take_what_is_agreed_and_add_nothing_to_it():
     def is_apart(opened: RoundOpened, update: Update) -> bool:
         return any(update.client in group.clients for group in opened.apart)
 
-    assert run.coordinator.standing.online is not None
-    assert state(run.coordinator.standing.online) == state(agreed_by(run, without=is_apart)[13])
-    assert run.coordinator.standing.online.chain != agreed_by(run)[13].chain
+    assert run.coordinator.standing.between is not None
+    assert state(run.coordinator.standing.between) == state(agreed_by(run, without=is_apart)[13])
+    assert run.coordinator.standing.between.chain != agreed_by(run)[13].chain
 
 
 def test_a_round_in_which_all_are_apart_changes_nothing():
     run = between(rounds=1).run()
-    agreed = run.of(OnlinePublished)[0].models
-    learnt = {update.client: update.online for update in run.of(Update) if update.online is not None}
+    agreed = run.of(BetweenPublished)[0].agreed
+    learnt = {update.client: update.learnt for update in run.of(Update) if update.learnt is not None}
     assert learnt.keys() == set(CLIENTS)
     assert all(part.records for part in learnt.values())
     models, cells = after_round(agreed, learnt, ("a", "b"), SETTINGS, apart=learnt.keys())
@@ -345,54 +345,54 @@ def test_a_round_in_which_all_are_apart_changes_nothing():
 
 def test_an_update_that_was_not_accepted_is_learnt_again_from_the_new_models():
     machine, records = client(learner=LINEAR), batch("abab", values=[1.0, -1.0, 2.0, -3.0])
-    first = first_update(machine, records, online=True)
-    assert first.online is not None
-    assert as_learnt(first.online) == as_learnt(reference(OnlineModels.none(SETTINGS), records))
+    first = first_update(machine, records, between=True)
+    assert first.learnt is not None
+    assert as_learnt(first.learnt) == as_learnt(reference(OnlineModels.none(SETTINGS), records))
     models = after(batch("abba", values=[5.0, -2.0, 1.0, 4.0]))
-    published = OnlinePublished(version=2, models=models, cells=np.zeros(0))
-    (again,) = sent(tell(machine, closed(1), published, *opening(2, online=True)), Update)
-    assert again.online is not None
-    assert as_learnt(again.online) == as_learnt(reference(models, records))
-    assert as_learnt(again.online) != as_learnt(first.online)
+    published = BetweenPublished(version=2, agreed=models, cells=np.zeros(0))
+    (again,) = sent(tell(machine, closed(1), published, *opening(2, between=True)), Update)
+    assert again.learnt is not None
+    assert as_learnt(again.learnt) == as_learnt(reference(models, records))
+    assert as_learnt(again.learnt) != as_learnt(first.learnt)
 
 
 def test_records_that_are_read_again_are_learnt_once():
     machine = client(learner=LINEAR)
-    first = first_update(machine, batch("abab"), online=True)
+    first = first_update(machine, batch("abab"), between=True)
     # Another start of this client had two of them accepted: they are read again from there.
     taken = replace(first, attempt="i0-1")
     models = after(cut(batch("abab"), 0, 2))
-    published = OnlinePublished(version=2, models=models, cells=np.zeros(0))
+    published = BetweenPublished(version=2, agreed=models, cells=np.zeros(0))
     decisions = tell(
         machine,
         closed(1, taken),
         joined(entry=2, positions={"c0": 2}, question=2),
         published,
-        *opening(2, online=True),
+        *opening(2, between=True),
     )
     assert any(isinstance(decision, Seek) for decision in decisions)
-    assert online(machine).learner.records == 0
+    assert native(machine).learner.records == 0
     rest = batch("abba", start=2)
     (again,) = sent(tell(machine, RecordsRead((rest,))), Update)
-    assert again.online is not None
-    assert as_learnt(again.online) == as_learnt(reference(models, rest))
+    assert again.learnt is not None
+    assert as_learnt(again.learnt) == as_learnt(reference(models, rest))
 
 
 @pytest.mark.parametrize("how", [LINEAR, FERNS, learner("auto", neighbours=True)], ids=["linear", "ferns", "auto"])
 def test_what_was_learnt_of_records_that_are_to_be_read_again_is_forgotten_within_the_round(how):
     machine, fresh = (client(learner=how, clock="interval") for _ in range(2))
-    tell(machine, Tick(), joined(), *opening(online=True))
+    tell(machine, Tick(), joined(), *opening(between=True))
     machine.learn_early(batch("ab"))
     tell(machine, RecordsRead((batch("ab"),)), opening(9)[-1])  # some entries were missed: it asks
-    tell(machine, joined(entry=2, positions={"c0": 1}, question=2), *opening(2, t=1, online=True))
+    tell(machine, joined(entry=2, positions={"c0": 1}, question=2), *opening(2, t=1, between=True))
     again = batch("bcab", start=1)
     machine.learn_early(cut(again, 1, 3))
     (update,) = sent(tell(machine, RecordsRead((again,))), Update)
-    tell(fresh, Tick(), joined(entry=2, positions={"c0": 1}), *opening(2, t=1, online=True))
+    tell(fresh, Tick(), joined(entry=2, positions={"c0": 1}), *opening(2, t=1, between=True))
     (expected,) = sent(tell(fresh, RecordsRead((again,))), Update)
-    assert update.online is not None
-    assert expected.online is not None
-    assert as_learnt(update.online) == as_learnt(expected.online)
+    assert update.learnt is not None
+    assert expected.learnt is not None
+    assert as_learnt(update.learnt) == as_learnt(expected.learnt)
 
 
 def as_learnt(learnt: Learnt) -> Any:
@@ -417,23 +417,23 @@ def test_an_entry_without_records_changes_no_model_and_loses_none_for_those_that
     decisions = [d for u in hand(tell(machine, *joins)) for d in tell(machine, u)]
     assert machine.standing.round == 2
     hand(decisions)
-    assert (online(clients["c1"]).version, machine.standing.entry) == (1, 2)
+    assert (native(clients["c1"]).version, machine.standing.entry) == (1, 2)
     # One bad record, and the round is closed by the clock.
     (empty,) = sent(tell(clients["c0"], RecordsRead((batch("!", start=4, of="c0"),)), BufferDue()), Update)
     machine.settings = replace(machine.settings, quorum=1)
     decisions = tell(machine, empty)
     (entry,) = told(decisions, RoundClosed)
     assert (entry.entry, entry.round, entry.records) == (2, 2, 0)
-    assert told(decisions, OnlinePublished) == []
-    assert machine.standing.online is not None
-    assert machine.standing.online.seen == 8
+    assert told(decisions, BetweenPublished) == []
+    assert machine.standing.between is not None
+    assert machine.standing.between.seen == 8
     hand(decisions)
     (update,) = sent(tell(clients["c1"], RecordsRead((batch("abab", start=4, of="c1"),))), Update)
     assert (update.entry, update.round) == (3, 2)
-    learner_ = online(clients["c1"]).learner
+    learner_ = native(clients["c1"]).learner
     learner_.restore()
     assert np.abs(learner_._models.table).max() > 0.0
-    np.testing.assert_array_equal(learner_._models.table, machine.standing.online.table.astype(np.float32))
+    np.testing.assert_array_equal(learner_._models.table, machine.standing.between.table.astype(np.float32))
 
 
 # --- answers between rounds --------------------------------------------------------------------------------------
@@ -444,11 +444,11 @@ def test_a_single_record_teaches_at_once_and_answers_teach_nothing():
     assert machine.answer(batch("a"))[0].shape == (1, 0)
     machine.learn_early(batch("abababab"))
     asked = batch("ab", start=8)
-    before = state(online(machine))
+    before = state(native(machine))
     said, labels = machine.answer(asked)
     assert (labels, said.argmax(axis=1).tolist()) == (("a", "b"), [0, 1])
     assert said.sum(axis=1) == pytest.approx([1.0, 1.0])
-    assert state(online(machine)) == before
+    assert state(native(machine)) == before
     # The truth is not looked at.
     np.testing.assert_array_equal(machine.answer(replace(asked, y=1.0 - asked.y))[0], said)
     machine.learn_early(batch("bbbbb", start=8, values=[1.0] * 5))
@@ -460,7 +460,7 @@ def test_without_models_between_rounds_the_model_of_the_last_round_answers():
     assert machine.answer(batch("ab"))[1] == ()
     machine.learn_early(batch("ab"))
     update = first_update(machine, batch("abab"))
-    assert update.online is None
+    assert update.learnt is None
     assert machine.answer(batch("ab"))[1] == ()
     W = {"m": np.array([[2.0, -2.0], [0.0, 0.0]])}
     tell(machine, closed(1, update), *opening(2, weights=W))
@@ -472,15 +472,15 @@ def test_without_models_between_rounds_the_model_of_the_last_round_answers():
 
 def test_the_model_that_serves_rounds_is_one_of_the_experts_from_round_two_on():
     machine = client(learner=LINEAR, measure=True)
-    update = first_update(machine, batch("abab"), online=True)
+    update = first_update(machine, batch("abab"), between=True)
     models = after(batch("abab"))
     # The models between rounds know a from b by now; the rounds' says the contrary, and is listened to a little.
-    published = OnlinePublished(version=2, models=models, cells=np.zeros(0))
+    published = BetweenPublished(version=2, agreed=models, cells=np.zeros(0))
     alike = client(learner=LINEAR)
-    first_update(alike, batch("abab"), online=True)
+    first_update(alike, batch("abab"), between=True)
     wrong = {"m": np.array([[-9.0, 9.0], [0.0, 0.0]])}
-    tell(machine, closed(1, update), published, *opening(2, weights=wrong, online=True))
-    tell(alike, closed(1, update), published, *opening(2, online=True))
+    tell(machine, closed(1, update), published, *opening(2, weights=wrong, between=True))
+    tell(alike, closed(1, update), published, *opening(2, between=True))
     against, uniform = (one.answer(batch("a"))[0][0, 0] for one in (machine, alike))
     assert against < uniform
 
@@ -489,7 +489,7 @@ def test_what_is_served_is_told_in_the_rounds_labels():
     machine = client(learner=LINEAR, measure=True)
     # b comes first: the learner counts it 0, the registry 1.
     records = batch("baba")
-    decisions = tell(machine, RecordsRead((records,)), joined(), *opening(online=True))
+    decisions = tell(machine, RecordsRead((records,)), joined(), *opening(between=True))
     (predicted,) = [d for d in decisions if isinstance(d, Predicted)]
     assert predicted.labels == ("a", "b")
     alone = OnlineLearner(SETTINGS).learn(records.features, records.X, records.y, records.labels)
@@ -502,25 +502,25 @@ def test_what_is_served_is_told_in_the_rounds_labels():
 
 def test_a_client_that_does_not_learn_between_rounds_cannot_go_on_where_others_do():
     machine = client(learner=LEARNER)
-    decisions = tell(machine, RecordsRead((batch("abab"),)), joined(), *opening(online=True))
+    decisions = tell(machine, RecordsRead((batch("abab"),)), joined(), *opening(between=True))
     assert sent(decisions, Update) == []
 
 
 def test_where_nothing_learns_between_rounds_nothing_is_told_of_it():
     machine = client(learner=LINEAR)
-    assert first_update(machine, batch("abab")).online is None
-    assert told(tell(coordinator(1), join("c0")), OnlinePublished) == []
+    assert first_update(machine, batch("abab")).learnt is None
+    assert told(tell(coordinator(1), join("c0")), BetweenPublished) == []
 
 
 @pytest.mark.parametrize("has", [True, False])
 def test_an_update_must_tell_of_models_between_rounds_where_there_are_any_and_only_there(has):
     machine = coordinator(2, learner=LINEAR if has else LEARNER)
     opened = begun(machine, "c0", "c1")
-    assert opened.online is has
+    assert opened.between is has
     part = reference(OnlineModels.none(SETTINGS), batch("abab"))
-    wrong = answer(opened, "c1", online=None if has else part)
+    wrong = answer(opened, "c1", learnt=None if has else part)
     assert refusals(tell(machine, wrong)) == [("c1", "models between rounds that not all have")]
-    assert refusals(tell(machine, replace(wrong, online=part if has else None))) == []
+    assert refusals(tell(machine, replace(wrong, learnt=part if has else None))) == []
 
 
 HOSTILE: dict[str, Callable[[Learnt], Learnt]] = {
@@ -544,11 +544,11 @@ def test_a_message_that_would_stop_the_coordinator_or_all_clients_is_refused(spo
     opened = begun(machine, "c0", "c1")
     part = reference(OnlineModels.none(SETTINGS), batch("abab"))
     before = uncounted(machine)
-    spoilt = messages.decode(messages.encode(answer(opened, "c1", online=spoil(part))))
+    spoilt = messages.decode(messages.encode(answer(opened, "c1", learnt=spoil(part))))
     assert [name for name, _ in refusals(tell(machine, spoilt))] == ["c1"]
     assert uncounted(machine) == before
     for name in ("c1", "c0"):  # it counts if it comes before the round closes without c1
-        assert refusals(tell(machine, answer(opened, name, online=part))) == []
+        assert refusals(tell(machine, answer(opened, name, learnt=part))) == []
     assert machine.standing.round == 2
 
 
@@ -560,7 +560,7 @@ def test_the_largest_differences_that_are_admitted_can_be_added_up():
     part = one.learnt()
     most = np.nextafter(2.0**62 / 2.0**32 / 2 / 2 / 4, 0.0)
     large = replace(part, table=np.full(part.table.shape, most))
-    assert refusals(tell(machine, *(answer(opened, name, online=large) for name in ("c0", "c1")))) == []
+    assert refusals(tell(machine, *(answer(opened, name, learnt=large) for name in ("c0", "c1")))) == []
     assert machine.standing.round == 2
-    assert machine.standing.online is not None
-    assert machine.standing.online.table.max() == pytest.approx(most)
+    assert machine.standing.between is not None
+    assert machine.standing.between.table.max() == pytest.approx(most)

@@ -30,9 +30,10 @@ from unit.machines.script import (
 
 from streamfl.core.client import published
 from streamfl.core.client.machine import Client, ClientSettings
-from streamfl.core.client.published import MODELS, VERSIONS, Published
+from streamfl.core.client.published import MODELS, Published
 from streamfl.core.coordinator.machine import Coordinator, CoordinatorSettings
 from streamfl.core.errors import PeerError
+from streamfl.core.protocol.arrived import VERSIONS
 from streamfl.core.protocol.decisions import Dropped, Finished, Seek
 from streamfl.core.protocol.events import RecordsRead, Tick
 from streamfl.core.protocol.messages import (
@@ -257,7 +258,11 @@ def test_what_was_told_is_bounded_whatever_it_is_called():
         here.add(ModelPublished(slot=f"m{i}", version=i, registry=i, weights=np.zeros((1, 1))))
         here.add(ModelPublished(slot="m", version=i, registry=i, weights=np.zeros((1, 1))))
         here.add(RegistryPublished(registry=replace(REGISTRY, version=i)))
-    assert (len(here.slots), len(here.registries), len(here.slots["m"])) == (MODELS, VERSIONS, VERSIONS)
+    assert (len(here.slots), len(here.registries.versions), len(here.slots["m"].versions)) == (
+        MODELS,
+        VERSIONS,
+        VERSIONS,
+    )
 
 
 def test_the_numbers_of_all_models_are_bounded(monkeypatch):
@@ -267,7 +272,7 @@ def test_the_numbers_of_all_models_are_bounded(monkeypatch):
         here.add(ModelPublished(slot=f"m{i % 7}", version=i, registry=1, weights=np.zeros((1 + i % 5, 3))))
         if i % 50 == 49:
             here.forget_before([Slot(name="m0", version=i - 9, eta=0.1)])
-        kept = [W.size for versions in here.slots.values() for W in versions.values()]
+        kept = [W.size for versions in here.slots.values() for W in versions.versions.values()]
         assert sum(kept) <= 100
         assert sum(kept) > 50 or i % 50 < 10 or i < 20  # no more is dropped than must be
 

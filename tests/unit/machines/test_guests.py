@@ -40,7 +40,7 @@ from streamfl.core.profiles.adaptive.promotion import Promotion
 from streamfl.core.protocol.events import BufferDue, RecordsRead
 from streamfl.core.protocol.external.state import GuestLearnt, GuestState
 from streamfl.core.protocol.external.tables import Exported, Table
-from streamfl.core.protocol.messages import GuestPublished, Restarted, RoundClosed, RoundOpened, Update
+from streamfl.core.protocol.messages import BetweenPublished, Restarted, RoundClosed, RoundOpened, Update
 from streamfl.core.protocol.records import Batch
 from streamfl.models.river_models import RiverGuest, RiverPass, export, merged
 from streamfl.settings import LearningSettings
@@ -65,8 +65,8 @@ def federation(
 
 
 def agreed(run: Federation) -> GuestState:
-    assert run.coordinator.standing.guest is not None
-    return run.coordinator.standing.guest
+    assert run.coordinator.standing.between is not None
+    return run.coordinator.standing.between
 
 
 def tables(state: Exported) -> dict[str, tuple[Any, ...]]:
@@ -102,7 +102,7 @@ def test_a_federation_learns_what_river_models_learn_that_meet_after_every_round
 def test_what_it_has_learnt_is_in_the_digest():
     run = federation(model()).run()
     before = run.coordinator.digest()
-    run.coordinator.standing.guest = replace(agreed(run), seen=1)
+    run.coordinator.standing.between = replace(agreed(run), seen=1)
     assert run.coordinator.digest() != before
 
 
@@ -130,7 +130,7 @@ def test_an_epoch_that_goes_on_as_it_is_keeps_what_was_learnt():
     for closed in run.of(RoundClosed):
         seen = 0 if closed.round in fresh else seen + closed.records
         expected[closed.round + 1] = seen
-    found = {message.version: message.agreed.seen for message in run.of(GuestPublished)}
+    found = {message.version: message.agreed.seen for message in run.of(BetweenPublished)}
     assert found == {1: 0} | expected
 
 
@@ -232,7 +232,7 @@ def with_values(state: Exported, value: float) -> Exported:
 
 GOOD = exported("aabb")
 BAD: dict[str, tuple[GuestLearnt | None, str]] = {
-    "nothing said": (None, "a guest that not all have"),
+    "nothing said": (None, "models between rounds that not all have"),
     "another number of records": (GuestLearnt(GOOD, 5, 0), "another number of records for the guest"),
     "more unlearnt than there were": (GuestLearnt(GOOD, 4, 5), "another number of records for the guest"),
     "learnt, and nothing told": (GuestLearnt(None, 4, 3), "a guest that has learnt, and does not tell what"),
@@ -255,20 +255,20 @@ def test_what_cannot_be_of_the_guest_is_refused(name):
     said, reason = BAD[name]
     machine = coordinator(learner=learner(NB))
     opened = begun(machine, "c0", "c1")
-    assert opened.online
-    (refused,) = refusals(tell(machine, answer(opened, "c1", guest=said)))
+    assert opened.between
+    (refused,) = refusals(tell(machine, answer(opened, "c1", learnt=said)))
     assert reason in refused[1]
     good = GuestLearnt(GOOD, 4, 0)
-    decisions = tell(machine, answer(opened, "c1", guest=good), answer(opened, "c0", guest=good))
-    (published,) = told(decisions, GuestPublished)
+    decisions = tell(machine, answer(opened, "c1", learnt=good), answer(opened, "c0", learnt=good))
+    (published,) = told(decisions, BetweenPublished)
     assert (published.version, published.agreed.seen) == (2, 8)
 
 
 def test_a_guest_that_the_federation_has_not_is_refused():
     machine = coordinator()
     opened = begun(machine, "c0", "c1")
-    (refused,) = refusals(tell(machine, answer(opened, "c1", guest=GuestLearnt(GOOD, 4, 0))))
-    assert refused == ("c1", "a guest that not all have")
+    (refused,) = refusals(tell(machine, answer(opened, "c1", learnt=GuestLearnt(GOOD, 4, 0))))
+    assert refused == ("c1", "models between rounds that not all have")
 
 
 def test_parts_that_contradict_one_another_do_not_stop_the_round():
@@ -276,8 +276,8 @@ def test_parts_that_contradict_one_another_do_not_stop_the_round():
     machine = coordinator(learner=learner(NB), expect=3)
     opened = begun(machine, "c0", "c1", "c2")
     strange = {name: GuestLearnt(_relabelled(text), 4, 0) for name, text in (("c0", "#1"), ("c1", "#true"))}
-    said = [answer(opened, name, guest=strange.get(name, GuestLearnt(GOOD, 4, 0))) for name in ("c0", "c1", "c2")]
-    (published,) = told(tell(machine, *said), GuestPublished)
+    said = [answer(opened, name, learnt=strange.get(name, GuestLearnt(GOOD, 4, 0))) for name in ("c0", "c1", "c2")]
+    (published,) = told(tell(machine, *said), BetweenPublished)
     assert published.agreed.seen == 8
     counts = {
         row: value for t in published.agreed.state.tables.values() for row, value in _counts(t) if row in "#1ab"
@@ -301,18 +301,18 @@ def _counts(table: Table) -> list[tuple[str, float]]:
 
 
 def guest_opening(entry: int, state: GuestState, **more: Any) -> tuple[Any, ...]:
-    return (GuestPublished(version=entry, agreed=state), *opening(entry, online=True, **more))
+    return (BetweenPublished(version=entry, agreed=state), *opening(entry, between=True, **more))
 
 
 def test_a_client_waits_for_the_agreed_state_and_asks_for_it():
     machine = client(learner=learner(NB))
-    decisions = tell(machine, RecordsRead((batch("abab"),)), joined(), *opening(1, online=True))
+    decisions = tell(machine, RecordsRead((batch("abab"),)), joined(), *opening(1, between=True))
     assert sent(decisions, Update) == []
     assert machine.wakes_at == 5.0
     fresh = GuestState(export(NB), ("a", "b"))
-    (update,) = sent(tell(machine, GuestPublished(version=1, agreed=fresh)), Update)
-    assert update.guest is not None
-    assert tables(update.guest.state) == tables(exported("abab"))
+    (update,) = sent(tell(machine, BetweenPublished(version=1, agreed=fresh)), Update)
+    assert update.learnt is not None
+    assert tables(update.learnt.state) == tables(exported("abab"))
 
 
 def test_of_a_round_with_bad_records_only_nothing_is_told():
@@ -320,7 +320,7 @@ def test_of_a_round_with_bad_records_only_nothing_is_told():
     tell(machine, RecordsRead((batch("!!!!"),)), BufferDue(), joined())
     fresh = GuestState(export(NB), ("a", "b"))
     (update,) = sent(tell(machine, *guest_opening(1, fresh)), Update)
-    assert (update.rejected, update.guest) == (4, None)
+    assert (update.rejected, update.learnt) == (4, None)
 
 
 def test_records_learnt_before_the_federation_began_are_learnt_again_from_what_all_agree_on():
@@ -334,8 +334,8 @@ def test_records_learnt_before_the_federation_began_are_learnt_again_from_what_a
     over = RiverPass(linear_model.PAClassifier(), labels=("a", "b"))
     for row, label in enumerate("bbab"):
         over.learn_one({"x": float(records.X[row, 0])}, label)
-    assert update.guest is not None
-    assert tables(update.guest.state) == tables(over.export())
+    assert update.learnt is not None
+    assert tables(update.learnt.state) == tables(over.export())
 
 
 def test_another_model_than_was_federated_begins_fresh():
@@ -343,7 +343,7 @@ def test_another_model_than_was_federated_begins_fresh():
     standing = run.coordinator.standing
     again = Coordinator(CoordinatorSettings(learner=learner(NB), expect=3), standing)
     again.start(0.0)
-    assert standing.guest is None
+    assert standing.between is None
 
 
 def test_the_same_events_give_the_same_bytes():
@@ -379,7 +379,7 @@ def test_a_guest_that_has_learnt_too_many_names_is_refused_and_a_client_does_not
     state = RiverPass(model(), None)
     state.learn_one({"x": 1.0}, "a")
     learnt = GuestLearnt(state.export(), 4, 0)
-    ((name, reason),) = refusals(tell(machine, answer(opened, "c0", guest=learnt)))
+    ((name, reason),) = refusals(tell(machine, answer(opened, "c0", learnt=learnt)))
     assert (name, reason) == (
         "c0",
         f"a guest that cannot be merged: {learnt.state.names} names, where 3 are the most",

@@ -183,8 +183,7 @@ TOLD = {
     "largest_norm": 1.0,
     "target": TargetUnit(5.0, 1.0),
     "served": Served(records=0, no_change=1.0),
-    "online": "whatever was learnt",
-    "guest": "whatever was learnt",
+    "learnt": "whatever was learnt",
 }
 
 

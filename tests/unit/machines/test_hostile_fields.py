@@ -18,11 +18,10 @@ from streamfl.core.coordinator.state import Standing
 from streamfl.core.errors import PeerError
 from streamfl.core.protocol.decisions import Commit, Refused
 from streamfl.core.protocol.messages import (
+    BetweenPublished,
     FromClient,
-    GuestPublished,
     Leave,
     ModelPublished,
-    OnlinePublished,
     RoundClosed,
     RoundOpened,
     Score,
@@ -183,7 +182,7 @@ def harmless(decisions: list[Any]) -> list[str]:
     told_ = [m for d in decisions if isinstance(d, Commit) for m in d.messages]
     wrong = [f"{m.slot}" for m in told_ if isinstance(m, ModelPublished) and not np.isfinite(m.weights).all()]
     for message in told_:
-        if isinstance(message, OnlinePublished | GuestPublished):
+        if isinstance(message, BetweenPublished):
             _, arrays = codec.split(message)
             # Names of features that nothing is known of yet, and cells that nobody has visited, are NaN or infinite.
             wrong += [name for name, array in arrays.items() if not np.isfinite(array).all()]

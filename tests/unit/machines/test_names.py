@@ -29,7 +29,7 @@ from unit.machines.script import (
 from streamfl.core.bounds import Limits
 from streamfl.core.client.machine import ClientSettings
 from streamfl.core.coordinator.machine import Coordinator, CoordinatorSettings
-from streamfl.core.coordinator.names import Grant, wrong_update_names
+from streamfl.core.coordinator.names import Grant
 from streamfl.core.learning.local_round import Learner
 from streamfl.core.protocol.events import RecordsRead
 from streamfl.core.protocol.messages import (
@@ -154,7 +154,7 @@ def bringing(opened: RoundOpened) -> Update:
         again=("k", "l"),
         far=moments,
     )
-    update = wide(opened, "c0", 0.0, ("t", "u"), new_features=("k", "l"), moments=moments, online=learnt)
+    update = wide(opened, "c0", 0.0, ("t", "u"), new_features=("k", "l"), moments=moments, learnt=learnt)
     return replace(update, new=tuple(LabelSums(label=label, count=1, loss=0.0, square=0.0) for label in labels))
 
 
@@ -168,7 +168,7 @@ def test_of_names_that_are_not_granted_nothing_is_left_in_an_update():
         name: [0.0, 0.001, 0.003] for name in TRAINED
     }
     assert (cut.moments.features, cut.moments.count.tolist()) == (("x", "l"), [4.0, 2.0])
-    learnt = cut.online
+    learnt = cut.learnt
     assert (learnt.features, learnt.labels, learnt.again) == (("x", "l"), ("a", "b", "u"), ("l",))
     assert (learnt.moments.features, learnt.far.features) == (("x", "l"), ("x", "l"))
     # Rows 0 (the constant), 1 (x) and 3 (l); columns 0, 1 and 3.
@@ -176,7 +176,7 @@ def test_of_names_that_are_not_granted_nothing_is_left_in_an_update():
     assert learnt.weights[:, 1].tolist() == [[10, 11, 13], [110, 111, 113], [310, 311, 313]]
     assert learnt.table[1, 2].tolist() == [120, 121, 123]
     assert (learnt.bearing.tolist(), learnt.right.tolist()) == ([0, 1, 3], [[0, 1, 3], [10, 11, 13]])
-    assert (learnt.cells, learnt.visits, learnt.records) == (update.online.cells, update.online.visits, 4)
+    assert (learnt.cells, learnt.visits, learnt.records) == (update.learnt.cells, update.learnt.visits, 4)
 
 
 def test_nor_in_its_scores():
@@ -189,13 +189,6 @@ def test_nor_in_its_scores():
     }
     whole = Grant(BROUGHT, frozenset({"x"}), frozenset({"a", "b", "t", "u"}))
     assert whole.scores(told_, update) is told_
-
-
-def test_what_is_learnt_between_rounds_is_of_features_that_records_have():
-    update = bringing(begun(coordinator(1), "c0"))
-    assert wrong_update_names(update, BROUGHT, Limits()) is None
-    more = replace(update, online=replace(update.online, features=("x", "k", "m")))
-    assert wrong_update_names(more, BROUGHT, Limits()) == "a feature between rounds that no record has"
 
 
 LONG = "x" * 257
@@ -335,9 +328,9 @@ def test_memory_is_bounded_and_every_update_counts(learning, one, other, third):
     assert len(registry.features) <= 5
     assert len(registry.labels) <= 4
     assert set(standing.agreed.moments.features) <= set(registry.features)
-    if standing.online is not None:
-        assert set(standing.online.features) <= set(registry.features)
-        assert set(standing.online.labels) <= set(registry.labels)
+    if standing.between is not None:
+        assert set(standing.between.features) <= set(registry.features)
+        assert set(standing.between.labels) <= set(registry.labels)
     # Nothing was refused, and every record is in the ledger: as good, or as one of a label that there is no room for.
     assert {entry.refused for entry in run.of(RoundClosed)} == {0}
     for name, source in records.items():

@@ -447,8 +447,7 @@ class TestRiverModels:
     def test_one_is_federated(self, told):
         settings = told(f'''{LEAST}[learning]\nmodel = "{RIVER}SoftmaxRegression(optim.SGD(0.1))"''')
         for machine in (settings.client_machine, settings.coordinator_machine):
-            assert machine.learner.guest.name == "StandardScaler | SoftmaxRegression"
-            assert machine.learner.online is None
+            assert machine.learner.between.model.name == "StandardScaler | SoftmaxRegression"
 
     def test_what_cannot_be_is_refused_with_the_reason(self, refused):
         assert "trees grown on" in refused(learning={"model": "river:tree.HoeffdingTreeClassifier"})
@@ -458,7 +457,7 @@ class TestRiverModels:
 
     def test_the_task_decides(self, told):
         settings = told(federation={"task": "regression"}, learning={"model": f"{RIVER}LinearRegression"})
-        assert settings.learner.guest.task == "regression"
+        assert settings.learner.between.model.task == "regression"
 
 
 class TestNames:

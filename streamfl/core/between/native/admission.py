@@ -1,10 +1,10 @@
 """What is wrong with what a client says it has learnt between rounds: nothing counts that is not possible."""
 
 import math
-from collections.abc import Collection
 
 import numpy as np
 
+from streamfl.core.learning.between_rounds import Covered
 from streamfl.core.learning.fixed_point import largest_part
 from streamfl.core.protocol.moments import LARGEST, Moments
 from streamfl.core.protocol.native.learnt import Learnt
@@ -23,9 +23,7 @@ LEAST_UNIT, LARGEST_UNIT = 2.0**-110, 2.0**110
 ROUNDING = 1e-8
 
 
-def wrong_learning(
-    learnt: Learnt, agreed: OnlineModels, *, records: int, members: int, labels: Collection[str]
-) -> str | None:
+def wrong_learning(learnt: Learnt, agreed: OnlineModels, covered: Covered) -> str | None:
     """Return why what a client has learnt cannot be used, or None.
 
     Parameters
@@ -34,32 +32,30 @@ def wrong_learning(
         What it says.
     agreed
         The models that it began from.
-    records
-        How many records its update covers.
-    members
-        How many clients may be added up.
-    labels
-        Those that are registered, and those that its records brought.
+    covered
+        What its update covers.
 
     Examples
     --------
     >>> from streamfl.core.between.native.learner import OnlineLearner
-    >>> from streamfl.core.protocol.native.settings import OnlineSettings
+    >>> from streamfl.core.bounds import NAMED
     >>> settings = OnlineSettings("linear", neighbours=False)
     >>> agreed = OnlineModels.none(settings)
     >>> learnt = OnlineLearner(settings).learnt()
-    >>> wrong_learning(learnt, agreed, records=0, members=1, labels=()) is None
+    >>> def covered(records):
+    ...     return Covered(records, features=set(), labels=set(), members=1, limits=NAMED)
+    >>> wrong_learning(learnt, agreed, covered(0)) is None
     True
-    >>> wrong_learning(learnt, agreed, records=3, members=1, labels=())
+    >>> wrong_learning(learnt, agreed, covered(3))
     'another number of records between rounds'
     """
-    if learnt.records != records:
+    if learnt.records != covered.records:
         return "another number of records between rounds"
     return (
-        _wrong_names(learnt, agreed, labels)
+        _wrong_names(learnt, agreed, covered)
         or _wrong_shapes(learnt, agreed)
         or _wrong_cells(learnt, agreed)
-        or _wrong_numbers(learnt, members)
+        or _wrong_numbers(learnt, covered.members)
         or _wrong_counts(learnt)
         or _wrong_moments(learnt.moments, learnt.records)
         or _wrong_moments(learnt.far, learnt.records)
@@ -67,11 +63,13 @@ def wrong_learning(
     )
 
 
-def _wrong_names(learnt: Learnt, agreed: OnlineModels, labels: Collection[str]) -> str | None:
+def _wrong_names(learnt: Learnt, agreed: OnlineModels, covered: Covered) -> str | None:
     for names, known in ((learnt.features, agreed.features), (learnt.labels, agreed.labels)):
         if names[: len(known)] != known or len(set(names)) != len(names):
             return "names between rounds that do not go on from the agreed ones"
-    if not set(learnt.labels) <= set(labels):
+    if not covered.features >= set(learnt.features):
+        return "a feature between rounds that no record has"
+    if not covered.labels >= set(learnt.labels):
         return "a label between rounds that no record has"
     if not MAY_SLEEP.issuperset(learnt.unused):
         return "experts between rounds that there are not"

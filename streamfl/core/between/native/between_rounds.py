@@ -1,159 +1,93 @@
-"""A client between rounds: it learns its records as they come, from the agreed models on, and answers from there."""
+"""Our own models that learn between rounds, as the machines know them: `streamfl.core.learning.between_rounds`."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
-from streamfl.core.arrays import FloatArray
-from streamfl.core.learning.serving import Serving
+from streamfl.core.arrays import IntArray
+from streamfl.core.between.native.admission import wrong_learning
+from streamfl.core.between.native.agreed_round import after_round
+from streamfl.core.between.native.at_client import NativeAtClient
+from streamfl.core.bounds import Limits
+from streamfl.core.learning.between_rounds import BetweenRounds, Covered, Renewal
+from streamfl.core.protocol.messages import BetweenPublished
 from streamfl.core.protocol.native.learnt import Learnt
 from streamfl.core.protocol.native.models import OnlineModels
 from streamfl.core.protocol.native.settings import OnlineSettings
-from streamfl.core.protocol.records import Batch
-
-if TYPE_CHECKING:
-    from streamfl.core.between.native.learner import OnlineLearner
-
-# The open round's version, the one that may arrive before its RoundOpened, and one that is late or forged.
-VERSIONS = 3
 
 
-class Agreed(Protocol):
-    """Agreed models as they are published: see `OnlinePublished`."""
-
-    @property
-    def version(self) -> int:
-        """Return the round that they are for."""
-        ...
-
-    @property
-    def models(self) -> OnlineModels:
-        """Return the models, their table as far as it is told."""
-        ...
-
-    @property
-    def cells(self) -> FloatArray | None:
-        """Return which rows of the table are told; None: all."""
-        ...
-
-
-@dataclass
-class BetweenRounds:
-    """What a client has learnt since the round began, of the records that are pending.
+@dataclass(frozen=True)
+class NativeBetweenRounds(BetweenRounds[OnlineModels, Learnt]):
+    """Linear models, ferns, nearest neighbours, and a mixture of them.
 
     Parameters
     ----------
     settings
-        What learns.
-    learner
-        The models, from the agreed ones on.
-    version
-        Of the agreed models; 1 is nothing learnt, where everybody begins.
+        Which of them learn, and what.
 
     Examples
     --------
-    >>> from streamfl.core.protocol.records import Span
-    >>> between = BetweenRounds(OnlineSettings("linear", neighbours=False))
-    >>> X, y = np.array([[0.0], [1.0], [0.0], [1.0]]), np.array([0.0, 1.0, 0.0, 1.0])
-    >>> batch = Batch(Span("p", 0, 4), np.arange(4), ("x",), X, y, ("a", "b"))
-    >>> between.learn([batch.head(2)])
-    >>> between.learn([batch])
-    >>> between.served, between.learner.records
-    (array([-1.,  0.,  1.,  1.]), 4)
+    >>> native = NativeBetweenRounds(OnlineSettings("linear", neighbours=False))
+    >>> sorted(native.names), native.initial(("a",)).seen
+    (['linear-10', 'rounds', 'whitened-0.01', 'whitened-0.1'], 0)
     """
+
+    state = OnlineModels
+    learnt = Learnt
+    pairs_features = True
 
     settings: OnlineSettings
-    learner: "OnlineLearner" = field(init=False)
-    version: int = 1
-    _served: list[FloatArray] = field(default_factory=list)
-    _published: dict[tuple[int, bool], Agreed] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        # Compiled loops take half a second to import, and clients that learn by rounds only do without.
-        from streamfl.core.between.native.learner import OnlineLearner  # noqa: PLC0415
+    @cached_property
+    def names(self) -> AbstractSet[str]:
+        """Return the names of the experts that are mixed."""
+        return frozenset(self.settings.experts)
 
-        self.learner = OnlineLearner(self.settings)
+    def initial(self, labels: tuple[str, ...]) -> OnlineModels:
+        """Return models over no names: they learn these as records come."""
+        return OnlineModels.none(self.settings)
 
-    def take(self, agreed: Agreed) -> None:
-        """Keep what was published until its round is open; only the versions that arrived last.
+    def has_made(self, agreed: OnlineModels) -> bool:
+        """Tell whether agreed models have the shapes that the settings give them."""
+        return agreed.fits(self.settings, self.settings.table_rows)
 
-        A round without records is opened again in the same version; the rows that changed are told the first time.
-        A version that says it is far ahead keeps no true one out.
-        """
-        self._published.setdefault((agreed.version, agreed.cells is None), agreed)
-        last = list(dict.fromkeys(version for version, _ in self._published))[-VERSIONS:]
-        self._published = {key: kept for key, kept in self._published.items() if key[0] in last}
+    def wrong(self, learnt: Learnt, agreed: OnlineModels, covered: Covered) -> str | None:
+        """Return why what a client has learnt cannot be used, or None."""
+        return wrong_learning(learnt, agreed, covered)
 
-    def has(self, version: int) -> bool:
-        """Tell whether it can go on from a version."""
-        return version == self.version or self._next(version) is not None
+    def after(
+        self,
+        agreed: OnlineModels,
+        learnt: Mapping[str, Learnt],
+        labels: tuple[str, ...],
+        *,
+        apart: AbstractSet[str] = frozenset(),
+        renewal: Renewal | None = None,
+        limits: Limits,
+    ) -> tuple[OnlineModels, IntArray | None]:
+        """Return the models after a round; they forget by themselves, so that a restart renames labels at most."""
+        renamed = None if renewal is None else renewal.renamed
+        return after_round(agreed, learnt, labels, self.settings, apart=apart, renamed=renamed)
 
-    def begin(self, version: int) -> None:
-        """Go on from the agreed models of a version; what is pending is learnt again, from there."""
-        if version == self.version or (agreed := self._next(version)) is None:
-            return
-        self.learner.begin(agreed.models, None if agreed.cells is None else agreed.cells.astype(np.int64))
-        self.version, self._served = version, []
-        self._published = {key: kept for key, kept in self._published.items() if key[0] > version}
+    def published(self, agreed: OnlineModels, version: int, changed: IntArray | None = None) -> BetweenPublished:
+        """Return the models with all of the table of ferns, or with the rows that changed."""
+        rows = agreed.table.copy() if changed is None else agreed.table.take(changed, axis=0)
+        cells = None if changed is None else changed.astype(np.float64)
+        return BetweenPublished(version=version, agreed=replace(agreed, table=rows), cells=cells)
 
-    def _next(self, version: int) -> Agreed | None:
-        follows = version == self.version + 1
-        return (self._published.get((version, False)) if follows else None) or self._published.get((version, True))
+    def unusable(self, published: BetweenPublished) -> str | None:
+        """Return why a client cannot use what was published, or None if it can."""
+        if not isinstance(published.agreed, OnlineModels):
+            return None  # of another learner: it is not taken
+        cells, rows = published.cells, self.settings.table_rows
+        if cells is not None and (cells.ndim != 1 or not ((cells >= 0) & (cells < rows)).all()):
+            return "rows of a table that has none such"
+        fits = published.agreed.fits(self.settings, rows if cells is None else len(cells))
+        return None if fits else "models between rounds that do not fit their names"
 
-    def forget(self) -> None:
-        """Forget what was learnt of pending records, as they are to be read again."""
-        self.learner.restore()
-        self._served = []
-
-    def learn(self, batches: Sequence[Batch], serving: Serving | None = None) -> None:
-        """Learn those of the pending records that it has not learnt yet."""
-        for batch in without_first(batches, self.learner.records):
-            self.learn_next(batch, serving)
-
-    def learn_next(self, batch: Batch, serving: Serving | None = None) -> None:
-        """Learn the records that follow those it has learnt."""
-        foreseen = self.learner.foresees(batch.features, batch.X, batch.y, batch.labels)
-        others = None if foreseen else self._heard(batch, serving)
-        self._served.append(self.learner.learn(batch.features, batch.X, batch.y, batch.labels, others))
-
-    def answer(self, batch: Batch, serving: Serving | None = None) -> FloatArray:
-        """Return what is served of some records now: probabilities by label, or targets; shape (n, columns)."""
-        return self.learner.predicted(batch.features, batch.X, self._heard(batch, serving))
-
-    def _heard(self, batch: Batch, serving: Serving | None) -> FloatArray | None:
-        return None if serving is None else self.learner.heard(serving, batch)
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """Return the labels that predictions are of; none for targets."""
-        return self.learner.labels
-
-    @property
-    def served(self) -> FloatArray:
-        """Return what was predicted of each record just before it was learnt, shape (records,)."""
-        return np.concatenate([np.zeros(0), *self._served])
-
-    def learnt(self) -> Learnt:
-        """Return what the records did to the agreed models."""
-        return self.learner.learnt()
-
-    def shares(self) -> dict[str, float]:
-        """Return what part each expert has in the predictions served, by name; they sum to 1."""
-        shares = self.learner.mixture.shares.tolist()
-        return dict(zip(self.settings.experts, shares, strict=True))
-
-
-def without_first(batches: Sequence[Batch], records: int) -> Iterator[Batch]:
-    """Return batches without their first records.
-
-    >>> from streamfl.core.protocol.records import Span
-    >>> batch = Batch(Span("p", 0, 3), np.arange(3), ("x",), np.array([[1.0], [2.0], [6.0]]), np.zeros(3), ("a",))
-    >>> [left.X.ravel().tolist() for left in without_first([batch, batch], 4)]
-    [[2.0, 6.0]]
-    """
-    for batch in batches:
-        if records < len(batch):
-            yield batch.only(np.arange(records, len(batch))) if records else batch
-        records = max(0, records - len(batch))
+    def at_client(self) -> NativeAtClient:
+        """Return them at a client that has learnt nothing yet."""
+        return NativeAtClient(self.settings)

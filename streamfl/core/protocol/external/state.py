@@ -1,6 +1,7 @@
 """What the clients agree on of a guest, and what each of them learns from there on."""
 
 import hashlib
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -31,6 +32,10 @@ class GuestLearnt:
     records: int
     unlearnt: int
 
+    def only(self, features: Collection[str], labels: Collection[str]) -> "GuestLearnt":
+        """Return all of it: how many names its tables may have is a bound of its own."""
+        return self
+
 
 @dataclass(frozen=True, eq=False)
 class GuestState:
@@ -51,6 +56,9 @@ class GuestState:
     state: Exported
     labels: tuple[str, ...] = ()
     seen: int = 0
+
+    features: ClassVar[tuple[str, ...]] = ()  # its tables name them as they like
+    asleep: ClassVar[tuple[str, ...]] = ()
 
     @property
     def chain(self) -> str:

@@ -1,7 +1,10 @@
 """What a client tells of what it has learnt between rounds, when the round ends."""
 
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 from typing import ClassVar
+
+import numpy as np
 
 from streamfl.core.arrays import HOLDS_ARRAYS, FloatArray
 from streamfl.core.protocol.moments import NOTHING, Moments
@@ -61,3 +64,25 @@ class Learnt:
     again: tuple[str, ...] = ()
     far: Moments = NOTHING
     centre: float = 0.0
+
+    unlearnt: ClassVar[int] = 0  # they learn every good record
+
+    def only(self, features: Collection[str], labels: Collection[str]) -> "Learnt":
+        """Return the same without the rows and columns of all other names than these."""
+        kept = [i for i, name in enumerate(self.features) if name in features]
+        rows = [0, *(1 + i for i in kept)]
+        columns = [i for i, name in enumerate(self.labels) if name in labels]
+        targets = not self.labels
+        return replace(
+            self,
+            features=tuple(self.features[i] for i in kept),
+            labels=tuple(self.labels[i] for i in columns),
+            moments=self.moments.among(features),
+            far=self.far.among(features),
+            second=self.second[np.ix_(rows, rows)] if self.second.size else self.second,
+            weights=self.weights[rows] if targets else self.weights[rows][..., columns],
+            table=self.table if targets else self.table[..., columns],
+            bearing=self.bearing if targets else self.bearing[columns],
+            right=self.right if targets else self.right[:, columns],
+            again=tuple(name for name in self.again if name in features),
+        )

@@ -74,6 +74,11 @@ class OnlineModels:
         rest = self.rests.get(together(expert))
         return rest is not None and rest.left > 0
 
+    @property
+    def asleep(self) -> tuple[str, ...]:
+        """Return which experts sleep."""
+        return tuple(name for name, rest in self.rests.items() if rest.left)
+
     @classmethod
     def none(cls, settings: OnlineSettings) -> "OnlineModels":
         """Return models that have learnt nothing, over no features."""

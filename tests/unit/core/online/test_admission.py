@@ -9,6 +9,8 @@ from online_streams import Stream, agreed, drawn, learnt
 
 from streamfl.core.between.native.admission import wrong_learning
 from streamfl.core.between.native.learner import OnlineLearner
+from streamfl.core.bounds import NAMED
+from streamfl.core.learning.between_rounds import Covered
 from streamfl.core.protocol.moments import Moments
 from streamfl.core.protocol.native.learnt import Learnt
 from streamfl.core.protocol.native.models import OnlineModels
@@ -31,7 +33,8 @@ def true(settings: OnlineSettings = AUTO, begin: OnlineModels = AGREED) -> Learn
 
 
 def wrong(part: Learnt, begin: OnlineModels = AGREED, *, records: int = 40, members: int = 3) -> str | None:
-    return wrong_learning(part, begin, records=records, members=members, labels=(*LABELS, "z"))
+    covered = Covered(records, {"x", "y", "late"}, {*LABELS, "z"}, members, NAMED)
+    return wrong_learning(part, begin, covered)
 
 
 @pytest.mark.parametrize("features", ["linear", "ferns", "auto"])
@@ -96,6 +99,7 @@ SPOILT: dict[str, tuple[Callable[[], Learnt], str]] = {
     "fewer labels than agreed on": (lambda: replace(GOOD, labels=("a",)), "names"),
     "a label twice": (lambda: replace(GOOD, labels=("a", "b", "c", "a")), "names"),
     "a label that nobody registers": (lambda: replace(GOOD, labels=(*LABELS, "zzz")), "label"),
+    "a feature that no record has": (lambda: replace(GOOD, features=("x", "y", "zzz")), "a feature between rounds"),
     "moments of other features": (lambda: replace(GOOD, moments=moments(features=("x", "late", "y"))), "moments"),
     "weights without a row": (lambda: replace(GOOD, weights=GOOD.weights[:-1]), "weights"),
     "weights without a model": (lambda: replace(GOOD, weights=GOOD.weights[:, :-1]), "weights"),
