@@ -13,7 +13,8 @@ from streamfl.core.between.native.at_client import NativeAtClient
 from streamfl.core.between.native.mixture import MixtureState
 from streamfl.core.bounds import Limits
 from streamfl.core.client.machine import Client, ClientSettings
-from streamfl.core.coordinator.machine import Coordinator, CoordinatorSettings
+from streamfl.core.coordinator.machine import Coordinator
+from streamfl.core.coordinator.settings import CoordinatorSettings
 from streamfl.core.coordinator.state import Standing
 from streamfl.core.errors import BrokenInvariantError, UsageError
 from streamfl.core.protocol.decisions import PostUpdate, Predicted, Refused

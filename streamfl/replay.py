@@ -11,7 +11,8 @@ import numpy as np
 from streamfl import __version__
 from streamfl.core.bounds import NAME_BYTES, NAMED, is_name
 from streamfl.core.client.machine import Client, ClientSettings
-from streamfl.core.coordinator.machine import Coordinator, CoordinatorSettings
+from streamfl.core.coordinator.machine import Coordinator
+from streamfl.core.coordinator.settings import CoordinatorSettings
 from streamfl.core.coordinator.state import Standing
 from streamfl.core.errors import BrokenInvariantError, PeerError, UsageError
 from streamfl.core.protocol.decisions import Dropped, PostUpdate, Predicted, Refused

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from threadpoolctl import threadpool_limits
 
 from streamfl.core.client.machine import Client, ClientSettings
-from streamfl.core.coordinator.machine import Coordinator, CoordinatorSettings
+from streamfl.core.coordinator.machine import Coordinator
+from streamfl.core.coordinator.settings import CoordinatorSettings
 from streamfl.core.coordinator.state import Standing
 from streamfl.core.protocol.messages import FromClient, FromCoordinator
 from streamfl.core.sampling import generator

@@ -12,7 +12,8 @@ import pytest
 
 from streamfl.core.between.native import between_rounds
 from streamfl.core.client.machine import Client, ClientSettings
-from streamfl.core.coordinator.machine import Coordinator, CoordinatorSettings
+from streamfl.core.coordinator.machine import Coordinator
+from streamfl.core.coordinator.settings import CoordinatorSettings
 from streamfl.core.coordinator.state import Standing
 from streamfl.core.errors import PeerError, UsageError
 from streamfl.core.profiles.adaptive.promotion import Promotion

@@ -11,8 +11,8 @@ ROOT = Path(__file__).parents[2]
 
 SAFEGUARDS = {
     "the duplicate check": (
-        "core/coordinator/admission.py",
-        "if update.client in [other.client for other in already]:",
+        "core/coordinator/checks.py",
+        "if update.client in already:",
         "if False:",
     ),
     "the ledger seek": (
@@ -21,7 +21,7 @@ SAFEGUARDS = {
         "pass",
     ),
     "the check of round and epoch": (
-        "core/coordinator/admission.py",
+        "core/coordinator/checks.py",
         "if (update.entry, update.epoch) != (opened.entry, opened.epoch):",
         "if False:",
     ),

@@ -85,6 +85,7 @@ class Grant:
 
     Examples
     --------
+    >>> import numpy as np
     >>> registry = Registry(1, ("x",), ("a",), np.zeros(1), np.ones(1))
     >>> Grant(registry, frozenset({"x"}), frozenset({"a", "c"})).kept_columns(("b", "c"))
     [0, 2]

@@ -9,7 +9,8 @@ import numpy as np
 
 from streamfl import codec, messages
 from streamfl.core.client.machine import Client, ClientSettings
-from streamfl.core.coordinator.machine import Coordinator, CoordinatorSettings
+from streamfl.core.coordinator.machine import Coordinator
+from streamfl.core.coordinator.settings import CoordinatorSettings
 from streamfl.core.coordinator.state import Standing
 from streamfl.core.drift.detectors.glr import GLR
 from streamfl.core.learning.local_round import Learner

@@ -39,7 +39,8 @@ from streamfl.core.between.native.agreed_round import after_round
 from streamfl.core.between.native.at_client import NativeAtClient
 from streamfl.core.between.native.learner import OnlineLearner
 from streamfl.core.client.machine import Client, ClientSettings
-from streamfl.core.coordinator.machine import Coordinator, CoordinatorSettings
+from streamfl.core.coordinator.machine import Coordinator
+from streamfl.core.coordinator.settings import CoordinatorSettings
 from streamfl.core.coordinator.state import Standing
 from streamfl.core.learning.local_round import Learner
 from streamfl.core.profiles.adaptive.promotion import Promotion

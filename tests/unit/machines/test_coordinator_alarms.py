@@ -8,7 +8,7 @@ import pytest
 from unit.machines.script import answer, as_bytes, begun, coordinator, fits, join, refusals, scores, tell, told
 
 from streamfl import codec
-from streamfl.core.coordinator import machine as module
+from streamfl.core.coordinator import admission
 from streamfl.core.coordinator.machine import Coordinator
 from streamfl.core.coordinator.state import Standing
 from streamfl.core.protocol.decisions import Commit, Publish
@@ -362,9 +362,9 @@ def test_what_raises_in_the_second_stage_leaves_what_was_answered_in_the_first(m
     assert told(expected, Restarted)[0].chosen == "scratch"  # by its answer to the first
     other, second, updates = exchanging()
     before = alarmed_before_the_alarm()
-    other.recover = lambda: codec.decode(Standing, before)
+    other._recovery.last_saved = lambda: codec.decode(Standing, before)
     with monkeypatch.context() as patched:
-        patched.setattr(module, "wrong_scores", lambda *_, **__: 1 / 0)
+        patched.setattr(admission, "wrong_scores", lambda *_, **__: 1 / 0)
         assert len(refusals(tell(other, scores(updates["c0"], second, 0.65)))) == 1
     decisions = tell(other, *(scores(u, second, 0.65) for u in updates.values()))
     for kind in (Restarted, ModelPublished):

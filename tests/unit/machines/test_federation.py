@@ -9,7 +9,8 @@ from unit.machines.script import LEARNER, PROFILES, Federation, as_bytes, federa
 
 from streamfl.core.arrays import FloatArray
 from streamfl.core.client.machine import ClientSettings
-from streamfl.core.coordinator.machine import Coordinator, CoordinatorSettings
+from streamfl.core.coordinator.machine import Coordinator
+from streamfl.core.coordinator.settings import CoordinatorSettings
 from streamfl.core.coordinator.state import Standing
 from streamfl.core.learning import second_moments
 from streamfl.core.profiles.adaptive.promotion import Promotion

@@ -31,7 +31,8 @@ from unit.machines.script import (
 from streamfl.core.client import published
 from streamfl.core.client.machine import Client, ClientSettings
 from streamfl.core.client.published import MODELS, Published
-from streamfl.core.coordinator.machine import Coordinator, CoordinatorSettings
+from streamfl.core.coordinator.machine import Coordinator
+from streamfl.core.coordinator.settings import CoordinatorSettings
 from streamfl.core.errors import PeerError
 from streamfl.core.protocol.arrived import VERSIONS
 from streamfl.core.protocol.decisions import Dropped, Finished, Seek

@@ -13,7 +13,8 @@ from unit.machines.script import LEARNER, PROFILES, Federation, join, swapping, 
 
 from streamfl import codec, messages
 from streamfl.core.client.machine import ClientSettings
-from streamfl.core.coordinator.machine import Coordinator, CoordinatorSettings
+from streamfl.core.coordinator.machine import Coordinator
+from streamfl.core.coordinator.settings import CoordinatorSettings
 from streamfl.core.coordinator.state import Standing
 from streamfl.core.errors import PeerError
 from streamfl.core.protocol.decisions import Commit, Refused
@@ -209,11 +210,11 @@ def test_an_update_with_any_one_field_spoilt_harms_nobody_but_its_sender(run, en
         if any(isinstance(decision, Refused) for decision in decisions):
             refused += 1
             assert uncounted(machine) == before, what
-            assert not machine._updates, what
+            assert not machine._unsaved.updates, what
         rest = [updates[name] for name in (HOSTILE, "c0", "c2")]
         decisions = tell(machine, *rest)
         while machine.is_choosing:  # it may lie about losses, and so raise an alarm
-            decisions = machine._settle(0.0)
+            decisions = machine._rounds.settle(0.0)
         (ended,) = told(decisions, RoundClosed)
         assert harmless(decisions) == [], what
         honest = {a.client: a for a in ended.accepted if a.client != HOSTILE}
@@ -243,14 +244,14 @@ def test_scores_with_any_one_field_spoilt_harm_nobody(run):
         decisions = tell(machine, message)
         if any(isinstance(decision, Refused) for decision in decisions):
             refused += 1
-            assert (uncounted(machine), machine._scores) == (before, {}), what
+            assert (uncounted(machine), machine._unsaved.scores) == (before, {}), what
         decisions = tell(machine, said[HOSTILE], said["c0"], said["c2"])
         while machine.is_choosing:
             asked = told(decisions, Score)[-1]
             later = [m for m in since if isinstance(m, Scores) and m.stage == asked.stage]
             decisions = tell(machine, *later)
             if machine.is_choosing and not told(decisions, Score):
-                decisions = machine._settle(0.0)
+                decisions = machine._rounds.settle(0.0)
         assert harmless(decisions) == [], what
     assert refused > 200
 

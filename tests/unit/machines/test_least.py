@@ -20,7 +20,8 @@ from unit.machines.script import (
 
 from streamfl.core.client.buffer import Buffer
 from streamfl.core.client.machine import ClientSettings
-from streamfl.core.coordinator.machine import Coordinator, CoordinatorSettings
+from streamfl.core.coordinator.machine import Coordinator
+from streamfl.core.coordinator.settings import CoordinatorSettings
 from streamfl.core.coordinator.state import Standing
 from streamfl.core.protocol.decisions import Finished
 from streamfl.core.protocol.events import BufferDue, RecordsRead, SourceEnded, Tick

@@ -28,8 +28,9 @@ from unit.machines.script import (
 
 from streamfl.core.bounds import Limits
 from streamfl.core.client.machine import ClientSettings
-from streamfl.core.coordinator.machine import Coordinator, CoordinatorSettings
+from streamfl.core.coordinator.machine import Coordinator
 from streamfl.core.coordinator.names import Grant
+from streamfl.core.coordinator.settings import CoordinatorSettings
 from streamfl.core.learning.local_round import Learner
 from streamfl.core.protocol.events import RecordsRead
 from streamfl.core.protocol.messages import (

@@ -25,10 +25,14 @@ from unit.machines.script import (
 import streamfl
 from streamfl import codec
 from streamfl.core.bounds import REASON_CHARS, REFUSALS_IN_A_ROW, Limits
-from streamfl.core.coordinator import machine as module
+from streamfl.core.coordinator import admission
+from streamfl.core.coordinator.aggregate import Aggregation
+from streamfl.core.coordinator.agreement import Agreement
 from streamfl.core.coordinator.culprits import without_culprits
-from streamfl.core.coordinator.machine import PAUSE, Coordinator, CoordinatorSettings
+from streamfl.core.coordinator.machine import PAUSE, Coordinator
 from streamfl.core.coordinator.refusals import Refusals
+from streamfl.core.coordinator.rounds import Rounds
+from streamfl.core.coordinator.settings import CoordinatorSettings
 from streamfl.core.coordinator.state import Standing
 from streamfl.core.errors import BrokenInvariantError
 from streamfl.core.profiles.adaptive.promotion import Promotion
@@ -150,7 +154,7 @@ def test_nothing_is_remembered_of_strangers_without_number():
     opened = begun(machine, "c0", "c1")
     for i in range(300):
         tell(machine, Unusable(f"x{i}", "junk"), join(f"y{i}", labels=("a", "a")))
-    kept = machine._refusals
+    kept = machine._unsaved.refusals
     assert (len(kept.untold), len(kept.announced), kept.unusable, kept.at_fault) == (100, 100, {}, {})
     assert machine.standing.refused == 600
     assert accepted(tell(machine, answer(opened, "c0"), answer(opened, "c1"))) == ["c0", "c1"]
@@ -163,7 +167,7 @@ def test_long_names_are_not_announced_and_long_reasons_are_cut():
     assert len(refused.client) == REASON_CHARS
     (refused,) = tell(machine, Unusable("c0", "y" * 10**6))
     assert len(refused.reason) == REASON_CHARS
-    assert machine._refusals.untold == {}
+    assert machine._unsaved.refusals.untold == {}
 
 
 def test_whatever_its_name_is_a_refusal_that_is_announced_is_short():
@@ -445,9 +449,9 @@ class Saved:
         machine = self.machine
         return (
             uncounted(machine),
-            [(update.client, update.attempt) for update in machine._updates],
-            sorted(machine._scores),
-            sorted(machine._introductions),
+            [(update.client, update.attempt) for update in machine._unsaved.updates.values()],
+            sorted(machine._unsaved.scores),
+            sorted(machine._unsaved.introductions),
             machine.is_choosing,
         )
 
@@ -468,7 +472,7 @@ def handled(saved, message, at):
         resumed = code.co_flags & inspect.CO_GENERATOR  # also to be closed, where nothing can be raised
         if event != "call" or raised or resumed or not code.co_filename.startswith(HERE):
             return
-        count += code.co_name not in ("handle", "_collected", "__copy__")
+        count += code.co_name not in ("handle", "copied", "__copy__")
         if count == at:
             raised = f"{Path(code.co_filename).name}: {code.co_name}"
             raise ValueError("injected")
@@ -541,7 +545,7 @@ def test_what_was_refused_since_the_last_commit_stays_counted_when_something_rai
     saved = Saved(2)
     (opened,) = told(saved.tell(join("c0"), join("c1")), RoundOpened)
     saved.tell(Unusable("x", "junk"), spoilt(opened, "c1"))
-    monkeypatch.setattr(module, "refusal", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr(admission, "refusal", lambda *_, **__: 1 / 0)
     saved.tell(scaled(opened, "c0"))
     assert saved.machine.standing.refused == 3
 
@@ -615,7 +619,7 @@ def asking(alarmed):
     data, updates, asked = alarmed
     saved = Saved(scaling=False)
     saved.bytes = data
-    saved.machine.standing = codec.decode(Standing, data)
+    saved.machine = Coordinator(saved.machine.settings, codec.decode(Standing, data), saved.restore)
     saved.machine.start(0.0)
     (again,) = told(saved.tell(*updates.values()), Score)
     assert again == asked
@@ -653,7 +657,7 @@ def test_wherever_scoring_raises_the_alarm_is_settled_all_the_same(alarmed):
 def test_what_raises_before_the_last_scores_leaves_the_deliberation_as_it_was(alarmed):
     _, updates, asked = alarmed
     saved = asking(alarmed)
-    saved.machine._scores.pop("c0")
+    saved.machine._unsaved.scores.pop("c0")
     before = saved.state()
     decisions, raised = handled(saved, scores(updates["c1"], asked, 0.1), 3)
     assert raised
@@ -672,14 +676,14 @@ def _finish(saved, updates, decisions):
 
 def poisoned(monkeypatch, *names):
     """Let a round that holds updates of these clients raise when it is added up."""
-    whole = module.Aggregation.of.__func__
+    whole = Aggregation.of.__func__
 
     def of(cls, learner, agreement, updates, apart=frozenset()):
         if {update.client for update in updates} & set(names):
             raise OverflowError("numbers too large")
         return whole(cls, learner, agreement, updates, apart)
 
-    monkeypatch.setattr(module.Aggregation, "of", classmethod(of))
+    monkeypatch.setattr(Aggregation, "of", classmethod(of))
 
 
 def test_the_updates_with_which_a_round_cannot_be_closed_are_refused_and_it_closes_without_them(monkeypatch):
@@ -701,7 +705,7 @@ def test_the_updates_with_which_a_round_cannot_be_closed_are_refused_and_it_clos
 @pytest.mark.parametrize("what", ["scale", "squared_norm"])
 def test_numbers_that_become_infinite_without_raising_are_found_too(monkeypatch, what):
     """An infinite norm, by which steps are divided, makes no number that NumPy would warn of."""
-    whole = module.Agreement.after
+    whole = Agreement.after
 
     def after(self, updates, **how):
         agreed = whole(self, updates, **how)
@@ -711,7 +715,7 @@ def test_numbers_that_become_infinite_without_raising_are_found_too(monkeypatch,
             return replace(agreed, squared_norm=np.inf)
         return replace(agreed, registry=replace(agreed.registry, scale=np.full(1, np.inf)))
 
-    monkeypatch.setattr(module.Agreement, "after", after)
+    monkeypatch.setattr(Agreement, "after", after)
     saved = Saved(3)
     (opened,) = told(saved.tell(*map(join, ("c0", "c1", "c2"))), RoundOpened)
     decisions = saved.tell(*(scaled(opened, name) for name in ("c0", "c1", "c2")))
@@ -734,7 +738,7 @@ def test_at_a_deadline_too(monkeypatch):
 def test_a_round_that_cannot_be_closed_without_anybody_is_our_defect(monkeypatch):
     saved = Saved(1)
     (opened,) = told(saved.tell(join("c0")), RoundOpened)
-    monkeypatch.setattr(module.Coordinator, "_entry", lambda *_: 1 / 0)
+    monkeypatch.setattr(Rounds, "_entry", lambda *_: 1 / 0)
     with pytest.raises(BrokenInvariantError, match="without updates cannot be closed"):
         saved.tell(scaled(opened, "c0"))
 
@@ -748,14 +752,14 @@ def test_without_a_standing_to_go_on_from_it_is_raised(monkeypatch):
 
 
 def test_an_introduction_with_which_it_cannot_begin_is_refused_and_it_waits_for_another(monkeypatch):
-    whole = module.Agreement.of.__func__
+    whole = Agreement.of.__func__
 
     def of(cls, joins, **how):
         if any(one.client == "c1" for one in joins):
             raise OverflowError("numbers too large")
         return whole(cls, joins, **how)
 
-    monkeypatch.setattr(module.Agreement, "of", classmethod(of))
+    monkeypatch.setattr(Agreement, "of", classmethod(of))
     saved = Saved(2)
     decisions = saved.tell(join("c0"), join("c1"))
     assert refusals(decisions) == [("c1", "could not be handled: OverflowError: numbers too large")]
@@ -768,18 +772,18 @@ def test_scores_that_cannot_be_added_up_are_dropped(alarmed, monkeypatch):
     _, updates, asked = alarmed
     without = asking(alarmed)
     _finish(without, updates, without.tell(scores(updates["c1"], asked, math.nan)))
-    whole = module.Aggregation.answer
+    whole = Aggregation.answer
 
     def answer_(self, heard, live):
         if any(said.client == "c1" for _, said in heard):
             raise OverflowError("numbers too large")
         return whole(self, heard, live)
 
-    monkeypatch.setattr(module.Aggregation, "answer", answer_)
+    monkeypatch.setattr(Aggregation, "answer", answer_)
     saved = asking(alarmed)
     decisions = saved.tell(scores(updates["c1"], asked, 0.1))
     assert [name for name, _ in refusals(decisions)] == ["c1"]
-    monkeypatch.setattr(module.Aggregation, "answer", whole)
+    monkeypatch.setattr(Aggregation, "answer", whole)
     _finish(saved, updates, decisions)
     assert uncounted(saved.machine) == uncounted(without.machine)
 
@@ -792,8 +796,8 @@ def test_where_no_scores_can_be_used_the_round_closes_with_none_heard(alarmed, m
             raise OverflowError("numbers too large")
         return whole(self, heard, live)
 
-    whole = module.Aggregation.answer
-    monkeypatch.setattr(module.Aggregation, "answer", deaf)
+    whole = Aggregation.answer
+    monkeypatch.setattr(Aggregation, "answer", deaf)
     saved = asking(alarmed)
     decisions = saved.tell(scores(updates["c1"], asked, 0.1))
     assert [name for name, _ in refusals(decisions)] == ["c0", "c1", "c2"]
@@ -801,7 +805,7 @@ def test_where_no_scores_can_be_used_the_round_closes_with_none_heard(alarmed, m
 
 
 def test_who_joins_while_candidates_are_scored_cannot_keep_the_round_open(alarmed, monkeypatch):
-    whole = module.Coordinator._enter
+    whole = Coordinator._enter
 
     def enter(self, join_, member):
         if join_.client == "c9":
@@ -811,7 +815,7 @@ def test_who_joins_while_candidates_are_scored_cannot_keep_the_round_open(alarme
     _, updates, asked = alarmed
     without = asking(alarmed)
     _finish(without, updates, without.tell(scores(updates["c1"], asked, 0.1)))
-    monkeypatch.setattr(module.Coordinator, "_enter", enter)
+    monkeypatch.setattr(Coordinator, "_enter", enter)
     saved = asking(alarmed)
     assert saved.tell(join("c9")) == []  # it waits for the end of the round
     _finish(saved, updates, saved.tell(scores(updates["c1"], asked, 0.1)))
@@ -900,7 +904,7 @@ def test_the_ends_of_logs_are_asked_only_where_a_position_goes_farther():
         return dict.fromkeys(partitions, 10)
 
     machine = coordinator(1)
-    machine.log_ends = ends
+    machine._admission.log_ends = ends
     opened = begun(machine, "c0")
     for start, calls in ((0, 1), (4, 1)):  # up to 4, then up to 8: less than 10
         (opened,) = told(tell(machine, answer(opened, "c0", start=start)), RoundOpened)
@@ -919,7 +923,7 @@ def test_the_ends_of_logs_are_asked_only_where_a_position_goes_farther():
 @pytest.mark.parametrize("end", [10**12, 2**63 - 1, 2**63, 10**400])
 def test_an_end_beyond_the_log_moves_no_position(end):
     machine = coordinator(2)
-    machine.log_ends = lambda partitions: dict.fromkeys(partitions, 100)
+    machine._admission.log_ends = lambda partitions: dict.fromkeys(partitions, 100)
     opened = begun(machine, "c0", "c1")
     (refused,) = tell(machine, answer(opened, "c1", spans=(Span("c1", 0, end),)))
     assert refused.is_fault
@@ -929,7 +933,7 @@ def test_an_end_beyond_the_log_moves_no_position(end):
 
 def test_an_end_that_cannot_be_told_refuses_nobody():
     machine = coordinator(1)
-    machine.log_ends = dict.fromkeys
+    machine._admission.log_ends = dict.fromkeys
     opened = begun(machine, "c0")
     assert accepted(tell(machine, answer(opened, "c0"))) == ["c0"]
 

@@ -5,7 +5,7 @@ import pytest
 from structlog.testing import capture_logs
 from unit.machines.script import answer, coordinator, join, told
 
-from streamfl.core.coordinator import machine as core
+from streamfl.core.coordinator import admission
 from streamfl.core.coordinator.machine import Coordinator
 from streamfl.core.protocol.decisions import Refused
 from streamfl.core.protocol.messages import Leave, LocalDrift, Restarted, RoundOpened
@@ -344,7 +344,7 @@ class TestProcess:
         assert third[-1]["read"] == 8
 
     def test_what_raises_before_the_first_commit_is_refused_and_ends_nothing(self, settings, monkeypatch):
-        monkeypatch.setattr(core, "wrong_introduction", lambda *_: 1 / 0)
+        monkeypatch.setattr(admission, "wrong_introduction", lambda *_: 1 / 0)
         transport = MemoryTransport(durable=True)
         logged = serve(settings, Link(transport, Stop(), [join("c0"), join("c1")]))
         assert (logged[-1]["event"], logged[-1]["refused"], logged[-1]["rounds"]) == ("ended", 2, 0)

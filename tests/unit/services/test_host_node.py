@@ -8,7 +8,8 @@ from structlog.testing import capture_logs
 from unit.machines.script import LEARNER, cut, fetched, swapping
 
 from streamfl.core.client.machine import ClientSettings
-from streamfl.core.coordinator.machine import Coordinator, CoordinatorSettings
+from streamfl.core.coordinator.machine import Coordinator
+from streamfl.core.coordinator.settings import CoordinatorSettings
 from streamfl.core.coordinator.state import Standing
 from streamfl.core.errors import UsageError
 from streamfl.core.profiles.adaptive.promotion import Promotion

@@ -1,0 +1,487 @@
+"""What is wrong with a message of a client: the checks that `admission.py` makes, each by itself.
+
+A message is refused whole, with the first thing that is wrong with it. What passes cannot make a number that is not
+finite, register a name twice, overflow the exact sum, or move the ledger elsewhere than on.
+"""
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from streamfl.core.arrays import FloatArray
+from streamfl.core.bounds import MOST_POSITIONS, NAMED, Limits, is_name
+from streamfl.core.coordinator.ledger import Member
+from streamfl.core.coordinator.names import wrong_join_names, wrong_update_names
+from streamfl.core.learning.fixed_point import largest_part
+from streamfl.core.learning.model import score_bound
+from streamfl.core.protocol.decisions import Refused
+from streamfl.core.protocol.messages import (
+    FromClient,
+    Join,
+    LabelSums,
+    Leave,
+    RoundOpened,
+    SampledRound,
+    Score,
+    Scores,
+    Served,
+    Slot,
+    SlotLosses,
+    Update,
+    asked_of,
+)
+from streamfl.core.protocol.moments import LARGEST, Moments
+from streamfl.core.protocol.records import LARGEST_TARGET
+from streamfl.core.protocol.registry import Registry, TargetUnit
+
+# Sums of scores in [0, 1] may exceed their number by rounding.
+ROUNDING = 1e-9
+
+NO_MEMBER = "not a member"
+
+# No client holds back more records of a label.
+MOST_HELD = 1000
+
+# No client has so many records: larger whole numbers are no floats.
+MOST_RECORDS = 2**53
+
+# Partitions that the records of one client may be in, where nothing else says which they are.
+MOST_PARTITIONS = 1000
+
+# A sum of errors of predicted targets that can still be added up.
+LARGEST_ERROR = 1e290
+
+# The scales of targets by which weights can be multiplied and divided.
+SCALES = (1e-100, 10.0 * LARGEST_TARGET)
+
+
+def refusal(
+    update: Update,
+    *,
+    member: Member | None,
+    opened: RoundOpened,
+    already: Collection[str],
+    registry: Registry,
+    columns: int,
+    members: int,
+    limits: Limits = NAMED,
+) -> Refused | None:
+    """Return why an update does not count, or None if it does.
+
+    One that comes too late is no fault: honest clients send such.
+
+    Parameters
+    ----------
+    update
+        What a client sent.
+    member
+        Its account; None if it never joined.
+    opened
+        The open round.
+    already
+        The clients whose updates were accepted for it so far.
+    registry
+        In force for the round.
+    columns
+        Columns of a weight matrix for the labels that the client knows.
+    members
+        How many clients may be added up.
+    limits
+        How many names a federation registers.
+    """
+    late = _late(update, member, opened, already)
+    if late is not None or member is None:
+        return Refused(update.client, late or NO_MEMBER)
+    if not update.records:
+        wrong = _wrong_round(update, opened) or _wrong_positions(update, member, limits) or _wrong_empty(update)
+        return None if wrong is None else Refused(update.client, wrong, is_fault=True)
+    wrong = (
+        _wrong_round(update, opened)
+        or _wrong_positions(update, member, limits)
+        or wrong_update_names(update, registry, limits)
+        or _wrong_numbers(update, registry)
+        or _wrong_held(update, opened, member)
+        or _wrong_hoard(update, member, len(registry.labels))
+        or _wrong_sample(update, opened, member)
+        or _wrong_label_sums(update, registry)
+        or _wrong_served(update, registry)
+        or _wrong_second_moments(update, opened, registry.rows)
+        or _wrong_models(
+            update,
+            opened,
+            asked_of(update.client, opened.slots),
+            records=update.records,
+            trained=update.trained,
+            shape=(registry.rows, columns),
+            members=members,
+            sample=member.sample,
+        )
+    )
+    return None if wrong is None else Refused(update.client, wrong, is_fault=True)
+
+
+def _late(update: Update, member: Member | None, opened: RoundOpened, already: Collection[str]) -> str | None:
+    if member is None or member.left:
+        return NO_MEMBER
+    if (update.entry, update.epoch) != (opened.entry, opened.epoch):
+        return "an older round"
+    if update.client in already:
+        return "a second update for the round"
+    return None if update.registry == opened.registry else "another registry"
+
+
+def wrong_introduction(join: Join, limits: Limits = NAMED) -> str | None:
+    """Return why a Join cannot be used, or None."""
+    if not 0 <= join.records < MOST_RECORDS or len(set(join.labels)) != len(join.labels):
+        return "an impossible introduction"
+    if not 0 <= join.question < MOST_RECORDS:
+        return "a question without a number"
+    return wrong_join_names(join, limits) or _wrong_moments(join.moments, join.records) or _wrong_unit(join.target)
+
+
+def wrong_identity(message: FromClient, limits: Limits = NAMED) -> str | None:
+    """Return why a message cannot say whose it is: names are short, as they are told to everybody, or None.
+
+    The client's may be empty: in one process there may be one only, which needs none.
+
+    >>> wrong_identity(Leave(client="c0", incarnation="7")), wrong_identity(Leave(client="c0", incarnation="7" * 300))
+    (None, 'a client, or an attempt of one, without a name')
+    """
+    attempt = message.incarnation if isinstance(message, Join | Leave) else message.attempt
+    named = is_name(message.client, limits.name_bytes) and attempt and is_name(attempt)
+    return None if named else "a client, or an attempt of one, without a name"
+
+
+def wrong_partitions(update: Update, member: Member, own: Sequence[str]) -> str | None:
+    """Return why an update's records are not in the one partition that is its client's, or None.
+
+    Parameters
+    ----------
+    update
+        What a client sent.
+    member
+        Its account: the partition of its first records stays its own.
+    own
+        Which partition may be a client's: names in which `*` stands for the client; `#` at the end is any number.
+        Without any it may be in all.
+
+    Examples
+    --------
+    >>> is_own("c7", "forest.c7/0", ["forest.*/0"]), is_own("c7", "forest.c8/0", ["forest.*/0"])
+    (True, False)
+    >>> is_own("c7", "forest/3", ["forest/#"]), is_own("forest/3", "forest/3", ["*"])
+    (True, True)
+    """
+    partitions = {span.partition for span in update.spans}
+    if not own or not partitions:
+        return None
+    if len(partitions | member.positions.keys()) > 1:
+        return "records of another partition than before"
+    (partition,) = partitions
+    return None if is_own(update.client, partition, own) else f"records of {partition}, which is not its partition"
+
+
+def is_own(client: str, partition: str, own: Sequence[str]) -> bool:
+    """Tell whether a partition may be a client's; see `wrong_partitions`."""
+    topic, _, number = partition.rpartition("/")
+    whole = number.isdecimal() and number.isascii() and (number == "0" or number[0] != "0")
+    return any(
+        (whole and topic == name.removesuffix("/#"))
+        if name.endswith("/#")
+        else partition == name.replace("*", client)
+        for name in own
+    )
+
+
+def wrong_scores(
+    scores: Scores,
+    update: Update,
+    *,
+    asked: Score,
+    opened: RoundOpened,
+    rows: int,
+    columns: int,
+    fitted: int,
+    members: int,
+    sample: Sequence[SampledRound] = (),
+) -> str | None:
+    """Return why scores of candidates do not count, or None if they do.
+
+    Parameters
+    ----------
+    scores
+        What a client sent.
+    update
+        Its update for the round, of whose records they are.
+    asked
+        What it was asked.
+    opened
+        The open round.
+    rows, columns
+        Of a weight matrix, for the labels that the client knows.
+    fitted
+        How many labels are fitted to the outputs of a model.
+    members
+        How many clients may be added up.
+    sample
+        Its history sample.
+    """
+    if not update.records:
+        nothing = not (scores.losses or scores.differences or scores.relabelling)
+        return None if nothing else "no records, and scores of them"
+    mine = asked_of(scores.client, asked.slots)
+    relabelled = {slot.name for slot in mine} & set(asked.relabel)
+    return _wrong_models(
+        scores,
+        opened,
+        mine,
+        records=update.records,
+        trained=update.trained,
+        shape=(rows, columns),
+        members=members,
+        sample=sample,
+    ) or _wrong_relabelling(scores.relabelling, relabelled, fitted, update.records, score_bound(opened.known_labels))
+
+
+def _wrong_empty(update: Update) -> str | None:
+    """Return what an update without records tells of records, or None: it moves positions past bad ones alone."""
+    told = (update.losses, update.differences, update.new, update.old, update.new_labels, update.new_features)
+    held = (update.held, update.let_go)
+    parts = (update.sample, update.moments, update.second_moments, update.learnt)
+    if any(map(len, (*told, *held))) or any(part is not None for part in parts):
+        return "no records, and something that is told of them"
+    numbers = update.squared_norm == update.largest_norm == 0.0
+    untold = numbers and update.target == TargetUnit() and update.served == Served()
+    return None if untold else "no records, and numbers that are told of them"
+
+
+def _wrong_models(
+    said: Update | Scores,
+    opened: RoundOpened,
+    slots: Sequence[Slot],
+    *,
+    records: int,
+    trained: int,
+    shape: tuple[int, int],
+    members: int,
+    sample: Sequence[SampledRound],
+) -> str | None:
+    """Return what is wrong with the losses and differences of the slots that a client was asked about, or None."""
+    if set(said.losses) != {slot.name for slot in slots}:
+        return "losses of other models than were asked for"
+    if not all(_is_loss(said.losses[slot.name], records, _sampled(slot, sample)) for slot in slots):
+        return "a loss that no scores in [0, 1] add up to"
+    trains = opened.trained_by(said.client, slots)
+    if set(said.differences) != (trains if trained else set()):
+        return "differences of other models than are trained"
+    largest = largest_part(trained, members)
+    wrong = (_wrong_difference(name, x, shape, largest) for name, x in said.differences.items())
+    return next((reason for reason in wrong if reason), None)
+
+
+def _wrong_relabelling(
+    relabelling: Mapping[str, FloatArray], asked: Collection[str], labels: int, records: int, bound: float
+) -> str | None:
+    """Return what is wrong with the sums of log-likelihoods by label, each at least `-bound`, or None."""
+    if set(relabelling) != set(asked):
+        return "labels fitted to other models than were asked for"
+    for S in relabelling.values():
+        if S.shape != (labels, labels):
+            return "labels fitted in another shape"
+        if not ((S <= ROUNDING).all() and (records * bound * (1.0 + ROUNDING) >= -S).all()):  # false also of NaN
+            return "impossible log-likelihoods"
+    return None
+
+
+def _sampled(slot: Slot, sample: Sequence[SampledRound]) -> tuple[float, int]:
+    """Return the sum of a client's shares of the rounds on which a model is scored too, and its records of them."""
+    if not slot.history:
+        return 0.0, 0
+    mine = [kept for kept in sample if kept.round in slot.history]
+    return math.fsum(kept.share for kept in mine), sum(len(kept.ordinals) for kept in mine)
+
+
+def _is_loss(loss: SlotLosses, records: int, sampled: tuple[float, int]) -> bool:
+    """Tell whether sums can be of scores in [0, 1]; a comparison with NaN is false."""
+    most = records * (1.0 + ROUNDING)
+    history, share = loss.history_share * (1.0 + ROUNDING), sampled[0] * (1.0 + ROUNDING)
+    ours = 0.0 <= loss.loss <= most and 0.0 <= loss.square <= most and 0.0 <= loss.proper <= most
+    old = 0.0 <= loss.history <= history and loss.history_share <= share
+    return ours and old and 0 <= loss.history_records <= sampled[1]
+
+
+def _wrong_difference(name: str, x: FloatArray, shape: tuple[int, int], largest: float) -> str | None:
+    if x.shape != shape:
+        return f"a difference of {name} of shape {x.shape}, not {shape}"
+    size = np.abs(x).max(initial=0.0)  # of NaN, too, if there is one
+    if not size < np.inf:
+        return f"a difference of {name} that is not finite"
+    if size >= largest:
+        return f"a difference of {name} too large to be added exactly"
+    return None
+
+
+def _wrong_round(update: Update, opened: RoundOpened) -> str | None:
+    return None if update.round == opened.round else "another round than the entry is of"
+
+
+def _wrong_positions(update: Update, member: Member, limits: Limits) -> str | None:
+    partitions = {span.partition for span in update.spans}
+    if (
+        not all(is_name(name, limits.name_bytes) for name in partitions)
+        or len(partitions | member.positions.keys()) > MOST_PARTITIONS
+    ):
+        return "partitions without a name, or far too many"
+    for span in update.spans:
+        if not 0 <= span.start <= span.end:
+            return f"positions of {span.partition} run backwards"
+        if member.positions.get(span.partition, span.start) != span.start:
+            return f"positions of {span.partition} do not follow the ledger"
+        if span.end >= MOST_POSITIONS:
+            return f"positions of {span.partition} that no log has"
+    if len(partitions) != len(update.spans):
+        return "a partition twice"
+    if min(update.records, update.trained, update.rejected) < 0 or update.trained > update.records:
+        return "impossible counts"
+    if update.records + update.rejected > sum(span.end - span.start for span in update.spans):
+        return "more records than positions"
+    return None if update.records + update.rejected < MOST_RECORDS else "impossible counts"
+
+
+def _wrong_held(update: Update, opened: RoundOpened, member: Member) -> str | None:
+    """Return why what a client holds back cannot be so: it must be of this round's records, each once."""
+    if opened.held is None:
+        return "records held back that nobody asked for" if update.held or update.let_go else None
+    if len(update.held) + update.trained > update.records:
+        return "records both trained on and held back"
+    spans = {span.partition: span for span in update.spans}
+    ordinals = range(member.read, member.read + update.records + update.rejected)
+    for record in update.held:
+        span = spans.get(record.partition)
+        if record.round != opened.round or span is None or not span.start <= record.position < span.end:
+            return "a record held back that is not of this round"
+        if record.ordinal not in ordinals:
+            return "a record held back under another's number"
+    in_order = [record.ordinal for record in update.held]
+    places = {(record.partition, record.position) for record in update.held}
+    if len(places) < len(update.held) or any(a >= b for a, b in pairwise(in_order)):
+        return "a record held back twice, or out of order"
+    return None
+
+
+def _wrong_hoard(update: Update, member: Member, known: int) -> str | None:
+    """Return why a client holds back too much: places that it never lets go would be remembered for ever."""
+    if not update.held:
+        return None
+    most = MOST_HELD * max(1, known + len(update.new_labels))
+    if len(member.held) + len(update.held) <= most:
+        return None  # whatever it lets go of
+    left = len(member.held) - len({record.ordinal for record in member.held}.intersection(update.let_go))
+    return None if left + len(update.held) <= most else "more records held back than anybody asked for"
+
+
+def _wrong_sample(update: Update, opened: RoundOpened, member: Member) -> str | None:
+    """Return why records cannot be those of this round that go to the history, each once."""
+    kept = update.sample
+    if kept is None:
+        return None
+    places = [(partition, position) for partition, found in kept.positions.items() for position in found]
+    if kept.round != opened.round or len(places) > opened.keep or len(kept.ordinals) != len(places):
+        return "a sample that nobody asked for"
+    spans = {span.partition: range(span.start, span.end) for span in update.spans}
+    here = spans.keys() >= kept.positions.keys() and all(position in spans[name] for name, position in places)
+    ordinals = range(member.read, member.read + update.records + update.rejected)
+    if not here or not all(ordinal in ordinals for ordinal in kept.ordinals):
+        return "a sample of records that are not of this round"
+    if min(len(set(places)), len(set(kept.ordinals))) < len(places):
+        return "a record sampled twice"
+    return None
+
+
+def _wrong_served(update: Update, registry: Registry) -> str | None:
+    """Return why so many records cannot have been answered so, or None; a comparison with NaN is false."""
+    served, n = update.served, update.served.records
+    if served == Served():
+        return None
+    if not 0 <= served.correct <= n <= update.records:
+        return "more answers than records"
+    if registry.labels or update.new_labels:
+        possible = served.absolute_error == 0.0 and 0.0 <= served.no_change <= n
+    else:
+        possible = served.correct == 0 and all(
+            0.0 <= error <= LARGEST_ERROR for error in (served.absolute_error, served.no_change)
+        )
+    shares = served.shares.values()
+    most = n * (1.0 + ROUNDING)
+    if not possible or not all(0.0 <= share <= most for share in shares) or not sum(shares) <= most:
+        return "answers that so many records cannot have had"
+    return None
+
+
+def _wrong_label_sums(update: Update, registry: Registry) -> str | None:
+    """Return what is wrong with the scores by label of the serving model, or None."""
+    labels = {*registry.labels, *update.new_labels} or {""}
+    for sums, most in ((update.new, update.records), (update.old, MOST_HELD)):
+        told = {x.label for x in sums}
+        if len(told) < len(sums) or not told <= labels:
+            return "losses of a label that is not known, or comes twice"
+        if [x for x in sums if not (0 <= x.count <= most and _is_sum(x))]:
+            return "losses by label that no scores in [0, 1] add up to"
+    return None if sum([x.count for x in update.new]) <= update.records else "losses of more records than there are"
+
+
+def _is_sum(sums: LabelSums) -> bool:
+    """Tell whether sums can be of scores in [0, 1]; a comparison with NaN is false."""
+    most = sums.count * (1.0 + ROUNDING)
+    return 0.0 <= sums.loss <= most and 0.0 <= sums.square <= most
+
+
+def _wrong_second_moments(update: Update, opened: RoundOpened, rows: int) -> str | None:
+    """Return why second moments cannot be of the update's records: their trace is the squared norms' sum."""
+    C = update.second_moments
+    if (C is not None) != opened.second_moments:
+        return "second moments that nobody asked for, or none"
+    if C is None:
+        return None
+    if C.shape != (rows, rows) or not np.isfinite(C).all():
+        return "second moments of another shape, or not finite"
+    diagonal, slack = np.diag(C), 1e-6 * (1.0 + update.squared_norm)
+    if not 0.0 <= diagonal.min() <= diagonal.max() <= update.squared_norm + slack:
+        return "second moments of other records than were told"
+    if abs(float(diagonal.sum()) - update.squared_norm) > slack:
+        return "second moments of other records than were told"
+    sizes = np.sqrt(diagonal)
+    if not (np.array_equal(C, C.T) or np.allclose(C, C.T)) or (np.abs(C) > np.outer(sizes, sizes) + slack).any():
+        return "impossible second moments"
+    return "second moments of no constant" if abs(diagonal[-1] - update.records) > slack else None
+
+
+def _wrong_numbers(update: Update, registry: Registry) -> str | None:
+    farthest = max(registry.farthest, 1.0) ** 2 * registry.rows  # the constant 1 has a row, too
+    longest = math.sqrt(farthest) * (1.0 + ROUNDING)
+    if not (0.0 <= update.squared_norm <= update.records * farthest and 0.0 <= update.largest_norm <= longest):
+        return "an impossible norm"
+    return (_wrong_moments(update.moments, update.records) if update.moments else None) or _wrong_unit(update.target)
+
+
+def _wrong_moments(moments: Moments, records: int) -> str | None:
+    """Return why moments cannot be of so many records, none of whose values counts as more than the largest."""
+    parts = (moments.count, moments.mean, moments.m2)
+    if len(set(moments.features)) != len(moments.features):
+        return "moments of a feature twice"
+    if any(part.shape != (len(moments.features),) for part in parts):
+        return "moments of another shape"
+    largest = LARGEST * (1.0 + ROUNDING)
+    possible = (
+        ((moments.count >= 0.0) & (moments.count <= records)).all()  # false also of NaN
+        and (np.abs(moments.mean) <= largest).all()
+        and ((moments.m2 >= 0.0) & (moments.m2 <= 4.0 * records * largest**2)).all()
+    )
+    return None if possible else "impossible moments"
+
+
+def _wrong_unit(unit: TargetUnit) -> str | None:
+    possible = abs(unit.centre) <= LARGEST_TARGET and SCALES[0] <= unit.scale <= SCALES[1]  # false also of NaN
+    return None if possible else "an impossible unit of targets"

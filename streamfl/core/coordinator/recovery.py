@@ -1,0 +1,157 @@
+"""The way back from whatever a message makes raise: to the last Commit, and on without that message.
+
+A copy of the state before every message would cost more than the round. The log has one, of the last Commit, and all
+that changes between two Commits is small: `Unsaved`.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from streamfl.core.coordinator.culprits import Culprits, without_culprits
+from streamfl.core.coordinator.refusals import incarnation_of
+from streamfl.core.coordinator.rounds import Rounds
+from streamfl.core.coordinator.state import Standing
+from streamfl.core.coordinator.unsaved import Undecided, Unsaved
+from streamfl.core.errors import BrokenInvariantError
+from streamfl.core.profiles.base import Deliberation
+from streamfl.core.protocol.decisions import CoordinatorDecision
+from streamfl.core.protocol.messages import Join, Scores, Update
+
+Decisions = list[CoordinatorDecision]
+GoOn = Callable[[float], Decisions]
+
+
+@dataclass
+class Recovery:
+    """Goes on without the messages that make something raise.
+
+    Parameters
+    ----------
+    rounds
+        What may raise.
+    last_saved
+        Returns the state of the last Commit, or a new one. Without it what raises is raised.
+    catch_up
+        Handles the changes of membership that waited for an alarm to be decided.
+    """
+
+    rounds: Rounds
+    last_saved: Callable[[], Standing] | None
+    catch_up: GoOn
+
+    def restore(self, kept: Unsaved) -> None:
+        """Make everything what it was: from the last Commit, and what has changed since."""
+        if self.last_saved is None:
+            raise BrokenInvariantError("there is no state to go on from")
+        self.rounds.standing = standing = self.last_saved()
+        self.rounds.unsaved = unsaved = kept.copied()
+        standing.refused = unsaved.refused
+        standing.members.update({client: member.copied() for client, member in unsaved.members.items()})
+        if standing.agreement is not None:
+            self.rounds.keep_between()
+        if unsaved.undecided is not None:
+            deliberation = self._deliberated_again(unsaved.undecided)
+            unsaved.undecided = replace(unsaved.undecided, deliberation=deliberation)
+
+    def _deliberated_again(self, undecided: Undecided) -> Deliberation:
+        """Take the profile from the last Commit to where the alarm is deliberated: nothing depends on when."""
+        master, (observed, _) = self.rounds.standing.master, self.rounds.observed()
+        alarm = master.close(observed)
+        if alarm is None:
+            raise BrokenInvariantError("a round that had an alarm has none")
+        deliberation = master.deliberate(alarm, observed, self.rounds.untrained())
+        for answer in undecided.answers:
+            deliberation.ask()
+            deliberation.answer(answer)
+        deliberation.ask()
+        return deliberation
+
+    def begin(self, now: float) -> Decisions:
+        """Open round 1 with the clients that wait; those with whom it raises are refused, and it waits for more."""
+        kept = self.rounds.unsaved.copied()
+        joins = [kept.introductions[name] for name in sorted(kept.introductions)]
+        try:
+            return self.rounds.begin(joins, now)
+        except BrokenInvariantError:
+            raise
+        except Exception:  # whatever the numbers of an introduction make raise
+            if self.last_saved is None:
+                raise
+
+        def begin(joins: list[Join], culprits: Culprits[Join], *, wait: bool = False) -> Decisions:
+            there = {join.client: join for join in joins}
+            refused = self._without(replace(kept, introductions=there), culprits)
+            return refused if wait or not joins else [*refused, *self.rounds.begin(joins, now)]
+
+        begun, culprits = without_culprits(joins, begin)
+        wrong = {join.client for join, _ in culprits}
+        left = [join for join in joins if join.client not in wrong]
+        return begun if len(left) >= self.rounds.settings.expect else begin(left, culprits, wait=True)
+
+    def close(self, now: float) -> Decisions:
+        """Close the open round, or settle its alarm; if that raises, without those messages that cause it."""
+        scoring = self.rounds.unsaved.undecided is not None
+        go_on = self.rounds.settle if scoring else self.rounds.close
+        if self.last_saved is None:
+            return self._caught_up(go_on, now)
+        kept = self.rounds.unsaved.copied()
+        try:
+            return self._finite(go_on, now)
+        except BrokenInvariantError:
+            raise
+        except Exception:
+            kept.deferred = {}  # they ask again; nor may they be what raises
+        if not scoring:
+            return self._closed(kept, self.rounds.close, now)
+        try:
+            return self._settled(kept, now)
+        except BrokenInvariantError:
+            raise
+        except Exception:
+            return self._closed(replace(kept, undecided=None, scores={}), self.rounds.close_unheard, now)
+
+    def _finite(self, go_on: GoOn, now: float) -> Decisions:
+        decisions = self._caught_up(go_on, now)
+        self.rounds.require_finite()
+        return decisions
+
+    def _caught_up(self, go_on: GoOn, now: float) -> Decisions:
+        decisions = go_on(now)
+        scoring = self.rounds.unsaved.undecided is not None
+        return decisions if scoring else [*decisions, *self.catch_up(now)]
+
+    def _closed(self, kept: Unsaved, close: GoOn, now: float) -> Decisions:
+        """Close the round without those updates that make it raise."""
+
+        def attempt(updates: list[Update], culprits: Culprits[Update]) -> Decisions:
+            there = {update.client: update for update in updates}
+            return [*self._without(replace(kept, updates=there), culprits), *self._finite(close, now)]
+
+        try:
+            return without_culprits([kept.updates[client] for client in sorted(kept.updates)], attempt)[0]
+        except BrokenInvariantError:
+            raise
+        except Exception as error:
+            raise BrokenInvariantError(f"a round without updates cannot be closed: {error!r}") from error
+
+    def _settled(self, kept: Unsaved, now: float) -> Decisions:
+        """Settle the alarm without those scores that make it raise."""
+
+        def attempt(scores: list[Scores], culprits: Culprits[Scores]) -> Decisions:
+            heard = {said.client: said for said in scores}
+            return [*self._without(replace(kept, scores=heard), culprits), *self._finite(self.rounds.settle, now)]
+
+        return without_culprits([kept.scores[client] for client in sorted(kept.scores)], attempt)[0]
+
+    def _without(self, kept: Unsaved, culprits: Culprits[Join] | Culprits[Update] | Culprits[Scores]) -> Decisions:
+        """Make everything what it was, and refuse those messages that were found to make something raise."""
+        self.restore(kept)
+        standing, unsaved = self.rounds.standing, self.rounds.unsaved
+        return [
+            unsaved.blame(standing, part.client, incarnation_of(part), unhandled(error)) for part, error in culprits
+        ]
+
+
+def unhandled(error: Exception) -> str:
+    """Return why a message is refused that made something raise."""
+    return f"could not be handled: {type(error).__name__}: {error}"

@@ -1,0 +1,354 @@
+"""Rounds: how one is opened, closed with what it has collected, and entered into the ledger.
+
+Nothing here catches anything: what an update makes raise is undone, and the update found, by `recovery`.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from streamfl.core.arrays import FloatArray, IntArray
+from streamfl.core.bounds import REFUSALS_IN_A_ROW, bounded
+from streamfl.core.coordinator.aggregate import Aggregation, served_in_all
+from streamfl.core.coordinator.agreement import Agreement, middle_unit
+from streamfl.core.coordinator.ledger import Member
+from streamfl.core.coordinator.names import Grant
+from streamfl.core.coordinator.news import News, news
+from streamfl.core.coordinator.open_round import OpenRound, published, slot
+from streamfl.core.coordinator.settings import CoordinatorSettings
+from streamfl.core.coordinator.state import Standing
+from streamfl.core.coordinator.unsaved import Undecided, Unsaved
+from streamfl.core.drift.evidence import Observed
+from streamfl.core.errors import BrokenInvariantError, PeerError
+from streamfl.core.learning.between_rounds import Renewal
+from streamfl.core.profiles.base import Answer, Deliberation, Restart
+from streamfl.core.protocol.decisions import Commit, CoordinatorDecision, Finished, Publish
+from streamfl.core.protocol.fingerprint import fingerprint
+from streamfl.core.protocol.messages import (
+    Accepted,
+    AgreedState,
+    BetweenPublished,
+    FromCoordinator,
+    Join,
+    LocalDrift,
+    Refusal,
+    RoundClosed,
+    Score,
+    Update,
+)
+from streamfl.core.protocol.registry import Registry, TargetUnit, re_expression
+
+
+@dataclass
+class Rounds:
+    """The rounds of a federation, one after another.
+
+    Parameters
+    ----------
+    settings
+        How the coordinator works.
+    standing
+        What every Commit saves.
+    unsaved
+        What none does.
+    """
+
+    settings: CoordinatorSettings
+    standing: Standing
+    unsaved: Unsaved = field(default_factory=Unsaved)
+
+    # --- opening ---------------------------------------------------------------------------------------------------
+
+    def begin(self, joins: Sequence[Join], now: float) -> list[CoordinatorDecision]:
+        """Open round 1: the first records of all clients tell features, labels and scale."""
+        standing, settings = self.standing, self.settings
+        standing.agreement = Agreement.of(joins, scaling=settings.scaling, limits=settings.limits)
+        standing.members = {join.client: Member(join.incarnation) for join in joins}
+        standing.known_labels = len(standing.registry.labels)
+        standing.between = self._nothing_learnt()
+        self.unsaved.introductions = {}
+        self.open(now)
+        answers = tuple(standing.joined(join, standing.members[join.client]) for join in joins)
+        return [Commit((*answers, *self.messages()))]
+
+    def open(self, now: float) -> None:
+        """Ask the profile for the round's live models; the same answer however often it is asked."""
+        standing = self.standing
+        opening = standing.master.open(standing.round, self.untrained(), standing.agreed.squared_norm)
+        for name, member in standing.members.items():
+            member.retain(opening.sampled, held_since=opening.held.since_at(name) if opening.held else None)
+        opened = OpenRound.of(
+            standing,
+            opening,
+            now=now,
+            interval=self.settings.interval,
+            moments=self._is_warming_up() or bool(standing.registry.unscaled),
+        )
+        self.unsaved.following(opened)
+
+    def messages(self) -> tuple[FromCoordinator, ...]:
+        """Return everything a client needs that knows nothing of the open round."""
+        if self.unsaved.open is None:
+            return ()
+        undecided = self.unsaved.undecided
+        scoring: tuple[FromCoordinator, ...] = () if undecided is None else (*undecided.models, undecided.asked)
+        return (*self.unsaved.open.whole(self.standing, self._between_published()), *scoring)
+
+    def untrained(self) -> FloatArray:
+        """Return the weights of a model that has learnt nothing, shape (d + 1, columns)."""
+        columns = self.settings.learner.model.columns(len(self.standing.registry.labels))
+        return np.zeros((self.standing.registry.rows, columns))
+
+    # --- closing ---------------------------------------------------------------------------------------------------
+
+    def close(self, now: float) -> list[CoordinatorDecision]:
+        """Add the updates up and let the profile look at them."""
+        standing, unsaved = self.standing, self.unsaved
+        updates = [unsaved.updates[client] for client in sorted(unsaved.updates)]
+        unsaved.grant = Grant.of(updates, standing.registry, self.settings.limits)
+        unsaved.counted = tuple(unsaved.grant.update(update) for update in updates)
+        if not any(update.records for update in updates):
+            return self._conclude(None, (), now)
+        observed, aggregation = self.observed()
+        alarm = standing.master.close(observed)
+        unsaved.readings = dict(standing.master.readings())
+        if alarm is None:
+            return self._conclude(observed, standing.master.advance(standing.round), now)
+        deliberation = standing.master.deliberate(alarm, observed, self.untrained())
+        return self._deliberate(deliberation, observed, aggregation, (), now)
+
+    def observed(self) -> tuple[Observed, Aggregation]:
+        """Return what the round's updates bring, and how they are added up."""
+        standing, opened, counted = self.standing, self.unsaved.opened, self.unsaved.counted
+        aggregation = Aggregation.of(self.settings.learner, standing.agreed, counted, opened.apart)
+        known = standing.registry.labels[: standing.known_labels]
+        live, serves = opened.opening.live, opened.opening.serves
+        observed = aggregation.observed(counted, live, t=standing.round, known_labels=known, serves=serves)
+        return observed, aggregation
+
+    def _deliberate(
+        self,
+        deliberation: Deliberation,
+        observed: Observed,
+        aggregation: Aggregation,
+        answers: tuple[Answer, ...],
+        now: float,
+    ) -> list[CoordinatorDecision]:
+        """Have scored what must be scored next; when that is nothing, let the profile draw its conclusion."""
+        standing, ask = self.standing, deliberation.ask()
+        if ask is None:
+            self.unsaved.undecided = None
+            return self._conclude(observed, (standing.master.conclude(deliberation),), now)
+        asked = Score(
+            entry=standing.entry,
+            round=standing.round,
+            epoch=standing.master.epoch,
+            registry=standing.registry.version,
+            slots=tuple(slot(model, standing) for model in ask.models),
+            stage=len(answers) + 1,
+            relabel=ask.relabel,
+        )
+        models = published(ask.models, standing)
+        undecided = Undecided(deliberation, observed, aggregation, asked, models, ask.models, now, answers)
+        self.unsaved.undecided, self.unsaved.scores = undecided, {}
+        return [Publish((*models, asked))]
+
+    def settle(self, now: float) -> list[CoordinatorDecision]:
+        """Hand over what was scored; those silent by now are left out."""
+        undecided, scores = self.unsaved.undecided, self.unsaved.scores
+        if undecided is None:
+            raise BrokenInvariantError("a round is to be settled that had no alarm")
+        heard = [(u, scores[u.client]) for u in self.unsaved.counted if u.client in scores]
+        answer = undecided.aggregation.answer(heard, undecided.live)
+        undecided.deliberation.answer(answer)
+        answers = (*undecided.answers, answer)
+        return self._deliberate(undecided.deliberation, undecided.observed, undecided.aggregation, answers, now)
+
+    def close_unheard(self, now: float) -> list[CoordinatorDecision]:
+        """Close the round, with no client heard after an alarm."""
+        decisions = self.close(now)
+        while self.unsaved.undecided is not None:
+            self.unsaved.scores = {}
+            decisions = self.settle(now)
+        return decisions
+
+    def _conclude(
+        self, observed: Observed | None, decided: Sequence[Restart | LocalDrift], now: float
+    ) -> list[CoordinatorDecision]:
+        """Enter the round into the ledger and open the next, in one transaction; `observed` is None of no records.
+
+        The order matters: the entry is of the registry under which clients worked, so it comes before that changes;
+        what was learnt between rounds is merged under the labels of after; and the digest is of what serves next.
+        """
+        standing, opened = self.standing, self.unsaved.opened
+        closed = self._entry(opened, observed)
+        for name in standing.active() - self.unsaved.updates.keys():
+            standing.members[name].missed += 1
+        evicted = self._count_refusals(opened.told.entry)
+        told: tuple[News, ...] = ()
+        learnt: tuple[BetweenPublished, ...] = ()  # told once: of a round that is opened again clients have them
+        if observed is not None:
+            told = news(closed, standing.master.noticed, decided)
+            restart = next((said for said in decided if isinstance(said, Restart)), None)
+            self._change_registry(restarted=restart is not None)
+            changed = self._learn_between(opened.apart, restart)
+            standing.round += 1
+            learnt = self._between_published(changed)
+        standing.entry += 1
+        self.open(now)
+        closed = replace(closed, model=self.digest(), promotions=standing.master.promotions)
+        following = self.unsaved.opened.following(standing, since=opened.told.registry, between=learnt)
+        ended = [Finished()] if evicted and not standing.active() else []
+        return [Commit((closed, *told, *following)), *ended]
+
+    def _entry(self, opened: OpenRound, observed: Observed | None) -> RoundClosed:
+        """Return the ledger entry of the open round, still without what the next one will be."""
+        updates = [self.unsaved.updates[client] for client in sorted(self.unsaved.updates)]
+        told, records = opened.told, sum(update.records for update in updates)
+        return RoundClosed(
+            entry=told.entry,
+            round=told.round,
+            epoch=told.epoch,
+            block=told.block,
+            accepted=tuple(self._accept(update, records) for update in updates),
+            records=records,
+            trained=sum(update.trained for update in updates),
+            rejected=sum(update.rejected for update in updates),
+            losses={} if observed is None else {name: played.loss for name, played in observed.played.items()},
+            serves=told.serves,
+            readings=self.unsaved.readings,
+            served=served_in_all(updates),
+            model="",
+            registry=told.registry,
+            refused=self.unsaved.refusals.count,
+            unlearnt=sum(update.learnt.unlearnt for update in updates if update.learnt is not None),
+        )
+
+    def _accept(self, update: Update, records: int) -> Accepted:
+        share = update.records / records if records else 0.0
+        return self.standing.members[update.client].accept(update, share)
+
+    def _count_refusals(self, entry: int) -> bool:
+        """Enter into the ledger which members were refused for an entry; tell whether any was evicted for it.
+
+        What is no message evicts nobody: any writer can send it under any key.
+        """
+        refusals, evicted = self.unsaved.refusals, False
+        for client, reason in refusals.at_fault.items():
+            member = self.standing.members[client]
+            if client in refusals.unusable or member.left or client in self.unsaved.updates:
+                continue
+            member.refused += 1
+            if member.refused >= REFUSALS_IN_A_ROW:
+                member.left = member.evicted = evicted = True
+                why = bounded(f"evicted, refused for {member.refused} entries in a row: {reason}")
+                refusals.tell(
+                    Refusal(client=client, incarnation=member.incarnation, entry=entry, reason=why, evicted=True)
+                )
+        return evicted
+
+    # --- between rounds --------------------------------------------------------------------------------------------
+
+    def _learn_between(self, apart: frozenset[str], restart: Restart | None) -> IntArray | None:
+        """Take over what clients learnt between rounds; return which rows of a table changed, None for all."""
+        standing, between = self.standing, self.settings.learner.between
+        if between is None or standing.between is None:
+            standing.between = self._nothing_learnt()
+            return None
+        standing.between, changed = between.after(
+            standing.between,
+            {update.client: update.learnt for update in self.unsaved.counted if update.learnt is not None},
+            standing.registry.labels,
+            apart=apart,
+            renewal=None if restart is None else Renewal(restart.chosen == "incumbent", restart.permutation),
+            limits=self.settings.limits,
+        )
+        return changed
+
+    def _nothing_learnt(self) -> AgreedState | None:
+        """Return what models that learn between rounds begin with, if any do."""
+        between = self.settings.learner.between
+        return None if between is None else between.initial(self.standing.registry.labels)
+
+    def keep_between(self) -> None:
+        """Let go of the state of other models than are federated now; these begin with the next round."""
+        between, kept = self.settings.learner.between, self.standing.between
+        self.standing.between = None if between is None else between.taken(kept)
+
+    def _between_published(self, changed: IntArray | None = None) -> tuple[BetweenPublished, ...]:
+        """Return what clients are told of the models that learn between rounds: all, or the rows that changed."""
+        between, standing = self.settings.learner.between, self.standing
+        if between is None or standing.between is None:
+            return ()
+        return (between.published(standing.between, standing.round, changed),)
+
+    # --- what serves -----------------------------------------------------------------------------------------------
+
+    def require_finite(self) -> None:
+        """Raise if what clients go on from is not finite: the update that made it so is then found, and refused.
+
+        Raises
+        ------
+        PeerError
+            Says what is not finite.
+        """
+        registry, W = self.serving()
+        numbers: Mapping[str, FloatArray] = {
+            "a model": W,
+            "a scale": registry.scale,
+            "the features' norm": np.array(self.standing.agreed.squared_norm),
+        }
+        wrong = next((name for name, array in numbers.items() if not np.isfinite(array).all()), None)
+        if wrong is not None:
+            raise PeerError(f"{wrong} that is not finite")
+
+    def digest(self) -> str:
+        """Return the fingerprint of the model that serves."""
+        return fingerprint(*self.serving(), chain=self.standing.chain)
+
+    def serving(self) -> tuple[Registry, FloatArray]:
+        """Return the registry and the weights of the model that serves.
+
+        Raises
+        ------
+        PeerError
+            No round has been opened.
+        """
+        if self.unsaved.open is None:
+            raise PeerError("no round has been opened")
+        opening = self.unsaved.open.opening
+        return self.standing.registry, next(live.W for live in opening.live if live.name == opening.serves)
+
+    # --- the registry ----------------------------------------------------------------------------------------------
+
+    def _change_registry(self, *, restarted: bool) -> None:
+        """Let the agreement follow the round's records, and re-express every kept model."""
+        standing, before, counted = self.standing, self.standing.agreed, self.unsaved.counted
+        first = standing.round == 1  # a client that has joined may have had too few records to tell labels
+        frozen = not self._is_warming_up()
+        unit = self._unit_after(restarted=restarted)
+        after = before.after(counted, t=standing.round, frozen=frozen, unit=unit)
+        if after.registry is not before.registry:
+            columns = self.settings.learner.model.columns(len(after.registry.labels))
+            standing.master.transform(re_expression(before.registry, after.registry, columns))
+        standing.agreement = after
+        if first and not standing.known_labels:
+            standing.known_labels = len(after.registry.labels)
+        if restarted:
+            standing.known_labels, standing.restarted = len(after.registry.labels), standing.round
+        if restarted and (frozen or after.settled):  # before it has frozen for the first time it goes on as it was
+            standing.agreement, standing.rescaled = after.restarted(), standing.round
+
+    def _unit_after(self, *, restarted: bool) -> TargetUnit | None:
+        """Return the unit of targets from now on; None if it stays."""
+        if self.settings.task != "regression":
+            return None
+        unit = middle_unit(self.unsaved.counted)
+        return unit if restarted or self.standing.registry.target.gives_way_to(unit) else None
+
+    def _is_warming_up(self) -> bool:
+        warm_up, rounds = self.settings.warm_up, self.standing.round - self.standing.rescaled
+        if not self.settings.scaling:
+            return False
+        return warm_up is None or rounds <= warm_up or (self.standing.agreed.knows_little and warm_up > 0)

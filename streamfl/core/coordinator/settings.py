@@ -1,0 +1,53 @@
+"""How a coordinator works."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from streamfl.core.bounds import NAMED, Limits
+from streamfl.core.learning.local_round import Learner
+
+
+@dataclass(frozen=True, slots=True)
+class CoordinatorSettings:
+    """How the coordinator works.
+
+    Parameters
+    ----------
+    learner
+        How to learn; the same in the whole federation.
+    expect
+        Clients that must have joined before round 1 opens.
+    quorum
+        Updates that close a round; None waits for every member.
+    deadline
+        Seconds after the opening (or after clients close their buffers) at which a round closes with what there
+        is; None waits for the quorum.
+    expire_after
+        Rounds closed without it after which a member is no longer waited for, until it is heard of again; None waits
+        for ever. It matters only where a deadline or a quorum closes rounds without all.
+    interval
+        Seconds a round lasts with the `interval` clock; None is the `records` clock.
+    task
+        `classification` or `regression`.
+    scaling
+        Whether features are standardised.
+    warm_up
+        Rounds after which the scaler freezes, and for which it follows features that have moved after a restart; None
+        never freezes.
+    limits
+        How many names are registered.
+    partitions
+        Which partition of the log may be a client's, see `wrong_partitions`; with none given it may have all.
+    """
+
+    learner: Learner
+    expect: int
+    quorum: int | None = None
+    deadline: float | None = None
+    expire_after: int | None = None
+    interval: float | None = None
+    task: Literal["classification", "regression"] = "classification"
+    scaling: bool = True
+    warm_up: int | None = 8
+    limits: Limits = NAMED
+    partitions: tuple[str, ...] = ()
