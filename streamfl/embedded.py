@@ -12,7 +12,8 @@ from streamfl.core.arrays import FloatArray
 from streamfl.core.between.native.between_rounds import BetweenRounds
 from streamfl.core.between.native.mixture import Mixture, MixtureState
 from streamfl.core.bounds import Limits
-from streamfl.core.client.machine import Client, ClientSettings
+from streamfl.core.client.machine import Client
+from streamfl.core.client.settings import ClientSettings
 from streamfl.core.coordinator.machine import Coordinator, CoordinatorSettings
 from streamfl.core.coordinator.state import Standing
 from streamfl.core.errors import BrokenInvariantError, UsageError

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from streamfl.core.client.machine import Client, ClientSettings
+from streamfl.core.client.machine import Client
+from streamfl.core.client.settings import ClientSettings
 from streamfl.core.coordinator import machine as coordinator
 from streamfl.core.coordinator.machine import Coordinator, CoordinatorSettings
 from streamfl.core.coordinator.state import Standing

@@ -38,7 +38,8 @@ from streamfl.core.between.native import merging
 from streamfl.core.between.native.agreed_round import after_round
 from streamfl.core.between.native.between_rounds import BetweenRounds
 from streamfl.core.between.native.learner import OnlineLearner
-from streamfl.core.client.machine import Client, ClientSettings
+from streamfl.core.client.machine import Client
+from streamfl.core.client.settings import ClientSettings
 from streamfl.core.coordinator.machine import Coordinator, CoordinatorSettings
 from streamfl.core.coordinator.state import Standing
 from streamfl.core.learning.local_round import Learner
@@ -118,8 +119,8 @@ def after(records: Batch, labels: tuple[str, ...] = ("a", "b")) -> OnlineModels:
 
 
 def online(machine: Client) -> BetweenRounds:
-    assert machine._between is not None
-    return machine._between
+    assert isinstance(machine.between_rounds, BetweenRounds)
+    return machine.between_rounds
 
 
 # --- a whole federation ----------------------------------------------------------------------------------------
