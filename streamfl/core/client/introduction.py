@@ -19,6 +19,15 @@ def introduction(client: str, incarnation: str, first: tuple[Batch, ...], questi
         Its first records; none once it is known.
     question
         The number of the question.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from streamfl.core.protocol.records import Span
+    >>> first = Batch(Span("p", 0, 2), np.arange(2), ("x",), np.array([[1.0], [2.0]]), np.zeros(2), ("a",))
+    >>> join = introduction("c0", "1", (first,), question=1)
+    >>> join.records, join.labels, join.moments.mean
+    (2, ('a',), array([1.5]))
     """
     labels = labels_in(first)
     return Join(

@@ -33,6 +33,7 @@ from streamfl.core.protocol.messages import (
     Score,
     Update,
 )
+from streamfl.core.protocol.records import Span
 from streamfl.core.protocol.registry import Registry
 
 SCRATCH = replace(SLOT, name="scratch")
@@ -147,6 +148,22 @@ def test_what_was_refused_waits_until_patience_ends():
     assert led(machine, replace(opening()[-1], known_labels=0)) == ["WAITING"]
     assert led(machine, Tick(), now=9.9) == ["WAITING"]
     assert led(machine, Tick(), now=10.0) == ["SENT"]
+
+
+def test_an_answer_with_other_positions_takes_back_what_was_sent():
+    machine = client()
+    first_update(machine, batch("abab"))
+    tell(machine, Tick(), now=5.0)
+    assert sent(tell(machine, joined(question=2, positions={"c0": 1}, read=1)), Update) == []
+    assert machine.phase is Phase.GATHERING
+    (update,) = sent(tell(machine, RecordsRead((batch("babb", start=1),))), Update)
+    assert update.spans == (Span("c0", 1, 5),)
+
+
+def test_an_opening_that_overtakes_the_entry_before_it_is_kept():
+    machine = client()
+    update = first_update(machine, batch("abab"))
+    assert led(machine, *opening(2), closed(1, update)) == ["SENT", "SENT", "SENT", "GATHERING"]
 
 
 def test_other_models_under_the_same_version_send_it_back_to_waiting():
