@@ -25,9 +25,13 @@ class Audit:
 
     Examples
     --------
+    >>> from streamfl.core.protocol.events import Tick
     >>> Audit().accounts("c0", read=10, accounted=4, pending=5)
     Traceback (most recent call last):
     streamfl.testing.audit.Violation: c0 has read 10 records, but 4 accounted for + 5 pending
+    >>> Audit().moves("c0", Phase.LEFT, Tick(), [], Phase.JOINING)
+    Traceback (most recent call last):
+    streamfl.testing.audit.Violation: c0 is led from LEFT to JOINING by Tick
     """
 
     transcript: list[str] = field(default_factory=list)

@@ -75,18 +75,15 @@ class InFlight:
 
     def ask(self, score: Score) -> None:
         """Take the newest stage of what is asked about the update."""
-        if (
-            self.sent is not None
-            and self.is_for(score.entry)
-            and (self.score is None or score.stage > self.score.stage)
-        ):
+        is_newest = self.score is None or score.stage > self.score.stage
+        if is_newest and self.sent is not None and self.is_for(score.entry):
             self.score, self.sent = score, replace(self.sent, scores=None)
 
     def turn_to(self, opened: RoundOpened | None) -> None:
-        """Another round is open than was known, or the same one with other models."""
+        """Take note that another round is open than was known, or the same one with other models."""
         self.score = None
         if opened is not None and opened.entry == self.refused:
-            self.sent = None  # it was made of what another one told
+            self.sent = None  # it was made from what another opening named
 
     def resume(self, opened: RoundOpened) -> list[Update]:
         """Return what a coordinator that was started again has lost: it asks for scores from stage 1 on."""
@@ -106,7 +103,7 @@ class InFlight:
         return [self.sent.update] if self.sent.scores is None else [self.sent.update, self.sent.scores]
 
     def refuse(self, entry: int) -> bool:
-        """Tell whether it is this update that is refused, for its entry; it is remembered."""
+        """Note that the update for an entry was refused; tell whether it is the one in flight."""
         if self.is_for(entry):
             self.refused = entry
         return self.is_for(entry)

@@ -11,18 +11,18 @@ MOST_DOUBLINGS = 5
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long a client has waited, and when it asks again; every method returns what it is afterwards.
+    """Since when a client waits, and when it asks again. A value: every method returns another one.
 
     Parameters
     ----------
     retry
         Seconds after which it asks again for the first time.
     since
-        When it last heard what it waits for, or asked.
+        When the client last heard what it waits for, or asked.
     in_vain
-        How often in a row it lost patience and then heard nothing.
+        How often it has lost patience since it last heard anything.
     setbacks
-        How often it was refused, or could not use what it had been told, since an update of it was last accepted.
+        How often the client was refused, or could not use what it was told, since its last update that was accepted.
     asked
         The question that was asked and need not be asked again yet; None if any is to be asked at once.
 
@@ -50,33 +50,33 @@ class Patience:
         return self.since + self.retry * 2.0**MOST_DOUBLINGS
 
     def heard(self, now: float) -> "Patience":
-        """It has heard what it waited for."""
+        """Return it once the client has heard what it waits for."""
         return replace(self, since=now, in_vain=0)
 
     def asks(self, question: Question, now: float) -> "Patience":
-        """It asks, and begins to wait for the answer."""
+        """Return it once the client has asked: it waits for the answer from now on."""
         return replace(self, since=now, asked=question)
 
     def has_asked(self, question: Question) -> "Patience":
-        """What it has just sent asks as well: the question itself is only sent if nothing is heard."""
+        """Return it once something was sent that asks as well: the question follows only if nothing is heard."""
         return replace(self, asked=question)
 
     def waits_anew(self, now: float) -> "Patience":
-        """It begins to wait anew."""
+        """Return it with the waiting begun anew."""
         return replace(self, since=now)
 
     def loses(self) -> "Patience":
-        """It has waited long enough: it may ask at once, and then waits longer."""
+        """Return it at its end: the client may ask at once, and then waits longer."""
         return replace(self, asked=None, in_vain=self.in_vain + 1)
 
     def may_ask(self) -> "Patience":
-        """It may ask at once, whatever it has asked before."""
+        """Return it with leave to ask at once, whatever was asked before."""
         return replace(self, asked=None)
 
     def set_back(self) -> "Patience":
-        """It was refused, or could not use what it was told: it tries again later each time."""
+        """Return it after a refusal, or after something that could not be used: the client waits longer each time."""
         return replace(self, setbacks=self.setbacks + 1)
 
     def succeeds(self) -> "Patience":
-        """An update of it was accepted: there are no setbacks any more."""
+        """Return it once an update was accepted: there are no setbacks any more."""
         return replace(self, setbacks=0)
