@@ -91,7 +91,7 @@ TRANSITIONS = (
     Transition((Phase.WAITING,), (RoundOpened, *MODELS), (Phase.GATHERING, Phase.SENT)),
     Transition((Phase.GATHERING,), ANYTHING, (Phase.SENT,)),  # its time may have come with any event
     Transition((Phase.SENT,), (Score,), (Phase.SCORING,)),
-    Transition((Phase.SCORING,), MODELS, (Phase.SENT,)),
+    Transition((Phase.SCORING,), (*MODELS, Score), (Phase.SENT,)),
     Transition(IN_FLIGHT, (RoundClosed,), (*BEFORE_UPDATE, Phase.SENT, Phase.LEAVING)),
     # The end.
     Transition(BEFORE_UPDATE, (SourceEnded,), (Phase.LEAVING,)),

@@ -166,6 +166,13 @@ def test_an_opening_that_overtakes_the_entry_before_it_is_kept():
     assert led(machine, *opening(2), closed(1, update)) == ["SENT", "SENT", "SENT", "GATHERING"]
 
 
+def test_a_later_stage_whose_models_are_here_is_answered_though_the_first_ones_are_not():
+    machine = client()
+    first_update(machine, batch("abab"))
+    second = replace(score(), stage=2, slots=(replace(SLOT, name="other"),))
+    assert led(machine, model("other"), score(), second) == ["SENT", "SCORING", "SENT"]
+
+
 def test_other_models_under_the_same_version_send_it_back_to_waiting():
     machine = client()
     wider = Registry(1, ("x", "y"), ("a", "b"), np.zeros(2), np.ones(2))
