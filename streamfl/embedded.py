@@ -12,7 +12,8 @@ from streamfl.core.arrays import FloatArray
 from streamfl.core.between.native.at_client import NativeAtClient
 from streamfl.core.between.native.mixture import MixtureState
 from streamfl.core.bounds import Limits
-from streamfl.core.client.machine import Client, ClientSettings
+from streamfl.core.client.machine import Client
+from streamfl.core.client.settings import ClientSettings
 from streamfl.core.coordinator.machine import Coordinator
 from streamfl.core.coordinator.settings import CoordinatorSettings
 from streamfl.core.coordinator.state import Standing

@@ -10,7 +10,8 @@ import numpy as np
 
 from streamfl import __version__
 from streamfl.core.bounds import NAME_BYTES, NAMED, is_name
-from streamfl.core.client.machine import Client, ClientSettings
+from streamfl.core.client.machine import Client
+from streamfl.core.client.settings import ClientSettings
 from streamfl.core.coordinator.machine import Coordinator
 from streamfl.core.coordinator.settings import CoordinatorSettings
 from streamfl.core.coordinator.state import Standing

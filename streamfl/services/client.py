@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from streamfl.core.client.machine import Client, ClientSettings
+from streamfl.core.client.machine import Client
+from streamfl.core.client.settings import ClientSettings
 from streamfl.core.errors import UsageError
 from streamfl.core.protocol.decisions import Dropped
 from streamfl.core.protocol.messages import FromCoordinator, Joined, Left, Restarted, RoundClosed

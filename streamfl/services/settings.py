@@ -17,7 +17,7 @@ from pydantic_settings import (
 )
 
 from streamfl.core.bounds import NAMED, Limits
-from streamfl.core.client.machine import ClientSettings
+from streamfl.core.client.settings import ClientSettings
 from streamfl.core.coordinator.settings import CoordinatorSettings
 from streamfl.core.coordinator.state import Standing
 from streamfl.core.errors import UsageError, did_you_mean

@@ -2,6 +2,9 @@
 
 from dataclasses import dataclass, field
 
+from streamfl.core.client.phase import Phase, may_follow
+from streamfl.core.protocol.decisions import ClientDecision
+from streamfl.core.protocol.events import ClientEvent
 from streamfl.core.protocol.messages import Accepted, FromClient, FromCoordinator, Restarted, RoundClosed, Update
 
 TOLD = ("client", "attempt", "incarnation", "slot", "version", "entry", "round", "epoch", "cause", "chosen")
@@ -22,9 +25,13 @@ class Audit:
 
     Examples
     --------
+    >>> from streamfl.core.protocol.events import Tick
     >>> Audit().accounts("c0", read=10, accounted=4, pending=5)
     Traceback (most recent call last):
     streamfl.testing.audit.Violation: c0 has read 10 records, but 4 accounted for + 5 pending
+    >>> Audit().moves("c0", Phase.LEFT, Tick(), [], Phase.JOINING)
+    Traceback (most recent call last):
+    streamfl.testing.audit.Violation: c0 is led from LEFT to JOINING by Tick
     """
 
     transcript: list[str] = field(default_factory=list)
@@ -56,6 +63,23 @@ class Audit:
         """Check a client's own books: records read = accepted + rejected + pending."""
         if read != accounted + pending:
             raise Violation(f"{client} has read {read} records, but {accounted} accounted for + {pending} pending")
+
+    def moves(
+        self, client: str, before: Phase, event: ClientEvent, decisions: list[ClientDecision], after: Phase
+    ) -> None:
+        """Check what an event has made of a client's phase.
+
+        Parameters
+        ----------
+        client
+            Its name.
+        before, after
+            Its phases before and after the event.
+        event, decisions
+            The event, and what it decided.
+        """
+        if not may_follow(before, event, decisions, after):
+            raise Violation(f"{client} is led from {before.name} to {after.name} by {type(event).__name__}")
 
     def _entry(self, closed: RoundClosed) -> None:
         last = self.closed[-1] if self.closed else None

@@ -5,10 +5,13 @@ from dataclasses import dataclass, field
 
 from threadpoolctl import threadpool_limits
 
-from streamfl.core.client.machine import Client, ClientSettings
+from streamfl.core.client.machine import Client
+from streamfl.core.client.settings import ClientSettings
 from streamfl.core.coordinator.machine import Coordinator
 from streamfl.core.coordinator.settings import CoordinatorSettings
 from streamfl.core.coordinator.state import Standing
+from streamfl.core.protocol.decisions import ClientDecision
+from streamfl.core.protocol.events import ClientEvent
 from streamfl.core.protocol.messages import FromClient, FromCoordinator
 from streamfl.core.sampling import generator
 from streamfl.runtime.clock import ManualClock
@@ -20,6 +23,26 @@ from streamfl.testing.audit import Audit, Violation
 from streamfl.testing.faulty import Faults, FaultyTransport, Killed
 
 DOWN_FOR = 3.0
+
+
+@dataclass
+class AuditedClient(Client):
+    """A client whose phases are checked at every event.
+
+    Parameters
+    ----------
+    audit
+        What checks them.
+    """
+
+    audit: Audit = field(default_factory=Audit)
+
+    def handle(self, event: ClientEvent, now: float) -> list[ClientDecision]:
+        """Take one event, and have the phase checked."""
+        before = self.phase
+        decisions = super().handle(event, now)
+        self.audit.moves(self.name, before, event, decisions, self.phase)
+        return decisions
 
 
 @dataclass
@@ -171,7 +194,7 @@ class Simulation:
         return node
 
     def _client_node(self, name: str) -> ClientNode:
-        machine = Client(self.client, name, incarnation=f"{self._starts:05d}.{name}")
+        machine = AuditedClient(self.client, name, incarnation=f"{self._starts:05d}.{name}", audit=self.audit)
         return ClientNode(machine, TableSource(self.table, name, self.logs[name]), self._network.client(name))
 
     def _watch(self, who: str, message: FromClient | FromCoordinator) -> None:

@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from unit.machines.script import LEARNER, closed, cut, joined, opening
 
-from streamfl.core.client.machine import Client, ClientSettings
+from streamfl.core.client.machine import Client
+from streamfl.core.client.settings import ClientSettings
 from streamfl.core.protocol.decisions import Finished, Send
 from streamfl.core.protocol.events import RecordsRead, SourceEnded
 from streamfl.core.protocol.messages import Join, Leave, Left, Update

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from streamfl.core.client.machine import ClientSettings
+from streamfl.core.client.settings import ClientSettings
 from streamfl.core.coordinator.settings import CoordinatorSettings
 from streamfl.core.coordinator.state import Standing
 from streamfl.core.profiles.adaptive.promotion import Promotion

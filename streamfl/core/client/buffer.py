@@ -88,6 +88,15 @@ class Buffer:
         n = min(n, self.least) if choked else n
         return self.head(n) if self.size >= n else tuple(self.batches)
 
+    def closed(self, n: int, *, by_clock: bool) -> tuple[Batch, ...]:
+        """Return the records of a round of n: the first n good ones, or by the clock all there are.
+
+        Of too few good records none; bad ones before them are accounted for alone.
+        """
+        if self.size < self.least:
+            return self.leading()
+        return tuple(self.batches) if by_clock else self.full(n)
+
     def leading(self) -> tuple[Batch, ...]:
         """Return the bad records before the first good one; they can be accounted for alone."""
         taken: list[Batch] = []

@@ -1,13 +1,12 @@
-"""What a client answered in a round beside the truth: counts for everybody, predictions for its own process alone."""
+"""What a client answered in a round beside the truth, counted; and truth and answers in one unit."""
 
 from collections.abc import Mapping
 
 import numpy as np
 
 from streamfl.core.arrays import FloatArray
-from streamfl.core.learning.local_round import LocalResult, RoundRecords
-from streamfl.core.protocol.decisions import Predicted
-from streamfl.core.protocol.messages import Served, Update
+from streamfl.core.learning.local_round import RoundRecords
+from streamfl.core.protocol.messages import Served
 
 
 def counted(records: RoundRecords, served: FloatArray, repeated: FloatArray, shares: Mapping[str, float]) -> Served:
@@ -42,33 +41,6 @@ def counted(records: RoundRecords, served: FloatArray, repeated: FloatArray, sha
         return Served(records=n, correct=int(correct), no_change=float(same), shares=parts)
     error, change = np.abs(answers - truth).sum(), np.abs(repeated - truth).sum()
     return Served(records=n, absolute_error=float(error), no_change=float(change), shares=parts)
-
-
-def predicted(update: Update, records: RoundRecords, result: LocalResult, repeated: FloatArray) -> Predicted:
-    """Return what was predicted of each record of a round.
-
-    Parameters
-    ----------
-    update
-        What was sent for the round.
-    records
-        The round's.
-    result
-        What came of the work.
-    repeated
-        What NoChange says, shape (n,).
-    """
-    return Predicted(
-        client=update.client,
-        round=update.round,
-        attempt=update.attempt,
-        spans=update.spans,
-        truth=natural(records.y, records),
-        no_change=repeated,
-        served=natural(result.served, records),
-        at_start=natural(result.at_start, records),
-        labels=records.labels,
-    )
 
 
 def coded(served: FloatArray, labels: tuple[str, ...], records: RoundRecords) -> FloatArray:

@@ -8,7 +8,9 @@ from typing import Any, TypeVar
 import numpy as np
 
 from streamfl import codec, messages
-from streamfl.core.client.machine import Client, ClientSettings
+from streamfl.core.client.machine import Client
+from streamfl.core.client.phase import may_follow
+from streamfl.core.client.settings import ClientSettings
 from streamfl.core.coordinator.machine import Coordinator
 from streamfl.core.coordinator.settings import CoordinatorSettings
 from streamfl.core.coordinator.state import Standing
@@ -145,7 +147,17 @@ def client(name: str = "c0", *, incarnation: str = "i1", **settings: Any) -> Cli
 
 def tell(machine: Client | Coordinator, *events: Any, now: float = 0.0) -> list[Any]:
     """Hand over events in turn, messages as they are, and return all that was decided."""
-    return [decision for event in events for decision in machine.handle(event, now)]
+    return [decision for event in events for decision in handled(machine, event, now)]
+
+
+def handled(machine: Client | Coordinator, event: Any, now: float) -> list[Any]:
+    """Hand over one event and return what was decided; a client's phase must lead to the next by the table."""
+    if isinstance(machine, Coordinator):
+        return [*machine.handle(event, now)]
+    before = machine.phase
+    decisions = machine.handle(event, now)
+    assert may_follow(before, event, decisions, machine.phase), (before, event, machine.phase)
+    return [*decisions]
 
 
 def sent(decisions: Iterable[Any], kind: type[M]) -> list[M]:
@@ -360,7 +372,7 @@ class Federation:
         return True
 
     def _client(self, name: str, event: Any) -> None:
-        for decision in self.clients[name].handle(event, self.now):
+        for decision in handled(self.clients[name], event, self.now):
             match decision:
                 case Send(message):
                     self.log.append(message)

@@ -38,7 +38,8 @@ from streamfl.core.between.native import merging
 from streamfl.core.between.native.agreed_round import after_round
 from streamfl.core.between.native.at_client import NativeAtClient
 from streamfl.core.between.native.learner import OnlineLearner
-from streamfl.core.client.machine import Client, ClientSettings
+from streamfl.core.client.machine import Client
+from streamfl.core.client.settings import ClientSettings
 from streamfl.core.coordinator.machine import Coordinator
 from streamfl.core.coordinator.settings import CoordinatorSettings
 from streamfl.core.coordinator.state import Standing
@@ -119,8 +120,8 @@ def after(records: Batch, labels: tuple[str, ...] = ("a", "b")) -> OnlineModels:
 
 
 def native(machine: Client) -> NativeAtClient:
-    assert isinstance(machine._between, NativeAtClient)
-    return machine._between
+    assert isinstance(machine.between_rounds, NativeAtClient)
+    return machine.between_rounds
 
 
 # --- a whole federation ----------------------------------------------------------------------------------------

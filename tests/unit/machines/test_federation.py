@@ -8,7 +8,7 @@ import pytest
 from unit.machines.script import LEARNER, PROFILES, Federation, as_bytes, federation, parting, reborn, swapping
 
 from streamfl.core.arrays import FloatArray
-from streamfl.core.client.machine import ClientSettings
+from streamfl.core.client.settings import ClientSettings
 from streamfl.core.coordinator.machine import Coordinator
 from streamfl.core.coordinator.settings import CoordinatorSettings
 from streamfl.core.coordinator.state import Standing

@@ -29,8 +29,9 @@ from unit.machines.script import (
 )
 
 from streamfl.core.client import published
-from streamfl.core.client.machine import Client, ClientSettings
+from streamfl.core.client.machine import Client
 from streamfl.core.client.published import MODELS, Published
+from streamfl.core.client.settings import ClientSettings
 from streamfl.core.coordinator.machine import Coordinator
 from streamfl.core.coordinator.settings import CoordinatorSettings
 from streamfl.core.errors import PeerError
@@ -348,7 +349,7 @@ Forger = Callable[[Client, int], list[FromCoordinator]]
 
 
 def _of_this_entry(machine: Client) -> int:
-    return machine._entry + 1
+    return machine._ledger.entry + 1
 
 
 def _closings(machine: Client, n: int) -> list[FromCoordinator]:
@@ -357,10 +358,12 @@ def _closings(machine: Client, n: int) -> list[FromCoordinator]:
 
 
 def _own_closing(machine: Client, n: int) -> list[FromCoordinator]:
-    if machine._sent is None:
+    if machine._flight.sent is None:
         return [closed(_of_this_entry(machine) + n)]
-    accepted = Accepted(client=machine.name, attempt=machine._sent.update.attempt, spans=(), records=n, rejected=0)
-    own = closed(machine._sent.update.entry, machine._sent.update)
+    accepted = Accepted(
+        client=machine.name, attempt=machine._flight.sent.update.attempt, spans=(), records=n, rejected=0
+    )
+    own = closed(machine._flight.sent.update.entry, machine._flight.sent.update)
     return [own if n % 2 else replace(own, accepted=(accepted,))]
 
 
@@ -371,14 +374,14 @@ def _score(machine: Client, n: int) -> list[FromCoordinator]:
 
 
 def _misshapen(machine: Client, n: int) -> list[FromCoordinator]:
-    opened = machine._opened
+    opened = machine._ledger.opened
     names = [] if opened is None else [(slot.name, slot.version) for slot in opened.slots]
     wrong = np.zeros((n, 1 + n))
     return [ModelPublished(slot=name, version=v, registry=1, weights=wrong) for name, v in names]
 
 
 def _registry(machine: Client, n: int) -> list[FromCoordinator]:
-    version = 1 if machine._opened is None else machine._opened.registry
+    version = 1 if machine._ledger.opened is None else machine._ledger.opened.registry
     names = tuple(f"f{i}" for i in range(5 + n))
     forged = Registry(version, names, ("no",), np.zeros(5 + n), np.ones(5 + n))
     return [RegistryPublished(registry=replace(forged, version=v)) for v in (version, version + n, FAR + n)]
@@ -386,13 +389,15 @@ def _registry(machine: Client, n: int) -> list[FromCoordinator]:
 
 def _answers(machine: Client, n: int) -> list[FromCoordinator]:
     told = {"incarnation": machine.incarnation, "entry": n, "positions": {machine.name: n}, "read": n}
-    questions = (machine._answered, machine._question + n)
+    questions = (machine._ledger.answered, machine._ledger.question + n)
     return [joined(machine.name, question=question, **told) for question in questions]
 
 
 FORGERS: dict[str, Forger] = {
     "openings far ahead": lambda machine, n: [opening(_of_this_entry(machine) + 2 + n * FAR)[-1]],
-    "older openings": lambda machine, n: [opening(max(1, machine._entry - n))[-1]] if machine._entry else [],
+    "older openings": lambda machine, n: (
+        [opening(max(1, machine._ledger.entry - n))[-1]] if machine._ledger.entry else []
+    ),
     "closings": _closings,
     "its own closing": _own_closing,
     "closings far ahead": lambda machine, n: [closed(FAR + n)],
@@ -402,7 +407,7 @@ FORGERS: dict[str, Forger] = {
     "answers to no question": _answers,
     "leaving": lambda machine, _: [Left(client=machine.name, incarnation=machine.incarnation)],
     "refusals": lambda machine, n: [
-        Refusal(client=machine.name, incarnation=machine.incarnation, entry=machine._entry + n, reason="no")
+        Refusal(client=machine.name, incarnation=machine.incarnation, entry=machine._ledger.entry + n, reason="no")
     ],
     "unusable": lambda _, n: [list(UNUSABLE.values())[n % len(UNUSABLE)]],
 }
@@ -473,8 +478,8 @@ def test_a_forged_answer_costs_time_and_no_record():
             if isinstance(event, RoundOpened) and event.entry == 4 and not self.forged:
                 self.forged = {-1: []}
                 machine = self.clients[name]
-                machine._question += 1
-                wrong = joined(name, question=machine._question, entry=4, positions={name: 7}, read=7)
+                machine._ledger.question += 1
+                wrong = joined(name, question=machine._ledger.question, entry=4, positions={name: 7}, read=7)
                 Federation._client(self, name, wrong)
             super()._client(name, event)
 

@@ -31,7 +31,7 @@ from unit.machines.script import (
 from streamfl.core.between.external.admission import within
 from streamfl.core.between.external.agreed import agreed_after
 from streamfl.core.bounds import Limits
-from streamfl.core.client.machine import ClientSettings
+from streamfl.core.client.settings import ClientSettings
 from streamfl.core.coordinator.machine import Coordinator
 from streamfl.core.coordinator.settings import CoordinatorSettings
 from streamfl.core.coordinator.state import Standing

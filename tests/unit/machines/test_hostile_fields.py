@@ -12,7 +12,7 @@ from river import naive_bayes
 from unit.machines.script import LEARNER, PROFILES, Federation, join, swapping, tell, told, uncounted
 
 from streamfl import codec, messages
-from streamfl.core.client.machine import ClientSettings
+from streamfl.core.client.settings import ClientSettings
 from streamfl.core.coordinator.machine import Coordinator
 from streamfl.core.coordinator.settings import CoordinatorSettings
 from streamfl.core.coordinator.state import Standing

@@ -19,7 +19,7 @@ from unit.machines.script import (
 )
 
 from streamfl.core.client.buffer import Buffer
-from streamfl.core.client.machine import ClientSettings
+from streamfl.core.client.settings import ClientSettings
 from streamfl.core.coordinator.machine import Coordinator
 from streamfl.core.coordinator.settings import CoordinatorSettings
 from streamfl.core.coordinator.state import Standing

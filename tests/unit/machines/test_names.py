@@ -27,7 +27,7 @@ from unit.machines.script import (
 )
 
 from streamfl.core.bounds import Limits
-from streamfl.core.client.machine import ClientSettings
+from streamfl.core.client.settings import ClientSettings
 from streamfl.core.coordinator.machine import Coordinator
 from streamfl.core.coordinator.names import Grant
 from streamfl.core.coordinator.settings import CoordinatorSettings

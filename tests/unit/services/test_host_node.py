@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from structlog.testing import capture_logs
 from unit.machines.script import LEARNER, cut, fetched, swapping
 
-from streamfl.core.client.machine import ClientSettings
+from streamfl.core.client.settings import ClientSettings
 from streamfl.core.coordinator.machine import Coordinator
 from streamfl.core.coordinator.settings import CoordinatorSettings
 from streamfl.core.coordinator.state import Standing

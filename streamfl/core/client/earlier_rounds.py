@@ -1,0 +1,69 @@
+"""What a client keeps of earlier rounds: old records to score models on, and the last label for NoChange."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from streamfl.core.client.comparison import Comparison
+from streamfl.core.client.held_out import HeldOut
+from streamfl.core.client.in_flight import Sent
+from streamfl.core.client.no_change import NoChange
+from streamfl.core.learning.history import History, KeptRound
+from streamfl.core.protocol.messages import Accepted, HeldRecord, Joined, RoundClosed, SampledRound
+from streamfl.core.protocol.records import Batch
+
+
+@dataclass
+class EarlierRounds:
+    """Records that were kept, as the ledger says which: those that a new start lacks are read again.
+
+    Parameters
+    ----------
+    history
+        The sample of old rounds.
+    comparison
+        The records held back from training.
+    no_change
+        The baseline.
+    awaited
+        The answer whose records are being read again, if any are.
+    """
+
+    history: History = field(default_factory=History)
+    comparison: Comparison = field(default_factory=Comparison)
+    no_change: NoChange = field(default_factory=NoChange)
+    awaited: Joined | None = None
+
+    def lacks(self, joined: Joined) -> bool:
+        """Tell whether there are other records than the ledger says, so that some have to be read again."""
+        return bool(self._missing(joined)) or set(joined.held) != set(self.comparison.out.places())
+
+    def await_records(self, joined: Joined) -> Mapping[str, Sequence[int]]:
+        """Wait for the records that an answer names; return their positions, by partition, in order, each once."""
+        self.awaited = joined
+        return _together(self._missing(joined), joined.held)
+
+    def restore(self, joined: Joined, batches: Sequence[Batch]) -> None:
+        """Take the records that were read again."""
+        self.history.restore(self._missing(joined), batches)
+        self.comparison = Comparison(HeldOut.restored(joined.held, batches))
+        self.awaited = None
+
+    def accept(self, sent: Sent, accepted: Accepted, closed: RoundClosed) -> None:
+        """Keep what the ledger has accepted."""
+        if sent.kept:
+            self.history.rounds[closed.round] = KeptRound(accepted.records / closed.records, sent.kept)
+        self.comparison = sent.comparison
+        self.no_change.learn(sent.truth, sent.labels)
+
+    def _missing(self, joined: Joined) -> tuple[SampledRound, ...]:
+        return tuple(kept for kept in joined.sample if kept.round not in self.history.rounds)
+
+
+def _together(sample: tuple[SampledRound, ...], held: tuple[HeldRecord, ...]) -> Mapping[str, tuple[int, ...]]:
+    positions: dict[str, set[int]] = {}
+    for kept in sample:
+        for partition, places in kept.positions.items():
+            positions.setdefault(partition, set()).update(places)
+    for record in held:
+        positions.setdefault(record.partition, set()).add(record.position)
+    return {partition: tuple(sorted(places)) for partition, places in positions.items()}

@@ -1,0 +1,41 @@
+"""What a client introduces itself with: sums over its first records, their labels, and the unit of their targets."""
+
+from streamfl.core.client.round import targets_in
+from streamfl.core.learning.local_round import labels_in
+from streamfl.core.protocol.messages import Join
+from streamfl.core.protocol.moments import moments_of
+from streamfl.core.protocol.records import Batch
+from streamfl.core.protocol.registry import TargetUnit
+
+
+def introduction(client: str, incarnation: str, first: tuple[Batch, ...], question: int) -> Join:
+    """Return the question where a client stands, which introduces it.
+
+    Parameters
+    ----------
+    client, incarnation
+        Its name and its start.
+    first
+        Its first records; none once it is known.
+    question
+        The number of the question.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from streamfl.core.protocol.records import Span
+    >>> first = Batch(Span("p", 0, 2), np.arange(2), ("x",), np.array([[1.0], [2.0]]), np.zeros(2), ("a",))
+    >>> join = introduction("c0", "1", (first,), question=1)
+    >>> join.records, join.labels, join.moments.mean
+    (2, ('a',), array([1.5]))
+    """
+    labels = labels_in(first)
+    return Join(
+        client=client,
+        incarnation=incarnation,
+        moments=moments_of(first),
+        labels=labels,
+        target=TargetUnit() if labels else TargetUnit.of(targets_in(first)),
+        records=sum(map(len, first)),
+        question=question,
+    )

@@ -1,0 +1,142 @@
+"""What a client knows of the ledger: the last entry, its own place, and the round that is open."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from streamfl.core.protocol.messages import Accepted, Joined, RoundClosed, RoundOpened
+
+
+@dataclass
+class Place:
+    """Where a client stands in the ledger: where it reads on, by partition, and records accounted for."""
+
+    positions: dict[str, int]
+    read: int
+    rejected: int
+
+    def move(self, accepted: Accepted) -> None:
+        """Move past what the ledger has accepted."""
+        self.positions.update({span.partition: span.end for span in accepted.spans})
+        self.read += accepted.records + accepted.rejected
+        self.rejected += accepted.rejected
+
+
+@dataclass
+class KnownLedger:
+    """What a client knows of the ledger; it may be wrong, as whoever may write where the coordinator does can lie.
+
+    So the answer to the newest question is the truth, also where it says less than was known before.
+
+    Parameters
+    ----------
+    entry
+        The last entry that was seen.
+    place
+        Where the client stands after it; None while that is not known.
+    opened
+        The opening of the round after it, or what may turn out to be: see `open_round`.
+    question, answered
+        The newest question that was asked, and the one that was answered last.
+
+    Examples
+    --------
+    >>> ledger = KnownLedger()
+    >>> joined = Joined(client="c0", incarnation="1", entry=4, positions={"p": 12}, read=12, question=ledger.ask())
+    >>> ledger.is_answer(joined), ledger.differs(joined), ledger.take(joined), ledger.is_answer(joined)
+    (True, True, False, False)
+    >>> ledger.entry, ledger.place
+    (3, Place(positions={'p': 12}, read=12, rejected=0))
+    """
+
+    entry: int = 0
+    place: Place | None = None
+    opened: RoundOpened | None = None
+    question: int = 0
+    answered: int = 0
+    _ahead: RoundOpened | None = None
+    _closed: RoundClosed | None = None
+    _believed: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def open_round(self) -> RoundOpened | None:
+        """Return the opening of the entry after the last, if it is here and the client has its place."""
+        opened = self.opened
+        is_next = self.place is not None and opened is not None and opened.entry == self.entry + 1
+        return opened if is_next else None
+
+    # --- the place ---------------------------------------------------------------------------------------------
+
+    def ask(self) -> int:
+        """Return the number of another question."""
+        self.question += 1
+        return self.question
+
+    def is_answer(self, joined: Joined) -> bool:
+        """Tell whether it answers the newest question, which is answered once: a late copy says what was."""
+        return joined.question == self.question > self.answered
+
+    def lose(self) -> None:
+        """Take the place for unknown; what was believed last tells later whether the answer is another."""
+        if self.place is not None:
+            self._believed, self.place = self.place.positions, None
+
+    def forget(self) -> None:
+        """Forget the place and the openings."""
+        self.lose()
+        self.opened = self._ahead = None
+
+    def differs(self, joined: Joined) -> bool:
+        """Tell whether an answer has other positions than were believed."""
+        return joined.positions != (self._believed if self.place is None else self.place.positions)
+
+    def take(self, joined: Joined) -> bool:
+        """Take the ledger's word; return whether another round is open than was known."""
+        self.answered = joined.question
+        self.entry, self._closed = joined.entry - 1, None
+        self.place = Place(dict(joined.positions), joined.read, joined.rejected)
+        return self._turn_to(self._ahead, self.opened)
+
+    # --- openings and entries ----------------------------------------------------------------------------------
+
+    def misses(self, opened: RoundOpened) -> bool:
+        """Tell whether an opening is so far ahead that entries were missed; the one before it may be on its way."""
+        return self.place is not None and opened.entry > self.entry + 2
+
+    def open(self, opened: RoundOpened) -> bool:
+        """Take the newest opening; return whether another round is open than was known.
+
+        While the place is unknown, the farthest opening and the last are kept.
+        """
+        if self.place is None:
+            farthest = self.opened is None or opened.entry > self.opened.entry
+            self.opened, self._ahead = (opened, self.opened) if farthest else (self.opened, opened)
+            return False
+        if opened.entry == self.entry + 2:
+            self._ahead = opened
+            return False
+        return self._turn_to(opened)
+
+    def contradicts(self, closed: RoundClosed) -> bool:
+        """Tell whether an entry shows that one was missed, or that the last one was forged."""
+        last = self._closed
+        differs = last is not None and closed.entry == last.entry and closed.accepted != last.accepted
+        return differs or closed.entry > self.entry + 1
+
+    def close(self, closed: RoundClosed) -> bool:
+        """Move on by the next entry; return whether the round after it is open already."""
+        self.entry, self._closed = closed.entry, closed
+        return self._turn_to(self._ahead)
+
+    def _turn_to(self, *openings: RoundOpened | None) -> bool:
+        """Take the first opening that is of the next entry; tell whether it is another one than before."""
+        opened = next((o for o in openings if o is not None and o.entry == self.entry + 1), None)
+        if opened is None:
+            return False
+        if opened.resumed:
+            opened = replace(opened, resumed=False)
+        is_other = opened != self.opened
+        if is_other:
+            self.opened = opened
+        if self._ahead is not None and self._ahead.entry == opened.entry:
+            self._ahead = None
+        return is_other

@@ -1,0 +1,133 @@
+"""What a client is doing: its phases, and what leads from one to another."""
+
+from enum import Enum
+from typing import NamedTuple
+
+from streamfl.core.protocol.decisions import ClientDecision, Dropped
+from streamfl.core.protocol.events import (
+    BufferDue,
+    ClientEvent,
+    RecordsFetched,
+    RecordsRead,
+    SourceEnded,
+    Stopped,
+    Tick,
+)
+from streamfl.core.protocol.messages import (
+    BetweenPublished,
+    Joined,
+    Left,
+    ModelPublished,
+    Refusal,
+    RegistryPublished,
+    RoundClosed,
+    RoundOpened,
+    Score,
+)
+
+
+class Phase(Enum):
+    """The phases of a client. They are derived from its state (`ClientState.phase`) and kept nowhere.
+
+    ==========  ==================================================  ============================  =================
+    phase       what it does                                        until                         then
+    ==========  ==================================================  ============================  =================
+    FILLING     reads the records to join with                      they are enough, or all       JOINING
+    JOINING     asks for its place in the ledger                    Joined                        RESTORING WAITING
+    RESTORING   reads old records again that the ledger names       RecordsFetched                WAITING
+    WAITING     waits for the next round and its models             all of them are here          GATHERING
+    GATHERING   reads the records of the open round                 they are enough, or in time   SENT
+    SENT        has sent its update, and waits for the ledger       RoundClosed, or Score         WAITING SCORING
+    SCORING     is asked to score candidates, and waits for them    all of them are here          SENT
+    LEAVING     has nothing left to send, and asks to leave         Left                          LEFT
+    LEFT        has left or was evicted, and does nothing           ever
+    ==========  ==================================================  ============================  =================
+
+    One event may lead through several phases: where models and records are here already, Joined leads from JOINING to
+    SENT. A client without records left goes on to LEAVING instead of GATHERING. Wherever its place in the ledger
+    becomes unknown it begins again with JOINING, or with FILLING where it has too few records.
+
+    `TRANSITIONS` has all that may follow, and after what; simulations hold every step of every client against it.
+    """
+
+    FILLING = "filling"
+    JOINING = "joining"
+    RESTORING = "restoring"
+    WAITING = "waiting"
+    GATHERING = "gathering"
+    SENT = "sent"
+    SCORING = "scoring"
+    LEAVING = "leaving"
+    LEFT = "left"
+
+    @property
+    def waits(self) -> bool:
+        """Tell whether the next step is the coordinator's, so that the client asks once it hears nothing."""
+        return self not in (Phase.FILLING, Phase.GATHERING, Phase.LEFT)
+
+
+class Transition(NamedTuple):
+    """Any phase of `before` may lead to any of `after`, by any event of `by`; Dropped, a decision, counts as one."""
+
+    before: tuple[Phase, ...]
+    by: tuple[type, ...]
+    after: tuple[Phase, ...]
+
+
+UNPLACED = (Phase.FILLING, Phase.JOINING)
+BEFORE_UPDATE = (Phase.RESTORING, Phase.WAITING, Phase.GATHERING)
+IN_FLIGHT = (Phase.SENT, Phase.SCORING)
+ALL_BUT_LEFT = (*UNPLACED, *BEFORE_UPDATE, *IN_FLIGHT, Phase.LEAVING)
+
+ANYTHING = (object,)
+MODELS = (RegistryPublished, ModelPublished, BetweenPublished)
+
+TRANSITIONS = (
+    # One round after another.
+    Transition((Phase.FILLING,), (RecordsRead, SourceEnded, BufferDue), (Phase.JOINING,)),
+    Transition(UNPLACED, (Joined,), (*BEFORE_UPDATE, Phase.SENT, Phase.LEAVING)),
+    Transition((Phase.RESTORING,), (RecordsFetched,), (Phase.WAITING, Phase.GATHERING, Phase.SENT)),
+    Transition((Phase.WAITING,), (RoundOpened, *MODELS), (Phase.GATHERING, Phase.SENT)),
+    Transition((Phase.GATHERING,), ANYTHING, (Phase.SENT,)),  # its time may have come with any event
+    Transition((Phase.SENT,), (Score,), (Phase.SCORING,)),
+    Transition((Phase.SCORING,), (*MODELS, Score), (Phase.SENT,)),
+    Transition(IN_FLIGHT, (RoundClosed,), (*BEFORE_UPDATE, Phase.SENT, Phase.LEAVING)),
+    # The end.
+    Transition(BEFORE_UPDATE, (SourceEnded,), (Phase.LEAVING,)),
+    Transition((*UNPLACED, *BEFORE_UPDATE), (Stopped,), (Phase.LEAVING,)),
+    Transition(ALL_BUT_LEFT, (Left, Refusal), (Phase.LEFT,)),  # Left may come late, and Refusal evict
+    # The place in the ledger becomes unknown, or all that was told is forgotten.
+    Transition((*BEFORE_UPDATE, *IN_FLIGHT), (RoundOpened, RoundClosed, Refusal, Dropped), UNPLACED),
+    Transition((Phase.LEAVING,), (RoundOpened, RoundClosed, Dropped), (Phase.JOINING,)),
+    Transition((Phase.JOINING, *IN_FLIGHT), (Dropped,), (Phase.LEAVING,)),  # it was stopped
+    # What was believed turns out otherwise: a round of another size, other models, more records, a late answer.
+    Transition((Phase.FILLING,), (RoundOpened, Stopped, Dropped), (Phase.JOINING,)),
+    Transition((Phase.JOINING,), (RoundOpened, Dropped), (Phase.FILLING,)),
+    Transition((Phase.WAITING,), (RoundClosed, Tick), (Phase.GATHERING, Phase.SENT)),
+    Transition((Phase.GATHERING,), (RoundOpened, RoundClosed, *MODELS), (Phase.WAITING,)),
+    Transition(IN_FLIGHT, (RoundOpened,), (Phase.RESTORING, Phase.WAITING, Phase.SENT, Phase.LEAVING)),
+    Transition((Phase.LEAVING,), (RecordsRead,), (*BEFORE_UPDATE, Phase.SENT)),
+    Transition((*BEFORE_UPDATE, *IN_FLIGHT, Phase.LEAVING), (Joined,), (*BEFORE_UPDATE, Phase.SENT, Phase.LEAVING)),
+)
+
+
+def may_follow(before: Phase, event: ClientEvent, decisions: list[ClientDecision], after: Phase) -> bool:
+    """Tell whether one phase may follow another.
+
+    Parameters
+    ----------
+    before, after
+        The phases before and after one event.
+    event, decisions
+        The event, and what was decided.
+
+    Examples
+    --------
+    >>> may_follow(Phase.FILLING, SourceEnded(), [], Phase.JOINING), may_follow(Phase.LEFT, Tick(), [], Phase.JOINING)
+    (True, False)
+    """
+    causes = [event, *(decision for decision in decisions if isinstance(decision, Dropped))]
+    return before is after or any(
+        before in row.before and after in row.after and any(isinstance(cause, row.by) for cause in causes)
+        for row in TRANSITIONS
+    )

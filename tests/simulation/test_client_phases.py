@@ -1,0 +1,51 @@
+"""Simulations hold every step of every client against the table of phases: one that is wrong is noticed."""
+
+import pytest
+
+from simulation.federation import federation
+from simulation.test_simulation import faults_of
+from streamfl.core.client import phase as phases
+from streamfl.core.client.known_ledger import KnownLedger, Place
+from streamfl.core.client.phase import TRANSITIONS, Phase
+from streamfl.core.protocol.messages import RoundOpened
+from streamfl.testing import Violation
+
+SEED = 5  # a world in which messages are lost and late, and everything is killed now and then
+
+
+def test_a_client_that_takes_an_opening_for_its_place_in_the_ledger_is_noticed(monkeypatch):
+    take = KnownLedger.open
+
+    def believing(ledger: KnownLedger, opened: RoundOpened) -> bool:
+        if ledger.place is None:
+            ledger.place, ledger.entry = Place({}, 0, 0), opened.entry - 1
+        return take(ledger, opened)
+
+    monkeypatch.setattr(KnownLedger, "open", believing)
+    with pytest.raises(Violation, match="is led from JOINING to WAITING by RoundOpened"):
+        federation(faults=faults_of(SEED), seed=SEED).run()
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (Phase.FILLING, Phase.JOINING),
+        (Phase.JOINING, Phase.RESTORING),
+        (Phase.RESTORING, Phase.WAITING),
+        (Phase.WAITING, Phase.SENT),
+        (Phase.GATHERING, Phase.SENT),
+        (Phase.SENT, Phase.SCORING),
+        (Phase.SENT, Phase.JOINING),
+    ],
+    ids=lambda phase: phase.name,
+)
+def test_a_transition_that_is_missing_from_the_table_is_noticed(before, after, monkeypatch):
+    rest = [row._replace(before=tuple(p for p in row.before if p is not before)) for row in TRANSITIONS]
+    others = [
+        row._replace(before=(before,), after=tuple(p for p in row.after if p is not after))
+        for row in TRANSITIONS
+        if before in row.before
+    ]
+    monkeypatch.setattr(phases, "TRANSITIONS", (*rest, *others))
+    with pytest.raises(Violation, match=f"is led from {before.name} to {after.name} by"):
+        federation(faults=faults_of(SEED), seed=SEED).run()
