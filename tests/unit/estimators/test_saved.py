@@ -16,14 +16,14 @@ from river import datasets
 from streamfl import MasterFLClassifier, MasterFLRegressor, codec
 from streamfl.core.errors import UsageError
 from streamfl.core.sampling import generator
-from streamfl.embedded import EmbeddedFederation
+from streamfl.estimators.embedded import EmbeddedFederation
 
 Saved = tuple[dict[str, Any], dict[str, np.ndarray]]
 Edit = Callable[[dict[str, Any], dict[str, np.ndarray]], object]
 
 # Written by version 0.1.0: never write it anew. 70 records of Phishing, linear models, rounds of 20.
 ANSWER = {True: 0.973112, False: 0.026888}
-FORMAT_1 = Path(__file__).parent / "data" / "phishing-format-1.streamfl"
+FORMAT_1 = Path(__file__).parents[1] / "data" / "phishing-format-1.streamfl"
 
 
 def phishing(first: int, last: int) -> list[tuple[dict[str, float], bool]]:
@@ -40,7 +40,7 @@ def test_a_file_of_format_1_answers_as_it_did_when_it_was_written():
 
 def test_targets_of_a_file_of_format_1_keep_their_unit():
     # Written by version 0.1.0: 70 records of ChickWeights, linear models, rounds of 20. It answered 45.16689.
-    model = MasterFLRegressor.load(Path(__file__).parent / "data" / "chicks-format-1.streamfl")
+    model = MasterFLRegressor.load(Path(__file__).parents[1] / "data" / "chicks-format-1.streamfl")
     chicks = list(datasets.ChickWeights())
     assert model.predict_one(chicks[70][0]) == pytest.approx(
         45.16689, abs=0.01
