@@ -47,7 +47,7 @@ def _outputs(command: Any) -> Any:
         click.option("--report", type=click.Path(path_type=Path), metavar="F", help="Write a report (HTML)."),
         click.option(
             "--profile",
-            type=click.Choice(["adaptive", "experts", "paper", "calibrated"]),
+            type=click.Choice(["adaptive", "experts", "paper"]),
             default="adaptive",
             show_default=True,
             help="How drift is handled.",
@@ -179,7 +179,7 @@ def demo(**options: Any) -> None:
 @click.option(
     "--start",
     type=click.Choice(["scratch", "warm"]),
-    help="Models begin untrained, or from the one that served last; paper: scratch, calibrated and experts: warm.",
+    help="Models begin untrained, or from the one that served last; paper: scratch, experts: warm.",
 )
 @click.option(
     "--max-order",
@@ -225,8 +225,8 @@ def _table(file: str, options: dict[str, Any]) -> Any:
 
 OF_PROFILE = {
     "rho_scale": ("paper",),
-    "optimistic": ("paper", "calibrated"),
-    "start": ("paper", "calibrated", "experts"),
+    "optimistic": ("paper",),
+    "start": ("paper", "experts"),
     "detector": ("adaptive",),
     "max_order": ("paper", "experts"),
 }

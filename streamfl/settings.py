@@ -12,7 +12,6 @@ from streamfl.core.learning.local_round import Learner
 from streamfl.core.learning.model import Model
 from streamfl.core.profiles.adaptive.promotion import Promotion, ladder_settings
 from streamfl.core.profiles.experts import Experts, ExpertsSettings
-from streamfl.core.profiles.paper.calibration import Calibration
 from streamfl.core.profiles.paper.profile import Paper, PaperSettings
 from streamfl.core.protocol.native.settings import OnlineSettings
 from streamfl.detectors import named_detector
@@ -160,7 +159,7 @@ class ProfileSettings(_Settings):
     'Paper'
     """
 
-    profile: Literal["adaptive", "paper", "calibrated", "experts"] = "adaptive"
+    profile: Literal["adaptive", "paper", "experts"] = "adaptive"
     detector: str = "excess"
     rho_scale: float = Field(1.0, ge=0.0)
     optimistic: Literal["history", "regret"] = "history"
@@ -184,12 +183,8 @@ class ProfileSettings(_Settings):
         return text if text == "none" else int(text)
 
     def paper(self, horizon: int, seed: int) -> PaperSettings:
-        """Return the settings of profiles `paper` and `calibrated` for a stream of so many rounds.
-
-        Calibrated tests on scratch starts would answer to learning, so there models start warm.
-        """
-        calibrated = self.profile == "calibrated"
-        start = self.start or ("warm" if calibrated else "scratch")
+        """Return the settings of profile `paper` for a stream of so many rounds."""
+        start = self.start or "scratch"
         return PaperSettings(
             horizon=max(2, horizon),
             rho_scale=self.rho_scale,
@@ -200,13 +195,12 @@ class ProfileSettings(_Settings):
             order_after_alarm=self.order_after_alarm,
             max_order=HIGHEST_ORDER if self.max_order == "none" else self.max_order,
             step=self.step or 1.0,
-            calibration=Calibration() if calibrated else None,
             seed=seed,
         )
 
     def master(self, horizon: int, learner: Learner) -> Paper | Promotion | Experts:
         """Return the profile in its first state, for a stream of so many rounds."""
-        if self.profile in {"paper", "calibrated"}:
+        if self.profile == "paper":
             return Paper(self.paper(horizon, learner.seed))
         ladder = ladder_settings(
             bounded_gradient=not isinstance(learner.model, Linear),

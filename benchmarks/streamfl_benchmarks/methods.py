@@ -48,7 +48,6 @@ FEDERATIONS: Mapping[str, Federation | BestInHindsight] = MappingProxyType(
         "adaptive-auto": Federation(ProfileSettings(), LearningSettings(features="auto")),
         "adaptive-glr": Federation(ProfileSettings(detector="glr")),
         "experts": Federation(ProfileSettings(profile="experts")),
-        "calibrated": Federation(ProfileSettings(profile="calibrated")),
         "paper": Federation(_PAPER),
         "paper-warm": Federation(_WARM),
         "paper-best": _best_step(_PAPER),
