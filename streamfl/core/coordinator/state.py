@@ -7,9 +7,7 @@ from streamfl.core.arrays import HOLDS_ARRAYS
 from streamfl.core.coordinator.agreement import Agreement
 from streamfl.core.coordinator.ledger import Member
 from streamfl.core.errors import PeerError
-from streamfl.core.profiles.adaptive.promotion import Promotion
-from streamfl.core.profiles.experts import Experts
-from streamfl.core.profiles.paper.profile import Paper
+from streamfl.core.profiles.base import Master
 from streamfl.core.protocol.external.state import GuestState
 from streamfl.core.protocol.messages import Join, Joined
 from streamfl.core.protocol.native.models import OnlineModels
@@ -48,7 +46,7 @@ class Standing:
 
     __pydantic_config__: ClassVar[dict[str, object]] = HOLDS_ARRAYS
 
-    master: Paper | Promotion | Experts
+    master: Master
     entry: int = 1
     round: int = 1
     agreement: Agreement | None = None
@@ -90,7 +88,8 @@ class Standing:
     def wrong(self) -> str | None:
         """Return why no coordinator can have stood so, or None if nothing tells.
 
-        >>> Standing(Promotion(), entry=3).wrong()
+        >>> from streamfl.core.profiles.experts import Experts
+        >>> Standing(Experts(), entry=3).wrong()
         'rounds of a federation that has not begun'
         """
         if self.agreement is None:

@@ -8,6 +8,7 @@ import numpy as np
 
 from streamfl.core.arrays import FloatArray
 from streamfl.core.drift.evidence import LiveModel, Played
+from streamfl.core.learning.local_round import Learner
 from streamfl.core.protocol.registry import widened
 
 
@@ -77,6 +78,35 @@ class LadderSettings:
         (0.7, 0.975)
         """
         return max(self.discount, 1.0 - records / self.remembered)
+
+
+def ladder_settings(
+    *, bounded_gradient: bool, one_full_step: bool, whitened: bool = True, step: float | None = None
+) -> LadderSettings:
+    """Return the ladder for a loss and a way of stepping.
+
+    Whole-round gradient steps are whitened where the algorithm allows it (`whitened`); there, least squares have
+    curvature 1, so s is 1, and a cross-entropy, whose gradient is bounded, takes longer steps. Other mirror maps bend
+    their steps themselves, and one on a whole round may be long. Many local steps answer from the model that they
+    adapt, which an average does not.
+
+    >>> ladder_settings(bounded_gradient=False, one_full_step=True).step
+    1.0
+    """
+    if one_full_step and whitened:
+        return LadderSettings(step=step or (16.0 if bounded_gradient else 1.0))
+    top = step or ((256.0 if one_full_step else 16.0) if bounded_gradient else 1.0)
+    return LadderSettings(orders=(0, 2, 4, 6, 8), heavy=(), step=top, whitened=False, averages=False)
+
+
+def ladder_for(learner: Learner, step: float | None) -> LadderSettings:
+    """Return the ladder for a way of learning; `step` is s if one was chosen."""
+    return ladder_settings(
+        bounded_gradient=learner.model.link != "identity",
+        one_full_step=learner.one_full_step,
+        whitened=learner.algorithm.may_be_whitened,
+        step=step,
+    )
 
 
 @dataclass

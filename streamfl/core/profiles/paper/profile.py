@@ -3,12 +3,21 @@
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal, Self
 
 from streamfl.core.arrays import FloatArray
 from streamfl.core.drift.evidence import LiveModel, Observed, Played
 from streamfl.core.errors import BrokenInvariantError
-from streamfl.core.profiles.base import Answer, Deliberation, Opening, Restart
+from streamfl.core.profiles.base import (
+    HIGHEST_ORDER,
+    Answer,
+    Deliberation,
+    Master,
+    Opening,
+    ProfileOptions,
+    Restart,
+    Start,
+)
 from streamfl.core.profiles.paper.block import Block, Instance
 from streamfl.core.profiles.paper.master_tests import MasterTests, first_horizon
 from streamfl.core.profiles.paper.optimistic import history_estimate, radius, regret_estimate
@@ -16,8 +25,6 @@ from streamfl.core.profiles.paper.schedule import active, placed
 from streamfl.core.protocol.alarm import Alarm, Reading
 from streamfl.core.protocol.messages import LocalDrift
 from streamfl.core.sampling import generator, sampled_rounds
-
-Start = Literal["scratch", "warm"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +110,7 @@ class Settled:
 
 
 @dataclass
-class Paper:
+class Paper(Master):
     """Algorithms 2 and 3: blocks of order 0, 1, 2, .., one active instance a round, two tests, restarts.
 
     Examples
@@ -114,17 +121,40 @@ class Paper:
     ['order-0']
     """
 
+    takes: ClassVar[tuple[str, ...]] = ("rho_scale", "optimistic", "start", "order_after_alarm", "max_order")
+
     settings: PaperSettings
     profile: Literal["paper"] = "paper"
     epoch: int = 1
-    promotions: int = 0
-    noticed: Alarm | None = None
     horizon: int = 0
     block: Block | None = None
     last_served: FloatArray | None = None
     next_order: int = 0
     next_start: Start = "scratch"
     blocks: int = 0
+
+    @classmethod
+    def of(cls, options: ProfileOptions) -> Self:
+        """Return the profile in its first state."""
+        start = options.start or "scratch"
+        return cls(
+            PaperSettings(
+                horizon=max(2, options.horizon),
+                rho_scale=options.rho_scale,
+                optimistic=options.optimistic,
+                new_instance=start,
+                new_block=start,
+                after_alarm=start,
+                order_after_alarm=options.order_after_alarm,
+                max_order=HIGHEST_ORDER if options.max_order is None else options.max_order,
+                step=options.step or 1.0,
+                seed=options.learner.seed,
+            )
+        )
+
+    def outlook(self) -> str:
+        """Say whether the tests can fire at all, and from which T on they could."""
+        return self.settings.outlook()
 
     def open(self, t: int, scratch: FloatArray, squared_norm: float) -> Opening:
         """Begin round t: a new block where the last has ended, then the active instance."""
