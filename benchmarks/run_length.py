@@ -18,7 +18,7 @@ from streamfl.core.drift.detectors.excess import Excess
 from streamfl.core.learning.local_round import Learner
 from streamfl.core.profiles.adaptive.promotion import Promotion
 from streamfl.settings import ProfileSettings
-from streamfl.streams.drawn import DrawnStream
+from streamfl_benchmarks.drawn import DrawnStream
 from streamfl_benchmarks.features import prepared
 from streamfl_benchmarks.federated import Federation
 from streamfl_benchmarks.processes import pool

@@ -40,15 +40,6 @@ class MirrorMap(Protocol):
         ...
 
 
-def divergence(mirror: MirrorMap, u: FloatArray, x: FloatArray) -> float:
-    """Return B(u; x) = phi(u) - phi(x) - <grad phi(x), u - x>.
-
-    >>> divergence(Euclidean(), np.array([3.0]), np.array([1.0]))
-    2.0
-    """
-    return mirror.potential(u) - mirror.potential(x) - float(np.sum(mirror.dual(x) * (u - x)))
-
-
 @dataclass(frozen=True, slots=True)
 class Euclidean:
     """phi = |x|^2 / 2: mirror descent is gradient descent.
