@@ -23,6 +23,7 @@ from streamfl.core.protocol.messages import Apart, Held, LocalDrift
 Start = Literal["scratch", "warm"]
 
 # Blocks of a million rounds: a longer one is drawn at once, and no stream is known to have as many.
+# docs/choices.md, "Bounds and rounding".
 HIGHEST_ORDER = 20
 
 

@@ -20,7 +20,7 @@ MIXTURE = "mixture"
 
 @dataclass(frozen=True, slots=True)
 class ExpertsSettings:
-    """The constants of the mixture.
+    """The constants of the mixture: docs/choices.md, "Experts and the paper".
 
     Parameters
     ----------

@@ -11,6 +11,7 @@ from streamfl.core.arrays import BoolArray, FloatArray, IntArray
 from streamfl.core.learning.model import Model, gradient
 
 # Of the ball that models stay in: large, so that it binds only when a model runs away.
+# docs/choices.md, "Bounds and rounding".
 RADIUS = 1e3
 
 

@@ -9,10 +9,10 @@ import numpy as np
 from streamfl.core.arrays import FloatArray
 from streamfl.core.drift.detector import Detector
 from streamfl.core.drift.detectors.class_mix import ClassMix
-from streamfl.core.drift.detectors.excess import Excess
+from streamfl.core.drift.detectors.excess import ODDS, Excess
 from streamfl.core.drift.evidence import Observed
 from streamfl.core.errors import BrokenInvariantError
-from streamfl.core.profiles.adaptive.branch import LATCHED, SIGN, Branch, Latch, Trial
+from streamfl.core.profiles.adaptive.branch import LATCHED, Branch, Latch, Trial
 from streamfl.core.profiles.adaptive.choice import Choice
 from streamfl.core.profiles.adaptive.ladder import Ladder, LadderSettings, ladder_for
 from streamfl.core.profiles.adaptive.recall import RecallPool, Trail
@@ -20,13 +20,14 @@ from streamfl.core.profiles.base import Deliberation, Master, Opening, ProfileOp
 from streamfl.core.protocol.alarm import Alarm, Reading
 from streamfl.core.protocol.messages import Apart, Held, LocalDrift
 
-# Records of all labels together that a client holds back.
+# Records of all labels together that a client holds back. docs/choices.md, "Excess".
 HELD = 200
 
-# Groups apart at a time.
+# Groups apart at a time. docs/choices.md, "Local drift".
 MOST_BRANCHES = 4
 
 # Deviations of the rest's excess from which on drift that seemed local is everybody's.
+# docs/choices.md, "Local drift".
 EVERYBODYS = 5.0
 
 
@@ -202,7 +203,7 @@ class Promotion(Master):
 
     def _is_return(self, clients: Collection[str]) -> bool:
         """Tell, and note, whether some clients are all on branches, and like those who are on none again."""
-        left = [b for b in self.branches if b.has_returned(SIGN) and not set(clients).isdisjoint(b.clients)]
+        left = [b for b in self.branches if b.has_returned(ODDS) and not set(clients).isdisjoint(b.clients)]
         if not {client for branch in left for client in branch.clients}.issuperset(clients):
             return False
         for branch in left:

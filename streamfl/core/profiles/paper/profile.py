@@ -29,7 +29,7 @@ from streamfl.core.sampling import generator, sampled_rounds
 
 @dataclass(frozen=True, slots=True)
 class PaperSettings:
-    """What the paper leaves to choose, with its own choices as defaults.
+    """What the paper leaves to choose, with its own choices as defaults: docs/choices.md, "Experts and the paper".
 
     Parameters
     ----------

@@ -14,6 +14,7 @@ from streamfl.core.protocol.alarm import Alarm, Reading
 from streamfl.core.sampling import generator
 
 # The tests without factors. Which T and delta they have does not matter: the factors make up for them.
+# docs/choices.md, "Thresholds of the paper's tests, calibrated".
 PLAIN = MasterTests(horizon=500)
 
 
