@@ -24,6 +24,16 @@ class Registered(Generic[T]):
         The entry point under which other packages register theirs: a name, and the class.
     own
         Those of this package by name; no other package can take these names.
+
+    Examples
+    --------
+    >>> kinds = Registered[int]("number", int, "a.group", {"whole": int, "yes or no": bool})
+    >>> kinds.names(), kinds.named("whole")
+    (('whole', 'yes or no'), <class 'int'>)
+    >>> kinds.named("hole")
+    Traceback (most recent call last):
+    ...
+    streamfl.core.errors.UsageError: no number is called 'hole': take one of whole, yes or no; did you mean whole?
     """
 
     what: str

@@ -32,6 +32,11 @@ class Kind(abc.ABC):
         """Return the classes below this one by kind, abstract ones left out, whose modules have been imported.
 
         What derives from a class and has its name is of its kind.
+
+        >>> from streamfl.core.drift.detector import Detector
+        >>> from streamfl.core.drift.detectors.glr import GLR
+        >>> Detector.known()["glr"].__name__
+        'GLR'
         """
         found: dict[str, type[Self]] = {}
         for kind in _below(cls):

@@ -2,7 +2,10 @@
 
 import copy
 import json
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
@@ -262,3 +265,50 @@ def test_a_federation_takes_one_label_or_target_a_record(task: Any, kind: str):
     with pytest.raises(ValueError, match=f"3 records, and 4 {kind}: one for each is needed"):
         federation.learn("", ("x",), np.zeros((3, 1)), np.zeros(4), ("a",))
     assert federation.clients == ()
+
+
+BAR = """
+from dataclasses import dataclass
+from typing import Literal
+from streamfl.core.drift.detector import LossDetector
+from streamfl.core.protocol.alarm import Alarm, Reading
+
+
+@dataclass
+class Bar(LossDetector):
+    bar: float = 0.5
+    kind: Literal["bar"] = "bar"
+    reading: Reading | None = None
+
+    def take(self, t, loss, records):
+        return Alarm("bar", loss, self.bar, since=t) if loss > self.bar else None
+
+    def reset(self, *, filled=False):
+        self.reading = None
+"""
+
+SAVES = "from streamfl import MasterFLClassifier as M; m = M(features='rounds', detector='bar', round_size=5); "
+LOADS = "from streamfl import MasterFLClassifier as M; print(M.load({path!r}).detector)"
+
+
+def test_a_detector_of_another_package_is_imported_when_a_file_with_it_is_read(tmp_path: Path) -> None:
+    about = tmp_path / "bar-1.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: bar\nVersion: 1\n")
+    (about / "entry_points.txt").write_text("[streamfl.detectors]\nbar = bar_package:Bar\n")
+    (tmp_path / "bar_package.py").write_text(BAR)
+    path = str(tmp_path / "bar.streamfl")
+    learns = f"[m.learn_one({{'x': float(i % 2)}}, i % 2) for i in range(20)]; m.save({path!r})"
+    ended = []
+    for code in (SAVES + learns, LOADS.format(path=path)):
+        known = os.pathsep.join([str(tmp_path), *filter(None, sys.path)])
+        ended.append(
+            subprocess.run(
+                [sys.executable, "-c", code],
+                capture_output=True,
+                text=True,
+                check=False,
+                env={**os.environ, "PYTHONPATH": known},
+            )
+        )
+    assert [(one.returncode, one.stdout) for one in ended] == [(0, ""), (0, "bar\n")], ended[-1].stderr
