@@ -145,8 +145,8 @@ def remembers_a_bounded_amount(make: Callable[[], Master]) -> None:
 
 CHECKS: tuple[Callable[[Callable[[], Master]], None], ...] = (
     opens_rounds_that_clients_can_play,
-    opens_a_round_again_as_it_was,
     gives_the_same_answers_again,
+    opens_a_round_again_as_it_was,
     counts_epochs,
     ends_a_deliberation_that_nobody_answers,
     goes_on_from_what_is_saved,

@@ -12,7 +12,7 @@ from streamfl.core.arrays import FloatArray
 from streamfl.core.learning.algorithms.base import Algorithm, AlgorithmOptions
 from streamfl.core.learning.algorithms.fedavg import FedAvg, onto_ball
 from streamfl.testing import Violation, check_algorithm
-from streamfl.testing.algorithms import CHECKS
+from streamfl.testing.algorithms import CHECKS, knows_no_order_of_clients
 
 OPTIONS = {
     f"{mirror} {average} {l1:g}": AlgorithmOptions(mirror=mirror, average=average, l1=l1)  # type: ignore[arg-type]
@@ -127,3 +127,19 @@ class Free(Signs):
 def test_an_algorithm_that_breaks_a_rule_is_told_which(kind: type[Algorithm], told: str) -> None:
     with pytest.raises(Violation, match=told):
         check_algorithm(lambda: kind.of(AlgorithmOptions()))
+
+
+@dataclass(frozen=True)
+class Tiring(FedAvg):
+    """Makes each step shorter than the one before."""
+
+    taken: list[float] = field(default_factory=list)
+
+    def step(self, W: FloatArray, slope: FloatArray, eta: float) -> FloatArray:
+        self.taken.append(eta)
+        return super().step(W, slope, eta / len(self.taken))
+
+
+def test_one_that_remembers_steps_depends_on_the_order_of_clients() -> None:
+    with pytest.raises(Violation, match="another order of clients gives other bytes"):
+        knows_no_order_of_clients(Tiring)

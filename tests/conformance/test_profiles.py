@@ -178,7 +178,7 @@ class Hoarding(Promotion):
         (Nostalgic, "asks for rounds that no client has kept"),
         (Greedy, "an array that it was given is changed in round 1"),
         (Hasty, "if rounds are opened twice"),
-        (Random, "another course of events"),
+        (Random, "another course of events in the same rounds"),
         (Miscounting, "epoch 3 after 1 in round 25"),
         (Restless, "an alarm for which candidates are scored more than 10 times"),
         (Forgetful, "saved and read again after round"),
