@@ -17,10 +17,8 @@ import click
 from streamfl.core.drift.detectors.excess import Excess
 from streamfl.core.learning.local_round import Learner
 from streamfl.core.profiles.adaptive.promotion import Promotion
-from streamfl.core.profiles.experts import Experts
-from streamfl.core.profiles.paper.profile import Paper
 from streamfl.settings import ProfileSettings
-from streamfl.streams.drawn import DrawnStream
+from streamfl_benchmarks.drawn import DrawnStream
 from streamfl_benchmarks.features import prepared
 from streamfl_benchmarks.federated import Federation
 from streamfl_benchmarks.processes import pool
@@ -32,7 +30,7 @@ class Asked(ProfileSettings):
 
     run_length: float
 
-    def master(self, horizon: int, learner: Learner) -> Paper | Promotion | Experts:
+    def master(self, horizon: int, learner: Learner) -> Promotion:
         master = super().master(horizon, learner)
         if not isinstance(master, Promotion):
             raise TypeError("the default profile is promotion")

@@ -3,6 +3,7 @@
 import math
 import os
 import sys
+from collections.abc import Callable
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -36,6 +37,21 @@ if find_spec("streamfl_benchmarks") is not None:  # a checkout has benchmarks, a
     cli.add_command(import_module("streamfl_benchmarks.commands").bench)
 
 
+def _named(what: str) -> Callable[[click.Context, click.Parameter, str], str]:
+    """Return what refuses the name of a profile or an algorithm that there is not; the default is not looked up."""
+
+    def check(context: click.Context, parameter: click.Parameter, name: str) -> str:
+        if name != parameter.default:
+            find = getattr(import_module(f"streamfl.{what}s"), f"named_{what}")
+            try:
+                find(name)
+            except UsageError as error:
+                raise click.BadParameter(str(error)) from error
+        return name
+
+    return check
+
+
 def _outputs(command: Any) -> Any:
     """Add the options for what is written, shared by the commands that run a federation."""
     for option in (
@@ -47,10 +63,11 @@ def _outputs(command: Any) -> Any:
         click.option("--report", type=click.Path(path_type=Path), metavar="F", help="Write a report (HTML)."),
         click.option(
             "--profile",
-            type=click.Choice(["adaptive", "experts", "paper", "calibrated"]),
+            metavar="NAME",
             default="adaptive",
             show_default=True,
-            help="How drift is handled.",
+            callback=_named("profile"),
+            help="How drift is handled, by name: such as experts, paper, or one of another package.",
         ),
     ):
         command = option(command)
@@ -128,7 +145,14 @@ def demo(**options: Any) -> None:
     help="softmax, logistic, squared, huber, or one of River's to federate: 'river:preprocessing.StandardScaler|"
     "linear_model.SoftmaxRegression'.",
 )
-@click.option("--algorithm", type=click.Choice(["fedavg", "fedomd"]), default="fedavg", show_default=True)
+@click.option(
+    "--algorithm",
+    metavar="NAME",
+    default="fedavg",
+    show_default=True,
+    callback=_named("algorithm"),
+    help="What a client does in a round, by name: such as fedomd, or one of another package.",
+)
 @click.option(
     "--mirror",
     type=click.Choice(["euclidean", "hypentropic", "p-norm"]),
@@ -179,7 +203,7 @@ def demo(**options: Any) -> None:
 @click.option(
     "--start",
     type=click.Choice(["scratch", "warm"]),
-    help="Models begin untrained, or from the one that served last; paper: scratch, calibrated and experts: warm.",
+    help="Models begin untrained, or from the one that served last; paper: scratch, experts: warm.",
 )
 @click.option(
     "--max-order",
@@ -223,13 +247,8 @@ def _table(file: str, options: dict[str, Any]) -> Any:
     )
 
 
-OF_PROFILE = {
-    "rho_scale": ("paper",),
-    "optimistic": ("paper", "calibrated"),
-    "start": ("paper", "calibrated", "experts"),
-    "detector": ("adaptive",),
-    "max_order": ("paper", "experts"),
-}
+# What only some profiles heed.
+OF_SOME_PROFILES = ("rho_scale", "optimistic", "start", "detector", "max_order")
 
 # What the settings know by the same names; what was not given is left to them.
 LEARNING = ("model", "algorithm", "mirror", "average", "l1", "l2", "local_batch", "gamma")
@@ -238,11 +257,13 @@ PROFILE = ("profile", "detector", "rho_scale", "optimistic", "start", "step", "m
 
 def _check_profile(profile: str) -> None:
     """Refuse an option that was given for a profile that does not run: it would change nothing."""
-    given = click.get_current_context().get_parameter_source
-    for name, of in OF_PROFILE.items():
-        if profile not in of and given(name) is click.core.ParameterSource.COMMANDLINE:
-            flag, profiles = name.replace("_", "-"), " or ".join(of)
-            raise UsageError(f"--{flag} is of profile {profiles}; add --profile {of[0]}, or leave it out")
+    from streamfl.profiles import PROFILES, named_profile  # noqa: PLC0415
+
+    source, takes = click.get_current_context().get_parameter_source, named_profile(profile).takes
+    for name in OF_SOME_PROFILES:
+        if name not in takes and source(name) is click.core.ParameterSource.COMMANDLINE:
+            flag, of = name.replace("_", "-"), [one for one, kind in PROFILES.items() if name in kind.takes]
+            raise UsageError(f"--{flag} is of profile {' or '.join(of)}; add --profile {of[0]}, or leave it out")
 
 
 def _settings(options: dict[str, Any]) -> Any:

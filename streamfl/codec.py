@@ -7,6 +7,7 @@ is pickled, and a value that does not fit its type is refused.
 
 import json
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, TypeVar
 
 import numpy as np
@@ -16,8 +17,8 @@ from safetensors import SafetensorError
 
 from streamfl.core.arrays import FloatArray
 from streamfl.core.bounds import bounded
-from streamfl.core.drift.detector import Detector
 from streamfl.core.errors import PeerError
+from streamfl.core.kinds import Kind
 
 T = TypeVar("T")
 
@@ -27,15 +28,15 @@ METADATA = "value"
 # Of all that is wrong with a value, so many things are told.
 ERRORS_TOLD = 3
 
-_ADAPTERS: dict[tuple[Any, int], TypeAdapter[Any]] = {}
-
 
 def _adapter(kind: Any) -> TypeAdapter[Any]:
-    """Return the validator of a type, built once, and again when there are more classes of detectors."""
-    key = (kind, Detector.classes)
-    if key not in _ADAPTERS:
-        _ADAPTERS[key] = TypeAdapter(kind)
-    return _ADAPTERS[key]
+    """Return the validator of a type, built once, and again when there are more kinds of what may be in it."""
+    return _built(kind, Kind.classes)
+
+
+@lru_cache(maxsize=256)
+def _built(kind: Any, classes: int) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
 
 
 def split(value: object) -> tuple[Any, dict[str, FloatArray]]:

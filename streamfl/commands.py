@@ -164,10 +164,8 @@ def run_replay(
     if injection is not None and injection.rounds[-1] > replay.horizon:
         what = f"{table.name} has {replay.horizon} rounds of {size} records a client"
         raise UsageError(f"--inject: a drift at round {injection.rounds[-1]}, but {what}; name earlier rounds")
-    if settings.profile.profile == "paper":
-        console.print(
-            settings.profile.paper(replay.horizon, settings.seed).outlook(), highlight=False, soft_wrap=True
-        )
+    if outlook := replay.master().outlook():
+        console.print(outlook, highlight=False, soft_wrap=True)
     for note in table.notes:
         console.print(f"{table.name}: {note}", style="yellow", highlight=False, soft_wrap=True, markup=False)
     replayed = _watched(replay, injection, outputs, console)

@@ -16,6 +16,7 @@ from streamfl.core.coordinator.machine import Coordinator
 from streamfl.core.coordinator.settings import CoordinatorSettings
 from streamfl.core.coordinator.state import Standing
 from streamfl.core.errors import BrokenInvariantError, PeerError, UsageError
+from streamfl.core.profiles.base import Master
 from streamfl.core.protocol.decisions import Dropped, PostUpdate, Predicted, Refused
 from streamfl.core.protocol.messages import FromCoordinator, LocalDrift, Noticed, Restarted, RoundClosed
 from streamfl.evaluation.prequential import Prequential
@@ -213,6 +214,11 @@ class Replay:
             return max(map(len, self.sizes.values()))
         return max((self._rounds(len(log.rows)) for log in self.logs.values()), default=1)
 
+    def master(self) -> Master:
+        """Return the profile in its first state."""
+        settings = self.settings
+        return settings.profile.master(self.horizon, settings.learning.learner(self.task, settings.seed))
+
     def _rounds(self, records: int) -> int:
         """Return the rounds that so many records give; a rest gives one if there is enough of it."""
         whole, rest = divmod(records, self.settings.round_size)
@@ -264,7 +270,7 @@ class Replay:
                 task=self.task,
                 scaling=settings.scaling,
             ),
-            Standing(settings.profile.master(self.horizon, learner)),
+            Standing(self.master()),
         )
 
     def _client(self, name: str, transport: MemoryTransport) -> ClientNode:

@@ -1,33 +1,33 @@
 """What a person may choose, with names and defaults; turned into the core's settings here and nowhere else."""
 
+from dataclasses import fields
+from functools import partial
 from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 from river import base
 
+from streamfl.algorithms import ALGORITHMS, named_algorithm
+from streamfl.core.errors import UsageError
+from streamfl.core.learning.algorithms.base import RADIUS, Algorithm, AlgorithmOptions
 from streamfl.core.between.external.between_rounds import ExternalBetweenRounds
 from streamfl.core.between.native.between_rounds import NativeBetweenRounds
-from streamfl.core.errors import UsageError
-from streamfl.core.learning.algorithms import Algorithm, FedAvg, FedOMD
-from streamfl.core.learning.algorithms.mirror_maps import Euclidean, Hypentropic, MirrorMap, PNorm
 from streamfl.core.learning.between_rounds import BetweenRounds
 from streamfl.core.learning.local_round import Learner
 from streamfl.core.learning.model import Model
-from streamfl.core.profiles.adaptive.promotion import Promotion, ladder_settings
-from streamfl.core.profiles.experts import Experts, ExpertsSettings
-from streamfl.core.profiles.paper.calibration import Calibration
-from streamfl.core.profiles.paper.profile import Paper, PaperSettings
+from streamfl.core.profiles.base import HIGHEST_ORDER, Master, ProfileOptions
 from streamfl.core.protocol.native.settings import OnlineSettings
 from streamfl.detectors import named_detector
 from streamfl.models import Linear, Logistic, Softmax
 from streamfl.models.river_models import RiverGuest, federable, named
 from streamfl.models.river_models.names import PREFIX
+from streamfl.profiles import named_profile
 
 Task = Literal["classification", "regression"]
 Loss = Literal["softmax", "logistic", "squared", "huber"]
 
-# Blocks of a million rounds: a longer one is drawn at once, and no stream is known to have as many.
-HIGHEST_ORDER = 20
+# What only some algorithms heed.
+OF_SOME = {option.name for option in fields(AlgorithmOptions)} - {"radius"}
 
 MODELS: dict[Loss, Model] = {
     "softmax": Softmax(),
@@ -48,20 +48,20 @@ class LearningSettings(_Settings):
     `river:linear_model.SoftmaxRegression` or as an estimator, learns and answers record by record in place of
     `features` and `neighbours`, and `auto` beside it watches for drift. `features` is what learns record by record
     between rounds: `linear` models, `ferns`, both (`auto`), or nothing (`rounds`: then a round is one step).
-    `mirror`, `average` and `l1` are of `fedomd`, whose map is `p-norm` unless another is named; with the Euclidean
-    one it is FedAvg.
+    `algorithm` is one of this package or of another one that registers it. `mirror`, `average` and `l1` are of
+    `fedomd`, whose map is `p-norm` unless another is named; with the Euclidean one it is FedAvg.
 
     >>> LearningSettings(algorithm="fedomd", l1=0.01).learner("classification", seed=0).algorithm.l1
     0.01
     """
 
     model: Any = "auto"
-    algorithm: Literal["fedavg", "fedomd"] = "fedavg"
+    algorithm: str = "fedavg"
     mirror: Literal["euclidean", "hypentropic", "p-norm"] = "p-norm"
     average: Literal["primal", "dual"] = "primal"
     l1: float = Field(0.0, ge=0.0, allow_inf_nan=False)
     l2: float = Field(0.0, ge=0.0, allow_inf_nan=False)
-    radius: float = Field(1e3, gt=0.0)
+    radius: float = Field(RADIUS, gt=0.0)
     local_batch: int | None = Field(None, ge=1)
     gamma: float = Field(1.0, gt=0.0, le=1.0)
     exchange: Literal["difference", "model"] = "difference"
@@ -79,13 +79,20 @@ class LearningSettings(_Settings):
             raise UsageError(f"no model is called {model!r}: take one of auto, {', '.join(MODELS)}, or {PREFIX}NAME")
         return model
 
+    @field_validator("algorithm")
+    @classmethod
+    def _there_is_such_an_algorithm(cls, name: str) -> str:
+        named_algorithm(name)
+        return name
+
     @model_validator(mode="after")
     def _has_an_effect(self) -> Self:
-        idle = sorted({"mirror", "average", "l1"} & self.model_fields_set)
-        if idle and self.algorithm != "fedomd":
+        idle = sorted((OF_SOME & self.model_fields_set) - set(named_algorithm(self.algorithm).takes))
+        if idle:
             names = " and ".join(idle)
+            others = " or ".join(name for name, kind in ALGORITHMS.items() if set(idle) <= set(kind.takes))
             raise UsageError(
-                f"{names}: of fedomd, and the algorithm is {self.algorithm}; take fedomd, or leave it out"
+                f"{names}: of {others}, and the algorithm is {self.algorithm}; take {others}, or leave it out"
             )
         return self
 
@@ -147,14 +154,9 @@ class LearningSettings(_Settings):
         return own or ("softmax" if task == "classification" else "squared")
 
     def _algorithm(self) -> Algorithm:
-        if self.algorithm == "fedavg":
-            return FedAvg(self.radius)
-        maps: dict[str, MirrorMap] = {
-            "euclidean": Euclidean(self.radius),
-            "hypentropic": Hypentropic(radius=self.radius),
-            "p-norm": PNorm(radius=self.radius),
-        }
-        return FedOMD(maps[self.mirror], self.average, self.l1)
+        return named_algorithm(self.algorithm).of(
+            AlgorithmOptions(radius=self.radius, mirror=self.mirror, average=self.average, l1=self.l1)
+        )
 
 
 class ProfileSettings(_Settings):
@@ -167,7 +169,7 @@ class ProfileSettings(_Settings):
     'Paper'
     """
 
-    profile: Literal["adaptive", "paper", "calibrated", "experts"] = "adaptive"
+    profile: str = "adaptive"
     detector: str = "excess"
     rho_scale: float = Field(1.0, ge=0.0)
     optimistic: Literal["history", "regret"] = "history"
@@ -175,6 +177,12 @@ class ProfileSettings(_Settings):
     order_after_alarm: Literal["reset", "continue"] = "reset"
     max_order: int | Literal["none"] = 8
     step: float | None = Field(None, gt=0.0, allow_inf_nan=False)
+
+    @field_validator("profile")
+    @classmethod
+    def _there_is_such_a_profile(cls, name: str) -> str:
+        named_profile(name)
+        return name
 
     @field_validator("detector")
     @classmethod
@@ -190,38 +198,18 @@ class ProfileSettings(_Settings):
             raise UsageError(f"max_order {text}: no order; give a whole number from 0 to {HIGHEST_ORDER}, or none")
         return text if text == "none" else int(text)
 
-    def paper(self, horizon: int, seed: int) -> PaperSettings:
-        """Return the settings of profiles `paper` and `calibrated` for a stream of so many rounds.
-
-        Calibrated tests on scratch starts would answer to learning, so there models start warm.
-        """
-        calibrated = self.profile == "calibrated"
-        start = self.start or ("warm" if calibrated else "scratch")
-        return PaperSettings(
-            horizon=max(2, horizon),
-            rho_scale=self.rho_scale,
-            optimistic=self.optimistic,
-            new_instance=start,
-            new_block=start,
-            after_alarm=start,
-            order_after_alarm=self.order_after_alarm,
-            max_order=HIGHEST_ORDER if self.max_order == "none" else self.max_order,
-            step=self.step or 1.0,
-            calibration=Calibration() if calibrated else None,
-            seed=seed,
-        )
-
-    def master(self, horizon: int, learner: Learner) -> Paper | Promotion | Experts:
+    def master(self, horizon: int, learner: Learner) -> Master:
         """Return the profile in its first state, for a stream of so many rounds."""
-        if self.profile in {"paper", "calibrated"}:
-            return Paper(self.paper(horizon, learner.seed))
-        ladder = ladder_settings(
-            bounded_gradient=not isinstance(learner.model, Linear),
-            one_full_step=learner.one_full_step,
-            whitened=learner.algorithm.may_be_whitened,
-            step=self.step,
+        return named_profile(self.profile).of(
+            ProfileOptions(
+                learner=learner,
+                horizon=horizon,
+                detector=partial(named_detector, self.detector),
+                rho_scale=self.rho_scale,
+                optimistic=self.optimistic,
+                start=self.start,
+                order_after_alarm=self.order_after_alarm,
+                max_order=None if self.max_order == "none" else self.max_order,
+                step=self.step,
+            )
         )
-        if self.profile == "experts":
-            capped = None if self.max_order == "none" else self.max_order
-            return Experts(ExpertsSettings(capped, ladder.step, self.start or "warm", ladder.whitened))
-        return Promotion(ladder, named_detector(self.detector))

@@ -10,12 +10,12 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from streamfl.streams.drawn import RECORDED, DrawnStream, default_at
-from streamfl.streams.recorded import rounds_recorded
 from streamfl.streams.table import Table
 from streamfl_benchmarks import methods
+from streamfl_benchmarks.drawn import RECORDED, DrawnStream, default_at
 from streamfl_benchmarks.features import prepared
 from streamfl_benchmarks.processes import pool
+from streamfl_benchmarks.recorded import rounds_recorded
 from streamfl_benchmarks.records import Drawn
 from streamfl_benchmarks.results import Results
 from streamfl_benchmarks.run import PENALTY, Finished, Run, key

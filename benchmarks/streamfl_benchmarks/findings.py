@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pydantic import BaseModel, ConfigDict
 
 from streamfl.core.protocol.messages import LocalDrift
-from streamfl.streams.drawn import BLEND, DrawnStream, affected
+from streamfl_benchmarks.drawn import BLEND, DrawnStream, affected
 from streamfl_benchmarks.meter import Meter
 
 LATE = 5  # rounds after a drift in which finding it is no false alarm

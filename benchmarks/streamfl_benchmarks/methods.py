@@ -5,9 +5,8 @@ from types import MappingProxyType
 
 from streamfl.core.errors import UsageError
 from streamfl.core.learning.local_round import Learner
-from streamfl.core.profiles.adaptive.promotion import Promotion, ladder_settings
-from streamfl.core.profiles.experts import Experts
-from streamfl.core.profiles.paper.profile import Paper
+from streamfl.core.profiles.adaptive.ladder import ladder_settings
+from streamfl.core.profiles.adaptive.promotion import Promotion
 from streamfl.detectors import named_detector
 from streamfl.settings import LearningSettings, ProfileSettings
 from streamfl_benchmarks.federated import BestInHindsight, Federation
@@ -29,7 +28,7 @@ NEVER = "river:NoDrift"
 class Plain(ProfileSettings):
     """The default profile with a ladder of plain steps: what whitened ones are worth."""
 
-    def master(self, horizon: int, learner: Learner) -> Paper | Promotion | Experts:
+    def master(self, horizon: int, learner: Learner) -> Promotion:
         """Return the profile in its first state."""
         plain = ladder_settings(bounded_gradient=True, one_full_step=True, whitened=False)
         return Promotion(plain, named_detector(self.detector))
@@ -48,7 +47,6 @@ FEDERATIONS: Mapping[str, Federation | BestInHindsight] = MappingProxyType(
         "adaptive-auto": Federation(ProfileSettings(), LearningSettings(features="auto")),
         "adaptive-glr": Federation(ProfileSettings(detector="glr")),
         "experts": Federation(ProfileSettings(profile="experts")),
-        "calibrated": Federation(ProfileSettings(profile="calibrated")),
         "paper": Federation(_PAPER),
         "paper-warm": Federation(_WARM),
         "paper-best": _best_step(_PAPER),

@@ -9,10 +9,10 @@ import numpy as np
 from streamfl.core.arrays import FloatArray, IntArray
 from streamfl.core.protocol.records import Batch, Span
 from streamfl.streams.dealing import Log
-from streamfl.streams.drawn import DrawnStream, Rows, drawn_rounds, lives
-from streamfl.streams.recorded import recorded_rounds
 from streamfl.streams.table import Numbers, Table
+from streamfl_benchmarks.drawn import DrawnStream, Rows, drawn_rounds, lives
 from streamfl_benchmarks.peers.base import ClientRecords
+from streamfl_benchmarks.recorded import recorded_rounds
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict
 from streamfl.core.arrays import FloatArray
 from streamfl.core.protocol.messages import LocalDrift
 from streamfl.evaluation.result import Figures
-from streamfl.streams.drawn import DrawnStream
+from streamfl_benchmarks.drawn import DrawnStream
 from streamfl_benchmarks.findings import Found, Local, detections, false_alarms, local_figures, local_findings
 from streamfl_benchmarks.meter import Meter
 from streamfl_benchmarks.records import Drawn

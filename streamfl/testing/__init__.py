@@ -1,9 +1,11 @@
 """What users' own tests can stand on: a clock moved by hand, a faulty transport, a simulated federation, checks."""
 
 from streamfl.runtime.clock import ManualClock
+from streamfl.testing.algorithms import check_algorithm
 from streamfl.testing.audit import Audit, Violation
 from streamfl.testing.detectors import check_detector
 from streamfl.testing.faulty import Faults, FaultyTransport, Killed
+from streamfl.testing.profiles import check_profile
 from streamfl.testing.simulation import Simulation
 from streamfl.testing.transport import Kit, check_transport
 
@@ -16,6 +18,8 @@ __all__ = [
     "ManualClock",
     "Simulation",
     "Violation",
+    "check_algorithm",
     "check_detector",
+    "check_profile",
     "check_transport",
 ]

@@ -39,7 +39,6 @@ RUNS = {
     "experts": f"replay {CLASSES} --profile experts",
     "paper history": f"replay {CLASSES} --profile paper",
     "paper regret warm": f"replay {CLASSES} --profile paper --optimistic regret --start warm --max-order 4",
-    "calibrated": f"replay {CLASSES} --profile calibrated",
     "fedomd": f"replay {CLASSES} --profile paper --algorithm fedomd --mirror hypentropic --average dual --step 10",
     "p-norm": f"replay {CLASSES} --algorithm fedomd --l1 0.001",
     "local steps": f"replay {CLASSES} --local-batch 8 --gamma 0.5 --l2 0.01",

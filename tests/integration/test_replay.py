@@ -72,9 +72,13 @@ def test_adaptive_is_quiet_without_swaps_and_learns():
     assert result.accuracy.no_change < 0.4
 
 
+def outlook(**profile: Any) -> str:
+    learner = LearningSettings().learner("classification", 0)
+    return ProfileSettings(**profile).master(104, learner).outlook()
+
+
 def test_the_paper_s_constants_never_restart_and_it_says_so():
-    profile = ProfileSettings(profile="paper")
-    assert "cannot fire at T = 104" in profile.paper(104, 0).outlook()
+    assert "cannot fire at T = 104" in outlook(profile="paper")
     result = demo(profile="paper").result
     assert (result.rounds, result.restarts) == (104, ())
 
@@ -82,7 +86,7 @@ def test_the_paper_s_constants_never_restart_and_it_says_so():
 @pytest.mark.parametrize("seed", range(2))
 def test_with_smaller_constants_and_warm_starts_the_paper_finds_the_swaps(seed):
     small: dict[str, Any] = {"profile": "paper", "rho_scale": 5e-5, "start": "warm"}
-    assert "can fire" in ProfileSettings(**small).paper(104, 0).outlook()
+    assert "can fire" in outlook(**small)
     replayed = demo(seed, **small)
     assert found(replayed) == [True] * 3
     assert {restarted.cause for restarted in replayed.result.restarts} <= {"test1", "test2"}

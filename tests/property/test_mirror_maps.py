@@ -4,11 +4,12 @@ import math
 
 import numpy as np
 import pytest
+from divergence import divergence
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from streamfl.core.learning.algorithms.mirror_maps import Euclidean, Hypentropic, MirrorMap, PNorm, divergence
+from streamfl.core.learning.algorithms.mirror_maps import Euclidean, Hypentropic, MirrorMap, PNorm
 
 # phi, and the norm in which it is 1-strongly convex and of which its ball is.
 MAPS: dict[str, tuple[MirrorMap, float]] = {

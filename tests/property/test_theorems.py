@@ -10,12 +10,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from divergence import divergence
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 from streamfl.core.learning.algorithms import Algorithm, FedAvg, FedOMD, LocalProblem, combine, local_model
-from streamfl.core.learning.algorithms.mirror_maps import Euclidean, Hypentropic, MirrorMap, PNorm, divergence
+from streamfl.core.learning.algorithms.mirror_maps import Euclidean, Hypentropic, MirrorMap, PNorm
 from streamfl.core.learning.model import gradient, objective
 from streamfl.models import Linear
 

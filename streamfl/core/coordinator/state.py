@@ -8,9 +8,7 @@ from streamfl.core.arrays import HOLDS_ARRAYS
 from streamfl.core.coordinator.agreement import Agreement
 from streamfl.core.coordinator.ledger import Member
 from streamfl.core.errors import PeerError
-from streamfl.core.profiles.adaptive.promotion import Promotion
-from streamfl.core.profiles.experts import Experts
-from streamfl.core.profiles.paper.profile import Paper
+from streamfl.core.profiles.base import Master
 from streamfl.core.protocol.messages import AgreedState, Join, Joined
 from streamfl.core.protocol.old_names import ReadsOldNames
 from streamfl.core.protocol.registry import Registry, wrong_registry
@@ -47,7 +45,7 @@ class Standing(ReadsOldNames):
     __pydantic_config__: ClassVar[dict[str, object]] = HOLDS_ARRAYS
     OLD_NAMES: ClassVar[Mapping[str, str]] = {"online": "between", "guest": "between"}
 
-    master: Paper | Promotion | Experts
+    master: Master
     entry: int = 1
     round: int = 1
     agreement: Agreement | None = None
@@ -88,7 +86,8 @@ class Standing(ReadsOldNames):
     def wrong(self) -> str | None:
         """Return why no coordinator can have stood so, or None if nothing tells.
 
-        >>> Standing(Promotion(), entry=3).wrong()
+        >>> from streamfl.core.profiles.experts import Experts
+        >>> Standing(Experts(), entry=3).wrong()
         'rounds of a federation that has not begun'
         """
         if self.agreement is None:

@@ -1,16 +1,15 @@
 """What a drift detector is: it looks at every closed round, and says when the world has changed."""
 
 import abc
-from collections.abc import Callable, Collection, Mapping
-from functools import reduce
-from operator import or_
-from typing import Any, ClassVar
+from collections.abc import Collection, Mapping
+from typing import ClassVar
 
 from streamfl.core.drift.evidence import Observed
+from streamfl.core.kinds import Kind
 from streamfl.core.protocol.alarm import Alarm, Reading
 
 
-class Detector(abc.ABC):
+class Detector(Kind):
     """A drift detector: a dataclass whose fields are all that it remembers, since it is saved with the coordinator.
 
     `update` and `reset` are what it must do; the rest has defaults, for detectors that neither compare records nor
@@ -24,19 +23,12 @@ class Detector(abc.ABC):
         A field: where the test stood after the last round; None before the first test.
     compares
         Whether it compares new records with old ones, so that clients have to hold some back.
-    classes
-        How many classes of detectors there are by now, abstract ones counted.
     """
 
+    named_by = "kind"
     kind: str
     reading: Reading | None
     compares: ClassVar[bool] = False
-    classes: ClassVar[int] = 0
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        """Count the classes: what reads saved ones has to know a new one, too."""
-        super().__init_subclass__(**options)
-        Detector.classes += 1
 
     @abc.abstractmethod
     def update(self, observed: Observed, groups: Mapping[str, int]) -> Alarm | None:
@@ -59,7 +51,7 @@ class Detector(abc.ABC):
         """Whether what it compares with has passed, so that it has to be gathered anew."""
         return False
 
-    def forget(self, clients: Collection[str]) -> None:  # noqa: B027  to do nothing is the default
+    def forget(self, clients: Collection[str]) -> None:
         """Forget some clients, which another model serves from now on."""
 
     def named(self, clients: Collection[str]) -> tuple[str, ...]:
@@ -69,11 +61,6 @@ class Detector(abc.ABC):
     def rest_is_quiet(self, observed: Observed, groups: Mapping[str, int], named: Collection[str], sd: float) -> bool:
         """Tell whether all other clients than the named ones lie below so many standard deviations."""
         return True
-
-    @classmethod
-    def __get_pydantic_core_schema__(cls, source: Any, handler: Callable[[Any], Any]) -> Any:
-        """Read a detector as whichever class has its `kind`; the core itself knows nothing of pydantic."""
-        return handler(source) if source is not Detector else handler.generate_schema(reduce(or_, known()))  # type: ignore[attr-defined]
 
 
 class LossDetector(Detector):
@@ -86,9 +73,3 @@ class LossDetector(Detector):
     @abc.abstractmethod
     def take(self, t: int, loss: float, records: int) -> Alarm | None:
         """Take the pooled loss of round t over `records` records, and return an alarm if there is one."""
-
-
-def known(kind: type[Detector] = Detector) -> list[type[Detector]]:
-    """Return the classes of detectors below one, abstract ones left out, whose modules have been imported."""
-    found = {each for below in kind.__subclasses__() for each in (below, *known(below))}
-    return sorted((each for each in found if not each.__abstractmethods__), key=lambda each: each.__name__)

@@ -7,6 +7,7 @@ import numpy as np
 from streamfl.core.arrays import FloatArray
 from streamfl.core.errors import PeerError
 
+# Steps of a sum for each unit, and what none may reach. docs/choices.md, "Bounds and rounding".
 SCALE = 2.0**32
 LIMIT = 2.0**62
 
@@ -20,7 +21,7 @@ def largest_part(weight: int, parts: int) -> float:
     return 0.5 * LIMIT / SCALE / parts / max(1, weight)
 
 
-# Members for whom there is room in a sum.
+# Members for whom there is room in a sum. docs/choices.md, "Bounds and rounding".
 MEMBERS = 1000
 
 

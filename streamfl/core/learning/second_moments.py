@@ -10,14 +10,16 @@ from streamfl.core.arrays import FloatArray
 from streamfl.core.protocol.registry import Registry, change_of_coordinates, scaled_anew
 
 # Records after which an old one's weight has fallen to a fifth e: 0.95 a round of 2000.
+# docs/choices.md, "Whitened steps".
 WINDOW = 2000.0 / -np.log(0.95)
 
 # How much of the mean eigenvalue is added to every eigenvalue; results hardly change between 0.03 and 0.1.
+# docs/choices.md, "Whitened steps".
 RIDGE = 0.05
 
 # Matrices up to this size are refreshed in every round, up to the other in the first four rounds after a restart and
 # in every eighth, larger ones are not used: a client's work for them grows with the square of the number of features,
-# and so does what it sends.
+# and so does what it sends. docs/choices.md, "Whitened steps".
 EVERY_ROUND, EVER = 512, 2048
 SELDOM = 8
 

@@ -7,14 +7,24 @@ losses, never records. It knows no clients' buffers, and of messages only three 
 back), `Apart` (clients that train models of their own), and `LocalDrift` (what becomes of clients apart).
 """
 
+import abc
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import ClassVar, Literal, Protocol, Self
 
 from streamfl.core.arrays import FloatArray
+from streamfl.core.drift.detector import Detector
 from streamfl.core.drift.evidence import ClientPart, LiveModel, Observed, Played
+from streamfl.core.kinds import Kind
+from streamfl.core.learning.local_round import Learner
 from streamfl.core.protocol.alarm import Alarm, Reading
 from streamfl.core.protocol.messages import Apart, Held, LocalDrift
+
+Start = Literal["scratch", "warm"]
+
+# Blocks of a million rounds: a longer one is drawn at once, and no stream is known to have as many.
+# docs/choices.md, "Bounds and rounding".
+HIGHEST_ORDER = 20
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -114,24 +124,82 @@ class Deliberation(Protocol):
         ...
 
 
-class Master(Protocol):
-    """A profile: Algorithms 2 and 3 in one of their forms."""
+@dataclass(frozen=True, slots=True)
+class ProfileOptions:
+    """What a profile is made from: how the federation learns, and what a person chose.
 
-    @property
-    def epoch(self) -> int:
-        """Return the number of the epoch, from 1."""
-        ...
+    Parameters
+    ----------
+    learner
+        How clients learn.
+    horizon
+        Rounds to prepare for.
+    detector
+        Makes a new drift detector of the kind that was chosen.
+    rho_scale, optimistic, order_after_alarm
+        As of `PaperSettings`; a profile that heeds one names it in `takes`.
+    start
+        Where models start: `scratch`, or `warm` from the model that served last; None leaves it to the profile.
+    max_order
+        Nothing lives longer than 2^max_order rounds; None has no cap.
+    step
+        The largest step; None leaves it to the profile.
+    """
+
+    learner: Learner
+    horizon: int
+    detector: Callable[[], Detector]
+    rho_scale: float = 1.0
+    optimistic: Literal["history", "regret"] = "history"
+    start: Start | None = None
+    order_after_alarm: Literal["reset", "continue"] = "reset"
+    max_order: int | None = 8
+    step: float | None = None
+
+
+class Master(Kind):
+    """A profile, Algorithms 2 and 3 in one of their forms: a dataclass whose fields are all that it remembers.
+
+    `streamfl.testing.check_profile` says whether a new one keeps the rules.
+
+    Attributes
+    ----------
+    profile
+        A field that names the class where a profile is saved: `profile: Literal["paper"] = "paper"`.
+    takes
+        Which of `ProfileOptions` it heeds besides learner, horizon and step; a flag that is given in vain is refused.
+    epoch
+        A field: the number of the epoch, from 1.
+    """
+
+    named_by = "profile"
+    removed: ClassVar[Mapping[str, str]] = {
+        "calibrated": "profile calibrated was removed: begin anew with profile adaptive or paper"
+    }
+    takes: ClassVar[tuple[str, ...]] = ()
+    profile: str
+    epoch: int
+
+    @classmethod
+    @abc.abstractmethod
+    def of(cls, options: ProfileOptions) -> Self:
+        """Return the profile in its first state."""
+
+    def outlook(self) -> str:
+        """Return what people should know before it starts; empty if there is nothing to say."""
+        return ""
 
     @property
     def promotions(self) -> int:
-        """Return how often another model took over without an alarm."""
-        ...
+        """How often another model took over without an alarm."""
+        return 0
 
     @property
     def noticed(self) -> Alarm | None:
-        """Return an alarm of the last round that is no reason for a restart: a change of the mix of labels."""
-        ...
+        """An alarm of the last round that is no reason for a restart: a change of the mix of labels."""
+        return None
 
+    @abc.abstractmethod
     def open(self, t: int, scratch: FloatArray, squared_norm: float) -> Opening:
         """Begin round t.
 
@@ -144,28 +212,27 @@ class Master(Protocol):
         squared_norm
             Running mean of the records' squared feature norm, by which scale-free steps are divided.
         """
-        ...
 
+    @abc.abstractmethod
     def close(self, observed: Observed) -> Alarm | None:
         """Take the losses and the stepped models of the open round, and test."""
-        ...
 
+    @abc.abstractmethod
     def deliberate(self, alarm: Alarm, observed: Observed, scratch: FloatArray) -> Deliberation:
         """Begin to look for the model from which to go on after an alarm."""
-        ...
 
+    @abc.abstractmethod
     def conclude(self, deliberation: Deliberation) -> Restart | LocalDrift:
         """Begin the next epoch from the chosen model, or keep the clients apart that alone have drifted."""
-        ...
 
+    @abc.abstractmethod
     def advance(self, t: int) -> tuple[LocalDrift, ...]:
         """Go on after a round without an alarm; tell what became of clients apart."""
-        ...
 
+    @abc.abstractmethod
     def readings(self) -> Mapping[str, Reading]:
         """Return where each detector stands."""
-        ...
 
+    @abc.abstractmethod
     def transform(self, change: Callable[[FloatArray], FloatArray]) -> None:
         """Re-express every kept model: the registry or the scaler changed."""
-        ...

@@ -3,14 +3,15 @@
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 
 from streamfl.core.arrays import FloatArray
 from streamfl.core.drift.evidence import LiveModel, Observed
 from streamfl.core.errors import BrokenInvariantError
-from streamfl.core.profiles.base import Deliberation, Opening, Restart
+from streamfl.core.profiles.adaptive.ladder import ladder_for
+from streamfl.core.profiles.base import Deliberation, Master, Opening, ProfileOptions, Restart, Start
 from streamfl.core.protocol.alarm import Alarm, Reading
 from streamfl.core.protocol.messages import LocalDrift
 
@@ -19,7 +20,7 @@ MIXTURE = "mixture"
 
 @dataclass(frozen=True, slots=True)
 class ExpertsSettings:
-    """The constants of the mixture.
+    """The constants of the mixture: docs/choices.md, "Experts and the paper".
 
     Parameters
     ----------
@@ -35,7 +36,7 @@ class ExpertsSettings:
 
     max_order: int | None = 8
     step: float = 64.0
-    start: Literal["warm", "scratch"] = "warm"
+    start: Start = "warm"
     whitened: bool = False
 
 
@@ -105,7 +106,7 @@ class Instance:
 
 
 @dataclass
-class Experts:
+class Experts(Master):
     """The mean of one model for each order of the geometric cover, weighted by what it would have gained (CBCE).
 
     In each round the weights are p ~ prior x max(stake, 0) over the live instances, and the priors where no stake
@@ -130,13 +131,19 @@ class Experts:
     [('mixture', False), ('order-0', True), ('order-1', True)]
     """
 
+    takes: ClassVar[tuple[str, ...]] = ("start", "max_order")
+
     settings: ExpertsSettings = field(default_factory=ExpertsSettings)
     profile: Literal["experts"] = "experts"
     epoch: int = 1
-    promotions: int = 0
-    noticed: Alarm | None = None
     instances: list[Instance] = field(default_factory=list)
     mixture: FloatArray | None = None
+
+    @classmethod
+    def of(cls, options: ProfileOptions) -> Self:
+        """Return the profile in its first state: its largest step is that of a ladder."""
+        ladder = ladder_for(options.learner, options.step)
+        return cls(ExpertsSettings(options.max_order, ladder.step, options.start or "warm", ladder.whitened))
 
     def open(self, t: int, scratch: FloatArray, squared_norm: float) -> Opening:
         """Begin round t: end and begin instances, and mix those that are live."""

@@ -52,7 +52,7 @@ METHODS = {
     "Adaptive-FedAvg": "adaptive-fedavg",
     "oracle restarts": "oracle",
     "oracle: FedAvg restarted at every drift": "oracle",
-    "calibrated": "calibrated",
+    "calibrated, since removed": "calibrated",
     "paper": "paper",
     "the paper as printed": "paper",
     "paper, warm": "paper-warm",

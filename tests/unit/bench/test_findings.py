@@ -3,7 +3,7 @@
 import pytest
 
 from streamfl.core.protocol.messages import LocalDrift
-from streamfl.streams.drawn import DrawnStream, affected, lives
+from streamfl_benchmarks.drawn import DrawnStream, affected, lives
 from streamfl_benchmarks.findings import (
     Found,
     Local,

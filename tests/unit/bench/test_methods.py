@@ -13,8 +13,8 @@ from streamfl.core.errors import UsageError
 from streamfl.core.profiles.adaptive.promotion import Promotion
 from streamfl.replay import Replay, ReplaySettings
 from streamfl.settings import LearningSettings, ProfileSettings
-from streamfl.streams.drawn import DrawnStream
 from streamfl_benchmarks.comparison import title
+from streamfl_benchmarks.drawn import DrawnStream
 from streamfl_benchmarks.features import prepared, standardised
 from streamfl_benchmarks.federated import BestInHindsight, Federation
 from streamfl_benchmarks.methods import FEDERATIONS, check, run

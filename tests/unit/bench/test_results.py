@@ -8,8 +8,8 @@ import pytest
 from rich.console import Console
 
 from streamfl.core.errors import UsageError
-from streamfl.streams.drawn import DrawnStream
 from streamfl_benchmarks import methods
+from streamfl_benchmarks.drawn import DrawnStream
 from streamfl_benchmarks.drift import Job, Plan, run_all
 from streamfl_benchmarks.features import prepared
 from streamfl_benchmarks.records import Drawn

@@ -3,7 +3,7 @@
 import math
 from collections import Counter
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Self
 
 import numpy as np
 import pytest
@@ -12,6 +12,7 @@ from streamfl.core.coordinator.aggregate import Aggregation, Contribution
 from streamfl.core.coordinator.agreement import Agreement
 from streamfl.core.drift.evidence import LiveModel
 from streamfl.core.learning.algorithms import Algorithm, FedAvg, FedOMD, LocalProblem, combine, local_model
+from streamfl.core.learning.algorithms.base import AlgorithmOptions
 from streamfl.core.learning.algorithms.mirror_maps import Euclidean, Hypentropic, MirrorMap, PNorm
 from streamfl.core.learning.history import History
 from streamfl.core.learning.local_round import Learner, LocalRound, RoundRecords
@@ -204,16 +205,17 @@ def test_l1_finds_the_minimiser_of_the_penalised_loss() -> None:
 
 
 @dataclass(frozen=True)
-class Signs:
+class Signs(Algorithm):
     """Sign descent: an algorithm that nothing in the package knows by name."""
 
-    may_be_whitened: bool
+    may_be_whitened: bool = False
+
+    @classmethod
+    def of(cls, options: AlgorithmOptions) -> Self:
+        return cls()
 
     def step(self, W: np.ndarray, slope: np.ndarray, eta: float) -> np.ndarray:
         return W - eta * np.sign(slope)
-
-    def to_average(self, W: np.ndarray) -> np.ndarray:
-        return W
 
     def from_average(self, mean: np.ndarray) -> np.ndarray:
         return mean

@@ -4,8 +4,9 @@ import math
 
 import numpy as np
 import pytest
+from divergence import divergence
 
-from streamfl.core.learning.algorithms.mirror_maps import Euclidean, Hypentropic, MirrorMap, PNorm, divergence
+from streamfl.core.learning.algorithms.mirror_maps import Euclidean, Hypentropic, MirrorMap, PNorm
 
 X = np.array([[1.0, -4.0], [0.5, 0.0]])  # in the ball of radius 5 of every map but p = 1.1
 

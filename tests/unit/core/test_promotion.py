@@ -15,8 +15,8 @@ from streamfl.core.arrays import FloatArray
 from streamfl.core.drift.evidence import ClientPart, LiveModel, Observed, Played
 from streamfl.core.profiles.adaptive.branch import Trial
 from streamfl.core.profiles.adaptive.choice import Choice
-from streamfl.core.profiles.adaptive.ladder import LadderSettings
-from streamfl.core.profiles.adaptive.promotion import Promotion, ladder_settings
+from streamfl.core.profiles.adaptive.ladder import LadderSettings, ladder_settings
+from streamfl.core.profiles.adaptive.promotion import Promotion
 from streamfl.core.profiles.base import Answer, Ask, Opening, Restart
 from streamfl.core.protocol.alarm import Alarm
 from streamfl.core.protocol.messages import LabelSums, LocalDrift

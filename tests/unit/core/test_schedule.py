@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from unit.core.driving import instance
 
-from streamfl.core.profiles.paper.schedule import Placement, active, most_placed, placed, rho, rho_hat
+from streamfl.core.profiles.paper.schedule import Placement, active, placed, rho, rho_hat
 
 
 def schedule(order: int, start: int, seed: int) -> tuple[Placement, ...]:
@@ -81,6 +81,14 @@ def test_at_most_one_instance_of_an_order_covers_a_round() -> None:
         for t in range(7, 7 + 2**order):
             orders = [p.order for p in drawn if p.covers(t)]
             assert len(orders) == len(set(orders)) <= order + 1
+
+
+def most_placed(rounds: int, *, horizon: int, delta: float = 0.05) -> float:
+    """Return the bound on the instances placed within `rounds` rounds, held with probability 1 - delta / T.
+
+    6 (log2 T + 1) ln(T / delta) C(t) / C(1), C(t) = t rho(t) = sqrt(t).
+    """
+    return rho_hat(1, horizon=horizon, delta=delta) * math.sqrt(rounds)
 
 
 def test_most_placed_by_hand() -> None:

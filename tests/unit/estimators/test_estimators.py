@@ -22,8 +22,8 @@ from streamfl.core.between.native.learner import OnlineLearner
 from streamfl.core.client.machine import Client
 from streamfl.core.errors import BrokenInvariantError, UsageError
 from streamfl.core.sampling import generator
-from streamfl.embedded import EmbeddedFederation
-from streamfl.saved import SavedEstimator
+from streamfl.estimators.embedded import EmbeddedFederation
+from streamfl.estimators.saved import SavedEstimator
 
 SITES = ("north", "south", "east")
 
@@ -896,7 +896,7 @@ def test_half_a_surrogate_pair_is_refused_and_nothing_is_lost(x, y, what):
 
 
 def test_more_features_than_can_be_learnt_are_refused_and_nothing_is_lost(monkeypatch, tmp_path):
-    monkeypatch.setattr("streamfl.embedded.MOST_BETWEEN_ROUNDS", 4)
+    monkeypatch.setattr("streamfl.estimators.embedded.MOST_BETWEEN_ROUNDS", 4)
     model = taught(classifier(round_size=5, client="site"), records(17))
     model.learn_one({"x": 1.0, "z": 2.0}, "a")
     model.save(tmp_path / "model")

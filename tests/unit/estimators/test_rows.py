@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from river.utils import dataframe
 
-from streamfl.rows import Rows, client_name, column, table
+from streamfl.estimators.rows import Rows, client_name, column, table
 
 
 def packages():

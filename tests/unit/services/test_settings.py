@@ -132,7 +132,6 @@ class TestErrors:
             ),
             ("[federation]\nname = 'a/b'", "federation.name: String should match pattern"),
             ("[federation]\nexpect = 0", "federation.expect: Input should be greater than or equal to 1"),
-            ("[learning]\nalgorithm = 'fedprox'", "learning.algorithm: Input should be 'fedavg' or 'fedomd'"),
             (
                 "[client]\nbuffer = 99",
                 "client.buffer holds 99 records, and rounds.size is 100; make it at least that",
@@ -145,6 +144,9 @@ class TestErrors:
     @pytest.mark.parametrize(
         ("text", "why"),
         [
+            ("[learning]\nalgorithm = 'fedprox'", "no algorithm is called 'fedprox': take one of fedavg, fedomd"),
+            ("[profile]\nprofile = 'expert'", "no profile is called 'expert': take one of adaptive, paper, experts"),
+            ("[profile]\nprofile = 'calibrated'", "profile calibrated was removed: begin anew with profile adaptive"),
             ("[learning]\nmirror = 'p-norm'", "mirror: of fedomd, and the algorithm is fedavg"),
             ("[learning]\naverage = 'dual'\nl1 = 0.1", "average and l1: of fedomd, and the algorithm is fedavg"),
             ("[profile]\nmax_order = 21", "max_order 21: no order; give a whole number from 0 to 20, or none"),

@@ -8,9 +8,10 @@ from streamfl.core.drift.evidence import ClientPart
 from streamfl.core.protocol.alarm import Alarm, Reading
 
 # Labels beyond these, by their first appearance, are not watched: work and memory a round are bounded.
+# docs/choices.md, "Bounds and rounding".
 MOST_LABELS = 100
 
-# Rounds between false alarms that all labels together aim at.
+# Rounds between false alarms that all labels together aim at. docs/choices.md, "Other detectors".
 RUN_LENGTH = 500.0
 
 

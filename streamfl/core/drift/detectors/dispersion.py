@@ -3,18 +3,21 @@
 import math
 from dataclasses import dataclass, field
 
-# What a round weighs after one more: about fifty count.
+# What a round weighs after one more: about fifty count. docs/choices.md, "Excess".
 KEEPS = 0.98
 
 # Standard errors by which the ratio must lie above 1; the variance of a squared difference of neighbours, in units
 # of its mean: 2 of its own, and a half for each of the two beside it, which share a round with it.
+# docs/choices.md, "Excess".
 SURE, VARIANCE = 2.0, 3.0
 
 # How many times the mean a squared difference may count, and after how many rounds it does: a drift now and then is
 # no dispersion, and a drift is to be found before its own jump makes the test doubt it.
+# docs/choices.md, "Streams whose neighbours in time are alike".
 JUMP, DELAY = 9.0, 8
 
 # Rounds as their records tell them that are supposed before the first.
+# docs/choices.md, "Streams whose neighbours in time are alike".
 SUPPOSED = 10.0
 
 

@@ -11,6 +11,7 @@ from streamfl.core.errors import UsageError
 from streamfl.core.protocol.alarm import Alarm, Reading
 
 # Stakes on a loss above the bound; below 1, so that no single loss of 0 wipes the evidence out.
+# docs/choices.md, "Other detectors".
 STAKES = (0.1, 0.2, 0.4, 0.8)
 
 

@@ -15,15 +15,23 @@ from streamfl.core.drift.evidence import ClientPart, Observed
 from streamfl.core.protocol.alarm import Alarm, Reading
 
 # A rise too small to matter; the least variance of a record's score; records that a small sample's variance borrows.
+# docs/choices.md, "Excess".
 MARGIN, LEAST_VARIANCE, BORROWED = 0.01, 0.002, 20.0
 
-# Held-out records that a cell, and a label over all clients, needs to be compared with.
+# Rounds between false alarms that the test aims at. docs/choices.md, "Excess".
+RUN_LENGTH = 1e4
+
+# Where it is known that something has changed, these odds tell that it is this. docs/choices.md, "Excess".
+ODDS = 20.0
+
+# Held-out records that a cell, and a label over all clients, needs to be compared with. docs/choices.md, "Excess".
 OWN, OTHERS = 3, 10
 
-# Records that a stream needs in a round, a label of the rest, and the whole round.
+# Records that a stream needs in a round, a label of the rest, and the whole round. docs/choices.md, "Excess".
 FEWEST_OF_STREAM, FEWEST_OF_LABEL, FEWEST = 3, 5, 20
 
-# Deviations from which on one round tells that a label of some clients, or of the rest, has risen.
+# Deviations from which on one round tells that a label of some clients, or of the rest, has risen, and those by which
+# a baseline may be off. docs/choices.md, "Excess".
 SURE = 3.0
 
 
@@ -171,7 +179,7 @@ class Sample:
     @property
     def excess(self) -> float:
         """Return the rise beyond three errors of its baseline."""
-        return self.rise - 3.0 * math.sqrt(self.baseline)
+        return self.rise - SURE * math.sqrt(self.baseline)
 
     @property
     def fall(self) -> "Sample":
@@ -269,7 +277,7 @@ class Excess(Detector):
     ('excess', ('c0', 'c1'), False, 9.21)
     """
 
-    run_length: float = 1e4
+    run_length: float = RUN_LENGTH
     filling: int = 3
     most_local: float = 0.3
     new_label: float = 0.05
@@ -387,7 +395,7 @@ class Excess(Detector):
     def _alarm(self, t: int, excesses: Excesses) -> Alarm:
         cells = excesses.cells
         named = self.named(cells.clients)
-        bar = math.log(20.0 * max(1, len(self._labels())))
+        bar = math.log(ODDS * max(1, len(self._labels())))
         labels = tuple(name for name in cells.labels if name and _log_mean(self.logs[f"label {name}"]) >= bar)
         held = sum(excesses.n[i].sum() for i, client in enumerate(cells.clients) if client in named)
         few = bool(named) and bool(held < self.most_local * excesses.n.sum())

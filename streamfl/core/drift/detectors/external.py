@@ -9,7 +9,7 @@ import numpy as np
 from streamfl.core.drift.detector import LossDetector
 from streamfl.core.protocol.alarm import Alarm, Reading
 
-# Losses kept since a reset.
+# Losses kept since a reset. docs/choices.md, "Bounds and rounding".
 MOST = 4096
 
 

@@ -8,13 +8,14 @@ import numpy as np
 
 from streamfl.core.arrays import FloatArray
 
-# Sizes of a rise that are thought of, in units of the score.
+# Sizes of a rise that are thought of, in units of the score. docs/choices.md, "Excess".
 RISES = np.array([0.01, 0.02, 0.05, 0.1, 0.2, 0.4])
 
 # Rounds that a rise may be old, and the part of the clients that it may concern, besides one of them.
+# docs/choices.md, "Excess".
 WINDOW, PART = 8, 0.1
 
-# Probability from which on a client is named.
+# Probability from which on a client is named. docs/choices.md, "Local drift".
 NAMED = 0.9
 
 

@@ -10,6 +10,9 @@ from streamfl.core.arrays import FloatArray
 from streamfl.core.drift.detector import LossDetector
 from streamfl.core.protocol.alarm import Alarm, Reading
 
+# Standard deviation of a normal variable, in units of the median of its size. docs/choices.md, "Other detectors".
+NORMAL = 1.4826
+
 
 @dataclass
 class GLR(LossDetector):
@@ -97,7 +100,7 @@ class GLR(LossDetector):
         steps = np.sort(np.abs(np.diff(self.losses)))
         # In less than half of np.median's time; every label has two such tests a round.
         median = float(steps[(len(steps) - 1) // 2] + steps[len(steps) // 2]) / 2.0
-        return (1.4826 * median) ** 2 / 2.0
+        return (NORMAL * median) ** 2 / 2.0
 
 
 def _gains(losses: FloatArray, margin: float) -> FloatArray:

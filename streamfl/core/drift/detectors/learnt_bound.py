@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass
 
 # Losses after which a block is long enough: its mean has an error of at most 0.0125.
+# docs/choices.md, "Other detectors".
 LONGEST = 1600
 
 

@@ -1,13 +1,18 @@
 """What a base algorithm is, and the two things that all of them share."""
 
+import abc
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 
 from streamfl.core.arrays import BoolArray, FloatArray, IntArray
 from streamfl.core.learning.model import Model, gradient
+
+# Of the ball that models stay in: large, so that it binds only when a model runs away.
+# docs/choices.md, "Bounds and rounding".
+RADIUS = 1e3
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,25 +78,58 @@ class LocalProblem:
         return np.sort(self.rng.choice(rows, size=kept, replace=False))
 
 
-class Algorithm(Protocol):
-    """One local step, and the space in which clients' results are averaged."""
+@dataclass(frozen=True, slots=True)
+class AlgorithmOptions:
+    """What a person chose of a base algorithm.
+
+    Parameters
+    ----------
+    radius
+        Of the ball that models stay in.
+    mirror, average, l1
+        As of `FedOMD`; an algorithm that heeds one names it in `takes`.
+    """
+
+    radius: float = RADIUS
+    mirror: Literal["euclidean", "hypentropic", "p-norm"] = "p-norm"
+    average: Literal["primal", "dual"] = "primal"
+    l1: float = 0.0
+
+
+class Algorithm(abc.ABC):
+    """One local step, and the space in which clients' results are averaged: a frozen dataclass of its settings.
+
+    It remembers nothing from step to step. `streamfl.testing.check_algorithm` says whether a new one keeps the rules.
+
+    Attributes
+    ----------
+    takes
+        Which of `AlgorithmOptions` it heeds besides the radius; one that is chosen in vain is refused.
+    """
+
+    takes: ClassVar[tuple[str, ...]] = ()
+
+    @classmethod
+    @abc.abstractmethod
+    def of(cls, options: AlgorithmOptions) -> Self:
+        """Return the algorithm that was chosen."""
 
     @property
     def may_be_whitened(self) -> bool:
-        """Tell whether a step is W - eta slope, nothing more: the slope may then be whitened before it is taken."""
-        ...
+        """Whether a step is W - eta slope, nothing more: the slope may then be whitened before it is taken."""
+        return False
 
+    @abc.abstractmethod
     def step(self, W: FloatArray, slope: FloatArray, eta: float) -> FloatArray:
         """Return the model after one step of size `eta` along the gradient `slope` at W."""
-        ...
 
     def to_average(self, W: FloatArray) -> FloatArray:
-        """Return W in the space where clients are averaged."""
-        ...
+        """Return W in the space where clients are averaged: as it is, unless an algorithm says otherwise."""
+        return W
 
+    @abc.abstractmethod
     def from_average(self, mean: FloatArray) -> FloatArray:
         """Return the model that a point of that space stands for, inside the ball."""
-        ...
 
 
 Served = Callable[[IntArray | slice, FloatArray], None]

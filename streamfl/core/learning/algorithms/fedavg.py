@@ -1,20 +1,22 @@
 """FedAvg: local gradient steps, averaged by the number of records."""
 
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 
 from streamfl.core.arrays import FloatArray
+from streamfl.core.learning.algorithms.base import RADIUS, Algorithm, AlgorithmOptions
 
 
 @dataclass(frozen=True, slots=True)
-class FedAvg:
+class FedAvg(Algorithm):
     """x_n = x - eta grad F_n(x), then x <- sum p_n x_n, kept in a ball.
 
     Parameters
     ----------
     radius
-        Euclidean radius of the ball that models stay in; large, so that it binds only when a model runs away.
+        Euclidean radius of the ball that models stay in.
 
     References
     ----------
@@ -30,7 +32,12 @@ class FedAvg:
     array([[0.6, 0.8]])
     """
 
-    radius: float = 1e3
+    radius: float = RADIUS
+
+    @classmethod
+    def of(cls, options: AlgorithmOptions) -> Self:
+        """Return it with the ball that was chosen."""
+        return cls(options.radius)
 
     @property
     def may_be_whitened(self) -> bool:
@@ -40,10 +47,6 @@ class FedAvg:
     def step(self, W: FloatArray, slope: FloatArray, eta: float) -> FloatArray:
         """Return W - eta slope, or the nearest point of the ball."""
         return onto_ball(W - eta * slope, self.radius)
-
-    def to_average(self, W: FloatArray) -> FloatArray:
-        """Return W: models are averaged as they are."""
-        return W
 
     def from_average(self, mean: FloatArray) -> FloatArray:
         """Return the nearest point of the ball."""

@@ -1,16 +1,17 @@
 """FedOMD: online mirror descent at the clients, averaged in the primal or in the dual space."""
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 
 from streamfl.core.arrays import FloatArray
-from streamfl.core.learning.algorithms.mirror_maps import Euclidean, MirrorMap
+from streamfl.core.learning.algorithms.base import Algorithm, AlgorithmOptions
+from streamfl.core.learning.algorithms.mirror_maps import MAPS, Euclidean, MirrorMap
 
 
 @dataclass(frozen=True, slots=True)
-class FedOMD:
+class FedOMD(Algorithm):
     """grad phi(x_n) = grad phi(x) - eta grad F_n(x), kept in the ball by Bregman projection.
 
     Parameters
@@ -36,9 +37,16 @@ class FedOMD:
     array([[0.5, 0. ]])
     """
 
+    takes: ClassVar[tuple[str, ...]] = ("mirror", "average", "l1")
+
     mirror: MirrorMap = field(default_factory=Euclidean)
     average: Literal["primal", "dual"] = "primal"
     l1: float = 0.0
+
+    @classmethod
+    def of(cls, options: AlgorithmOptions) -> Self:
+        """Return it with the map, the average and the penalty that were chosen."""
+        return cls(MAPS[options.mirror](radius=options.radius), options.average, options.l1)
 
     @property
     def may_be_whitened(self) -> bool:

@@ -4,12 +4,14 @@ A map takes models to dual vectors, theta = grad phi(x), and back. Every norm he
 weight matrix.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
 from streamfl.core.arrays import FloatArray
+from streamfl.core.learning.algorithms.base import RADIUS
 from streamfl.core.learning.algorithms.fedavg import onto_ball
 
 
@@ -38,15 +40,6 @@ class MirrorMap(Protocol):
         ...
 
 
-def divergence(mirror: MirrorMap, u: FloatArray, x: FloatArray) -> float:
-    """Return B(u; x) = phi(u) - phi(x) - <grad phi(x), u - x>.
-
-    >>> divergence(Euclidean(), np.array([3.0]), np.array([1.0]))
-    2.0
-    """
-    return mirror.potential(u) - mirror.potential(x) - float(np.sum(mirror.dual(x) * (u - x)))
-
-
 @dataclass(frozen=True, slots=True)
 class Euclidean:
     """phi = |x|^2 / 2: mirror descent is gradient descent.
@@ -55,7 +48,7 @@ class Euclidean:
     array([2.])
     """
 
-    radius: float = 1e3
+    radius: float = RADIUS
 
     def potential(self, x: FloatArray) -> float:
         """Return |x|^2 / 2."""
@@ -87,7 +80,7 @@ class PNorm:
     """
 
     p: float = 1.5
-    radius: float = 1e3
+    radius: float = RADIUS
 
     def potential(self, x: FloatArray) -> float:
         """Return |x|_p^2 / (2 (p - 1))."""
@@ -123,7 +116,7 @@ class Hypentropic:
     """
 
     beta: float = 1.0
-    radius: float = 1e3
+    radius: float = RADIUS
 
     @property
     def scale(self) -> float:
@@ -177,6 +170,10 @@ class Hypentropic:
             if float(np.max(np.abs(step), initial=0.0)) <= 1e-16 * float(np.max(w, initial=0.0)):
                 break
         return np.sign(theta) * self.beta * np.sinh(np.maximum(w, 0.0))
+
+
+# By the names that a person chooses from; each is made with a radius.
+MAPS: dict[str, Callable[..., MirrorMap]] = {"euclidean": Euclidean, "hypentropic": Hypentropic, "p-norm": PNorm}
 
 
 def _norm(x: FloatArray, p: float) -> float:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from streamfl.core.arrays import FloatArray
-from streamfl.core.drift.detectors.excess import MARGIN
+from streamfl.core.drift.detectors.excess import LEAST_VARIANCE, MARGIN, RUN_LENGTH
 from streamfl.core.drift.detectors.few import RISES
 from streamfl.core.drift.evidence import LiveModel, Observed
 from streamfl.core.profiles.adaptive.ladder import Ladder
@@ -15,15 +15,16 @@ from streamfl.core.protocol.alarm import Alarm
 from streamfl.core.protocol.messages import Apart
 
 # Rounds that clients stay latched after the alarm's: so many, and while it is open whether a trial gains, up to more.
+# docs/choices.md, "Local drift".
 LATCHED, PATIENCE = 2, 10
 
 # A branch must gain so much, and so many standard errors; it lives so long, and ends when its mean gain falls below.
+# docs/choices.md, "Local drift".
 LEAST_GAIN, SURE, YOUNGEST, KEEPS = 0.01, 2.0, 10, 0.003
 DECAY, FIRST_GAIN = 0.9, 0.05
 
-# Variance of a record's gain, before it is known and at least; rounds between false findings of a return. Where an
-# alarm tells that something has changed, odds of 20 tell that it is this.
-FIRST_VARIANCE, LEAST_VARIANCE, RUN_LENGTH, SIGN = 0.1, 0.002, 1e4, 20.0
+# Variance of a record's gain before it is known. docs/choices.md, "Local drift".
+FIRST_VARIANCE = 0.1
 
 
 @dataclass

@@ -14,9 +14,10 @@ from streamfl.core.protocol.alarm import Alarm
 
 # A relabelled model must beat the others by so many standard errors over clients: its labels were fitted to the very
 # records that it is compared on.
+# docs/choices.md, "A restart".
 SURE = 2.0
 
-# What a mean score may be off by rounding.
+# What a mean score may be off by rounding. docs/choices.md, "Bounds and rounding".
 ROUNDING = 1e-9
 
 

@@ -8,12 +8,20 @@ import numpy as np
 
 from streamfl.core.arrays import FloatArray
 from streamfl.core.drift.evidence import LiveModel, Played
+from streamfl.core.learning.local_round import Learner
 from streamfl.core.protocol.registry import widened
+
+# s where gradients are bounded, and that of one plain step on a whole round. docs/choices.md, "The ladder".
+STEP, LONG_STEP = 16.0, 256.0
+
+# The loss with which a rung begins anew, in units of that of the model from which it does: it is not to serve by it.
+# docs/choices.md, "The ladder".
+BEHIND = 1.02
 
 
 @dataclass(frozen=True, slots=True)
 class LadderSettings:
-    """The constants of a ladder; none is meant to be tuned.
+    """The constants of a ladder; none is meant to be tuned: docs/choices.md, "Steps and averages", "The ladder".
 
     Parameters
     ----------
@@ -48,7 +56,7 @@ class LadderSettings:
     orders: tuple[int, ...] = (0, 4, 8)
     heavy: tuple[int, ...] = (4,)
     momentum: float = 0.8
-    step: float = 16.0
+    step: float = STEP
     whitened: bool = True
     averages: bool = True
     memory: int = 20
@@ -77,6 +85,35 @@ class LadderSettings:
         (0.7, 0.975)
         """
         return max(self.discount, 1.0 - records / self.remembered)
+
+
+def ladder_settings(
+    *, bounded_gradient: bool, one_full_step: bool, whitened: bool = True, step: float | None = None
+) -> LadderSettings:
+    """Return the ladder for a loss and a way of stepping.
+
+    Whole-round gradient steps are whitened where the algorithm allows it (`whitened`); there, least squares have
+    curvature 1, so s is 1, and a cross-entropy, whose gradient is bounded, takes longer steps. Other mirror maps bend
+    their steps themselves, and one on a whole round may be long. Many local steps answer from the model that they
+    adapt, which an average does not.
+
+    >>> ladder_settings(bounded_gradient=False, one_full_step=True).step
+    1.0
+    """
+    if one_full_step and whitened:
+        return LadderSettings(step=step or (STEP if bounded_gradient else 1.0))
+    top = step or ((LONG_STEP if one_full_step else STEP) if bounded_gradient else 1.0)
+    return LadderSettings(orders=(0, 2, 4, 6, 8), heavy=(), step=top, whitened=False, averages=False)
+
+
+def ladder_for(learner: Learner, step: float | None) -> LadderSettings:
+    """Return the ladder for a way of learning; `step` is s if one was chosen."""
+    return ladder_settings(
+        bounded_gradient=learner.model.link != "identity",
+        one_full_step=learner.one_full_step,
+        whitened=learner.algorithm.may_be_whitened,
+        step=step,
+    )
 
 
 @dataclass
@@ -240,7 +277,7 @@ class Ladder:
         for rung in self.rungs:
             own = min(rung.loss, rung.average_loss) if self.settings.averages else rung.loss
             if own > self.settings.hopeless * least:
-                rung.begin(model, 1.02 * least)
+                rung.begin(model, BEHIND * least)
 
     def _shadow_loss(self) -> float:
         """Return the shadow's discounted loss as if it were as old as the rungs; infinite while it is too young."""

@@ -2,55 +2,37 @@
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 
 from streamfl.core.arrays import FloatArray
 from streamfl.core.drift.detector import Detector
 from streamfl.core.drift.detectors.class_mix import ClassMix
-from streamfl.core.drift.detectors.excess import Excess
+from streamfl.core.drift.detectors.excess import ODDS, Excess
 from streamfl.core.drift.evidence import Observed
 from streamfl.core.errors import BrokenInvariantError
-from streamfl.core.profiles.adaptive.branch import LATCHED, SIGN, Branch, Latch, Trial
+from streamfl.core.profiles.adaptive.branch import LATCHED, Branch, Latch, Trial
 from streamfl.core.profiles.adaptive.choice import Choice
-from streamfl.core.profiles.adaptive.ladder import Ladder, LadderSettings
+from streamfl.core.profiles.adaptive.ladder import Ladder, LadderSettings, ladder_for
 from streamfl.core.profiles.adaptive.recall import RecallPool, Trail
-from streamfl.core.profiles.base import Deliberation, Opening, Restart
+from streamfl.core.profiles.base import Deliberation, Master, Opening, ProfileOptions, Restart
 from streamfl.core.protocol.alarm import Alarm, Reading
 from streamfl.core.protocol.messages import Apart, Held, LocalDrift
 
-# Records of all labels together that a client holds back.
+# Records of all labels together that a client holds back. docs/choices.md, "Excess".
 HELD = 200
 
-# Groups apart at a time.
+# Groups apart at a time. docs/choices.md, "Local drift".
 MOST_BRANCHES = 4
 
 # Deviations of the rest's excess from which on drift that seemed local is everybody's.
+# docs/choices.md, "Local drift".
 EVERYBODYS = 5.0
 
 
-def ladder_settings(
-    *, bounded_gradient: bool, one_full_step: bool, whitened: bool = True, step: float | None = None
-) -> LadderSettings:
-    """Return the ladder for a loss and a way of stepping.
-
-    Whole-round gradient steps are whitened where the algorithm allows it (`whitened`); there, least squares have
-    curvature 1, so s is 1, and a cross-entropy, whose gradient is bounded, takes longer steps. Other mirror maps bend
-    their steps themselves, and one on a whole round may be long. Many local steps answer from the model that they
-    adapt, which an average does not.
-
-    >>> ladder_settings(bounded_gradient=False, one_full_step=True).step
-    1.0
-    """
-    if one_full_step and whitened:
-        return LadderSettings(step=step or (16.0 if bounded_gradient else 1.0))
-    top = step or ((256.0 if one_full_step else 16.0) if bounded_gradient else 1.0)
-    return LadderSettings(orders=(0, 2, 4, 6, 8), heavy=(), step=top, whitened=False, averages=False)
-
-
 @dataclass
-class Promotion:
+class Promotion(Master):
     """A ladder of step sizes for all, one for every group of clients apart, a detector, and models from before.
 
     Parameters
@@ -82,6 +64,8 @@ class Promotion:
     (['rung-0', 'rung-4', 'rung-8', 'heavy-4'], 'rung-0', Held(per_label=100, since=1, renewed={}))
     """
 
+    takes: ClassVar[tuple[str, ...]] = ("detector",)
+
     ladder: LadderSettings = field(default_factory=LadderSettings)
     detector: Detector = field(default_factory=Excess)
     class_mix: ClassMix = field(default_factory=ClassMix)
@@ -97,6 +81,11 @@ class Promotion:
     latch: Latch | None = None
     branches: list[Branch] = field(default_factory=list)
     squared_norm: float = 1.0
+
+    @classmethod
+    def of(cls, options: ProfileOptions) -> Self:
+        """Return the profile in its first state."""
+        return cls(ladder_for(options.learner, options.step), options.detector())
 
     @property
     def promotions(self) -> int:
@@ -214,7 +203,7 @@ class Promotion:
 
     def _is_return(self, clients: Collection[str]) -> bool:
         """Tell, and note, whether some clients are all on branches, and like those who are on none again."""
-        left = [b for b in self.branches if b.has_returned(SIGN) and not set(clients).isdisjoint(b.clients)]
+        left = [b for b in self.branches if b.has_returned(ODDS) and not set(clients).isdisjoint(b.clients)]
         if not {client for branch in left for client in branch.clients}.issuperset(clients):
             return False
         for branch in left:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from streamfl.core.arrays import FloatArray
 
 # Incumbents are kept up to ages of 2^8 - 2 rounds; models of past concepts up to so many.
+# docs/choices.md, "A restart".
 SLOTS, MOST = 8, 8
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from streamfl.core.arrays import FloatArray, IntArray
 
-# Prefers that a label stays itself where nothing else can be told.
+# Prefers that a label stays itself where nothing else can be told. docs/choices.md, "Bounds and rounding".
 TIE = 1e-6
 
 

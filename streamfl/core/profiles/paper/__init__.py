@@ -1,1 +1,1 @@
-"""Profiles `paper` and `calibrated`: Master-FL as published, instances at many time scales."""
+"""Profile `paper`: Master-FL as published, instances at many time scales."""

@@ -1,19 +1,24 @@
-"""Profiles `paper` and `calibrated`: Master-FL with the active runner and Tests 1 and 2.
-
-`paper` has the thresholds that the paper means; `calibrated` finds a factor for each of them in the first rounds.
-"""
+"""Profile `paper`: Master-FL with the active runner and Tests 1 and 2, and the thresholds that the paper means."""
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import dataclass
+from typing import ClassVar, Literal, Self
 
 from streamfl.core.arrays import FloatArray
 from streamfl.core.drift.evidence import LiveModel, Observed, Played
 from streamfl.core.errors import BrokenInvariantError
-from streamfl.core.profiles.base import Answer, Deliberation, Opening, Restart
+from streamfl.core.profiles.base import (
+    HIGHEST_ORDER,
+    Answer,
+    Deliberation,
+    Master,
+    Opening,
+    ProfileOptions,
+    Restart,
+    Start,
+)
 from streamfl.core.profiles.paper.block import Block, Instance
-from streamfl.core.profiles.paper.calibration import Calibrated, Calibration
 from streamfl.core.profiles.paper.master_tests import MasterTests, first_horizon
 from streamfl.core.profiles.paper.optimistic import history_estimate, radius, regret_estimate
 from streamfl.core.profiles.paper.schedule import active, placed
@@ -21,12 +26,10 @@ from streamfl.core.protocol.alarm import Alarm, Reading
 from streamfl.core.protocol.messages import LocalDrift
 from streamfl.core.sampling import generator, sampled_rounds
 
-Start = Literal["scratch", "warm"]
-
 
 @dataclass(frozen=True, slots=True)
 class PaperSettings:
-    """What the paper leaves to choose, with its own choices as defaults.
+    """What the paper leaves to choose, with its own choices as defaults: docs/choices.md, "Experts and the paper".
 
     Parameters
     ----------
@@ -50,9 +53,6 @@ class PaperSettings:
         D of `regret`.
     history_rounds, history_records
         Size of the history sample: rounds, and records a client keeps of each.
-    calibration
-        How the thresholds are found in the first rounds: profile `calibrated`, in which `rho_scale` is not used and
-        the optimistic loss has no radius. None is profile `paper`.
     seed
         Draws schedules.
     """
@@ -70,13 +70,7 @@ class PaperSettings:
     distance: float = 1.0
     history_rounds: int = 32
     history_records: int = 64
-    calibration: Calibration | None = None
     seed: int = 0
-
-    @property
-    def longest(self) -> int:
-        """Return the order of the longest blocks: what was calibrated on shorter ones does not hold for longer."""
-        return self.max_order if self.calibration is None else min(self.max_order, self.calibration.order)
 
     def outlook(self) -> str:
         """Say whether the tests can fire at all, and from which T on they could.
@@ -85,8 +79,6 @@ class PaperSettings:
         profile paper: Tests 1 and 2 cannot fire at T = 104: their least threshold is 187.2, no statistic exceeds 1;
         with blocks of T/2 rounds they could at T = 2.8e+08 (--rho-scale lowers every threshold)
         """
-        if self.calibration is not None:
-            return self.calibration.outlook()
         tests = MasterTests(self.horizon, self.delta, self.rho_scale)
         order = min(self.max_order, int(math.log2(max(1, self.horizon // 2))))
         least = min(tests.threshold2(1 << order), tests.threshold1(order))
@@ -118,10 +110,8 @@ class Settled:
 
 
 @dataclass
-class Paper:
+class Paper(Master):
     """Algorithms 2 and 3: blocks of order 0, 1, 2, .., one active instance a round, two tests, restarts.
-
-    What a calibration found, with its power, is in `calibrated`.
 
     Examples
     --------
@@ -131,23 +121,40 @@ class Paper:
     ['order-0']
     """
 
+    takes: ClassVar[tuple[str, ...]] = ("rho_scale", "optimistic", "start", "order_after_alarm", "max_order")
+
     settings: PaperSettings
-    profile: Literal["paper", "calibrated"] = "paper"
+    profile: Literal["paper"] = "paper"
     epoch: int = 1
-    promotions: int = 0
-    noticed: Alarm | None = None
     horizon: int = 0
     block: Block | None = None
     last_served: FloatArray | None = None
     next_order: int = 0
     next_start: Start = "scratch"
     blocks: int = 0
-    first_losses: list[tuple[float, float]] = field(default_factory=list)
-    calibrated: Calibrated | None = None
 
-    def __post_init__(self) -> None:
-        """Name the profile."""
-        self.profile = "paper" if self.settings.calibration is None else "calibrated"
+    @classmethod
+    def of(cls, options: ProfileOptions) -> Self:
+        """Return the profile in its first state."""
+        start = options.start or "scratch"
+        return cls(
+            PaperSettings(
+                horizon=max(2, options.horizon),
+                rho_scale=options.rho_scale,
+                optimistic=options.optimistic,
+                new_instance=start,
+                new_block=start,
+                after_alarm=start,
+                order_after_alarm=options.order_after_alarm,
+                max_order=HIGHEST_ORDER if options.max_order is None else options.max_order,
+                step=options.step or 1.0,
+                seed=options.learner.seed,
+            )
+        )
+
+    def outlook(self) -> str:
+        """Say whether the tests can fire at all, and from which T on they could."""
+        return self.settings.outlook()
 
     def open(self, t: int, scratch: FloatArray, squared_norm: float) -> Opening:
         """Begin round t: a new block where the last has ended, then the active instance."""
@@ -180,9 +187,6 @@ class Paper:
         block.played.append(played.loss)
         block.optimistic.append(self._optimistic(instance, played, observed))
         block.sampled = self._sample(block, observed.round)
-        if self.settings.calibration is not None and self.calibrated is None:
-            self.calibrated = self._calibrate(self.settings.calibration, block)
-            return None
         return self._test(block, observed.round)
 
     def deliberate(self, alarm: Alarm, observed: Observed, scratch: FloatArray) -> "Settled":
@@ -210,8 +214,8 @@ class Paper:
         return ()
 
     def readings(self) -> Mapping[str, Reading]:
-        """Return where Test 2 stands, once it acts; Test 1 has a reading only when an instance ends."""
-        if self.block is None or not self.block.played or self._calibrating:
+        """Return where Test 2 stands; Test 1 has a reading only when an instance ends."""
+        if self.block is None or not self.block.played:
             return {}
         rounds = len(self.block.played)
         statistic = (sum(self.block.played) - sum(self.block.optimistic)) / rounds
@@ -231,12 +235,11 @@ class Paper:
 
     def _new_block(self, t: int) -> Block:
         self.blocks += 1
-        order = self.settings.longest if self._calibrating else self.next_order
         rng = generator(self.settings.seed, "schedule", self.epoch, t)
-        return Block(order, t, self.blocks, placed(order, t, rng))
+        return Block(self.next_order, t, self.blocks, placed(self.next_order, t, rng))
 
     def _following_order(self) -> int:
-        return min(self._block().order + 1, self.settings.longest)
+        return min(self._block().order + 1, self.settings.max_order)
 
     def _active(self, block: Block, t: int, scratch: FloatArray) -> Instance:
         """Return the instance that plays round t, begun now if it has not played yet; forget those that ended."""
@@ -278,31 +281,12 @@ class Paper:
                 lipschitz=math.sqrt(2.0) * observed.largest_norm,
                 bound=observed.loss_bound,
             )
-        # What a calibration finds takes the place of every constant; a radius would only hide changes from it.
-        scale = self.settings.rho_scale if self.settings.calibration is None else 0.0
-        delta = self.settings.delta
+        delta, scale = self.settings.delta, self.settings.rho_scale
         # Losses are at least 0, so a lower estimate never needs to be below it; and no statistic can exceed 1.
         return max(0.0, estimate - radius(records, horizon=self.horizon, delta=delta, scale=scale))
 
-    @property
-    def _calibrating(self) -> bool:
-        return self.settings.calibration is not None and self.calibrated is None
-
-    def _calibrate(self, calibration: Calibration, block: Block) -> Calibrated | None:
-        """Note the round's losses, and find the thresholds when there are enough."""
-        self.first_losses.append((block.played[-1], block.optimistic[-1]))
-        if len(self.first_losses) < calibration.rounds:
-            return None
-        played, optimistic = zip(*self.first_losses, strict=True)
-        self.first_losses = []
-        tests, settings = MasterTests(self.horizon, self.settings.delta), self.settings
-        return calibration.run(played, optimistic, tests=tests, order=settings.longest, seed=settings.seed)
-
     def _tests(self) -> MasterTests:
-        if self.calibrated is None:
-            return MasterTests(self.horizon, self.settings.delta, self.settings.rho_scale)
-        found = self.calibrated
-        return MasterTests(self.horizon, self.settings.delta, kappa1=found.kappa1, kappa2=found.kappa2)
+        return MasterTests(self.horizon, self.settings.delta, self.settings.rho_scale)
 
     def _test(self, block: Block, t: int) -> Alarm | None:
         tests = self._tests()

@@ -102,11 +102,3 @@ def active(schedule: tuple[Placement, ...], t: int) -> Placement:
     1
     """
     return min(p for p in schedule if p.covers(t))
-
-
-def most_placed(rounds: int, *, horizon: int, delta: float = 0.05) -> float:
-    """Return the bound on the instances placed within `rounds` rounds, held with probability 1 - delta / T.
-
-    6 (log2 T + 1) ln(T / delta) C(t) / C(1), C(t) = t rho(t) = sqrt(t).
-    """
-    return rho_hat(1, horizon=horizon, delta=delta) * math.sqrt(rounds)

@@ -14,6 +14,7 @@ from streamfl.core.protocol.alarm import Alarm, Reading
 from streamfl.core.sampling import generator
 
 # The tests without factors. Which T and delta they have does not matter: the factors make up for them.
+# docs/choices.md, "Thresholds of the paper's tests, calibrated".
 PLAIN = MasterTests(horizon=500)
 
 
@@ -105,10 +106,10 @@ class WatchedTests:
     def _calibrated(self, losses: FloatArray, t: int) -> MasterTests:
         order = self.calibration.order
         replays = [
-            _replay(losses, order, generator(self.seed, "calibration", t, i))
+            Replay.drawn(losses, order, generator(self.seed, "calibration", t, i))
             for i in range(self.calibration.shuffles)
         ]
-        kappa1, kappa2 = self.calibration.factors(replays, tests=PLAIN, order=order)
+        kappa1, kappa2 = self.calibration.factors(replays, PLAIN)
         return MasterTests(PLAIN.horizon, PLAIN.delta, kappa1=float(kappa1), kappa2=float(kappa2))
 
     def _test(self, tests: MasterTests, t: int) -> Alarm | None:
@@ -129,9 +130,3 @@ def _reading(tests: MasterTests, block: Block) -> Reading:
     rounds = len(block.played)
     statistic = (math.fsum(block.played) - math.fsum(block.optimistic)) / rounds
     return Reading(statistic, tests.threshold2(rounds))
-
-
-def _replay(losses: FloatArray, order: int, rng: np.random.Generator) -> Replay:
-    """Return a block of 2^order rounds whose losses are drawn from some."""
-    played = losses[rng.integers(len(losses), size=1 << order)]
-    return Replay(placed(order, 1, rng), played, played.cumsum() / np.arange(1, len(played) + 1))

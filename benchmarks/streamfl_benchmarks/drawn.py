@@ -16,8 +16,8 @@ import numpy.typing as npt
 from streamfl.core.arrays import BoolArray, FloatArray, IntArray
 from streamfl.core.errors import UsageError
 from streamfl.core.sampling import generator
-from streamfl.streams.recorded import rounds_recorded
 from streamfl.streams.table import Table
+from streamfl_benchmarks.recorded import rounds_recorded
 
 RECORDED = "recorded"
 DRIFTS = (

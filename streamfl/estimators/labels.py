@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from streamfl.core.arrays import FloatArray
-from streamfl.rows import whole_text
+from streamfl.estimators.rows import whole_text
 
 Label = bool | int | float | str
 

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamfl.core.errors import UsageError
-from streamfl.streams.drawn import (
+from streamfl.streams.table import Table
+from streamfl_benchmarks.drawn import (
     CONDITIONS,
     DRIFTS,
     DrawnStream,
@@ -22,8 +23,7 @@ from streamfl.streams.drawn import (
     lives,
     rare_pair,
 )
-from streamfl.streams.recorded import recorded_rounds, rounds_recorded
-from streamfl.streams.table import Table
+from streamfl_benchmarks.recorded import recorded_rounds, rounds_recorded
 
 COUNTS = np.array([400, 300, 150, 80, 40, 20, 10])
 PLAIN = DrawnStream("t", "class-swap", (5, 9), clients=12, round_size=30, rounds=12)

@@ -11,15 +11,15 @@ from typing import Any, Self, get_args
 import numpy as np
 from river import base
 
-from streamfl import rows
 from streamfl.core.arrays import FloatArray
 from streamfl.core.errors import UsageError
 from streamfl.core.protocol.records import LARGEST_TARGET
 from streamfl.core.sampling import generator
-from streamfl.embedded import EmbeddedFederation, Task
-from streamfl.labels import MOST_LABELS, MOST_WITH_FERNS, Labels
+from streamfl.estimators import rows
+from streamfl.estimators.embedded import EmbeddedFederation, Task
+from streamfl.estimators.labels import MOST_LABELS, MOST_WITH_FERNS, Labels
+from streamfl.estimators.saved import SavedEstimator
 from streamfl.models.river_drift import name_of
-from streamfl.saved import SavedEstimator
 from streamfl.settings import LearningSettings, ProfileSettings
 
 FEATURES: tuple[str, ...] = get_args(LearningSettings.model_fields["features"].annotation)

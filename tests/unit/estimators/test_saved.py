@@ -2,7 +2,10 @@
 
 import copy
 import json
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
@@ -16,14 +19,14 @@ from river import datasets
 from streamfl import MasterFLClassifier, MasterFLRegressor, codec
 from streamfl.core.errors import UsageError
 from streamfl.core.sampling import generator
-from streamfl.embedded import EmbeddedFederation
+from streamfl.estimators.embedded import EmbeddedFederation
 
 Saved = tuple[dict[str, Any], dict[str, np.ndarray]]
 Edit = Callable[[dict[str, Any], dict[str, np.ndarray]], object]
 
 # Written by version 0.1.0: never write it anew. 70 records of Phishing, linear models, rounds of 20.
 ANSWER = {True: 0.973112, False: 0.026888}
-FORMAT_1 = Path(__file__).parent / "data" / "phishing-format-1.streamfl"
+FORMAT_1 = Path(__file__).parents[1] / "data" / "phishing-format-1.streamfl"
 
 
 def phishing(first: int, last: int) -> list[tuple[dict[str, float], bool]]:
@@ -40,7 +43,7 @@ def test_a_file_of_format_1_answers_as_it_did_when_it_was_written():
 
 def test_targets_of_a_file_of_format_1_keep_their_unit():
     # Written by version 0.1.0: 70 records of ChickWeights, linear models, rounds of 20. It answered 45.16689.
-    model = MasterFLRegressor.load(Path(__file__).parent / "data" / "chicks-format-1.streamfl")
+    model = MasterFLRegressor.load(Path(__file__).parents[1] / "data" / "chicks-format-1.streamfl")
     chicks = list(datasets.ChickWeights())
     assert model.predict_one(chicks[70][0]) == pytest.approx(
         45.16689, abs=0.01
@@ -262,3 +265,50 @@ def test_a_federation_takes_one_label_or_target_a_record(task: Any, kind: str):
     with pytest.raises(ValueError, match=f"3 records, and 4 {kind}: one for each is needed"):
         federation.learn("", ("x",), np.zeros((3, 1)), np.zeros(4), ("a",))
     assert federation.clients == ()
+
+
+BAR = """
+from dataclasses import dataclass
+from typing import Literal
+from streamfl.core.drift.detector import LossDetector
+from streamfl.core.protocol.alarm import Alarm, Reading
+
+
+@dataclass
+class Bar(LossDetector):
+    bar: float = 0.5
+    kind: Literal["bar"] = "bar"
+    reading: Reading | None = None
+
+    def take(self, t, loss, records):
+        return Alarm("bar", loss, self.bar, since=t) if loss > self.bar else None
+
+    def reset(self, *, filled=False):
+        self.reading = None
+"""
+
+SAVES = "from streamfl import MasterFLClassifier as M; m = M(features='rounds', detector='bar', round_size=5); "
+LOADS = "from streamfl import MasterFLClassifier as M; print(M.load({path!r}).detector)"
+
+
+def test_a_detector_of_another_package_is_imported_when_a_file_with_it_is_read(tmp_path: Path) -> None:
+    about = tmp_path / "bar-1.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: bar\nVersion: 1\n")
+    (about / "entry_points.txt").write_text("[streamfl.detectors]\nbar = bar_package:Bar\n")
+    (tmp_path / "bar_package.py").write_text(BAR)
+    path = str(tmp_path / "bar.streamfl")
+    learns = f"[m.learn_one({{'x': float(i % 2)}}, i % 2) for i in range(20)]; m.save({path!r})"
+    ended = []
+    for code in (SAVES + learns, LOADS.format(path=path)):
+        known = os.pathsep.join([str(tmp_path), *filter(None, sys.path)])
+        ended.append(
+            subprocess.run(
+                [sys.executable, "-c", code],
+                capture_output=True,
+                text=True,
+                check=False,
+                env={**os.environ, "PYTHONPATH": known},
+            )
+        )
+    assert [(one.returncode, one.stdout) for one in ended] == [(0, ""), (0, "bar\n")], ended[-1].stderr

@@ -23,9 +23,9 @@ from streamfl.core.protocol.events import BufferDue
 from streamfl.core.protocol.messages import FromCoordinator, LocalDrift, Restarted, RoundClosed
 from streamfl.core.protocol.records import Batch, Span, without_infinity
 from streamfl.core.protocol.registry import TargetUnit
-from streamfl.labels import MOST_LABELS
+from streamfl.estimators.labels import MOST_LABELS
+from streamfl.estimators.saved import RestartPlace, SavedClient, SavedFederation, SavedRecords
 from streamfl.runtime.nodes import ClientNode, CoordinatorNode, Node
-from streamfl.saved import RestartPlace, SavedClient, SavedFederation, SavedRecords
 from streamfl.settings import LearningSettings, ProfileSettings
 from streamfl.transport.memory import MemoryTransport
 from streamfl.uninterrupted import Uninterrupted

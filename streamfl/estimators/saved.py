@@ -1,6 +1,7 @@
 """An estimator as one safe file: safetensors with a JSON header and a format version; nothing is pickled."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
@@ -17,6 +18,7 @@ from streamfl.core.errors import PeerError, UsageError
 from streamfl.core.protocol.messages import LocalDrift, Restarted
 from streamfl.core.protocol.native.models import OnlineModels
 from streamfl.core.protocol.records import LARGEST_TARGET, Batch, Span
+from streamfl.detectors import named_detector
 
 FORMAT = 2
 
@@ -234,10 +236,20 @@ class SavedEstimator:
             raise UsageError(f"{path}: not {WHAT}")
         if plain["kind"] != kind:
             raise UsageError(f"{path}: holds a {plain['kind']}, not a {kind}")
+        _import_detector(plain)
         try:
             return codec.join(cls, plain, arrays)
         except PeerError as error:
             raise UsageError(f"{path}: not {WHAT}: {error}") from error
+
+
+def _import_detector(plain: Mapping[str, Any]) -> None:
+    """Import the package of the detector, whose state can only then be read; if there is none, reading says so."""
+    parameters = plain.get("parameters")
+    name = parameters.get("detector") if isinstance(parameters, dict) else None
+    if isinstance(name, str):
+        with suppress(UsageError):
+            named_detector(name)
 
 
 def _must(holds: bool, otherwise: str) -> None:

@@ -1,0 +1,49 @@
+"""The profiles by name: those of this package, and those that others register."""
+
+from streamfl.core.errors import UsageError
+from streamfl.core.profiles.adaptive.promotion import Promotion
+from streamfl.core.profiles.base import Master
+from streamfl.core.profiles.experts import Experts
+from streamfl.core.profiles.paper.profile import Paper
+from streamfl.registered import Registered
+
+# What other packages register under this entry point: a name, and a class that derives from `Master`.
+GROUP = "streamfl.profiles"
+
+PROFILES: dict[str, type[Master]] = {"adaptive": Promotion, "paper": Paper, "experts": Experts}
+
+_REGISTERED = Registered[Master]("profile", Master, GROUP, PROFILES)
+
+
+def profiles() -> dict[str, type[Master]]:
+    """Return all profiles by name; those of this package keep theirs.
+
+    Raises
+    ------
+    UsageError
+        A package that registers one is at fault.
+
+    >>> list(profiles())[:3]
+    ['adaptive', 'paper', 'experts']
+    """
+    return _REGISTERED.all()
+
+
+def named_profile(name: str) -> type[Master]:
+    """Return a profile; `of` makes it from what a person chose.
+
+    Raises
+    ------
+    UsageError
+        There is no such profile, it was removed, or the package that registers it is at fault.
+
+    >>> named_profile("experts").__name__
+    'Experts'
+    >>> named_profile("calibrated")
+    Traceback (most recent call last):
+    ...
+    streamfl.core.errors.UsageError: profile calibrated was removed: begin anew with profile adaptive or paper
+    """
+    if name in Master.removed:
+        raise UsageError(Master.removed[name])
+    return _REGISTERED.named(name)

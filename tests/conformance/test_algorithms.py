@@ -1,0 +1,145 @@
+"""Every base algorithm that there is, held against what a federation relies on; and what the checks find."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import product
+
+import numpy as np
+import pytest
+
+from streamfl.algorithms import algorithms
+from streamfl.core.arrays import FloatArray
+from streamfl.core.learning.algorithms.base import Algorithm, AlgorithmOptions
+from streamfl.core.learning.algorithms.fedavg import FedAvg, onto_ball
+from streamfl.testing import Violation, check_algorithm
+from streamfl.testing.algorithms import CHECKS, knows_no_order_of_clients
+
+OPTIONS = {
+    f"{mirror} {average} {l1:g}": AlgorithmOptions(mirror=mirror, average=average, l1=l1)  # type: ignore[arg-type]
+    for mirror, average, l1 in product(("p-norm", "euclidean", "hypentropic"), ("primal", "dual"), (0.0, 0.01))
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        (name, options)
+        for name, kind in algorithms().items()
+        for options in (OPTIONS if kind.takes else ["p-norm primal 0"])
+    ],
+)
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+def test_an_algorithm(name: str, options: str, check: Callable[[Callable[[], Algorithm]], None]) -> None:
+    check(lambda: algorithms()[name].of(OPTIONS[options]))
+
+
+@dataclass(frozen=True)
+class Signs(FedAvg):
+    """Sign descent: an algorithm in another package."""
+
+    @property
+    def may_be_whitened(self) -> bool:
+        return False
+
+    def step(self, W: FloatArray, slope: FloatArray, eta: float) -> FloatArray:
+        return onto_ball(W - eta * np.sign(slope), self.radius)
+
+
+def test_an_algorithm_of_another_package() -> None:
+    check_algorithm(Signs)
+
+
+class Flat(Signs):
+    def step(self, W: FloatArray, slope: FloatArray, eta: float) -> FloatArray:
+        return super().step(W, slope, eta).ravel()
+
+
+class Lost(Signs):
+    def step(self, W: FloatArray, slope: FloatArray, eta: float) -> FloatArray:
+        return super().step(W, slope, eta) * np.nan
+
+
+class Greedy(Signs):
+    def step(self, W: FloatArray, slope: FloatArray, eta: float) -> FloatArray:
+        W -= eta * np.sign(slope)
+        return W
+
+
+@dataclass(frozen=True)
+class Heavy(Signs):
+    """Keeps its last step to itself."""
+
+    last: list[FloatArray] = field(default_factory=list)
+
+    def step(self, W: FloatArray, slope: FloatArray, eta: float) -> FloatArray:
+        self.last.append(slope)
+        return super().step(W, np.sum([each for each in self.last if each.shape == slope.shape], axis=0), eta)
+
+
+@dataclass(frozen=True)
+class Random(Signs):
+    def step(self, W: FloatArray, slope: FloatArray, eta: float) -> FloatArray:
+        return super().step(W, slope * np.random.default_rng().normal(size=slope.shape), eta)
+
+
+class Shrinking(Signs):
+    def from_average(self, mean: FloatArray) -> FloatArray:
+        return 0.9 * super().from_average(mean)
+
+
+class Boastful(Signs):
+    may_be_whitened = True  # type: ignore[assignment]
+
+
+class Deaf(Signs):
+    def step(self, W: FloatArray, slope: FloatArray, eta: float) -> FloatArray:
+        return W
+
+
+class Upwards(Signs):
+    def step(self, W: FloatArray, slope: FloatArray, eta: float) -> FloatArray:
+        return super().step(W, -slope, eta)
+
+
+class Free(Signs):
+    def step(self, W: FloatArray, slope: FloatArray, eta: float) -> FloatArray:
+        return W - eta * np.sign(slope)
+
+    def from_average(self, mean: FloatArray) -> FloatArray:
+        return mean
+
+
+@pytest.mark.parametrize(
+    ("kind", "told"),
+    [
+        (Flat, r"step returns shape \(0,\) of \(3, 0\)"),
+        (Lost, "step returns what is no number"),
+        (Greedy, "an array that it was given has changed"),
+        (Heavy, "it draws, or remembers other steps"),
+        (Random, "it draws, or remembers other steps"),
+        (Shrinking, "a round without any update changes the model"),
+        (Boastful, "it may be whitened, and its step is not W - eta slope"),
+        (Deaf, "Linear: a loss of .* after 30 rounds"),
+        (Upwards, "Linear: a loss of .* after 30 rounds"),
+        (Free, "lead to a norm of .*, and the ball's is 1000"),
+    ],
+)
+def test_an_algorithm_that_breaks_a_rule_is_told_which(kind: type[Algorithm], told: str) -> None:
+    with pytest.raises(Violation, match=told):
+        check_algorithm(lambda: kind.of(AlgorithmOptions()))
+
+
+@dataclass(frozen=True)
+class Tiring(FedAvg):
+    """Makes each step shorter than the one before."""
+
+    taken: list[float] = field(default_factory=list)
+
+    def step(self, W: FloatArray, slope: FloatArray, eta: float) -> FloatArray:
+        self.taken.append(eta)
+        return super().step(W, slope, eta / len(self.taken))
+
+
+def test_one_that_remembers_steps_depends_on_the_order_of_clients() -> None:
+    with pytest.raises(Violation, match="another order of clients gives other bytes"):
+        knows_no_order_of_clients(Tiring)

@@ -1,0 +1,193 @@
+"""Every profile that there is, held against what a coordinator relies on; and what the checks find."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+import pytest
+
+from streamfl.core.arrays import FloatArray
+from streamfl.core.drift.evidence import Observed
+from streamfl.core.profiles.adaptive.promotion import Promotion
+from streamfl.core.profiles.base import Deliberation, Master, Opening, Restart
+from streamfl.core.profiles.experts import Experts
+from streamfl.core.protocol.alarm import Alarm
+from streamfl.core.protocol.messages import LocalDrift
+from streamfl.profiles import profiles
+from streamfl.settings import LearningSettings, ProfileSettings
+from streamfl.testing import Violation, check_profile
+from streamfl.testing.profiles import CHECKS, Play
+
+LEARNER = LearningSettings().learner("classification", seed=0)
+CHOSEN: dict[str, dict[str, Any]] = {name: {"profile": name} for name in profiles()} | {
+    "paper, warm, with tests that fire": {"profile": "paper", "rho_scale": 5e-4, "start": "warm"},
+    "paper, warm, by regret": {"profile": "paper", "rho_scale": 5e-4, "start": "warm", "optimistic": "regret"},
+    "adaptive with GLR": {"profile": "adaptive", "detector": "glr"},
+    "experts from scratch": {"profile": "experts", "start": "scratch", "max_order": 3},
+}
+
+
+def made(name: str) -> Master:
+    return ProfileSettings(**CHOSEN[name]).master(100, LEARNER)
+
+
+@pytest.mark.parametrize("name", CHOSEN)
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+def test_a_profile(name: str, check: Callable[[Callable[[], Master]], None]) -> None:
+    check(lambda: made(name))
+
+
+def test_what_is_played_has_a_restart_and_a_branch() -> None:
+    play = Play(made("adaptive"))
+    play.through(60)
+    told = [(t, said) for t, decided in enumerate(play.told, start=1) for said in decided]
+    assert [(t, said.chosen) for t, said in told if isinstance(said, Restart)] == [(25, "relabelled")]
+    assert [(said.clients, said.state) for _, said in told if isinstance(said, LocalDrift)] == [
+        (("c1",), "latched"),
+        (("c1",), "branched"),
+    ]
+    paper = Play(made("paper, warm, with tests that fire"))
+    paper.through(60)
+    assert paper.master.epoch == 2
+
+
+class Nameless(Experts):
+    def open(self, t: int, scratch: FloatArray, squared_norm: float) -> Opening:
+        opening = super().open(t, scratch, squared_norm)
+        return replace(opening, live=tuple(replace(live, name="one") for live in opening.live), serves="one")
+
+
+class Absent(Experts):
+    def open(self, t: int, scratch: FloatArray, squared_norm: float) -> Opening:
+        return replace(super().open(t, scratch, squared_norm), serves="another")
+
+
+class Nostalgic(Experts):
+    """Asks for a round that nobody was told to keep."""
+
+    def open(self, t: int, scratch: FloatArray, squared_norm: float) -> Opening:
+        opening = super().open(t, scratch, squared_norm)
+        return replace(opening, live=(replace(opening.live[0], history=(1,)), *opening.live[1:]))
+
+
+class Greedy(Experts):
+    """Steps in the array that it was given."""
+
+    def close(self, observed: Observed) -> Alarm | None:
+        for played in observed.played.values():
+            played.stepped *= 0.5  # type: ignore[misc]
+        return super().close(observed)
+
+
+class Hasty(Experts):
+    """Shrinks its models as often as a round is opened."""
+
+    def open(self, t: int, scratch: FloatArray, squared_norm: float) -> Opening:
+        for instance in self.instances:
+            instance.W = 0.99 * instance.W
+        return super().open(t, scratch, squared_norm)
+
+
+class Random(Experts):
+    def open(self, t: int, scratch: FloatArray, squared_norm: float) -> Opening:
+        opening = super().open(t, scratch, squared_norm)
+        noise = np.random.default_rng().normal()
+        return replace(opening, live=tuple(replace(live, eta=live.eta * noise**2) for live in opening.live))
+
+
+class Miscounting(Promotion):
+    def conclude(self, deliberation: Deliberation) -> Restart | LocalDrift:
+        found = super().conclude(deliberation)
+        self.epoch += 1
+        return found
+
+
+@dataclass
+class Restless(Promotion):
+    """Asks until somebody answers."""
+
+    profile: Literal["restless"] = "restless"  # type: ignore[assignment]
+
+    def deliberate(self, alarm: Alarm, observed: Observed, scratch: FloatArray) -> Any:
+        choice = super().deliberate(alarm, observed, scratch)
+        asked, ask = choice.ask(), choice.ask
+        choice.ask = lambda: asked if set(choice.found) <= set(choice.live) else ask()  # type: ignore[method-assign]
+        return choice
+
+
+@dataclass
+class Forgetful(Experts):
+    """Counts rounds in what is not saved."""
+
+    profile: Literal["forgetful"] = "forgetful"  # type: ignore[assignment]
+
+    def __post_init__(self) -> None:
+        self.rounds = 0
+
+    def open(self, t: int, scratch: FloatArray, squared_norm: float) -> Opening:
+        opening = super().open(t, scratch, squared_norm)
+        return replace(opening, block=1 + self.rounds // 2)
+
+    def close(self, observed: Observed) -> Alarm | None:
+        self.rounds += 1
+        return super().close(observed)
+
+
+@dataclass
+class Stiff(Promotion):
+    """Forgets the shadow."""
+
+    profile: Literal["stiff"] = "stiff"  # type: ignore[assignment]
+
+    def transform(self, change: Callable[[FloatArray], FloatArray]) -> None:
+        shadow = self.main.shadow
+        super().transform(change)
+        self.main.shadow = shadow
+
+
+@dataclass
+class Deaf(Experts):
+    profile: Literal["deaf"] = "deaf"  # type: ignore[assignment]
+
+    def close(self, observed: Observed) -> Alarm | None:
+        return None
+
+
+class Broken(Experts):
+    def advance(self, t: int) -> tuple[LocalDrift, ...]:
+        return (1 // (t - 1),)  # type: ignore[return-value]
+
+
+@dataclass
+class Hoarding(Promotion):
+    """Keeps a place for every round."""
+
+    profile: Literal["hoarding"] = "hoarding"  # type: ignore[assignment]
+
+    def close(self, observed: Observed) -> Alarm | None:
+        self.renewed |= {f"a client of round {observed.round}, {i}": 1 for i in range(20)}
+        return super().close(observed)
+
+
+@pytest.mark.parametrize(
+    ("kind", "told"),
+    [
+        (Nameless, "two live models of one name in round 1"),
+        (Absent, r"what serves in round 1 is not live: \['another'\]"),
+        (Nostalgic, "asks for rounds that no client has kept"),
+        (Greedy, "an array that it was given is changed in round 1"),
+        (Hasty, "if rounds are opened twice"),
+        (Random, "another course of events in the same rounds"),
+        (Miscounting, "epoch 3 after 1 in round 25"),
+        (Restless, "an alarm for which candidates are scored more than 10 times"),
+        (Forgetful, "saved and read again after round"),
+        (Stiff, r"has shape \(3, 2\), and models have \(3, 3\) today"),
+        (Deaf, "an untrained model has 0.5"),
+        (Hoarding, "bytes after 400 rounds"),
+        (Broken, "round 1 raises ZeroDivisionError"),
+    ],
+)
+def test_a_profile_that_breaks_a_rule_is_told_which(kind: type[Any], told: str) -> None:
+    with pytest.raises(Violation, match=told):
+        check_profile(kind)
