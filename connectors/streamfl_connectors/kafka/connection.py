@@ -13,10 +13,10 @@ from kafka import errors as kafka_errors
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
 from streamfl.core.errors import PeerError, UsageError, did_you_mean
+from streamfl.log.parts import BUDGET
 from streamfl_connectors.kafka import causes
 from streamfl_connectors.kafka.batches import read_leniently
 from streamfl_connectors.kafka.closing import leave_out_closing
-from streamfl_connectors.kafka.parts import BUDGET
 
 T = TypeVar("T")
 

@@ -16,8 +16,8 @@ from kafka import KafkaConsumer, TopicPartition
 
 from streamfl.core.errors import PeerError
 from streamfl.core.protocol.messages import FromCoordinator, Restarted, RoundClosed, RoundOpened
+from streamfl.log.control import ControlReader
 from streamfl_connectors.kafka.batches import read_leniently
-from streamfl_connectors.kafka.control import ControlReader
 
 read_leniently()  # tests read what they spoil
 

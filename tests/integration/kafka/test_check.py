@@ -21,11 +21,11 @@ from kafka.admin import (
     ResourceType,
 )
 
+from deploy.broker import Broker
 from streamfl.core.errors import UsageError
 from streamfl.core.protocol.messages import Leave, Left
 from streamfl.formats import FieldMap, Packed, record_format
 from streamfl.ports import Placement
-from streamfl_connectors.kafka.broker import Broker
 from streamfl_connectors.kafka.connector import KafkaConnector
 from streamfl_connectors.kafka.writer import END_OF_STREAM
 

@@ -21,12 +21,12 @@ from streamfl.core.protocol.messages import (
 )
 from streamfl.core.protocol.records import Span
 from streamfl.formats import FieldMap, record_format
+from streamfl.log.control import MOST
+from streamfl.log.topics import Topics
 from streamfl.ports import Placement
 from streamfl_connectors.kafka.client_links import ClientLinks
 from streamfl_connectors.kafka.connection import Connection, KafkaSettings
 from streamfl_connectors.kafka.connector import KafkaConnector
-from streamfl_connectors.kafka.control import MOST
-from streamfl_connectors.kafka.topics import Topics
 
 CLIENTS = tuple(f"plant-{i:05d}" for i in range(6000))
 

@@ -7,6 +7,7 @@ from contextlib import ExitStack, closing
 import pytest
 
 from streamfl.formats import FieldMap, record_format
+from streamfl.log.topics import Topics
 from streamfl.ports import Placement
 from streamfl.testing import Kit
 from streamfl.testing.transport import CHECKS
@@ -14,7 +15,6 @@ from streamfl_connectors.kafka.client_links import ClientLinks
 from streamfl_connectors.kafka.connection import Connection, KafkaSettings
 from streamfl_connectors.kafka.connector import KafkaConnector
 from streamfl_connectors.kafka.coordinator_link import KafkaCoordinatorLink
-from streamfl_connectors.kafka.topics import Topics
 
 
 @pytest.fixture
