@@ -15,8 +15,9 @@ from streamfl.log.topics import Topics
 from streamfl.ports import Finding, Placement, RecordFormat
 from streamfl_connectors.kafka import sample
 from streamfl_connectors.kafka.administration import configs_of, new_topic, wrong_with
-from streamfl_connectors.kafka.connection import Connection, KafkaSettings, explained
+from streamfl_connectors.kafka.connection import Connection, explained
 from streamfl_connectors.kafka.rights import Rights
+from streamfl_connectors.kafka.settings import KafkaSettings
 from streamfl_connectors.kafka.topics import TopicPlan, plans
 
 Described = Mapping[str, Mapping[str, Any]]

@@ -1,9 +1,11 @@
 """The connector: makes the links, hosts and writers of a federation on Kafka."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from typing import ClassVar
 
 import structlog
 from kafka import TopicPartition
+from pydantic import BaseModel
 
 from streamfl.core.errors import PeerError, UsageError
 from streamfl.core.protocol.messages import FromCoordinator
@@ -20,10 +22,11 @@ from streamfl_connectors.kafka.administration import (
     visible,
     wrong_with,
 )
-from streamfl_connectors.kafka.connection import Connection, KafkaSettings
+from streamfl_connectors.kafka.connection import Connection
 from streamfl_connectors.kafka.coordinator_link import KafkaCoordinatorLink
 from streamfl_connectors.kafka.ends import Ends
 from streamfl_connectors.kafka.host import KafkaHost
+from streamfl_connectors.kafka.settings import KafkaSettings
 from streamfl_connectors.kafka.topics import TopicPlan, plans
 from streamfl_connectors.kafka.writer import KafkaRecordWriter
 
@@ -41,8 +44,10 @@ class KafkaConnector:
         The `[kafka]` table.
     """
 
-    def __init__(self, federation: str, settings: Mapping[str, object]) -> None:
-        self._connection = Connection(KafkaSettings.of(settings))
+    Settings: ClassVar[type[BaseModel]] = KafkaSettings
+
+    def __init__(self, federation: str, settings: KafkaSettings) -> None:
+        self._connection = Connection(settings)
         self._topics = Topics(federation)
 
     def prepare(self) -> None:

@@ -14,8 +14,8 @@ from streamfl_connectors.kafka.administration import (
     wrong_with,
 )
 from streamfl_connectors.kafka.checks import OLDEST, broker_finding, durability, failed, missing_findings
-from streamfl_connectors.kafka.connection import KafkaSettings
 from streamfl_connectors.kafka.rights import Need, client_needs, coordinator_needs, role_findings
+from streamfl_connectors.kafka.settings import KafkaSettings
 from streamfl_connectors.kafka.topics import TopicPlan, plans
 
 PLAN = TopicPlan("f.state", 1, 1, {"cleanup.policy": "compact"})
@@ -147,7 +147,9 @@ class TestCopies:
 class TestMissing:
     def found(self, code, *, brokers=1, **settings):
         told = [{"name": "f.control", "error_code": code, "error_message": "because"}]
-        return next(missing_findings(told, KafkaSettings.of({"bootstrap_servers": "b"} | settings), brokers))
+        return next(
+            missing_findings(told, KafkaSettings.model_validate({"bootstrap_servers": "b"} | settings), brokers)
+        )
 
     def test_will_be_made(self):
         assert self.found(0) == Finding("topics", "warning", "no f.control yet", "the coordinator will make them")
