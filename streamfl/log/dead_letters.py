@@ -55,6 +55,16 @@ class DeadLetter:
         )
 
     @property
+    def place(self) -> tuple[str, int, int]:
+        """Return the topic, partition and offset that it came from.
+
+        >>> DeadLetter.of("f.updates", 0, 17, "no message", None, b"x").place
+        ('f.updates', 0, 17)
+        """
+        topic, partition, offset = (item.decode() for _, item in self.headers[:3])
+        return topic, int(partition), int(offset)
+
+    @property
     def size(self) -> int:
         """Return its bytes, about."""
         return len(self.key or b"") + len(self.value or b"") + sum(len(item) for _, item in self.headers)

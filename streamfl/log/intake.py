@@ -1,11 +1,13 @@
 """The records that one process reads, from messages to clients: decoded, counted once, routed."""
 
 from collections.abc import Collection, Sequence
+from typing import Protocol
 
 import numpy as np
 import structlog
 
 from streamfl.core.protocol.records import Rejection
+from streamfl.log.dead_letters import DeadLetter, reasons
 from streamfl.log.partition import Fetch, PartitionReader
 from streamfl.log.placement import owner
 from streamfl.ports import Decoded, Placement, ReadingCounts, RecordFormat
@@ -14,6 +16,25 @@ LOG = structlog.get_logger("streamfl.log.intake")
 
 # Records a client holds, beyond its machine's buffer, before its partition is paused or passes it by.
 ROOM = 1000
+
+
+class Message(Protocol):
+    """One message of a log."""
+
+    @property
+    def offset(self) -> int:
+        """Where it lies."""
+        ...
+
+    @property
+    def key(self) -> bytes | None:
+        """Its key, if it has one."""
+        ...
+
+    @property
+    def value(self) -> bytes | None:
+        """What it holds."""
+        ...
 
 
 class Intake:
@@ -53,30 +74,27 @@ class Intake:
         """Let go of a partition; what was counted of it stays counted."""
         del self._formats[name]
 
-    def take(
-        self, reader: PartitionReader, offsets: Sequence[int], values: Sequence[bytes | None], marks: Collection[int]
-    ) -> list[Rejection]:
+    def take(self, reader: PartitionReader, messages: Sequence[Message], marks: Collection[int]) -> list[DeadLetter]:
         """Take consecutive messages of a partition in, at least one.
 
         Parameters
         ----------
         reader
             Of the partition.
-        offsets, values
-            Of all messages.
+        messages
+            All of them.
         marks
             Offsets of those that say that the partition has ended.
 
         Returns
         -------
-        The bad records among them that were not read before: what to keep as dead letters.
+        What to write to the dead letters: each message with bad records that was not read before.
         """
-        first, last, stride = offsets[0], offsets[-1], self._format.stride
+        first, last, stride = messages[0].offset, messages[-1].offset, self._format.stride
         ends = set(marks)
         if ends:
-            kept = [i for i, offset in enumerate(offsets) if offset not in ends]
-            offsets, values = [offsets[i] for i in kept], [values[i] for i in kept]
-        decoded = self._formats[reader.name].decode(offsets, values)
+            messages = [message for message in messages if message.offset not in ends]
+        decoded = self._formats[reader.name].decode([m.offset for m in messages], [m.value for m in messages])
         end, seen = (last + 1) * stride, self._seen.get(reader.name, 0)
         if first * stride >= seen:
             self._counts.add(decoded)
@@ -87,9 +105,17 @@ class Intake:
         self._seen[reader.name] = max(seen, end)
         if last in ends:
             reader.ends_at(last * stride)
-        elif offsets:
-            reader.goes_on(offsets[-1] * stride)
-        return [bad for bad in decoded.rejected if bad.position >= seen]
+        elif messages:
+            reader.goes_on(messages[-1].offset * stride)
+        return self._letters(reader.name, [bad for bad in decoded.rejected if bad.position >= seen], messages)
+
+    def _letters(self, name: str, bad: Sequence[Rejection], messages: Sequence[Message]) -> list[DeadLetter]:
+        if not bad:
+            return []
+        topic, _, number = name.rpartition("/")
+        by_offset = {message.offset: message for message in messages}
+        told = ((by_offset[offset], reason) for offset, reason in reasons(bad, self._format.stride).items())
+        return [DeadLetter.of(topic, int(number), m.offset, reason, m.key, m.value) for m, reason in told]
 
     def _count_late(self, name: str, decoded: Decoded, seen: int) -> None:
         """Count records measured long before others that came earlier."""

@@ -28,7 +28,7 @@ class Links(ABC):
 
     def link(self, client: str) -> "Link":
         """Return a new link for a client: it starts with the current models, and hears what is said from now on."""
-        self.hand_out()
+        self.told()
         link = self._links[client] = Link(self, deque(self.current()))
         return link
 
@@ -36,7 +36,7 @@ class Links(ABC):
         """Forget the link of a client that is not here any more."""
         self._links.pop(client, None)
 
-    def hand_out(self) -> list[FromCoordinator]:
+    def told(self) -> list[FromCoordinator]:
         """Give every link what has arrived, an answer to one client only to that one; return all of it."""
         heard = self.hear()
         for message in heard:
@@ -61,7 +61,7 @@ class Link:
 
     def receive(self) -> Sequence[FromCoordinator]:
         """Return the messages that have arrived, in the order of each topic."""
-        self.links.hand_out()
+        self.links.told()
         arrived = list(self.inbox)
         self.inbox.clear()
         return arrived

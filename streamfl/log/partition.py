@@ -170,6 +170,26 @@ class PartitionReader:
         behind = [source.next for source in live if source.lags and source.waiting == 0]
         return min([*behind, self.head]) if self.only is None else min(hungry)
 
+    @property
+    def sought(self) -> bool:
+        """Tell whether the ledger has given a position since `hold`."""
+        return any(source.sought for source in self.clients.values())
+
+    def hold(self, begin: int, end: int, stride: int) -> None:
+        """Hold positions that the ledger gave against the end of the log: what lies beyond is no position.
+
+        Parameters
+        ----------
+        begin, end
+            The first offset that the log still holds, and the one that comes next.
+        stride
+            Positions that a message takes up.
+        """
+        for source in self.clients.values():
+            if source.sought and source.next > end * stride:
+                source.fail(not_held(self.name, source.next // stride, begin, end))
+            source.sought = False
+
     def take(self, end: int, decoded: Decoded) -> list[Rejection]:
         """Route the block from `head` to `end`; return the records that are no client's."""
         start, self.head = self.head, end

@@ -16,6 +16,15 @@ def pattern(name: str) -> str:
     return re.escape(name).replace(r"\*", "(.+)")
 
 
+def may_hold_records(placement: Placement, own: Container[str], topic: str) -> bool:
+    """Tell whether a topic is one of the placement's, and none of the federation's own.
+
+    >>> [may_hold_records(Placement(("r.*",)), {"r.control"}, topic) for topic in ("r.c1", "r.control", "s")]
+    [True, False, False]
+    """
+    return topic not in own and any(re.fullmatch(pattern(name), topic) for name in placement.topics)
+
+
 def client_of(placement: Placement, topic: str) -> str:
     """Return the client whose topic it is: what the `*` of the placement's name stands for, else the topic's name.
 
@@ -73,10 +82,9 @@ def partition_of(placement: Placement, own: Container[str], name: str) -> tuple[
     (('r.c1', 0), None)
     """
     topic, _, number = name.rpartition("/")
-    if not is_name(name) or topic in own or not re.fullmatch("0|[1-9][0-9]{0,6}", number):
+    if not is_name(name) or not re.fullmatch("0|[1-9][0-9]{0,6}", number):
         return None
-    ours = any(re.fullmatch(pattern(one), topic) for one in placement.topics)
-    return (topic, int(number)) if ours else None
+    return (topic, int(number)) if may_hold_records(placement, own, topic) else None
 
 
 def places_of(

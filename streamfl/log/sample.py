@@ -5,7 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from streamfl.core.protocol.records import Rejection
-from streamfl.ports import Decoded, Finding
+from streamfl.log.intake import Message
+from streamfl.ports import Decoded, Finding, RecordFormat
 
 REASONS_TOLD, NAMES_TOLD = 3, 8
 
@@ -18,6 +19,26 @@ def listed(names: Sequence[str], at_most: int = 5) -> str:
     """
     more = len(names) - at_most
     return ", ".join(names[:at_most]) + (f" and {more} more" if more > 0 else "")
+
+
+def tried(name: str, messages: Sequence[Message], records: RecordFormat, dead_letters: str) -> Finding:
+    """Return what is found when messages of one partition, which hold records, are decoded as clients would.
+
+    Parameters
+    ----------
+    name
+        Of the partition.
+    messages
+        At least one, without marks of an end.
+    records
+        How messages hold records.
+    dead_letters
+        Where bad records would go.
+    """
+    decoded = records.fresh().decode(
+        [message.offset for message in messages], [message.value for message in messages]
+    )
+    return judged(name, decoded, records.stride, dead_letters)
 
 
 def judged(name: str, decoded: Decoded, stride: int, dead_letters: str) -> Finding:

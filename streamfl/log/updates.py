@@ -30,14 +30,35 @@ def heard(
         return Unusable("", f"its key is no client's name of 1 to {NAME_BYTES} bytes")
     try:
         whole = assembly.add(client, headers, value or b"")
-        told = None if whole is None else messages.decode(whole)
     except PeerError as error:
         return Unusable(client, bounded(str(error)))
-    if told is None:
-        return None
-    if not isinstance(told, FromClient) or told.client != client:
-        return Unusable(client, bounded(f"no message of client {client!r}"))
-    return told
+    return None if whole is None else understood(whole, client)
+
+
+def understood(data: bytes, client: str | None = None) -> FromClient | Unusable:
+    """Return what the bytes of a whole message say, whoever wrote them.
+
+    Parameters
+    ----------
+    data
+        Of one message.
+    client
+        In whose name the log has it; None takes the name that the message says.
+
+    Examples
+    --------
+    >>> understood(b'{"type":"leave","client":"c1","incarnation":"a"}', "c0")
+    Unusable(client='c0', reason="no message of client 'c0'")
+    """
+    try:
+        said = messages.decode(data)
+    except PeerError as error:
+        return Unusable(client or "", bounded(str(error)))
+    if not isinstance(said, FromClient) or said.client != (client or said.client):
+        return Unusable(
+            client or "", bounded(f"no message of client {client!r}" if client else "no message of a client")
+        )
+    return said
 
 
 def _client(key: bytes | None) -> str | None:

@@ -56,7 +56,7 @@ class KafkaHost:
 
     def told(self) -> Sequence[FromCoordinator]:
         """Hand out what the coordinator tells, and return it."""
-        return self._links.hand_out()
+        return self._links.told()
 
     def settle(self, standpoints: Mapping[str, Standpoint]) -> None:
         """Tell the group how far the clients are."""

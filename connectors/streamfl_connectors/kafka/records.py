@@ -1,6 +1,5 @@
 """The records of all clients of one host: a member of the group that shares the partitions."""
 
-import re
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,11 +11,10 @@ from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssi
 from kafka.structs import MemberState
 
 from streamfl.core.errors import PeerError
-from streamfl.core.protocol.records import Rejection
-from streamfl.log.dead_letters import DeadLetter, reasons
+from streamfl.log.dead_letters import DeadLetter
 from streamfl.log.intake import Intake
 from streamfl.log.partition import LogSource, PartitionReader, not_held
-from streamfl.log.placement import pattern, wrong_placement
+from streamfl.log.placement import may_hold_records, wrong_placement
 from streamfl.log.tally import Tally
 from streamfl.log.topics import Topics
 from streamfl.ports import Decoded, Placement, ReadingCounts, RecordFormat, Standpoint
@@ -106,9 +104,8 @@ class RecordConsumer:
         if time.monotonic() < self._look_at or (self._subscribed and not starred):
             return
         self._look_at = time.monotonic() + LOOK_AGAIN
-        own = self._topics.own
-        there = [topic for topic in (self._listed() if starred else names) if topic not in own]
-        wanted = sorted(topic for topic in there if any(re.fullmatch(pattern(name), topic) for name in names))
+        there = self._listed() if starred else names
+        wanted = sorted(topic for topic in there if may_hold_records(self._placement, self._topics.own, topic))
         if not wanted:
             LOG.warning("no topic of that name yet", topics=list(names))
         elif wanted != self._subscribed:
@@ -209,16 +206,13 @@ class RecordConsumer:
         return not self._readers or len(self._paused) < len(self._readers)
 
     def _place(self) -> None:
-        """Hold positions that the ledger gave against the ends of the logs: what lies beyond is no position."""
-        sought = {p: reader for p, reader in self._readers.items() if any(s.sought for s in reader.clients.values())}
+        """Hold positions that the ledger gave against the ends of the logs."""
+        sought = [partition for partition, reader in self._readers.items() if reader.sought]
         if not sought:
             return
-        begins = self._consumer.beginning_offsets(list(sought))
-        for partition, end in self._consumer.end_offsets(list(sought)).items():
-            for source in sought[partition].clients.values():
-                if source.sought and source.next > end * self._format.stride:
-                    self._fail(partition, source, begins[partition], end)
-                source.sought = False
+        begins, ends = self._consumer.beginning_offsets(sought), self._consumer.end_offsets(sought)
+        for partition in sought:
+            self._readers[partition].hold(begins[partition], ends[partition], self._format.stride)
 
     def _steer(self) -> None:
         """Seek, pause and resume, as the clients' positions and room want it."""
@@ -237,25 +231,19 @@ class RecordConsumer:
                 self._paused.remove(partition)
 
     def _take(self, partition: TopicPartition, messages: Sequence[Any]) -> None:
-        offsets, values = [m.offset for m in messages], [m.value for m in messages]
-        marks = [m.offset for m in messages if is_end(m)]
-        bad = self._intake.take(self._readers[partition], offsets, values, marks)
-        if bad:
-            self._bury(partition, bad, {m.offset: m for m in messages})
+        marks = [message.offset for message in messages if is_end(message)]
+        for letter in self._intake.take(self._readers[partition], messages, marks):
+            self._bury(letter)
 
-    def _bury(self, partition: TopicPartition, bad: Sequence[Rejection], messages: Mapping[int, Any]) -> None:
-        """Write messages that hold bad records to the dead letters."""
-        for offset, reason in reasons(bad, self._format.stride).items():
-            message = messages[offset]
-            place = (partition.topic, partition.partition, offset)
-            letter = DeadLetter.of(*place, reason, message.key, message.value)
-            try:
-                sent = dead_letters.write(self._letters, self._topics.dead_letters, letter)
-            except kafka_errors.KafkaError as error:
-                self._not_buried(place, error)
-            else:
-                sent.add_errback(lambda error, place=place: self._not_buried(place, error))
-                self._counts.dead_letters += 1
+    def _bury(self, letter: DeadLetter) -> None:
+        place = letter.place
+        try:
+            sent = dead_letters.write(self._letters, self._topics.dead_letters, letter)
+        except kafka_errors.KafkaError as error:
+            self._not_buried(place, error)
+        else:
+            sent.add_errback(lambda error: self._not_buried(place, error))
+            self._counts.dead_letters += 1
 
     def _not_buried(self, place: tuple[str, int, int], error: Exception) -> None:
         """Tell of a dead letter that was not written; the record is counted as rejected all the same."""
@@ -270,14 +258,10 @@ class RecordConsumer:
             for source in reader.clients.values():
                 beyond, gone = source.next > end * stride, source.next < begin * stride
                 if not source.failed and (beyond or (gone and self._placement.lost == "stop")):
-                    self._fail(partition, source, begin, end)
+                    source.fail(not_held(reader.name, source.next // stride, begin, end))
             if offset < begin:
                 LOG.error("records lost", partition=name_of(partition), first=offset, last=begin - 1)
             self._consumer.seek(partition, min(max(offset, begin), end))
-
-    def _fail(self, partition: TopicPartition, source: LogSource, begin: int, end: int) -> None:
-        """Let one client fail whose position the log does not hold: nothing is skipped silently."""
-        source.fail(not_held(name_of(partition), source.next // self._format.stride, begin, end))
 
     def _explained_again(self, partition: TopicPartition, positions: Sequence[int]) -> Decoded:
         with explained(self._connection.settings.bootstrap_servers):

@@ -7,7 +7,7 @@ from typing import Any
 
 from kafka import KafkaConsumer, TopicPartition
 
-from streamfl.log.sample import NAMES_TOLD, judged, listed
+from streamfl.log.sample import NAMES_TOLD, listed, tried
 from streamfl.ports import Finding, RecordFormat
 from streamfl_connectors.kafka.connection import Connection
 from streamfl_connectors.kafka.reading import is_end, name_of, read_to
@@ -43,8 +43,7 @@ def findings(
             messages = _newest(consumer, partition, begins[partition], ends[partition])
             if messages:
                 looked_at += 1
-                offsets, values = zip(*((message.offset, message.value) for message in messages), strict=True)
-                yield judged(name, records.fresh().decode(offsets, values), records.stride, dead_letters)
+                yield tried(name, messages, records, dead_letters)
             else:
                 empty.append(name)
     if empty:
