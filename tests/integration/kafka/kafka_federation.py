@@ -177,8 +177,10 @@ class Federation:
         return process
 
     def _environment(self) -> dict[str, str]:
-        path = {} if self.package is None else {"PYTHONPATH": str(self.package)}
-        return {key: value for key, value in os.environ.items() if not key.startswith("STREAMFL_")} | path
+        kept = {key: value for key, value in os.environ.items() if not key.startswith("STREAMFL_")}
+        if self.package is None:
+            return kept
+        return kept | {"PYTHONPATH": os.pathsep.join([str(self.package), kept.get("PYTHONPATH", "")])}
 
     @property
     def hit(self) -> Path:
