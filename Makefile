@@ -21,7 +21,7 @@ demo: setup
 # A real Apache Kafka on 127.0.0.1, from its jars: needs Java 17 and Maven, not Docker. make kafka PORT=19092
 PORT ?= 9092
 kafka: setup
-	@$(BIN)/python -m streamfl_connectors.kafka.broker --port $(PORT)
+	@$(BIN)/python -m deploy.broker --port $(PORT)
 
 # What a topic holds, by Kafka's own console consumer: make console TOPIC=forest.control PORT=19092
 console:

@@ -20,10 +20,10 @@ from typing import Any
 
 import click
 
+from deploy.broker import Broker
 from live import delays, idle, recovery, throughput
 from live.federation import World
 from streamfl.core.errors import StreamflError
-from streamfl_connectors.kafka.broker import Broker
 
 LIBS = Path(__file__).parents[1] / ".kafka" / "libs"
 PARTS = {

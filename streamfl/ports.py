@@ -2,7 +2,9 @@
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Any, ClassVar, Literal, Protocol
+
+from pydantic import BaseModel
 
 from streamfl.core.arrays import FloatArray, IntArray
 from streamfl.core.coordinator.state import Standing
@@ -271,7 +273,15 @@ class Finding:
 
 
 class Connector(Protocol):
-    """A kind of log that carries federations: what its entry point makes."""
+    """A kind of log that carries federations: a class that the entry point `streamfl.connectors` names.
+
+    It is made of a federation's name and of its own settings.
+    """
+
+    Settings: ClassVar[type[BaseModel]]
+    """The model of the section of the settings file that is named like the connector."""
+
+    def __init__(self, federation: str, settings: Any) -> None: ...
 
     def prepare(self) -> None:
         """Make the federation's own topics where they are missing, check the others, wait for the log, bounded."""

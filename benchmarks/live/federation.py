@@ -17,8 +17,8 @@ from live.processes import Process
 from streamfl import messages
 from streamfl.core.errors import PeerError
 from streamfl.core.protocol.messages import FromCoordinator
+from streamfl.log.topics import Topics
 from streamfl.services.settings import FederationSettings, load
-from streamfl_connectors.kafka.topics import Topics
 
 T = TypeVar("T")
 

@@ -10,7 +10,7 @@ LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNI
 
 
 def configure(level: str, form: Literal["auto", "json", "text"]) -> None:
-    """Set up structlog, and let kafka-python's own warnings come the same way.
+    """Set up structlog, and let warnings of other libraries come the same way.
 
     Parameters
     ----------
@@ -37,6 +37,4 @@ def configure(level: str, form: Literal["auto", "json", "text"]) -> None:
     )
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(structlog.stdlib.ProcessorFormatter(processor=renderer, foreign_pre_chain=shared))
-    # It warns of every task of a tenth of a second, which a busy machine has many of, and nothing follows from.
-    logging.getLogger("kafka.net.selector").setLevel(logging.ERROR)
     logging.basicConfig(handlers=[handler], level=max(LEVELS[level], logging.WARNING), force=True)

@@ -3,11 +3,11 @@
 import os
 import socket
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, create_model, model_validator
 from pydantic_settings import (
     BaseSettings,
     InitSettingsSource,
@@ -24,6 +24,8 @@ from streamfl.core.errors import UsageError, did_you_mean
 from streamfl.core.learning.local_round import Learner
 from streamfl.formats import FieldMap, record_format
 from streamfl.ports import Placement, RecordFormat
+from streamfl.services.installed import connector_named, installed, section
+from streamfl.services.validation import first_of
 from streamfl.settings import LearningSettings, ProfileSettings
 
 PREFIX = "STREAMFL_"
@@ -155,7 +157,8 @@ class Logs(_Table):
 class FederationSettings(BaseSettings):
     """Everything that a process of a live federation is told.
 
-    Each table of the file is a field; `STREAMFL_ROUNDS__SIZE` in the environment is `size` in `[rounds]`.
+    Each table of the file is a field; `STREAMFL_ROUNDS__SIZE` in the environment is `size` in `[rounds]`. The section
+    that is named like the connector is the connector's, and `load` has its own model read it.
     """
 
     model_config = SettingsConfigDict(
@@ -169,7 +172,7 @@ class FederationSettings(BaseSettings):
     profile: ProfileSettings = ProfileSettings()
     client: ClientProcess = Field(default_factory=ClientProcess)
     logs: Logs = Logs()
-    kafka: dict[str, Any] = Field(default_factory=dict, repr=False)
+    _section: BaseModel = PrivateAttr()
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -191,6 +194,11 @@ class FederationSettings(BaseSettings):
         _ = self.record_format
         self.learning.guest(self.federation.task)
         return self
+
+    @property
+    def section(self) -> BaseModel:
+        """Return the settings of the connector, by its own model: the section of its name, of what was loaded."""
+        return self._section
 
     @property
     def limits(self) -> Limits:
@@ -323,7 +331,7 @@ def load(path: Path, flags: Mapping[str, Any] | None = None) -> FederationSettin
         The file cannot be read, or names the first setting that is wrong, never its value.
     """
 
-    class Loaded(FederationSettings):
+    class Told(FederationSettings):
         @classmethod
         def settings_customise_sources(
             cls,
@@ -338,47 +346,44 @@ def load(path: Path, flags: Mapping[str, Any] | None = None) -> FederationSettin
 
     if not path.is_file():
         raise UsageError(f"{path}: no such file; deploy/federation.toml is one to begin with")
-    _check_environment(os.environ)
+    # Any table will do in the section of a connector: only the model of the one that is chosen reads its own.
+    sections: dict[str, Any] = {
+        name: (dict[str, Any], Field({}, repr=False)) for name in installed() if _may_name_a_section(name)
+    }
+    loaded = create_model("Loaded", __base__=Told, **sections)
+    _check_environment(os.environ, loaded.model_fields)
     try:
-        return Loaded()
+        settings = loaded()
+        settings._section = _section_of(settings)
     except ValidationError as error:
-        raise UsageError(f"{path}: {_first_of(error)}") from None
-    except UsageError as error:  # of a model or a detector
+        raise UsageError(f"{path}: {first_of(error, loaded)}") from None
+    except UsageError as error:  # of a model, a detector or a connector
         raise UsageError(f"{path}: {error}") from error
     except ValueError as error:  # not TOML, or not UTF-8
         raise UsageError(f"{path}: {error}") from error
+    return settings
 
 
-def _first_of(error: ValidationError) -> str:
-    """Return the first setting that is wrong, and why: an unknown one before others, which may come of it."""
-    errors = error.errors(include_input=False, include_url=False)
-    first = min(errors, key=lambda one: one["type"] != "extra_forbidden")
-    *tables, name = (str(part) for part in first["loc"]) if first["loc"] else ("",)
-    place = ".".join((*tables, name))
-    if first["type"] == "extra_forbidden":
-        return f"{place}: there is no such setting{did_you_mean(name, _settings_in(tables))}"
-    why = "it is required" if first["type"] == "missing" else first["msg"].removeprefix("Value error, ")
-    return f"{place}: {why}" if place else why
+def _section_of(settings: FederationSettings) -> BaseModel:
+    name = settings.federation.connector
+    model = connector_named(name).Settings
+    if not _may_name_a_section(name):
+        raise UsageError(f"[federation] connector: {name!r} cannot name a section; register it under another name")
+    return section(name, model, getattr(settings, name))
 
 
-def _settings_in(tables: Sequence[str]) -> Sequence[str]:
-    """Return the names of the settings of a table.
-
-    >>> _settings_in(["client"])
-    ['host', 'buffer', 'retry', 'stop_within']
-    """
-    table: Any = FederationSettings
-    for name in tables:
-        table = table.model_fields[name].annotation
-    return [field.alias or name for name, field in table.model_fields.items()]
+def _may_name_a_section(name: str) -> bool:
+    """Tell whether a connector's name is free: of no table that there is already, and of nothing else in settings."""
+    taken = name in FederationSettings.model_fields or hasattr(FederationSettings, name)
+    return not taken and not name.startswith("_")
 
 
-def _check_environment(environment: Mapping[str, str]) -> None:
+def _check_environment(environment: Mapping[str, str], tables: Collection[str]) -> None:
     """Refuse a variable that means a setting of a table that there is not: it would be passed over."""
     for variable in environment:
         table, nested, _ = variable.removeprefix(PREFIX).partition("__")
-        if variable.startswith(PREFIX) and nested and table.lower() not in FederationSettings.model_fields:
-            meant = did_you_mean(table.lower(), FederationSettings.model_fields)
+        if variable.startswith(PREFIX) and nested and table.lower() not in tables:
+            meant = did_you_mean(table.lower(), tables)
             raise UsageError(f"{variable} in the environment: there is no table [{table.lower()}]{meant}")
 
 

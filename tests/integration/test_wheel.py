@@ -22,22 +22,24 @@ def readme_lines() -> str:
     return lines
 
 
-def assert_without_benchmarks(wheel: Path) -> None:
-    """Fail if the wheel holds a benchmark or a test, or anything in it needs SciPy."""
+def assert_product_alone(wheel: Path) -> None:
+    """Fail if the wheel holds a benchmark, a test or the development broker, or anything in it needs one or SciPy."""
     with zipfile.ZipFile(wheel) as archive:
         assert {name.split("/")[0] for name in archive.namelist()} == {
             "streamfl",
             "streamfl_connectors",
             next(name.split("/")[0] for name in archive.namelist() if name.endswith("METADATA")),
         }
+        assert {"streamfl/log/parts.py", "streamfl_connectors/kafka/connector.py"} <= set(archive.namelist())
         for name in archive.namelist():
-            assert not re.search(rb"(import|from|Requires-Dist:) *scipy", archive.read(name)), name
+            assert not re.search(r"broker|pom\.xml|log4j", name), name
+            assert not re.search(rb"(import|from|Requires-Dist:) *(scipy|deploy\b)", archive.read(name)), name
 
 
 def test_the_wheel_alone_runs_the_lines_of_the_readme(tmp_path):
     ran(sys.executable, "-m", "pip", "wheel", ROOT, "--no-deps", "--no-build-isolation", "--wheel-dir", tmp_path)
     (wheel,) = tmp_path.glob("streamfl-*.whl")
-    assert_without_benchmarks(wheel)
+    assert_product_alone(wheel)
     venv.create(tmp_path / "empty", with_pip=True)
     python = tmp_path / "empty" / "bin" / "python"
     ran(python, "-m", "pip", "install", "--quiet", wheel)
@@ -48,3 +50,7 @@ def test_the_wheel_alone_runs_the_lines_of_the_readme(tmp_path):
     assert float(accuracy.rstrip("%")) > 88.0
     assert drifted == "False"
     assert "streamfl" in ran(tmp_path / "empty" / "bin" / "streamfl", "--help")
+    found = (
+        "from streamfl.services.installed import connector_named; print(connector_named('kafka').Settings.__name__)"
+    )
+    assert ran(python, "-c", found) == "KafkaSettings\n"

@@ -9,7 +9,7 @@ from kafka import errors as kafka_errors
 from kafka.admin import ConfigResource, ConfigResourceType
 
 from streamfl.core.errors import UsageError
-from streamfl.ports import Finding, Placement
+from streamfl.ports import Finding
 from streamfl_connectors.kafka.topics import TopicPlan
 
 # What a message may need above its value: key, headers and the log's own.
@@ -93,23 +93,6 @@ def _wrong(
     if wanted and configs.get("cleanup.policy", wanted) != wanted:
         found = f"topic {plan.name} has cleanup.policy {configs['cleanup.policy']}, not {wanted}"
         yield Finding(plan.name, "error", found, f"set its cleanup.policy to {wanted}")
-
-
-def wrong_placement(placement: Placement, partitions: Mapping[str, int]) -> list[Finding]:
-    """Return what is wrong with the partitions of record topics.
-
-    >>> [finding.found for finding in wrong_placement(Placement(("a",)), {"a": 3})]
-    ['topic a has 3 partitions, and one client by topic reads one']
-    """
-    wrong = []
-    for topic, has in partitions.items():
-        if placement.by == "topic" and has != 1:
-            found = f"topic {topic} has {has} partitions, and one client by topic reads one"
-            wrong.append(Finding(topic, "error", found, 'say clients = "partition" or clients = "key" in [records]'))
-        elif placement.partitions is not None and has != placement.partitions:
-            found = f"topic {topic} has {has} partitions, the settings say {placement.partitions}"
-            wrong.append(Finding(topic, "error", found, "correct partitions in [records], or the topic"))
-    return wrong
 
 
 def require(findings: Sequence[Finding]) -> None:

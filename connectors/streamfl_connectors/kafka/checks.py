@@ -9,14 +9,16 @@ from kafka import KafkaAdminClient
 from kafka import errors as kafka_errors
 
 from streamfl.core.errors import StreamflError
+from streamfl.log.placement import pattern, wrong_placement
+from streamfl.log.sample import listed
+from streamfl.log.topics import Topics
 from streamfl.ports import Finding, Placement, RecordFormat
 from streamfl_connectors.kafka import sample
-from streamfl_connectors.kafka.administration import configs_of, new_topic, wrong_placement, wrong_with
-from streamfl_connectors.kafka.connection import Connection, KafkaSettings, explained
-from streamfl_connectors.kafka.records import pattern
+from streamfl_connectors.kafka.administration import configs_of, new_topic, wrong_with
+from streamfl_connectors.kafka.connection import Connection, explained
 from streamfl_connectors.kafka.rights import Rights
-from streamfl_connectors.kafka.sample import listed
-from streamfl_connectors.kafka.topics import TopicPlan, Topics
+from streamfl_connectors.kafka.settings import KafkaSettings
+from streamfl_connectors.kafka.topics import TopicPlan, plans
 
 Described = Mapping[str, Mapping[str, Any]]
 
@@ -97,11 +99,11 @@ class _Check:
         yield broker_finding(self._settings.bootstrap_servers, version, told)
 
     def _own_topics(self) -> Iterator[Finding]:
-        plans = self._topics.plans()
-        self._own = described(self._admin, [plan.name for plan in plans])
+        wanted = plans(self._topics)
+        self._own = described(self._admin, [plan.name for plan in wanted])
         there = {name: topic for name, topic in self._own.items() if not topic["error_code"]}
         configs = configs_of(self._admin, sorted(there)) if there else {}
-        present = [plan for plan in plans if plan.name in there]
+        present = [plan for plan in wanted if plan.name in there]
         wrong = wrong_with(present, _partitions(there), configs, self._settings.part_bytes)
         wrong += [
             finding for name in there for finding in durability(there[name], configs.get(name, {}), self._brokers)
@@ -109,7 +111,7 @@ class _Check:
         if present and not wrong:
             yield Finding("topics", "ok", f"as they should be: {listed([plan.name for plan in present])}")
         yield from wrong
-        missing = [plan for plan in plans if self._is(self._own, plan.name, UNKNOWN)]
+        missing = [plan for plan in wanted if self._is(self._own, plan.name, UNKNOWN)]
         yield from self._missing(missing)
 
     def _missing(self, missing: Sequence[TopicPlan]) -> Iterator[Finding]:

@@ -1,12 +1,18 @@
 """The connector: makes the links, hosts and writers of a federation on Kafka."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from typing import ClassVar
 
 import structlog
 from kafka import TopicPartition
+from pydantic import BaseModel
 
 from streamfl.core.errors import PeerError, UsageError
 from streamfl.core.protocol.messages import FromCoordinator
+from streamfl.log.control import ControlReader
+from streamfl.log.placement import places_of, topic_of, wrong_placement
+from streamfl.log.tally import Tally
+from streamfl.log.topics import Topics
 from streamfl.ports import Finding, Placement, RecordFormat
 from streamfl_connectors.kafka.administration import (
     configs_of,
@@ -14,18 +20,15 @@ from streamfl_connectors.kafka.administration import (
     partition_counts,
     require,
     visible,
-    wrong_placement,
     wrong_with,
 )
-from streamfl_connectors.kafka.connection import Connection, KafkaSettings
-from streamfl_connectors.kafka.control import ControlReader
+from streamfl_connectors.kafka.connection import Connection
 from streamfl_connectors.kafka.coordinator_link import KafkaCoordinatorLink
 from streamfl_connectors.kafka.ends import Ends
 from streamfl_connectors.kafka.host import KafkaHost
-from streamfl_connectors.kafka.records import topic_of
-from streamfl_connectors.kafka.tally import Tally
-from streamfl_connectors.kafka.topics import TopicPlan, Topics
-from streamfl_connectors.kafka.writer import KafkaRecordWriter, places_of
+from streamfl_connectors.kafka.settings import KafkaSettings
+from streamfl_connectors.kafka.topics import TopicPlan, plans
+from streamfl_connectors.kafka.writer import KafkaRecordWriter
 
 LOG = structlog.get_logger("streamfl.kafka")
 
@@ -41,8 +44,10 @@ class KafkaConnector:
         The `[kafka]` table.
     """
 
-    def __init__(self, federation: str, settings: Mapping[str, object]) -> None:
-        self._connection = Connection(KafkaSettings.of(settings))
+    Settings: ClassVar[type[BaseModel]] = KafkaSettings
+
+    def __init__(self, federation: str, settings: KafkaSettings) -> None:
+        self._connection = Connection(settings)
         self._topics = Topics(federation)
 
     def prepare(self) -> None:
@@ -52,19 +57,19 @@ class KafkaConnector:
     def _prepared(self) -> bool | None:
         settings = self._connection.settings
         with self._connection.administered() as admin:
-            plans = visible(admin, self._topics.plans())
-            if not plans:
-                own = ", ".join(plan.name for plan in self._topics.plans())
+            seen = visible(admin, plans(self._topics))
+            if not seen:
+                own = ", ".join(plan.name for plan in plans(self._topics))
                 remedy = "grant it READ and WRITE as docs/kafka.md lists them, or correct [federation] name"
                 raise UsageError(f"this log-in may see none of {own}; {remedy}")
-            made = make_missing(admin, plans, settings.replication_factor)
+            made = make_missing(admin, seen, settings.replication_factor)
             if made:
                 LOG.info("topics made", topics=made)
-            names = [plan.name for plan in plans]
+            names = [plan.name for plan in seen]
             there = partition_counts(admin, names)
             if len(there) < len(names):
                 return None  # another process is making them: not every broker knows them yet
-            wrong = wrong_with(plans, there, configs_of(admin, names), settings.part_bytes)
+            wrong = wrong_with(seen, there, configs_of(admin, names), settings.part_bytes)
         require(wrong)
         return True
 

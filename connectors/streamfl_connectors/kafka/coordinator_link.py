@@ -10,21 +10,23 @@ from kafka import KafkaProducer, OffsetAndMetadata, TopicPartition
 from kafka import errors as kafka_errors
 
 from streamfl import codec, messages
-from streamfl.core.bounds import NAME_BYTES, bounded, is_name
+from streamfl.core.bounds import bounded
 from streamfl.core.coordinator.state import Standing
 from streamfl.core.errors import PeerError, UsageError
 from streamfl.core.protocol.events import Unusable
 from streamfl.core.protocol.messages import FromClient, FromCoordinator, ModelPublished, RoundOpened
-from streamfl_connectors.kafka import control, dead_letters
+from streamfl.log import control
+from streamfl.log.dead_letters import DeadLetter
+from streamfl.log.parts import Assembly, Headers, cut
+from streamfl.log.tally import Tally
+from streamfl.log.tensors import STAYING, VERSIONS, Tensors, key_of, slot_of, version_of
+from streamfl.log.topics import Topics
+from streamfl.log.updates import heard
+from streamfl_connectors.kafka import dead_letters
 from streamfl_connectors.kafka.absence import let_go
 from streamfl_connectors.kafka.connection import TAKEN_OVER, Connection, explained
-from streamfl_connectors.kafka.dead_letters import DeadLetter
 from streamfl_connectors.kafka.ends import Ends
-from streamfl_connectors.kafka.parts import Assembly, Headers, cut
 from streamfl_connectors.kafka.standing_topic import KEYS, Found, last_standing
-from streamfl_connectors.kafka.tally import Tally
-from streamfl_connectors.kafka.tensors import STAYING, VERSIONS, Tensors, key_of, slot_of, version_of
-from streamfl_connectors.kafka.topics import Topics
 
 LOG = structlog.get_logger("streamfl.kafka.coordinator")
 
@@ -263,27 +265,11 @@ class KafkaCoordinatorLink:
             message = self._arrived.popleft()
             self._handled[TopicPartition(message.topic, message.partition)] = message.offset + 1
             self._taken = message
-            heard = self._heard(message)
-            if heard is not None:
-                yield heard
+            said = heard(self._assembly, message.key, message.headers, message.value)
+            if said is not None:
+                yield said
         self._taken = None
         self._write_letters()
-
-    def _heard(self, message: Any) -> FromClient | Unusable | None:
-        """Return what a message says, None for a part of what is to come."""
-        client = _client(message.key)
-        if client is None:
-            return Unusable("", f"its key is no client's name of 1 to {NAME_BYTES} bytes")
-        try:
-            whole = self._assembly.add(client, message.headers, message.value or b"")
-            told = None if whole is None else messages.decode(whole)
-        except PeerError as error:
-            return Unusable(client, bounded(str(error)))
-        if told is None:
-            return None
-        if not isinstance(told, FromClient) or told.client != client:
-            return Unusable(client, bounded(f"no message of client {client!r}"))
-        return told
 
     # --- dead letters ------------------------------------------------------------------------------------------
 
@@ -414,15 +400,6 @@ class KafkaCoordinatorLink:
 
 class _NotTakenError(Exception):
     """The dead-letter topic will never take these letters; the cause says why."""
-
-
-def _client(key: bytes | None) -> str | None:
-    """Return the client that a message's key names, None if it can be none."""
-    try:
-        name = (key or b"").decode()
-    except UnicodeDecodeError:
-        return None
-    return name if name and is_name(name) else None
 
 
 FENCED = (kafka_errors.ProducerFencedError, kafka_errors.InvalidProducerEpochError)

@@ -1,90 +1,9 @@
-"""Messages that could not be used, with where they came from and why; as they were, if they are not too large."""
-
-import hashlib
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+"""The dead-letter topic: how a letter is written."""
 
 from kafka import KafkaProducer
 from kafka.producer.future import FutureRecordMetadata
 
-from streamfl.core.bounds import NAME_BYTES, bounded
-from streamfl.core.protocol.records import Rejection
-
-# A value up to so many bytes is kept whole; of a larger one its first bytes are, and what tells it from any other.
-WHOLE = 64 * 1024
-HEAD = 1024
-
-
-@dataclass(frozen=True, slots=True)
-class DeadLetter:
-    """One unusable message, within bounds whatever it was.
-
-    A repeat, after records are read again or the coordinator was killed, has the same topic, partition and offset.
-    """
-
-    key: bytes | None
-    value: bytes | None
-    headers: tuple[tuple[str, bytes], ...]
-
-    @classmethod
-    def of(
-        cls, topic: str, partition: int, offset: int, reason: str, key: bytes | None, value: bytes | None
-    ) -> "DeadLetter":
-        """Return the letter of a message.
-
-        Parameters
-        ----------
-        topic, partition, offset
-            Where it came from: the first headers.
-        reason
-            What is wrong with it: a header, bounded.
-        key, value
-            Kept as they are, the key up to 256 bytes and the value up to 64 KiB. Of a longer one the head is kept,
-            and its size and SHA-256 digest are headers: `size` and `sha256`, of the key `key-size` and `key-sha256`.
-
-        Examples
-        --------
-        >>> letter = DeadLetter.of("f.updates", 0, 17, "no message", b"c0", b"x" * 70_000)
-        >>> len(letter.value), [name for name, _ in letter.headers]
-        (1024, ['topic', 'partition', 'offset', 'reason', 'size', 'sha256'])
-        """
-        told = {"topic": topic, "partition": partition, "offset": offset, "reason": bounded(reason)}
-        kept_key, of_key = _within(key, NAME_BYTES, NAME_BYTES, "key-")
-        kept, of_value = _within(value, WHOLE, HEAD, "")
-        headers = (told | of_value | of_key).items()
-        return cls(
-            kept_key, kept, tuple((name, str(item).encode(errors="backslashreplace")) for name, item in headers)
-        )
-
-    @property
-    def size(self) -> int:
-        """Return its bytes, about."""
-        return len(self.key or b"") + len(self.value or b"") + sum(len(item) for _, item in self.headers)
-
-
-def reasons(bad: Sequence[Rejection], stride: int) -> Mapping[int, str]:
-    """Return what is wrong with each message that holds bad records, by its offset.
-
-    A message is one letter, however many of its records are bad: a packed one has up to 65,536, and a letter of each
-    would be that many copies of it.
-
-    >>> reasons([Rejection(9, "no label"), Rejection(10, "infinite"), Rejection(13, "no label")], stride=4)
-    {2: 'no label, and 1 more of its records cannot be used', 3: 'no label'}
-    """
-    first: dict[int, str] = {}
-    for one in bad:
-        first.setdefault(one.position // stride, one.reason)
-    counts = Counter(one.position // stride for one in bad)
-    more = {offset: f", and {n - 1:,} more of its records cannot be used" for offset, n in counts.items() if n > 1}
-    return {offset: reason + more.get(offset, "") for offset, reason in first.items()}
-
-
-def _within(data: bytes | None, most: int, head: int, prefix: str) -> tuple[bytes | None, dict[str, object]]:
-    """Return data as they are kept, and what is told of what is not."""
-    if data is None or len(data) <= most:
-        return data, {}
-    return data[:head], {f"{prefix}size": len(data), f"{prefix}sha256": hashlib.sha256(data).hexdigest()}
+from streamfl.log.dead_letters import DeadLetter
 
 
 def write(producer: KafkaProducer, topic: str, letter: DeadLetter) -> FutureRecordMetadata:

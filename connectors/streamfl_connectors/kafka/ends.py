@@ -1,6 +1,5 @@
 """Where the logs of records end: nobody can have read further, whatever a client says."""
 
-import re
 import time
 from collections.abc import Collection, Mapping
 
@@ -10,13 +9,12 @@ from kafka import errors as kafka_errors
 from kafka.admin import OffsetSpec
 from kafka.protocol.consumer.offsets import IsolationLevel
 
-from streamfl.core.bounds import is_name
 from streamfl.core.errors import PeerError
+from streamfl.log.placement import partition_of
+from streamfl.log.topics import Topics
 from streamfl.ports import Placement
 from streamfl_connectors.kafka.absence import Absence
 from streamfl_connectors.kafka.connection import Connection, explained
-from streamfl_connectors.kafka.records import pattern
-from streamfl_connectors.kafka.topics import Topics
 
 LOG = structlog.get_logger("streamfl.kafka.coordinator")
 
@@ -44,7 +42,7 @@ class Ends:
 
     def __init__(self, connection: Connection, topics: Topics, placement: Placement, stride: int) -> None:
         self._connection = connection
-        self._own = {plan.name for plan in topics.plans()}
+        self._own = topics.own
         self._placement = placement
         self._stride = stride
         self._admin: KafkaAdminClient | None = None
@@ -68,11 +66,8 @@ class Ends:
         return {name: 0 if one is None else positions.get(one) for name, one in named.items()}
 
     def _partition(self, name: str) -> TopicPartition | None:
-        topic, _, number = name.rpartition("/")
-        if not is_name(name) or topic in self._own or not re.fullmatch("0|[1-9][0-9]{0,6}", number):
-            return None
-        ours = any(re.fullmatch(pattern(one), topic) for one in self._placement.topics)
-        return TopicPartition(topic, int(number)) if ours else None
+        found = partition_of(self._placement, self._own, name)
+        return None if found is None else TopicPartition(*found)
 
     def _patiently(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int | None]:
         absence = Absence(self._connection.settings.patience)

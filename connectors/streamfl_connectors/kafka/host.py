@@ -4,11 +4,11 @@ import threading
 from collections.abc import Mapping, Sequence
 
 from streamfl.core.protocol.messages import FromCoordinator
+from streamfl.log.topics import Topics
 from streamfl.ports import ClientLink, Placement, ReadingCounts, RecordFormat, Source, Standpoint
 from streamfl_connectors.kafka.client_links import ClientLinks
 from streamfl_connectors.kafka.connection import Connection
 from streamfl_connectors.kafka.records import RecordConsumer
-from streamfl_connectors.kafka.topics import Topics
 
 # While records are waited for, they are polled ever more seldom, between these (seconds): a poll of nothing costs
 # half a millisecond, so the shortest all the time would be a tenth of a core.
@@ -56,7 +56,7 @@ class KafkaHost:
 
     def told(self) -> Sequence[FromCoordinator]:
         """Hand out what the coordinator tells, and return it."""
-        return self._links.hand_out()
+        return self._links.told()
 
     def settle(self, standpoints: Mapping[str, Standpoint]) -> None:
         """Tell the group how far the clients are."""

@@ -13,14 +13,14 @@ from streamfl import messages
 from streamfl.core.bounds import is_name
 from streamfl.core.errors import PeerError, StreamflError
 from streamfl.core.protocol.messages import FromCoordinator
+from streamfl.log.control import ControlReader
+from streamfl.log.newest import Newest
+from streamfl.log.parts import Assembly
+from streamfl.log.tally import Tally
+from streamfl.log.tensors import Tensors, key_of
+from streamfl.log.topics import Topics
 from streamfl_connectors.kafka.absence import Absence
 from streamfl_connectors.kafka.connection import Connection, explained
-from streamfl_connectors.kafka.control import ControlReader
-from streamfl_connectors.kafka.newest import Newest
-from streamfl_connectors.kafka.parts import Assembly
-from streamfl_connectors.kafka.tally import Tally
-from streamfl_connectors.kafka.tensors import Tensors, key_of
-from streamfl_connectors.kafka.topics import Topics
 
 LOG = structlog.get_logger("streamfl.kafka.listener")
 

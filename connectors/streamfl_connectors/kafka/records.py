@@ -1,11 +1,9 @@
 """The records of all clients of one host: a member of the group that shares the partitions."""
 
-import re
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import structlog
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, OffsetAndMetadata, TopicPartition
 from kafka import errors as kafka_errors
@@ -13,17 +11,18 @@ from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssi
 from kafka.structs import MemberState
 
 from streamfl.core.errors import PeerError
-from streamfl.core.protocol.records import Rejection
+from streamfl.log.dead_letters import DeadLetter
+from streamfl.log.intake import Intake
+from streamfl.log.partition import LogSource, PartitionReader, not_held
+from streamfl.log.placement import may_hold_records, wrong_placement
+from streamfl.log.tally import Tally
+from streamfl.log.topics import Topics
 from streamfl.ports import Decoded, Placement, ReadingCounts, RecordFormat, Standpoint
 from streamfl_connectors.kafka import dead_letters
 from streamfl_connectors.kafka.absence import Absence, let_go
-from streamfl_connectors.kafka.administration import partition_counts, require, wrong_placement
+from streamfl_connectors.kafka.administration import partition_counts, require
 from streamfl_connectors.kafka.connection import Connection, explained
-from streamfl_connectors.kafka.dead_letters import DeadLetter
-from streamfl_connectors.kafka.partition import LogSource, PartitionReader
 from streamfl_connectors.kafka.reading import bounds, is_end, name_of, read_to
-from streamfl_connectors.kafka.tally import Tally
-from streamfl_connectors.kafka.topics import Topics
 
 LOG = structlog.get_logger("streamfl.kafka.records")
 
@@ -33,9 +32,6 @@ FETCHED_OF_ONE, FETCHED = 512 * 1024, 16 * 1024 * 1024
 # A poll takes all that was fetched. kafka-python 3.0.12 forgets the rest of a fetch that is taken in pieces when its
 # partition is paused in between: after `resume` it is neither handed out nor fetched again.
 EVERYTHING = 1_000_000
-
-# Records a client holds, beyond its machine's buffer, before its partition is paused or passes it by.
-ROOM = 1000
 
 # Seconds between two looks for topics that a name with a * may mean.
 LOOK_AGAIN = 5.0
@@ -74,6 +70,7 @@ class RecordConsumer:
         self._placement = placement
         self._format = records
         self._counts = counts
+        self._intake = Intake(placement, records, counts)
         self._consumer: KafkaConsumer = connection.consumer(
             group_id=topics.clients_group,
             group_instance_id=host,
@@ -89,12 +86,7 @@ class RecordConsumer:
         self._again: KafkaConsumer | None = None
         self._admin: KafkaAdminClient | None = None
         self._readers: dict[TopicPartition, PartitionReader] = {}
-        # One for each partition: the names that whoever writes to one may bring take no room from the others'.
-        self._formats: dict[TopicPartition, RecordFormat] = {}
         self._paused: set[TopicPartition] = set()
-        # Positions read before, while this host runs: what is read again was counted and buried then.
-        self._seen: dict[TopicPartition, int] = {}
-        self._newest: dict[TopicPartition, float] = {}
         self._subscribed: list[str] = []
         self._look_at = 0.0
         self._absence = Absence(connection.settings.patience)
@@ -112,9 +104,8 @@ class RecordConsumer:
         if time.monotonic() < self._look_at or (self._subscribed and not starred):
             return
         self._look_at = time.monotonic() + LOOK_AGAIN
-        own = {plan.name for plan in self._topics.plans()}
-        there = [topic for topic in (self._listed() if starred else names) if topic not in own]
-        wanted = sorted(topic for topic in there if any(re.fullmatch(pattern(name), topic) for name in names))
+        there = self._listed() if starred else names
+        wanted = sorted(topic for topic in there if may_hold_records(self._placement, self._topics.own, topic))
         if not wanted:
             LOG.warning("no topic of that name yet", topics=list(names))
         elif wanted != self._subscribed:
@@ -139,7 +130,8 @@ class RecordConsumer:
             return
         for partition in self._readers.keys() - assigned:
             LOG.info("partition given up", partition=name_of(partition))
-            del self._readers[partition], self._formats[partition]
+            del self._readers[partition]
+            self._intake.give_up(name_of(partition))
         for partition in sorted(assigned - self._readers.keys()):
             self._readers[partition] = self._begun(partition)
         self._paused &= assigned
@@ -151,23 +143,12 @@ class RecordConsumer:
         offset = first if hint is None else min(max(hint, begin), end)
         self._consumer.seek(partition, offset)
         LOG.info("partition taken", partition=name_of(partition), offset=offset)
-        self._formats[partition] = self._format.fresh()
-        return PartitionReader(
-            name=name_of(partition),
-            head=offset * self._format.stride,
-            room=ROOM,
-            read_again=lambda positions: self._explained_again(partition, positions),
-            only=self._owner(partition),
+        return self._intake.begin(
+            partition.topic,
+            partition.partition,
+            offset,
+            lambda positions: self._explained_again(partition, positions),
         )
-
-    def _owner(self, partition: TopicPartition) -> str | None:
-        """Return the one client of a partition, None if the records name theirs."""
-        match self._placement.by:
-            case "topic":
-                return client_of(self._placement, partition.topic)
-            case "partition":
-                return name_of(partition)
-        return None
 
     @property
     def sources(self) -> dict[str, LogSource]:
@@ -225,16 +206,13 @@ class RecordConsumer:
         return not self._readers or len(self._paused) < len(self._readers)
 
     def _place(self) -> None:
-        """Hold positions that the ledger gave against the ends of the logs: what lies beyond is no position."""
-        sought = {p: reader for p, reader in self._readers.items() if any(s.sought for s in reader.clients.values())}
+        """Hold positions that the ledger gave against the ends of the logs."""
+        sought = [partition for partition, reader in self._readers.items() if reader.sought]
         if not sought:
             return
-        begins = self._consumer.beginning_offsets(list(sought))
-        for partition, end in self._consumer.end_offsets(list(sought)).items():
-            for source in sought[partition].clients.values():
-                if source.sought and source.next > end * self._format.stride:
-                    self._fail(partition, source, begins[partition], end)
-                source.sought = False
+        begins, ends = self._consumer.beginning_offsets(sought), self._consumer.end_offsets(sought)
+        for partition in sought:
+            self._readers[partition].hold(begins[partition], ends[partition], self._format.stride)
 
     def _steer(self) -> None:
         """Seek, pause and resume, as the clients' positions and room want it."""
@@ -253,49 +231,19 @@ class RecordConsumer:
                 self._paused.remove(partition)
 
     def _take(self, partition: TopicPartition, messages: Sequence[Any]) -> None:
-        reader, stride = self._readers[partition], self._format.stride
-        ends = [m.offset for m in messages if is_end(m)]
-        marks = set(ends)
-        told = [m for m in messages if m.offset not in marks] if ends else messages
-        decoded = self._formats[partition].decode([m.offset for m in told], [m.value for m in told])
-        end, seen = (messages[-1].offset + 1) * stride, self._seen.get(partition, 0)
-        if messages[0].offset * stride >= seen:
-            self._counts.add(decoded)
-        for remark in decoded.remarks:
-            LOG.warning(remark, partition=name_of(partition))
-        self._count_late(partition, decoded, seen)
-        self._bury(partition, [bad for bad in decoded.rejected if bad.position >= seen], {m.offset: m for m in told})
-        self._counts.unrouted += sum(stray.position >= seen for stray in reader.take(end, decoded))
-        self._seen[partition] = max(seen, end)
-        if ends and ends[-1] == messages[-1].offset:
-            reader.ends_at(ends[-1] * stride)
-        elif told:
-            reader.goes_on(told[-1].offset * stride)
+        marks = [message.offset for message in messages if is_end(message)]
+        for letter in self._intake.take(self._readers[partition], messages, marks):
+            self._bury(letter)
 
-    def _count_late(self, partition: TopicPartition, decoded: Decoded, seen: int) -> None:
-        """Count records measured long before others that came earlier."""
-        if not len(decoded.times):
-            return
-        times = decoded.times[(decoded.positions >= seen) & ~np.isnan(decoded.times)]
-        if not len(times):
-            return
-        newest = np.maximum.accumulate(np.concatenate([[self._newest.get(partition, -np.inf)], times]))
-        self._counts.late += int((times < newest[:-1] - self._placement.late_after).sum())
-        self._newest[partition] = float(newest[-1])
-
-    def _bury(self, partition: TopicPartition, bad: Sequence[Rejection], messages: Mapping[int, Any]) -> None:
-        """Write messages that hold bad records to the dead letters."""
-        for offset, reason in dead_letters.reasons(bad, self._format.stride).items():
-            message = messages[offset]
-            place = (partition.topic, partition.partition, offset)
-            letter = DeadLetter.of(*place, reason, message.key, message.value)
-            try:
-                sent = dead_letters.write(self._letters, self._topics.dead_letters, letter)
-            except kafka_errors.KafkaError as error:
-                self._not_buried(place, error)
-            else:
-                sent.add_errback(lambda error, place=place: self._not_buried(place, error))
-                self._counts.dead_letters += 1
+    def _bury(self, letter: DeadLetter) -> None:
+        place = letter.place
+        try:
+            sent = dead_letters.write(self._letters, self._topics.dead_letters, letter)
+        except kafka_errors.KafkaError as error:
+            self._not_buried(place, error)
+        else:
+            sent.add_errback(lambda error: self._not_buried(place, error))
+            self._counts.dead_letters += 1
 
     def _not_buried(self, place: tuple[str, int, int], error: Exception) -> None:
         """Tell of a dead letter that was not written; the record is counted as rejected all the same."""
@@ -310,21 +258,10 @@ class RecordConsumer:
             for source in reader.clients.values():
                 beyond, gone = source.next > end * stride, source.next < begin * stride
                 if not source.failed and (beyond or (gone and self._placement.lost == "stop")):
-                    self._fail(partition, source, begin, end)
+                    source.fail(not_held(reader.name, source.next // stride, begin, end))
             if offset < begin:
                 LOG.error("records lost", partition=name_of(partition), first=offset, last=begin - 1)
             self._consumer.seek(partition, min(max(offset, begin), end))
-
-    def _fail(self, partition: TopicPartition, source: LogSource, begin: int, end: int) -> None:
-        """Let one client fail whose position the log does not hold: nothing is skipped silently."""
-        offset = source.next // self._format.stride
-        what = f"{name_of(partition)}: the ledger goes on at offset {offset}, but the log holds {begin} to {end}"
-        if offset >= end:
-            remedy = "the topic is not the one that was read before; take another [federation] name"
-            source.fail(f"{what}; {remedy}")
-        else:
-            remedy = 'raise the topic\'s retention; to go on without them, say lost = "skip" in [records]'
-            source.fail(f"{what}: records were deleted before they were accepted; {remedy}")
 
     def _explained_again(self, partition: TopicPartition, positions: Sequence[int]) -> Decoded:
         with explained(self._connection.settings.bootstrap_servers):
@@ -377,37 +314,3 @@ class RecordConsumer:
         for other in (self._again, self._admin):
             if other is not None:
                 other.close()
-
-
-def pattern(name: str) -> str:
-    """Return the regular expression of the topics that a name means; its group is what the `*` stands for.
-
-    >>> re.fullmatch(pattern("records.*"), "records.c1")[1], re.fullmatch(pattern("records.*"), "records.")
-    ('c1', None)
-    """
-    return re.escape(name).replace(r"\*", "(.+)")
-
-
-def client_of(placement: Placement, topic: str) -> str:
-    """Return the client whose topic it is: what the `*` of the placement's name stands for, else the topic's name.
-
-    >>> client_of(Placement(("forest.records.*",)), "forest.records.c07")
-    'c07'
-    """
-    for name in placement.topics:
-        found = re.fullmatch(pattern(name), topic)
-        if found:
-            return found[1] if found.groups() else topic
-    return topic
-
-
-def topic_of(placement: Placement, client: str) -> str:
-    """Return the topic of a client: the inverse of `client_of`.
-
-    >>> topic_of(Placement(("forest.records.*",)), "c07")
-    'forest.records.c07'
-    """
-    if placement.by == "topic":
-        starred = [name for name in placement.topics if "*" in name]
-        return starred[0].replace("*", client) if starred else client
-    return placement.topics[0]

@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 from kafka import KafkaAdminClient, OffsetAndMetadata, TopicPartition
 from kafka import errors as kafka_errors
 
+from streamfl.log.topics import Topics
 from streamfl.ports import Finding
-from streamfl_connectors.kafka.topics import Topics
 
 T = TypeVar("T")
 

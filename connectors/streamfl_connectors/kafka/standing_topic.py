@@ -10,7 +10,7 @@ from streamfl import codec
 from streamfl.core.bounds import bounded
 from streamfl.core.coordinator.state import Standing
 from streamfl.core.errors import PeerError
-from streamfl_connectors.kafka.parts import DIGEST, LONGEST, Assembly, Headers
+from streamfl.log.parts import DIGEST, LONGEST, Assembly, Headers
 from streamfl_connectors.kafka.reading import bounds, read_to
 
 LOG = structlog.get_logger("streamfl.kafka.coordinator")

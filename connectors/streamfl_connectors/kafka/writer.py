@@ -1,11 +1,10 @@
 """Writing records to where clients read them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from kafka import KafkaProducer
 
 from streamfl.core.errors import UsageError
-from streamfl.ports import Placement
 from streamfl_connectors.kafka.connection import Connection, explained
 
 END_OF_STREAM = "end-of-stream"
@@ -62,18 +61,3 @@ class KafkaRecordWriter:
     def _raise_failure(self) -> None:
         if self._failed:
             raise UsageError(f"a record could not be written: {self._failed[0]!r}")
-
-
-def places_of(
-    placement: Placement, clients: Sequence[str], topic_of_client: Mapping[str, str]
-) -> dict[str, tuple[str, int | None]]:
-    """Return where each client's records go.
-
-    By topic: to the one partition of its topic. By partition: client i to partition i. By key: wherever its name
-    leads.
-    """
-    places: dict[str, tuple[str, int | None]] = {}
-    for i, client in enumerate(clients):
-        number = {"topic": 0, "partition": i, "key": None}[placement.by]
-        places[client] = (topic_of_client[client], number)
-    return places

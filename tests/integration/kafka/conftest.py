@@ -9,10 +9,10 @@ from typing import NoReturn
 
 import pytest
 
+from deploy.broker import Broker
+from deploy.broker.jars import fetched
+from deploy.broker.toolchain import java
 from streamfl.core.errors import UsageError
-from streamfl_connectors.kafka.broker import Broker
-from streamfl_connectors.kafka.broker.jars import fetched
-from streamfl_connectors.kafka.broker.toolchain import java
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))  # for the files here that are no tests

@@ -16,8 +16,8 @@ from kafka import KafkaConsumer, TopicPartition
 
 from streamfl.core.errors import PeerError
 from streamfl.core.protocol.messages import FromCoordinator, Restarted, RoundClosed, RoundOpened
+from streamfl.log.control import ControlReader
 from streamfl_connectors.kafka.batches import read_leniently
-from streamfl_connectors.kafka.control import ControlReader
 
 read_leniently()  # tests read what they spoil
 
@@ -177,8 +177,10 @@ class Federation:
         return process
 
     def _environment(self) -> dict[str, str]:
-        path = {} if self.package is None else {"PYTHONPATH": str(self.package)}
-        return {key: value for key, value in os.environ.items() if not key.startswith("STREAMFL_")} | path
+        kept = {key: value for key, value in os.environ.items() if not key.startswith("STREAMFL_")}
+        if self.package is None:
+            return kept
+        return kept | {"PYTHONPATH": os.pathsep.join([str(self.package), kept.get("PYTHONPATH", "")])}
 
     @property
     def hit(self) -> Path:

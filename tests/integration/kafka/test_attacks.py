@@ -30,9 +30,9 @@ from streamfl.core.protocol.messages import (
 )
 from streamfl.core.protocol.moments import moments_of
 from streamfl.core.protocol.records import Span
-from streamfl_connectors.kafka.dead_letters import HEAD
-from streamfl_connectors.kafka.parts import cut
-from streamfl_connectors.kafka.tensors import key_of
+from streamfl.log.dead_letters import HEAD
+from streamfl.log.parts import cut
+from streamfl.log.tensors import key_of
 
 # Rounds before the attack, and those until the coordinator has met it.
 BEFORE = 4

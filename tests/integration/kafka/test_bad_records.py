@@ -9,9 +9,9 @@ from small_stream import ROUNDS, SIZE
 
 from streamfl import messages
 from streamfl.core.protocol.messages import Leave, LocalDrift
+from streamfl.log.dead_letters import HEAD, WHOLE
+from streamfl.log.parts import cut
 from streamfl.settings import ProfileSettings
-from streamfl_connectors.kafka.dead_letters import HEAD, WHOLE
-from streamfl_connectors.kafka.parts import cut
 
 GOOD = b'{"label":"fir","height":1,"slope":2,"shade":3}'
 

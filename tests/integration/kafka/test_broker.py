@@ -13,10 +13,10 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient
 from kafka.errors import TopicAuthorizationFailedError
 
+from deploy.broker import Broker
+from deploy.broker.jars import fetched, folder_of_jars
+from deploy.broker.ports import free_port, is_open, is_taken
 from streamfl.core.errors import UsageError
-from streamfl_connectors.kafka.broker import Broker
-from streamfl_connectors.kafka.broker.jars import fetched, folder_of_jars
-from streamfl_connectors.kafka.broker.ports import free_port, is_open, is_taken
 
 
 @pytest.fixture
@@ -158,7 +158,7 @@ class TestCommand:
             def run(port, *options):
                 words = [
                     "-m",
-                    "streamfl_connectors.kafka.broker",
+                    "deploy.broker",
                     "--port",
                     str(port),
                     "--data",

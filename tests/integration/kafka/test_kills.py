@@ -14,7 +14,7 @@ import pytest
 from kafka_federation import HOSTS, Federation, Process, check_ledger
 from kafka_stream import ROUNDS, Recorded, Stages, check_as_undisturbed
 
-from streamfl_connectors.kafka.broker.jars import fetched
+from deploy.broker.jars import fetched
 
 ROOT = Path(__file__).parents[3]
 

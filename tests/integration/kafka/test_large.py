@@ -21,12 +21,13 @@ from streamfl.core.protocol.messages import (
 )
 from streamfl.core.protocol.records import Span
 from streamfl.formats import FieldMap, record_format
+from streamfl.log.control import MOST
+from streamfl.log.topics import Topics
 from streamfl.ports import Placement
 from streamfl_connectors.kafka.client_links import ClientLinks
-from streamfl_connectors.kafka.connection import Connection, KafkaSettings
+from streamfl_connectors.kafka.connection import Connection
 from streamfl_connectors.kafka.connector import KafkaConnector
-from streamfl_connectors.kafka.control import MOST
-from streamfl_connectors.kafka.topics import Topics
+from streamfl_connectors.kafka.settings import KafkaSettings
 
 CLIENTS = tuple(f"plant-{i:05d}" for i in range(6000))
 
@@ -90,12 +91,12 @@ def test_what_is_told_here_is_too_large_for_one_message(message):
 
 def test_six_thousand_clients_hear_what_is_told(broker):
     told, name = {"bootstrap_servers": broker.bootstrap}, f"large-{uuid.uuid4().hex[:8]}"
-    connector = KafkaConnector(name, told)
+    connector = KafkaConnector(name, KafkaSettings.model_validate(told))
     connector.prepare()
     placement, form = Placement(("plants.*",)), record_format("json", FieldMap())
     with (
         closing(connector.coordinator(placement, form)) as coordinator,
-        closing(ClientLinks(Connection(KafkaSettings.of(told)), Topics(name))) as links,
+        closing(ClientLinks(Connection(KafkaSettings.model_validate(told)), Topics(name))) as links,
     ):
         link, heard = links.link("plant-00007"), []
         coordinator.publish(TOLD)

@@ -13,6 +13,7 @@ from streamfl.core.errors import UsageError
 from streamfl.formats import FieldMap, Packed, record_format
 from streamfl.ports import Placement
 from streamfl_connectors.kafka.connector import KafkaConnector
+from streamfl_connectors.kafka.settings import KafkaSettings
 from streamfl_connectors.kafka.writer import END_OF_STREAM
 
 FORM = record_format("json", FieldMap(client="site", time="at"))
@@ -26,7 +27,7 @@ def name():
 
 @pytest.fixture
 def connector(broker, name):
-    connector = KafkaConnector(name, {"bootstrap_servers": broker.bootstrap})
+    connector = KafkaConnector(name, KafkaSettings.model_validate({"bootstrap_servers": broker.bootstrap}))
     connector.prepare()
     return connector
 

@@ -7,22 +7,23 @@ from contextlib import ExitStack, closing
 import pytest
 
 from streamfl.formats import FieldMap, record_format
+from streamfl.log.topics import Topics
 from streamfl.ports import Placement
 from streamfl.testing import Kit
 from streamfl.testing.transport import CHECKS
 from streamfl_connectors.kafka.client_links import ClientLinks
-from streamfl_connectors.kafka.connection import Connection, KafkaSettings
+from streamfl_connectors.kafka.connection import Connection
 from streamfl_connectors.kafka.connector import KafkaConnector
 from streamfl_connectors.kafka.coordinator_link import KafkaCoordinatorLink
-from streamfl_connectors.kafka.topics import Topics
+from streamfl_connectors.kafka.settings import KafkaSettings
 
 
 @pytest.fixture
 def kit(broker) -> Iterator[Kit]:
     told = {"bootstrap_servers": broker.bootstrap, "part_bytes": 100_000}
     name = f"t{uuid.uuid4().hex[:10]}"
-    connection, topics = Connection(KafkaSettings.of(told)), Topics(name)
-    connector = KafkaConnector(name, told)
+    connection, topics = Connection(KafkaSettings.model_validate(told)), Topics(name)
+    connector = KafkaConnector(name, KafkaSettings.model_validate(told))
     connector.prepare()
     with ExitStack() as made:
 

@@ -4,19 +4,19 @@ import pytest
 from kafka import errors as kafka_errors
 
 from streamfl.core.errors import UsageError
-from streamfl.ports import Finding, Placement
+from streamfl.log.topics import Topics
+from streamfl.ports import Finding
 from streamfl_connectors.kafka.administration import (
     ALLOWANCE,
     make_missing,
     require,
     visible,
-    wrong_placement,
     wrong_with,
 )
 from streamfl_connectors.kafka.checks import OLDEST, broker_finding, durability, failed, missing_findings
-from streamfl_connectors.kafka.connection import KafkaSettings
 from streamfl_connectors.kafka.rights import Need, client_needs, coordinator_needs, role_findings
-from streamfl_connectors.kafka.topics import TopicPlan, Topics
+from streamfl_connectors.kafka.settings import KafkaSettings
+from streamfl_connectors.kafka.topics import TopicPlan, plans
 
 PLAN = TopicPlan("f.state", 1, 1, {"cleanup.policy": "compact"})
 FITS = {"cleanup.policy": "compact", "max.message.bytes": str(900_000 + ALLOWANCE)}
@@ -64,10 +64,10 @@ class TestTopics:
             require([Finding("a", "error", "broken", "mend it"), Finding("b", "error", "torn", "sew it")])
 
     def test_the_order_of_what_the_coordinator_tells_is_that_of_one_partition(self):
-        plans = {plan.name: plan for plan in Topics("f").plans()}
-        assert [plans[f"f.{name}"].partitions for name in ("control", "models", "state")] == [1, 1, 1]
-        assert plans["f.updates"].partitions is None
-        policies = {name: plan.configs["cleanup.policy"] for name, plan in plans.items()}
+        planned = {plan.name: plan for plan in plans(Topics("f"))}
+        assert [planned[f"f.{name}"].partitions for name in ("control", "models", "state")] == [1, 1, 1]
+        assert planned["f.updates"].partitions is None
+        policies = {name: plan.configs["cleanup.policy"] for name, plan in planned.items()}
         assert policies == {
             "f.control": "delete",
             "f.models": "compact",
@@ -113,22 +113,6 @@ class TestMaking:
         assert visible(Admin({"f.state": 29, "f.updates": 3}), self.PLANS) == [self.PLANS[1]]
 
 
-class TestPlacement:
-    @pytest.mark.parametrize(
-        ("placement", "partitions", "told"),
-        [
-            (Placement(("a",)), 1, []),
-            (Placement(("a",)), 2, ["topic a has 2 partitions, and one client by topic reads one"]),
-            (Placement(("a",), "partition"), 2, []),
-            (Placement(("a",), "partition", 2), 2, []),
-            (Placement(("a",), "partition", 3), 2, ["topic a has 2 partitions, the settings say 3"]),
-            (Placement(("a",), "key", 3), 4, ["topic a has 4 partitions, the settings say 3"]),
-        ],
-    )
-    def test_topics_of_records_have_the_partitions_that_clients_need(self, placement, partitions, told):
-        assert [finding.found for finding in wrong_placement(placement, {"a": partitions})] == told
-
-
 def topic(copies=3, in_sync=3, leader=1, partitions=1):
     part = {"leader_id": leader, "replica_nodes": list(range(copies)), "isr_nodes": list(range(in_sync))}
     return {"name": "t", "partitions": [part] * partitions}
@@ -163,7 +147,9 @@ class TestCopies:
 class TestMissing:
     def found(self, code, *, brokers=1, **settings):
         told = [{"name": "f.control", "error_code": code, "error_message": "because"}]
-        return next(missing_findings(told, KafkaSettings.of({"bootstrap_servers": "b"} | settings), brokers))
+        return next(
+            missing_findings(told, KafkaSettings.model_validate({"bootstrap_servers": "b"} | settings), brokers)
+        )
 
     def test_will_be_made(self):
         assert self.found(0) == Finding("topics", "warning", "no f.control yet", "the coordinator will make them")

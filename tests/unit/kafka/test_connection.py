@@ -7,15 +7,17 @@ from kafka import KafkaAdminClient
 from kafka import errors as kafka_errors
 
 from streamfl.core.errors import PeerError, UsageError
+from streamfl.services.installed import section
 from streamfl_connectors.kafka import causes, connection
-from streamfl_connectors.kafka.connection import Connection, KafkaSettings, explained
+from streamfl_connectors.kafka.connection import Connection, explained
+from streamfl_connectors.kafka.settings import KafkaSettings
 
 HERE = {"bootstrap_servers": "b:9092"}
 SECRET = "sesame-7391"
 
 
 def settings(**told):
-    return KafkaSettings.of(HERE | told)
+    return section("kafka", KafkaSettings, HERE | told)
 
 
 class TestSettings:
@@ -59,8 +61,8 @@ class TestSettings:
         assert str(raised.value) == message
 
     def test_brokers_must_be_named(self):
-        with pytest.raises(UsageError, match=r"\[kafka\] bootstrap_servers: Field required"):
-            KafkaSettings.of({})
+        with pytest.raises(UsageError, match=r"\[kafka\] bootstrap_servers: it is required"):
+            section("kafka", KafkaSettings, {})
 
 
 class TestSecrets:

@@ -19,7 +19,7 @@ def would_run(*words):
 
 @pytest.mark.parametrize(("words", "port"), [((), "9092"), (("PORT=19092",), "19092")])
 def test_the_port_is_told(words, port):
-    assert f"streamfl_connectors.kafka.broker --port {port}\n" in would_run("kafka", *words)
+    assert f"deploy.broker --port {port}\n" in would_run("kafka", *words)
     assert f"--bootstrap-server 127.0.0.1:{port} --topic f.control" in would_run("console", "TOPIC=f.control", *words)
 
 

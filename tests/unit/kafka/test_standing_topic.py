@@ -15,7 +15,7 @@ from streamfl.core.coordinator.state import Standing
 from streamfl.core.profiles.adaptive.promotion import Promotion
 from streamfl.core.protocol.messages import Join
 from streamfl.core.protocol.moments import Moments
-from streamfl_connectors.kafka.parts import Headers, cut
+from streamfl.log.parts import Headers, cut
 from streamfl_connectors.kafka.standing_topic import KEYS, last_standing
 
 SIZE = 400

@@ -309,7 +309,6 @@ def settings():
         federation={"name": "f", "expect": 2, "scaling": False},
         rounds={"clock": "records", "deadline": 0},
         records=Records(topics=("r",), clients="partition"),  # in memory a partition has the name of its client
-        kafka={},
     )
 
 

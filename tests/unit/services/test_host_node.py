@@ -484,7 +484,6 @@ class TestProcess:
             rounds={"clock": "records", "size": SIZE},
             records=Records(topics=("r.*",)),
             client={"host": "plant-7", "stop_within": 0.0},
-            kafka={},
         )
 
     def serve(self, settings, host, stop):

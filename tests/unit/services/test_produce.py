@@ -26,7 +26,7 @@ def dealt(source, clients=3):
 
 
 def settings(**tables):
-    told = {"federation": {"name": "f"}, "records": {"topics": ["r.*"]}, "kafka": {}}
+    told = {"federation": {"name": "f"}, "records": {"topics": ["r.*"]}}
     for name, values in tables.items():
         told[name] = told.get(name, {}) | values
     return FederationSettings.model_validate(told)

@@ -2,11 +2,13 @@
 
 import re
 import tomllib
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import BaseModel, ConfigDict
 
 from streamfl.core.errors import UsageError
 from streamfl.core.learning.algorithms import FedOMD
@@ -14,12 +16,16 @@ from streamfl.core.learning.algorithms.mirror_maps import PNorm
 from streamfl.core.profiles.paper.profile import Paper
 from streamfl.formats import Packed
 from streamfl.ports import Placement
+from streamfl.services import installed
 from streamfl.services.connectors import connect
+from streamfl.services.installed import GROUP
 from streamfl.services.settings import FederationSettings, flag, load, merged
-from streamfl_connectors.kafka.connection import KafkaSettings
+from streamfl_connectors.kafka.settings import KafkaSettings
 
 DEPLOYED = Path(__file__).parents[3] / "deploy" / "federation.toml"
 SECRET = "sesame-7391"
+
+KAFKA = '[kafka]\nbootstrap_servers = "b:9092"\n'
 
 LEAST = """
 [records]
@@ -80,13 +86,13 @@ class TestSources:
 
     def test_the_brokers_can_come_from_the_environment(self, told, monkeypatch):
         monkeypatch.setenv("STREAMFL_KAFKA__BOOTSTRAP_SERVERS", "elsewhere:9092")
-        assert told().kafka["bootstrap_servers"] == "elsewhere:9092"
+        assert told().section.bootstrap_servers == "elsewhere:9092"
 
     def test_a_secret_of_the_environment_gets_to_the_log_and_is_not_shown(self, told, monkeypatch):
         monkeypatch.setenv("STREAMFL_KAFKA__SASL_PLAIN_PASSWORD", SECRET)
         settings = told()
-        assert settings.kafka["sasl_plain_password"] == SECRET
-        assert SECRET not in repr(settings) + str(settings)
+        assert settings.section.passed_through["sasl_plain_password"] == SECRET
+        assert SECRET not in repr(settings) + str(settings) + repr(settings.section)
 
     def test_other_variables_of_the_environment_are_none_of_ours(self, told, monkeypatch):
         monkeypatch.setenv("ROUNDS__SIZE", "2")
@@ -219,6 +225,98 @@ class TestErrors:
             connect(told(LEAST + "[federation]\nconnector = 'rabbit'\n"))
 
 
+class Pond(BaseModel):
+    """Settings of a connector of the tests."""
+
+    model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
+
+    path: str
+    depth: int = 1
+
+
+class PondConnector:
+    """A connector that only tells what it was made of."""
+
+    Settings = Pond
+
+    def __init__(self, federation, settings):
+        self.made_of = (federation, settings)
+
+
+class TestConnectors:
+    @pytest.fixture(autouse=True)
+    def others(self, monkeypatch):
+        """Connectors beside Kafka's: good ones, one that is none, one that is not there, one whose name is taken."""
+        here = f"{__name__}:PondConnector"
+        values = {
+            "my-pond": here,
+            "pond": here,
+            "rounds": here,
+            "odd": f"{__name__}:Pond",
+            "gone": "nowhere:Connector",
+        }
+        found = [EntryPoint(name, value, GROUP) for name, value in values.items()] + list(entry_points(group=GROUP))
+        monkeypatch.setattr(installed, "entry_points", lambda group: found if group == GROUP else [])
+
+    def chosen(self, name, section=""):
+        return f"[records]\ntopics = ['r.*']\n[federation]\nname = 'f'\nconnector = '{name}'\n{section}"
+
+    @pytest.mark.parametrize("name", ["pond", "my-pond"])
+    def test_are_made_of_the_federations_name_and_the_section_of_their_own_name(self, told, name):
+        settings = told(self.chosen(name, f"[{name}]\npath = 'p'"))
+        assert settings.section == Pond(path="p")
+        assert connect(settings).made_of == ("f", settings.section)
+
+    def test_read_their_section_from_flags_the_environment_and_the_file_in_this_order(self, told, monkeypatch):
+        monkeypatch.setenv("STREAMFL_POND__DEPTH", "2")
+        monkeypatch.setenv("STREAMFL_POND__PATH", "from the environment")
+        settings = told(self.chosen("pond", "[pond]\npath = 'p'\n"), **flag("pond.depth=3"))
+        assert settings.section == Pond(path="from the environment", depth=3)
+
+    def test_leave_the_sections_of_others_unread(self, told):
+        settings = told(self.chosen("pond", "[pond]\npath = 'p'\n[kafka]\nbotstrap = 7\n"))
+        assert settings.section == Pond(path="p")
+        assert "kafka" not in repr(settings)
+
+    @pytest.mark.parametrize(
+        ("section", "why"),
+        [
+            ("", "[pond] path: it is required"),
+            ("[pond]\npth = 'p'", "[pond] pth: there is no such setting; did you mean path?"),
+            (f"[pond]\npath = 'p'\ndepth = '{SECRET}'", "[pond] depth: Input should be a valid integer"),
+            ("[pnd]\npath = 'p'", "pnd: there is no such setting; did you mean pond?"),
+            ("pond = 'p'", "federation.pond: there is no such setting"),
+            ("[[pond]]\npath = 'p'", "pond: Input should be a valid dictionary"),
+        ],
+    )
+    def test_are_refused_settings_that_they_do_not_know(self, refused, section, why):
+        said = refused(self.chosen("pond", section))
+        assert said.startswith(why)
+        assert SECRET not in said
+
+    def test_of_kafka_are_refused_with_the_file_the_section_and_the_setting(self, refused):
+        assert refused(f"{LEAST}ssl_cafle = 'ca.pem'") == (
+            "[kafka] ssl_cafle: kafka-python knows no such setting; did you mean ssl_cafile?"
+        )
+
+    def test_a_misspelt_section_in_the_environment_is_refused(self, told, monkeypatch):
+        monkeypatch.setenv("STREAMFL_PONDS__PATH", "p")
+        with pytest.raises(UsageError, match=r"STREAMFL_PONDS__PATH .*no table \[ponds\]; did you mean pond\?"):
+            told()
+
+    @pytest.mark.parametrize(
+        ("name", "why"),
+        [
+            ("rabbit", "[federation] connector: no 'rabbit' is installed; there are gone, kafka, my-pond, odd, pond"),
+            ("gone", "[federation] connector: 'gone' cannot be imported: No module named 'nowhere'; install it anew"),
+            ("odd", "[federation] connector: 'odd' has no model `Settings`"),
+            ("rounds", "[federation] connector: 'rounds' cannot name a section; register it under another name"),
+        ],
+    )
+    def test_that_cannot_be_used_are_named_with_the_reason(self, refused, name, why):
+        assert refused(self.chosen(name)).startswith(why)
+
+
 class TestFlags:
     @pytest.mark.parametrize(
         ("text", "told"),
@@ -291,7 +389,7 @@ class TestMeaning:
     def test_placement_and_format_are_what_records_says(self, told):
         settings = told(
             '[records]\ntopics = ["a"]\nclients = "partition"\npartitions = 3\nformat = "packed"\n'
-            'start = "latest"\nlost = "skip"\nlate_after = 5\n'
+            'start = "latest"\nlost = "skip"\nlate_after = 5\n' + KAFKA
         )
         assert settings.placement == Placement(("a",), "partition", 3, "latest", "skip", 5.0)
         assert isinstance(settings.record_format, Packed)
@@ -369,7 +467,7 @@ class TestEqualBytes:
     def test_are_not_promised_where_a_client_may_join_after_round_1_began(self, told, records, clients):
         def unequal(expect):
             rounds = {"clock": "records", "deadline": 0}
-            return told("", records=records, rounds=rounds, federation={"expect": expect}).unequal
+            return told(KAFKA, records=records, rounds=rounds, federation={"expect": expect}).unequal
 
         assert unequal(clients - 1) == (f"federation.expect = {clients - 1}",)
         assert unequal(clients) == ()
@@ -420,7 +518,7 @@ class TestDeployed:
     def test_each_line_says_whether_it_states_or_overrides_the_default(self):
         settings = FederationSettings.model_validate({"records": {"topics": ["x"]}})
         least = settings.model_dump(mode="json", by_alias=True)
-        least["kafka"] = KafkaSettings.of({"bootstrap_servers": "x"}).model_dump(mode="json")
+        least["kafka"] = KafkaSettings(bootstrap_servers="x").model_dump(mode="json")
         said = list(_said(DEPLOYED.read_text().splitlines()))
         assert {word for _, _, word, _ in said} == {"states", "overrides", "required", "example"}
         for place, value, word, default in said:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from streamfl_connectors.kafka.broker.ports import LOOPBACK
+from deploy.broker.ports import LOOPBACK
 
 DATA = "data"  # relative to where the broker runs: a comma or an umlaut in the way there cannot hurt
 

@@ -1,4 +1,4 @@
-"""What kafka-python logs when one thread closes a connection that another is about to use: it is no news."""
+"""What kafka-python logs that is no news: slow tasks, and a connection that is used after it was closed."""
 
 import logging
 from typing import Any
@@ -28,7 +28,9 @@ def _is_closed(args: Any) -> bool:
     return isinstance(args, tuple) and isinstance(args[0], KafkaTCPTransport) and args[0]._closed
 
 
-def leave_out_closing() -> None:
+def leave_out_noise() -> None:
     """Let kafka-python's log leave out what is no news."""
+    # It warns of every task of a tenth of a second, which a busy machine has many of, and nothing follows from.
+    logging.getLogger("kafka.net.selector").setLevel(logging.ERROR)
     for name in ("kafka.net.selector", "kafka.net.transport"):
         logging.getLogger(name).addFilter(is_news)  # the same one again is not added

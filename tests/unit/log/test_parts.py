@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamfl.core.errors import PeerError
-from streamfl_connectors.kafka.parts import DIGEST, EXPIRES_AFTER, MOST_UNDER_WAY, OVERHEAD, PART, Assembly, cut
+from streamfl.log.parts import DIGEST, EXPIRES_AFTER, MOST_UNDER_WAY, OVERHEAD, PART, Assembly, cut
 
 DATA, OTHER = b"abcdefgh", b"ABCDEFGHIJ"
 

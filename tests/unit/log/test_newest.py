@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamfl_connectors.kafka.newest import OVERHEAD, Newest
+from streamfl.log.newest import OVERHEAD, Newest
 
 
 @given(st.lists(st.tuples(st.sampled_from("abcdef"), st.none() | st.integers(0, 900))))

@@ -18,8 +18,8 @@ from streamfl.core.protocol.messages import (
     Served,
 )
 from streamfl.core.protocol.records import Span
-from streamfl_connectors.kafka.control import MOST, ControlReader, written
-from streamfl_connectors.kafka.parts import cut
+from streamfl.log.control import MOST, ControlReader, written
+from streamfl.log.parts import cut
 
 
 def closed(clients, spans=1, entry=7):

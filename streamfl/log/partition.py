@@ -170,6 +170,26 @@ class PartitionReader:
         behind = [source.next for source in live if source.lags and source.waiting == 0]
         return min([*behind, self.head]) if self.only is None else min(hungry)
 
+    @property
+    def sought(self) -> bool:
+        """Tell whether the ledger has given a position since `hold`."""
+        return any(source.sought for source in self.clients.values())
+
+    def hold(self, begin: int, end: int, stride: int) -> None:
+        """Hold positions that the ledger gave against the end of the log: what lies beyond is no position.
+
+        Parameters
+        ----------
+        begin, end
+            The first offset that the log still holds, and the one that comes next.
+        stride
+            Positions that a message takes up.
+        """
+        for source in self.clients.values():
+            if source.sought and source.next > end * stride:
+                source.fail(not_held(self.name, source.next // stride, begin, end))
+            source.sought = False
+
     def take(self, end: int, decoded: Decoded) -> list[Rejection]:
         """Route the block from `head` to `end`; return the records that are no client's."""
         start, self.head = self.head, end
@@ -220,6 +240,20 @@ class PartitionReader:
             if at is None or at.pending or source.waiting or source.lags:
                 needed.append(at.positions.get(self.name, source.begun) if at else source.begun)
         return min(needed)
+
+
+def not_held(name: str, offset: int, begin: int, end: int) -> str:
+    """Return why a client fails whose next record a log does not hold, and what to do.
+
+    >>> not_held("a/0", 7, 0, 5)
+    'a/0: the ledger goes on at offset 7, but the log holds 0 to 5; the topic is not the one that was read before; \
+take another [federation] name'
+    """
+    what = f"{name}: the ledger goes on at offset {offset}, but the log holds {begin} to {end}"
+    if offset >= end:
+        return f"{what}; the topic is not the one that was read before; take another [federation] name"
+    remedy = 'raise the topic\'s retention; to go on without them, say lost = "skip" in [records]'
+    return f"{what}: records were deleted before they were accepted; {remedy}"
 
 
 def _batch(span: Span, decoded: Decoded, rows: IntArray, bad: tuple[Rejection, ...]) -> Batch:

@@ -12,8 +12,8 @@ from typing import Any
 from streamfl import codec, messages
 from streamfl.core.errors import PeerError
 from streamfl.core.protocol.messages import Accepted, FromCoordinator, RoundClosed
-from streamfl_connectors.kafka.parts import PART, Assembly, Headers, cut
-from streamfl_connectors.kafka.tensors import Tensors
+from streamfl.log.parts import PART, Assembly, Headers, cut
+from streamfl.log.tensors import Tensors
 
 # Bytes of one message: far below what a broker takes by default, 1 MiB.
 MOST = 256 * 1024

@@ -13,13 +13,13 @@ from typing import Any, Self
 from kafka.admin import KafkaAdminClient
 from kafka.errors import KafkaError
 
+from deploy.broker import jars
+from deploy.broker.child import Child
+from deploy.broker.lock import locked
+from deploy.broker.ports import LOOPBACK, free_port, is_open, is_taken
+from deploy.broker.properties import DATA, server_properties
+from deploy.broker.toolchain import java
 from streamfl.core.errors import UsageError
-from streamfl_connectors.kafka.broker import jars
-from streamfl_connectors.kafka.broker.child import Child
-from streamfl_connectors.kafka.broker.lock import locked
-from streamfl_connectors.kafka.broker.ports import LOOPBACK, free_port, is_open, is_taken
-from streamfl_connectors.kafka.broker.properties import DATA, server_properties
-from streamfl_connectors.kafka.broker.toolchain import java
 
 PATIENCE = 60.0  # seconds until it must have started; on two cores it takes 3
 LINES_OF_LOG = 12  # in an error

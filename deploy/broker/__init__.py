@@ -1,5 +1,5 @@
 """A real Apache Kafka of one node on loopback, for development and tests: Java, its jars, and nothing else."""
 
-from streamfl_connectors.kafka.broker.node import Broker
+from deploy.broker.node import Broker
 
 __all__ = ["Broker"]

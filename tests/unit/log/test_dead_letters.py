@@ -1,19 +1,12 @@
 """Dead letters: whole as long as they are not large, within bounds whatever the message was."""
 
 import hashlib
-from types import SimpleNamespace
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kafka import TopicPartition
 
-from streamfl.formats import Packed
-from streamfl.ports import ReadingCounts
-from streamfl_connectors.kafka import dead_letters
-from streamfl_connectors.kafka.dead_letters import HEAD, WHOLE, DeadLetter
-from streamfl_connectors.kafka.records import RecordConsumer
+from streamfl.log.dead_letters import HEAD, WHOLE, DeadLetter
 
 
 def letter(key=b"c0", value=b"v", reason="why"):
@@ -54,22 +47,3 @@ def test_whatever_the_message_is_the_letter_is_within_its_bound(key, value, reas
     told = letter(key, value, reason)
     assert told.size <= WHOLE + 256 + 500 * 10 + 500
     assert all(isinstance(item, bytes) for _, item in told.headers)
-
-
-def test_a_packed_message_is_one_letter_however_many_of_its_records_are_bad(monkeypatch):
-    form, written = Packed("classification"), []
-    value = form.encode(("x",), np.full((1000, 1), np.inf), np.zeros(1000), ("a",))
-    monkeypatch.setattr(
-        dead_letters,
-        "write",
-        lambda _producer, _topic, told: written.append(told) or SimpleNamespace(add_errback=lambda _handler: None),
-    )
-    host = RecordConsumer.__new__(RecordConsumer)  # without a broker
-    host._format, host._letters, host._counts = form, None, ReadingCounts()
-    host._topics = SimpleNamespace(dead_letters="f.dead-letter")
-    bad = form.decode([17], [value]).rejected
-    assert len(bad) == 1000
-    host._bury(TopicPartition("f.records.c0", 3), bad, {17: SimpleNamespace(offset=17, key=None, value=value)})
-    (one,) = written
-    assert (one.value, host._counts.dead_letters) == (value, 1)
-    assert dict(one.headers)["reason"] == b'feature "x" is infinite, and 999 more of its records cannot be used'

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from streamfl.core.errors import UsageError
 from streamfl.core.protocol.records import Rejection, Span
+from streamfl.log.partition import TOO_MANY, PartitionReader
 from streamfl.ports import Decoded, Standpoint
-from streamfl_connectors.kafka.partition import TOO_MANY, PartitionReader
 
 PARTITION = "t/0"
 

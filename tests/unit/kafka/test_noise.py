@@ -9,12 +9,12 @@ import pytest
 from kafka.net.selector import NetworkSelector
 from kafka.net.transport import KafkaTCPTransport
 
-from streamfl_connectors.kafka.closing import leave_out_closing
+from streamfl_connectors.kafka.noise import leave_out_noise
 
 
 @pytest.fixture(autouse=True)
 def left_out() -> None:
-    leave_out_closing()
+    leave_out_noise()
 
 
 def run(task: Callable[[NetworkSelector], Coroutine[Any, Any, None]]) -> None:
@@ -71,3 +71,8 @@ def test_whatever_else_a_task_raises_is_told(caplog: pytest.LogCaptureFixture) -
     failed, lost = caplog.records
     assert failed.exc_info is not None and "7" in str(failed.exc_info[1])
     assert lost.message == "socket disconnected"
+
+
+def test_a_slow_task_is_not_told(caplog: pytest.LogCaptureFixture) -> None:
+    logging.getLogger("kafka.net.selector").warning("task took 0.2 s")
+    assert caplog.records == []

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import click
 
+from deploy.broker.jars import folder_of_jars
+from deploy.broker.node import Broker
 from streamfl.core.errors import UsageError
-from streamfl_connectors.kafka.broker.jars import folder_of_jars
-from streamfl_connectors.kafka.broker.node import Broker
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})

@@ -5,9 +5,9 @@ import shutil
 import subprocess
 from pathlib import Path
 
+from deploy.broker.lock import locked
+from deploy.broker.toolchain import REMEDY, maven
 from streamfl.core.errors import UsageError
-from streamfl_connectors.kafka.broker.lock import locked
-from streamfl_connectors.kafka.broker.toolchain import REMEDY, maven
 
 POM = Path(__file__).with_name("pom.xml")
 PATIENCE = 600.0  # seconds; on a fast line it takes 6

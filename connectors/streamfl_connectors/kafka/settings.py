@@ -1,0 +1,128 @@
+"""The `[kafka]` table."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Self
+
+from kafka import KafkaConsumer, KafkaProducer
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
+
+from streamfl.core.errors import did_you_mean
+from streamfl.log.parts import BUDGET
+
+FILE = "_file"
+
+# What would undo exactly-once training if somebody else said it.
+OURS = {"acks", "auto_offset_reset", "enable_auto_commit", "enable_idempotence", "isolation_level"} | {
+    *("group_id", "group_instance_id", "transactional_id"),
+    *("key_deserializer", "key_serializer", "value_deserializer", "value_serializer"),
+}
+
+PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+
+
+class KafkaSettings(BaseModel):
+    """The `[kafka]` table.
+
+    What is not named here is passed to kafka-python as it is (TLS, SASL, timeouts); a name with `_file` after it is
+    read from that file, which is the place for secrets.
+
+    Parameters
+    ----------
+    bootstrap_servers
+        One or more `host:port`.
+    replication_factor
+        Of the topics that are made.
+    session_timeout_ms
+        After which a host that is gone loses its clients to others.
+    transaction_timeout_ms
+        After which the broker ends the transaction of a coordinator that is gone.
+    part_bytes
+        Larger values are sent in parts of so many bytes.
+    largest_update
+        Most bytes that one update may have.
+    unfinished_bytes
+        Most bytes of clients' values of which parts are still to come, in all; none of them can have more.
+    patience
+        Seconds to wait for brokers and topics before giving up.
+
+    Examples
+    --------
+    >>> KafkaSettings(bootstrap_servers="127.0.0.1:9092", ssl_cafile="ca.pem").passed_through
+    {'ssl_cafile': 'ca.pem'}
+    >>> KafkaSettings(bootstrap_servers="127.0.0.1:9092", ssl_cafle="ca.pem")
+    Traceback (most recent call last):
+    pydantic_core._pydantic_core.ValidationError: 1 validation error for KafkaSettings
+      Value error, ssl_cafle: kafka-python knows no such setting; did you mean ssl_cafile? ...
+    """
+
+    model_config = ConfigDict(frozen=True, extra="allow", hide_input_in_errors=True)
+
+    bootstrap_servers: str | list[str]
+    replication_factor: int = Field(1, ge=1)
+    session_timeout_ms: int = Field(10_000, ge=1_000)
+    transaction_timeout_ms: int = Field(15_000, ge=1_000)
+    part_bytes: int = Field(900_000, ge=1_000)
+    largest_update: int = Field(256 * 1024 * 1024, ge=1_000)
+    unfinished_bytes: int = Field(BUDGET, ge=1_000)
+    patience: float = Field(60.0, ge=0.0)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _secrets(cls, told: Any) -> Any:
+        """Take in what is kept in files."""
+        if not isinstance(told, Mapping):
+            return told
+        known = set(KafkaConsumer.DEFAULT_CONFIG)
+        from_files = {name: told[name] for name in told if name.endswith(FILE) and name.removesuffix(FILE) in known}
+        rest = {name: value for name, value in told.items() if name not in from_files}
+        read = {name.removesuffix(FILE): _contents(name, Path(path)) for name, path in from_files.items()}
+        return {name: _typed(name, value) for name, value in (rest | read).items()}
+
+    @model_validator(mode="after")
+    def _is_understood(self) -> Self:
+        """Refuse what kafka-python would not understand, and what it must not be told."""
+        known = set(KafkaConsumer.DEFAULT_CONFIG) | set(KafkaProducer.DEFAULT_CONFIG)
+        for name, value in self.passed_through.items():
+            if name not in known:
+                meant = did_you_mean(name, known | set(type(self).model_fields)) or "; correct its name"
+                raise ValueError(f"{name}: kafka-python knows no such setting{meant}")
+            if name in OURS:
+                raise ValueError(f"{name}: exactly-once training depends on it; leave it out")
+            if name == "security_protocol" and value not in PROTOCOLS:  # kafka-python would take it for PLAINTEXT
+                raise ValueError(f"{name}: say one of {', '.join(PROTOCOLS)}")
+        return self
+
+    @property
+    def passed_through(self) -> dict[str, Any]:
+        """Return what goes to kafka-python as it is."""
+        return dict(self.model_extra or {})
+
+    def __repr__(self) -> str:
+        """Return the settings without their secrets."""
+        return f"KafkaSettings({self.bootstrap_servers!r}, {sorted(self.passed_through)})"
+
+    __str__ = __repr__
+
+
+def _typed(name: str, value: Any) -> Any:
+    """Return a number or truth value as such: the environment has texts, which kafka-python would not convert.
+
+    >>> _typed("request_timeout_ms", "1000"), _typed("ssl_check_hostname", "false"), _typed("ssl_cafile", "1")
+    (1000, False, '1')
+    """
+    default = KafkaConsumer.DEFAULT_CONFIG.get(name, KafkaProducer.DEFAULT_CONFIG.get(name))
+    if not isinstance(value, str) or not isinstance(default, bool | int | float) or name in OURS:
+        return value
+    kind: type[bool | float | int] = type(default)
+    try:
+        return TypeAdapter(kind).validate_python(value)
+    except ValidationError:
+        raise ValueError(f"{name}: {'true or false' if kind is bool else 'a number'} is needed") from None
+
+
+def _contents(name: str, path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8").strip()
+    except OSError as error:
+        raise ValueError(f"{name}: {path} cannot be read: {error.strerror}") from error

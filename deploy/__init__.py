@@ -1,0 +1,1 @@
+"""What runs beside the product: a broker for development and tests, a federation's settings to begin with."""

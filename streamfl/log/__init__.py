@@ -1,0 +1,1 @@
+"""What any log needs: a partition read for its clients, large values in parts, names of topics, dead letters."""

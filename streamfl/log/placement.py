@@ -1,0 +1,119 @@
+"""Where the records of clients are: what the settings' names of topics mean."""
+
+import re
+from collections.abc import Container, Mapping, Sequence
+
+from streamfl.core.bounds import is_name
+from streamfl.ports import Finding, Placement
+
+
+def pattern(name: str) -> str:
+    """Return the regular expression of the topics that a name means; its group is what the `*` stands for.
+
+    >>> re.fullmatch(pattern("records.*"), "records.c1")[1], re.fullmatch(pattern("records.*"), "records.")
+    ('c1', None)
+    """
+    return re.escape(name).replace(r"\*", "(.+)")
+
+
+def may_hold_records(placement: Placement, own: Container[str], topic: str) -> bool:
+    """Tell whether a topic is one of the placement's, and none of the federation's own.
+
+    >>> [may_hold_records(Placement(("r.*",)), {"r.control"}, topic) for topic in ("r.c1", "r.control", "s")]
+    [True, False, False]
+    """
+    return topic not in own and any(re.fullmatch(pattern(name), topic) for name in placement.topics)
+
+
+def client_of(placement: Placement, topic: str) -> str:
+    """Return the client whose topic it is: what the `*` of the placement's name stands for, else the topic's name.
+
+    >>> client_of(Placement(("forest.records.*",)), "forest.records.c07")
+    'c07'
+    """
+    for name in placement.topics:
+        found = re.fullmatch(pattern(name), topic)
+        if found:
+            return found[1] if found.groups() else topic
+    return topic
+
+
+def topic_of(placement: Placement, client: str) -> str:
+    """Return the topic of a client: the inverse of `client_of`.
+
+    >>> topic_of(Placement(("forest.records.*",)), "c07")
+    'forest.records.c07'
+    """
+    if placement.by == "topic":
+        starred = [name for name in placement.topics if "*" in name]
+        return starred[0].replace("*", client) if starred else client
+    return placement.topics[0]
+
+
+def owner(placement: Placement, topic: str, number: int) -> str | None:
+    """Return the one client of a partition, None if the records name theirs.
+
+    >>> owner(Placement(("a",), by="partition"), "a", 3)
+    'a/3'
+    """
+    match placement.by:
+        case "topic":
+            return client_of(placement, topic)
+        case "partition":
+            return f"{topic}/{number}"
+    return None
+
+
+def partition_of(placement: Placement, own: Container[str], name: str) -> tuple[str, int] | None:
+    """Return the topic and the number of a partition by its name in the ledger; None if it can hold no records.
+
+    Parameters
+    ----------
+    placement
+        Which topics hold records.
+    own
+        The federation's own topics, which do not.
+    name
+        Whatever a client says.
+
+    Examples
+    --------
+    >>> partition_of(Placement(("r.*",)), (), "r.c1/0"), partition_of(Placement(("r.*",)), (), "r.c1/-1")
+    (('r.c1', 0), None)
+    """
+    topic, _, number = name.rpartition("/")
+    if not is_name(name) or not re.fullmatch("0|[1-9][0-9]{0,6}", number):
+        return None
+    return (topic, int(number)) if may_hold_records(placement, own, topic) else None
+
+
+def places_of(
+    placement: Placement, clients: Sequence[str], topic_of_client: Mapping[str, str]
+) -> dict[str, tuple[str, int | None]]:
+    """Return where each client's records go.
+
+    By topic: to the one partition of its topic. By partition: client i to partition i. By key: wherever its name
+    leads.
+    """
+    places: dict[str, tuple[str, int | None]] = {}
+    for i, client in enumerate(clients):
+        number = {"topic": 0, "partition": i, "key": None}[placement.by]
+        places[client] = (topic_of_client[client], number)
+    return places
+
+
+def wrong_placement(placement: Placement, partitions: Mapping[str, int]) -> list[Finding]:
+    """Return what is wrong with the partitions of record topics.
+
+    >>> [finding.found for finding in wrong_placement(Placement(("a",)), {"a": 3})]
+    ['topic a has 3 partitions, and one client by topic reads one']
+    """
+    wrong = []
+    for topic, has in partitions.items():
+        if placement.by == "topic" and has != 1:
+            found = f"topic {topic} has {has} partitions, and one client by topic reads one"
+            wrong.append(Finding(topic, "error", found, 'say clients = "partition" or clients = "key" in [records]'))
+        elif placement.partitions is not None and has != placement.partitions:
+            found = f"topic {topic} has {has} partitions, the settings say {placement.partitions}"
+            wrong.append(Finding(topic, "error", found, "correct partitions in [records], or the topic"))
+    return wrong

@@ -1,0 +1,58 @@
+"""The names of a federation's own topics."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Topics:
+    """The names of a federation's own topics.
+
+    >>> Topics("forest").updates
+    'forest.updates'
+    """
+
+    federation: str
+
+    @property
+    def control(self) -> str:
+        """What the coordinator tells, for everyone to read."""
+        return f"{self.federation}.control"
+
+    @property
+    def models(self) -> str:
+        """Registries and models, by slot."""
+        return f"{self.federation}.models"
+
+    @property
+    def updates(self) -> str:
+        """What clients send, by client."""
+        return f"{self.federation}.updates"
+
+    @property
+    def state(self) -> str:
+        """The coordinator's standing."""
+        return f"{self.federation}.state"
+
+    @property
+    def dead_letters(self) -> str:
+        """Messages that could not be used, as they were."""
+        return f"{self.federation}.dead-letter"
+
+    @property
+    def coordinator_group(self) -> str:
+        """The group under which the coordinator's input offsets are kept."""
+        return f"{self.federation}.coordinator"
+
+    @property
+    def clients_group(self) -> str:
+        """The group that shares the records among hosts."""
+        return f"{self.federation}.clients"
+
+    @property
+    def own(self) -> frozenset[str]:
+        """All of them: none holds records.
+
+        >>> sorted(Topics("forest").own)[:2]
+        ['forest.control', 'forest.dead-letter']
+        """
+        return frozenset((self.control, self.models, self.updates, self.state, self.dead_letters))

@@ -1,0 +1,71 @@
+"""The connectors that are installed, by entry point `streamfl.connectors`, and the settings of their own."""
+
+from collections.abc import Mapping
+from importlib.metadata import EntryPoint, entry_points
+
+from pydantic import BaseModel, ValidationError
+
+from streamfl.core.errors import UsageError
+from streamfl.ports import Connector
+from streamfl.services.validation import first_of
+
+GROUP = "streamfl.connectors"
+
+
+def installed() -> Mapping[str, EntryPoint]:
+    """Return the connectors by name; none is imported.
+
+    >>> "kafka" in installed()
+    True
+    """
+    return {entry.name: entry for entry in entry_points(group=GROUP)}
+
+
+def connector_named(name: str) -> type[Connector]:
+    """Return the connector of a name.
+
+    Raises
+    ------
+    UsageError
+        None of that name is installed, or what is cannot be imported, or is none.
+    """
+    found = installed()
+    if name not in found:
+        raise UsageError(f"[federation] connector: no {name!r} is installed; there are {', '.join(sorted(found))}")
+    try:
+        connector: type[Connector] = found[name].load()
+    except (ImportError, AttributeError) as error:
+        raise UsageError(f"[federation] connector: {name!r} cannot be imported: {error}; install it anew") from error
+    model = getattr(connector, "Settings", None)
+    if not (isinstance(model, type) and issubclass(model, BaseModel)):
+        raise UsageError(f"[federation] connector: {name!r} has no model `Settings`; ask those who wrote it for one")
+    return connector
+
+
+def section(name: str, model: type[BaseModel], table: Mapping[str, object]) -> BaseModel:
+    """Return the settings of a connector.
+
+    Parameters
+    ----------
+    name
+        Of the connector, and so of its section.
+    model
+        Its own.
+    table
+        What the section says.
+
+    Raises
+    ------
+    UsageError
+        Names the first setting that is wrong, never its value.
+
+    Examples
+    --------
+    >>> section("kafka", connector_named("kafka").Settings, {"part_bytes": 0, "bootstrap_servers": "b:9092"})
+    Traceback (most recent call last):
+    streamfl.core.errors.UsageError: [kafka] part_bytes: Input should be greater than or equal to 1000
+    """
+    try:
+        return model.model_validate(table)
+    except ValidationError as error:
+        raise UsageError(f"[{name}] {first_of(error, model)}") from None

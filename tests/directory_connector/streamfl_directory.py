@@ -1,0 +1,296 @@
+"""A connector whose log is a directory on one machine, with its section `[directory]`."""
+
+import fcntl
+import os
+import tempfile
+import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import ClassVar, NamedTuple
+
+from msgspec import MsgspecError, msgpack
+from pydantic import BaseModel, ConfigDict
+
+from streamfl import codec, messages
+from streamfl.core.coordinator.state import Standing
+from streamfl.core.errors import PeerError, UsageError
+from streamfl.core.protocol.events import Unusable
+from streamfl.core.protocol.messages import FromClient, FromCoordinator
+from streamfl.log.dead_letters import DeadLetter
+from streamfl.log.intake import Intake
+from streamfl.log.links import Links
+from streamfl.log.newest import Newest
+from streamfl.log.partition import PartitionReader
+from streamfl.log.placement import may_hold_records, partition_of, places_of, topic_of
+from streamfl.log.sample import tried
+from streamfl.log.tensors import Tensors, key_of
+from streamfl.log.topics import Topics
+from streamfl.log.updates import understood
+from streamfl.ports import Decoded, Finding, Placement, ReadingCounts, RecordFormat, Source, Standpoint
+
+POLL, MOST_AT_ONCE, MOST_BYTES = 0.02, 1000, 1 << 30
+
+Transaction = tuple[bytes, int, list[bytes]]  # standing or nothing, updates that are in it, messages
+
+
+class Message(NamedTuple):
+    offset: int
+    value: bytes
+    key: None = None
+
+
+class Log:
+    """A partition is a folder: every message is a file that appears whole, and its name is its offset."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.topic = folder, folder.parent.name
+        self.name = f"{self.topic}/{folder.name}"
+        self._end = 0
+
+    @property
+    def end(self) -> int:
+        """Return the offset that comes next."""
+        while self._path(self._end).exists():
+            self._end += 1
+        return self._end
+
+    def read(self, start: int, most: int | None = None) -> list[Message]:
+        return [Message(offset, self._path(offset).read_bytes()) for offset in range(start, self.end)[:most]]
+
+    def append(self, data: bytes, *, at: int | None = None) -> None:
+        """Write a message behind the last one, or at an offset: FileExistsError if another writer has."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=self.folder, prefix=".") as file:
+            file.write(data)
+            file.flush()
+            while True:
+                try:
+                    return os.link(file.name, self._path(self.end if at is None else at))
+                except FileExistsError:
+                    if at is not None:
+                        raise
+
+    def _path(self, offset: int) -> Path:
+        return self.folder / f"{offset:020d}"
+
+
+class Place:
+    """A federation's topics in the directory."""
+
+    def __init__(self, path: Path, federation: str) -> None:
+        self.path, self.topics = path, Topics(federation)
+        self.control, self.updates = Log(path / self.topics.control / "0"), Log(path / self.topics.updates / "0")
+        self._letters = Log(path / self.topics.dead_letters / "0")
+
+    def records(self, placement: Placement) -> list[Log]:
+        """Return the partitions of records that there are."""
+        topics = [
+            one for one in sorted(self.path.iterdir()) if may_hold_records(placement, self.topics.own, one.name)
+        ]
+        return [Log(folder) for topic in topics for folder in sorted(topic.iterdir()) if folder.name.isdecimal()]
+
+    def bury(self, letter: DeadLetter) -> None:
+        self._letters.append(msgpack.encode((letter.value, letter.headers)))
+
+
+class DirectoryLinks(Links):
+    """The links of a process's clients; they read what the coordinator says from the first transaction on."""
+
+    def __init__(self, place: Place) -> None:
+        super().__init__()
+        self.place, self.foreign, self.next = place, 0, 0
+        self._newest: Newest[str, Tensors] = Newest(MOST_BYTES)
+        self.hear()
+
+    def send(self, message: FromClient) -> None:
+        self.place.updates.append(messages.encode(message))
+
+    def hear(self) -> list[FromCoordinator]:
+        heard: list[FromCoordinator] = []
+        for transaction in self.place.control.read(self.next):
+            self.next = transaction.offset + 1
+            try:
+                _, _, told = msgpack.decode(transaction.value, type=Transaction)
+                said = [messages.decode(data) for data in told]
+            except (MsgspecError, PeerError):
+                self.foreign += 1
+                continue
+            heard += [message for message in said if isinstance(message, FromCoordinator)]
+        for model in (message for message in heard if isinstance(message, Tensors)):
+            self._newest.put(key_of(model), model, len(messages.encode(model)))
+        return heard
+
+    def current(self) -> Iterator[FromCoordinator]:
+        return self._newest.values()
+
+
+class DirectoryCoordinatorLink:
+    """`streamfl.ports.ServedCoordinatorLink`: whoever writes the next transaction first is the coordinator."""
+
+    def __init__(self, place: Place, placement: Placement, stride: int) -> None:
+        self._place, self._placement, self._stride = place, placement, stride
+        transactions = [msgpack.decode(message.value, type=Transaction) for message in place.control.read(0)]
+        commits = [transaction for transaction in transactions if transaction[0]]
+        self._standing, self._handled, _ = commits[-1] if commits else (b"", 0, [])
+        self._next = len(transactions)
+        self.publish([])  # from here on no other coordinator can write
+
+    def publish(self, told: Sequence[FromCoordinator], standing: bytes = b"") -> None:
+        data = msgpack.encode((standing, self._handled, [messages.encode(message) for message in told]))
+        try:
+            self._place.control.append(data, at=self._next)
+        except FileExistsError:
+            raise PeerError("another coordinator of this federation has taken over; this one ends") from None
+        self._next += 1
+
+    def commit(self, told: Sequence[FromCoordinator], standing: Standing) -> None:
+        self._standing = codec.encode(standing)
+        self.publish(told, self._standing)
+
+    def receive(self) -> Iterator[FromClient | Unusable]:
+        for message in self._place.updates.read(self._handled):
+            self._handled, self._taken = message.offset + 1, message
+            yield understood(message.value)
+
+    def refuse(self, reason: str) -> None:
+        place = (self._place.updates.topic, 0, self._taken.offset)
+        self._place.bury(DeadLetter.of(*place, reason, None, self._taken.value))
+
+    def restore(self) -> Standing | None:
+        return codec.decode(Standing, self._standing) if self._standing else None
+
+    def ends(self, partitions: Collection[str]) -> Mapping[str, int | None]:
+        ours = {name for name in partitions if partition_of(self._placement, self._place.topics.own, name)}
+        return {name: Log(self._place.path / name).end * self._stride if name in ours else 0 for name in partitions}
+
+    def listen(self, seconds: float) -> None:
+        time.sleep(min(seconds, POLL))
+
+    def close(self) -> None:
+        pass
+
+
+class DirectoryHost(DirectoryLinks):
+    """`streamfl.ports.Host`: hosts share the partitions by locks, which end with their processes."""
+
+    def __init__(self, place: Place, placement: Placement, records: RecordFormat) -> None:
+        super().__init__(place)
+        self.counts = ReadingCounts()
+        self._placement, self._format = placement, records
+        self._intake = Intake(placement, records, self.counts)
+        self._logs: dict[str, tuple[Log, PartitionReader]] = {}
+        self._locks = ExitStack()
+
+    def hosted(self) -> Mapping[str, Source]:
+        for log in self.place.records(self._placement):
+            if log.name not in self._logs:
+                with suppress(BlockingIOError):  # another host has it
+                    self._begin(log)
+        for log, reader in self._logs.values():
+            self._read(log, reader)
+        self.counts.foreign = self.foreign
+        return {name: source for _, reader in self._logs.values() for name, source in reader.clients.items()}
+
+    def _begin(self, log: Log) -> None:
+        with ExitStack() as stack:
+            lock = stack.enter_context((log.folder / ".lock").open("w"))
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._locks.push(stack.pop_all())
+
+        def read_again(positions: Sequence[int]) -> Decoded:
+            offsets = sorted({position // self._format.stride for position in positions})
+            found = [message for offset in offsets for message in log.read(offset, 1)]
+            return self._format.fresh().decode([m.offset for m in found], [m.value for m in found])
+
+        start = log.end if self._placement.start == "latest" else 0
+        self._logs[log.name] = log, self._intake.begin(log.topic, int(log.folder.name), start, read_again)
+
+    def _read(self, log: Log, reader: PartitionReader) -> None:
+        reader.hold(0, log.end, self._format.stride)
+        wanted = reader.wanted()
+        found = [] if wanted is None else log.read(wanted // self._format.stride, MOST_AT_ONCE)
+        if wanted is not None and found:
+            reader.head = wanted
+            for letter in self._intake.take(
+                reader, found, [message.offset for message in found if not message.value]
+            ):
+                self.place.bury(letter)
+                self.counts.dead_letters += 1
+
+    def settle(self, standpoints: Mapping[str, Standpoint]) -> None:
+        pass  # the ledger tells a new host where its clients go on
+
+    def listen(self, seconds: float) -> None:
+        time.sleep(min(seconds, POLL))
+
+    def close(self) -> None:
+        self._locks.close()
+
+
+class DirectoryWriter:
+    """`streamfl.ports.RecordWriter`: an empty message says that nothing more will come."""
+
+    def __init__(self, logs: Mapping[str, Log]) -> None:
+        self._logs = logs
+
+    def write(self, client: str, value: bytes) -> None:
+        self._logs[client].append(value)
+
+    def end(self) -> None:
+        for log in {log.name: log for log in self._logs.values()}.values():
+            log.append(b"")
+
+    def close(self) -> None:
+        pass
+
+
+class DirectorySettings(BaseModel):
+    """`path` is the directory of all federations and records."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+    path: Path
+
+
+class DirectoryConnector:
+    """`streamfl.ports.Connector`."""
+
+    Settings: ClassVar[type[BaseModel]] = DirectorySettings
+
+    def __init__(self, federation: str, settings: DirectorySettings) -> None:
+        self._place = Place(settings.path, federation)
+
+    def prepare(self) -> None:
+        if not self._place.path.is_dir():
+            raise UsageError(f"[directory] path: there is no directory {self._place.path}; make it, or correct path")
+
+    def coordinator(self, placement: Placement, records: RecordFormat) -> DirectoryCoordinatorLink:
+        return DirectoryCoordinatorLink(self._place, placement, records.stride)
+
+    def host(self, name: str, placement: Placement, records: RecordFormat) -> DirectoryHost:
+        return DirectoryHost(self._place, placement, records)
+
+    def writer(self, placement: Placement, clients: Sequence[str]) -> DirectoryWriter:
+        self.prepare()
+        places = places_of(placement, clients, {client: topic_of(placement, client) for client in clients})
+        if wrong := [client for client, (topic, _) in places.items() if "/" in topic or topic.startswith(".")]:
+            raise UsageError(f"no directory can be called like client {wrong[0]!r}; rename it")
+        folders = {client: self._place.path / topic / str(n or 0) for client, (topic, n) in places.items()}
+        return DirectoryWriter({client: Log(folder) for client, folder in folders.items()})
+
+    def control(self, *, from_start: bool) -> Iterator[FromCoordinator]:
+        links = DirectoryLinks(self._place)
+        links.next = 0 if from_start else links.next
+        while True:
+            yield from (message for message in links.hear() if not isinstance(message, Tensors))
+            time.sleep(POLL)
+
+    def findings(self, placement: Placement, records: RecordFormat) -> Sequence[Finding]:
+        if not self._place.path.is_dir():
+            return [Finding("directory", "error", f"no directory {self._place.path}", "make it, or correct path")]
+        logs = self._place.records(placement)
+        samples = {log.name: [one for one in log.read(0, MOST_AT_ONCE) if one.value] for log in logs}
+        topic = self._place.topics.dead_letters
+        found = [tried(name, sample, records, topic) for name, sample in samples.items() if sample]
+        return [Finding("directory", "ok", f"{self._place.path} is there"), *found]

@@ -1,0 +1,219 @@
+"""A second connector, tests/directory_connector: federations run on it, and nothing outside knows of it."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from streamfl.core.errors import PeerError
+from streamfl.formats import FieldMap, record_format
+from streamfl.services.connectors import connect
+from streamfl.services.settings import FederationSettings, load
+from streamfl.testing import Kit, check_transport
+from streamfl.testing.transport import CHECKS
+
+FOLDER = Path(__file__).parents[1] / "directory_connector"
+COMMAND = Path(sys.executable).parent / "streamfl"
+
+CLIENTS, SIZE, ROUNDS, SWAP = 3, 20, 30, 15
+PATIENCE = 90.0
+
+SETTINGS = """
+[federation]
+name = "pond"
+expect = 3
+connector = "directory"
+
+[rounds]
+clock = "records"
+size = 20
+deadline = 0
+
+[records]
+topics = ["pond.records.*"]
+
+[client]
+retry = 1.0
+stop_within = 5.0
+
+[logs]
+form = "json"
+"""
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Path:
+    """A settings file whose directory is there."""
+    (tmp_path / "log").mkdir()
+    path = tmp_path / "federation.toml"
+    path.write_text(f'{SETTINGS}\n[directory]\npath = "{tmp_path / "log"}"\n')
+    return path
+
+
+@pytest.fixture
+def loaded(settings: Path, monkeypatch: pytest.MonkeyPatch) -> FederationSettings:
+    """The same, read in this process."""
+    monkeypatch.syspath_prepend(FOLDER)
+    return load(settings)
+
+
+class TestTransport:
+    @pytest.fixture
+    def kit(self, loaded: FederationSettings) -> Callable[[], Kit]:
+        """Make a kit of a directory of its own."""
+        made = iter(range(len(CHECKS)))
+
+        def fresh() -> Kit:
+            path = loaded.section.path / f"check-{next(made)}"
+            path.mkdir()
+            alone = loaded.model_copy()
+            alone._section = type(loaded.section)(path=path)
+            connector, placement, form = connect(alone), loaded.placement, record_format("json", FieldMap())
+            return Kit(
+                lambda name: connector.host(name, placement, form).link(name),
+                lambda: connector.coordinator(placement, form),
+            )
+
+        return fresh
+
+    def test_does_what_any_transport_must(self, kit: Callable[[], Kit]) -> None:
+        check_transport(kit)
+
+    def test_a_coordinator_that_slept_is_fenced_by_a_later_one(self, kit: Callable[[], Kit]) -> None:
+        links = kit()
+        sleeper = links.coordinator()
+        links.coordinator()
+        with pytest.raises(PeerError, match="taken over"):
+            sleeper.publish([])
+
+
+class Federation:
+    """Processes of a federation, as its user starts them."""
+
+    def __init__(self, settings: Path) -> None:
+        self.settings = settings
+        self.running: list[subprocess.Popen[bytes]] = []
+
+    def command(self, *words: object, told: bool = True) -> list[str]:
+        return [str(COMMAND), *map(str, words), *(("--settings", str(self.settings)) if told else ())]
+
+    @property
+    def environment(self) -> dict[str, str]:
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("STREAMFL_")}
+        return kept | {"PYTHONPATH": os.pathsep.join([str(FOLDER), os.environ.get("PYTHONPATH", "")])}
+
+    def run(self, *words: object, told: bool = True, code: int = 0) -> str:
+        """Run a command to its end, which must have this exit code, and return what it wrote."""
+        command = self.command(*words, told=told)
+        done = subprocess.run(command, env=self.environment, capture_output=True, text=True, check=False)
+        assert done.returncode == code, done.stdout + done.stderr
+        return done.stdout + done.stderr
+
+    def start(self, name: str, *words: str) -> subprocess.Popen[bytes]:
+        """Start a process that logs into a file of its name."""
+        with (self.settings.parent / f"{name}.log").open("ab") as file:
+            process = subprocess.Popen(self.command(*words), env=self.environment, stdout=file, stderr=file)
+        self.running.append(process)
+        return process
+
+    def start_both(self, host: str) -> None:
+        self.start("coordinator", "coordinator", "--until-end")
+        self.start(host, "client", "--host", host, "--until-end")
+
+    def kill_all(self) -> None:
+        for process in self.running:
+            process.kill()
+            process.wait(PATIENCE)
+        self.running.clear()
+
+    def said(self, name: str) -> list[dict[str, object]]:
+        text = (self.settings.parent / f"{name}.log").read_text()
+        assert "Traceback" not in text, text[-3000:]
+        return [json.loads(line) for line in text.splitlines() if line.startswith("{")]
+
+    def until(self, holds: Callable[[], bool]) -> None:
+        until = time.monotonic() + PATIENCE
+        while not holds():
+            assert time.monotonic() < until, self.said("coordinator")[-5:]
+            time.sleep(0.05)
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    """Records of two kinds, which swap their names halfway."""
+    rng, n = np.random.default_rng(7), CLIENTS * SIZE * ROUNDS
+    X = rng.integers(0, 100, (n, 3))
+    kind = (X[:, 0] > 50) ^ (np.arange(n) >= CLIENTS * SIZE * SWAP)
+    lines = [f"{a},{b},{c},{'oak' if k else 'fir'}" for (a, b, c), k in zip(X, kind, strict=True)]
+    path = tmp_path / "trees.csv"
+    path.write_text("height,slope,shade,label\n" + "\n".join(lines) + "\n")
+    return path
+
+
+def test_a_federation_on_it_is_what_a_replay_is_also_when_all_of_it_was_killed(settings: Path, table: Path) -> None:
+    federation = Federation(settings)
+    replay = settings.parent / "replay.json"
+    federation.run(
+        *("replay", table, "--clients", CLIENTS, "--round-size", SIZE, "--features", "rounds", "--json", replay),
+        told=False,
+    )
+    expected = json.loads(replay.read_text())
+    assert len(expected["restarts"]) == 1
+    federation.run("produce", table, "--clients", CLIENTS, "--end")
+    assert federation.run("check").count("600 records, 3 features, labels fir, oak") == CLIENTS
+    try:
+        federation.start_both("a")
+        federation.until(lambda: sum(line["event"] == "round" for line in federation.said("coordinator")) >= 4)
+        federation.kill_all()
+        federation.start_both("b")
+        federation.until(lambda: all(process.poll() is not None for process in federation.running))
+        assert [process.returncode for process in federation.running] == [0, 0]
+    finally:
+        federation.kill_all()
+    ended = federation.said("coordinator")[-1]
+    assert (ended["event"], ended["accepted"], ended["rejected"]) == ("ended", CLIENTS * SIZE * ROUNDS, 0)
+    assert (ended["model_sha256"], ended["restarts"]) == (expected["model_sha256"], 1)
+    watched = federation.run("watch", "--from-start", "--rounds", ROUNDS).splitlines()
+    assert sum(f"records of {CLIENTS} clients" in line for line in watched) == ROUNDS
+
+
+def test_a_bad_record_is_a_dead_letter_and_the_others_are_read(loaded: FederationSettings) -> None:
+    connector = connect(loaded)
+    writer = connector.writer(loaded.placement, ["c0"])
+    for value in (b'{"x": 1, "label": "a"}', b"junk", b'{"x": 2, "label": "b"}'):
+        writer.write("c0", value)
+    with closing(connector.host("a", loaded.placement, loaded.record_format)) as host:
+        (source,) = host.hosted().values()
+        (batch,) = source.poll(10)
+        assert (batch.X.ravel().tolist(), len(batch.rejected), host.counts.dead_letters) == ([1.0, 2.0], 1, 1)
+        (again,) = source.fetch({"pond.records.c0/0": [2]})
+        assert again.X.tolist() == [[2.0]]
+    (letter,) = (loaded.section.path / "pond.dead-letter" / "0").glob("0*")
+    assert b"junk" in letter.read_bytes()
+
+
+def test_two_hosts_share_the_partitions(loaded: FederationSettings) -> None:
+    connector = connect(loaded)
+    connector.writer(loaded.placement, ["c0"]).write("c0", b'{"x": 1, "label": "a"}')
+    first, second = (connector.host(name, loaded.placement, loaded.record_format) for name in "ab")
+    with closing(second):
+        with closing(first):
+            assert (list(first.hosted()), list(second.hosted())) == (["c0"], [])
+        assert list(second.hosted()) == ["c0"]
+
+
+def test_what_is_not_there_is_told_with_the_remedy(settings: Path) -> None:
+    federation = Federation(settings)
+    for text, why in (
+        ("pth = 'x'", "[directory] pth: there is no such setting; did you mean path?"),
+        ("path = '/nowhere'", "[directory] path: there is no directory /nowhere; make it, or correct path"),
+    ):
+        settings.write_text(f"{SETTINGS}\n[directory]\n{text}\n")
+        assert why in federation.run("coordinator", code=2)
