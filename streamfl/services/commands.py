@@ -163,7 +163,7 @@ def _kept_in() -> str:
     UsageError
         No folder could be written to: every process compiles for itself.
     """
-    from streamfl.core.between.native.one_record import rounds_say  # noqa: PLC0415
+    from streamfl.core.between.native.kernels.softmax import rounds_say  # noqa: PLC0415
     from streamfl.core.errors import UsageError  # noqa: PLC0415
 
     folder = cast(Any, rounds_say).stats.cache_path
