@@ -1,6 +1,5 @@
 """Where tests find one another's federations, how hard hypothesis tries, and which tests need a broker."""
 
-import hashlib
 import os
 import sys
 from pathlib import Path
@@ -11,17 +10,8 @@ from hypothesis import settings
 ROOT = Path(__file__).parent
 sys.path.insert(0, str(ROOT / "tests"))
 
-# Compiled loops are kept by the digest of all that is compiled in: by itself Numba looks at one file's date only.
-CORE = ROOT / "streamfl" / "core"
-COMPILED = [
-    *sorted((CORE / "between" / "native").glob("*.py")),
-    *sorted((CORE / "protocol" / "native").glob("*.py")),
-    CORE / "protocol" / "moments.py",
-    CORE / "arrays.py",
-]
-DIGEST = hashlib.sha256(b"".join(path.read_bytes() for path in COMPILED)).hexdigest()[:16]
 os.environ.setdefault("NUMBA_BOUNDSCHECK", "1")  # an index outside an array is an error here, elsewhere it is memory
-os.environ.setdefault("NUMBA_CACHE_DIR", str(ROOT / ".numba_cache" / DIGEST))
+os.environ.setdefault("NUMBA_CACHE_DIR", str(ROOT / ".numba_cache"))
 
 KAFKA = "tests/integration/kafka/"
 

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import numba
-from numba.core.caching import _Cache
 from numba.core.compiler import CompileResult
 from numba.core.serialize import dumps
 from numba.misc.appdirs import AppDirs
@@ -68,11 +67,11 @@ def places() -> list[Path]:
     return [*named, KERNELS / "__pycache__", user]
 
 
-class Kept(_Cache):
+class Kept:
     """The machine code of one function, as Numba looks for it and hands it over to be kept.
 
     Numba's own cache looks at the file of a function alone, not at those of the functions that it calls, nor at
-    constants. It also reads nothing from a folder that it could not write to.
+    constants; and it reads nothing from a folder that it cannot write to, such as that of an image.
 
     Parameters
     ----------
@@ -112,15 +111,6 @@ class Kept(_Cache):
     def _file(self, sig: object, codegen: Any) -> str:
         told = hashlib.sha256(repr((sig, codegen.magic_tuple())).encode()).hexdigest()[:16]
         return f"{self._name}-{told}.nbc"
-
-    def enable(self) -> None:
-        """Numba would use it again."""
-
-    def disable(self) -> None:
-        """Numba would stop using it."""
-
-    def flush(self) -> None:
-        """Numba would compile everything anew."""
 
 
 def _written(path: Path, code: bytes) -> bool:
