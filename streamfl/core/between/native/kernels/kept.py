@@ -2,18 +2,17 @@
 
 import hashlib
 import logging
-import pickle
 import shutil
 import sys
-import uuid
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numba
+from numba.core.caching import IndexDataCacheFile
 from numba.core.compiler import CompileResult
-from numba.core.serialize import dumps
 from numba.misc.appdirs import AppDirs
 
 KERNELS = Path(__file__).parent
@@ -34,9 +33,9 @@ VERSIONS = 4
 LOG = logging.getLogger("streamfl")
 
 _config: Any = numba.config
-_reduce: Any = CompileResult._reduce  # what Numba's own files are made of
+_CacheFile: Any = IndexDataCacheFile
+_reduce: Any = CompileResult._reduce  # what Numba's files are made of
 _rebuild: Any = CompileResult._rebuild
-_dumps: Any = dumps
 _dirs: Any = AppDirs
 
 
@@ -86,42 +85,45 @@ class Kept:
     @property
     def cache_path(self) -> str | None:
         """Return the first folder that keeps any of it."""
-        return next((str(folder) for folder in self._folders if any(folder.glob(f"{self._name}-*.nbc"))), None)
+        return next((str(folder) for folder in self._folders if any(folder.glob(f"{self._name}-*.nbi"))), None)
 
     def load_overload(self, sig: object, target_context: Any) -> Any:
         """Return what was compiled for some types of arguments; None if that is kept nowhere."""
         target_context.refresh()
-        name = self._file(sig, target_context.codegen())
+        key = sig, target_context.codegen().magic_tuple()
+        name = self._file(key)
         for folder in self._folders:
             try:
-                return _rebuild(target_context, *pickle.loads((folder / name).read_bytes()))  # noqa: S301 - as Numba's
-            except FileNotFoundError:
-                continue
-            except Exception as error:
+                found = _CacheFile(str(folder), name, version()).load(key)
+            except Exception as error:  # a file that was cut off ends no process
                 LOG.warning("machine code in %s cannot be read, and is compiled anew: %r", folder / name, error)
+                with suppress(OSError):
+                    (folder / f"{name}.nbi").unlink()
+                continue
+            if found is not None:
+                return _rebuild(target_context, *found)
         return None
 
     def save_overload(self, sig: object, data: Any) -> None:
-        """Keep what was compiled for some types of arguments, in the first place that can be written to."""
-        name, code = self._file(sig, data.codegen), _dumps(_reduce(data))
-        any(
-            _written(folder / name, code) for folder in self._folders
-        )  # if nowhere, every process compiles for itself
+        """Keep what was compiled for some types of arguments, in the first place that can be written to.
 
-    def _file(self, sig: object, codegen: Any) -> str:
-        told = hashlib.sha256(repr((sig, codegen.magic_tuple())).encode()).hexdigest()[:16]
-        return f"{self._name}-{told}.nbc"
+        Where none can, every process compiles for itself.
+        """
+        key, code = (sig, data.codegen.magic_tuple()), _reduce(data)
+        any(_saved(folder, self._file(key), key, code) for folder in self._folders)
+
+    def _file(self, key: object) -> str:
+        """Return a name for each kind of arguments: two processes may compile for two of them at once."""
+        return f"{self._name}-{hashlib.sha256(repr(key).encode()).hexdigest()[:16]}"
 
 
-def _written(path: Path, code: bytes) -> bool:
-    """Write a file whole, as another process may at the same time; tell whether that could be done."""
-    part = path.with_suffix(f".{uuid.uuid4().hex}")
+def _saved(folder: Path, name: str, key: object, code: object) -> bool:
+    """Write machine code to a folder; tell whether that could be done."""
     try:
-        if not path.parent.is_dir():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            _forget(path.parent)
-        part.write_bytes(code)
-        part.replace(path)
+        if not folder.is_dir():
+            folder.mkdir(parents=True, exist_ok=True)
+            _forget(folder)
+        _CacheFile(str(folder), name, version()).save(key, code)
     except OSError:
         return False
     return True
