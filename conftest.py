@@ -3,6 +3,7 @@
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -14,6 +15,16 @@ os.environ.setdefault("NUMBA_BOUNDSCHECK", "1")  # an index outside an array is 
 os.environ.setdefault("NUMBA_CACHE_DIR", str(ROOT / ".numba_cache"))
 
 KAFKA = "tests/integration/kafka/"
+
+# Doctests of what learns between rounds, and folders whose tests run whole commands; other files say so themselves.
+COMPILING = (
+    "streamfl/core/between/native/",
+    "streamfl/embedded.py",
+    "streamfl/estimators.py",
+    "tests/examples/",
+    "tests/golden/",
+    "tests/integration/test_",
+)
 
 
 try:
@@ -35,10 +46,32 @@ else:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what needs a broker by its folder."""
+    """Mark what needs a broker, and doctests and commands that compile, by their place."""
     for item in items:
         if item.nodeid.startswith(KAFKA):
             item.add_marker("broker")
+        if item.nodeid.startswith(COMPILING):
+            item.add_marker("compiles")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Where tests that compile are left out, let no other do: neither compile nor read machine code back."""
+    if "not compiles" in config.option.markexpr:
+        from numba.core.dispatcher import Dispatcher  # noqa: PLC0415 - read after the environment is set
+
+        Dispatcher.compile = refused
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Do not even import a file that compiles, where such tests are left out: some do as they are imported."""
+    if "not compiles" not in config.option.markexpr or collection_path.suffix != ".py":
+        return None
+    return "\npytestmark = pytest.mark.compiles\n" in collection_path.read_text(encoding="utf-8") or None
+
+
+def refused(function: Any, arguments: object) -> None:
+    """Fail the test that needs a function as machine code."""
+    pytest.fail(f"{function.py_func.__qualname__} is needed as machine code: mark the test `compiles`")
 
 
 settings.register_profile("streamfl", deadline=None, derandomize=True)

@@ -3,11 +3,14 @@
 from dataclasses import dataclass, replace
 
 import numpy as np
+import pytest
 
 from streamfl.core.arrays import FloatArray
 from streamfl.core.between.native.between_rounds import BetweenRounds
 from streamfl.core.protocol.native.models import OnlineModels
 from streamfl.core.protocol.native.settings import OnlineSettings
+
+pytestmark = pytest.mark.compiles
 
 SETTINGS = OnlineSettings("ferns", neighbours=False)
 

@@ -25,6 +25,8 @@ from streamfl.core.sampling import generator
 from streamfl.embedded import EmbeddedFederation
 from streamfl.saved import SavedEstimator
 
+pytestmark = pytest.mark.compiles
+
 SITES = ("north", "south", "east")
 
 

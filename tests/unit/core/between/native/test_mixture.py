@@ -9,6 +9,8 @@ from streamfl.core.between.native.kernels.mixing import share
 from streamfl.core.between.native.mixture import LabelMixture, TargetMixture
 from streamfl.core.sampling import generator
 
+pytestmark = pytest.mark.compiles
+
 
 def test_fixed_share_by_hand():
     weights = np.full(4, 0.25)

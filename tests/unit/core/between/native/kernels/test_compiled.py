@@ -7,6 +7,8 @@ import pytest
 
 from streamfl.core.between.native.kernels.compiled import announced
 
+pytestmark = pytest.mark.compiles
+
 
 @pytest.fixture
 def said(caplog):

@@ -14,6 +14,8 @@ from numba.core import event
 from streamfl.core.between.native.kernels import kept
 from streamfl.core.between.native.kernels.kept import CORE, KERNELS, SOURCES, VERSIONS, Kept, version
 
+pytestmark = pytest.mark.compiles
+
 PACKAGE = CORE.parent
 
 # Standardises 100 after values of mean 0 and variance 1, and mixes two experts; tells that and what was compiled.
