@@ -7,6 +7,7 @@ import numpy as np
 
 from streamfl.core.arrays import HOLDS_ARRAYS, BoolArray, FloatArray
 from streamfl.core.between.native.kernels.mixing import (
+    MIXTURES,
     RUNNING,
     STACKING,
     Mixing,
@@ -55,9 +56,9 @@ class Mixture:
 
     def __post_init__(self) -> None:
         """Begin with equal weights."""
-        n, mixtures = self.experts, 1 + len(STACKING)
+        n = self.experts
         best, stacked = np.full(n, 1.0 / n), np.full((len(STACKING), n), 1.0 / n)
-        outer, awake = np.full(mixtures, 1.0 / mixtures), np.ones(n, np.bool_)
+        outer, awake = np.full(MIXTURES, 1.0 / MIXTURES), np.ones(n, np.bool_)
         self.mixing = Mixing(
             best, stacked, outer, np.zeros(1, RUNNING), awake, known(np.full(1, np.nan), np.zeros(1), np.zeros(1))
         )
@@ -189,6 +190,6 @@ def room(experts: int, columns: int) -> Said:
         by_expert=np.zeros((experts, columns)),
         given=np.zeros((experts, columns)),
         centred=np.zeros((experts, columns)),
-        offered=np.zeros((1 + len(STACKING), columns)),
+        offered=np.zeros((MIXTURES, columns)),
         mixed=np.zeros(columns),
     )

@@ -18,9 +18,12 @@ SHARE = 0.001
 # No probability counts as less than this part of a uniform one, no likelihood of a target than this part of the best.
 FLOOR, LEAST_LIKELY = 0.01, 1e-3
 
-# Rates of the steps by which the weights of stacked experts are learnt; with the fixed share, three mixtures.
+# Rates of the steps by which the weights of stacked experts are learnt.
 STACKING = (0.03, 0.3)
-ALL_THREE = np.ones(3, np.bool_)
+
+# The mixtures: the first by fixed share, then one for each of these rates.
+SHARED, STACKED, MIXTURES = 0, 1, 1 + len(STACKING)
+ALL_THREE = np.ones(MIXTURES, np.bool_)
 
 
 # Running means of a mixture, over so many records: of the squared norm of what is stacked (of targets: the experts'
@@ -61,8 +64,8 @@ class Said(NamedTuple):
 def mix_labels(mixing: Mixing, said: Said) -> None:
     """Mix probabilities: by fixed share, and as softmaxes over the experts' log-probabilities; then all three."""
     experts, columns = said.by_expert.shape
-    least, mixtures = FLOOR / columns, 1 + len(STACKING)
-    for k in range(mixtures):
+    least = FLOOR / columns
+    for k in range(MIXTURES):
         for c in range(columns):
             said.offered[k, c] = 0.0
     for e in range(experts):
@@ -75,14 +78,14 @@ def mix_labels(mixing: Mixing, said: Said) -> None:
             mean += said.centred[e, c] / columns
         for c in range(columns):
             said.centred[e, c] -= mean
-            said.offered[0, c] += mixing.best[e] * said.given[e, c]
-            for k in range(1, mixtures):
-                said.offered[k, c] += mixing.stacked[k - 1, e] * said.centred[e, c]
-    softmax(said.offered, 1, mixtures)
+            said.offered[SHARED, c] += mixing.best[e] * said.given[e, c]
+            for k in range(len(STACKING)):
+                said.offered[STACKED + k, c] += mixing.stacked[k, e] * said.centred[e, c]
+    softmax(said.offered, STACKED, MIXTURES)
     total = 0.0
     for c in range(columns):
         said.mixed[c] = 0.0
-        for k in range(mixtures):
+        for k in range(MIXTURES):
             said.mixed[c] += mixing.outer[k] * max(said.offered[k, c], least)
         total += said.mixed[c]
     for c in range(columns):
@@ -114,24 +117,24 @@ def learn_to_mix_labels(mixing: Mixing, said: Said, code: int) -> None:
                     continue
                 slope = -said.centred[e, code]
                 for c in range(columns):
-                    slope += said.offered[1 + k, c] * said.centred[e, c]
+                    slope += said.offered[STACKED + k, c] * said.centred[e, c]
                 mixing.stacked[k, e] -= size * slope
 
 
 @compiled
 def mix_targets(mixing: Mixing, said: Said) -> None:
     """Mix predicted targets: by fixed share, and as linear combinations of differences to that; then all three."""
-    said.offered[0, 0] = 0.0
+    said.offered[SHARED, 0] = 0.0
     for e in range(len(said.given)):
         said.given[e, 0] = said.by_expert[e, 0] if mixing.awake[e] else 0.0
-        said.offered[0, 0] += mixing.best[e] * said.given[e, 0]
-    said.mixed[0] = mixing.outer[0] * said.offered[0, 0]
+        said.offered[SHARED, 0] += mixing.best[e] * said.given[e, 0]
+    said.mixed[0] = mixing.outer[SHARED] * said.offered[SHARED, 0]
     for k in range(len(STACKING)):
-        said.offered[1 + k, 0] = said.offered[0, 0]
+        said.offered[STACKED + k, 0] = said.offered[SHARED, 0]
         for e in range(len(said.given)):
             if mixing.awake[e]:
-                said.offered[1 + k, 0] += mixing.stacked[k, e] * (said.given[e, 0] - said.offered[0, 0])
-        said.mixed[0] += mixing.outer[1 + k] * said.offered[1 + k, 0]
+                said.offered[STACKED + k, 0] += mixing.stacked[k, e] * (said.given[e, 0] - said.offered[SHARED, 0])
+        said.mixed[0] += mixing.outer[STACKED + k] * said.offered[STACKED + k, 0]
 
 
 @compiled
@@ -141,7 +144,7 @@ def learn_to_mix_targets(mixing: Mixing, said: Said, truth: float) -> None:
     for e in range(experts):
         if mixing.awake[e]:
             least = min(least, (said.given[e, 0] - truth) ** 2)
-            square += (said.given[e, 0] - said.offered[0, 0]) ** 2
+            square += (said.given[e, 0] - said.offered[SHARED, 0]) ** 2
     running.records += 1.0
     rate = 1.0 / min(running.records, WINDOW)
     running.variance += rate * (least - running.variance)
@@ -154,8 +157,8 @@ def learn_to_mix_targets(mixing: Mixing, said: Said, truth: float) -> None:
             size = STACKING[k] / (running.norm + running.variance + 0.5 * STACKING[k] * square)
             for e in range(experts):
                 if mixing.awake[e]:
-                    apart = said.given[e, 0] - said.offered[0, 0]
-                    mixing.stacked[k, e] -= size * (said.offered[1 + k, 0] - truth) * apart
+                    apart = said.given[e, 0] - said.offered[SHARED, 0]
+                    mixing.stacked[k, e] -= size * (said.offered[STACKED + k, 0] - truth) * apart
 
 
 @inner

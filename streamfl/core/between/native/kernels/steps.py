@@ -34,6 +34,7 @@ class Kinds(NamedTuple):
 class Models(NamedTuple):
     """What records change: see `OnlineModels`; and of the round the sums of squared norms, and the cells' visits.
 
+    `norms`, their mean, and `norm_sums` are of two inputs, shape (2,): the features, and a fern's cells and features.
     `bearing` counts the round's records by label (C,), `right` those of which each model said so (M, C). `mean`, of
     z z^T, and `along`, shape (d + 1,), are scratch. `centre` is what targets are measured from, shape (1,); NaN until
     one is known.
