@@ -1,9 +1,9 @@
 """Where tests find one another's federations, how hard hypothesis tries, and which tests need a broker."""
 
-import hashlib
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -11,19 +11,20 @@ from hypothesis import settings
 ROOT = Path(__file__).parent
 sys.path.insert(0, str(ROOT / "tests"))
 
-# Compiled loops are kept by the digest of all that is compiled in: by itself Numba looks at one file's date only.
-CORE = ROOT / "streamfl" / "core"
-COMPILED = [
-    *sorted((CORE / "between" / "native").glob("*.py")),
-    *sorted((CORE / "protocol" / "native").glob("*.py")),
-    CORE / "protocol" / "moments.py",
-    CORE / "arrays.py",
-]
-DIGEST = hashlib.sha256(b"".join(path.read_bytes() for path in COMPILED)).hexdigest()[:16]
 os.environ.setdefault("NUMBA_BOUNDSCHECK", "1")  # an index outside an array is an error here, elsewhere it is memory
-os.environ.setdefault("NUMBA_CACHE_DIR", str(ROOT / ".numba_cache" / DIGEST))
+os.environ.setdefault("NUMBA_CACHE_DIR", str(ROOT / ".numba_cache"))
 
 KAFKA = "tests/integration/kafka/"
+
+# Doctests of what learns between rounds, and folders whose tests run whole commands; other files say so themselves.
+COMPILING = (
+    "streamfl/core/between/native/",
+    "streamfl/embedded.py",
+    "streamfl/estimators.py",
+    "tests/examples/",
+    "tests/golden/",
+    "tests/integration/test_",
+)
 
 
 try:
@@ -45,10 +46,32 @@ else:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what needs a broker by its folder."""
+    """Mark what needs a broker, and doctests and commands that compile, by their place."""
     for item in items:
         if item.nodeid.startswith(KAFKA):
             item.add_marker("broker")
+        if item.nodeid.startswith(COMPILING):
+            item.add_marker("compiles")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Where tests that compile are left out, let no other do: neither compile nor read machine code back."""
+    if "not compiles" in config.option.markexpr:
+        from numba.core.dispatcher import Dispatcher  # noqa: PLC0415 - read after the environment is set
+
+        Dispatcher.compile = refused
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Do not even import a file that compiles, where such tests are left out: some do as they are imported."""
+    if "not compiles" not in config.option.markexpr or collection_path.suffix != ".py":
+        return None
+    return "\npytestmark = pytest.mark.compiles\n" in collection_path.read_text(encoding="utf-8") or None
+
+
+def refused(function: Any, arguments: object) -> None:
+    """Fail the test that needs a function as machine code."""
+    pytest.fail(f"{function.py_func.__qualname__} is needed as machine code: mark the test `compiles`")
 
 
 settings.register_profile("streamfl", deadline=None, derandomize=True)

@@ -10,9 +10,9 @@ import numpy as np
 
 from streamfl import codec, safe_file
 from streamfl.core.arrays import HOLDS_ARRAYS, FloatArray
+from streamfl.core.between.native.kernels.scaling import FIRST
 from streamfl.core.between.native.mixture import MixtureState
 from streamfl.core.between.native.neighbours import Neighbours
-from streamfl.core.between.native.one_record import FIRST
 from streamfl.core.coordinator.state import Standing
 from streamfl.core.errors import PeerError, UsageError
 from streamfl.core.protocol.messages import LocalDrift, Restarted

@@ -145,7 +145,8 @@ def produce(file: str, path: Path, assignments: tuple[str, ...], **options: Any)
 def compile_() -> None:
     """Compile what learns record by record, so that no process waits for it: for images and read-only installations.
 
-    It is kept beside the package, or in the folder that NUMBA_CACHE_DIR names.
+    It is kept in the folder that NUMBA_CACHE_DIR names, beside the package, or in the user's own cache: in the first
+    that can be written to. Any of them is read, also where it is read-only by then.
     """
     from streamfl.core.between.native.learner import OnlineLearner  # noqa: PLC0415
     from streamfl.core.protocol.native.settings import OnlineSettings  # noqa: PLC0415
@@ -163,7 +164,7 @@ def _kept_in() -> str:
     UsageError
         No folder could be written to: every process compiles for itself.
     """
-    from streamfl.core.between.native.one_record import rounds_say  # noqa: PLC0415
+    from streamfl.core.between.native.kernels.softmax import rounds_say  # noqa: PLC0415
     from streamfl.core.errors import UsageError  # noqa: PLC0415
 
     folder = cast(Any, rounds_say).stats.cache_path

@@ -684,7 +684,7 @@ def test_what_is_compiled_can_be_compiled_beforehand_and_it_says_where_it_is_kep
     ended = CliRunner().invoke(cli, ("compile",))
     assert ended.exit_code == 0
     folder = Path(ended.output.strip().splitlines()[-1].removeprefix("compiled, and kept in "))
-    assert list(folder.glob("one_record.rounds_say*.nbi"))
+    assert list(folder.glob("softmax.rounds_say-*.nbi"))
 
 
 def test_a_label_that_looks_like_an_identifier_is_said_to(streamfl: Command, tmp_path: Path) -> None:

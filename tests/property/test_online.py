@@ -25,6 +25,8 @@ from streamfl.core.protocol.registry import Registry
 from streamfl.core.sampling import generator
 from streamfl.models import Softmax
 
+pytestmark = pytest.mark.compiles
+
 VALUES = st.floats(-1e3, 1e3) | st.sampled_from([float("nan"), 0.0, 1e6, -1e12, 1e200])
 # No two of them are so far apart that one is out of what others are, in 25.
 NEAR = arrays(np.float64, (25, 3), elements=st.integers(-2, 2).map(lambda i: 250.0 * i) | st.just(float("nan")))

@@ -14,6 +14,8 @@ from streamfl.core.protocol.registry import TargetUnit
 from streamfl.core.sampling import generator
 from streamfl.streams.table import Table
 
+pytestmark = pytest.mark.compiles
+
 FEATURES = pytest.mark.parametrize("features", ["auto", "linear", "ferns", "rounds"])
 
 # In units of the scale of targets, which is about 3.

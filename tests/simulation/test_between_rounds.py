@@ -8,6 +8,8 @@ from simulation.federation import BAD, federation
 from simulation.test_simulation import faults_of
 from streamfl.settings import LearningSettings
 
+pytestmark = pytest.mark.compiles
+
 RIVER = "river:preprocessing.StandardScaler|linear_model.SoftmaxRegression(optim.SGD(0.1))"
 LEARNING = {
     "own": LearningSettings(features="linear"),

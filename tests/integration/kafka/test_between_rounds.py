@@ -27,7 +27,7 @@ def written_slots(federation):
     return written, buried
 
 
-@pytest.mark.parametrize("name", LEARNING)
+@pytest.mark.parametrize("name", [pytest.param("own models", marks=pytest.mark.compiles), "a model of River"])
 def test_what_learns_between_rounds_survives_a_kill_as_if_nothing_had_happened(name, broker, federate):
     learning = LEARNING[name]
     small = SmallStream(broker.bootstrap, learning=learning)

@@ -3,11 +3,14 @@
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 from streamfl.core.between.native.at_client import NativeAtClient
 from streamfl.core.protocol.messages import BetweenPublished
 from streamfl.core.protocol.native.models import OnlineModels
 from streamfl.core.protocol.native.settings import OnlineSettings
+
+pytestmark = pytest.mark.compiles
 
 SETTINGS = OnlineSettings("ferns", neighbours=False)
 

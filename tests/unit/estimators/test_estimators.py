@@ -25,6 +25,8 @@ from streamfl.core.sampling import generator
 from streamfl.estimators.embedded import EmbeddedFederation
 from streamfl.estimators.saved import SavedEstimator
 
+pytestmark = pytest.mark.compiles
+
 SITES = ("north", "south", "east")
 
 

@@ -21,6 +21,8 @@ from streamfl.core.errors import UsageError
 from streamfl.core.sampling import generator
 from streamfl.estimators.embedded import EmbeddedFederation
 
+pytestmark = pytest.mark.compiles
+
 Saved = tuple[dict[str, Any], dict[str, np.ndarray]]
 Edit = Callable[[dict[str, Any], dict[str, np.ndarray]], object]
 

@@ -63,6 +63,8 @@ from streamfl.core.protocol.native.settings import Features, OnlineSettings
 from streamfl.core.protocol.records import Batch
 from streamfl.settings import LearningSettings
 
+pytestmark = pytest.mark.compiles
+
 CLIENTS = ("c0", "c1", "c2")
 SETTINGS = OnlineSettings("linear", neighbours=False)
 

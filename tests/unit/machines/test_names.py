@@ -310,7 +310,7 @@ def poured(
     return replace(source, features=(*source.features, *columns), X=X, y=y, labels=names)
 
 
-@pytest.mark.parametrize("learning", ["rounds", "linear"])
+@pytest.mark.parametrize("learning", ["rounds", pytest.param("linear", marks=pytest.mark.compiles)])
 @settings(max_examples=8, deadline=None)
 @given(st.lists(NAMES, max_size=9), st.lists(NAMES, max_size=9), st.lists(NAMES, max_size=9))
 def test_memory_is_bounded_and_every_update_counts(learning, one, other, third):

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from streamfl.core.arrays import FloatArray, IntArray
-from streamfl.core.between.native.one_record import Tests, find_cells
+from streamfl.core.between.native.kernels.ferns import Tests, find_cells
 from streamfl.core.protocol.native.settings import DEPTHS, FERNS, TOUCHED
 from streamfl.core.sampling import generator
 

@@ -9,24 +9,15 @@ import numpy as np
 import numpy.typing as npt
 
 from streamfl.core.arrays import BoolArray, FloatArray, IntArray
-from streamfl.core.between.native.compiled import Held, announced
 from streamfl.core.between.native.ferns import Ferns
+from streamfl.core.between.native.kernels.compiled import Held, announced, plain
+from streamfl.core.between.native.kernels.neighbours import Memory
+from streamfl.core.between.native.kernels.one_record import Learning, Record, hold, predict_and_learn
+from streamfl.core.between.native.kernels.scaling import FIRST
+from streamfl.core.between.native.kernels.softmax import rounds_say
+from streamfl.core.between.native.kernels.steps import COUNTED, RIDGE, Kinds, Models, Table, Touched
 from streamfl.core.between.native.mixture import LabelMixture, TargetMixture, room
 from streamfl.core.between.native.neighbours import NO_MEMORY, Neighbours
-from streamfl.core.between.native.one_record import (
-    FIRST,
-    RIDGE,
-    Kinds,
-    Learning,
-    Memory,
-    Models,
-    Table,
-    Touched,
-    go,
-    hold,
-    plain,
-    rounds_say,
-)
 from streamfl.core.between.native.running_scaler import RunningScaler
 from streamfl.core.errors import BrokenInvariantError, PeerError
 from streamfl.core.learning.serving import Serving
@@ -121,7 +112,7 @@ class OnlineLearner:
     @property
     def records(self) -> int:
         """Count the records learnt since `begin`."""
-        return int(self._touched.filled[1])
+        return int(self._touched.counted["records"][0])
 
     # --- rounds --------------------------------------------------------------------------------------------------
 
@@ -251,8 +242,8 @@ class OnlineLearner:
 
     def _before(self) -> tuple[IntArray, Table]:
         """Return the rows of the table that this round touched, and what they held."""
-        filled = int(self._touched.filled[0])
-        return self._touched.cells[:filled], _wide(self._touched.before[:filled], self._models.table.shape[-1])
+        rows = int(self._touched.counted["rows"][0])
+        return self._touched.cells[:rows], _wide(self._touched.before[:rows], self._models.table.shape[-1])
 
     def learnt(self) -> Learnt:
         """Return what the records since `begin` did."""
@@ -356,12 +347,13 @@ class OnlineLearner:
     def _send(
         self, features: tuple[str, ...], X: FloatArray, others: FloatArray, truths: FloatArray, said: FloatArray
     ) -> None:
-        """Send records, which bring no names, on their way: see `go`."""
+        """Send records, which bring no names, on their way: see `predict_and_learn`."""
         self._foreseen = None  # the mixture learns of what it mixed last
         way, seen = self._on_the_way(), self._agreed.seen + self.records
         remembered = 0 if self.near is None else self.near.seen
         touched = self._room_for(len(truths))
-        if not go(way, remembered, seen, self._aligned(features, X), plain(others), truths, said, touched):
+        X, others = self._aligned(features, X), plain(others)
+        if not predict_and_learn(way, remembered, seen, X, others, truths, said, touched):
             raise BrokenInvariantError(NOT_FITTING)
         if self.near is not None:
             self.near.seen += len(truths)
@@ -369,13 +361,13 @@ class OnlineLearner:
     def _room_for(self, records: int) -> Touched:
         """Return room for the rows of the table that so many more records may touch for the first time."""
         touched, table = self._touched, self._models.table
-        wanted = min(len(table), int(touched.filled[0]) + TOUCHED * records)
+        wanted = min(len(table), int(touched.counted["rows"][0]) + TOUCHED * records)
         if len(touched.cells) < wanted or touched.before.shape[1:] != table.shape[1:]:
             rows = min(len(table), 2 * wanted)
             cells, before = np.zeros(rows, np.int64), np.zeros((rows, *table.shape[1:]), np.float32)
             filled, kept = self._before()
             cells[: len(filled)], before[: len(filled)] = filled, kept
-            self._touched = Touched(cells, before, touched.filled)
+            self._touched = Touched(cells, before, touched.counted)
         return self._touched
 
     def _on_the_way(self) -> Held:
@@ -389,7 +381,8 @@ class OnlineLearner:
                 models=self._models,
                 memory=NO_MEMORY if self.near is None else self.near.memory,
                 mixing=self.mixture.mixing,
-                said=room(len(settings.experts), columns, len(self.features), TOUCHED if settings.has_ferns else 0),
+                record=Record(np.ones(1 + len(self.features)), np.zeros(TOUCHED * settings.has_ferns, np.int64)),
+                said=room(len(settings.experts), columns),
                 targets=settings.targets,
             )
             if not _is_sound(learning, len(self.features), columns):
@@ -500,7 +493,7 @@ def _unit(*differences: npt.NDArray[np.floating], least: float = 1.0) -> float:
 
 def _untouched(table: npt.NDArray[F]) -> Touched:
     """Return that no row of a table has changed."""
-    return Touched(np.zeros(0, np.int64), table[:0].astype(np.float32), np.zeros(2, np.int64))
+    return Touched(np.zeros(0, np.int64), table[:0].astype(np.float32), np.zeros(1, COUNTED))
 
 
 def _is_sound(learning: Learning, features: int, columns: int) -> bool:

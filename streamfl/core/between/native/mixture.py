@@ -6,8 +6,9 @@ from typing import ClassVar
 import numpy as np
 
 from streamfl.core.arrays import HOLDS_ARRAYS, BoolArray, FloatArray
-from streamfl.core.between.native.one_record import (
-    FIRST,
+from streamfl.core.between.native.kernels.mixing import (
+    MIXTURES,
+    RUNNING,
     STACKING,
     Mixing,
     Said,
@@ -16,6 +17,7 @@ from streamfl.core.between.native.one_record import (
     mix_labels,
     mix_targets,
 )
+from streamfl.core.between.native.kernels.scaling import FIRST
 from streamfl.core.between.native.running_scaler import known
 
 
@@ -54,17 +56,17 @@ class Mixture:
 
     def __post_init__(self) -> None:
         """Begin with equal weights."""
-        n, mixtures = self.experts, 1 + len(STACKING)
+        n = self.experts
         best, stacked = np.full(n, 1.0 / n), np.full((len(STACKING), n), 1.0 / n)
-        outer, awake = np.full(mixtures, 1.0 / mixtures), np.ones(n, np.bool_)
+        outer, awake = np.full(MIXTURES, 1.0 / MIXTURES), np.ones(n, np.bool_)
         self.mixing = Mixing(
-            best, stacked, outer, np.zeros(3), awake, known(np.full(1, np.nan), np.zeros(1), np.zeros(1))
+            best, stacked, outer, np.zeros(1, RUNNING), awake, known(np.full(1, np.nan), np.zeros(1), np.zeros(1))
         )
 
     def state(self) -> MixtureState:
         """Return what has been learnt."""
-        best, stacked, outer, running = (part.copy() for part in self.mixing[:4])
-        norm, variance, seen = running.tolist()
+        best, stacked, outer = (part.copy() for part in self.mixing[:3])
+        norm, variance, seen = self.mixing.running[0].item()
         targets, counted = self.mixing.targets, int(self.mixing.targets.seen[0])
         near, total, square = (float(part[0]) for part in (targets.near, targets.total, targets.square))
         of_targets = (near if counted else 0.0, total, square, counted, targets.first[:, 0].copy())
@@ -73,7 +75,7 @@ class Mixture:
     def restore(self, state: MixtureState) -> None:
         """Go on from what had been learnt."""
         self.mixing.best[:], self.mixing.stacked[:], self.mixing.outer[:] = state.best, state.stacked, state.outer
-        self.mixing.running[:] = (state.norm, state.variance, state.seen)
+        self.mixing.running[0] = (state.norm, state.variance, state.seen)
         targets, seen = self.mixing.targets, state.known or state.seen
         targets.near[:], targets.seen[:] = state.near if seen else np.nan, seen
         targets.total[:], targets.square[:], targets.first[:, 0] = state.total, state.square, state.first
@@ -182,14 +184,12 @@ class TargetMixture(Mixture):
         learn_to_mix_targets(self.mixing, self._said, truth)
 
 
-def room(experts: int, columns: int, features: int = 0, cells: int = 0) -> Said:
+def room(experts: int, columns: int) -> Said:
     """Return room for what is said of a record."""
     return Said(
-        z=np.ones(1 + features),
-        cells=np.zeros(cells, np.int64),
         by_expert=np.zeros((experts, columns)),
         given=np.zeros((experts, columns)),
         centred=np.zeros((experts, columns)),
-        offered=np.zeros((1 + len(STACKING), columns)),
+        offered=np.zeros((MIXTURES, columns)),
         mixed=np.zeros(columns),
     )

@@ -6,7 +6,7 @@ from typing import ClassVar
 import numpy as np
 
 from streamfl.core.arrays import HOLDS_ARRAYS, FloatArray, IntArray
-from streamfl.core.between.native.one_record import NEAREST, Memory, ask_neighbours, remember
+from streamfl.core.between.native.kernels.neighbours import NEAREST, Memory, ask_neighbours, remember
 from streamfl.core.protocol.native.settings import MEMORIES
 
 

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from streamfl.core.arrays import BoolArray, FloatArray
-from streamfl.core.between.native.one_record import FIRST, Scales, count_in, plain, scale
+from streamfl.core.between.native.kernels.compiled import plain
+from streamfl.core.between.native.kernels.scaling import FIRST, Scales, count_in, scale
 from streamfl.core.protocol.moments import Moments
 
 

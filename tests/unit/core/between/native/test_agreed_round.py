@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from online_streams import LABELS, agreed, drawn, learnt, state
 
 from streamfl.core.between.native import merging
@@ -10,6 +11,8 @@ from streamfl.core.between.native.agreed_round import after_round
 from streamfl.core.protocol.native.models import OnlineModels
 from streamfl.core.protocol.native.settings import OnlineSettings
 from streamfl.core.protocol.native.sleeping import Rest
+
+pytestmark = pytest.mark.compiles
 
 AUTO = OnlineSettings("auto")
 

@@ -5,9 +5,11 @@ import math
 import numpy as np
 import pytest
 
+from streamfl.core.between.native.kernels.mixing import share
 from streamfl.core.between.native.mixture import LabelMixture, TargetMixture
-from streamfl.core.between.native.one_record import share
 from streamfl.core.sampling import generator
+
+pytestmark = pytest.mark.compiles
 
 
 def test_fixed_share_by_hand():
@@ -49,7 +51,7 @@ def test_the_mean_squared_norm_is_a_running_one():
         mixture.mixed(np.array([[certain, 1.0 - certain], [0.5, 0.5]]))
         mixture.learn(0.0)
     mean = (2.0 * (0.5 * math.log(9.0)) ** 2 + 2.0 * (0.5 * math.log(99.0)) ** 2) / 2.0
-    assert mixture.mixing.running[0] == pytest.approx(mean)
+    assert mixture.mixing.running["norm"][0] == pytest.approx(mean)
 
 
 def test_no_expert_is_ever_sure():
@@ -161,13 +163,13 @@ def test_likelihoods_are_normal_with_the_variance_of_the_best():
     mixture = TargetMixture(2)
     mixture.mixed(np.array([1.0, 2.0]))
     mixture.learn(0.0)
-    assert mixture.mixing.running[1] == 1.0
+    assert mixture.mixing.running["variance"][0] == 1.0
     # Errors 1 and 2 of variance 1: the second is exp(-3/2) as likely.
     likely = np.array([1.0, math.exp(-1.5)])
     assert mixture.mixing.best == pytest.approx(0.999 * likely / likely.sum() + 0.0005)
     mixture.mixed(np.array([3.0, 5.0]))
     mixture.learn(0.0)
-    assert mixture.mixing.running[1] == 5.0
+    assert mixture.mixing.running["variance"][0] == 5.0
 
 
 def squared(mixture, said, truth):

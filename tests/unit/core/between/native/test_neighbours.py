@@ -11,6 +11,8 @@ from streamfl.core.between.native.neighbours import Neighbours
 from streamfl.core.protocol.native.settings import MEMORIES, OnlineSettings
 from streamfl.core.sampling import generator
 
+pytestmark = pytest.mark.compiles
+
 
 def nearest(records, z, memory):
     """Return the weights and the truths of the five nearest among the last records."""

@@ -18,6 +18,8 @@ from streamfl.core.protocol.registry import Registry
 from streamfl.core.sampling import generator
 from streamfl.models import Softmax
 
+pytestmark = pytest.mark.compiles
+
 FEATURES = pytest.mark.parametrize("features", ["linear", "ferns", "auto"])
 
 # A client's own goes on through rounds that do not count; of the agreed table only what changed is kept.

@@ -138,6 +138,7 @@ def test_norms_are_a_running_mean_that_reaches_back_a_window():
     assert after(part(20_000, 1.0), begin=old)[0].norms[0] == 20_000.0
 
 
+@pytest.mark.compiles
 def test_second_moments_are_sums():
     first, other = (learnt(LINEAR, drawn(20, seed=seed)) for seed in (0, 1))
     models, _ = after(first, other, begin=OnlineModels.none(LINEAR), labels=("a", "b", "c"))
@@ -154,6 +155,7 @@ def test_second_moments_are_sums():
 # --- laws --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.compiles
 @pytest.mark.parametrize("features", ["linear", "ferns", "auto"])
 @pytest.mark.parametrize("clients", [2, 3, 7])
 def test_clients_that_all_learnt_the_same_are_one_client(features, clients):
@@ -168,6 +170,7 @@ def test_clients_that_all_learnt_the_same_are_one_client(features, clients):
     assert models.seen == begin.seen + clients * 30
 
 
+@pytest.mark.compiles
 def test_a_cell_that_one_client_visited_moves_by_its_difference_alone():
     begin = agreed(FERNS, learnt(FERNS, drawn(30)), labels=("a", "b", "c"))
     first, other = (learnt(FERNS, drawn(30, seed=seed)) for seed in (5, 6))
@@ -184,6 +187,7 @@ def test_a_cell_that_one_client_visited_moves_by_its_difference_alone():
     assert (np.abs(models.table - begin.table)[both].max(axis=(1, 2)) > 0.0).any()
 
 
+@pytest.mark.compiles
 def test_labels_and_features_in_different_orders_are_aligned():
     stream = drawn(30, missing=0.0)
     X = stream.X.copy()
@@ -211,6 +215,7 @@ def test_labels_and_features_in_different_orders_are_aligned():
     assert models.moments.mean.tolist() == turned.moments.mean[::-1].tolist()
 
 
+@pytest.mark.compiles
 def test_what_a_client_does_not_know_counts_as_unmoved():
     two = learnt(LINEAR, Stream(np.array([[1.0], [3.0]]), np.array([0.0, 1.0]), ("x",), ("a", "b")))
     three = learnt(LINEAR, Stream(np.array([[1.0], [3.0]]), np.array([0.0, 1.0]), ("z",), ("a", "c")))
@@ -247,6 +252,7 @@ def test_the_chain_tells_every_change_apart():
 # --- names of no model yet ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.compiles
 def test_grown_models_know_nothing_of_the_new_names():
     models = agreed(LINEAR, learnt(LINEAR, drawn(30)))
     grown = models.grown(("new",), ("z",))
@@ -296,6 +302,7 @@ def level(models: OnlineModels) -> np.ndarray:
     return models.centre + models.weights[0, :, 0] * TARGETS.sees
 
 
+@pytest.mark.compiles
 def test_the_first_centre_is_the_middle_one_and_models_say_the_mean_over_records():
     parts = [targets_part(1, 10.0), targets_part(2, 20.0), targets_part(1, 90.0)]
     models, _ = merging.after(OnlineModels.none(TARGETS), parts, (), settings=TARGETS)
@@ -309,6 +316,7 @@ def test_the_first_centre_is_the_middle_one_and_models_say_the_mean_over_records
     assert learner.predicted(("x",), np.array([[0.0]])) == pytest.approx(35.0)
 
 
+@pytest.mark.compiles
 def test_models_that_differ_in_their_centre_alone_have_another_digest():
     one, other = (
         merging.after(OnlineModels.none(TARGETS), [targets_part(2, centre)], (), settings=TARGETS)[0]
@@ -318,6 +326,7 @@ def test_models_that_differ_in_their_centre_alone_have_another_digest():
     assert one.chain != other.chain
 
 
+@pytest.mark.compiles
 def test_an_agreed_centre_stays_and_who_measures_from_elsewhere_changes_nothing():
     first, _ = merging.after(OnlineModels.none(TARGETS), [targets_part(2, 20.0)], (), settings=TARGETS)
     assert first.centre == 20.0
@@ -328,6 +337,7 @@ def test_an_agreed_centre_stays_and_who_measures_from_elsewhere_changes_nothing(
     assert (moved.centre, level(moved).tolist()) == (50.0, level(first).tolist())
 
 
+@pytest.mark.compiles
 def test_a_client_far_from_the_agreed_centre_measures_from_its_own_mean_and_says_the_same():
     agreed = replace(OnlineModels.none(TARGETS), seen=9, centre=1e9)
     learner = OnlineLearner(TARGETS)

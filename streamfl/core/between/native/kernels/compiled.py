@@ -2,13 +2,18 @@
 
 import logging
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
+import numpy as np
 from numba import types
 from numba.core import event
 from numba.experimental import structref
+
+from streamfl.core.arrays import FloatArray
+from streamfl.core.between.native.kernels.kept import KERNELS, Kept
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -52,12 +57,9 @@ _untyped.define_proxy(Held, _HeldType, ["inside"])
 
 
 def compiled(function: F) -> F:
-    """Return a function of arrays and numbers that is compiled when it is first called, and kept beside its file.
+    """Return a function of arrays and numbers that is compiled when it is first called, and kept: see `Kept`.
 
     Arithmetic is done in the order in which it is written, without fast math: the same bits however records are cut.
-
-    The file that is kept is made anew when the function's own file changes, not when another one does: functions
-    that call one another belong in one file.
 
     Examples
     --------
@@ -74,11 +76,11 @@ def inner(function: F) -> F:
 
 def _compiled(function: F, **options: bool) -> F:
     njit: Any = numba.njit  # not all of its options are typed
-    options |= {"no_cfunc_wrapper": True}
-    try:
-        return cast(F, njit(cache=True, error_model="numpy", **options)(function))
-    except RuntimeError:  # no folder can be written to: every process compiles for itself
-        return cast(F, njit(error_model="numpy", **options)(function))
+    made = njit(error_model="numpy", no_cfunc_wrapper=True, **options)(function)
+    if Path(function.__code__.co_filename).parent == KERNELS:
+        with suppress(OSError):  # packed without its sources: every process compiles for itself
+            made._cache = Kept(function)
+    return cast(F, made)
 
 
 @contextmanager
@@ -113,3 +115,10 @@ class _Announcer(event.Listener):
 
     def on_end(self, _: event.Event) -> None:
         """Say nothing: whoever waited goes on."""
+
+
+def plain(array: FloatArray) -> FloatArray:
+    """Return an array as the loops take it: by rows, and not read-only, which would be compiled for once more."""
+    if array.flags.c_contiguous and array.flags.writeable and array.dtype == np.float64:
+        return array
+    return np.array(array, np.float64, order="C")

@@ -16,6 +16,8 @@ from streamfl.core.protocol.native.learnt import Learnt
 from streamfl.core.protocol.native.models import OnlineModels
 from streamfl.core.protocol.native.settings import FERNS, ROWS, OnlineSettings
 
+pytestmark = pytest.mark.compiles
+
 AUTO = OnlineSettings("auto")
 LABELS = ("a", "b", "c")
 AGREED = agreed(AUTO, learnt(AUTO, drawn(30)), labels=LABELS)

@@ -60,6 +60,7 @@ def test_those_that_share_their_work_sleep_only_together():
     assert set(unused(AUTO.experts, np.zeros(len(AUTO.experts)))) == set(GROUPS)
 
 
+@pytest.mark.compiles
 def test_what_one_client_uses_stays_awake_at_all():
     parts = [learnt(AUTO, drawn(20, seed=seed)) for seed in (1, 2)]
     alone = [
@@ -69,12 +70,14 @@ def test_what_one_client_uses_stays_awake_at_all():
     assert after.rests == {"linear": Rest(idle=1)}
 
 
+@pytest.mark.compiles
 def test_a_client_without_records_has_no_say_in_it():
     one, silent = replace(learnt(AUTO, drawn(20)), unused=("rounds",)), beginning(OnlineModels.none(AUTO)).learnt()
     after, _ = merging.after(OnlineModels.none(AUTO), [one, silent], ("a", "b", "c"))
     assert after.rests == {"rounds": Rest(idle=1)}
 
 
+@pytest.mark.compiles
 def test_what_a_client_apart_uses_stays_awake():
     ours = replace(learnt(AUTO, drawn(20)), unused=("linear", "rounds"))
     theirs = replace(learnt(AUTO, drawn(20, seed=2)), unused=("linear",))
@@ -84,6 +87,7 @@ def test_what_a_client_apart_uses_stays_awake():
     np.testing.assert_array_equal(after.weights, alone.weights)
 
 
+@pytest.mark.compiles
 @pytest.mark.parametrize("rest", [Rest(left=17), Rest(left=-1), Rest(idle=8), Rest(next=1), Rest(next=32)])
 def test_rests_that_cannot_come_about_are_refused(rest):
     with pytest.raises(PeerError, match="do not fit"):
@@ -93,6 +97,7 @@ def test_rests_that_cannot_come_about_are_refused(rest):
 # --- what sleeping is ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.compiles
 @pytest.mark.parametrize("targets", [False, True])
 @pytest.mark.parametrize("name", ["linear", "fern-8", "fern-24", "whitened"])
 def test_whatever_sleepers_hold_changes_nothing_and_stays_as_it_is(name, targets):
@@ -118,6 +123,7 @@ def test_whatever_sleepers_hold_changes_nothing_and_stays_as_it_is(name, targets
     assert name in told.unused
 
 
+@pytest.mark.compiles
 def test_moments_and_norms_count_all_records_and_neighbours_keep_them_meanwhile():
     awake, asleep = beginning(models()), beginning(models("whitened", "neighbours", "linear"))
     stream = drawn(40, seed=4)
@@ -131,6 +137,7 @@ def test_moments_and_norms_count_all_records_and_neighbours_keep_them_meanwhile(
     np.testing.assert_array_equal(one.norms, two.norms)
 
 
+@pytest.mark.compiles
 def test_what_serves_rounds_is_not_asked_while_it_sleeps():
     registry = Registry(1, ("x", "y"), LABELS, np.zeros(2), np.ones(2))
     serving = Serving(opening()[-1], registry, Softmax(), np.ones((3, 3)))
@@ -141,6 +148,7 @@ def test_what_serves_rounds_is_not_asked_while_it_sleeps():
     assert said.shape == (3, 3)
 
 
+@pytest.mark.compiles
 def test_where_all_would_sleep_all_serve():
     learner = beginning(models(*GROUPS))
     served = learner.learn(*drawn(40, seed=4).part(0, 40))
@@ -153,6 +161,7 @@ def test_where_all_would_sleep_all_serve():
 P = np.array([[0.9, 0.1], [0.4, 0.6], [0.5, 0.5]])
 
 
+@pytest.mark.compiles
 def test_without_a_sleeper_a_mixture_is_that_of_the_others():
     three, two = LabelMixture(3), LabelMixture(2)
     three.wake(np.array([True, True, False]))
@@ -165,6 +174,7 @@ def test_without_a_sleeper_a_mixture_is_that_of_the_others():
     assert three.shares.sum() == pytest.approx(1.0)
 
 
+@pytest.mark.compiles
 def test_without_a_sleeper_a_mixture_of_targets_is_that_of_the_others():
     three, two = TargetMixture(3), TargetMixture(2)
     three.wake(np.array([True, True, False]))
@@ -176,6 +186,7 @@ def test_without_a_sleeper_a_mixture_of_targets_is_that_of_the_others():
     assert three.shares[2] == 0.0
 
 
+@pytest.mark.compiles
 def test_who_wakes_begins_without_a_weight_and_earns_one():
     mixture = LabelMixture(3)
     mixture.wake(np.array([True, True, False]))
@@ -195,6 +206,7 @@ def test_a_mixture_of_which_only_newcomers_are_left_shares_alike():
     assert mixture.shares.tolist() == [0.0, 0.0, 1.0]
 
 
+@pytest.mark.compiles
 def test_what_argues_against_others_has_an_influence_and_no_share():
     mixture = LabelMixture(2)
     for _ in range(100):
@@ -208,6 +220,7 @@ def test_what_argues_against_others_has_an_influence_and_no_share():
 # --- on a stream -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.compiles
 def test_with_a_higher_bar_ferns_fall_asleep_and_cost_no_messages_until_they_wake(monkeypatch):
     monkeypatch.setattr(sleeping, "LEAST_PART", 0.15)
     X = np.random.default_rng(0).normal(size=(3000, 10))

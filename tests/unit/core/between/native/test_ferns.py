@@ -20,6 +20,7 @@ def test_the_table_is_100_ferns_of_256_cells_and_100_of_1024():
     assert DEPTHS == ((8, 256), (24, 1024))
 
 
+@pytest.mark.compiles
 def test_every_fern_finds_one_of_its_own_cells():
     cells = Ferns(0).over(NAMES).cells(10.0 * some(500))
     for k, (_, size) in enumerate(DEPTHS):
@@ -28,6 +29,7 @@ def test_every_fern_finds_one_of_its_own_cells():
     assert all(len(np.unique(row)) == TOUCHED for row in cells[:20])
 
 
+@pytest.mark.compiles
 def test_a_record_below_every_threshold_and_one_above_by_hand():
     low, high = Ferns(0).over(("x",)).cells(np.array([[-99.0], [99.0]]))
     assert low.tolist() == [*range(0, 25600, 256), *range(25600, 128000, 1024)]
@@ -36,6 +38,7 @@ def test_a_record_below_every_threshold_and_one_above_by_hand():
     assert high.tolist() == [*range(255, 25600, 256), *range(25600 + hashed, 128000, 1024)]
 
 
+@pytest.mark.compiles
 def test_bits_are_spread_over_the_cells():
     deep = Ferns(0).over(tuple(f"f{j}" for j in range(20))).cells(some(4000, 20))[:, FERNS:]
     cells = (deep - FIRST[1] - 1024 * np.arange(FERNS)).ravel()
@@ -43,6 +46,7 @@ def test_bits_are_spread_over_the_cells():
     assert np.bincount(cells).max() < 2 * len(cells) / 1024
 
 
+@pytest.mark.compiles
 @pytest.mark.parametrize("order", [(3, 2, 1, 0), (1, 3, 0, 2)])
 def test_the_order_of_the_features_changes_nothing(order):
     Z = some()
@@ -50,6 +54,7 @@ def test_the_order_of_the_features_changes_nothing(order):
     np.testing.assert_array_equal(turned, Ferns(7).over(NAMES).cells(Z))
 
 
+@pytest.mark.compiles
 def test_features_that_came_one_by_one_are_as_good_as_all_at_once():
     ferns = Ferns(7)
     for j in range(len(NAMES)):
@@ -73,12 +78,14 @@ def test_every_feature_has_about_as_many_tests_and_thresholds_are_standard_norma
     assert (ferns._thresholds.mean(), ferns._thresholds.std()) == pytest.approx((0.0, 1.0), abs=0.06)
 
 
+@pytest.mark.compiles
 def test_other_seeds_are_other_ferns_and_the_same_seed_the_same():
     one, same, another = (Ferns(seed).over(NAMES).cells(some()) for seed in (1, 1, 2))
     np.testing.assert_array_equal(one, same)
     assert (one == another).mean() < 0.1
 
 
+@pytest.mark.compiles
 def test_without_features_all_records_find_the_first_cells():
     cells = Ferns(0).cells(np.zeros((2, 0)))
     assert cells.shape == (2, TOUCHED)

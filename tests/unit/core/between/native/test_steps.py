@@ -14,6 +14,8 @@ from streamfl.core.protocol.native.models import OnlineModels
 from streamfl.core.protocol.native.settings import FERNS, WINDOW, OnlineSettings
 from streamfl.core.sampling import generator
 
+pytestmark = pytest.mark.compiles
+
 AB = ("a", "b")
 
 

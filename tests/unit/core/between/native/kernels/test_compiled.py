@@ -5,7 +5,9 @@ import logging
 import numba  # itself: what `compiled` makes is kept on disk, and would be read back by the next run
 import pytest
 
-from streamfl.core.between.native.compiled import announced
+from streamfl.core.between.native.kernels.compiled import announced
+
+pytestmark = pytest.mark.compiles
 
 
 @pytest.fixture

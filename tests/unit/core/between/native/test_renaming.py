@@ -10,6 +10,8 @@ from streamfl.core.protocol.native.learnt import Learnt
 from streamfl.core.protocol.native.models import OnlineModels
 from streamfl.core.protocol.native.settings import OnlineSettings
 
+pytestmark = pytest.mark.compiles
+
 AUTO, FERNS, LINEAR = OnlineSettings("auto"), OnlineSettings("ferns"), OnlineSettings("linear")
 LABELS = ("a", "b", "c")
 

@@ -7,6 +7,8 @@ from streamfl.core.between.native.running_scaler import RunningScaler
 from streamfl.core.protocol.moments import LARGEST, Moments
 from streamfl.core.sampling import generator
 
+pytestmark = pytest.mark.compiles
+
 NOTHING = Moments(("x",), np.zeros(1), np.zeros(1), np.zeros(1))
 
 

@@ -1,0 +1,47 @@
+"""Which cell each fern leads to: binary tests of a record's features."""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from streamfl.core.arrays import BoolArray, FloatArray, IntArray
+from streamfl.core.between.native.kernels.compiled import compiled
+from streamfl.core.protocol.native.settings import DEPTHS, FERNS
+
+# What numbers with more bits than a fern has cells are hashed by (Knuth 6.4).
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+
+
+class Tests(NamedTuple):
+    """The tests of all ferns, one after another: which feature, and above what. See `Ferns`."""
+
+    feature: IntArray
+    threshold: FloatArray
+
+
+@compiled
+def find_cells(tests: Tests, z: FloatArray, cells: IntArray, awake: BoolArray, first_fern: int, rates: int) -> None:
+    """Find the row of the table that each fern leads to; without any feature its first.
+
+    Whether the ferns of a depth are awake is told at `first_fern` and every `rates` from there.
+    """
+    test = fern = first = 0
+    for k in range(len(DEPTHS)):
+        depth, each = DEPTHS[k]
+        if not awake[first_fern + k * rates]:
+            test, fern, first = test + FERNS * depth, fern + FERNS, first + FERNS * each
+            continue
+        bits = int(math.log2(each))
+        for _ in range(FERNS):
+            number = np.uint64(0)
+            for bit in range(depth):
+                if len(z) > 1:
+                    above = z[1 + tests.feature[test]] > tests.threshold[test]
+                    number |= np.uint64(above) << np.uint64(bit)
+                test += 1
+            if depth > bits:
+                number = (number * GOLDEN) >> np.uint64(64 - bits)
+            cells[fern] = first + np.int64(number)
+            first += each
+            fern += 1

@@ -1,0 +1,44 @@
+"""Probabilities of outputs, and what a softmax model of standardised features says."""
+
+import math
+
+import numpy as np
+
+from streamfl.core.arrays import FloatArray
+from streamfl.core.between.native.kernels.compiled import compiled, inner
+
+
+@inner
+def softmax(outputs: FloatArray, first: int, end: int) -> None:
+    """Turn rows of outputs into probabilities."""
+    columns = outputs.shape[1]
+    for m in range(first, end):
+        largest, total = -math.inf, 0.0
+        for c in range(columns):
+            largest = max(largest, outputs[m, c])
+        for c in range(columns):
+            outputs[m, c] = math.exp(outputs[m, c] - largest)
+            total += outputs[m, c]
+        for c in range(columns):
+            outputs[m, c] /= total
+
+
+@compiled
+def rounds_say(X: FloatArray, mean: FloatArray, scale: FloatArray, farthest: float, W: FloatArray) -> FloatArray:
+    """Return what a softmax model of standardised features says of records, shape (n, C): see `Registry.design`.
+
+    The last row of W, shape (d + 1, C), belongs to the constant 1.
+    """
+    features, columns = X.shape[1], W.shape[1]
+    said = np.zeros((len(X), columns))
+    for i in range(len(X)):
+        for j in range(features):
+            z = (X[i, j] - mean[j]) * (1.0 / scale[j])
+            if not math.isnan(z):
+                z = min(max(z, -farthest), farthest)
+                for c in range(columns):
+                    said[i, c] += z * W[j, c]
+        for c in range(columns):
+            said[i, c] += W[features, c]
+    softmax(said, 0, len(X))
+    return said
