@@ -8,10 +8,10 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 from river import base
 
 from streamfl.algorithms import ALGORITHMS, named_algorithm
-from streamfl.core.errors import UsageError
-from streamfl.core.learning.algorithms.base import RADIUS, Algorithm, AlgorithmOptions
 from streamfl.core.between.external.between_rounds import ExternalBetweenRounds
 from streamfl.core.between.native.between_rounds import NativeBetweenRounds
+from streamfl.core.errors import UsageError
+from streamfl.core.learning.algorithms.base import RADIUS, Algorithm, AlgorithmOptions
 from streamfl.core.learning.between_rounds import BetweenRounds
 from streamfl.core.learning.local_round import Learner
 from streamfl.core.learning.model import Model
