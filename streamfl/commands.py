@@ -148,9 +148,9 @@ def run_replay(
         The split, the injection or an output does not fit.
     """
     outputs.check(source)
-    guest = settings.learning.guest("classification" if table.labels else "regression")
-    if guest is not None and outputs.model is not None:
-        raise UsageError(f"--model-out writes streamfl's own models, and {guest.name} is River's: leave it out")
+    river = settings.learning.river_model("classification" if table.labels else "regression")
+    if river is not None and outputs.model is not None:
+        raise UsageError(f"--model-out writes streamfl's own models, and {river.name} is River's: leave it out")
     remark = identifier(table.label or "label", table.y) if table.labels else ""
     if remark:
         console.print(f"{remark}; name another with --label", highlight=False, soft_wrap=True, markup=False)

@@ -278,7 +278,7 @@ class EDetector(LossDetector):
 class MasterTests(LossDetector):
     """Tests 1 and 2 of Master-FL, with calibrated thresholds.
 
-    Master-FL watches copies of a learner that run on many time scales. Here the model is somebody else's, and there
+    Master-FL watches copies of a learner that run on many time scales. Here the model is the caller's own, and there
     is one of it. So the copies are just spans of rounds, and the optimistic loss, Master-FL's word for what could
     have been had, is the mean loss of the block so far. Blocks have 2^order rounds, in which spans of all scales are
     placed at random (Algorithm 1); a block begins every half block.

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal, Protocol
 from pydantic import BaseModel
 
 from streamfl.core.arrays import FloatArray, IntArray
-from streamfl.core.coordinator.state import Standing
+from streamfl.core.coordinator.state import CoordinatorState
 from streamfl.core.protocol.events import Unusable
 from streamfl.core.protocol.messages import FromClient, FromCoordinator
 from streamfl.core.protocol.records import Batch, Rejection
@@ -140,8 +140,8 @@ class CoordinatorLink(Protocol):
         """Tell all clients, all or nothing."""
         ...
 
-    def commit(self, messages: Sequence[FromCoordinator], standing: Standing) -> None:
-        """Tell all clients and save the standing, all or nothing."""
+    def commit(self, messages: Sequence[FromCoordinator], state: CoordinatorState) -> None:
+        """Tell all clients and save the state, all or nothing."""
         ...
 
     def receive(self) -> Iterable[FromClient | Unusable]:
@@ -152,8 +152,8 @@ class CoordinatorLink(Protocol):
         """Keep the message that was taken out last, as it was, where people can look at it."""
         ...
 
-    def restore(self) -> Standing | None:
-        """Return the standing that was committed last, if any."""
+    def restore(self) -> CoordinatorState | None:
+        """Return the state that was committed last, if any."""
         ...
 
 

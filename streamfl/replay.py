@@ -14,7 +14,7 @@ from streamfl.core.client.machine import Client
 from streamfl.core.client.settings import ClientSettings
 from streamfl.core.coordinator.machine import Coordinator
 from streamfl.core.coordinator.settings import CoordinatorSettings
-from streamfl.core.coordinator.state import Standing
+from streamfl.core.coordinator.state import CoordinatorState
 from streamfl.core.errors import BrokenInvariantError, PeerError, UsageError
 from streamfl.core.profiles.base import Master
 from streamfl.core.protocol.decisions import Dropped, PostUpdate, Predicted, Refused
@@ -192,9 +192,9 @@ class Replay:
     def __post_init__(self) -> None:
         _check_features(self.table)
         self._chronicle = Chronicle(self.task, time_of=self._time_of)
-        guest = self.settings.learning.guest(self.task)
-        if guest is not None:
-            guest.check(self.table.labels)
+        river = self.settings.learning.river_model(self.task)
+        if river is not None:
+            river.check(self.table.labels)
             self._chronicle.unlearnt = 0
 
     @property
@@ -235,7 +235,7 @@ class Replay:
         seconds = stopwatch() - began
         pending = sum(node.machine.pending for node in clients)
         return Replayed(
-            self._result(coordinator.machine.standing, seconds, pending),
+            self._result(coordinator.machine.state, seconds, pending),
             tuple(self._chronicle.rounds),
             self._model(coordinator.machine),
         )
@@ -270,7 +270,7 @@ class Replay:
                 task=self.task,
                 scaling=settings.scaling,
             ),
-            Standing(self.master()),
+            CoordinatorState(self.master()),
         )
 
     def _client(self, name: str, transport: MemoryTransport) -> ClientNode:
@@ -295,10 +295,10 @@ class Replay:
             loss=self.settings.learning.loss(self.task),
             registry=registry,
             weights=W,
-            chain=coordinator.standing.chain,
+            chain=coordinator.state.chain,
         )
 
-    def _result(self, standing: Standing, seconds: float, pending: int) -> Result:
+    def _result(self, state: CoordinatorState, seconds: float, pending: int) -> Result:
         told = self._chronicle
         records = sum(map(len, self.logs.values()))
         if records != told.accepted + told.rejected + pending:

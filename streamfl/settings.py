@@ -16,10 +16,10 @@ from streamfl.core.learning.between_rounds import BetweenRounds
 from streamfl.core.learning.local_round import Learner
 from streamfl.core.learning.model import Model
 from streamfl.core.profiles.base import HIGHEST_ORDER, Master, ProfileOptions
-from streamfl.core.protocol.native.settings import OnlineSettings
+from streamfl.core.protocol.native.settings import NativeSettings
 from streamfl.detectors import named_detector
 from streamfl.models import Linear, Logistic, Softmax
-from streamfl.models.river_models import RiverGuest, federable, named
+from streamfl.models.river_models import FederatedRiverModel, federable, named
 from streamfl.models.river_models.names import PREFIX
 from streamfl.profiles import named_profile
 
@@ -96,7 +96,7 @@ class LearningSettings(_Settings):
             )
         return self
 
-    def guest(self, task: Task) -> RiverGuest | None:
+    def river_model(self, task: Task) -> FederatedRiverModel | None:
         """Return the model of River that is federated, if one is.
 
         Raises
@@ -105,8 +105,8 @@ class LearningSettings(_Settings):
             It is for the other task.
         """
         if isinstance(self.model, base.Estimator):
-            return RiverGuest(self.model, task)
-        return RiverGuest(named(self.model), task) if self.model.startswith(PREFIX) else None
+            return FederatedRiverModel(self.model, task)
+        return FederatedRiverModel(named(self.model), task) if self.model.startswith(PREFIX) else None
 
     def learner(self, task: Task, seed: int) -> Learner:
         """Return the core's description of how to learn.
@@ -129,14 +129,14 @@ class LearningSettings(_Settings):
 
     def _between(self, task: Task, seed: int) -> BetweenRounds[Any, Any] | None:
         """Return what learns between rounds: a model of River's, our own ones, or nothing."""
-        guest = self.guest(task)
-        if guest is not None:
-            return ExternalBetweenRounds(guest)
+        river = self.river_model(task)
+        if river is not None:
+            return ExternalBetweenRounds(river)
         if self.features == "rounds":
             return None
         targets = task == "regression"
         return NativeBetweenRounds(
-            OnlineSettings(self.features, neighbours=self.neighbours, targets=targets, seed=seed)
+            NativeSettings(self.features, neighbours=self.neighbours, targets=targets, seed=seed)
         )
 
     def loss(self, task: Task) -> Loss:

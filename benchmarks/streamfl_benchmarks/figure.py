@@ -8,10 +8,10 @@ import numpy as np
 from jinja2 import Environment, StrictUndefined
 
 from streamfl.core.arrays import FloatArray
-from streamfl.report.chart import Chart, Event, Paper, Series, chart
+from streamfl.report.chart import Canvas, Chart, Event, Series, chart
 from streamfl_benchmarks.comparison import REFERENCE, Setting
 
-PAPER = Paper("wide", width=980, height=300, left=52, right=20, x_marks=12, y_marks=6, hovers=False)
+PAPER = Canvas("wide", width=980, height=300, left=52, right=20, x_marks=12, y_marks=6, hovers=False)
 SMOOTHED = 5
 # Okabe and Ito's colours, which people with any colour vision tell apart.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#18212c", "#8c6d31")

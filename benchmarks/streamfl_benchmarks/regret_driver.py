@@ -15,8 +15,8 @@ from streamfl.core.client.held_out import ONE_IN
 from streamfl.core.drift.evidence import ClientPart, LiveModel, Observed, Played
 from streamfl.core.learning.algorithms.fedavg import onto_ball
 from streamfl.core.learning.second_moments import SecondMoments
-from streamfl.core.profiles.base import Answer, Master, Opening
-from streamfl.core.protocol.messages import Held, LabelSums
+from streamfl.core.profiles.base import Answer, Master, RoundPlan
+from streamfl.core.protocol.messages import HoldoutRule, LabelSums
 from streamfl.models.softmax import bounded, proper
 from streamfl_benchmarks.regret_streams import BOUND, RoundLoss, pooled
 
@@ -141,7 +141,7 @@ class Driven:
         return Answer(played, clients, nothing if relabel else {})
 
     def _measured(
-        self, live: Sequence[LiveModel], loss: RoundLoss, opening: Opening | None = None
+        self, live: Sequence[LiveModel], loss: RoundLoss, opening: RoundPlan | None = None
     ) -> tuple[dict[str, Played], dict[str, ClientPart]]:
         outputs = loss.Z @ np.hstack([model.W for model in live])
         scores = Scores.of(outputs, loss.chance, self._bound or BOUND)
@@ -162,7 +162,7 @@ class Driven:
         return np.array([[m.clients is None or name in m.clients for m in live] for name in self._names])
 
     def _stepped(
-        self, live: Sequence[LiveModel], loss: RoundLoss, outputs: FloatArray, opening: Opening | None
+        self, live: Sequence[LiveModel], loss: RoundLoss, outputs: FloatArray, opening: RoundPlan | None
     ) -> list[FloatArray]:
         """Return every model after its step on the mean gradient of the clients that train it."""
         apart = {client for group in opening.apart for client in group.clients} if opening else set()
@@ -184,7 +184,7 @@ class Driven:
         scores: Scores,
         means: FloatArray,
         scored: BoolArray,
-        opening: Opening | None,
+        opening: RoundPlan | None,
     ) -> dict[str, ClientPart]:
         size = EACH * scores.chance.shape[1]
         nothing: list[tuple[LabelSums, ...]] = [()] * len(self._names)
@@ -202,7 +202,7 @@ class Driven:
             parts[name] = ClientPart(size, losses, new[c], old[c])
         return parts
 
-    def _held_back(self, held: Held) -> "HeldBack":
+    def _held_back(self, held: HoldoutRule) -> "HeldBack":
         since = min(max(1, held.since), self._t)
         rounds = self._t - since
         mean = (self._chances[-1] - self._chances[since - 1]) / max(1, rounds)

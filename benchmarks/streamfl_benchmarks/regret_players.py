@@ -41,7 +41,7 @@ class Player(Protocol):
         ...
 
 
-class FedAvg:
+class ConstantFedAvg:
     """FedAvg with a constant step, begun anew from x = 0 at given rounds.
 
     Parameters
@@ -55,7 +55,7 @@ class FedAvg:
 
     Examples
     --------
-    >>> player = FedAvg(1, eta=2.0, restarts=frozenset({3}))
+    >>> player = ConstantFedAvg(1, eta=2.0, restarts=frozenset({3}))
     >>> for _ in range(3):
     ...     print(player.play())
     ...     player.learn(RoundLoss(np.ones((1, 1, 1)), np.array([[0.25]])))
@@ -104,14 +104,14 @@ def experts_theorem(stream: Stream) -> Driven:
     return Driven(Experts(settings), stream.Z, radius=BALL, bound=bound)
 
 
-def constant(step: float) -> Callable[[Stream], FedAvg]:
+def constant(step: float) -> Callable[[Stream], ConstantFedAvg]:
     """Return what makes FedAvg with a constant step.
 
     >>> played = Stream("abrupt", np.ones((1, 1, 1)), np.zeros((1, 1)), np.zeros(4, dtype=np.int64))
     >>> constant(3.0)(played).play()
     array([0.])
     """
-    return lambda stream: FedAvg(stream.Z.shape[2], step)
+    return lambda stream: ConstantFedAvg(stream.Z.shape[2], step)
 
 
 def paper(stream: Stream) -> Driven:
@@ -124,12 +124,12 @@ def paper_uncapped(stream: Stream) -> Driven:
     return Driven(Paper(PaperSettings(horizon=stream.rounds, max_order=20)), stream.Z, radius=BALL)
 
 
-def fedavg(stream: Stream) -> FedAvg:
+def fedavg(stream: Stream) -> ConstantFedAvg:
     """Return FedAvg with step 1/sqrt(T)."""
-    return FedAvg(stream.Z.shape[2], 1.0 / math.sqrt(stream.rounds))
+    return ConstantFedAvg(stream.Z.shape[2], 1.0 / math.sqrt(stream.rounds))
 
 
-def oracle(stream: Stream) -> FedAvg:
+def oracle(stream: Stream) -> ConstantFedAvg:
     """Return FedAvg begun anew at every change, with the step 1/sqrt(rounds between changes).
 
     Where every round changes, it begins anew every (T / Delta)^(2/3) rounds, the length that balances what is lost by
@@ -141,7 +141,7 @@ def oracle(stream: Stream) -> FedAvg:
     else:
         length = math.ceil(T ** ((1.0 - GROWTH) * 2.0 / 3.0))
         starts = list(range(1, T + 1, length))
-    return FedAvg(stream.Z.shape[2], 1.0 / math.sqrt(length), frozenset(starts))
+    return ConstantFedAvg(stream.Z.shape[2], 1.0 / math.sqrt(length), frozenset(starts))
 
 
 # The ways to play of every method, of which the one of least regret counts.

@@ -42,7 +42,7 @@ class Slope:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class AgainstBound:
     """How a method stands to a bound whose constant makes both equal at the smallest T.
 
     Parameters
@@ -94,7 +94,7 @@ class Curve:
     variations: tuple[float, ...]
     alarms: tuple[float, ...]
     slope: Slope
-    held: tuple[Held, ...]
+    held: tuple[AgainstBound, ...]
 
 
 def fitted(horizons: Sequence[float], regrets: Sequence[float]) -> float:
@@ -142,17 +142,17 @@ def held(
     regrets: Sequence[float],
     changes: Sequence[int],
     variations: Sequence[float],
-) -> Held:
+) -> AgainstBound:
     """Return how regrets stand to a bound, the constant fitted at the first horizon.
 
     >>> held("√(LT)", [4, 16], [2.0, 5.0], [1, 1], [0.0, 0.0])
-    Held(bound='√(LT)', values=(2.0, 4.0), worst=1.25, at=16)
+    AgainstBound(bound='√(LT)', values=(2.0, 4.0), worst=1.25, at=16)
     """
     plain = [BOUNDS[name](*at) for at in zip(horizons, changes, variations, strict=True)]
     values = tuple(regrets[0] / plain[0] * value for value in plain)
     ratios = [R / value for R, value in zip(regrets[1:], values[1:], strict=True)]
     worst = max(range(len(ratios)), key=ratios.__getitem__)
-    return Held(name, values, ratios[worst], horizons[1 + worst])
+    return AgainstBound(name, values, ratios[worst], horizons[1 + worst])
 
 
 def _mean(values: Iterable[float]) -> float:

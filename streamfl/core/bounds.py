@@ -29,15 +29,15 @@ class Limits:
         Most bytes of a name, in UTF-8.
     clients
         Most clients, those that have left among them: the ledger remembers where each goes on.
-    guest_names
-        Most names of rows and columns that a model of somebody else may have learnt: some have a row for every
+    external_names
+        Most names of rows and columns that a model of another library may have learnt: some have a row for every
         feature of every label.
     """
 
     features: int = 4096
     labels: int = 1024
     name_bytes: int = NAME_BYTES
-    guest_names: int = 65_536
+    external_names: int = 65_536
     clients: int = 10_000
 
 

@@ -16,7 +16,7 @@ from streamfl.core.client.machine import Client
 from streamfl.core.client.settings import ClientSettings
 from streamfl.core.coordinator.machine import Coordinator
 from streamfl.core.coordinator.settings import CoordinatorSettings
-from streamfl.core.coordinator.state import Standing
+from streamfl.core.coordinator.state import CoordinatorState
 from streamfl.core.errors import BrokenInvariantError, UsageError
 from streamfl.core.protocol.decisions import PostUpdate, Predicted, Refused
 from streamfl.core.protocol.events import BufferDue
@@ -31,7 +31,7 @@ from streamfl.transport.memory import MemoryTransport
 from streamfl.uninterrupted import Uninterrupted
 
 if TYPE_CHECKING:
-    from streamfl.core.between.native.learner import OnlineLearner
+    from streamfl.core.between.native.learner import NativeLearner
 
 Task = Literal["classification", "regression"]
 
@@ -42,7 +42,7 @@ MOST_CLIENTS = 100
 MOST_FEATURES, MOST_BETWEEN_ROUNDS = 20_000, 2_000
 
 # They were counted when they came: the machines refuse none of them.
-LIMITS = Limits(MOST_FEATURES, MOST_LABELS, name_bytes=2**30, guest_names=2**40)
+LIMITS = Limits(MOST_FEATURES, MOST_LABELS, name_bytes=2**30, external_names=2**40)
 
 # Rounds are closed by whoever feeds the federation, so no buffer is ever full.
 ENDLESS = 2**40
@@ -52,7 +52,7 @@ MOST_RESTARTS, MOST_ROUNDS = 1000, 1000
 
 
 @dataclass
-class Fed:
+class FedSource:
     """The source of one client: it is given records, and hands them on when the round is closed."""
 
     name: str
@@ -144,7 +144,7 @@ class EmbeddedFederation:
     _transport: MemoryTransport = field(default_factory=MemoryTransport)
     _coordinator: CoordinatorNode | None = None
     _clients: dict[str, ClientNode] = field(default_factory=dict)
-    _sources: dict[str, Fed] = field(default_factory=dict)
+    _sources: dict[str, FedSource] = field(default_factory=dict)
     _joined: set[str] = field(default_factory=set)
     _began: dict[str, MixtureState] = field(default_factory=dict)
     _heard: dict[str, None] = field(default_factory=dict)
@@ -171,14 +171,14 @@ class EmbeddedFederation:
         return sum(source.records for source in self._sources.values())
 
     @property
-    def standing(self) -> Standing | None:
+    def state(self) -> CoordinatorState | None:
         """Return where the coordinator stands; None before the first round has closed."""
-        return None if self._coordinator is None else self._coordinator.machine.standing
+        return None if self._coordinator is None else self._coordinator.machine.state
 
     @property
     def asleep(self) -> list[str]:
         """Return which of the models that learn between rounds sleep."""
-        between = None if self.standing is None else self.standing.between
+        between = None if self.state is None else self.state.between
         return [] if between is None else list(between.asleep)
 
     def learn(
@@ -345,7 +345,7 @@ class EmbeddedFederation:
             restarted=self.restarted,
             unlearnt=self.unlearnt,
             infinite=self.infinite,
-            standing=self.standing,
+            state=self.state,
             clients=tuple(self._saved_client(name) for name in self._clients),
         )
 
@@ -362,7 +362,7 @@ class EmbeddedFederation:
             began=self._began.get(name),
         )
 
-    def _native(self, name: str) -> "OnlineLearner | None":
+    def _native(self, name: str) -> "NativeLearner | None":
         """Return our own models at a client, if they learn between rounds: only they know what no message tells."""
         between = self._clients[name].machine.between_rounds
         return between.learner if isinstance(between, NativeAtClient) else None
@@ -385,13 +385,13 @@ class EmbeddedFederation:
             source = self._sources[client.name]
             source.records, source.kept = client.read, (client.held.batch(client.name),)
         self._joined = {client.name for client in saved.clients if client.joined}
-        if saved.standing is not None:
-            self._coordinate(saved.standing)
+        if saved.state is not None:
+            self._coordinate(saved.state)
         if self._coordinator is not None:
             self._coordinator.start(0.0)
             self._settle()
-        if saved.standing is not None:
-            self._named.update(() if saved.standing.between is None else saved.standing.between.features)
+        if saved.state is not None:
+            self._named.update(() if saved.state.between is None else saved.state.between.features)
         for client in saved.clients:
             self._named.update(*(records.features for records in client.pending))
             self._learn_again(client)
@@ -440,12 +440,12 @@ class EmbeddedFederation:
         while busy:
             busy = sum(node.step(0.0) for node in nodes) > 0  # each has its turn
 
-    def _coordinate(self, standing: Standing | None) -> None:
-        if standing is None:
+    def _coordinate(self, state: CoordinatorState | None) -> None:
+        if state is None:
             self._starts = {1: 1}
         learner = self.learning.learner(self.task, self.seed)
         settings = CoordinatorSettings(learner=learner, expect=len(self._clients), task=self.task, limits=LIMITS)
-        machine = Coordinator(settings, standing or Standing(self.profile.master(1, learner)))
+        machine = Coordinator(settings, state or CoordinatorState(self.profile.master(1, learner)))
         self._coordinator = CoordinatorNode(machine, self._transport.coordinator(), self._take)
 
     def _client(self, name: str, *, known: bool = False) -> None:
@@ -460,7 +460,7 @@ class EmbeddedFederation:
             capacity=ENDLESS,
             limits=LIMITS,
         )
-        self._sources[name] = Fed(name)
+        self._sources[name] = FedSource(name)
         machine = Client(settings, name, incarnation=f"{self._incarnation:08d}")
         self._clients[name] = ClientNode(machine, self._sources[name], self._transport.client(name))
 
@@ -496,7 +496,7 @@ class EmbeddedFederation:
                 pass
 
 
-def _check_experts(native: "OnlineLearner", saved: SavedClient) -> None:
+def _check_experts(native: "NativeLearner", saved: SavedClient) -> None:
     """Refuse mixtures of other experts than are there: compiled loops do not look."""
     fresh = native.mixture.state()
     same = all(

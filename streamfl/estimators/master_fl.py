@@ -54,7 +54,7 @@ class _MasterFL(base.Estimator):
         self._rows = rows.Rows(without=client)
         learns = {"features": features, "neighbours": _plain(neighbours), "model": "auto" if model is None else model}
         learning = LearningSettings.model_validate(learns)
-        learning.guest(self._task)
+        learning.river_model(self._task)
         self._federation = EmbeddedFederation(
             self._task,
             round_size=int(round_size),
@@ -212,7 +212,7 @@ class _MasterFL(base.Estimator):
                 stacklevel=4,
             )
 
-    def _parts(self, X: Any) -> tuple[rows.Table, list[tuple[str, slice]]]:
+    def _parts(self, X: Any) -> tuple[rows.ManyRows, list[tuple[str, slice]]]:
         """Return records without the client's column, and the runs of those of one client."""
         table = rows.table(X, without=self.client)
         self._expect_client(self.client is None or table.apart is not None)
@@ -331,7 +331,7 @@ class MasterFLClassifier(_MasterFL, base.MiniBatchClassifier):
         known = P.shape[1] or table.frame is None
         return table.column_like([self._most_probable(p) for p in P] if known else [])
 
-    def _probabilities(self, X: Any) -> tuple[rows.Table, FloatArray]:
+    def _probabilities(self, X: Any) -> tuple[rows.ManyRows, FloatArray]:
         table, runs = self._parts(X)
         P = np.zeros((len(table.X), len(self._federation.labels)))
         for client, part in runs:

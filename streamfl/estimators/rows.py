@@ -63,7 +63,7 @@ class Rows:
 
 
 @dataclass(frozen=True)
-class Table:
+class ManyRows:
     """Many records at once, from a data frame or an array.
 
     Parameters
@@ -94,7 +94,7 @@ class Table:
         return dataframe.to_native_frame(dict(zip(names, values.T, strict=True)), like=self.frame)
 
 
-def table(X: Any, without: str | None = None) -> Table:
+def table(X: Any, without: str | None = None) -> ManyRows:
     """Return the records of a data frame or an array, without one of its columns.
 
     Raises
@@ -103,7 +103,7 @@ def table(X: Any, without: str | None = None) -> Table:
         It has not two dimensions, holds what is no number, or has two columns of one name.
 
     >>> table(np.array([[1, 2]]), without="0")
-    Table(features=('1',), X=array([[2.]]), apart=[1], frame=None)
+    ManyRows(features=('1',), X=array([[2.]]), apart=[1], frame=None)
     """
     if hasattr(X, "collect"):
         raise ValueError(f"records are in a {type(X).__name__}, which is not read yet: collect() it first")
@@ -117,7 +117,7 @@ def table(X: Any, without: str | None = None) -> Table:
         ) from error
 
 
-def _of_array(X: Any, without: str | None) -> Table:
+def _of_array(X: Any, without: str | None) -> ManyRows:
     if X.ndim != 2:
         raise ValueError(f"their shape is {X.shape}")
     if X.dtype.kind in "cmM":
@@ -125,7 +125,7 @@ def _of_array(X: Any, without: str | None) -> Table:
     names = [str(j) for j in range(X.shape[1])]
     kept = [j for j, name in enumerate(names) if name != without]
     apart = column(X[:, names.index(without)]) if without in names else None
-    return Table(tuple(names[j] for j in kept), _by_rows(X[:, kept]), apart)
+    return ManyRows(tuple(names[j] for j in kept), _by_rows(X[:, kept]), apart)
 
 
 def _by_rows(X: Any) -> FloatArray:
@@ -133,14 +133,14 @@ def _by_rows(X: Any) -> FloatArray:
     return np.array(X, np.float64, order="C")
 
 
-def _of_frame(frame: Any, without: str | None) -> Table:
+def _of_frame(frame: Any, without: str | None) -> ManyRows:
     kept = [name for name in frame.columns if str(name) != without]
     times = [name for name in kept if frame.schema[name].is_temporal()]
     if times:
         raise ValueError(f"column {times[0]!r} holds times")
     apart = next((frame[name].to_list() for name in frame.columns if str(name) == without), None)
     numbers = dataframe.to_numpy(frame.select(kept)) if kept else np.zeros((len(frame), 0))
-    return Table(tuple(_named(kept)), _by_rows(numbers), apart, frame)
+    return ManyRows(tuple(_named(kept)), _by_rows(numbers), apart, frame)
 
 
 def _named(keys: Iterable[Any]) -> dict[str, Any]:

@@ -13,10 +13,11 @@ from streamfl.core.arrays import HOLDS_ARRAYS, FloatArray
 from streamfl.core.between.native.kernels.scaling import FIRST
 from streamfl.core.between.native.mixture import MixtureState
 from streamfl.core.between.native.neighbours import Neighbours
-from streamfl.core.coordinator.state import Standing
+from streamfl.core.coordinator.state import CoordinatorState
 from streamfl.core.errors import PeerError, UsageError
 from streamfl.core.protocol.messages import LocalDrift, Restarted
-from streamfl.core.protocol.native.models import OnlineModels
+from streamfl.core.protocol.native.models import NativeState
+from streamfl.core.protocol.old_names import ReadsOldNames
 from streamfl.core.protocol.records import LARGEST_TARGET, Batch, Span
 from streamfl.detectors import named_detector
 
@@ -116,10 +117,11 @@ class RestartPlace:
 
 
 @dataclass(frozen=True, eq=False)
-class SavedFederation:
+class SavedFederation(ReadsOldNames):
     """An embedded federation in the middle of a round."""
 
     __pydantic_config__: ClassVar[dict[str, object]] = HOLDS_ARRAYS
+    OLD_NAMES: ClassVar[Mapping[str, str]] = {"standing": "state"}
 
     rounds: int
     labels: tuple[str, ...]
@@ -129,7 +131,7 @@ class SavedFederation:
     restarts: tuple[Restarted, ...]
     local_drifts: tuple[LocalDrift, ...]
     shares: dict[str, float]
-    standing: Standing | None
+    state: CoordinatorState | None
     clients: tuple[SavedClient, ...]
     unlearnt: int = 0
     infinite: int = 0
@@ -150,9 +152,9 @@ class SavedFederation:
         _must(len(set(names)) == len(names), "two clients have one name")
         _must(set(self.heard) <= set(names), "records came from clients that there are not")
         _must(len(set(self.labels)) == len(self.labels), "two labels have one name")
-        between = None if self.standing is None else self.standing.between
-        native = between if isinstance(between, OnlineModels) else None
-        _must(native is None or _is_sound_online(native), "what was learnt between rounds is none")
+        between = None if self.state is None else self.state.between
+        native = between if isinstance(between, NativeState) else None
+        _must(native is None or _is_sound_native(native), "what was learnt between rounds is none")
         _must(self._agreed_labels() <= set(self.labels), "models are of labels that were never seen")
         for client in self.clients:
             client.check(targets=targets)
@@ -160,11 +162,11 @@ class SavedFederation:
                 _must(records.used <= set(self.labels), f"client {client.name!r} has labels that were never seen")
 
     def _agreed_labels(self) -> set[str]:
-        standing = self.standing
-        if standing is None:
+        state = self.state
+        if state is None:
             return set()
-        agreed = () if standing.agreement is None else standing.agreement.registry.labels
-        return {*agreed, *(() if standing.between is None else standing.between.labels)}
+        agreed = () if state.agreement is None else state.agreement.registry.labels
+        return {*agreed, *(() if state.between is None else state.between.labels)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -284,7 +286,7 @@ def _is_sound(state: MixtureState) -> bool:
     )
 
 
-def _is_sound_online(models: OnlineModels) -> bool:
+def _is_sound_native(models: NativeState) -> bool:
     """Tell whether numbers are numbers; whether the arrays fit each other is looked at when they are taken over."""
     moments = (models.moments, models.early.first, models.early.later, models.far)
     counts = [part for told in moments for part in (told.count, told.m2)]

@@ -35,7 +35,7 @@ _NAMES = msgspec.json.Decoder(tuple[str, ...])
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ArrayPlace:
     """One array: the NumPy type of its numbers, and the byte of the message at which it starts."""
 
     dtype: str
@@ -62,9 +62,9 @@ class Layout:
     n: int
     features: tuple[str, ...]
     labels: tuple[str, ...]
-    X: Place
-    y: Place
-    time: Place | None
+    X: ArrayPlace
+    y: ArrayPlace
+    time: ArrayPlace | None
 
 
 def layout(head: bytes, task: Task, limits: Limits = NAMED) -> Layout:
@@ -140,8 +140,8 @@ def _array(
     return tensor
 
 
-def _place(head: bytes, tensor: _Tensor) -> Place:
-    return Place(_NUMPY[tensor.dtype], len(head) + tensor.data_offsets[0])
+def _place(head: bytes, tensor: _Tensor) -> ArrayPlace:
+    return ArrayPlace(_NUMPY[tensor.dtype], len(head) + tensor.data_offsets[0])
 
 
 def _features(metadata: Mapping[str, str], d: int) -> tuple[str, ...]:

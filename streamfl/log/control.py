@@ -12,7 +12,7 @@ from typing import Any
 from streamfl import codec, messages
 from streamfl.core.errors import PeerError
 from streamfl.core.protocol.messages import Accepted, FromCoordinator, RoundClosed
-from streamfl.log.parts import PART, Assembly, Headers, cut
+from streamfl.log.parts import PART, Headers, PartAssembly, cut
 from streamfl.log.tensors import Tensors
 
 # Bytes of one message: far below what a broker takes by default, 1 MiB.
@@ -85,13 +85,13 @@ class ControlReader:
     """
 
     most_bytes: int = MOST_WHOLE
-    _assembly: Assembly = field(init=False)
+    _assembly: PartAssembly = field(init=False)
     _closed: list[RoundClosed] = field(default_factory=list)
     _pieces: int = 0
     _bytes: int = 0
 
     def __post_init__(self) -> None:
-        self._assembly = Assembly(self.most_bytes)
+        self._assembly = PartAssembly(self.most_bytes)
 
     def read(self, value: bytes | None, headers: Headers) -> FromCoordinator | None:
         """Take one message in; return what it completes.

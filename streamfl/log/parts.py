@@ -115,7 +115,7 @@ def everybody(_: str) -> bool:
 
 
 @dataclass(slots=True)
-class Assembly:
+class PartAssembly:
     """Puts parts together again, one whole at a time for each name; a newer one takes the place of an older.
 
     What is unfinished is held within a budget; where that is exceeded, what has had no part for longest is forgotten,
@@ -135,7 +135,7 @@ class Assembly:
 
     Examples
     --------
-    >>> assembly = Assembly(most_bytes=100)
+    >>> assembly = PartAssembly(most_bytes=100)
     >>> [assembly.add("c0", part.headers, part.value) for part in reversed(cut(b"abcde", 2))]
     [None, None, b'abcde']
     """

@@ -30,7 +30,7 @@ class Topics:
 
     @property
     def state(self) -> str:
-        """The coordinator's standing."""
+        """The coordinator's state."""
         return f"{self.federation}.state"
 
     @property

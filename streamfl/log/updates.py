@@ -5,11 +5,11 @@ from streamfl.core.bounds import NAME_BYTES, bounded, is_name
 from streamfl.core.errors import PeerError
 from streamfl.core.protocol.events import Unusable
 from streamfl.core.protocol.messages import FromClient
-from streamfl.log.parts import Assembly, Headers
+from streamfl.log.parts import Headers, PartAssembly
 
 
 def heard(
-    assembly: Assembly, key: bytes | None, headers: Headers, value: bytes | None
+    assembly: PartAssembly, key: bytes | None, headers: Headers, value: bytes | None
 ) -> FromClient | Unusable | None:
     """Return what one message of a log says, None for a part of what is to come.
 
@@ -22,7 +22,7 @@ def heard(
 
     Examples
     --------
-    >>> heard(Assembly(100), b"", (), b"junk")
+    >>> heard(PartAssembly(100), b"", (), b"junk")
     Unusable(client='', reason="its key is no client's name of 1 to 256 bytes")
     """
     client = _client(key)

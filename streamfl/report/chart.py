@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 
-from streamfl.report.labels import Place, place
+from streamfl.report.labels import LabelPlace, place
 from streamfl.report.scale import Scale, ceiling, mark_text, marks, step
 
 _LANE = 15.0
@@ -14,7 +14,7 @@ _LETTER = 6.8  # the width of a letter of 11 units, a little generous: fonts dif
 
 
 @dataclass(frozen=True, slots=True)
-class Paper:
+class Canvas:
     """The size of a drawing and how densely its axes may be marked; its units are pixels at full size.
 
     On one that `hovers` a pointer rests on a line to read its note; a finger on a small screen cannot.
@@ -30,8 +30,8 @@ class Paper:
     hovers: bool
 
 
-WIDE = Paper("wide", width=980, height=280, left=46, right=20, x_marks=12, y_marks=6, hovers=True)
-NARROW = Paper("narrow", width=360, height=220, left=38, right=16, x_marks=6, y_marks=5, hovers=False)
+WIDE = Canvas("wide", width=980, height=280, left=46, right=20, x_marks=12, y_marks=6, hovers=True)
+NARROW = Canvas("narrow", width=360, height=220, left=38, right=16, x_marks=6, y_marks=5, hovers=False)
 _ABOVE, _BELOW = 10.0, 40.0
 _RING = "m-3 0a3 3 0 1 0 6 0a3 3 0 1 0-6 0"
 
@@ -79,7 +79,7 @@ class Line:
     x: float
     top: float
     event: Event
-    label: Place | None = None
+    label: LabelPlace | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ class Path:
 class Chart:
     """A chart as places on its paper. `first` and `last` are the rounds at the plot's two edges."""
 
-    paper: Paper
+    paper: Canvas
     height: float
     top: float
     bottom: float
@@ -120,7 +120,7 @@ class Chart:
 
 
 def chart(
-    paper: Paper,
+    paper: Canvas,
     rounds: Sequence[int],
     series: Sequence[Series],
     *,
@@ -234,7 +234,9 @@ def _value_marks(y: Scale, at_most: int) -> tuple[Mark, ...]:
     return tuple(Mark(y(value), mark_text(value, size)) for value in marks(0.0, y.high, size))
 
 
-def _restart_lines(events: Sequence[Event], places: Sequence[Place | None], x: Scale, top: float) -> tuple[Line, ...]:
+def _restart_lines(
+    events: Sequence[Event], places: Sequence[LabelPlace | None], x: Scale, top: float
+) -> tuple[Line, ...]:
     remaining = iter(places)
     lines = []
     for event in events:

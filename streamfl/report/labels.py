@@ -8,7 +8,7 @@ _OFF = 4.0
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class LabelPlace:
     """Where a label is tied: at `x` it starts, or ends if it stands `before` its line. Lanes count upwards."""
 
     x: float
@@ -16,7 +16,7 @@ class Place:
     before: bool = False
 
 
-def place(lines: Sequence[tuple[float, float]], right: float, lanes: int) -> list[Place | None]:
+def place(lines: Sequence[tuple[float, float]], right: float, lanes: int) -> list[LabelPlace | None]:
     """Place one label beside each line.
 
     They are placed from right to left: a label that finds no room in the lowest lane then rises on its own
@@ -33,21 +33,21 @@ def place(lines: Sequence[tuple[float, float]], right: float, lanes: int) -> lis
 
     Returns
     -------
-    list of Place or None
+    list of LabelPlace or None
         In the order of `lines`; None where there is no room.
 
-    >>> place([(10, 50), (40, 50), (200, 50)], right=220, lanes=2)
-    [Place(x=14.0, lane=1, before=False), Place(x=44.0, lane=0, before=False), Place(x=196.0, lane=0, before=True)]
+    >>> [(found.x, found.lane, found.before) for found in place([(10, 50), (40, 50), (200, 50)], right=220, lanes=2)]
+    [(14.0, 1, False), (44.0, 0, False), (196.0, 0, True)]
     """
     taken: list[list[tuple[float, float]]] = [[] for _ in range(lanes)]
     return [_settle(x, width, right, taken) for x, width in reversed(lines)][::-1]
 
 
-def _settle(x: float, width: float, right: float, taken: list[list[tuple[float, float]]]) -> Place | None:
+def _settle(x: float, width: float, right: float, taken: list[list[tuple[float, float]]]) -> LabelPlace | None:
     before = x + _OFF + width > right
     left = x - _OFF - width if before else x + _OFF
     for lane, spans in enumerate(taken):
         if left >= 0 and all(left + width + _GAP <= start or end + _GAP <= left for start, end in spans):
             spans.append((left, left + width))
-            return Place(x - _OFF if before else left, lane, before)
+            return LabelPlace(x - _OFF if before else left, lane, before)
     return None

@@ -172,7 +172,7 @@ class CoordinatorNode:
                     self.link.publish(messages)
                     self._tell(messages)
                 case Commit(messages):
-                    self.link.commit(messages, self.machine.standing)
+                    self.link.commit(messages, self.machine.state)
                     self._tell(messages)
                 case Refused(client, reason, is_fault):
                     if is_fault and sender is not None and client == bounded(sender):

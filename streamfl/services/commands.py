@@ -148,11 +148,11 @@ def compile_() -> None:
     It is kept in the folder that NUMBA_CACHE_DIR names, beside the package, or in the user's own cache: in the first
     that can be written to. Any of them is read, also where it is read-only by then.
     """
-    from streamfl.core.between.native.learner import OnlineLearner  # noqa: PLC0415
-    from streamfl.core.protocol.native.settings import OnlineSettings  # noqa: PLC0415
+    from streamfl.core.between.native.learner import NativeLearner  # noqa: PLC0415
+    from streamfl.core.protocol.native.settings import NativeSettings  # noqa: PLC0415
 
     for targets in (False, True):
-        OnlineLearner(OnlineSettings("auto", targets=targets))
+        NativeLearner(NativeSettings("auto", targets=targets))
     click.echo(f"compiled, and kept in {_kept_in()}", err=True)
 
 

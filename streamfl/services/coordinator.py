@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import structlog
 
 from streamfl.core.coordinator.machine import Coordinator
-from streamfl.core.coordinator.state import Standing
+from streamfl.core.coordinator.state import CoordinatorState
 from streamfl.core.protocol.decisions import Refused
 from streamfl.core.protocol.messages import (
     FromCoordinator,
@@ -114,15 +114,15 @@ class CoordinatorLog:
         """Tell who keeps the round open, and why as far as is known."""
         waited = sorted(machine.waited_for)
         told = [f"{name} (refused: {self._refusals[name]})" if name in self._refusals else name for name in waited]
-        standing = machine.standing
-        evicted = listed(evicted_of(standing))
-        if standing.agreement is None:
+        state = machine.state
+        evicted = listed(evicted_of(state))
+        if state.agreement is None:
             there, needed = machine.introduced, machine.settings.expect
             LOG.warning("waiting for clients to join", joined=there, expected=needed, seconds=round(seconds))
         elif waited:
             LOG.warning(
                 "waiting for scores" if machine.is_choosing else "waiting for updates",
-                round=standing.round,
+                round=state.round,
                 clients=told[:NAMES_TOLD],
                 more=max(0, len(told) - NAMES_TOLD),
                 seconds=round(seconds),
@@ -132,9 +132,9 @@ class CoordinatorLog:
             LOG.warning("nobody is waited for: all have left, or were evicted", seconds=round(seconds), **evicted)
 
 
-def evicted_of(standing: Standing) -> list[str]:
+def evicted_of(state: CoordinatorState) -> list[str]:
     """Return the clients that were evicted: their records are pending until a new start of them joins."""
-    return sorted(name for name, member in standing.members.items() if member.evicted)
+    return sorted(name for name, member in state.members.items() if member.evicted)
 
 
 def listed(evicted: list[str]) -> dict[str, object]:
@@ -170,8 +170,8 @@ class CoordinatorService:
         return busy
 
     def _watch(self, now: float) -> None:
-        standing = self.node.machine.standing
-        at = (standing.entry, standing.agreement is not None)
+        state = self.node.machine.state
+        at = (state.entry, state.agreement is not None)
         if at != self._at:
             self._at, self._since, self._next_word = at, now, now + QUIET
         elif now >= self._next_word:
@@ -218,29 +218,29 @@ def _machine(settings: FederationSettings, link: ServedCoordinatorLink) -> Coord
         LOG.info("going on", round=before.round, epoch=before.master.epoch, entry=before.entry)
     LOG.info("equal bytes", promised=not settings.unequal, because_of=list(settings.unequal))
 
-    def recover() -> Standing:
-        return link.restore() or settings.first_standing()
+    def recover() -> CoordinatorState:
+        return link.restore() or settings.first_state()
 
-    return Coordinator(settings.coordinator_machine, before or settings.first_standing(), recover, link.ends)
+    return Coordinator(settings.coordinator_machine, before or settings.first_state(), recover, link.ends)
 
 
 def _close(machine: Coordinator) -> None:
     """Tell how much was read, accepted and rejected since the federation began, from the ledger."""
-    standing = machine.standing
-    accepted = sum(member.accepted for member in standing.members.values())
-    rejected = sum(member.rejected for member in standing.members.values())
-    evicted = listed(evicted_of(standing))
+    state = machine.state
+    accepted = sum(member.accepted for member in state.members.values())
+    rejected = sum(member.rejected for member in state.members.values())
+    evicted = listed(evicted_of(state))
     if evicted:
         LOG.warning("records of evicted clients are pending", clients=evicted["evicted"])
     LOG.info(
         "ended",
-        rounds=standing.round - 1,
-        epoch=standing.master.epoch,
+        rounds=state.round - 1,
+        epoch=state.master.epoch,
         read=accepted + rejected,
         accepted=accepted,
         rejected=rejected,
-        clients=len(standing.members),
-        refused=standing.refused,
-        restarts=standing.master.epoch - 1,
-        model_sha256=machine.digest() if standing.agreement is not None else None,
+        clients=len(state.members),
+        refused=state.refused,
+        restarts=state.master.epoch - 1,
+        model_sha256=machine.digest() if state.agreement is not None else None,
     )

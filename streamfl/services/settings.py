@@ -19,7 +19,7 @@ from pydantic_settings import (
 from streamfl.core.bounds import NAMED, Limits
 from streamfl.core.client.settings import ClientSettings
 from streamfl.core.coordinator.settings import CoordinatorSettings
-from streamfl.core.coordinator.state import Standing
+from streamfl.core.coordinator.state import CoordinatorState
 from streamfl.core.errors import UsageError, did_you_mean
 from streamfl.core.learning.local_round import Learner
 from streamfl.formats import FieldMap, record_format
@@ -59,7 +59,7 @@ class Federation(_Table):
     connector: str = "kafka"
 
 
-class Rounds(_Table):
+class RoundSettings(_Table):
     """`[rounds]`: when a round closes.
 
     With `clock = "interval"` clients close their buffers every `interval` seconds, with `records` when they hold
@@ -166,7 +166,7 @@ class FederationSettings(BaseSettings):
     )
 
     federation: Federation = Federation()
-    rounds: Rounds = Rounds()
+    rounds: RoundSettings = RoundSettings()
     records: Records
     learning: LearningSettings = LearningSettings()
     profile: ProfileSettings = ProfileSettings()
@@ -192,7 +192,7 @@ class FederationSettings(BaseSettings):
         if self.federation.task == "regression" and self.records.fields.labels:
             raise ValueError("records.fields.labels: leave them out, the task is regression")
         _ = self.record_format
-        self.learning.guest(self.federation.task)
+        self.learning.river_model(self.federation.task)
         return self
 
     @property
@@ -281,7 +281,7 @@ class FederationSettings(BaseSettings):
     def unequal(self) -> tuple[str, ...]:
         """Return the settings because of which two runs over the same records may differ; none if models are equal.
 
-        >>> settings = FederationSettings(records=Records(topics=("r.*",)), rounds=Rounds(clock="records"))
+        >>> settings = FederationSettings(records=Records(topics=("r.*",)), rounds=RoundSettings(clock="records"))
         >>> settings.unequal
         ('rounds.deadline = 5.0', 'federation.expect = 1')
         """
@@ -310,9 +310,9 @@ class FederationSettings(BaseSettings):
             return len(records.topics) * records.partitions
         return 2
 
-    def first_standing(self) -> Standing:
+    def first_state(self) -> CoordinatorState:
         """Return where a coordinator stands that has never committed."""
-        return Standing(self.profile.master(self.federation.horizon, self.learner))
+        return CoordinatorState(self.profile.master(self.federation.horizon, self.learner))
 
 
 def load(path: Path, flags: Mapping[str, Any] | None = None) -> FederationSettings:

@@ -20,7 +20,7 @@ MAX_COLUMNS = 10_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Block:
+class RowBlock:
     """Some consecutive records of a file that could be taken apart, and those that could not.
 
     Parameters
@@ -94,7 +94,7 @@ class Assembly:
     _no_times: list[str] = field(default_factory=list)
     _infinite: int = 0
 
-    def add(self, block: Block) -> None:
+    def add(self, block: RowBlock) -> None:
         """Take in the next block of the file.
 
         Raises
@@ -170,7 +170,7 @@ class Assembly:
         notes = [told(self.request, self._aside)] if self._aside else []
         return (*notes, *unknown(self._no_times))
 
-    def _features(self, block: Block) -> tuple[FloatArray, tuple[str, ...], dict[int, str]]:
+    def _features(self, block: RowBlock) -> tuple[FloatArray, tuple[str, ...], dict[int, str]]:
         columns = self._judged(block)
         X = np.empty((len(block.places), sum(len(column.features) for column in columns)))
         bad: dict[int, str] = {}
@@ -182,7 +182,7 @@ class Assembly:
             at = until
         return X, tuple(feature for column in columns for feature in column.features), bad
 
-    def _judged(self, block: Block) -> list[Column]:
+    def _judged(self, block: RowBlock) -> list[Column]:
         for name, cells in block.features.items():
             if self._columns.get(name) is None:
                 self._columns[name] = judge(name, cells)

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamfl.core.arrays import FloatArray
-from streamfl.streams.csv_block import TextColumn
+from streamfl.streams.csv_block import LazyTexts
 from streamfl.streams.table import Numbers
 
 # What is written, in any case, where a number is missing: by pandas and R, by databases, in the UCI repository.
@@ -91,7 +91,7 @@ def numbers(cells: Cells) -> tuple[FloatArray, dict[int, str]]:
     """
     if isinstance(cells, np.ndarray):
         return cells.astype(np.float64, copy=False), {}
-    if isinstance(cells, TextColumn):
+    if isinstance(cells, LazyTexts):
         values, odd = cells.numbers()
         values[list(odd)], wrong = _looked_up(list(odd.values()))
         at = list(odd)

@@ -14,7 +14,7 @@ LEAST = 2**16  # bytes of a block that polars is worth loading for
 LONGEST = 131_072  # bytes of a line: Python's reader refuses longer fields
 
 
-class TextColumn(Sequence[str]):
+class LazyTexts(Sequence[str]):
     """A column of texts, which become numbers all at once.
 
     Parameters
@@ -58,7 +58,7 @@ class TextColumn(Sequence[str]):
         return values.fill_null(np.nan).to_numpy(writable=True), dict(zip(odd.to_list(), texts, strict=True))
 
 
-def columns(lines: Sequence[bytes], header: Sequence[str], separator: str) -> Mapping[str, TextColumn] | None:
+def columns(lines: Sequence[bytes], header: Sequence[str], separator: str) -> Mapping[str, LazyTexts] | None:
     r"""Return the columns of consecutive lines, or None where Python's reader has to take them apart.
 
     That is so if the block is small, or a line is blank, has a quote, another number of fields than the header, or
@@ -97,7 +97,7 @@ def columns(lines: Sequence[bytes], header: Sequence[str], separator: str) -> Ma
     )
     if table.shape != (len(lines), len(header)):
         return None
-    return {name: TextColumn(column) for name, column in zip(header, table.get_columns(), strict=True)}
+    return {name: LazyTexts(column) for name, column in zip(header, table.get_columns(), strict=True)}
 
 
 def _is_plain(data: bytes, lines: Sequence[bytes]) -> bool:

@@ -12,7 +12,7 @@ import numpy as np
 
 from streamfl.core.arrays import IntArray
 from streamfl.core.protocol.records import Rejection
-from streamfl.streams.assembly import BLOCK, Assembly, Block
+from streamfl.streams.assembly import BLOCK, Assembly, RowBlock
 from streamfl.streams.cells import Cells, quoted
 from streamfl.streams.csv_block import columns
 from streamfl.streams.lines import decoded
@@ -89,7 +89,7 @@ class _Lines:
         return decoded(self._request, self.taken, raw)
 
 
-def _next_block(request: Request, source: _Lines, header: list[str], label: str, start: int) -> Block | None:
+def _next_block(request: Request, source: _Lines, header: list[str], label: str, start: int) -> RowBlock | None:
     """Return the next 8192 records, by polars if their lines are plain."""
     first = source.taken + 1
     found = columns(source.ahead(BLOCK), header, request.separator) if source.taken else None
@@ -165,7 +165,7 @@ def _has_a_fraction(name: str) -> bool:
         return False
 
 
-def _block(request: Request, header: list[str], label: str, start: int, rows: list[_Row]) -> Block:
+def _block(request: Request, header: list[str], label: str, start: int, rows: list[_Row]) -> RowBlock:
     whole = [i for i, row in enumerate(rows) if len(row.fields) == len(header)]
     torn = [(i, row) for i, row in enumerate(rows) if len(row.fields) != len(header)]
     cells = zip(*(rows[i].fields for i in whole), strict=True) if whole else [()] * len(header)
@@ -182,8 +182,8 @@ def _of_columns(
     places: IntArray,
     lines: IntArray,
     rejected: tuple[Rejection, ...] = (),
-) -> Block:
-    return Block(
+) -> RowBlock:
+    return RowBlock(
         places=places,
         lines=lines,
         features={name: cells for name, cells in found.items() if name != label and name not in request.aside},

@@ -7,7 +7,7 @@ import numpy as np
 
 from streamfl.core.arrays import IntArray
 from streamfl.core.protocol.records import Rejection
-from streamfl.streams.assembly import MAX_COLUMNS, Block, too_many
+from streamfl.streams.assembly import MAX_COLUMNS, RowBlock, too_many
 from streamfl.streams.request import Request
 
 Object = Mapping[str, object]
@@ -59,7 +59,7 @@ class Columns:
 
     def block(
         self, places: IntArray, lines: IntArray, records: Sequence[Object], rejected: tuple[Rejection, ...] = ()
-    ) -> Block:
+    ) -> RowBlock:
         """Return the block of these flat records.
 
         Raises
@@ -73,7 +73,7 @@ class Columns:
             if len(self._names) > MAX_COLUMNS and len(self._names.keys() - without) > MAX_COLUMNS:
                 raise too_many(self.request)
         keep = self.request.keep
-        return Block(
+        return RowBlock(
             places=places,
             lines=lines,
             features={name: _column(records, name) for name in self._names if name not in without},

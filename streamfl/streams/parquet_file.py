@@ -8,7 +8,7 @@ from tempfile import TemporaryFile
 
 import polars as pl
 
-from streamfl.streams.assembly import Assembly, Block
+from streamfl.streams.assembly import Assembly, RowBlock
 from streamfl.streams.cells import Cells
 from streamfl.streams.columns import TIMES
 from streamfl.streams.objects import counted
@@ -52,7 +52,7 @@ def _read(request: Request, path: Path) -> Table:
     while len(rows := _rows(scan, start)):
         places, numbers = counted(start, len(rows))
         assembly.add(
-            Block(
+            RowBlock(
                 places=places,
                 lines=numbers,
                 features={name: _feature(rows[name]) for name in features},

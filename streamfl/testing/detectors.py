@@ -10,7 +10,7 @@ from math import isfinite
 import numpy as np
 
 from streamfl import codec
-from streamfl.core.coordinator.state import Standing
+from streamfl.core.coordinator.state import CoordinatorState
 from streamfl.core.drift.detector import Detector
 from streamfl.core.drift.evidence import ClientPart, Observed, Played
 from streamfl.core.errors import PeerError
@@ -104,7 +104,7 @@ def remembers_a_bounded_amount(make: Callable[[], Detector]) -> None:
     """What it remembers does not grow with the rounds."""
     detector = make()
     _alarms(detector, _rounds(LONG))
-    size = len(codec.encode(Standing(Promotion(detector=detector))))
+    size = len(codec.encode(CoordinatorState(Promotion(detector=detector))))
     _expect(size <= MOST_BYTES, f"{size} bytes after {LONG} rounds: at most {MOST_BYTES}")
 
 
@@ -131,7 +131,7 @@ def _alarms(detector: Detector, rounds: Iterable[Observed]) -> list[tuple[int, A
 def _saved(detector: Detector) -> Detector:
     """Return a detector as it comes back from a coordinator's state."""
     try:
-        master = codec.decode(Standing, codec.encode(Standing(Promotion(detector=detector)))).master
+        master = codec.decode(CoordinatorState, codec.encode(CoordinatorState(Promotion(detector=detector)))).master
     except PeerError as error:
         raise Violation(f"what was saved cannot be read again: {error}") from error
     if not isinstance(master, Promotion):

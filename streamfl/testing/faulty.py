@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from streamfl import codec, messages
-from streamfl.core.coordinator.state import Standing
+from streamfl.core.coordinator.state import CoordinatorState
 from streamfl.core.protocol.messages import FromClient, FromCoordinator
 from streamfl.runtime.clock import ManualClock
 
@@ -158,9 +158,9 @@ class FaultyCoordinatorLink:
         """Tell all clients."""
         self.transport.with_kills(lambda: self._tell(told))
 
-    def commit(self, told: Sequence[FromCoordinator], standing: Standing) -> None:
-        """Save the standing and tell all clients: both or neither."""
-        saved = codec.encode(standing)
+    def commit(self, told: Sequence[FromCoordinator], state: CoordinatorState) -> None:
+        """Save the state and tell all clients: both or neither."""
+        saved = codec.encode(state)
 
         def effect() -> None:
             self.transport.saved = saved
@@ -176,9 +176,9 @@ class FaultyCoordinatorLink:
     def refuse(self, reason: str) -> None:
         """Keep nothing: the simulation sees every refusal."""
 
-    def restore(self) -> Standing | None:
-        """Return the standing that was committed last."""
-        return None if self.transport.saved is None else codec.decode(Standing, self.transport.saved)
+    def restore(self) -> CoordinatorState | None:
+        """Return the state that was committed last."""
+        return None if self.transport.saved is None else codec.decode(CoordinatorState, self.transport.saved)
 
     def _tell(self, told: Sequence[FromCoordinator]) -> None:
         for message in told:

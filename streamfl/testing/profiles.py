@@ -14,12 +14,12 @@ import numpy as np
 from streamfl import codec
 from streamfl.core.arrays import FloatArray
 from streamfl.core.bounds import is_name
-from streamfl.core.coordinator.state import Standing
+from streamfl.core.coordinator.state import CoordinatorState
 from streamfl.core.drift.evidence import ClientPart, LiveModel, Observed, Played
 from streamfl.core.errors import PeerError
 from streamfl.core.learning.model import gradient, score_bound
 from streamfl.core.learning.second_moments import SecondMoments
-from streamfl.core.profiles.base import Answer, Ask, Master, Opening, Restart
+from streamfl.core.profiles.base import Answer, Ask, Master, Restart, RoundPlan
 from streamfl.core.protocol.alarm import Alarm
 from streamfl.core.protocol.messages import LabelSums, LocalDrift
 from streamfl.core.protocol.registry import widened
@@ -139,7 +139,7 @@ def remembers_a_bounded_amount(make: Callable[[], Master]) -> None:
     """What it remembers does not grow without end."""
     play = Play(make())
     play.through(LONG)
-    size = len(codec.encode(Standing(play.master)))
+    size = len(codec.encode(CoordinatorState(play.master)))
     _expect(size <= MOST_BYTES, f"{size} bytes after {LONG} rounds: at most {MOST_BYTES}")
 
 
@@ -164,7 +164,7 @@ def _expect(holds: bool, otherwise: str) -> None:
 def _saved(master: Master, t: int) -> Master:
     """Return a profile as it comes back from a coordinator's state."""
     try:
-        return codec.decode(Standing, codec.encode(Standing(master))).master
+        return codec.decode(CoordinatorState, codec.encode(CoordinatorState(master))).master
     except PeerError as error:
         raise Violation(f"what was saved before round {t} cannot be read again: {error}") from error
 
@@ -253,7 +253,7 @@ class Play:
         }
         return Answer(played, parts, fits if asked.relabel else {})
 
-    def _check(self, opening: Opening, t: int) -> None:
+    def _check(self, opening: RoundPlan, t: int) -> None:
         names = [live.name for live in opening.live]
         _expect(0 < len(names) <= MOST_LIVE, f"{len(names)} live models in round {t}: at most {MOST_LIVE}")
         _expect(len(set(names)) == len(names), f"two live models of one name in round {t}")
@@ -278,7 +278,7 @@ class Play:
         self,
         live: Sequence[LiveModel],
         records: Mapping[str, Records],
-        opening: Opening | None = None,
+        opening: RoundPlan | None = None,
     ) -> tuple[dict[str, Played], dict[str, ClientPart]]:
         """Return what clients measure of models: those that nobody scores are not there."""
         apart = {client for group in opening.apart for client in group.clients} if opening else set()
@@ -319,7 +319,7 @@ class Play:
         records: Records,
         sums: Mapping[str, float],
         live: Sequence[LiveModel],
-        opening: Opening | None,
+        opening: RoundPlan | None,
     ) -> ClientPart:
         if opening is None:
             return ClientPart(RECORDS, sums)
@@ -328,7 +328,7 @@ class Play:
         old = _by_label(W, _pooled(held)) if held else ()
         return ClientPart(RECORDS, sums, _by_label(W, records), old)
 
-    def _hold(self, opening: Opening, records: Mapping[str, Records], t: int) -> None:
+    def _hold(self, opening: RoundPlan, records: Mapping[str, Records], t: int) -> None:
         """Hold five records of a round back, of the last twelve rounds since it was told to."""
         if opening.held is None:
             return
@@ -380,7 +380,7 @@ def _fixed(array: FloatArray) -> FloatArray:
     return array
 
 
-def _bytes(opening: Opening) -> list[bytes]:
+def _bytes(opening: RoundPlan) -> list[bytes]:
     plain = [(m.name, m.eta, m.trained, m.clients, m.history, m.whitened) for m in opening.live]
     told = (opening.serves, opening.block, opening.keep, opening.sampled, opening.held, opening.apart)
     return [repr((plain, told)).encode(), *(model.W.tobytes() for model in opening.live)]

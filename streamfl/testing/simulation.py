@@ -9,7 +9,7 @@ from streamfl.core.client.machine import Client
 from streamfl.core.client.settings import ClientSettings
 from streamfl.core.coordinator.machine import Coordinator
 from streamfl.core.coordinator.settings import CoordinatorSettings
-from streamfl.core.coordinator.state import Standing
+from streamfl.core.coordinator.state import CoordinatorState
 from streamfl.core.protocol.decisions import ClientDecision
 from streamfl.core.protocol.events import ClientEvent
 from streamfl.core.protocol.messages import FromClient, FromCoordinator
@@ -55,8 +55,8 @@ class Simulation:
         The records, and which of them each client has.
     client, coordinator
         How the machines work.
-    standing
-        Makes the coordinator's first standing.
+    state
+        Makes the coordinator's first state.
     faults
         How bad the world is; it turns good after `calm_after` seconds, so that a run ends.
     seed
@@ -84,7 +84,7 @@ class Simulation:
     ...     deal(table, 2, "round-robin", 0),
     ...     ClientSettings(learner, round_size=100),
     ...     CoordinatorSettings(learner, expect=2),
-    ...     lambda: Standing(Promotion()),
+    ...     lambda: CoordinatorState(Promotion()),
     ...     faults=Faults(loss=0.1, kill=0.05),
     ... )
     >>> coordinator = simulation.run()
@@ -96,7 +96,7 @@ class Simulation:
     logs: Mapping[str, Log]
     client: ClientSettings
     coordinator: CoordinatorSettings
-    standing: Callable[[], Standing]
+    state: Callable[[], CoordinatorState]
     faults: Faults = Faults()
     seed: int = 0
     calm_after: float = 2000.0
@@ -186,8 +186,8 @@ class Simulation:
     def _coordinator_node(self) -> CoordinatorNode:
         link = self._network.coordinator()
 
-        def recover() -> Standing:
-            return link.restore() or self.standing()
+        def recover() -> CoordinatorState:
+            return link.restore() or self.state()
 
         node = CoordinatorNode(Coordinator(self.coordinator, recover(), recover), link)
         node.start(self._clock.now())
@@ -215,6 +215,6 @@ class Simulation:
         node = self._nodes["coordinator"]
         if not isinstance(node, CoordinatorNode):
             raise Violation("the coordinator is not where it should be")
-        if node.machine.standing.refused:
-            raise Violation(f"{node.machine.standing.refused} messages of honest clients were refused as faults")
+        if node.machine.state.refused:
+            raise Violation(f"{node.machine.state.refused} messages of honest clients were refused as faults")
         return node.machine

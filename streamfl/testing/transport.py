@@ -13,7 +13,7 @@ from streamfl import codec
 from streamfl import messages as wire
 from streamfl.core.coordinator.agreement import Agreement
 from streamfl.core.coordinator.ledger import Member
-from streamfl.core.coordinator.state import Standing
+from streamfl.core.coordinator.state import CoordinatorState
 from streamfl.core.profiles.adaptive.promotion import Promotion
 from streamfl.core.protocol.events import Unusable
 from streamfl.core.protocol.messages import (
@@ -99,42 +99,42 @@ def keeps_the_order_of_every_client(kit: Kit) -> None:
 def tells_every_client_in_order(kit: Kit) -> None:
     """What is published reaches every client, in order, once."""
     coordinator, links = kit.coordinator(), [kit.client(f"c{i}") for i in range(3)]
-    coordinator.publish([_news(0), _news(1)])
-    coordinator.publish([_news(2)])
+    coordinator.publish([_announcement(0), _announcement(1)])
+    coordinator.publish([_announcement(2)])
     for link in links:
-        _expect("what was published", _received(kit, link, 3), [_news(0), _news(1), _news(2)])
+        _expect("what was published", _received(kit, link, 3), [_announcement(0), _announcement(1), _announcement(2)])
         _expect("what came after it", _received(kit, link, 0), [])
 
 
 def keeps_commits_and_publications_in_one_order(kit: Kit) -> None:
     """What is committed is told in the same order as what is published."""
     coordinator, links = kit.coordinator(), [kit.client(f"c{i}") for i in range(2)]
-    coordinator.publish([_news(0)])
-    coordinator.commit([_news(1), _news(2)], _standing(1))
-    coordinator.publish([_news(3)])
+    coordinator.publish([_announcement(0)])
+    coordinator.commit([_announcement(1), _announcement(2)], _state(1))
+    coordinator.publish([_announcement(3)])
     for link in links:
-        _expect("what was told", _received(kit, link, 4), [_news(i) for i in range(4)])
+        _expect("what was told", _received(kit, link, 4), [_announcement(i) for i in range(4)])
 
 
 def keeps_the_sides_apart(kit: Kit) -> None:
     """The coordinator does not hear itself, nor clients one another."""
     coordinator, links = kit.coordinator(), [kit.client(f"c{i}") for i in range(2)]
-    coordinator.publish([_news(0)])
+    coordinator.publish([_announcement(0)])
     links[0].send(_leave("c0", 0))
     _expect("what the coordinator hears", _received(kit, coordinator, 1), [_leave("c0", 0)])
     for link in links:
-        _expect("what a client hears", _received(kit, link, 1), [_news(0)])
+        _expect("what a client hears", _received(kit, link, 1), [_announcement(0)])
 
 
 def tells_a_later_link_what_comes_later(kit: Kit) -> None:
     """A link made later, of a new client or of one that starts again, hears what is told from then on."""
     coordinator, early = kit.coordinator(), kit.client("c0")
-    coordinator.publish([_news(0)])
-    _expect("what the first hears", _received(kit, early, 1), [_news(0)])
+    coordinator.publish([_announcement(0)])
+    _expect("what the first hears", _received(kit, early, 1), [_announcement(0)])
     late, again = kit.client("c1"), kit.client("c0")
-    coordinator.publish([_news(1)])
-    _expect("what a new client hears", _received(kit, late, 1), [_news(1)])
-    _expect("what a client hears that starts again", _received(kit, again, 1), [_news(1)])
+    coordinator.publish([_announcement(1)])
+    _expect("what a new client hears", _received(kit, late, 1), [_announcement(1)])
+    _expect("what a client hears that starts again", _received(kit, again, 1), [_announcement(1)])
 
 
 def carries_arrays_and_any_script(kit: Kit) -> None:
@@ -159,7 +159,7 @@ def carries_what_is_large(kit: Kit) -> None:
     coordinator, client = kit.coordinator(), kit.client("c0")
     weights = np.random.default_rng(0).normal(size=(1000, 400))
     model = ModelPublished(slot="rung-0", version=1, registry=1, weights=weights)
-    coordinator.commit([model, _news(0)], _standing(1))
+    coordinator.commit([model, _announcement(0)], _state(1))
     arrived = _received(kit, client, 2)
     _expect("a large model", _as_bytes([m for m in arrived if isinstance(m, ModelPublished)]), _as_bytes([model]))
 
@@ -174,28 +174,28 @@ def answers_one_client(kit: Kit) -> None:
 def restores_nothing_before_a_commit(kit: Kit) -> None:
     """Nothing is restored before the first commit."""
     coordinator = kit.coordinator()
-    coordinator.publish([_news(0)])
+    coordinator.publish([_announcement(0)])
     _expect("what is restored", coordinator.restore(), None)
 
 
 def restores_the_last_commit(kit: Kit) -> None:
-    """The standing of the last commit is restored, by the link that wrote it and by a new one."""
+    """The state of the last commit is restored, by the link that wrote it and by a new one."""
     coordinator = kit.coordinator()
     for entry in (1, 2, 3):
-        coordinator.commit([_news(entry)], _standing(entry))
-    coordinator.publish([_news(9)])
-    _expect("the standing", _bytes_of(coordinator.restore()), _bytes_of(_standing(3)))
-    _expect("the standing, by a new link", _bytes_of(kit.coordinator().restore()), _bytes_of(_standing(3)))
+        coordinator.commit([_announcement(entry)], _state(entry))
+    coordinator.publish([_announcement(9)])
+    _expect("the state", _bytes_of(coordinator.restore()), _bytes_of(_state(3)))
+    _expect("the state, by a new link", _bytes_of(kit.coordinator().restore()), _bytes_of(_state(3)))
 
 
 def keeps_what_was_committed(kit: Kit) -> None:
-    """A standing that is changed after its commit is restored as it was."""
+    """A state that is changed after its commit is restored as it was."""
     coordinator = kit.coordinator()
-    committed = _standing(4)
+    committed = _state(4)
     coordinator.commit([], committed)
     committed.entry = 5
     committed.members["c0"].positions["p"] = 99
-    _expect("the standing", _bytes_of(coordinator.restore()), _bytes_of(_standing(4)))
+    _expect("the state", _bytes_of(coordinator.restore()), _bytes_of(_state(4)))
 
 
 CHECKS: tuple[Callable[[Kit], None], ...] = (
@@ -237,11 +237,11 @@ def _as_bytes(told: Sequence[FromClient | FromCoordinator]) -> list[bytes]:
     return [wire.encode(message) for message in told]
 
 
-def _bytes_of(standing: Standing | None) -> bytes | None:
-    return None if standing is None else codec.encode(standing)
+def _bytes_of(state: CoordinatorState | None) -> bytes | None:
+    return None if state is None else codec.encode(state)
 
 
-def _news(i: int) -> LocalDrift:
+def _announcement(i: int) -> LocalDrift:
     return LocalDrift(
         round=i, epoch=1, clients=(), labels=(), since=i, state="latched", statistic=11.0, threshold=9.2
     )
@@ -251,11 +251,11 @@ def _leave(client: str, i: int) -> Leave:
     return Leave(client=client, incarnation=str(i))
 
 
-def _standing(entry: int) -> Standing:
-    """Return a standing that could be, with arrays and a ledger in it."""
+def _state(entry: int) -> CoordinatorState:
+    """Return a state that could be, with arrays and a ledger in it."""
     join = Join(client="c0", incarnation="7", moments=moments_of(()))
     master = Promotion()
     master.open(entry, np.full((2, 2), 0.1 * entry), 2.0)
     members = {"c0": Member("7", positions={"p": 12}, accepted=11, rejected=1)}
     agreed = Agreement.of([join], scaling=True)
-    return Standing(master, entry=entry, round=entry, members=members, agreement=agreed)
+    return CoordinatorState(master, entry=entry, round=entry, members=members, agreement=agreed)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from streamfl import codec
-from streamfl.core.coordinator.state import Standing
+from streamfl.core.coordinator.state import CoordinatorState
 from streamfl.core.protocol.messages import FromClient, FromCoordinator, Joined, Left
 
 
@@ -54,7 +54,7 @@ class MemoryClientLink:
 
 @dataclass(frozen=True)
 class MemoryCoordinatorLink:
-    """The coordinator's end. It saves the standing only if asked to: a replay is never continued."""
+    """The coordinator's end. It saves the state only if asked to: a replay is never continued."""
 
     transport: MemoryTransport
 
@@ -68,10 +68,10 @@ class MemoryCoordinatorLink:
             elif message.client in everyone:
                 everyone[message.client].append(message)
 
-    def commit(self, messages: Sequence[FromCoordinator], standing: Standing) -> None:
-        """Tell all clients and save the standing."""
+    def commit(self, messages: Sequence[FromCoordinator], state: CoordinatorState) -> None:
+        """Tell all clients and save the state."""
         if self.transport.durable:
-            self.transport._saved = codec.encode(standing)
+            self.transport._saved = codec.encode(state)
         self.publish(messages)
 
     def receive(self) -> Sequence[FromClient]:
@@ -81,10 +81,10 @@ class MemoryCoordinatorLink:
     def refuse(self, reason: str) -> None:
         """Keep nothing: whoever runs a federation in one process is told by what it observes."""
 
-    def restore(self) -> Standing | None:
-        """Return the standing that was committed last."""
+    def restore(self) -> CoordinatorState | None:
+        """Return the state that was committed last."""
         saved = self.transport._saved
-        return None if saved is None else codec.decode(Standing, saved)
+        return None if saved is None else codec.decode(CoordinatorState, saved)
 
 
 def _drained(queue: deque) -> list:  # type: ignore[type-arg]

@@ -7,8 +7,8 @@ from typing import Literal
 import pytest
 
 from streamfl import codec
-from streamfl.core.coordinator.state import Standing
-from streamfl.core.drift.detector import Detector, LossDetector
+from streamfl.core.coordinator.state import CoordinatorState
+from streamfl.core.drift.detector import Detector, ScoreDetector
 from streamfl.core.drift.evidence import Observed
 from streamfl.core.profiles.adaptive.promotion import Promotion
 from streamfl.core.protocol.alarm import Alarm, Reading
@@ -26,7 +26,7 @@ def test_a_detector(name: str, check: Callable[[Callable[[], Detector]], None]) 
 
 
 @dataclass
-class Bar(LossDetector):
+class Bar(ScoreDetector):
     """Alarms above a bar: a detector in another package."""
 
     bar: float = 0.5
@@ -46,7 +46,7 @@ def test_a_detector_of_another_package_is_used_saved_and_read() -> None:
 
 
 def test_a_detector_that_is_imported_late_is_read_too() -> None:
-    codec.encode(Standing(Promotion()))
+    codec.encode(CoordinatorState(Promotion()))
 
     @dataclass
     class Late(Bar):

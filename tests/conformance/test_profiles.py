@@ -10,7 +10,7 @@ import pytest
 from streamfl.core.arrays import FloatArray
 from streamfl.core.drift.evidence import Observed
 from streamfl.core.profiles.adaptive.promotion import Promotion
-from streamfl.core.profiles.base import Deliberation, Master, Opening, Restart
+from streamfl.core.profiles.base import Deliberation, Master, Restart, RoundPlan
 from streamfl.core.profiles.experts import Experts
 from streamfl.core.protocol.alarm import Alarm
 from streamfl.core.protocol.messages import LocalDrift
@@ -53,20 +53,20 @@ def test_what_is_played_has_a_restart_and_a_branch() -> None:
 
 
 class Nameless(Experts):
-    def open(self, t: int, scratch: FloatArray, squared_norm: float) -> Opening:
+    def open(self, t: int, scratch: FloatArray, squared_norm: float) -> RoundPlan:
         opening = super().open(t, scratch, squared_norm)
         return replace(opening, live=tuple(replace(live, name="one") for live in opening.live), serves="one")
 
 
 class Absent(Experts):
-    def open(self, t: int, scratch: FloatArray, squared_norm: float) -> Opening:
+    def open(self, t: int, scratch: FloatArray, squared_norm: float) -> RoundPlan:
         return replace(super().open(t, scratch, squared_norm), serves="another")
 
 
 class Nostalgic(Experts):
     """Asks for a round that nobody was told to keep."""
 
-    def open(self, t: int, scratch: FloatArray, squared_norm: float) -> Opening:
+    def open(self, t: int, scratch: FloatArray, squared_norm: float) -> RoundPlan:
         opening = super().open(t, scratch, squared_norm)
         return replace(opening, live=(replace(opening.live[0], history=(1,)), *opening.live[1:]))
 
@@ -83,14 +83,14 @@ class Greedy(Experts):
 class Hasty(Experts):
     """Shrinks its models as often as a round is opened."""
 
-    def open(self, t: int, scratch: FloatArray, squared_norm: float) -> Opening:
+    def open(self, t: int, scratch: FloatArray, squared_norm: float) -> RoundPlan:
         for instance in self.instances:
             instance.W = 0.99 * instance.W
         return super().open(t, scratch, squared_norm)
 
 
 class Random(Experts):
-    def open(self, t: int, scratch: FloatArray, squared_norm: float) -> Opening:
+    def open(self, t: int, scratch: FloatArray, squared_norm: float) -> RoundPlan:
         opening = super().open(t, scratch, squared_norm)
         noise = np.random.default_rng().normal()
         return replace(opening, live=tuple(replace(live, eta=live.eta * noise**2) for live in opening.live))
@@ -125,7 +125,7 @@ class Forgetful(Experts):
     def __post_init__(self) -> None:
         self.rounds = 0
 
-    def open(self, t: int, scratch: FloatArray, squared_norm: float) -> Opening:
+    def open(self, t: int, scratch: FloatArray, squared_norm: float) -> RoundPlan:
         opening = super().open(t, scratch, squared_norm)
         return replace(opening, block=1 + self.rounds // 2)
 

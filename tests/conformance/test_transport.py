@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from streamfl.core.coordinator.state import Standing
+from streamfl.core.coordinator.state import CoordinatorState
 from streamfl.core.profiles.adaptive.promotion import Promotion
 from streamfl.core.protocol.messages import FromClient, FromCoordinator
 from streamfl.testing import Kit, Violation, check_transport
@@ -27,7 +27,7 @@ def test_a_transport_in_memory_saves_nothing_unless_asked_to():
     coordinator = MemoryTransport().coordinator()
     master = Promotion()
     master.open(1, np.ones((2, 2)), 2.0)
-    coordinator.commit([], Standing(master))
+    coordinator.commit([], CoordinatorState(master))
     assert coordinator.restore() is None
 
 
@@ -41,7 +41,7 @@ class Reversing(MemoryClientLink):
 class Forgetting(MemoryCoordinatorLink):
     """Loses what it is to save."""
 
-    def commit(self, messages: Sequence[FromCoordinator], standing: Standing) -> None:
+    def commit(self, messages: Sequence[FromCoordinator], state: CoordinatorState) -> None:
         self.publish(messages)
 
 

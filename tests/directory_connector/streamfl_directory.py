@@ -13,7 +13,7 @@ from msgspec import MsgspecError, msgpack
 from pydantic import BaseModel, ConfigDict
 
 from streamfl import codec, messages
-from streamfl.core.coordinator.state import Standing
+from streamfl.core.coordinator.state import CoordinatorState
 from streamfl.core.errors import PeerError, UsageError
 from streamfl.core.protocol.events import Unusable
 from streamfl.core.protocol.messages import FromClient, FromCoordinator
@@ -31,7 +31,7 @@ from streamfl.ports import Decoded, Finding, Placement, ReadingCounts, RecordFor
 
 POLL, MOST_AT_ONCE, MOST_BYTES = 0.02, 1000, 1 << 30
 
-Transaction = tuple[bytes, int, list[bytes]]  # standing or nothing, updates that are in it, messages
+Transaction = tuple[bytes, int, list[bytes]]  # state or nothing, updates that are in it, messages
 
 
 class Message(NamedTuple):
@@ -132,21 +132,21 @@ class DirectoryCoordinatorLink:
         self._place, self._placement, self._stride = place, placement, stride
         transactions = [msgpack.decode(message.value, type=Transaction) for message in place.control.read(0)]
         commits = [transaction for transaction in transactions if transaction[0]]
-        self._standing, self._handled, _ = commits[-1] if commits else (b"", 0, [])
+        self._state, self._handled, _ = commits[-1] if commits else (b"", 0, [])
         self._next = len(transactions)
         self.publish([])  # from here on no other coordinator can write
 
-    def publish(self, told: Sequence[FromCoordinator], standing: bytes = b"") -> None:
-        data = msgpack.encode((standing, self._handled, [messages.encode(message) for message in told]))
+    def publish(self, told: Sequence[FromCoordinator], state: bytes = b"") -> None:
+        data = msgpack.encode((state, self._handled, [messages.encode(message) for message in told]))
         try:
             self._place.control.append(data, at=self._next)
         except FileExistsError:
             raise PeerError("another coordinator of this federation has taken over; this one ends") from None
         self._next += 1
 
-    def commit(self, told: Sequence[FromCoordinator], standing: Standing) -> None:
-        self._standing = codec.encode(standing)
-        self.publish(told, self._standing)
+    def commit(self, told: Sequence[FromCoordinator], state: CoordinatorState) -> None:
+        self._state = codec.encode(state)
+        self.publish(told, self._state)
 
     def receive(self) -> Iterator[FromClient | Unusable]:
         for message in self._place.updates.read(self._handled):
@@ -157,8 +157,8 @@ class DirectoryCoordinatorLink:
         place = (self._place.updates.topic, 0, self._taken.offset)
         self._place.bury(DeadLetter.of(*place, reason, None, self._taken.value))
 
-    def restore(self) -> Standing | None:
-        return codec.decode(Standing, self._standing) if self._standing else None
+    def restore(self) -> CoordinatorState | None:
+        return codec.decode(CoordinatorState, self._state) if self._state else None
 
     def ends(self, partitions: Collection[str]) -> Mapping[str, int | None]:
         ours = {name for name in partitions if partition_of(self._placement, self._place.topics.own, name)}

@@ -23,7 +23,7 @@ if __name__ == "__main__":
 from golden.arithmetic import begin, digest, tell
 from streamfl import MasterFLClassifier, MasterFLRegressor, codec
 from streamfl.core.coordinator.machine import Coordinator
-from streamfl.core.coordinator.state import Standing
+from streamfl.core.coordinator.state import CoordinatorState
 from streamfl.core.protocol.messages import RoundClosed
 from streamfl.model_file import ServedModel
 from streamfl.replay import Replay, ReplaySettings
@@ -134,12 +134,12 @@ def _states() -> Iterator[tuple[str, bytes]]:
 def _goes_on(path: Path, name: str) -> str:
     """Go on from a state with clients that were started anew, to the end, and return what the model has become."""
     replay, transport = _replay(name), MemoryTransport()
-    machine = Coordinator(replay._coordinator().settings, codec.decode(Standing, path.read_bytes()))
+    machine = Coordinator(replay._coordinator().settings, codec.decode(CoordinatorState, path.read_bytes()))
     node = CoordinatorNode(machine, transport.coordinator())
     clients = [replay._client(client, transport) for client in replay.logs]
     node.start(0.0)
     run([*clients, node], ManualClock())
-    accepted = sum(member.accepted for member in machine.standing.members.values())
+    accepted = sum(member.accepted for member in machine.state.members.values())
     return f"{accepted} records, {machine.digest()}"
 
 

@@ -15,7 +15,7 @@ from streamfl.core.client.machine import Client
 from streamfl.core.client.settings import ClientSettings
 from streamfl.core.coordinator.machine import Coordinator
 from streamfl.core.coordinator.settings import CoordinatorSettings
-from streamfl.core.coordinator.state import Standing
+from streamfl.core.coordinator.state import CoordinatorState
 from streamfl.core.errors import PeerError, UsageError
 from streamfl.core.profiles.adaptive.promotion import Promotion
 from streamfl.core.protocol.messages import RoundClosed
@@ -245,7 +245,7 @@ def test_a_target_too_large_to_be_squared_is_a_bad_record_and_not_the_end():
 
 
 def test_what_is_refused_ends_the_replay_and_says_why(monkeypatch):
-    monkeypatch.setattr(between_rounds, "wrong_learning", lambda *_, **__: "spoilt")
+    monkeypatch.setattr(between_rounds, "wrong_learnt", lambda *_, **__: "spoilt")
     with pytest.raises(PeerError, match="what client c0 learnt cannot be used: spoilt"):
         replayed_of(blobs(), features="auto")
 
@@ -410,7 +410,7 @@ def by_the_clock(
     transport = MemoryTransport()
     told: list[Any] = []
     settings = CoordinatorSettings(learner=learner, expect=len(rates), interval=interval, deadline=10 * interval)
-    node = CoordinatorNode(Coordinator(settings, Standing(Promotion())), transport.coordinator(), told.append)
+    node = CoordinatorNode(Coordinator(settings, CoordinatorState(Promotion())), transport.coordinator(), told.append)
     client = ClientSettings(learner=learner, round_size=50, clock="interval", capacity=400, retry=interval)
     nodes = [
         ClientNode(Client(client, name, "1"), Trickle(table, name, logs[name], clock, rate), transport.client(name))
@@ -423,7 +423,7 @@ def by_the_clock(
 
 
 def balanced(closed: list[RoundClosed], coordinator: Coordinator, clients: list[Client], n: int) -> None:
-    members = coordinator.standing.members
+    members = coordinator.state.members
     assert sum(entry.records for entry in closed) == sum(member.accepted for member in members.values())
     for client in clients:
         assert members[client.name].read + client.pending == n

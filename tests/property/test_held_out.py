@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from property.recorded import LABELS, Recorded, batches_of, cuts, recordings
 
-from streamfl.core.client.held_out import HeldOut
-from streamfl.core.protocol.messages import Held, HeldRecord
+from streamfl.core.client.held_out import Holdout
+from streamfl.core.protocol.messages import HeldRecord, HoldoutRule
 from streamfl.core.sampling import ranks
 
 Round = tuple[list[Recorded], set[int]]
@@ -20,16 +20,16 @@ def rounds_of(records: list[Recorded], ends: set[int], cut: set[int]) -> list[Ro
     return [(records[a:b], cut) for a, b in pairwise(places)]
 
 
-def held_out(rounds: list[Round], *, per_label: int, since: int = 1, first: int = 0) -> HeldOut:
-    out = HeldOut()
+def held_out(rounds: list[Round], *, per_label: int, since: int = 1, first: int = 0) -> Holdout:
+    out = Holdout()
     for t, (records, cut) in enumerate(rounds, 1):
-        held = Held(per_label=per_label, since=since)
+        held = HoldoutRule(per_label=per_label, since=since)
         out = out.after(batches_of(records, cut), held, t=t, first=first, seed=3, client="c0")
         first += len(records)
     return out
 
 
-def numbers(out: HeldOut) -> list[int]:
+def numbers(out: Holdout) -> list[int]:
     return [place.ordinal for place in out.places()]
 
 
@@ -71,11 +71,11 @@ def test_what_is_read_again_is_what_was_held_back_and_goes_on_alike(
 ) -> None:
     *before, last = rounds_of(records, ends, cut)
     out = held_out(before, per_label=3)
-    again = HeldOut.restored(data.draw(st.permutations(out.places())), batches_of(records, other))
+    again = Holdout.restored(data.draw(st.permutations(out.places())), batches_of(records, other))
     assert again.places() == out.places()
     assert (again.records.X.tolist(), again.records.y.tolist()) == (out.records.X.tolist(), out.records.y.tolist())
     first = sum(len(part) for part, _ in before)
-    batches, held = batches_of(*last), Held(per_label=3, since=1)
+    batches, held = batches_of(*last), HoldoutRule(per_label=3, since=1)
     after = [x.after(batches, held, t=9, first=first, seed=3, client="c0").places() for x in (out, again)]
     assert after[0] == after[1]
 
@@ -94,5 +94,5 @@ def test_those_of_earlier_rounds_are_let_go(
 def test_what_a_source_no_longer_has_is_gone() -> None:
     places = [HeldRecord(round=1, ordinal=i, partition="p", position=i) for i in range(3)]
     records = [Recorded("p", i, good=True) for i in (0, 2)]
-    assert numbers(HeldOut.restored(places, batches_of(records, set()))) == [0, 2]
-    assert len(HeldOut.restored(places, [])) == 0
+    assert numbers(Holdout.restored(places, batches_of(records, set()))) == [0, 2]
+    assert len(Holdout.restored(places, [])) == 0

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from streamfl.core.drift.evidence import Observed, Played
 from streamfl.core.profiles.paper.profile import Paper, PaperSettings
-from streamfl.core.profiles.paper.schedule import Placement
+from streamfl.core.profiles.paper.schedule import PlacedInstance
 
 HORIZON, DELTA, RECORDS = 64, 0.05, 500
 
@@ -19,12 +19,12 @@ class WrittenOut:
     """One block's statistics, computed anew in every round from all that was played."""
 
     start: int
-    schedule: tuple[Placement, ...]
+    schedule: tuple[PlacedInstance, ...]
     scale: float
     played: list[float] = field(default_factory=list)
     optimistic: list[float] = field(default_factory=list)
 
-    def playing(self, t: int) -> Placement:
+    def playing(self, t: int) -> PlacedInstance:
         covering = [p for p in self.schedule if p.start <= t <= p.end]
         soonest = min(p.end for p in covering)
         return min((p for p in covering if p.end == soonest), key=lambda p: p.order)

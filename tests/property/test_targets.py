@@ -135,9 +135,9 @@ def test_targets_that_were_all_the_same_get_a_scale_when_they_differ():
     units = []
     for k in range(6):
         model.learn_many(table.X[20 * k : 20 * k + 20], y[20 * k : 20 * k + 20])
-        standing = model._federation.standing
-        assert standing is not None
-        units.append(standing.registry.target)
+        state = model._federation.state
+        assert state is not None
+        units.append(state.registry.target)
     assert [(unit.centre, unit.scale) for unit in units[:2]] == [(7.0, 1.0)] * 2
     assert units[2:] == [TargetUnit.of(y[40:60])] * 4
     assert float(model.predict_many(table.X[:1])[0]) == pytest.approx(7.0 + 1e-3 * table.y[0], abs=1e-3)

@@ -6,7 +6,7 @@ import numpy as np
 
 from streamfl.core.client.settings import ClientSettings
 from streamfl.core.coordinator.settings import CoordinatorSettings
-from streamfl.core.coordinator.state import Standing
+from streamfl.core.coordinator.state import CoordinatorState
 from streamfl.core.profiles.adaptive.promotion import Promotion
 from streamfl.core.profiles.paper.profile import Paper, PaperSettings
 from streamfl.core.protocol.records import Rejection
@@ -20,9 +20,9 @@ ROUND = 20
 ROUNDS = 16
 BAD = 7
 
-PROFILES: dict[str, Callable[[], Standing]] = {
-    "adaptive": lambda: Standing(Promotion()),
-    "paper": lambda: Standing(
+PROFILES: dict[str, Callable[[], CoordinatorState]] = {
+    "adaptive": lambda: CoordinatorState(Promotion()),
+    "paper": lambda: CoordinatorState(
         Paper(
             PaperSettings(
                 horizon=ROUNDS,
@@ -73,7 +73,7 @@ def federation(
         coordinator=CoordinatorSettings(
             learner=learner, expect=CLIENTS, quorum=quorum, deadline=None if quorum is None else 1.0
         ),
-        standing=PROFILES[profile],
+        state=PROFILES[profile],
         faults=faults or Faults(),
         seed=seed,
         # Where messages take as long as a client's patience, it waits for the answer to its newest question: in the

@@ -5,7 +5,7 @@ import pytest
 from simulation.federation import federation
 from simulation.test_simulation import faults_of
 from streamfl.core.client import phase as phases
-from streamfl.core.client.known_ledger import KnownLedger, Place
+from streamfl.core.client.known_ledger import KnownLedger, LedgerPlace
 from streamfl.core.client.phase import TRANSITIONS, Phase
 from streamfl.core.protocol.messages import RoundOpened
 from streamfl.testing import Violation
@@ -18,7 +18,7 @@ def test_a_client_that_takes_an_opening_for_its_place_in_the_ledger_is_noticed(m
 
     def believing(ledger: KnownLedger, opened: RoundOpened) -> bool:
         if ledger.place is None:
-            ledger.place, ledger.entry = Place({}, 0, 0), opened.entry - 1
+            ledger.place, ledger.entry = LedgerPlace({}, 0, 0), opened.entry - 1
         return take(ledger, opened)
 
     monkeypatch.setattr(KnownLedger, "open", believing)

@@ -44,11 +44,11 @@ def test_an_undisturbed_run_restarts_at_the_swap():
 
 def test_in_an_undisturbed_run_records_are_held_back_and_let_go():
     simulation = federation("adaptive")
-    standing = simulation.run().standing
+    state = simulation.run().state
     told = [update for update in simulation.audit.sent.values() if update.held]
-    assert {update.client for update in told} == set(standing.members)
+    assert {update.client for update in told} == set(state.members)
     # Since the restart after round 11 only.
-    assert {record.round for member in standing.members.values() for record in member.held} <= set(range(12, 17))
+    assert {record.round for member in state.members.values() for record in member.held} <= set(range(12, 17))
     assert all(update.trained <= update.records - len(update.held) for update in told)
 
 

@@ -10,7 +10,7 @@ import pytest
 from unit.core.test_algorithms import Signs
 
 from streamfl import algorithms, codec, detectors, profiles, registered
-from streamfl.core.coordinator.state import Standing
+from streamfl.core.coordinator.state import CoordinatorState
 from streamfl.core.errors import PeerError, UsageError
 from streamfl.core.learning.algorithms.fedavg import FedAvg
 from streamfl.core.profiles.adaptive.promotion import Promotion
@@ -99,7 +99,7 @@ def test_a_name_that_two_packages_register_is_refused_with_both(install):
 
 def saved(profile: str) -> bytes:
     """Return a state as a coordinator with a profile of this name would have saved it."""
-    plain = json.loads(codec.encode(Standing(Promotion())))
+    plain = json.loads(codec.encode(CoordinatorState(Promotion())))
     plain["master"]["profile"] = profile
     return json.dumps(plain).encode()
 
@@ -111,17 +111,17 @@ def test_a_profile_that_was_removed_is_refused_in_settings_by_name_and_with_the_
 
 def test_a_state_of_a_profile_that_was_removed_is_refused_by_name_and_with_the_remedy():
     with pytest.raises(PeerError, match="profile calibrated was removed: begin anew with profile adaptive or paper"):
-        codec.decode(Standing, saved("calibrated"))
+        codec.decode(CoordinatorState, saved("calibrated"))
 
 
 def test_a_state_of_a_profile_that_there_is_not_is_refused_with_those_there_are():
-    assert isinstance(codec.decode(Standing, saved("adaptive")).master, Promotion)
+    assert isinstance(codec.decode(CoordinatorState, saved("adaptive")).master, Promotion)
     with pytest.raises(PeerError, match=r"'magic'.* does not match any of the expected tags: .*'adaptive'"):
-        codec.decode(Standing, saved("magic"))
+        codec.decode(CoordinatorState, saved("magic"))
 
 
 def test_what_derives_from_a_profile_is_saved_and_read_as_that_profile():
     class Quiet(Promotion):
         """A profile of some test: of the same kind as its base."""
 
-    assert type(codec.decode(Standing, codec.encode(Standing(Quiet()))).master) is Promotion
+    assert type(codec.decode(CoordinatorState, codec.encode(CoordinatorState(Quiet()))).master) is Promotion

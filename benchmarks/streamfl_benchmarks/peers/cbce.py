@@ -12,7 +12,7 @@ from streamfl_benchmarks.peers.local_work import weighted
 
 
 @dataclass
-class Instance:
+class Bettor:
     """Gradient descent on one interval, and how a bettor on its coin has fared.
 
     Parameters
@@ -37,7 +37,7 @@ class Instance:
     def prior(self) -> float:
         """Return pi_J, up to a factor that all share.
 
-        >>> Instance(4, 7, np.zeros((1, 2))).prior  # 1 / (4^2 (1 + log2 4))
+        >>> Bettor(4, 7, np.zeros((1, 2))).prior  # 1 / (4^2 (1 + log2 4))
         0.020833333333333332
         """
         return 1.0 / (self.start**2 * (1 + int(math.log2(self.start))))
@@ -96,13 +96,13 @@ class CBCE:
     warm: bool = False
     l2: float = 2e-4
     clock: int = 1
-    live: list[Instance] = field(init=False)
+    live: list[Bettor] = field(init=False)
     first: FloatArray = field(init=False)
 
     def __post_init__(self) -> None:
         """Start the only interval that holds round 1: itself."""
         self.first = self.W
-        self.live = [Instance(1, 1, self.W)]
+        self.live = [Bettor(1, 1, self.W)]
 
     def learn(self, t: int, clients: Sequence[ClientRecords], loss: float) -> str | None:
         """Learn round t: bet, step, and replace the instances whose intervals end."""
@@ -136,7 +136,7 @@ class CBCE:
     def _renew(self) -> None:
         start = self._mean() if self.warm else self.first
         self.live = [live for live in self.live if live.end >= self.clock]
-        self.live += [Instance(self.clock, end, start) for end in ends(self.clock)]
+        self.live += [Bettor(self.clock, end, start) for end in ends(self.clock)]
 
     def _mean(self) -> FloatArray:
         return weighted(self.weights(), np.stack([live.W for live in self.live]))

@@ -10,7 +10,7 @@ from streamfl_benchmarks.peers.local_work import LocalWork, copies, weighted
 
 
 @dataclass
-class FedAvg:
+class FedAvgPeer:
     """w <- w - eta grad F_n(w) on every client, from w = x; then x <- sum p_n w_n.
 
     Parameters
@@ -31,7 +31,7 @@ class FedAvg:
     Examples
     --------
     >>> import numpy as np
-    >>> peer = FedAvg(np.zeros((1, 2)), eta=1.0, l2=0.0)
+    >>> peer = FedAvgPeer(np.zeros((1, 2)), eta=1.0, l2=0.0)
     >>> peer.learn(1, [ClientRecords(np.ones((4, 1)), np.array([0.0, 0.0, 0.0, 1.0]))], 0.5)
     >>> peer.W
     array([[ 0.25, -0.25]])

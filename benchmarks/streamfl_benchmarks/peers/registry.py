@@ -14,7 +14,7 @@ from streamfl_benchmarks.peers.adaptive_fedavg import AdaptiveFedAvg
 from streamfl_benchmarks.peers.base import ClientRecords, Peer
 from streamfl_benchmarks.peers.cbce import CBCE
 from streamfl_benchmarks.peers.client_adaptive import ClientAdaptive
-from streamfl_benchmarks.peers.fedavg import FedAvg
+from streamfl_benchmarks.peers.fedavg import FedAvgPeer
 from streamfl_benchmarks.peers.fednova import FedNova
 from streamfl_benchmarks.peers.fedprox import FedProx
 from streamfl_benchmarks.peers.limit import Limit, RoundsOf
@@ -116,8 +116,8 @@ SOME_STEPS = (0.01, 0.03, 0.1, 0.3, 0.6, 1.0, 2.0, 3.0, 5.0, 10.0)
 ALONE: Mapping[str, Constants] = {"": {}}
 
 
-def _fedavg(s: Stream, c: Constants) -> FedAvg:
-    return FedAvg(s.scratch, c["eta"], s.work(c.get("steps", 1)), s.l2)
+def _fedavg(s: Stream, c: Constants) -> FedAvgPeer:
+    return FedAvgPeer(s.scratch, c["eta"], s.work(c.get("steps", 1)), s.l2)
 
 
 def _fedavg_of(steps: int) -> Callable[[Stream, Constants], Peer]:
@@ -125,7 +125,7 @@ def _fedavg_of(steps: int) -> Callable[[Stream, Constants], Peer]:
 
 
 def _fedavg_sqrt(s: Stream, c: Constants) -> Peer:
-    return FedAvg(s.scratch, 1.0 / math.sqrt(s.rounds), s.work(), s.l2)
+    return FedAvgPeer(s.scratch, 1.0 / math.sqrt(s.rounds), s.work(), s.l2)
 
 
 def _fedprox(s: Stream, c: Constants) -> Peer:

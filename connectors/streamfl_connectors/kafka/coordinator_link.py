@@ -11,13 +11,13 @@ from kafka import errors as kafka_errors
 
 from streamfl import codec, messages
 from streamfl.core.bounds import bounded
-from streamfl.core.coordinator.state import Standing
+from streamfl.core.coordinator.state import CoordinatorState
 from streamfl.core.errors import PeerError, UsageError
 from streamfl.core.protocol.events import Unusable
 from streamfl.core.protocol.messages import FromClient, FromCoordinator, ModelPublished, RoundOpened
 from streamfl.log import control
 from streamfl.log.dead_letters import DeadLetter
-from streamfl.log.parts import Assembly, Headers, cut
+from streamfl.log.parts import Headers, PartAssembly, cut
 from streamfl.log.tally import Tally
 from streamfl.log.tensors import STAYING, VERSIONS, Tensors, key_of, slot_of, version_of
 from streamfl.log.topics import Topics
@@ -26,7 +26,7 @@ from streamfl_connectors.kafka import dead_letters
 from streamfl_connectors.kafka.absence import let_go
 from streamfl_connectors.kafka.connection import TAKEN_OVER, Connection, explained
 from streamfl_connectors.kafka.ends import Ends
-from streamfl_connectors.kafka.standing_topic import KEYS, Found, last_standing
+from streamfl_connectors.kafka.state_topic import KEYS, Found, last_state
 
 LOG = structlog.get_logger("streamfl.kafka.coordinator")
 
@@ -70,7 +70,7 @@ class KafkaCoordinatorLink:
         self._producer = self._transactional_producer()
         self._consumer = connection.consumer(group_id=topics.coordinator_group)
         self._members: frozenset[str] = frozenset()
-        self._assembly = Assembly(
+        self._assembly = PartAssembly(
             self._settings.largest_update,
             least=min(LEAST_PART, self._settings.part_bytes),
             budget=self._settings.unfinished_bytes,
@@ -95,11 +95,11 @@ class KafkaCoordinatorLink:
             raise
 
     def _begin(self) -> None:
-        """Go on from the standing that was committed last, and from where messages were read to."""
-        found = self._last_standing()
+        """Go on from the state that was committed last, and from where messages were read to."""
+        found = self._last_state()
         self._saved = found.data
         self._follow(self.restore())
-        self._require_standing(found, began=self._assign())
+        self._require_state(found, began=self._assign())
 
     # --- telling -----------------------------------------------------------------------------------------------
 
@@ -108,27 +108,27 @@ class KafkaCoordinatorLink:
         self._write_letters()
         self._transact(told, None)
 
-    def commit(self, told: Sequence[FromCoordinator], standing: Standing) -> None:
-        """Tell all clients, save the standing and move the input offsets on, all or nothing."""
+    def commit(self, told: Sequence[FromCoordinator], state: CoordinatorState) -> None:
+        """Tell all clients, save the state and move the input offsets on, all or nothing."""
         self._write_letters()
-        self._transact(told, codec.encode(standing))
-        self._follow(standing)
+        self._transact(told, codec.encode(state))
+        self._follow(state)
 
-    def _transact(self, told: Sequence[FromCoordinator], standing: bytes | None) -> None:
+    def _transact(self, told: Sequence[FromCoordinator], state: bytes | None) -> None:
         """Carry a transaction out."""
         written = self._written
 
         def attempt(failed: bool) -> None:
             nonlocal written
-            if failed and self._went_through(standing):
+            if failed and self._went_through(state):
                 return
             self._producer.begin_transaction()
-            written = self._write(told, standing)
+            written = self._write(told, state)
             self._producer.commit_transaction()
 
         self._repeated(attempt)
-        if standing is not None:
-            self._saved, self._saves = standing, self._saves + 1
+        if state is not None:
+            self._saved, self._saves = state, self._saves + 1
         self._written = written
         self._live = next(
             (_slots(message) for message in reversed(told) if isinstance(message, RoundOpened)), self._live
@@ -150,28 +150,28 @@ class KafkaCoordinatorLink:
                 failed = True
                 time.sleep(PAUSE)
 
-    def _went_through(self, standing: bytes | None) -> bool:
+    def _went_through(self, state: bytes | None) -> bool:
         """Begin anew after a transaction that failed, and tell whether it had been committed all the same."""
-        return self._renew(standing) != self._saved
+        return self._renew(state) != self._saved
 
-    def _renew(self, standing: bytes | None = None) -> bytes | None:
-        """Begin anew after a transaction that failed; return the last standing there is.
+    def _renew(self, state: bytes | None = None) -> bytes | None:
+        """Begin anew after a transaction that failed; return the last state there is.
 
         A new producer takes over from any other coordinator: so not if one has committed since, which this one, that
         may have slept, does not know of.
         """
-        self._fail_if_overtaken(standing)
+        self._fail_if_overtaken(state)
         let_go(self._producer, 0.0)
         self._producer = self._transactional_producer()
-        return self._fail_if_overtaken(standing)
+        return self._fail_if_overtaken(state)
 
-    def _fail_if_overtaken(self, standing: bytes | None) -> bytes | None:
-        last = self._last_standing().data
-        if last not in (self._saved, standing):
+    def _fail_if_overtaken(self, state: bytes | None) -> bytes | None:
+        last = self._last_state().data
+        if last not in (self._saved, state):
             raise PeerError(TAKEN_OVER)
         return last
 
-    def _write(self, told: Sequence[FromCoordinator], standing: bytes | None) -> dict[str, tuple[int, int]]:
+    def _write(self, told: Sequence[FromCoordinator], state: bytes | None) -> dict[str, tuple[int, int]]:
         """Write all of it; return which slots are in the log then, each with its version and most parts."""
         written = dict(self._written)
         for message in told:
@@ -187,8 +187,8 @@ class KafkaCoordinatorLink:
         for slot in self._dead(told):
             self._bury(slot)
             del written[slot]
-        if standing is not None:
-            self._write_parts(self._topics.state, KEYS[self._saves % len(KEYS)], standing)
+        if state is not None:
+            self._write_parts(self._topics.state, KEYS[self._saves % len(KEYS)], state)
             self._move_on()
         return written
 
@@ -360,35 +360,33 @@ class KafkaCoordinatorLink:
 
     # --- remembering -------------------------------------------------------------------------------------------
 
-    def restore(self) -> Standing | None:
-        """Return the standing that was committed last, if any."""
-        return None if self._saved is None else codec.decode(Standing, self._saved)
+    def restore(self) -> CoordinatorState | None:
+        """Return the state that was committed last, if any."""
+        return None if self._saved is None else codec.decode(CoordinatorState, self._saved)
 
-    def _last_standing(self) -> Found:
+    def _last_state(self) -> Found:
         reader = self._connection.consumer()
         try:
             with explained(self._settings.bootstrap_servers):
-                return last_standing(reader, self._topics.state, self._settings.largest_update)
+                return last_state(reader, self._topics.state, self._settings.largest_update)
         finally:
             reader.close()
 
-    def _require_standing(self, found: Found, *, began: bool) -> None:
+    def _require_state(self, found: Found, *, began: bool) -> None:
         """Tell what could not be used; refuse to begin anew where a federation has begun."""
         if not found.skipped:
             return
-        told = "the standing before it is used" if found.data is not None else "there is no standing"
+        told = "the state before it is used" if found.data is not None else "there is no state"
         LOG.error(
-            "unusable messages among the standings", topic=self._topics.state, count=found.skipped, consequence=told
+            "unusable messages among the states", topic=self._topics.state, count=found.skipped, consequence=told
         )
         if found.data is None and began:
             remedy = "restore the topic, or take another [federation] name"
-            raise UsageError(
-                f"{self._topics.state} holds no standing any more, and the federation has begun; {remedy}"
-            )
+            raise UsageError(f"{self._topics.state} holds no state any more, and the federation has begun; {remedy}")
 
-    def _follow(self, standing: Standing | None) -> None:
+    def _follow(self, state: CoordinatorState | None) -> None:
         """Note who are members: only they may send much in parts."""
-        members = {} if standing is None else standing.members
+        members = {} if state is None else state.members
         self._members = frozenset(name for name, member in members.items() if not member.evicted)
 
     def close(self) -> None:

@@ -15,7 +15,7 @@ from streamfl.core.errors import PeerError, StreamflError
 from streamfl.core.protocol.messages import FromCoordinator
 from streamfl.log.control import ControlReader
 from streamfl.log.newest import Newest
-from streamfl.log.parts import Assembly
+from streamfl.log.parts import PartAssembly
 from streamfl.log.tally import Tally
 from streamfl.log.tensors import Tensors, key_of
 from streamfl.log.topics import Topics
@@ -49,7 +49,7 @@ class Listener:
         self._topics = topics
         self._wake = wake
         self._most_bytes = MODELS_BYTES * connection.settings.largest_update
-        self._assembly = Assembly(connection.settings.largest_update, budget=connection.settings.unfinished_bytes)
+        self._assembly = PartAssembly(connection.settings.largest_update, budget=connection.settings.unfinished_bytes)
         self._control = ControlReader()
         self._queue: Queue[Any] = Queue(MOST_WAITING)
         self._stop = threading.Event()

@@ -12,7 +12,7 @@ from streamfl.log.parts import BUDGET
 
 FILE = "_file"
 
-# What would undo exactly-once training if somebody else said it.
+# What would undo exactly-once training if it were set otherwise.
 OURS = {"acks", "auto_offset_reset", "enable_auto_commit", "enable_idempotence", "isolation_level"} | {
     *("group_id", "group_instance_id", "transactional_id"),
     *("key_deserializer", "key_serializer", "value_deserializer", "value_serializer"),

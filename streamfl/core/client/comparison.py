@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from streamfl.core.arrays import BoolArray, IntArray
-from streamfl.core.client.held_out import HeldOut
+from streamfl.core.client.held_out import Holdout
 from streamfl.core.learning.local_round import RoundRecords
-from streamfl.core.protocol.messages import Held, HeldRecord
+from streamfl.core.protocol.messages import HeldRecord, HoldoutRule
 from streamfl.core.protocol.records import Batch
 from streamfl.core.protocol.registry import Registry
 
@@ -30,7 +30,7 @@ class Comparison:
         The same in registry coordinates; None until it is needed.
     """
 
-    out: HeldOut = field(default_factory=HeldOut)
+    out: Holdout = field(default_factory=Holdout)
     design: RoundRecords | None = None
 
     def under(self, registry: Registry, since: int) -> "Comparison":
@@ -58,7 +58,7 @@ class Comparison:
         self,
         batches: Sequence[Batch],
         records: RoundRecords,
-        held: Held,
+        held: HoldoutRule,
         *,
         t: int,
         first: int,
@@ -72,7 +72,7 @@ class Comparison:
         batches, records
             The round's records, as they came and as a design.
         held, t, first, seed, client
-            As for `HeldOut.after`.
+            As for `Holdout.after`.
         """
         out = self.out.after(batches, held, t=t, first=first, seed=seed, client=client)
         if out is self.out or self.design is None:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from streamfl.core.client.comparison import Comparison
-from streamfl.core.client.held_out import HeldOut
+from streamfl.core.client.held_out import Holdout
 from streamfl.core.client.in_flight import Sent
 from streamfl.core.client.no_change import NoChange
 from streamfl.core.learning.history import History, KeptRound
@@ -45,7 +45,7 @@ class EarlierRounds:
     def restore(self, joined: Joined, batches: Sequence[Batch]) -> None:
         """Take the records that were read again."""
         self.history.restore(self._missing(joined), batches)
-        self.comparison = Comparison(HeldOut.restored(joined.held, batches))
+        self.comparison = Comparison(Holdout.restored(joined.held, batches))
         self.awaited = None
 
     def accept(self, sent: Sent, accepted: Accepted, closed: RoundClosed) -> None:

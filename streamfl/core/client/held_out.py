@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from streamfl.core.arrays import IntArray
-from streamfl.core.protocol.messages import Held, HeldRecord
+from streamfl.core.protocol.messages import HeldRecord, HoldoutRule
 from streamfl.core.protocol.records import Batch, stacked, union
 from streamfl.core.sampling import ranks
 
@@ -18,7 +18,7 @@ NOTHING, EVERY = np.zeros(0, np.int64), slice(None)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class HeldOut:
+class Holdout:
     """The records held back so far: of each label those with the smallest hash among one in ten.
 
     Which records they are depends on their ordinals alone, so it is the same wherever and however they are read. None
@@ -38,7 +38,7 @@ class HeldOut:
     >>> from streamfl.core.protocol.records import Span
     >>> y, positions = np.zeros(100), np.arange(100)
     >>> batch = Batch(Span("p", 0, 100), positions, ("x",), np.ones((100, 1)), y, ("a",))
-    >>> out = HeldOut().after([batch], Held(per_label=4, since=1), t=1, first=0, seed=0, client="c0")
+    >>> out = Holdout().after([batch], HoldoutRule(per_label=4, since=1), t=1, first=0, seed=0, client="c0")
     >>> [place.position for place in out.places()]
     [17, 71, 84, 87]
     """
@@ -61,12 +61,12 @@ class HeldOut:
             [HeldRecord(round=t, ordinal=o, partition=self.partitions[k], position=p) for t, o, k, p in told]
         )
 
-    def since(self, t: int) -> "HeldOut":
+    def since(self, t: int) -> "Holdout":
         """Return those of round t and later."""
         kept = self.rounds >= t
         return self if kept.all() else self.only(np.flatnonzero(kept))
 
-    def of_labels(self, labels: tuple[str, ...]) -> "HeldOut":
+    def of_labels(self, labels: tuple[str, ...]) -> "Holdout":
         """Return those of some labels; all in regression."""
         told = self.records.labels
         if set(labels).issuperset(told):
@@ -74,7 +74,9 @@ class HeldOut:
         known = np.array([label in labels for label in told], dtype=np.bool_)[self.records.y.astype(np.intp)]
         return self if known.all() else self.only(np.flatnonzero(known))
 
-    def after(self, batches: Sequence[Batch], held: Held, *, t: int, first: int, seed: int, client: str) -> "HeldOut":
+    def after(
+        self, batches: Sequence[Batch], held: HoldoutRule, *, t: int, first: int, seed: int, client: str
+    ) -> "Holdout":
         """Return what is held back once round t's records have been looked at.
 
         Parameters
@@ -89,7 +91,7 @@ class HeldOut:
             Key of the hash.
         """
         here = self.since(held.since)
-        fresh: list[HeldOut] = []
+        fresh: list[Holdout] = []
         for batch in batches:
             ordinals = batch.ordinals(first)
             first += batch.read
@@ -98,13 +100,13 @@ class HeldOut:
                 fresh.append(_of(batch.only(rows), np.full(len(rows), t), ordinals[rows]))
         return (_joined([here, *fresh]) if fresh else here)._trimmed(held.per_label, seed, client)
 
-    def only(self, rows: IntArray) -> "HeldOut":
+    def only(self, rows: IntArray) -> "Holdout":
         """Return some of the records, by increasing row."""
-        return HeldOut(
+        return Holdout(
             self.records.only(rows), self.rounds[rows], self.ordinals[rows], self.partitions, self.within[rows]
         )
 
-    def _trimmed(self, per_label: int, seed: int, client: str) -> "HeldOut":
+    def _trimmed(self, per_label: int, seed: int, client: str) -> "Holdout":
         """Return the `per_label` records of each label with the smallest hash."""
         labels = self.records.y if self.records.labels else np.zeros(len(self))
         order = np.lexsort((_hashes(seed, client, self.ordinals), labels))
@@ -115,10 +117,10 @@ class HeldOut:
         return self if kept.all() else self.only(np.sort(order[kept]))
 
     @classmethod
-    def restored(cls, places: Iterable[HeldRecord], batches: Sequence[Batch]) -> "HeldOut":
+    def restored(cls, places: Iterable[HeldRecord], batches: Sequence[Batch]) -> "Holdout":
         """Return what was held back, from records that were read again; those a source no longer has are gone."""
         sought = {(place.partition, place.position): place for place in places}
-        parts: list[HeldOut] = []
+        parts: list[Holdout] = []
         for batch in batches:
             found = [sought.get((batch.span.partition, p)) for p in batch.positions.tolist()]
             mine = [(row, place) for row, place in enumerate(found) if place is not None]
@@ -129,11 +131,11 @@ class HeldOut:
         return restored.only(np.argsort(restored.ordinals))
 
 
-def _of(batch: Batch, rounds: IntArray, ordinals: IntArray) -> HeldOut:
-    return HeldOut(batch, rounds, ordinals, (batch.span.partition,), np.zeros(len(batch), np.int64))
+def _of(batch: Batch, rounds: IntArray, ordinals: IntArray) -> Holdout:
+    return Holdout(batch, rounds, ordinals, (batch.span.partition,), np.zeros(len(batch), np.int64))
 
 
-def _joined(parts: Sequence[HeldOut]) -> HeldOut:
+def _joined(parts: Sequence[Holdout]) -> Holdout:
     partitions = union([part.partitions for part in parts if len(part)])
     within = [
         p.within
@@ -142,7 +144,7 @@ def _joined(parts: Sequence[HeldOut]) -> HeldOut:
         for p in parts
         if len(p)
     ]
-    return HeldOut(
+    return Holdout(
         stacked([part.records for part in parts]),
         np.concatenate([NOTHING, *(part.rounds for part in parts)]),
         np.concatenate([NOTHING, *(part.ordinals for part in parts)]),

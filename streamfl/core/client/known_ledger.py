@@ -7,7 +7,7 @@ from streamfl.core.protocol.messages import Accepted, Joined, RoundClosed, Round
 
 
 @dataclass
-class Place:
+class LedgerPlace:
     """Where a client stands in the ledger: where it reads on, by partition, and records accounted for."""
 
     positions: dict[str, int]
@@ -45,11 +45,11 @@ class KnownLedger:
     >>> ledger.is_answer(joined), ledger.differs(joined), ledger.take(joined), ledger.is_answer(joined)
     (True, True, False, False)
     >>> ledger.entry, ledger.place
-    (3, Place(positions={'p': 12}, read=12, rejected=0))
+    (3, LedgerPlace(positions={'p': 12}, read=12, rejected=0))
     """
 
     entry: int = 0
-    place: Place | None = None
+    place: LedgerPlace | None = None
     opened: RoundOpened | None = None
     question: int = 0
     answered: int = 0
@@ -93,7 +93,7 @@ class KnownLedger:
         """Take the ledger's word; return whether another round is open than was known."""
         self.answered = joined.question
         self.entry, self._closed = joined.entry - 1, None
-        self.place = Place(dict(joined.positions), joined.read, joined.rejected)
+        self.place = LedgerPlace(dict(joined.positions), joined.read, joined.rejected)
         return self._turn_to(self._ahead, self.opened)
 
     # --- openings and entries ----------------------------------------------------------------------------------

@@ -27,7 +27,7 @@ from streamfl.core.arrays import FloatArray
 from streamfl.core.bounds import bounded
 from streamfl.core.client.in_flight import Sent
 from streamfl.core.client.introduction import introduction
-from streamfl.core.client.known_ledger import Place
+from streamfl.core.client.known_ledger import LedgerPlace
 from streamfl.core.client.models import Models
 from streamfl.core.client.patience import Question
 from streamfl.core.client.phase import Phase
@@ -266,7 +266,7 @@ class Client(ClientState):
             self._flight.turn_to(opened)
         return [Send(update) for update in self._flight.resume(opened)] if self._ledger.place is not None else []
 
-    def _round_closed(self, closed: RoundClosed, place: Place) -> None:
+    def _round_closed(self, closed: RoundClosed, place: LedgerPlace) -> None:
         """Move on by the next entry; after one that was missed, another's attempt, or two that differ, ask."""
         own = next((a for a in closed.accepted if a.client == self.name), None)
         sent, is_next = self._flight.sent, closed.entry == self._ledger.entry + 1
@@ -280,7 +280,7 @@ class Client(ClientState):
             if self._ledger.close(closed):
                 self._flight.turn_to(self._ledger.opened)
 
-    def _accept(self, own: Accepted, sent: Sent, closed: RoundClosed, place: Place) -> None:
+    def _accept(self, own: Accepted, sent: Sent, closed: RoundClosed, place: LedgerPlace) -> None:
         self._patience = self._patience.succeeds()
         self._buffer.drop(own.spans)
         place.move(own)

@@ -14,7 +14,7 @@ from streamfl.core.learning.local_round import Learner, RoundRecords
 from streamfl.core.learning.serving import Serving
 from streamfl.core.protocol.messages import (
     BetweenPublished,
-    LearntBetween,
+    Learnt,
     ModelPublished,
     RegistryPublished,
     RoundOpened,
@@ -106,7 +106,7 @@ class Models:
                 self.between.begin(opened.round)
             self.between.learn(batches, self.serving(opened))
 
-    def learnt(self, opened: RoundOpened, limits: Limits) -> LearntBetween | None:
+    def learnt(self, opened: RoundOpened, limits: Limits) -> Learnt | None:
         """Return what a round did to the models that learn between rounds, if it is asked for."""
         return None if self.between is None or not opened.between else self.between.learnt(limits)
 

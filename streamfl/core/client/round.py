@@ -12,8 +12,8 @@ from streamfl.core.client.comparison import Comparison
 from streamfl.core.learning.history import History, chosen
 from streamfl.core.learning.local_round import Learner, LocalResult, LocalRound, RoundRecords
 from streamfl.core.protocol.messages import (
-    Held,
-    LearntBetween,
+    HoldoutRule,
+    Learnt,
     RoundOpened,
     SampledRound,
     Score,
@@ -93,7 +93,7 @@ class ClientRound:
         *,
         attempt: str,
         served: Served,
-        learnt: LearntBetween | None,
+        learnt: Learnt | None,
         sample: SampledRound | None,
     ) -> Update:
         """Return what the coordinator is told of the round.
@@ -187,10 +187,10 @@ class ClientRound:
         return self._held_back[0]
 
     @property
-    def _holds(self) -> Held | None:
+    def _holds(self) -> HoldoutRule | None:
         """Return what this client is to hold back; it may begin later than others."""
         held = self.opened.held
-        return None if held is None else Held(per_label=held.per_label, since=held.since_at(self.client))
+        return None if held is None else HoldoutRule(per_label=held.per_label, since=held.since_at(self.client))
 
     @cached_property
     def _compared(self) -> Comparison:

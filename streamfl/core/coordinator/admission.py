@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from streamfl.core.coordinator.checks import refusal, wrong_introduction, wrong_partitions, wrong_scores
 from streamfl.core.coordinator.settings import CoordinatorSettings
-from streamfl.core.coordinator.state import Standing
+from streamfl.core.coordinator.state import CoordinatorState
 from streamfl.core.coordinator.unsaved import Unsaved
 from streamfl.core.learning.between_rounds import Covered
 from streamfl.core.protocol.decisions import Refused
@@ -35,41 +35,41 @@ class Admission:
     log_ends: LogEnds | None = None
     _ends: dict[str, int] = field(default_factory=dict)
 
-    def wrong_join(self, join: Join, standing: Standing, unsaved: Unsaved) -> str | None:
+    def wrong_join(self, join: Join, state: CoordinatorState, unsaved: Unsaved) -> str | None:
         """Return why an introduction cannot be used, or None."""
-        return wrong_introduction(join, self.settings.limits) or self._one_too_many(join.client, standing, unsaved)
+        return wrong_introduction(join, self.settings.limits) or self._one_too_many(join.client, state, unsaved)
 
-    def _one_too_many(self, client: str, standing: Standing, unsaved: Unsaved) -> str | None:
+    def _one_too_many(self, client: str, state: CoordinatorState, unsaved: Unsaved) -> str | None:
         """Return why a client is one more than are remembered, or None: any writer can invent names."""
-        if client in standing.members:
+        if client in state.members:
             return None
-        remembered = standing.members.keys() | unsaved.introductions.keys() | unsaved.deferred.keys()
+        remembered = state.members.keys() | unsaved.introductions.keys() | unsaved.deferred.keys()
         most = self.settings.limits.clients
         if client in remembered or len(remembered) < most:
             return None
         return f"one client more than the {most} that the federation takes"
 
-    def update(self, update: Update, standing: Standing, unsaved: Unsaved) -> Refused | None:
+    def update(self, update: Update, state: CoordinatorState, unsaved: Unsaved) -> Refused | None:
         """Return why an update does not count, or None if it does; one that comes too late is no fault."""
         if unsaved.open is None or unsaved.undecided is not None:
             return Refused(update.client, "no round is open")
         refused = refusal(
             update,
-            member=standing.members.get(update.client),
+            member=state.members.get(update.client),
             opened=unsaved.open.told,
             already=unsaved.updates,
-            registry=standing.registry,
-            columns=self._columns(update, standing),
-            members=len(standing.members),
+            registry=state.registry,
+            columns=self._columns(update, state),
+            members=len(state.members),
             limits=self.settings.limits,
         )
         if refused is not None:
             return refused
-        wrong = self._wrong_between(update, standing) if update.records else None
-        wrong = wrong or self._wrong_places(update, standing)
+        wrong = self._wrong_between(update, state) if update.records else None
+        wrong = wrong or self._wrong_places(update, state)
         return None if wrong is None else Refused(update.client, wrong, is_fault=True)
 
-    def scores(self, scores: Scores, standing: Standing, unsaved: Unsaved) -> Refused | None:
+    def scores(self, scores: Scores, state: CoordinatorState, unsaved: Unsaved) -> Refused | None:
         """Return why scores of candidates do not count, or None if they do."""
         undecided, update = unsaved.undecided, unsaved.updates.get(scores.client)
         if undecided is None or update is None or not undecided.is_answered_by(scores):
@@ -79,20 +79,20 @@ class Admission:
             update,
             asked=undecided.asked,
             opened=unsaved.opened.told,
-            rows=standing.registry.rows,
-            columns=self._columns(update, standing),
+            rows=state.registry.rows,
+            columns=self._columns(update, state),
             fitted=self.settings.learner.model.log_likelihoods(undecided.live[0].W[:1]).shape[1],
-            members=len(standing.members),
-            sample=standing.members[scores.client].sample,
+            members=len(state.members),
+            sample=state.members[scores.client].sample,
         )
         return None if wrong is None else Refused(scores.client, wrong, is_fault=True)
 
-    def _columns(self, update: Update, standing: Standing) -> int:
-        return self.settings.learner.model.columns(len(standing.registry.labels) + len(update.new_labels))
+    def _columns(self, update: Update, state: CoordinatorState) -> int:
+        return self.settings.learner.model.columns(len(state.registry.labels) + len(update.new_labels))
 
-    def _wrong_between(self, update: Update, standing: Standing) -> str | None:
+    def _wrong_between(self, update: Update, state: CoordinatorState) -> str | None:
         """Return what is wrong with what was learnt between rounds, or with the models said to have answered."""
-        between, registry = self.settings.learner.between, standing.registry
+        between, registry = self.settings.learner.between, state.registry
         if between is None:
             wrong = None if update.learnt is None else "models between rounds that not all have"
             return wrong or ("answers of models that nobody has" if update.served.shares else None)
@@ -100,16 +100,16 @@ class Admission:
             records=update.records,
             features={*registry.features, *update.new_features},
             labels={*registry.labels, *update.new_labels},
-            members=len(standing.members),
+            members=len(state.members),
             limits=self.settings.limits,
         )
         answering = between.names >= update.served.shares.keys()
-        wrong = between.refusal(update.learnt, standing.between, covered)
+        wrong = between.refusal(update.learnt, state.between, covered)
         return wrong or (None if answering else "answers of models that nobody has")
 
-    def _wrong_places(self, update: Update, standing: Standing) -> str | None:
+    def _wrong_places(self, update: Update, state: CoordinatorState) -> str | None:
         """Return why records cannot be where an update says: in another's partition, or beyond the end of the log."""
-        wrong = wrong_partitions(update, standing.members[update.client], self.settings.partitions)
+        wrong = wrong_partitions(update, state.members[update.client], self.settings.partitions)
         farther = {span.partition: span.end for span in update.spans if span.end > self._ends.get(span.partition, 0)}
         if wrong is not None or self.log_ends is None or not farther:
             return wrong

@@ -1,10 +1,10 @@
 """The coordinator machine: takes one event after another, and says what is to be done.
 
-Theory of operation. Everything that must survive is in `Standing`, and what it says changes only together with a
-Commit: a ledger entry, or a change of membership. What a round has collected so far is in `Unsaved`: after a kill the
-round is opened again from the last Commit, clients send again what they sent, and the step is repeated. After an
-alarm with candidates that have not been scored yet, the round waits in a second phase for Scores; membership changes
-wait too, so that no Commit falls between the profile's alarm and its restart.
+Theory of operation. Everything that must survive is in `CoordinatorState`. It changes only together with a Commit: a
+ledger entry, or a change of membership. What a round has collected so far is in `Unsaved`: after a kill the round is
+opened again from the last Commit, clients send again what they sent, and the step is repeated. After an alarm with
+candidates that have not been scored yet, the round waits in a second phase for Scores. Membership changes wait too,
+so that no Commit falls between the profile's alarm and its restart.
 
 Whatever a message says, it cannot end the process or spoil the state. `admission` comes before the first change. If
 anything raises all the same, `recovery` goes back to the last Commit and on without that message.
@@ -24,7 +24,7 @@ from streamfl.core.coordinator.recovery import Recovery, unhandled
 from streamfl.core.coordinator.refusals import UNUSABLE, incarnation_of
 from streamfl.core.coordinator.rounds import Rounds
 from streamfl.core.coordinator.settings import CoordinatorSettings
-from streamfl.core.coordinator.state import Standing
+from streamfl.core.coordinator.state import CoordinatorState
 from streamfl.core.coordinator.unsaved import Unsaved
 from streamfl.core.errors import BrokenInvariantError, PeerError
 from streamfl.core.protocol.decisions import Commit, CoordinatorDecision, Finished, Publish, Refused
@@ -52,10 +52,10 @@ class Coordinator:
     ----------
     settings
         How it works.
-    standing
+    state
         Where it stands: a new one, or the one of the last Commit.
     recover
-        Returns the standing of the last Commit, or a new one: where to go on from after a message that could not be
+        Returns the state of the last Commit, or a new one: where to go on from after a message that could not be
         handled. Without it what such a message raises is raised.
     log_ends
         See `Admission`.
@@ -68,7 +68,7 @@ class Coordinator:
     >>> from streamfl.core.profiles.adaptive.promotion import Promotion
     >>> from streamfl.models import Softmax
     >>> settings = CoordinatorSettings(Learner(Softmax(), FedAvg()), expect=1)
-    >>> coordinator = Coordinator(settings, Standing(Promotion()))
+    >>> coordinator = Coordinator(settings, CoordinatorState(Promotion()))
     >>> moments = Moments.of(("x",), np.array([[1.0], [2.0], [6.0]]))
     >>> join = Join(client="c0", incarnation="1", moments=moments, labels=("a",), records=3)
     >>> (begun,) = coordinator.handle(join, now=0.0)
@@ -79,20 +79,20 @@ class Coordinator:
     def __init__(
         self,
         settings: CoordinatorSettings,
-        standing: Standing,
-        recover: Callable[[], Standing] | None = None,
+        state: CoordinatorState,
+        recover: Callable[[], CoordinatorState] | None = None,
         log_ends: LogEnds | None = None,
     ) -> None:
         self.settings = settings
-        self._rounds = Rounds(settings, standing, Unsaved(refused=standing.refused, saved=standing.refused))
+        self._rounds = Rounds(settings, state, Unsaved(refused=state.refused, saved=state.refused))
         self._recovery = Recovery(self._rounds, recover, self._catch_up)
         self._admission = Admission(settings, log_ends)
         self._announced: float | None = None
 
     @property
-    def standing(self) -> Standing:
+    def state(self) -> CoordinatorState:
         """Return what every Commit saves."""
-        return self._rounds.standing
+        return self._rounds.state
 
     @property
     def _unsaved(self) -> Unsaved:
@@ -102,7 +102,7 @@ class Coordinator:
     def phase(self) -> Phase:
         """Return what it is doing."""
         if self._unsaved.open is None:
-            return Phase.GATHERING if self.standing.agreement is None else Phase.STOPPED
+            return Phase.GATHERING if self.state.agreement is None else Phase.STOPPED
         return Phase.COLLECTING if self._unsaved.undecided is None else Phase.SCORING
 
     @property
@@ -116,14 +116,14 @@ class Coordinator:
         Raises
         ------
         PeerError
-            The standing's models do not fit its registry: what was saved is damaged.
+            The state's models do not fit its registry: what was saved is damaged.
         """
         if self.phase is Phase.GATHERING:
             return []
         self._rounds.keep_between()
         self._rounds.open(now)
         if any(live.W.shape != self._rounds.untrained().shape for live in self._unsaved.opened.opening.live):
-            raise PeerError("the standing holds models that do not fit its registry: it is damaged")
+            raise PeerError("the state holds models that do not fit its registry: it is damaged")
         told = self._rounds.messages()
         resumed = tuple(replace(m, resumed=True) if isinstance(m, RoundOpened) else m for m in told)
         return [Publish(resumed), *self._finished()]
@@ -258,13 +258,13 @@ class Coordinator:
     # --- membership ------------------------------------------------------------------------------------------------
 
     def _join(self, join: Join, now: float) -> list[CoordinatorDecision]:
-        wrong = self._admission.wrong_join(join, self.standing, self._unsaved)
+        wrong = self._admission.wrong_join(join, self.state, self._unsaved)
         if wrong is not None:
             return self._fault(join.client, join.incarnation, wrong, now)
         if self.phase is Phase.GATHERING:
             self._unsaved.introductions[join.client] = join
             return self._recovery.begin(now) if self.introduced >= self.settings.expect else []
-        member = self.standing.members.get(join.client)
+        member = self.state.members.get(join.client)
         if member is not None and join.incarnation < member.incarnation:
             return self._refuse(join.client, "an older incarnation")
         if member is not None and member.left and join.incarnation == member.incarnation:
@@ -282,23 +282,23 @@ class Coordinator:
     def _enter(self, join: Join, member: Member) -> tuple[FromCoordinator, ...]:
         """Enter a client that has joined into the ledger, and return the answer."""
         heard = member.heard(join.incarnation)
-        told = (self.standing.joined(join, heard), *self._rounds.messages())
+        told = (self.state.joined(join, heard), *self._rounds.messages())
         self._change(join.client, heard)
         return told
 
     def _change(self, client: str, member: Member) -> None:
         """Change a member's account; until it is saved, another copy of it is kept."""
         self._unsaved.members[client] = member.copied()
-        self.standing.members[client] = member
+        self.state.members[client] = member
 
     def _evicted(self, join: Join) -> Refusal:
         reason = f"evicted: refused for {REFUSALS_IN_A_ROW} entries in a row; start it again when it is mended"
-        entry = self.standing.entry
+        entry = self.state.entry
         return Refusal(client=join.client, incarnation=join.incarnation, entry=entry, reason=reason, evicted=True)
 
     def _leave(self, leave: Leave, now: float) -> list[CoordinatorDecision]:
         self._unsaved.introductions.pop(leave.client, None)
-        member = self.standing.members.get(leave.client)
+        member = self.state.members.get(leave.client)
         if member is None or member.left:
             return [Publish((_left(leave),))]
         if leave.incarnation < member.incarnation:
@@ -311,7 +311,7 @@ class Coordinator:
         return [Commit((_left(leave),)), *self._finished(), *self._go_on_if_complete(now)]
 
     def _finished(self) -> list[CoordinatorDecision]:
-        return [] if self.standing.active() else [Finished()]
+        return [] if self.state.active() else [Finished()]
 
     @property
     def introduced(self) -> int:
@@ -321,13 +321,13 @@ class Coordinator:
     @property
     def present(self) -> set[str]:
         """Return the members that have neither left nor expired."""
-        limit, members = self.settings.expire_after, self.standing.members
-        return {name for name in self.standing.active() if limit is None or members[name].missed < limit}
+        limit, members = self.settings.expire_after, self.state.members
+        return {name for name in self.state.active() if limit is None or members[name].missed < limit}
 
     # --- a round ---------------------------------------------------------------------------------------------------
 
     def _update(self, update: Update, now: float) -> list[CoordinatorDecision]:
-        refused = self._admission.update(update, self.standing, self._unsaved)
+        refused = self._admission.update(update, self.state, self._unsaved)
         if refused is not None:
             return self._refused(refused, incarnation_of(update), now)
         self._unsaved.updates[update.client] = update
@@ -335,7 +335,7 @@ class Coordinator:
         return self._go_on_if_complete(now)
 
     def _scores(self, scores: Scores, now: float) -> list[CoordinatorDecision]:
-        refused = self._admission.scores(scores, self.standing, self._unsaved)
+        refused = self._admission.scores(scores, self.state, self._unsaved)
         if refused is not None:
             return self._refused(refused, incarnation_of(scores), now)
         grant, update = self._unsaved.grant, self._unsaved.updates[scores.client]
@@ -386,7 +386,7 @@ class Coordinator:
 
     def _unusable(self, unusable: Unusable, now: float) -> list[CoordinatorDecision]:
         """Refuse what is no message; several in one entry are held against the member under whose key they come."""
-        client, member = unusable.client, self.standing.members.get(unusable.client)
+        client, member = unusable.client, self.state.members.get(unusable.client)
         if member is None or member.left:
             return self._fault(client, "", unusable.reason, now)
         counts = self._unsaved.refusals.unusable
@@ -395,7 +395,7 @@ class Coordinator:
 
     def _fault(self, client: str, incarnation: str, reason: str, now: float) -> list[CoordinatorDecision]:
         """Refuse a message for what it says, and go on without the member that sent it."""
-        return [self._unsaved.blame(self.standing, client, incarnation, reason), *self._go_on_if_complete(now)]
+        return [self._unsaved.blame(self.state, client, incarnation, reason), *self._go_on_if_complete(now)]
 
 
 def _left(message: Join | Leave) -> Left:
@@ -405,8 +405,8 @@ def _left(message: Join | Leave) -> Left:
 def _in_one_transaction(decisions: list[CoordinatorDecision]) -> list[CoordinatorDecision]:
     """Return the decisions with everything that is told joined into one, behind what is refused.
 
-    The standing is saved as it is when a Commit is carried out, after all of the event; were it two transactions, a
-    kill between them would lose messages that the standing says were told. What is refused is kept before the place
+    The state is saved as it is when a Commit is carried out, after all of the event; were it two transactions, a
+    kill between them would lose messages that the state says were told. What is refused is kept before the place
     where it was read is left behind.
     """
     telling = [decision for decision in decisions if isinstance(decision, Commit | Publish)]

@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
-from streamfl.core.coordinator.state import Standing
+from streamfl.core.coordinator.state import CoordinatorState
 from streamfl.core.drift.evidence import LiveModel
 from streamfl.core.learning.second_moments import wanted
-from streamfl.core.profiles.base import Opening
+from streamfl.core.profiles.base import RoundPlan
 from streamfl.core.protocol.messages import (
     BetweenPublished,
     FromCoordinator,
@@ -32,20 +32,20 @@ class OpenRound:
         When it was opened, in seconds; later if nothing came until the deadline.
     """
 
-    opening: Opening
+    opening: RoundPlan
     told: RoundOpened
     models: tuple[ModelPublished, ...]
     since: float
 
     @classmethod
     def of(
-        cls, standing: Standing, opening: Opening, *, now: float, interval: float | None, moments: bool
+        cls, state: CoordinatorState, opening: RoundPlan, *, now: float, interval: float | None, moments: bool
     ) -> "OpenRound":
-        """Open the round at which a standing is.
+        """Open the round at which a state is.
 
         Parameters
         ----------
-        standing
+        state
             Where the federation stands.
         opening
             What the profile asks for.
@@ -56,61 +56,61 @@ class OpenRound:
         moments
             Whether clients tell the moments of their features.
         """
-        rounds = standing.round - standing.restarted
+        rounds = state.round - state.restarted
         told = RoundOpened(
-            entry=standing.entry,
-            round=standing.round,
-            epoch=standing.master.epoch,
+            entry=state.entry,
+            round=state.round,
+            epoch=state.master.epoch,
             block=opening.block,
-            registry=standing.registry.version,
-            slots=tuple(slot(live, standing) for live in opening.live),
+            registry=state.registry.version,
+            slots=tuple(slot(live, state) for live in opening.live),
             serves=opening.serves,
-            known_labels=standing.known_labels,
+            known_labels=state.known_labels,
             closes=None if interval is None else now + interval,
             apart=opening.apart,
             moments=moments,
-            second_moments=any(live.whitened for live in opening.live) and wanted(rounds, standing.registry.rows),
+            second_moments=any(live.whitened for live in opening.live) and wanted(rounds, state.registry.rows),
             keep=opening.keep,
             sampled=opening.sampled,
             held=opening.held,
-            between=standing.between is not None,
+            between=state.between is not None,
         )
-        return cls(opening, told, published(opening.live, standing), now)
+        return cls(opening, told, published(opening.live, state), now)
 
     @property
     def apart(self) -> frozenset[str]:
         """Return the clients that have a branch of their own."""
         return frozenset(client for group in self.told.apart for client in group.clients)
 
-    def whole(self, standing: Standing, between: tuple[BetweenPublished, ...]) -> tuple[FromCoordinator, ...]:
+    def whole(self, state: CoordinatorState, between: tuple[BetweenPublished, ...]) -> tuple[FromCoordinator, ...]:
         """Return everything that a client needs that knows nothing of the round."""
-        registry = RegistryPublished(registry=standing.registry)
+        registry = RegistryPublished(registry=state.registry)
         return (registry, *self.models, *between, self.told)
 
     def following(
-        self, standing: Standing, since: int, between: tuple[BetweenPublished, ...]
+        self, state: CoordinatorState, since: int, between: tuple[BetweenPublished, ...]
     ) -> tuple[FromCoordinator, ...]:
         """Return what a client needs that was there in the round before.
 
         Parameters
         ----------
-        standing
+        state
             Where the federation stands.
         since
             The version of the registry then; a newer one is told.
         between
             What became of the models that learn between rounds.
         """
-        newer = standing.registry.version > since
-        registry = (RegistryPublished(registry=standing.registry),) if newer else ()
+        newer = state.registry.version > since
+        registry = (RegistryPublished(registry=state.registry),) if newer else ()
         return (*registry, *self.models, *between, self.told)
 
 
-def slot(live: LiveModel, standing: Standing) -> Slot:
+def slot(live: LiveModel, state: CoordinatorState) -> Slot:
     """Return what clients are told of a model beside its weights."""
     return Slot(
         name=live.name,
-        version=standing.round,
+        version=state.round,
         eta=live.eta,
         trained=live.trained,
         clients=live.clients,
@@ -119,9 +119,9 @@ def slot(live: LiveModel, standing: Standing) -> Slot:
     )
 
 
-def published(models: tuple[LiveModel, ...], standing: Standing) -> tuple[ModelPublished, ...]:
+def published(models: tuple[LiveModel, ...], state: CoordinatorState) -> tuple[ModelPublished, ...]:
     """Return the weights of models, as clients hear them."""
-    version, registry = standing.round, standing.registry.version
+    version, registry = state.round, state.registry.version
     return tuple(
         ModelPublished(slot=live.name, version=version, registry=registry, weights=live.W) for live in models
     )

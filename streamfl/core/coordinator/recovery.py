@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from streamfl.core.coordinator.culprits import Culprits, without_culprits
 from streamfl.core.coordinator.refusals import incarnation_of
 from streamfl.core.coordinator.rounds import Rounds
-from streamfl.core.coordinator.state import Standing
+from streamfl.core.coordinator.state import CoordinatorState
 from streamfl.core.coordinator.unsaved import Undecided, Unsaved
 from streamfl.core.errors import BrokenInvariantError
 from streamfl.core.profiles.base import Deliberation
@@ -36,18 +36,18 @@ class Recovery:
     """
 
     rounds: Rounds
-    last_saved: Callable[[], Standing] | None
+    last_saved: Callable[[], CoordinatorState] | None
     catch_up: GoOn
 
     def restore(self, kept: Unsaved) -> None:
         """Make everything what it was: from the last Commit, and what has changed since."""
         if self.last_saved is None:
             raise BrokenInvariantError("there is no state to go on from")
-        self.rounds.standing = standing = self.last_saved()
+        self.rounds.state = state = self.last_saved()
         self.rounds.unsaved = unsaved = kept.copied()
-        standing.refused = unsaved.refused
-        standing.members.update({client: member.copied() for client, member in unsaved.members.items()})
-        if standing.agreement is not None:
+        state.refused = unsaved.refused
+        state.members.update({client: member.copied() for client, member in unsaved.members.items()})
+        if state.agreement is not None:
             self.rounds.keep_between()
         if unsaved.undecided is not None:
             deliberation = self._deliberated_again(unsaved.undecided)
@@ -55,7 +55,7 @@ class Recovery:
 
     def _deliberated_again(self, undecided: Undecided) -> Deliberation:
         """Take the profile from the last Commit to where the alarm is deliberated: nothing depends on when."""
-        master, (observed, _) = self.rounds.standing.master, self.rounds.observed()
+        master, (observed, _) = self.rounds.state.master, self.rounds.observed()
         alarm = master.close(observed)
         if alarm is None:
             raise BrokenInvariantError("a round that had an alarm has none")
@@ -146,10 +146,8 @@ class Recovery:
     def _without(self, kept: Unsaved, culprits: Culprits[Join] | Culprits[Update] | Culprits[Scores]) -> Decisions:
         """Make everything what it was, and refuse those messages that were found to make something raise."""
         self.restore(kept)
-        standing, unsaved = self.rounds.standing, self.rounds.unsaved
-        return [
-            unsaved.blame(standing, part.client, incarnation_of(part), unhandled(error)) for part, error in culprits
-        ]
+        state, unsaved = self.rounds.state, self.rounds.unsaved
+        return [unsaved.blame(state, part.client, incarnation_of(part), unhandled(error)) for part, error in culprits]
 
 
 def unhandled(error: Exception) -> str:

@@ -12,12 +12,12 @@ from streamfl.core.arrays import FloatArray, IntArray
 from streamfl.core.bounds import REFUSALS_IN_A_ROW, bounded
 from streamfl.core.coordinator.aggregate import Aggregation, served_in_all
 from streamfl.core.coordinator.agreement import Agreement, middle_unit
+from streamfl.core.coordinator.announcements import Announcement, announcements
 from streamfl.core.coordinator.ledger import Member
 from streamfl.core.coordinator.names import Grant
-from streamfl.core.coordinator.news import News, news
 from streamfl.core.coordinator.open_round import OpenRound, published, slot
 from streamfl.core.coordinator.settings import CoordinatorSettings
-from streamfl.core.coordinator.state import Standing
+from streamfl.core.coordinator.state import CoordinatorState
 from streamfl.core.coordinator.unsaved import Undecided, Unsaved
 from streamfl.core.drift.evidence import Observed
 from streamfl.core.errors import BrokenInvariantError, PeerError
@@ -48,42 +48,42 @@ class Rounds:
     ----------
     settings
         How the coordinator works.
-    standing
+    state
         What every Commit saves.
     unsaved
         What none does.
     """
 
     settings: CoordinatorSettings
-    standing: Standing
+    state: CoordinatorState
     unsaved: Unsaved = field(default_factory=Unsaved)
 
     # --- opening ---------------------------------------------------------------------------------------------------
 
     def begin(self, joins: Sequence[Join], now: float) -> list[CoordinatorDecision]:
         """Open round 1: the first records of all clients tell features, labels and scale."""
-        standing, settings = self.standing, self.settings
-        standing.agreement = Agreement.of(joins, scaling=settings.scaling, limits=settings.limits)
-        standing.members = {join.client: Member(join.incarnation) for join in joins}
-        standing.known_labels = len(standing.registry.labels)
-        standing.between = self._nothing_learnt()
+        state, settings = self.state, self.settings
+        state.agreement = Agreement.of(joins, scaling=settings.scaling, limits=settings.limits)
+        state.members = {join.client: Member(join.incarnation) for join in joins}
+        state.known_labels = len(state.registry.labels)
+        state.between = self._nothing_learnt()
         self.unsaved.introductions = {}
         self.open(now)
-        answers = tuple(standing.joined(join, standing.members[join.client]) for join in joins)
+        answers = tuple(state.joined(join, state.members[join.client]) for join in joins)
         return [Commit((*answers, *self.messages()))]
 
     def open(self, now: float) -> None:
         """Ask the profile for the round's live models; the same answer however often it is asked."""
-        standing = self.standing
-        opening = standing.master.open(standing.round, self.untrained(), standing.agreed.squared_norm)
-        for name, member in standing.members.items():
+        state = self.state
+        opening = state.master.open(state.round, self.untrained(), state.agreed.squared_norm)
+        for name, member in state.members.items():
             member.retain(opening.sampled, held_since=opening.held.since_at(name) if opening.held else None)
         opened = OpenRound.of(
-            standing,
+            state,
             opening,
             now=now,
             interval=self.settings.interval,
-            moments=self._is_warming_up() or bool(standing.registry.unscaled),
+            moments=self._is_warming_up() or bool(state.registry.unscaled),
         )
         self.unsaved.following(opened)
 
@@ -93,38 +93,38 @@ class Rounds:
             return ()
         undecided = self.unsaved.undecided
         scoring: tuple[FromCoordinator, ...] = () if undecided is None else (*undecided.models, undecided.asked)
-        return (*self.unsaved.open.whole(self.standing, self._between_published()), *scoring)
+        return (*self.unsaved.open.whole(self.state, self._between_published()), *scoring)
 
     def untrained(self) -> FloatArray:
         """Return the weights of a model that has learnt nothing, shape (d + 1, columns)."""
-        columns = self.settings.learner.model.columns(len(self.standing.registry.labels))
-        return np.zeros((self.standing.registry.rows, columns))
+        columns = self.settings.learner.model.columns(len(self.state.registry.labels))
+        return np.zeros((self.state.registry.rows, columns))
 
     # --- closing ---------------------------------------------------------------------------------------------------
 
     def close(self, now: float) -> list[CoordinatorDecision]:
         """Add the updates up and let the profile look at them."""
-        standing, unsaved = self.standing, self.unsaved
+        state, unsaved = self.state, self.unsaved
         updates = [unsaved.updates[client] for client in sorted(unsaved.updates)]
-        unsaved.grant = Grant.of(updates, standing.registry, self.settings.limits)
+        unsaved.grant = Grant.of(updates, state.registry, self.settings.limits)
         unsaved.counted = tuple(unsaved.grant.update(update) for update in updates)
         if not any(update.records for update in updates):
             return self._conclude(None, (), now)
         observed, aggregation = self.observed()
-        alarm = standing.master.close(observed)
-        unsaved.readings = dict(standing.master.readings())
+        alarm = state.master.close(observed)
+        unsaved.readings = dict(state.master.readings())
         if alarm is None:
-            return self._conclude(observed, standing.master.advance(standing.round), now)
-        deliberation = standing.master.deliberate(alarm, observed, self.untrained())
+            return self._conclude(observed, state.master.advance(state.round), now)
+        deliberation = state.master.deliberate(alarm, observed, self.untrained())
         return self._deliberate(deliberation, observed, aggregation, (), now)
 
     def observed(self) -> tuple[Observed, Aggregation]:
         """Return what the round's updates bring, and how they are added up."""
-        standing, opened, counted = self.standing, self.unsaved.opened, self.unsaved.counted
-        aggregation = Aggregation.of(self.settings.learner, standing.agreed, counted, opened.apart)
-        known = standing.registry.labels[: standing.known_labels]
+        state, opened, counted = self.state, self.unsaved.opened, self.unsaved.counted
+        aggregation = Aggregation.of(self.settings.learner, state.agreed, counted, opened.apart)
+        known = state.registry.labels[: state.known_labels]
         live, serves = opened.opening.live, opened.opening.serves
-        observed = aggregation.observed(counted, live, t=standing.round, known_labels=known, serves=serves)
+        observed = aggregation.observed(counted, live, t=state.round, known_labels=known, serves=serves)
         return observed, aggregation
 
     def _deliberate(
@@ -136,20 +136,20 @@ class Rounds:
         now: float,
     ) -> list[CoordinatorDecision]:
         """Have scored what must be scored next; when that is nothing, let the profile draw its conclusion."""
-        standing, ask = self.standing, deliberation.ask()
+        state, ask = self.state, deliberation.ask()
         if ask is None:
             self.unsaved.undecided = None
-            return self._conclude(observed, (standing.master.conclude(deliberation),), now)
+            return self._conclude(observed, (state.master.conclude(deliberation),), now)
         asked = Score(
-            entry=standing.entry,
-            round=standing.round,
-            epoch=standing.master.epoch,
-            registry=standing.registry.version,
-            slots=tuple(slot(model, standing) for model in ask.models),
+            entry=state.entry,
+            round=state.round,
+            epoch=state.master.epoch,
+            registry=state.registry.version,
+            slots=tuple(slot(model, state) for model in ask.models),
             stage=len(answers) + 1,
             relabel=ask.relabel,
         )
-        models = published(ask.models, standing)
+        models = published(ask.models, state)
         undecided = Undecided(deliberation, observed, aggregation, asked, models, ask.models, now, answers)
         self.unsaved.undecided, self.unsaved.scores = undecided, {}
         return [Publish((*models, asked))]
@@ -181,25 +181,25 @@ class Rounds:
         The order matters: the entry is of the registry under which clients worked, so it comes before that changes;
         what was learnt between rounds is merged under the labels of after; and the digest is of what serves next.
         """
-        standing, opened = self.standing, self.unsaved.opened
+        state, opened = self.state, self.unsaved.opened
         closed = self._entry(opened, observed)
-        for name in standing.active() - self.unsaved.updates.keys():
-            standing.members[name].missed += 1
+        for name in state.active() - self.unsaved.updates.keys():
+            state.members[name].missed += 1
         evicted = self._count_refusals(opened.told.entry)
-        told: tuple[News, ...] = ()
+        told: tuple[Announcement, ...] = ()
         learnt: tuple[BetweenPublished, ...] = ()  # told once: of a round that is opened again clients have them
         if observed is not None:
-            told = news(closed, standing.master.noticed, decided)
+            told = announcements(closed, state.master.noticed, decided)
             restart = next((said for said in decided if isinstance(said, Restart)), None)
             self._change_registry(restarted=restart is not None)
             changed = self._learn_between(opened.apart, restart)
-            standing.round += 1
+            state.round += 1
             learnt = self._between_published(changed)
-        standing.entry += 1
+        state.entry += 1
         self.open(now)
-        closed = replace(closed, model=self.digest(), promotions=standing.master.promotions)
-        following = self.unsaved.opened.following(standing, since=opened.told.registry, between=learnt)
-        ended = [Finished()] if evicted and not standing.active() else []
+        closed = replace(closed, model=self.digest(), promotions=state.master.promotions)
+        following = self.unsaved.opened.following(state, since=opened.told.registry, between=learnt)
+        ended = [Finished()] if evicted and not state.active() else []
         return [Commit((closed, *told, *following)), *ended]
 
     def _entry(self, opened: OpenRound, observed: Observed | None) -> RoundClosed:
@@ -227,7 +227,7 @@ class Rounds:
 
     def _accept(self, update: Update, records: int) -> Accepted:
         share = update.records / records if records else 0.0
-        return self.standing.members[update.client].accept(update, share)
+        return self.state.members[update.client].accept(update, share)
 
     def _count_refusals(self, entry: int) -> bool:
         """Enter into the ledger which members were refused for an entry; tell whether any was evicted for it.
@@ -236,7 +236,7 @@ class Rounds:
         """
         refusals, evicted = self.unsaved.refusals, False
         for client, reason in refusals.at_fault.items():
-            member = self.standing.members[client]
+            member = self.state.members[client]
             if client in refusals.unusable or member.left or client in self.unsaved.updates:
                 continue
             member.refused += 1
@@ -252,14 +252,14 @@ class Rounds:
 
     def _learn_between(self, apart: frozenset[str], restart: Restart | None) -> IntArray | None:
         """Take over what clients learnt between rounds; return which rows of a table changed, None for all."""
-        standing, between = self.standing, self.settings.learner.between
-        if between is None or standing.between is None:
-            standing.between = self._nothing_learnt()
+        state, between = self.state, self.settings.learner.between
+        if between is None or state.between is None:
+            state.between = self._nothing_learnt()
             return None
-        standing.between, changed = between.after(
-            standing.between,
+        state.between, changed = between.after(
+            state.between,
             {update.client: update.learnt for update in self.unsaved.counted if update.learnt is not None},
-            standing.registry.labels,
+            state.registry.labels,
             apart=apart,
             renewal=None if restart is None else Renewal(restart.chosen == "incumbent", restart.permutation),
             limits=self.settings.limits,
@@ -269,19 +269,19 @@ class Rounds:
     def _nothing_learnt(self) -> AgreedState | None:
         """Return what models that learn between rounds begin with, if any do."""
         between = self.settings.learner.between
-        return None if between is None else between.initial(self.standing.registry.labels)
+        return None if between is None else between.initial(self.state.registry.labels)
 
     def keep_between(self) -> None:
         """Let go of the state of other models than are federated now; these begin with the next round."""
-        between, kept = self.settings.learner.between, self.standing.between
-        self.standing.between = None if between is None else between.taken(kept)
+        between, kept = self.settings.learner.between, self.state.between
+        self.state.between = None if between is None else between.taken(kept)
 
     def _between_published(self, changed: IntArray | None = None) -> tuple[BetweenPublished, ...]:
         """Return what clients are told of the models that learn between rounds: all, or the rows that changed."""
-        between, standing = self.settings.learner.between, self.standing
-        if between is None or standing.between is None:
+        between, state = self.settings.learner.between, self.state
+        if between is None or state.between is None:
             return ()
-        return (between.published(standing.between, standing.round, changed),)
+        return (between.published(state.between, state.round, changed),)
 
     # --- what serves -----------------------------------------------------------------------------------------------
 
@@ -297,7 +297,7 @@ class Rounds:
         numbers: Mapping[str, FloatArray] = {
             "a model": W,
             "a scale": registry.scale,
-            "the features' norm": np.array(self.standing.agreed.squared_norm),
+            "the features' norm": np.array(self.state.agreed.squared_norm),
         }
         wrong = next((name for name, array in numbers.items() if not np.isfinite(array).all()), None)
         if wrong is not None:
@@ -305,7 +305,7 @@ class Rounds:
 
     def digest(self) -> str:
         """Return the fingerprint of the model that serves."""
-        return fingerprint(*self.serving(), chain=self.standing.chain)
+        return fingerprint(*self.serving(), chain=self.state.chain)
 
     def serving(self) -> tuple[Registry, FloatArray]:
         """Return the registry and the weights of the model that serves.
@@ -318,37 +318,37 @@ class Rounds:
         if self.unsaved.open is None:
             raise PeerError("no round has been opened")
         opening = self.unsaved.open.opening
-        return self.standing.registry, next(live.W for live in opening.live if live.name == opening.serves)
+        return self.state.registry, next(live.W for live in opening.live if live.name == opening.serves)
 
     # --- the registry ----------------------------------------------------------------------------------------------
 
     def _change_registry(self, *, restarted: bool) -> None:
         """Let the agreement follow the round's records, and re-express every kept model."""
-        standing, before, counted = self.standing, self.standing.agreed, self.unsaved.counted
-        first = standing.round == 1  # a client that has joined may have had too few records to tell labels
+        state, before, counted = self.state, self.state.agreed, self.unsaved.counted
+        first = state.round == 1  # a client that has joined may have had too few records to tell labels
         frozen = not self._is_warming_up()
         unit = self._unit_after(restarted=restarted)
-        after = before.after(counted, t=standing.round, frozen=frozen, unit=unit)
+        after = before.after(counted, t=state.round, frozen=frozen, unit=unit)
         if after.registry is not before.registry:
             columns = self.settings.learner.model.columns(len(after.registry.labels))
-            standing.master.transform(re_expression(before.registry, after.registry, columns))
-        standing.agreement = after
-        if first and not standing.known_labels:
-            standing.known_labels = len(after.registry.labels)
+            state.master.transform(re_expression(before.registry, after.registry, columns))
+        state.agreement = after
+        if first and not state.known_labels:
+            state.known_labels = len(after.registry.labels)
         if restarted:
-            standing.known_labels, standing.restarted = len(after.registry.labels), standing.round
+            state.known_labels, state.restarted = len(after.registry.labels), state.round
         if restarted and (frozen or after.settled):  # before it has frozen for the first time it goes on as it was
-            standing.agreement, standing.rescaled = after.restarted(), standing.round
+            state.agreement, state.rescaled = after.restarted(), state.round
 
     def _unit_after(self, *, restarted: bool) -> TargetUnit | None:
         """Return the unit of targets from now on; None if it stays."""
         if self.settings.task != "regression":
             return None
         unit = middle_unit(self.unsaved.counted)
-        return unit if restarted or self.standing.registry.target.gives_way_to(unit) else None
+        return unit if restarted or self.state.registry.target.gives_way_to(unit) else None
 
     def _is_warming_up(self) -> bool:
-        warm_up, rounds = self.settings.warm_up, self.standing.round - self.standing.rescaled
+        warm_up, rounds = self.settings.warm_up, self.state.round - self.state.rescaled
         if not self.settings.scaling:
             return False
-        return warm_up is None or rounds <= warm_up or (self.standing.agreed.knows_little and warm_up > 0)
+        return warm_up is None or rounds <= warm_up or (self.state.agreed.knows_little and warm_up > 0)

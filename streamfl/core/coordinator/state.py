@@ -1,4 +1,4 @@
-"""What a coordinator must remember to go on after a kill: the standing, saved with every Commit."""
+"""What a coordinator must remember to go on after a kill: the state, saved with every Commit."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ from streamfl.core.protocol.registry import Registry, wrong_registry
 
 
 @dataclass
-class Standing(ReadsOldNames):
+class CoordinatorState(ReadsOldNames):
     """All that a coordinator must remember, saved with every Commit.
 
     Parameters
@@ -87,7 +87,7 @@ class Standing(ReadsOldNames):
         """Return why no coordinator can have stood so, or None if nothing tells.
 
         >>> from streamfl.core.profiles.experts import Experts
-        >>> Standing(Experts(), entry=3).wrong()
+        >>> CoordinatorState(Experts(), entry=3).wrong()
         'rounds of a federation that has not begun'
         """
         if self.agreement is None:

@@ -13,7 +13,7 @@ from streamfl.core.coordinator.ledger import Member
 from streamfl.core.coordinator.names import Grant
 from streamfl.core.coordinator.open_round import OpenRound
 from streamfl.core.coordinator.refusals import Refusals
-from streamfl.core.coordinator.state import Standing
+from streamfl.core.coordinator.state import CoordinatorState
 from streamfl.core.drift.evidence import LiveModel, Observed
 from streamfl.core.errors import BrokenInvariantError
 from streamfl.core.profiles.base import Answer, Deliberation
@@ -116,19 +116,19 @@ class Unsaved:
             raise BrokenInvariantError("there is something to do in the open round, but none is open")
         return self.open
 
-    def blame(self, standing: Standing, client: str, incarnation: str, reason: str) -> Refused:
+    def blame(self, state: CoordinatorState, client: str, incarnation: str, reason: str) -> Refused:
         """Refuse a message for what it says; it is held against the member whose incarnation sent it.
 
         Without an incarnation it is not even announced: any writer may have sent it.
         """
         reason = bounded(reason)
         self.refused += 1
-        standing.refused = self.refused
+        state.refused = self.refused
         self.refusals.count += 1
-        refusal = Refusal(client=client, incarnation=incarnation, entry=standing.entry, reason=reason)
-        member = standing.members.get(client)
+        refusal = Refusal(client=client, incarnation=incarnation, entry=state.entry, reason=reason)
+        member = state.members.get(client)
         if member is not None and not member.left and incarnation == member.incarnation:
             self.refusals.blame(refusal)
         elif incarnation:
-            self.refusals.warn(refusal, standing.members)
+            self.refusals.warn(refusal, state.members)
         return Refused(bounded(client), reason, is_fault=True)

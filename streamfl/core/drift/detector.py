@@ -63,7 +63,7 @@ class Detector(Kind):
         return True
 
 
-class LossDetector(Detector):
+class ScoreDetector(Detector):
     """A detector that looks at one number a round: the mean score of the serving model, in [0, 1]."""
 
     def update(self, observed: Observed, groups: Mapping[str, int]) -> Alarm | None:

@@ -15,11 +15,11 @@ import numpy as np
 from streamfl.core.arrays import FloatArray, IntArray
 from streamfl.core.bounds import Limits
 from streamfl.core.learning.serving import Serving
-from streamfl.core.protocol.messages import AgreedState, BetweenPublished, LearntBetween
+from streamfl.core.protocol.messages import AgreedState, BetweenPublished, Learnt
 from streamfl.core.protocol.records import Batch
 
 S = TypeVar("S", bound=AgreedState)
-L = TypeVar("L", bound=LearntBetween)
+L = TypeVar("L", bound=Learnt)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +146,7 @@ class BetweenRounds(abc.ABC, Generic[S, L]):
     def at_client(self) -> "AtClient":
         """Return it at a client that has learnt nothing yet."""
 
-    def refusal(self, learnt: LearntBetween | None, agreed: AgreedState | None, covered: Covered) -> str | None:
+    def refusal(self, learnt: Learnt | None, agreed: AgreedState | None, covered: Covered) -> str | None:
         """Return why what a client says or does not say of what it has learnt cannot be used, or None."""
         if not isinstance(learnt, self.learnt) or not isinstance(agreed, self.state):
             return None if learnt is None and agreed is None else "models between rounds that not all have"
@@ -208,7 +208,7 @@ class AtClient(abc.ABC):
         """Return what was predicted of each record just before it was learnt, shape (records,)."""
 
     @abc.abstractmethod
-    def learnt(self, limits: Limits) -> LearntBetween:
+    def learnt(self, limits: Limits) -> Learnt:
         """Return what a client tells of what it has learnt: no more names than may be."""
 
     @abc.abstractmethod

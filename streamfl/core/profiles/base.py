@@ -3,8 +3,8 @@
 A profile is a state machine over rounds. In every round the coordinator asks it to `open` (which models play or
 train), hands back what the clients measured (`close`), and then either lets it `advance` or, after an alarm,
 `deliberate`: candidates are scored until one is chosen, and the profile `conclude`s. A profile holds models and
-losses, never records. It knows no clients' buffers, and of messages only three values: `Held` (what clients hold
-back), `Apart` (clients that train models of their own), and `LocalDrift` (what becomes of clients apart).
+losses, never records. It knows no clients' buffers, and of messages only three values: `HoldoutRule` (what clients
+hold back), `BranchGroup` (clients that train models of their own), and `LocalDrift` (what becomes of clients apart).
 """
 
 import abc
@@ -18,7 +18,7 @@ from streamfl.core.drift.evidence import ClientPart, LiveModel, Observed, Played
 from streamfl.core.kinds import Kind
 from streamfl.core.learning.local_round import Learner
 from streamfl.core.protocol.alarm import Alarm, Reading
-from streamfl.core.protocol.messages import Apart, Held, LocalDrift
+from streamfl.core.protocol.messages import BranchGroup, HoldoutRule, LocalDrift
 
 Start = Literal["scratch", "warm"]
 
@@ -28,7 +28,7 @@ HIGHEST_ORDER = 20
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Opening:
+class RoundPlan:
     """A round as it begins.
 
     Parameters
@@ -54,8 +54,8 @@ class Opening:
     block: int = 1
     keep: int = 0
     sampled: tuple[int, ...] = ()
-    held: Held | None = None
-    apart: tuple[Apart, ...] = ()
+    held: HoldoutRule | None = None
+    apart: tuple[BranchGroup, ...] = ()
 
     def served_by(self, client: str) -> str:
         """Return the name of the model that serves a client."""
@@ -200,7 +200,7 @@ class Master(Kind):
         return None
 
     @abc.abstractmethod
-    def open(self, t: int, scratch: FloatArray, squared_norm: float) -> Opening:
+    def open(self, t: int, scratch: FloatArray, squared_norm: float) -> RoundPlan:
         """Begin round t.
 
         Parameters

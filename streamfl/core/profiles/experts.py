@@ -11,7 +11,7 @@ from streamfl.core.arrays import FloatArray
 from streamfl.core.drift.evidence import LiveModel, Observed
 from streamfl.core.errors import BrokenInvariantError
 from streamfl.core.profiles.adaptive.ladder import ladder_for
-from streamfl.core.profiles.base import Deliberation, Master, Opening, ProfileOptions, Restart, Start
+from streamfl.core.profiles.base import Deliberation, Master, ProfileOptions, Restart, RoundPlan, Start
 from streamfl.core.protocol.alarm import Alarm, Reading
 from streamfl.core.protocol.messages import LocalDrift
 
@@ -96,7 +96,7 @@ def prior(start: int) -> float:
 
 
 @dataclass
-class Instance:
+class Expert:
     """A model that trains in the rounds of one interval of the cover, and the bets on it."""
 
     order: int
@@ -136,7 +136,7 @@ class Experts(Master):
     settings: ExpertsSettings = field(default_factory=ExpertsSettings)
     profile: Literal["experts"] = "experts"
     epoch: int = 1
-    instances: list[Instance] = field(default_factory=list)
+    instances: list[Expert] = field(default_factory=list)
     mixture: FloatArray | None = None
 
     @classmethod
@@ -145,11 +145,11 @@ class Experts(Master):
         ladder = ladder_for(options.learner, options.step)
         return cls(ExpertsSettings(options.max_order, ladder.step, options.start or "warm", ladder.whitened))
 
-    def open(self, t: int, scratch: FloatArray, squared_norm: float) -> Opening:
+    def open(self, t: int, scratch: FloatArray, squared_norm: float) -> RoundPlan:
         """Begin round t: end and begin instances, and mix those that are live."""
         live = {(instance.order, instance.start): instance for instance in self.instances}
         self.instances = [
-            live.get((order, start)) or Instance(order, start, self._first(scratch))
+            live.get((order, start)) or Expert(order, start, self._first(scratch))
             for order, start in covering(t, self.settings.max_order)
             if start == t or (order, start) in live
         ]
@@ -157,7 +157,7 @@ class Experts(Master):
         step = self.settings.step / (1.0 if whitened else squared_norm)
         trained = (LiveModel(_name(i), i.W, step / 2 ** (i.order / 2), whitened=whitened) for i in self.instances)
         mixture = LiveModel(MIXTURE, self._mean([i.W for i in self.instances]), eta=0.0, trained=False)
-        return Opening((mixture, *trained), MIXTURE)
+        return RoundPlan((mixture, *trained), MIXTURE)
 
     def close(self, observed: Observed) -> Alarm | None:
         """Settle the bets, step every instance, and never alarm."""
@@ -209,5 +209,5 @@ class Experts(Master):
         return mean
 
 
-def _name(instance: Instance) -> str:
+def _name(instance: Expert) -> str:
     return f"order-{instance.order}"

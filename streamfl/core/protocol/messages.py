@@ -15,16 +15,16 @@ import numpy as np
 
 from streamfl.core.arrays import HOLDS_ARRAYS, FloatArray
 from streamfl.core.protocol.alarm import Reading
-from streamfl.core.protocol.external.state import GuestLearnt, GuestState
+from streamfl.core.protocol.external.state import ExternalLearnt, ExternalState
 from streamfl.core.protocol.moments import Moments
-from streamfl.core.protocol.native.learnt import Learnt
-from streamfl.core.protocol.native.models import OnlineModels
+from streamfl.core.protocol.native.learnt import NativeLearnt
+from streamfl.core.protocol.native.models import NativeState
 from streamfl.core.protocol.records import Span
 from streamfl.core.protocol.registry import Registry, TargetUnit
 
 # What clients agree on of models that learn between rounds, and what a client tells of what it has learnt.
-AgreedState = OnlineModels | GuestState
-LearntBetween = Learnt | GuestLearnt
+AgreedState = NativeState | ExternalState
+Learnt = NativeLearnt | ExternalLearnt
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -162,7 +162,7 @@ def asked_of(client: str, slots: Sequence[Slot]) -> tuple[Slot, ...]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Held:
+class HoldoutRule:
     """What clients hold back from training, to be able to compare: at most `per_label` records of each label.
 
     Records of rounds before `since` are let go; for some clients `renewed` names a later round.
@@ -178,7 +178,7 @@ class Held:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Apart:
+class BranchGroup:
     """Clients that score the models of all but train only those that are for them alone, and how they are served."""
 
     clients: tuple[str, ...]
@@ -207,16 +207,16 @@ class RoundOpened(Message):
     serves: str
     known_labels: int
     closes: float | None = None
-    apart: tuple[Apart, ...] = ()
+    apart: tuple[BranchGroup, ...] = ()
     moments: bool = False
     second_moments: bool = False
     keep: int = 0
     sampled: tuple[int, ...] = ()
-    held: Held | None = None
+    held: HoldoutRule | None = None
     resumed: bool = False
     between: bool = False
 
-    def group_of(self, client: str) -> Apart | None:
+    def group_of(self, client: str) -> BranchGroup | None:
         """Return the group apart that a client belongs to."""
         for group in self.apart:
             if client in group.clients:
@@ -350,7 +350,7 @@ class Update(Message):
     largest_norm: float = 0.0
     target: TargetUnit = TargetUnit()
     served: Served = Served()
-    learnt: LearntBetween | None = None
+    learnt: Learnt | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

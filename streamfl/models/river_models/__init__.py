@@ -1,8 +1,8 @@
 """River models as base learners: what they learn is exported to plain arrays, merged, and imported again."""
 
 from streamfl.core.between.external.merging import merged, refusal
-from streamfl.core.protocol.external.tables import Exported, Table
-from streamfl.models.river_models.guest import RiverGuest
+from streamfl.core.protocol.external.tables import Exported, ExportedTable
+from streamfl.models.river_models.federated import FederatedRiverModel
 from streamfl.models.river_models.kind import Kind, federable
 from streamfl.models.river_models.names import named
 from streamfl.models.river_models.river_pass import RiverPass
@@ -10,10 +10,10 @@ from streamfl.models.river_models.state import export, imported
 
 __all__ = [
     "Exported",
+    "ExportedTable",
+    "FederatedRiverModel",
     "Kind",
-    "RiverGuest",
     "RiverPass",
-    "Table",
     "export",
     "federable",
     "imported",

@@ -7,7 +7,7 @@ import numpy as np
 from river import compose, multiclass
 
 from streamfl.core.protocol.external.keys import text_of
-from streamfl.core.protocol.external.tables import Table
+from streamfl.core.protocol.external.tables import ExportedTable
 from streamfl.models.river_models.form import Form, Tables
 
 SEPARATORS: dict[type[Any], str] = {
@@ -64,7 +64,7 @@ def walk(model: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 
 def _label_tables(model: Any) -> Tables:
     labels = tuple(text_of(label) for label in model.classifiers)
-    return {"labels": Table("sum", labels, (), np.zeros((len(labels), 0)))}
+    return {"labels": ExportedTable("sum", labels, (), np.zeros((len(labels), 0)))}
 
 
 def _set_labels(model: Any, tables: Tables) -> None:

@@ -4,10 +4,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from streamfl.core.protocol.external.tables import Table
+from streamfl.core.protocol.external.tables import ExportedTable
 
 Merging = Literal["nothing", "mean", "sum"]
-Tables = Mapping[str, Table]
+Tables = Mapping[str, ExportedTable]
 
 
 def _nothing_told(_: Any) -> Tables:

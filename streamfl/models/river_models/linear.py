@@ -8,7 +8,7 @@ from typing import Any
 
 from river import linear_model, optim, utils
 
-from streamfl.core.protocol.external.tables import Table
+from streamfl.core.protocol.external.tables import ExportedTable
 from streamfl.models.river_models.form import Form, Tables
 
 
@@ -27,8 +27,8 @@ def _obstacle(model: Any) -> str | None:
 
 def _glm_tables(model: Any) -> Tables:
     return {
-        "weights": Table.column("mean", "weight", model.weights),
-        "intercept": Table.column("mean", "weight", {"intercept": model.intercept}),
+        "weights": ExportedTable.column("mean", "weight", model.weights),
+        "intercept": ExportedTable.column("mean", "weight", {"intercept": model.intercept}),
     }
 
 
@@ -38,7 +38,7 @@ def _set_glm(model: Any, tables: Tables) -> None:
 
 
 def _softmax_tables(model: Any) -> Tables:
-    return {"weights": Table.grid("mean", model.weights)}
+    return {"weights": ExportedTable.grid("mean", model.weights)}
 
 
 def _set_softmax(model: Any, tables: Tables) -> None:
@@ -49,8 +49,8 @@ def _set_softmax(model: Any, tables: Tables) -> None:
 
 def _pa_tables(model: Any) -> Tables:
     return {
-        "weights": Table.column("mean", "weight", model.weights),
-        "intercept": Table.column("mean", "weight", {"intercept": model.intercept}),
+        "weights": ExportedTable.column("mean", "weight", model.weights),
+        "intercept": ExportedTable.column("mean", "weight", {"intercept": model.intercept}),
     }
 
 
@@ -63,8 +63,8 @@ def _set_pa(model: Any, tables: Tables) -> None:
 def _alma_tables(model: Any) -> Tables:
     # k sets the step and the margin; the mean model has made as many steps as a client in the mean.
     return {
-        "weights": Table.column("mean", "weight", model.w),
-        "steps": Table.column("mean", "steps", {"k": model.k}),
+        "weights": ExportedTable.column("mean", "weight", model.w),
+        "steps": ExportedTable.column("mean", "steps", {"k": model.k}),
     }
 
 

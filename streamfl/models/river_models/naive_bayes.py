@@ -5,7 +5,7 @@ from typing import Any
 
 from river import naive_bayes
 
-from streamfl.core.protocol.external.tables import Table
+from streamfl.core.protocol.external.tables import ExportedTable
 from streamfl.models.river_models.form import Form, Tables
 
 
@@ -21,8 +21,8 @@ def _gaussian_tables(model: Any) -> Tables:
         for feature, gaussian in gaussians.items()
     }
     return {
-        "classes": Table.column("sum", "count", model.class_counts),
-        "moments": Table.of("moments", moments, ("count", "mean", "m2")),
+        "classes": ExportedTable.column("sum", "count", model.class_counts),
+        "moments": ExportedTable.of("moments", moments, ("count", "mean", "m2")),
     }
 
 
@@ -36,7 +36,7 @@ def _set_gaussian(model: Any, tables: Tables) -> None:
 
 def _bernoulli_tables(model: Any) -> Tables:
     return {
-        "classes": Table.column("sum", "count", model.class_counts),
+        "classes": ExportedTable.column("sum", "count", model.class_counts),
         "features": _by_feature(model),
     }
 
@@ -47,7 +47,7 @@ def _set_bernoulli(model: Any, tables: Tables) -> None:
 
 
 def _multinomial_tables(model: Any) -> Tables:
-    return {**_bernoulli_tables(model), "totals": Table.column("sum", "total", model.class_totals)}
+    return {**_bernoulli_tables(model), "totals": ExportedTable.column("sum", "total", model.class_totals)}
 
 
 def _set_multinomial(model: Any, tables: Tables) -> None:
@@ -56,7 +56,10 @@ def _set_multinomial(model: Any, tables: Tables) -> None:
 
 
 def _complement_tables(model: Any) -> Tables:
-    return {**_multinomial_tables(model), "feature_totals": Table.column("sum", "total", model.feature_totals)}
+    return {
+        **_multinomial_tables(model),
+        "feature_totals": ExportedTable.column("sum", "total", model.feature_totals),
+    }
 
 
 def _set_complement(model: Any, tables: Tables) -> None:
@@ -64,16 +67,16 @@ def _set_complement(model: Any, tables: Tables) -> None:
     _set_counts(model.feature_totals, tables["feature_totals"].single())
 
 
-def _by_feature(model: Any) -> Table:
+def _by_feature(model: Any) -> ExportedTable:
     """Return how often each feature was there, or how much of it, with each label: a row a feature."""
     labels = list(model.class_counts)
     rows = {
         feature: tuple(counts.get(label, 0) for label in labels) for feature, counts in model.feature_counts.items()
     }
-    return Table.of("sum", rows, Table.column("sum", "count", model.class_counts).rows)
+    return ExportedTable.of("sum", rows, ExportedTable.column("sum", "count", model.class_counts).rows)
 
 
-def _set_by_feature(model: Any, table: Table) -> None:
+def _set_by_feature(model: Any, table: ExportedTable) -> None:
     labels = list(table.by_column())
     model.feature_counts.clear()
     for feature, counts in table.by_row().items():

@@ -6,7 +6,7 @@ from typing import Any
 
 from river import preprocessing
 
-from streamfl.core.protocol.external.tables import Rule, Table
+from streamfl.core.protocol.external.tables import ExportedTable, Rule
 from streamfl.models.river_models.form import Form, Tables
 
 
@@ -22,10 +22,10 @@ def _standard_tables(model: Any) -> Tables:
     seen = {feature: count for feature, count in model.counts.items() if count}
     if not model.with_std:
         rows = {feature: (count, model.means[feature]) for feature, count in seen.items()}
-        return {"moments": Table.of("moments", rows, ("count", "mean"))}
+        return {"moments": ExportedTable.of("moments", rows, ("count", "mean"))}
     # A constant column may have a variance of -4e-16 in River, whose root is a complex number.
     full = {feature: (count, model.means[feature], max(model.vars[feature], 0.0)) for feature, count in seen.items()}
-    return {"moments": Table.of("moments", full, ("count", "mean", "variance"))}
+    return {"moments": ExportedTable.of("moments", full, ("count", "mean", "variance"))}
 
 
 def _set_standard(model: Any, tables: Tables) -> None:
@@ -54,12 +54,12 @@ def _set_max_abs(model: Any, tables: Tables) -> None:
     _set_extremes(model.abs_max, tables["most"])
 
 
-def _extremes(rule: Rule, extremes: Mapping[Hashable, Any], untaught: float) -> Table:
+def _extremes(rule: Rule, extremes: Mapping[Hashable, Any], untaught: float) -> ExportedTable:
     """Return each feature's extreme, but not of features that were only asked for: River keeps these, too."""
-    return Table.column(rule, rule, {f: e.get() for f, e in extremes.items() if e.get() != untaught})
+    return ExportedTable.column(rule, rule, {f: e.get() for f, e in extremes.items() if e.get() != untaught})
 
 
-def _set_extremes(extremes: Any, table: Table) -> None:
+def _set_extremes(extremes: Any, table: ExportedTable) -> None:
     extremes.clear()
     for feature, value in table.single().items():
         extremes[feature].update(value)

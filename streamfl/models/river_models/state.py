@@ -6,7 +6,7 @@ from typing import TypeVar
 from river import base
 
 from streamfl.core.errors import PeerError, UsageError
-from streamfl.core.protocol.external.tables import Exported, Table
+from streamfl.core.protocol.external.tables import Exported, ExportedTable
 from streamfl.models.river_models.composites import described, walk
 from streamfl.models.river_models.kind import FORMS, federable
 
@@ -34,7 +34,7 @@ def export(model: base.Estimator) -> Exported:
     {'PAClassifier.weights': {'x': 0.5}, 'PAClassifier.intercept': {'intercept': 0.25}}
     """
     federable(model)
-    tables: dict[str, Table] = {}
+    tables: dict[str, ExportedTable] = {}
     for path, estimator in walk(model):
         for name, table in FORMS[type(estimator)].tables(estimator).items():
             tables[f"{path}.{name}"] = table
@@ -75,7 +75,7 @@ def imported(model: Model, exported: Exported) -> Model:
     return restored
 
 
-def _restore(estimator: base.Estimator, path: str, left: dict[str, Table]) -> None:
+def _restore(estimator: base.Estimator, path: str, left: dict[str, ExportedTable]) -> None:
     """Put the tables of a path into an estimator, and take them from those that are left."""
     form = FORMS[type(estimator)]
     tables = {}

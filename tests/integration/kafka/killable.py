@@ -73,8 +73,8 @@ def inside_transaction(die: Die) -> None:
     """Coordinator: all of a round's messages are in the log, and not committed."""
     write = coordinator_link.KafkaCoordinatorLink._write
 
-    def killing(self: coordinator_link.KafkaCoordinatorLink, told: tuple, standing: bytes | None) -> dict:
-        written = write(self, told, standing)
+    def killing(self: coordinator_link.KafkaCoordinatorLink, told: tuple, state: bytes | None) -> dict:
+        written = write(self, told, state)
         if any(isinstance(message, RoundClosed) for message in told):
             self._producer.flush()
             die()
@@ -87,8 +87,8 @@ def round_closed(die: Die) -> None:
     """Coordinator: a round is committed, and nothing else has happened."""
     commit = coordinator_link.KafkaCoordinatorLink.commit
 
-    def killing(self: coordinator_link.KafkaCoordinatorLink, told: tuple, standing: object) -> None:
-        commit(self, told, standing)
+    def killing(self: coordinator_link.KafkaCoordinatorLink, told: tuple, state: object) -> None:
+        commit(self, told, state)
         if any(isinstance(message, RoundClosed) for message in told):
             die()
 

@@ -205,22 +205,22 @@ def test_one_that_starts_again_does_not_meet_what_it_has_left_behind(begun, smal
 def test_a_coordinator_starts_again_among_junk_where_it_stands(begun, small):
     coordinator = begun.running[1]
     coordinator.kill()
-    junk: Sent = [("state", b"standing/0", b"not a standing", [])]
+    junk: Sent = [("state", b"state/0", b"not a state", [])]
     junk += [("state", b"other", os.urandom(1000), []) for _ in range(200)]
-    junk += [("state", b"standing/0", b"{}", [(Name("part"), b"0/1")])]
+    junk += [("state", b"state/0", b"{}", [(Name("part"), b"0/1")])]
     for value in (
         b"{}",
         b"\xff" * 3000,
         b'{"master":{},"entry":3}',
         *(b'{"master":7,"entry":%d}' % entry for entry in range(10)),
     ):
-        junk += [("state", b"standing/0", part.value, list(part.headers)) for part in cut(value, 1000)]
+        junk += [("state", b"state/0", part.value, list(part.headers)) for part in cut(value, 1000)]
     write(begun, junk)
     again = begun.start("coordinator")
     goes_on(begun, small)
-    assert again.said("unusable messages among the standings")[0]["consequence"] == "the standing before it is used"
+    assert again.said("unusable messages among the states")[0]["consequence"] == "the state before it is used"
     keys = {message.key for message in everything_in(begun.bootstrap, f"{begun.name}.state")}
-    assert keys >= {b"standing/0", b"standing-before/0"}
+    assert keys >= {b"state/0", b"state-before/0"}
 
 
 def test_it_goes_on_after_batches_that_unpack_to_more_than_anybody_holds(begun, small):

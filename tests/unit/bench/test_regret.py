@@ -20,14 +20,14 @@ from streamfl.core.arrays import FloatArray
 from streamfl.core.drift.evidence import LiveModel, Observed
 from streamfl.core.errors import UsageError
 from streamfl.core.learning.second_moments import RIDGE
-from streamfl.core.profiles.base import Answer, Ask, Opening, Restart
+from streamfl.core.profiles.base import Answer, Ask, Restart, RoundPlan
 from streamfl.core.protocol.alarm import Alarm, Reading
-from streamfl.core.protocol.messages import Apart, Held
+from streamfl.core.protocol.messages import BranchGroup, Held
 from streamfl_benchmarks.regret import Case, Measured, grid, load, measure, measure_all, regret
 from streamfl_benchmarks.regret_command import regret as command
 from streamfl_benchmarks.regret_driver import EACH, Driven
 from streamfl_benchmarks.regret_figure import figure
-from streamfl_benchmarks.regret_players import STEPS, FedAvg, oracle
+from streamfl_benchmarks.regret_players import STEPS, ConstantFedAvg, oracle
 from streamfl_benchmarks.regret_slopes import Slope, curves, fitted, held
 from streamfl_benchmarks.regret_streams import BOUND, RADIUS, RoundLoss, Stream, StreamName, pooled, stream
 from streamfl_benchmarks.regret_table import tables
@@ -113,13 +113,15 @@ def by_hand() -> Stream:
 def test_two_segments_by_hand() -> None:
     # P(1) = 3/4, then 1/4; the best loss is ln 4 - 0.75 ln 3 = 0.562335 in every round. Step 2 from 0 plays
     # 0, 0.5, 0.755081, -0.105496 and loses 0.693147, 0.599077, 0.951555, 0.668164.
-    assert regret(FedAvg(1, 2.0), by_hand()) == pytest.approx((2.911943 - 4 * 0.562335) / (2 * math.log(2)), abs=2e-6)
+    assert regret(ConstantFedAvg(1, 2.0), by_hand()) == pytest.approx(
+        (2.911943 - 4 * 0.562335) / (2 * math.log(2)), abs=2e-6
+    )
 
 
 def test_two_segments_by_hand_with_a_restart() -> None:
     # The second segment mirrors the first: 0, -0.5. The oracle's step, 1/sqrt(2), plays 0 and 0.176777 in the first,
     # and loses 0.693147, 0.652854 = ln(1 + e^0.176777) - 0.75 * 0.176777.
-    assert regret(FedAvg(1, 2.0, frozenset({3})), by_hand()) == pytest.approx(
+    assert regret(ConstantFedAvg(1, 2.0, frozenset({3})), by_hand()) == pytest.approx(
         2 * (0.693147 + 0.599077 - 2 * 0.562335) / (2 * math.log(2)), abs=2e-6
     )
     assert regret(oracle(by_hand()), by_hand()) == pytest.approx(
@@ -147,7 +149,7 @@ class Script:
 
     live: list[LiveModel]
     held: Held | None = None
-    apart: tuple[Apart, ...] = ()
+    apart: tuple[BranchGroup, ...] = ()
     alarm_at: int | None = None
     seen: list[Observed] = field(default_factory=list)
     answers: list[Answer] = field(default_factory=list)
@@ -155,8 +157,8 @@ class Script:
     epoch: int = 1
     promotions: int = 0
 
-    def open(self, t: int, scratch: FloatArray, squared_norm: float) -> Opening:
-        return Opening(tuple(self.live), self.live[0].name, held=self.held, apart=self.apart)
+    def open(self, t: int, scratch: FloatArray, squared_norm: float) -> RoundPlan:
+        return RoundPlan(tuple(self.live), self.live[0].name, held=self.held, apart=self.apart)
 
     def close(self, observed: Observed) -> Alarm | None:
         self.seen.append(observed)
@@ -186,12 +188,12 @@ def test_a_profile_of_one_model_is_fedavg() -> None:
     for name in ("abrupt", "moving"):
         played = stream(name, 40, seed=0)  # type: ignore[arg-type]
         script = Script([LiveModel("one", np.zeros((7, 1)), 0.7)])
-        assert driven(script, played) == pytest.approx(regret(FedAvg(7, 0.7), played), rel=1e-12)
+        assert driven(script, played) == pytest.approx(regret(ConstantFedAvg(7, 0.7), played), rel=1e-12)
 
 
 def test_the_constant_step_is_the_best_of_its_grid_in_hindsight() -> None:
     played = stream("abrupt", 64, seed=0)
-    by_hand = {step: regret(FedAvg(7, step), stream("abrupt", 64, seed=0)) for step in STEPS}
+    by_hand = {step: regret(ConstantFedAvg(7, step), stream("abrupt", 64, seed=0)) for step in STEPS}
     found = measure(Case(64, "abrupt", "constant", 0))
     assert found.regret == min(by_hand.values()) < by_hand[1.0]
     assert STEPS[found.way] == min(by_hand, key=by_hand.__getitem__)
@@ -259,7 +261,7 @@ def test_scores_by_client_are_clipped_and_clients_apart_train_their_own_models()
     # At W = (4, 4) label 0 loses 8.0003 nats, clipped to 1, and label 1 loses 0.000335 nats, 0.000242 in scores.
     main = LiveModel("main", np.full((2, 1), 4.0), 1.0)
     own = LiveModel("own", np.zeros((2, 1)), 1.0, clients=("c1",))
-    script = Script([main, own], apart=(Apart(clients=("c1",), serves="own"),))
+    script = Script([main, own], apart=(BranchGroup(clients=("c1",), serves="own"),))
     player = Driven(script, np.ones((2, 1, 2)), radius=100.0)  # type: ignore[arg-type]
     assert player.play().tolist() == [[4.0, 4.0], [0.0, 0.0]]
     player.learn(two_clients([0.25, 1.0]))

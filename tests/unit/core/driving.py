@@ -9,7 +9,7 @@ from streamfl.core.drift.evidence import LiveModel, Observed, Played
 from streamfl.core.profiles.base import Restart
 from streamfl.core.profiles.paper.block import Block
 from streamfl.core.profiles.paper.profile import Paper, PaperSettings
-from streamfl.core.profiles.paper.schedule import Placement
+from streamfl.core.profiles.paper.schedule import PlacedInstance
 from streamfl.core.protocol.alarm import Alarm
 
 ROUNDS = 600
@@ -21,12 +21,12 @@ def trained_in(W: FloatArray) -> list[int]:
     return [int(t) for t in np.flatnonzero(W)]
 
 
-def instance(order: int, start: int) -> Placement:
+def instance(order: int, start: int) -> PlacedInstance:
     """Return the placement of 2^order rounds from `start`."""
-    return Placement(start=start, end=start + 2**order - 1, order=order)
+    return PlacedInstance(start=start, end=start + 2**order - 1, order=order)
 
 
-def in_block(settings: PaperSettings, order: int, schedule: Sequence[Placement], start: int = 1) -> Paper:
+def in_block(settings: PaperSettings, order: int, schedule: Sequence[PlacedInstance], start: int = 1) -> Paper:
     """Return a profile that stands at the start of its first block, whose schedule is given."""
     return Paper(settings, block=Block(order, start, 1, tuple(schedule)), blocks=1, horizon=settings.horizon)
 

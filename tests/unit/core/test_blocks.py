@@ -9,7 +9,7 @@ from streamfl.core.profiles.paper.profile import Paper, PaperSettings, Start
 from streamfl.core.protocol.alarm import Alarm
 
 
-def standing(order: int, **settings: object) -> Paper:
+def state(order: int, **settings: object) -> Paper:
     """Return a profile in the last round of epoch 3's block number 6, of some order."""
     paper = in_block(PaperSettings(**settings), order, [instance(order, 1)])  # type: ignore[arg-type]
     assert paper.block is not None
@@ -41,7 +41,7 @@ def standing(order: int, **settings: object) -> Paper:
 def test_what_follows_a_block(
     order: int, alarm: bool, order_after_alarm: str, max_order: int, expected: tuple[int, int, int]
 ) -> None:
-    paper = standing(order, order_after_alarm=order_after_alarm, max_order=max_order)
+    paper = state(order, order_after_alarm=order_after_alarm, max_order=max_order)
     t = 2**order
     if alarm:
         restart(paper, t)
@@ -80,7 +80,7 @@ def test_an_alarm_ends_a_block_before_its_time() -> None:
 
 
 def test_the_losses_of_a_block_are_forgotten_with_it() -> None:
-    paper = standing(1)
+    paper = state(1)
     assert paper.block is not None
     assert len(paper.block.played) == len(paper.block.optimistic) == 2
     paper.advance(2)

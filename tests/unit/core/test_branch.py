@@ -10,7 +10,7 @@ from streamfl.core.drift.evidence import ClientPart, Observed, Played
 from streamfl.core.profiles.adaptive.branch import Branch, Latch, Trial
 from streamfl.core.profiles.adaptive.ladder import Ladder
 from streamfl.core.protocol.alarm import Alarm
-from streamfl.core.protocol.messages import Apart
+from streamfl.core.protocol.messages import BranchGroup
 
 W = np.zeros((1, 1))
 ALARM = Alarm("excess", 12.0, 9.2, 8, ("c0", "c1"), local=True)
@@ -179,7 +179,7 @@ def test_an_alarm_may_tell_of_a_return() -> None:
 
 
 def test_clients_are_told_what_serves_them() -> None:
-    assert branch().apart() == Apart(clients=("c0", "c1"), serves="branch-8/rung-0")
+    assert branch().apart() == BranchGroup(clients=("c0", "c1"), serves="branch-8/rung-0")
 
 
 def test_a_branch_remembers_its_own_clients_records() -> None:

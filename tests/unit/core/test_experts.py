@@ -11,7 +11,7 @@ from streamfl import codec
 from streamfl.core.arrays import HOLDS_ARRAYS
 from streamfl.core.drift.evidence import Observed, Played
 from streamfl.core.errors import BrokenInvariantError
-from streamfl.core.profiles.base import Opening
+from streamfl.core.profiles.base import RoundPlan
 from streamfl.core.profiles.experts import Experts, ExpertsSettings, covering
 from streamfl.core.protocol.alarm import Alarm
 
@@ -48,7 +48,7 @@ def chase(experts: Experts, t: int, target: float) -> dict[str, float]:
     return losses
 
 
-def values(opening: Opening) -> dict[str, float]:
+def values(opening: RoundPlan) -> dict[str, float]:
     return {live.name: float(live.W[0, 0]) for live in opening.live}
 
 

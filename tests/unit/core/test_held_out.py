@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamfl.core.client.comparison import Comparison
-from streamfl.core.client.held_out import HeldOut
+from streamfl.core.client.held_out import Holdout
 from streamfl.core.learning.local_round import RoundRecords
-from streamfl.core.protocol.messages import Held
+from streamfl.core.protocol.messages import HoldoutRule
 from streamfl.core.protocol.records import Batch, Rejection, Span
 from streamfl.core.protocol.registry import Registry
 from streamfl.core.sampling import ranks
@@ -34,7 +34,7 @@ def batch(start: int, end: int, *, labels: tuple[str, ...] = NAMES, partition: s
     )
 
 
-def held(out: HeldOut) -> list[int]:
+def held(out: Holdout) -> list[int]:
     return out.ordinals.tolist()
 
 
@@ -48,17 +48,17 @@ def expected(start: int, end: int, per_label: int) -> list[int]:
     return sorted(chosen)
 
 
-def after(out: HeldOut, batches: Sequence[Batch], held: Held, *, t: int, first: int) -> HeldOut:
+def after(out: Holdout, batches: Sequence[Batch], held: HoldoutRule, *, t: int, first: int) -> Holdout:
     return out.after(batches, held, t=t, first=first, seed=SEED, client=CLIENT)
 
 
-def read(cuts: Sequence[int], polls: Sequence[int], per_label: int = 8, since: int = 1) -> HeldOut:
+def read(cuts: Sequence[int], polls: Sequence[int], per_label: int = 8, since: int = 1) -> Holdout:
     """Read the stream in rounds that end at `cuts`, handed over in batches that end at `polls` too."""
-    out = HeldOut()
+    out = Holdout()
     for t, (start, end) in enumerate(pairwise([0, *cuts, N]), 1):
         edges = sorted({start, *(p for p in polls if start < p < end), end})
         batches = [batch(a, b) for a, b in pairwise(edges)]
-        out = after(out, batches, Held(per_label=per_label, since=since), t=t, first=start)
+        out = after(out, batches, HoldoutRule(per_label=per_label, since=since), t=t, first=start)
     return out
 
 
@@ -82,14 +82,14 @@ def test_a_client_that_was_killed_goes_on_from_what_it_reads_again(
 ) -> None:
     at = cuts[min(killed, len(cuts)) - 1]
     rounds = [c for c in cuts if c <= at]
-    before = HeldOut()
+    before = Holdout()
     for t, (start, end) in enumerate(pairwise([0, *rounds]), 1):
-        before = after(before, [batch(start, end)], Held(per_label=per_label, since=1), t=t, first=start)
+        before = after(before, [batch(start, end)], HoldoutRule(per_label=per_label, since=1), t=t, first=start)
     edges = sorted({0, *(p for p in polls if p < at), at})
-    again = HeldOut.restored(before.places(), [batch(a, b) for a, b in pairwise(edges)])
+    again = Holdout.restored(before.places(), [batch(a, b) for a, b in pairwise(edges)])
     assert again.places() == before.places()
     assert again.records.X.tolist() == before.records.X.tolist()
-    last = after(again, [batch(at, N)], Held(per_label=per_label, since=1), t=len(rounds) + 1, first=at)
+    last = after(again, [batch(at, N)], HoldoutRule(per_label=per_label, since=1), t=len(rounds) + 1, first=at)
     assert held(last) == expected(0, N, per_label)
 
 
@@ -98,24 +98,24 @@ def test_records_from_before_a_restart_are_let_go() -> None:
     assert set(out.rounds.tolist()) == {1, 2, 3}
     assert held(out.since(3)) == expected(800, N, 100)
     assert out.since(1) is out
-    out = after(out, [], Held(per_label=100, since=2), t=4, first=N)
+    out = after(out, [], HoldoutRule(per_label=100, since=2), t=4, first=N)
     assert held(out) == expected(400, N, 100)
 
 
 def test_fewer_a_label_are_kept_once_there_are_more_labels() -> None:
     out = read([], [], per_label=30)
-    out = after(out, [batch(0, 300)], Held(per_label=4, since=1), t=2, first=N)
+    out = after(out, [batch(0, 300)], HoldoutRule(per_label=4, since=1), t=2, first=N)
     assert Counter(out.records.y.tolist()) == {0.0: 4, 1.0: 4, 2.0: 4}
 
 
 def test_fewer_a_label_are_kept_also_when_the_round_brings_no_candidate() -> None:
     out = read([], [], per_label=30)
-    out = after(out, [], Held(per_label=4, since=1), t=2, first=N)
+    out = after(out, [], HoldoutRule(per_label=4, since=1), t=2, first=N)
     assert held(out) == expected(0, N, 4)
 
 
 def test_regression_has_one_label() -> None:
-    out = after(HeldOut(), [batch(0, N, labels=())], Held(per_label=20, since=1), t=1, first=0)
+    out = after(Holdout(), [batch(0, N, labels=())], HoldoutRule(per_label=20, since=1), t=1, first=0)
     candidates = [i for i in range(N) if i not in BAD and HASHES[i] < 2**64 // 10]
     assert held(out) == sorted(sorted(candidates, key=lambda i: HASHES[i])[:20])
     assert out.records.y.tolist() == [i / 7.0 for i in held(out)]
@@ -127,7 +127,7 @@ def test_partitions_features_and_codes_of_labels_may_differ_between_batches() ->
     y = np.array([NAMES[::-1].index(NAMES[LABELS[i]]) for i in range(600, N)], np.float64)
     X = np.column_stack([np.full(600, -1.0), np.arange(600.0, N)])
     second = Batch(Span("q", 0, 600), np.arange(600), ("extra", "x"), X, y, NAMES[::-1])
-    out = after(HeldOut(), [first, second], Held(per_label=500, since=1), t=1, first=0)
+    out = after(Holdout(), [first, second], HoldoutRule(per_label=500, since=1), t=1, first=0)
     places = out.places()
     for place, code, row in zip(places, out.records.y, out.records.X, strict=True):
         own = place.ordinal if place.partition == "p" else place.position + 600
@@ -138,10 +138,10 @@ def test_partitions_features_and_codes_of_labels_may_differ_between_batches() ->
         assert values["x"] == own
         assert np.isnan(values["extra"]) if own < 600 else values["extra"] == -1.0
     assert {place.partition for place in places} == {"p", "q"}
-    again = HeldOut.restored(places, [second, first])  # read again in another order
+    again = Holdout.restored(places, [second, first])  # read again in another order
     assert again.places() == places
     # One partition is gone: what was in it is, too.
-    assert {place.partition for place in HeldOut.restored(places, [second]).places()} == {"q"}
+    assert {place.partition for place in Holdout.restored(places, [second]).places()} == {"q"}
 
 
 # --- their design, kept from round to round ------------------------------------------------------------------------
@@ -159,7 +159,7 @@ def test_what_is_held_back_is_never_trained_on_and_its_design_follows(
     for t, (start, end) in enumerate(pairwise([0, *cuts, N]), 1):
         batches = [batch(start, end)]
         records = RoundRecords.of(batches, REGISTRY)
-        now = Held(per_label=per_label, since=since if t >= since else 1)
+        now = HoldoutRule(per_label=per_label, since=since if t >= since else 1)
         before = comparison.under(REGISTRY, now.since)
         then, mine = before.after(batches, records, now, t=t, first=start, seed=SEED, client=CLIENT)
         good = batches[0].positions
@@ -191,7 +191,7 @@ def kept(rounds: Sequence[int], labels: Sequence[int]) -> Comparison:
     n = len(rounds)
     X, y = np.arange(n, dtype=np.float64)[:, None], np.array(labels, dtype=np.float64)
     records = Batch(Span("p", 0, n), np.arange(n), ("x",), X, y, NAMES)
-    out = HeldOut(records, np.array(rounds), np.arange(n), ("p",), np.zeros(n, np.int64))
+    out = Holdout(records, np.array(rounds), np.arange(n), ("p",), np.zeros(n, np.int64))
     return Comparison(out).under(REGISTRY, 1)
 
 

@@ -7,16 +7,16 @@ import pytest
 
 from streamfl.core.between.native.at_client import NativeAtClient
 from streamfl.core.protocol.messages import BetweenPublished
-from streamfl.core.protocol.native.models import OnlineModels
-from streamfl.core.protocol.native.settings import OnlineSettings
+from streamfl.core.protocol.native.models import NativeState
+from streamfl.core.protocol.native.settings import NativeSettings
 
 pytestmark = pytest.mark.compiles
 
-SETTINGS = OnlineSettings("ferns", neighbours=False)
+SETTINGS = NativeSettings("ferns", neighbours=False)
 
 
 def test_changes_of_a_version_are_those_that_were_told_first():
-    whole = OnlineModels.none(SETTINGS).grown(("x",), ("a", "b"))
+    whole = NativeState.none(SETTINGS).grown(("x",), ("a", "b"))
     rows = np.ones((1, *whole.table.shape[1:]))
     between = NativeAtClient(SETTINGS)
     between.take(BetweenPublished(version=2, agreed=replace(whole, table=rows), cells=np.array([7.0])))

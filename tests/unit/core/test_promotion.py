@@ -17,7 +17,7 @@ from streamfl.core.profiles.adaptive.branch import Trial
 from streamfl.core.profiles.adaptive.choice import Choice
 from streamfl.core.profiles.adaptive.ladder import LadderSettings, ladder_settings
 from streamfl.core.profiles.adaptive.promotion import Promotion
-from streamfl.core.profiles.base import Answer, Ask, Opening, Restart
+from streamfl.core.profiles.base import Answer, Ask, Restart, RoundPlan
 from streamfl.core.protocol.alarm import Alarm
 from streamfl.core.protocol.messages import LabelSums, LocalDrift
 
@@ -26,7 +26,7 @@ CLIENTS = tuple(f"c{i:02}" for i in range(20))
 RECORDS = 100
 NOISE = 0.01  # variance of scores
 
-News = list[Restart | LocalDrift]
+Announcement = list[Restart | LocalDrift]
 
 
 class World:
@@ -43,11 +43,11 @@ class World:
     def drift(self, to: float | None, clients: Collection[str] = CLIENTS) -> None:
         self.theta |= dict.fromkeys(clients, to)
 
-    def play(self, rounds: int = 1) -> News:
+    def play(self, rounds: int = 1) -> Announcement:
         """Play some rounds; return the news."""
         return [said for _ in range(rounds) for said in self._round()]
 
-    def opening(self) -> Opening:
+    def opening(self) -> RoundPlan:
         """Open the next round, without playing it."""
         return self.master.open(self.t + 1, SCRATCH, 1.0)
 
@@ -64,7 +64,7 @@ class World:
         assert isinstance(said, Restart)
         return said
 
-    def _round(self) -> News:
+    def _round(self) -> Announcement:
         self.t += 1
         opening = self.master.open(self.t, SCRATCH, 1.0)
         observed = self._observed(opening)
@@ -76,13 +76,13 @@ class World:
             deliberation.answer(self._answer(ask, opening))
         return [self.master.conclude(deliberation)]
 
-    def _observed(self, opening: Opening) -> Observed:
+    def _observed(self, opening: RoundPlan) -> Observed:
         parts = {c: self._part(c, opening) for c in CLIENTS if c not in self.gone}
         heard = [live for live in opening.live if live.clients is None or not self.gone.issuperset(live.clients)]
         played = {live.name: self._played(live, parts, opening) for live in heard}
         return Observed(self.t, RECORDS * len(parts), played, clients=parts)
 
-    def _part(self, client: str, opening: Opening) -> ClientPart:
+    def _part(self, client: str, opening: RoundPlan) -> ClientPart:
         assert opening.held is not None
         since = opening.held.since_at(client)
         self.held[client] = [(t, theta) for t, theta in self.held[client] if t >= since]
@@ -93,7 +93,7 @@ class World:
             self.held[client] += [(self.t, theta)] * 2
         return ClientPart(RECORDS, {n: RECORDS * score(w, theta) for n, w in mine.items()}, sums(new), sums(old))
 
-    def _played(self, live: LiveModel, parts: Mapping[str, ClientPart], opening: Opening) -> Played:
+    def _played(self, live: LiveModel, parts: Mapping[str, ClientPart], opening: RoundPlan) -> Played:
         apart = {c for group in opening.apart for c in group.clients}
         scored = [c for c in parts if (c not in apart if live.clients is None else c in live.clients)]
         targets = [theta for c in scored if (theta := self.theta[c]) is not None]
@@ -101,7 +101,7 @@ class World:
         step = live.eta * (np.mean(targets) - live.W) if targets and live.trained else 0.0
         return Played(loss, loss, live.W + step)
 
-    def _answer(self, ask: Ask, opening: Opening) -> Answer:
+    def _answer(self, ask: Ask, opening: RoundPlan) -> Answer:
         losses = {
             c: {
                 m.name: RECORDS * score(m.W, self.theta[c]) for m in ask.models if m.clients is None or c in m.clients
@@ -124,7 +124,7 @@ def sums(scores: list[float]) -> tuple[LabelSums, ...]:
     return (LabelSums(label="", count=len(scores), loss=math.fsum(scores), square=square),)
 
 
-def numbers(opening: Opening, prefix: str = "") -> dict[str, float]:
+def numbers(opening: RoundPlan, prefix: str = "") -> dict[str, float]:
     """Return the models whose slots have a prefix, without the shadow."""
     return {
         live.name.removeprefix(prefix): float(live.W[0, 0])
@@ -133,12 +133,12 @@ def numbers(opening: Opening, prefix: str = "") -> dict[str, float]:
     }
 
 
-def renewed(opening: Opening) -> Mapping[str, int]:
+def renewed(opening: RoundPlan) -> Mapping[str, int]:
     assert opening.held is not None
     return opening.held.renewed
 
 
-def states(news: News) -> list[str]:
+def states(news: Announcement) -> list[str]:
     return [said.state if isinstance(said, LocalDrift) else said.alarm.cause for said in news]
 
 

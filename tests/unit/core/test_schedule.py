@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from unit.core.driving import instance
 
-from streamfl.core.profiles.paper.schedule import Placement, active, placed, rho, rho_hat
+from streamfl.core.profiles.paper.schedule import PlacedInstance, active, placed, rho, rho_hat
 
 
-def schedule(order: int, start: int, seed: int) -> tuple[Placement, ...]:
+def schedule(order: int, start: int, seed: int) -> tuple[PlacedInstance, ...]:
     return placed(order, start, np.random.default_rng(seed))
 
 
@@ -126,4 +126,4 @@ def test_of_two_that_end_together_the_smaller_is_active_in_whatever_order_they_s
 
 def test_an_instance_with_an_earlier_end_goes_before_a_smaller_one() -> None:
     # No schedule places them so, yet the rule is by end first: order 1 ends at 4, order 0 at 5.
-    assert active((Placement(start=4, end=5, order=0), instance(1, 3)), 4).order == 1
+    assert active((PlacedInstance(start=4, end=5, order=0), instance(1, 3)), 4).order == 1

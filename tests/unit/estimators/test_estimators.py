@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from online_streams import drawn, state
+from native_streams import drawn, state
 from river import drift, evaluate, metrics
 from unit.estimators.test_rows import frame_of, packages
 
 from streamfl import MasterFLClassifier, MasterFLRegressor
-from streamfl.core.between.native.learner import OnlineLearner
+from streamfl.core.between.native.learner import NativeLearner
 from streamfl.core.client.machine import Client
 from streamfl.core.errors import BrokenInvariantError, UsageError
 from streamfl.core.sampling import generator
@@ -429,9 +429,9 @@ def test_clients_of_very_unequal_rates_close_rounds_together():
     taught(model, pairs)
     # Twenty records a round, on average ten a client.
     assert model.summary["rounds"] == 20
-    standing = model._federation.standing
-    assert standing is not None
-    assert {name: member.read for name, member in standing.members.items()} == {"busy": 380, "idle": 20}
+    state = model._federation.state
+    assert state is not None
+    assert {name: member.read for name, member in state.members.items()} == {"busy": 380, "idle": 20}
     # The idle one knows what the busy one has learnt.
     probe = records(100, seed=4, missing=0.0)
     right = {s: np.mean([model.predict_one({**x, "site": s}) == y for x, y in probe]) for s in ("busy", "idle")}
@@ -450,12 +450,12 @@ def test_a_client_that_appears_late_answers_at_once_and_takes_part_from_the_next
     model.learn_one(late, pairs[50][1])
     assert model.summary["clients"] == 2
     assert sum(model.predict_proba_one(late).values()) == pytest.approx(1.0)
-    standing = model._federation.standing
-    assert standing is not None
-    assert set(standing.members) == {"early"}
+    state = model._federation.state
+    assert state is not None
+    assert set(state.members) == {"early"}
     for x, y in pairs[51:65]:
         model.learn_one({**x, "site": "late"}, y)
-    assert {name: member.read for name, member in standing.members.items()} == {"early": 45, "late": 15}
+    assert {name: member.read for name, member in state.members.items()} == {"early": 45, "late": 15}
     # From agreed models on it knows what the early one was taught.
     probe = [({**x, "site": "late"}, y) for x, y in records(100, seed=4, missing=0.0)]
     assert np.mean([model.predict_one(x) == y for x, y in probe]) > 0.65
@@ -733,7 +733,7 @@ def kept(model) -> Any:
     """Return all that the coordinator and the clients hold of models between rounds."""
     federation = model._federation
     clients = {name: node.machine.between_rounds for name, node in federation._clients.items()}
-    return state(federation.standing), state(clients, without=["_foreseen"])
+    return state(federation.state), state(clients, without=["_foreseen"])
 
 
 def test_the_same_seed_gives_the_same_predictions_and_another_seed_other_ferns():
@@ -856,10 +856,10 @@ def test_in_another_thread_learning_leaves_signals_alone():
 def test_what_is_compiled_is_loaded_before_any_record_waits_for_it(make, monkeypatch):
     loaded = []
 
-    def load(learner: OnlineLearner) -> None:
+    def load(learner: NativeLearner) -> None:
         loaded.append(learner)
 
-    monkeypatch.setattr(OnlineLearner, "_load", load)
+    monkeypatch.setattr(NativeLearner, "_load", load)
     make()
     assert len(loaded) == 1
 

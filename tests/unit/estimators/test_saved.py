@@ -52,10 +52,10 @@ def test_targets_of_a_file_of_format_1_keep_their_unit():
     )  # what experts say is stacked in another way
     for x, y in chicks[70:170]:
         model.learn_one(x, y)
-    standing = model._federation.standing
-    assert standing is not None
-    assert standing.between is not None
-    assert (standing.between.seen, standing.between.centre) == (160, 0.0)
+    state = model._federation.state
+    assert state is not None
+    assert state.between is not None
+    assert (state.between.seen, state.between.centre) == (160, 0.0)
 
 
 @pytest.mark.parametrize("features", ["auto", "linear", "rounds"])
@@ -177,7 +177,7 @@ def put(*place: str | int, value: Any) -> Edit:
 
 
 CLIENT = ("federation", "clients", 0)
-ONLINE = ("federation", "standing", "between")
+ONLINE = ("federation", "state", "between")
 DAMAGES = {
     "y below 0": put(*CLIENT, "pending", 3, "y", value=np.array([-1.0])),
     "y beyond the labels": put(*CLIENT, "pending", 3, "y", value=np.array([3.0])),
@@ -220,8 +220,8 @@ DAMAGES = {
     "what was learnt is NaN": put(*ONLINE, "second", value=np.full((4, 4), np.nan)),
     "what was learnt from -81": put(*ONLINE, "seen", value=-81),
     "moments below 0": put(*ONLINE, "moments", "count", value=-np.ones(3)),
-    "models of the round": put("federation", "standing", "master", "main", "rungs", 2, "W", value=np.zeros((1, 1))),
-    "registry": put("federation", "standing", "agreement", "registry", "features", value=["a"]),
+    "models of the round": put("federation", "state", "master", "main", "rungs", 2, "W", value=np.zeros((1, 1))),
+    "registry": put("federation", "state", "agreement", "registry", "features", value=["a"]),
     "a parameter too many": put("parameters", "nonsense", value=1),
     "features": put("parameters", "features", value="quux"),
     "other features": put("parameters", "features", value="ferns"),
@@ -272,12 +272,12 @@ def test_a_federation_takes_one_label_or_target_a_record(task: Any, kind: str):
 BAR = """
 from dataclasses import dataclass
 from typing import Literal
-from streamfl.core.drift.detector import LossDetector
+from streamfl.core.drift.detector import ScoreDetector
 from streamfl.core.protocol.alarm import Alarm, Reading
 
 
 @dataclass
-class Bar(LossDetector):
+class Bar(ScoreDetector):
     bar: float = 0.5
     kind: Literal["bar"] = "bar"
     reading: Reading | None = None

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamfl.core.errors import PeerError
-from streamfl.log.parts import DIGEST, EXPIRES_AFTER, MOST_UNDER_WAY, OVERHEAD, PART, Assembly, cut
+from streamfl.log.parts import DIGEST, EXPIRES_AFTER, MOST_UNDER_WAY, OVERHEAD, PART, PartAssembly, cut
 
 DATA, OTHER = b"abcdefgh", b"ABCDEFGHIJ"
 
@@ -24,7 +24,7 @@ def under_way(name="c0", count=2):
 
 @pytest.fixture
 def assembly():
-    return Assembly(most_bytes=1000)
+    return PartAssembly(most_bytes=1000)
 
 
 class TestCut:
@@ -76,7 +76,7 @@ class TestAssembly:
         assert added(assembly, one[1], name="c0") + added(assembly, other[1], name="c1") == [DATA, OTHER]
 
     def test_a_whole_that_is_too_large_is_refused_before_it_is_there_and_forgotten(self):
-        assembly = Assembly(most_bytes=6)
+        assembly = PartAssembly(most_bytes=6)
         first, second, third = cut(DATA, 3)
         assert added(assembly, first, second) == [None, None]
         with pytest.raises(PeerError, match="'c0' sends more than 6 bytes"):
@@ -137,7 +137,7 @@ class TestAssembly:
 @given(st.lists(st.tuples(st.binary(max_size=40), st.integers(1, 9)), min_size=1, max_size=4), st.data())
 def test_what_was_cut_comes_together_however_the_parts_of_all_names_are_shuffled(values, data):
     parts = [(f"c{i}", part) for i, (value, size) in enumerate(values) for part in cut(value, size)]
-    assembly, whole = Assembly(most_bytes=40), {}
+    assembly, whole = PartAssembly(most_bytes=40), {}
     for name, part in data.draw(st.permutations(parts)):
         assert len(part.value) <= values[int(name[1:])][1]
         came = assembly.add(name, part.headers, part.value)
@@ -153,7 +153,7 @@ def part(number, count, value, digest=b"d"):
 
 class TestBounds:
     def test_all_unfinished_values_share_one_budget_and_who_was_silent_longest_goes(self):
-        assembly = Assembly(most_bytes=5000, budget=3 * (1000 + OVERHEAD))
+        assembly = PartAssembly(most_bytes=5000, budget=3 * (1000 + OVERHEAD))
         wholes = {name: cut(name.encode() * 1000, 1000) for name in ("ab", "cd", "ef", "gh")}
         assert [added(assembly, wholes[name][0], name=name) for name in ("ab", "cd", "ef")] == [[None]] * 3
         assert assembly.held == 3 * (1000 + OVERHEAD)
@@ -165,7 +165,7 @@ class TestBounds:
 
     def test_who_is_no_member_takes_no_room_from_members(self):
         members = {"c0"}
-        assembly = Assembly(most_bytes=5000, budget=5000, strangers=2000, allows=members.__contains__)
+        assembly = PartAssembly(most_bytes=5000, budget=5000, strangers=2000, allows=members.__contains__)
         first, second = cut(b"m" * 2000, 1000)
         added(assembly, first, name="c0")
         for i in range(100):
@@ -174,7 +174,7 @@ class TestBounds:
         assert added(assembly, second, name="c0") == [b"m" * 2000]
 
     def test_a_newcomer_may_introduce_itself_in_parts_of_so_many_bytes_in_all(self):
-        assembly = Assembly(most_bytes=50_000, strangers=3000, allows=lambda _: False)
+        assembly = PartAssembly(most_bytes=50_000, strangers=3000, allows=lambda _: False)
         assert added(assembly, *cut(b"j" * 2000, 1000), name="new") == [None, b"j" * 2000]
         with pytest.raises(PeerError, match="'new' sends more than 3000 bytes"):
             added(assembly, *cut(b"j" * 4000, 1000), name="new")
@@ -182,24 +182,24 @@ class TestBounds:
         assert added(assembly, *cut(b"j" * 40_000, 40_000), name="new") == [b"j" * 40_000]
 
     def test_all_parts_but_the_last_have_a_least_size(self):
-        assembly = Assembly(most_bytes=1000, least=100)
+        assembly = PartAssembly(most_bytes=1000, least=100)
         with pytest.raises(PeerError, match="'c0' sends a part of 99 bytes; all but the last have at least 100"):
             assembly.add("c0", *part(0, 3, b"x" * 99))
         assert assembly.held == 0
         assert added(assembly, *cut(b"x" * 201, 100)) == [None, None, b"x" * 201]
 
     def test_a_value_has_no_more_parts_than_its_bytes_allow(self):
-        assembly = Assembly(most_bytes=1000, least=100)
+        assembly = PartAssembly(most_bytes=1000, least=100)
         with pytest.raises(PeerError, match="in 12 parts; at most 11"):
             assembly.add("c0", *part(11, 12, b"x"))
         assert assembly.add("c0", *part(10, 11, b"x")) is None
 
     def test_what_is_one_part_is_too_large_at_once(self):
         with pytest.raises(PeerError, match="more than 3 bytes"):
-            added(Assembly(most_bytes=3), *cut(DATA, 100))
+            added(PartAssembly(most_bytes=3), *cut(DATA, 100))
 
     def test_what_had_no_part_for_long_is_forgotten(self):
-        assembly = Assembly(most_bytes=1000)
+        assembly = PartAssembly(most_bytes=1000)
         first, second = cut(DATA, 4)
         added(assembly, first)
         for _ in range(EXPIRES_AFTER):
@@ -210,7 +210,7 @@ class TestBounds:
         assert added(assembly, second) == [None]
 
     def test_so_it_is_with_what_comes_by_names_that_are_not_known(self):
-        assembly = Assembly(most_bytes=1000, allows=lambda name: name == "c0")
+        assembly = PartAssembly(most_bytes=1000, allows=lambda name: name == "c0")
         added(assembly, cut(DATA, 4)[0], name="stranger")
         for _ in range(EXPIRES_AFTER):
             added(assembly, *cut(b"x", 4))
@@ -227,7 +227,7 @@ class TestBounds:
                 looked += 1
                 return super().__len__()
 
-        assembly = Assembly(most_bytes=10**6)
+        assembly = PartAssembly(most_bytes=10**6)
         for number in range(40_000):
             assembly.add("c0", *part(number, 40_001, Measured(b"x")))
         assert 40_000 <= looked <= 5 * 40_000
@@ -246,7 +246,7 @@ class TestBounds:
     )
 )
 def test_whatever_comes_what_is_held_stays_within_its_budgets_and_is_counted_right(told):
-    assembly = Assembly(most_bytes=300, least=3, budget=800, strangers=700, allows="abcd".__contains__)
+    assembly = PartAssembly(most_bytes=300, least=3, budget=800, strangers=700, allows="abcd".__contains__)
     for name, number, count, value, digest in told:
         with suppress(PeerError):
             assembly.add(name, *part(number, count, value, digest))

@@ -13,7 +13,7 @@ from streamfl.core.client.phase import may_follow
 from streamfl.core.client.settings import ClientSettings
 from streamfl.core.coordinator.machine import Coordinator
 from streamfl.core.coordinator.settings import CoordinatorSettings
-from streamfl.core.coordinator.state import Standing
+from streamfl.core.coordinator.state import CoordinatorState
 from streamfl.core.drift.detectors.glr import GLR
 from streamfl.core.learning.local_round import Learner
 from streamfl.core.profiles.adaptive.ladder import LadderSettings
@@ -261,7 +261,7 @@ def plain(**more: Any) -> Promotion:
 def coordinator(expect: int = 2, *, master: Paper | Promotion | None = None, **settings: Any) -> Coordinator:
     """Return a coordinator without scaling, so that the registry stays as it is."""
     told: dict[str, Any] = {"learner": LEARNER, "expect": expect, "scaling": False} | settings
-    return Coordinator(CoordinatorSettings(**told), Standing(plain() if master is None else master))
+    return Coordinator(CoordinatorSettings(**told), CoordinatorState(plain() if master is None else master))
 
 
 def begun(machine: Coordinator, *names: str, now: float = 0.0) -> RoundOpened:
@@ -277,9 +277,9 @@ def refusals(decisions: Iterable[Any]) -> list[tuple[str, str]]:
 
 # --- a whole federation ----------------------------------------------------------------------------------------
 
-PROFILES: dict[str, Callable[[], Standing]] = {
-    "adaptive": lambda: Standing(Promotion()),
-    "paper": lambda: Standing(
+PROFILES: dict[str, Callable[[], CoordinatorState]] = {
+    "adaptive": lambda: CoordinatorState(Promotion()),
+    "paper": lambda: CoordinatorState(
         Paper(
             PaperSettings(
                 horizon=40,
@@ -465,18 +465,18 @@ def parting(*, rounds: int = 26, at: int = 9, back: int | None = None, size: int
         mine = records["c1"]
         again = np.arange(len(mine)) >= (back - 1) * size
         records["c1"] = replace(mine, y=np.where(again, 1.0 - mine.y, mine.y))
-    machine = Coordinator(CoordinatorSettings(learner=LEARNER, expect=6), Standing(Promotion()))
+    machine = Coordinator(CoordinatorSettings(learner=LEARNER, expect=6), CoordinatorState(Promotion()))
     return Federation(machine, records, ClientSettings(learner=LEARNER, round_size=size), **more)
 
 
 def uncounted(machine: Coordinator) -> bytes:
-    """Return the bytes of a coordinator's standing but for the number of refused messages."""
-    return codec.encode(replace(machine.standing, refused=0))
+    """Return the bytes of a coordinator's state but for the number of refused messages."""
+    return codec.encode(replace(machine.state, refused=0))
 
 
 def reborn(machine: Coordinator) -> Coordinator:
-    """Return a coordinator that has nothing but the bytes of the other's standing."""
-    return Coordinator(machine.settings, codec.decode(Standing, codec.encode(machine.standing)))
+    """Return a coordinator that has nothing but the bytes of the other's state."""
+    return Coordinator(machine.settings, codec.decode(CoordinatorState, codec.encode(machine.state)))
 
 
 def as_bytes(told_: Iterable[FromClient | FromCoordinator]) -> list[bytes]:

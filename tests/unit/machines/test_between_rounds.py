@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from online_streams import state
+from native_streams import state
 from unit.machines.script import (
     LEARNER,
     PROFILES,
@@ -37,12 +37,12 @@ from streamfl import codec, messages
 from streamfl.core.between.native import merging
 from streamfl.core.between.native.agreed_round import after_round
 from streamfl.core.between.native.at_client import NativeAtClient
-from streamfl.core.between.native.learner import OnlineLearner
+from streamfl.core.between.native.learner import NativeLearner
 from streamfl.core.client.machine import Client
 from streamfl.core.client.settings import ClientSettings
 from streamfl.core.coordinator.machine import Coordinator
 from streamfl.core.coordinator.settings import CoordinatorSettings
-from streamfl.core.coordinator.state import Standing
+from streamfl.core.coordinator.state import CoordinatorState
 from streamfl.core.learning.local_round import Learner
 from streamfl.core.profiles.adaptive.promotion import Promotion
 from streamfl.core.protocol.decisions import Predicted, Seek
@@ -57,16 +57,16 @@ from streamfl.core.protocol.messages import (
     Update,
 )
 from streamfl.core.protocol.native import sleeping
-from streamfl.core.protocol.native.learnt import Learnt
-from streamfl.core.protocol.native.models import OnlineModels
-from streamfl.core.protocol.native.settings import Features, OnlineSettings
+from streamfl.core.protocol.native.learnt import NativeLearnt
+from streamfl.core.protocol.native.models import NativeState
+from streamfl.core.protocol.native.settings import Features, NativeSettings
 from streamfl.core.protocol.records import Batch
 from streamfl.settings import LearningSettings
 
 pytestmark = pytest.mark.compiles
 
 CLIENTS = ("c0", "c1", "c2")
-SETTINGS = OnlineSettings("linear", neighbours=False)
+SETTINGS = NativeSettings("linear", neighbours=False)
 
 
 def learner(features: Features = "linear", *, neighbours: bool = False) -> Learner:
@@ -97,7 +97,7 @@ def agreed_by(run: Federation, *, without: Callable[[RoundOpened, Update], bool]
     """Return the agreed models of every version, from what was sent and accepted alone."""
     opened = {message.entry: message for message in run.of(RoundOpened)}
     updates = {(update.client, update.attempt): update for update in run.of(Update)}
-    models = {1: OnlineModels.none(run.settings.learner.between.settings)}
+    models = {1: NativeState.none(run.settings.learner.between.settings)}
     labels = ("a", "b")
     for entry in run.of(RoundClosed):
         accepted = [updates[a.client, a.attempt] for a in sorted(entry.accepted, key=lambda a: a.client)]
@@ -108,17 +108,17 @@ def agreed_by(run: Federation, *, without: Callable[[RoundOpened, Update], bool]
     return models
 
 
-def reference(models: OnlineModels, records: Batch) -> Learnt:
+def reference(models: NativeState, records: Batch) -> NativeLearnt:
     """Return what one learner does with records from agreed models on."""
-    one = OnlineLearner(SETTINGS)
+    one = NativeLearner(SETTINGS)
     one.begin(models)
     one.learn(records.features, records.X, records.y, records.labels)
     return one.learnt()
 
 
-def after(records: Batch, labels: tuple[str, ...] = ("a", "b")) -> OnlineModels:
+def after(records: Batch, labels: tuple[str, ...] = ("a", "b")) -> NativeState:
     """Return the agreed models after one client's round from nothing."""
-    return merging.after(OnlineModels.none(SETTINGS), [reference(OnlineModels.none(SETTINGS), records)], labels)[0]
+    return merging.after(NativeState.none(SETTINGS), [reference(NativeState.none(SETTINGS), records)], labels)[0]
 
 
 def native(machine: Client) -> NativeAtClient:
@@ -133,14 +133,14 @@ def native(machine: Client) -> NativeAtClient:
 def test_the_agreed_models_are_those_of_all_accepted_differences_and_all_clients_begin_there(how):
     run = between(how).run()
     models = agreed_by(run)
-    standing = run.coordinator.standing
-    assert standing.between is not None
-    assert state(standing.between) == state(models[standing.round])
-    assert standing.between.seen == sum(entry.records for entry in run.of(RoundClosed)) == 300
+    state = run.coordinator.state
+    assert state.between is not None
+    assert state(state.between) == state(models[state.round])
+    assert state.between.seen == sum(entry.records for entry in run.of(RoundClosed)) == 300
     assert {opened.between for opened in run.of(RoundOpened)} == {True}
     for name in CLIENTS:
         last = native(run.clients[name])
-        assert last.version == standing.round - 1
+        assert last.version == state.round - 1
         last.learner.restore()
         np.testing.assert_array_equal(last.learner._models.weights, models[last.version].weights)
         np.testing.assert_array_equal(last.learner._models.table, models[last.version].table.astype(np.float32))
@@ -157,7 +157,7 @@ def test_round_one_begins_from_nothing_without_a_label_and_what_is_served_first_
         mine = cut(run.records[name], 0, 20)
         assert update.learnt is not None
         assert update.learnt.labels == tuple(dict.fromkeys(mine.labels[int(code)] for code in mine.y))
-        alone = OnlineLearner(SETTINGS)
+        alone = NativeLearner(SETTINGS)
         served = alone.learn(mine.features, mine.X, mine.y, mine.labels)
         assert served[0] == -1.0
         said = [alone.labels[int(code)] if code >= 0 else None for code in served]
@@ -201,7 +201,7 @@ def test_a_coordinator_that_is_restored_at_every_commit_comes_to_the_same_models
     restored = between(FERNS, federation={"restart": reborn}).run()
     assert restored.coordinator is not undisturbed.coordinator
     assert restored.coordinator.digest() == undisturbed.coordinator.digest()
-    assert state(restored.coordinator.standing.between) == state(undisturbed.coordinator.standing.between)
+    assert state(restored.coordinator.state.between) == state(undisturbed.coordinator.state.between)
 
 
 def test_the_order_in_which_updates_arrive_changes_no_bit():
@@ -212,7 +212,7 @@ def test_the_order_in_which_updates_arrive_changes_no_bit():
         joins = {message.client: message for message in between(rounds=1).run().of(Join)}
         tell(machine, *joins.values())
         assert refusals(tell(machine, *(first[name] for name in order))) == []
-        found.add(codec.encode(machine.standing))
+        found.add(codec.encode(machine.state))
     assert len(found) == 1
 
 
@@ -244,7 +244,7 @@ class Restarting(Federation):
     starts = 0
 
     def _restarted(self) -> None:
-        if self.coordinator.standing.entry in (2, 4):
+        if self.coordinator.state.entry in (2, 4):
             self.starts += 1
             for name in self.clients:
                 self.clients[name], self.read[name] = Client(self.settings, name, f"i{100 + self.starts}"), 0
@@ -255,7 +255,7 @@ def test_clients_that_start_again_read_on_from_the_agreed_models(how):
     undisturbed, run = between(how).run(), between(how, kind=Restarting).run()
     assert run.starts >= 2
     assert run.coordinator.digest() == undisturbed.coordinator.digest()
-    assert state(run.coordinator.standing.between) == state(undisturbed.coordinator.standing.between)
+    assert state(run.coordinator.state.between) == state(undisturbed.coordinator.state.between)
 
 
 def test_where_labels_have_other_names_models_that_have_not_noticed_take_them_over():
@@ -299,9 +299,9 @@ def test_where_all_models_know_better_a_restart_renames_none_of_them():
     (restarted,) = run.of(Restarted)
     assert restarted.chosen == "relabelled"
     assert all(published.cells is not None for published in run.of(BetweenPublished) if published.version > 1)
-    assert run.coordinator.standing.between is not None
+    assert run.coordinator.state.between is not None
     found = agreed_by(run)
-    assert run.coordinator.standing.between.chain == found[max(found)].chain
+    assert run.coordinator.state.between.chain == found[max(found)].chain
 
 
 def test_a_restart_wakes_who_sleeps(monkeypatch):
@@ -319,7 +319,7 @@ def test_a_restart_wakes_who_sleeps(monkeypatch):
 def test_clients_apart_take_what_is_agreed_and_add_nothing_to_it():
     size = 40
     records = {f"c{i}": swapping(f"c{i}", 12, size=size, at=9 if i == 1 else None) for i in range(6)}
-    machine = Coordinator(CoordinatorSettings(learner=LINEAR, expect=6), Standing(Promotion()))
+    machine = Coordinator(CoordinatorSettings(learner=LINEAR, expect=6), CoordinatorState(Promotion()))
     run = Federation(machine, records, ClientSettings(learner=LINEAR, round_size=size)).run()
     apart = {opened.round: [c for group in opened.apart for c in group.clients] for opened in run.of(RoundOpened)}
     assert (apart[9], apart[11]) == ([], ["c1"])
@@ -327,9 +327,9 @@ def test_clients_apart_take_what_is_agreed_and_add_nothing_to_it():
     def is_apart(opened: RoundOpened, update: Update) -> bool:
         return any(update.client in group.clients for group in opened.apart)
 
-    assert run.coordinator.standing.between is not None
-    assert state(run.coordinator.standing.between) == state(agreed_by(run, without=is_apart)[13])
-    assert run.coordinator.standing.between.chain != agreed_by(run)[13].chain
+    assert run.coordinator.state.between is not None
+    assert state(run.coordinator.state.between) == state(agreed_by(run, without=is_apart)[13])
+    assert run.coordinator.state.between.chain != agreed_by(run)[13].chain
 
 
 def test_a_round_in_which_all_are_apart_changes_nothing():
@@ -351,7 +351,7 @@ def test_an_update_that_was_not_accepted_is_learnt_again_from_the_new_models():
     machine, records = client(learner=LINEAR), batch("abab", values=[1.0, -1.0, 2.0, -3.0])
     first = first_update(machine, records, between=True)
     assert first.learnt is not None
-    assert as_learnt(first.learnt) == as_learnt(reference(OnlineModels.none(SETTINGS), records))
+    assert as_learnt(first.learnt) == as_learnt(reference(NativeState.none(SETTINGS), records))
     models = after(batch("abba", values=[5.0, -2.0, 1.0, 4.0]))
     published = BetweenPublished(version=2, agreed=models, cells=np.zeros(0))
     (again,) = sent(tell(machine, closed(1), published, *opening(2, between=True)), Update)
@@ -399,7 +399,7 @@ def test_what_was_learnt_of_records_that_are_to_be_read_again_is_forgotten_withi
     assert as_learnt(update.learnt) == as_learnt(expected.learnt)
 
 
-def as_learnt(learnt: Learnt) -> Any:
+def as_learnt(learnt: NativeLearnt) -> Any:
     return state(learnt)
 
 
@@ -419,9 +419,9 @@ def test_an_entry_without_records_changes_no_model_and_loses_none_for_those_that
         message for name, one in clients.items() for message in sent(tell(one, RecordsRead((records[name],))), Join)
     ]
     decisions = [d for u in hand(tell(machine, *joins)) for d in tell(machine, u)]
-    assert machine.standing.round == 2
+    assert machine.state.round == 2
     hand(decisions)
-    assert (native(clients["c1"]).version, machine.standing.entry) == (1, 2)
+    assert (native(clients["c1"]).version, machine.state.entry) == (1, 2)
     # One bad record, and the round is closed by the clock.
     (empty,) = sent(tell(clients["c0"], RecordsRead((batch("!", start=4, of="c0"),)), BufferDue()), Update)
     machine.settings = replace(machine.settings, quorum=1)
@@ -429,15 +429,15 @@ def test_an_entry_without_records_changes_no_model_and_loses_none_for_those_that
     (entry,) = told(decisions, RoundClosed)
     assert (entry.entry, entry.round, entry.records) == (2, 2, 0)
     assert told(decisions, BetweenPublished) == []
-    assert machine.standing.between is not None
-    assert machine.standing.between.seen == 8
+    assert machine.state.between is not None
+    assert machine.state.between.seen == 8
     hand(decisions)
     (update,) = sent(tell(clients["c1"], RecordsRead((batch("abab", start=4, of="c1"),))), Update)
     assert (update.entry, update.round) == (3, 2)
     learner_ = native(clients["c1"]).learner
     learner_.restore()
     assert np.abs(learner_._models.table).max() > 0.0
-    np.testing.assert_array_equal(learner_._models.table, machine.standing.between.table.astype(np.float32))
+    np.testing.assert_array_equal(learner_._models.table, machine.state.between.table.astype(np.float32))
 
 
 # --- answers between rounds --------------------------------------------------------------------------------------
@@ -496,7 +496,7 @@ def test_what_is_served_is_told_in_the_rounds_labels():
     decisions = tell(machine, RecordsRead((records,)), joined(), *opening(between=True))
     (predicted,) = [d for d in decisions if isinstance(d, Predicted)]
     assert predicted.labels == ("a", "b")
-    alone = OnlineLearner(SETTINGS).learn(records.features, records.X, records.y, records.labels)
+    alone = NativeLearner(SETTINGS).learn(records.features, records.X, records.y, records.labels)
     assert alone.tolist()[0] == -1.0
     assert predicted.served.tolist() == [{-1.0: -1.0, 0.0: 1.0, 1.0: 0.0}[code] for code in alone.tolist()]
 
@@ -521,13 +521,13 @@ def test_an_update_must_tell_of_models_between_rounds_where_there_are_any_and_on
     machine = coordinator(2, learner=LINEAR if has else LEARNER)
     opened = begun(machine, "c0", "c1")
     assert opened.between is has
-    part = reference(OnlineModels.none(SETTINGS), batch("abab"))
+    part = reference(NativeState.none(SETTINGS), batch("abab"))
     wrong = answer(opened, "c1", learnt=None if has else part)
     assert refusals(tell(machine, wrong)) == [("c1", "models between rounds that not all have")]
     assert refusals(tell(machine, replace(wrong, learnt=part if has else None))) == []
 
 
-HOSTILE: dict[str, Callable[[Learnt], Learnt]] = {
+HOSTILE: dict[str, Callable[[NativeLearnt], NativeLearnt]] = {
     "a label that nobody knows": lambda part: replace(
         part,
         labels=("a", "b", "zzz"),
@@ -546,25 +546,25 @@ HOSTILE: dict[str, Callable[[Learnt], Learnt]] = {
 def test_a_message_that_would_stop_the_coordinator_or_all_clients_is_refused(spoil):
     machine = coordinator(2, learner=LINEAR)
     opened = begun(machine, "c0", "c1")
-    part = reference(OnlineModels.none(SETTINGS), batch("abab"))
+    part = reference(NativeState.none(SETTINGS), batch("abab"))
     before = uncounted(machine)
     spoilt = messages.decode(messages.encode(answer(opened, "c1", learnt=spoil(part))))
     assert [name for name, _ in refusals(tell(machine, spoilt))] == ["c1"]
     assert uncounted(machine) == before
     for name in ("c1", "c0"):  # it counts if it comes before the round closes without c1
         assert refusals(tell(machine, answer(opened, name, learnt=part))) == []
-    assert machine.standing.round == 2
+    assert machine.state.round == 2
 
 
 def test_the_largest_differences_that_are_admitted_can_be_added_up():
     machine = coordinator(2, learner=FERNS)
     opened = begun(machine, "c0", "c1")
-    one = OnlineLearner(OnlineSettings("ferns", neighbours=False))
+    one = NativeLearner(NativeSettings("ferns", neighbours=False))
     one.learn(("x",), np.array([[1.0], [-1.0], [1.0], [-1.0]]), np.array([0.0, 1.0, 0.0, 1.0]), ("a", "b"))
     part = one.learnt()
     most = np.nextafter(2.0**62 / 2.0**32 / 2 / 2 / 4, 0.0)
     large = replace(part, table=np.full(part.table.shape, most))
     assert refusals(tell(machine, *(answer(opened, name, learnt=large) for name in ("c0", "c1")))) == []
-    assert machine.standing.round == 2
-    assert machine.standing.between is not None
-    assert machine.standing.between.table.max() == pytest.approx(most)
+    assert machine.state.round == 2
+    assert machine.state.between is not None
+    assert machine.state.between.table.max() == pytest.approx(most)

@@ -22,7 +22,7 @@ from unit.machines.script import (
 
 from streamfl.core.protocol.decisions import Finished, PostUpdate, Predicted, Seek
 from streamfl.core.protocol.events import RecordsRead, SourceEnded, Stopped, Tick
-from streamfl.core.protocol.messages import Apart, Join, LabelSums, Leave, Left, Slot, Update
+from streamfl.core.protocol.messages import BranchGroup, Join, LabelSums, Leave, Left, Slot, Update
 from streamfl.core.protocol.records import Span
 from streamfl.core.protocol.registry import Registry
 
@@ -177,7 +177,7 @@ def test_a_model_of_its_own_is_scored_and_trained():
 
 def test_a_client_apart_scores_the_models_of_all_and_trains_and_serves_its_own():
     slots = (SLOT, replace(SLOT, name="branch", clients=("c0",)))
-    apart = (Apart(clients=("c0",), serves="branch"),)
+    apart = (BranchGroup(clients=("c0",), serves="branch"),)
     good = {"branch": np.array([[5.0, -5.0], [0.0, 0.0]])}
     update = first_update(client(), batch("abab"), slots=slots, weights=good, apart=apart)
     assert (update.records, update.trained, set(update.differences)) == (4, 4, {"branch"})
@@ -190,7 +190,7 @@ def test_a_client_apart_scores_the_models_of_all_and_trains_and_serves_its_own()
 
 
 def test_one_apart_without_a_model_of_its_own_trains_nothing():
-    apart = (Apart(clients=("c0",), serves="m"),)
+    apart = (BranchGroup(clients=("c0",), serves="m"),)
     update = first_update(client(), batch("abab"), apart=apart)
     assert (update.records, update.trained, dict(update.differences)) == (4, 0, {})
 

@@ -10,7 +10,7 @@ from unit.machines.script import answer, as_bytes, begun, coordinator, fits, joi
 from streamfl import codec
 from streamfl.core.coordinator import admission
 from streamfl.core.coordinator.machine import Coordinator
-from streamfl.core.coordinator.state import Standing
+from streamfl.core.coordinator.state import CoordinatorState
 from streamfl.core.protocol.decisions import Commit, Publish
 from streamfl.core.protocol.events import Tick
 from streamfl.core.protocol.messages import (
@@ -184,14 +184,14 @@ def test_one_that_starts_again_meanwhile_is_told_what_is_asked():
 
 def test_membership_waits_so_that_nothing_is_committed_in_between():
     machine, asked, updates = alarmed()
-    before = set(machine.standing.active())
+    before = set(machine.state.active())
     assert tell(machine, Leave(client="c2", incarnation="i1"), join("c7")) == []
-    assert machine.standing.active() == before
+    assert machine.state.active() == before
     decisions = tell(machine, *(scores(u, asked, 0.1) for u in updates.values()))
     assert [type(d) for d in decisions] == [Commit]
     assert [message.client for message in told(decisions, Left)] == ["c2"]
     assert [(message.client, message.entry) for message in told(decisions, Joined)] == [("c7", 12)]
-    assert machine.standing.active() == {"c0", "c1", "c7"}
+    assert machine.state.active() == {"c0", "c1", "c7"}
 
 
 def test_a_kill_in_between_repeats_the_step():
@@ -199,7 +199,7 @@ def test_a_kill_in_between_repeats_the_step():
     expected = tell(machine, *(scores(u, asked, 0.1) for u in updates.values()))
 
     saved = alarmed_before_the_alarm()
-    again = Coordinator(machine.settings, codec.decode(type(machine.standing), saved))
+    again = Coordinator(machine.settings, codec.decode(type(machine.state), saved))
     again.start(0.0)
     (publish,) = tell(again, *updates.values())
     assert as_bytes(told([publish], Score)) == as_bytes([asked])
@@ -210,13 +210,13 @@ def test_a_kill_in_between_repeats_the_step():
 
 
 def alarmed_before_the_alarm() -> bytes:
-    """Return the standing as it was committed last, before the round of the alarm was closed."""
+    """Return the state as it was committed last, before the round of the alarm was closed."""
     machine = coordinator(3)
     opened = begun(machine, *NAMES)
     for t in range(QUIET):
         decisions = tell(machine, *(answer(opened, n, loss=0.2, records=100, start=100 * t) for n in NAMES))
         (opened,) = told(decisions, RoundOpened)
-    return codec.encode(machine.standing)
+    return codec.encode(machine.state)
 
 
 # --- the second stage: a relabelled model ----------------------------------------------------------------------
@@ -362,7 +362,7 @@ def test_what_raises_in_the_second_stage_leaves_what_was_answered_in_the_first(m
     assert told(expected, Restarted)[0].chosen == "scratch"  # by its answer to the first
     other, second, updates = exchanging()
     before = alarmed_before_the_alarm()
-    other._recovery.last_saved = lambda: codec.decode(Standing, before)
+    other._recovery.last_saved = lambda: codec.decode(CoordinatorState, before)
     with monkeypatch.context() as patched:
         patched.setattr(admission, "wrong_scores", lambda *_, **__: 1 / 0)
         assert len(refusals(tell(other, scores(updates["c0"], second, 0.65)))) == 1
@@ -374,7 +374,7 @@ def test_what_raises_in_the_second_stage_leaves_what_was_answered_in_the_first(m
 def test_a_kill_in_the_second_stage_repeats_both():
     machine, second, updates = exchanging()
     expected = tell(machine, *(scores(u, second, 0.1) for u in updates.values()))
-    again = Coordinator(machine.settings, codec.decode(type(machine.standing), alarmed_before_the_alarm()))
+    again = Coordinator(machine.settings, codec.decode(type(machine.state), alarmed_before_the_alarm()))
     again.start(0.0)
     (first,) = told(tell(again, *updates.values()), Score)
     assert first.stage == 1

@@ -33,12 +33,12 @@ from streamfl.core.learning import second_moments
 from streamfl.core.learning.second_moments import RIDGE
 from streamfl.core.profiles.adaptive.ladder import LadderSettings
 from streamfl.core.profiles.adaptive.promotion import Promotion
-from streamfl.core.profiles.base import Opening
+from streamfl.core.profiles.base import RoundPlan
 from streamfl.core.protocol.decisions import Commit, Finished, Publish
 from streamfl.core.protocol.events import RecordsRead, Tick
 from streamfl.core.protocol.fingerprint import fingerprint
 from streamfl.core.protocol.messages import (
-    Apart,
+    BranchGroup,
     Joined,
     Leave,
     Left,
@@ -145,10 +145,10 @@ def test_one_who_has_left_may_come_back_but_not_by_an_old_join():
     (again,) = tell(machine, join("c0"))  # it may have missed the answer, so that it asks where it stands
     assert isinstance(again, Publish)
     assert told([again], Left) == [Left(client="c0", incarnation="i1")]
-    assert machine.standing.active() == {"c1"}
+    assert machine.state.active() == {"c1"}
     (back,) = tell(machine, join("c0", incarnation="i2"))
     assert isinstance(back, Commit)
-    assert machine.standing.active() == {"c0", "c1"}
+    assert machine.state.active() == {"c0", "c1"}
 
 
 def test_leaving_twice_is_answered_twice_and_written_once():
@@ -422,13 +422,13 @@ class Branching(Promotion):
     only: str = "c0"
     apart: bool = False
 
-    def open(self, t: int, scratch: np.ndarray, squared_norm: float) -> Opening:
+    def open(self, t: int, scratch: np.ndarray, squared_norm: float) -> RoundPlan:
         opening = super().open(t, scratch, squared_norm)
         live = list(opening.live)
         live[2] = replace(live[2], trained=False)
         live[4] = replace(live[4], clients=(self.only,))
-        apart = (Apart(clients=(self.only,), serves="rung-8"),) if self.apart else ()
-        return Opening(tuple(live), opening.serves, apart=apart)
+        apart = (BranchGroup(clients=(self.only,), serves="rung-8"),) if self.apart else ()
+        return RoundPlan(tuple(live), opening.serves, apart=apart)
 
 
 class Parting(Branching):
@@ -468,7 +468,7 @@ def test_models_that_name_their_clients_are_scored_and_trained_by_those_alone():
 def test_a_client_apart_scores_the_models_of_all_and_trains_only_its_own():
     machine = coordinator(2, master=branching(Parting))
     opened = begun(machine, "c0", "c1")
-    assert opened.apart == (Apart(clients=("c1",), serves="rung-8"),)
+    assert opened.apart == (BranchGroup(clients=("c1",), serves="rung-8"),)
     assert (opened.served_by("c0"), opened.served_by("c1")) == ("rung-0", "rung-8")
     of_all = answer(replace(opened, apart=()), "c1")
     assert refusals(tell(machine, of_all))[0][1] == "differences of other models than are trained"
@@ -542,10 +542,10 @@ def test_where_features_become_too_many_second_moments_are_let_go(monkeypatch: p
     machine = coordinator(1, master=whitening())
     (opened,) = told(tell(machine, answer(begun(machine, "c0"), "c0")), RoundOpened)
     assert opened.second_moments
-    assert machine.standing.agreement.second is not None
+    assert machine.state.agreement.second is not None
     (opened,) = told(tell(machine, answer(opened, "c0", start=4, new_features=("late",))), RoundOpened)
     assert not opened.second_moments
-    assert machine.standing.agreement.second is None
+    assert machine.state.agreement.second is None
 
 
 def test_the_penalty_of_whitened_steps_is_a_decay_of_the_weights():
@@ -583,7 +583,7 @@ def committed(machine: Coordinator, order: list[str]) -> list[bytes]:
     opened = begun(machine, *order)
     (commit,) = tell(machine, *(awkward(opened, name) for name in order))
     assert isinstance(commit, Commit)
-    return [*as_bytes(commit.messages), codec.encode(machine.standing)]
+    return [*as_bytes(commit.messages), codec.encode(machine.state)]
 
 
 REFERENCE = committed(coordinator(5, scaling=True), list(NAMES))
@@ -602,7 +602,7 @@ def test_a_coordinator_that_starts_again_opens_the_same_round():
     machine = coordinator(2)
     opened = begun(machine, "c0", "c1")
     commit = tell(machine, answer(opened, "c0"), answer(opened, "c1"))
-    again = Coordinator(machine.settings, machine.standing)
+    again = Coordinator(machine.settings, machine.state)
     (publish,) = again.start(5.0)
     assert isinstance(publish, Publish)
     (resumed,), (before,) = told([publish], RoundOpened), told(commit, RoundOpened)

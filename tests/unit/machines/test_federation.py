@@ -11,7 +11,7 @@ from streamfl.core.arrays import FloatArray
 from streamfl.core.client.settings import ClientSettings
 from streamfl.core.coordinator.machine import Coordinator
 from streamfl.core.coordinator.settings import CoordinatorSettings
-from streamfl.core.coordinator.state import Standing
+from streamfl.core.coordinator.state import CoordinatorState
 from streamfl.core.learning import second_moments
 from streamfl.core.profiles.adaptive.promotion import Promotion
 from streamfl.core.profiles.base import Master
@@ -102,7 +102,7 @@ def test_clients_that_start_again_at_any_time_read_on_by_the_ledger_and_fetch_th
         starts = 1
 
         def _restarted(self) -> None:
-            entry = self.coordinator.standing.entry
+            entry = self.coordinator.state.entry
             if entry % 3 == 0 and entry < 15:
                 Restarting.starts += 1
                 for name in self.clients:
@@ -142,7 +142,7 @@ def late(name: str, *, labels: bool = False, features: bool = False) -> Batch:
 
 def run_of(records: dict[str, Batch], master: Paper | Promotion | None = None, **settings: object) -> Federation:
     told = CoordinatorSettings(learner=LEARNER, expect=len(records), **settings)
-    machine = Coordinator(told, Standing(Promotion() if master is None else master))
+    machine = Coordinator(told, CoordinatorState(Promotion() if master is None else master))
     return Federation(machine, records, ClientSettings(learner=LEARNER, round_size=20)).run()
 
 
@@ -215,7 +215,7 @@ def test_a_feature_that_no_client_had_at_first_is_registered_for_the_next_round(
         return [head, tail] if batch.span.start < 50 else [tail]
 
     settings = CoordinatorSettings(learner=LEARNER, expect=2)
-    machine = Coordinator(settings, Standing(Promotion()))
+    machine = Coordinator(settings, CoordinatorState(Promotion()))
     run = TwoSets(machine, records, ClientSettings(learner=LEARNER, round_size=20)).run()
     assert early.features == ("x", "y")
     assert {(u.client, u.round) for u in run.of(Update) if u.new_features == ("late",)} == {("c1", 3)}
@@ -412,7 +412,7 @@ def test_a_branch_that_ends_in_the_round_of_another_clients_alarm_is_told():
     half = np.random.default_rng(4).random(45 * size) < 0.5
     again = np.append(np.zeros(13 * size, np.bool_), half)
     records["c1"] = replace(mine, y=np.where(again, 1.0 - mine.y, mine.y))
-    machine = Coordinator(CoordinatorSettings(learner=LEARNER, expect=8), Standing(Promotion()))
+    machine = Coordinator(CoordinatorSettings(learner=LEARNER, expect=8), CoordinatorState(Promotion()))
     run = Federation(machine, records, ClientSettings(learner=LEARNER, round_size=size)).run()
     told = [(news.round, news.state, news.clients) for news in run.of(LocalDrift)]
     assert (46, "latched", ("c2",)) in told
@@ -438,7 +438,7 @@ def test_clients_apart_that_start_again_go_on_apart_with_the_same_records_held_b
         starts = 0
 
         def _restarted(self) -> None:
-            if self.coordinator.standing.entry in (10, 13, 16, 19, 22):
+            if self.coordinator.state.entry in (10, 13, 16, 19, 22):
                 Restarting.starts += 1
                 machine = type(self.clients["c1"])(self.settings, "c1", f"i{100 + Restarting.starts}")
                 self.clients["c1"], self.read["c1"] = machine, 0
@@ -459,6 +459,6 @@ def test_in_which_order_clients_come_changes_the_model_unless_all_are_expected(e
     names, found = ["c0", "c1", "c2"], set()
     for order in (names, names[::-1]):
         records = {name: swapping(name, 6, seed=int(name[1])) for name in order}
-        machine = Coordinator(CoordinatorSettings(learner=LEARNER, expect=expect), Standing(Promotion()))
+        machine = Coordinator(CoordinatorSettings(learner=LEARNER, expect=expect), CoordinatorState(Promotion()))
         found.add(Federation(machine, records, settings).run().coordinator.digest())
     assert len(found) == models

@@ -485,7 +485,7 @@ def test_a_forged_answer_costs_time_and_no_record():
 
     run = federation({})
     run = Answered(run.coordinator, run.records, run.settings).run()
-    members = run.coordinator.standing.members
+    members = run.coordinator.state.members
     assert {name: member.read for name, member in members.items()} == {
         name: records.read for name, records in run.records.items()
     }

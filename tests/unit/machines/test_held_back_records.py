@@ -31,9 +31,9 @@ from streamfl.core.profiles.adaptive.promotion import Promotion
 from streamfl.core.protocol.decisions import Fetch, Seek
 from streamfl.core.protocol.events import RecordsFetched, RecordsRead
 from streamfl.core.protocol.messages import (
-    Apart,
-    Held,
+    BranchGroup,
     HeldRecord,
+    HoldoutRule,
     Joined,
     LabelSums,
     RoundOpened,
@@ -46,7 +46,7 @@ from streamfl.core.protocol.records import Span
 from streamfl.core.protocol.registry import Registry
 from streamfl.core.sampling import ranks
 
-HELD = Held(per_label=100, since=1)
+HELD = HoldoutRule(per_label=100, since=1)
 SIZE = 60
 # A model that always says a: right on every a, wrong on every b.
 ALWAYS_A = {"m": np.array([[0.0, 0.0], [50.0, -50.0]])}
@@ -63,13 +63,13 @@ def label_of(ordinal: int) -> str:
     return "aab!"[ordinal % 4]
 
 
-def first_round(held: Held = HELD, **more: object):
+def first_round(held: HoldoutRule = HELD, **more: object):
     """Return a client after its first round's update, and that update."""
     machine = client(round_size=SIZE, capacity=400)
     return machine, first_update(machine, STREAM, held=held, **more)
 
 
-def next_update(machine, *before: Update, entry: int = 2, held: Held = HELD, **more: object) -> Update:
+def next_update(machine, *before: Update, entry: int = 2, held: HoldoutRule = HELD, **more: object) -> Update:
     """Have updates accepted, and return the next one."""
     (update,) = sent(tell(machine, closed(entry - 1, *before), *opening(entry, held=held, **more)), Update)
     return update
@@ -90,8 +90,8 @@ def test_some_of_a_round_are_told_scored_and_served_and_not_trained_on():
 
 
 def test_at_most_so_many_of_a_label_those_with_the_smallest_hash_and_the_others_let_go():
-    machine, first = first_round(Held(per_label=1, since=1))
-    second = next_update(machine, first, held=Held(per_label=1, since=1))
+    machine, first = first_round(HoldoutRule(per_label=1, since=1))
+    second = next_update(machine, first, held=HoldoutRule(per_label=1, since=1))
     good = [i for i in range(160) if label_of(i) != "!"]
 
     def kept(ordinals: list[int]) -> set[int]:
@@ -132,16 +132,16 @@ def test_they_are_scored_under_the_registry_of_the_day():
 
 def test_those_of_rounds_before_are_let_go():
     machine, first = first_round()
-    second = next_update(machine, first, held=Held(per_label=100, since=2))
+    second = next_update(machine, first, held=HoldoutRule(per_label=100, since=2))
     assert second.old == ()
     assert set(second.let_go) == {record.ordinal for record in first.held}
-    third = next_update(machine, second, entry=3, held=Held(per_label=100, since=2))
+    third = next_update(machine, second, entry=3, held=HoldoutRule(per_label=100, since=2))
     assert sum(sums.count for sums in third.old) == len(second.held) > 0
 
 
 def test_one_that_is_named_compares_only_with_records_since_its_own_round():
     machine, first = first_round()
-    held = Held(per_label=100, since=1, renewed={"c0": 2})
+    held = HoldoutRule(per_label=100, since=1, renewed={"c0": 2})
     assert (held.since_at("c0"), held.since_at("c1")) == (2, 1)
     second = next_update(machine, first, held=held)
     assert second.old == ()
@@ -149,15 +149,15 @@ def test_one_that_is_named_compares_only_with_records_since_its_own_round():
     third = next_update(machine, second, entry=3, held=held)
     assert sum(sums.count for sums in third.old) == len(second.held) > 0
     # One round that all were told counts if it is the later one; what others are told does not.
-    assert Held(per_label=100, since=3, renewed={"c0": 2}).since_at("c0") == 3
+    assert HoldoutRule(per_label=100, since=3, renewed={"c0": 2}).since_at("c0") == 3
     machine, first = first_round()
-    other = next_update(machine, first, held=Held(per_label=100, since=1, renewed={"c1": 2}))
+    other = next_update(machine, first, held=HoldoutRule(per_label=100, since=1, renewed={"c1": 2}))
     assert sum(sums.count for sums in other.old) == len(first.held)
 
 
 def test_one_apart_keeps_what_it_held_back_unless_it_is_named():
     machine, first = first_round()
-    second = next_update(machine, first, apart=(Apart(clients=("c0",), serves="m"),))
+    second = next_update(machine, first, apart=(BranchGroup(clients=("c0",), serves="m"),))
     assert sum(sums.count for sums in second.old) == len(first.held)
     assert second.let_go == ()
 
@@ -201,10 +201,10 @@ def test_the_ledger_holds_back_once_what_was_refused_and_sent_again():
         ("c0", "a second update for the round"),
     ]
     (second,) = told(tell(machine, answer(opened, "c1")), RoundOpened)
-    assert machine.standing.members["c0"].held == held
+    assert machine.state.members["c0"].held == held
     more = (HeldRecord(round=2, ordinal=6, partition="c0", position=6),)
     tell(machine, answer(second, "c0", start=4, held=more, let_go=(1, 99), trained=3))
-    assert machine.standing.members["c0"].held == held  # not yet
+    assert machine.state.members["c0"].held == held  # not yet
     tell(machine, answer(second, "c1", start=4))
     (answered,) = told(tell(machine, join("c0", incarnation="i2")), Joined)
     assert answered.held == (held[1], *more)

@@ -161,7 +161,7 @@ def test_refused(spoilt):
     before = uncounted(machine)
     good = {n: replace(answer(opened, n), moments=M()) for n in ("c0", "c1")}
     (refused,) = tell(machine, replace(good["c1"], **spoilt))
-    assert (refused.client, refused.is_fault, machine.standing.refused) == ("c1", True, 1)
+    assert (refused.client, refused.is_fault, machine.state.refused) == ("c1", True, 1)
     assert uncounted(machine) == before
     (closed,) = told(tell(machine, good["c0"]), RoundClosed)
     assert [accepted.client for accepted in closed.accepted] == ["c0"]
@@ -221,7 +221,7 @@ def test_admitted(told_):
     opened = begun(machine, "c0", "c1")
     good = {n: replace(answer(opened, n), moments=M()) for n in ("c0", "c1")}
     assert refusals(tell(machine, replace(good["c1"], **told_), good["c0"])) == []
-    assert all(np.isfinite(model.W).all() for model in machine.standing.master.main.live(1.0))
+    assert all(np.isfinite(model.W).all() for model in machine.state.master.main.live(1.0))
 
 
 @pytest.mark.parametrize(("n", "refused"), [(2000, 0), (2001, 1)])

@@ -15,7 +15,7 @@ from streamfl import codec, messages
 from streamfl.core.client.settings import ClientSettings
 from streamfl.core.coordinator.machine import Coordinator
 from streamfl.core.coordinator.settings import CoordinatorSettings
-from streamfl.core.coordinator.state import Standing
+from streamfl.core.coordinator.state import CoordinatorState
 from streamfl.core.errors import PeerError
 from streamfl.core.protocol.decisions import Commit, Refused
 from streamfl.core.protocol.messages import (
@@ -126,7 +126,7 @@ class Listening(Federation):
 
     def _restarted(self) -> None:
         self.moments.append((self.saved, tuple(self.since)))
-        self.saved, self.since = codec.encode(self.coordinator.standing), []
+        self.saved, self.since = codec.encode(self.coordinator.state), []
 
 
 def federation(kind: str) -> Listening:
@@ -135,7 +135,7 @@ def federation(kind: str) -> Listening:
         profile = PROFILES["paper"]()
     elif kind == "between rounds":
         learner = LearningSettings(features="linear", neighbours=False).learner("classification", 0)
-    elif kind == "guest":
+    elif kind == "external":
         learner = LearningSettings(model=naive_bayes.GaussianNB()).learner("classification", 0)
     elif kind == "regression":
         learner, task = LearningSettings().learner("regression", 0), "regression"
@@ -152,7 +152,7 @@ def run(request: pytest.FixtureRequest) -> Listening:
 
 
 def moment(run: Listening, entry: int) -> tuple[bytes, dict[str, Update]]:
-    """Return the standing in which an entry was open, and its updates."""
+    """Return the state in which an entry was open, and its updates."""
     for saved, since in run.moments:
         updates = {m.client: m for m in since if isinstance(m, Update) and m.entry == entry}
         if len(updates) == len(NAMES):
@@ -161,7 +161,7 @@ def moment(run: Listening, entry: int) -> tuple[bytes, dict[str, Update]]:
 
 
 def begun(run: Listening, saved: bytes) -> Coordinator:
-    machine = Coordinator(run.coordinator.settings, codec.decode(Standing, saved))
+    machine = Coordinator(run.coordinator.settings, codec.decode(CoordinatorState, saved))
     machine.start(0.0)
     return machine
 
@@ -193,7 +193,7 @@ def harmless(decisions: list[Any]) -> list[str]:
     return wrong
 
 
-KINDS = ("adaptive", "paper", "guest", "regression")
+KINDS = ("adaptive", "paper", "external", "regression")
 ENTRIES = [("adaptive", 1), *((kind, 6) for kind in KINDS)]
 COMPILED = pytest.param("between rounds", 6, marks=pytest.mark.compiles)
 
@@ -221,14 +221,14 @@ def test_an_update_with_any_one_field_spoilt_harms_nobody_but_its_sender(run, en
         assert harmless(decisions) == [], what
         honest = {a.client: a for a in ended.accepted if a.client != HOSTILE}
         assert honest == {a.client: a for a in closed.accepted if a.client != HOSTILE}, what
-        assert math.isfinite(machine.standing.agreed.squared_norm), what
+        assert math.isfinite(machine.state.agreed.squared_norm), what
         for name in ("c0", "c2"):
             assert account(machine, name) == account(reference, name), what
     assert refused > 300
 
 
 def account(machine: Coordinator, name: str) -> tuple[object, ...]:
-    member = machine.standing.members[name]
+    member = machine.state.members[name]
     return member.positions, member.accepted, member.rejected, member.refused, member.left
 
 
@@ -270,9 +270,9 @@ def test_an_introduction_with_any_one_field_spoilt_harms_nobody(run):
         decisions = tell(machine, introduction, *others)
         opened = told(decisions, RoundOpened)[0]
         assert harmless(decisions) == [], what
-        assert {"c0", "c2"} <= machine.standing.members.keys(), what
-        assert math.isfinite(machine.standing.agreed.squared_norm), what
-        assert np.isfinite(machine.standing.registry.scale).all(), what
+        assert {"c0", "c2"} <= machine.state.members.keys(), what
+        assert math.isfinite(machine.state.agreed.squared_norm), what
+        assert np.isfinite(machine.state.registry.scale).all(), what
         assert opened.round == 1
     assert refused > 50
 
@@ -283,5 +283,5 @@ def test_a_leave_with_any_one_field_spoilt_harms_nobody(run):
     for what, message in variants(Leave(client=HOSTILE, incarnation="i1")):
         machine = begun(run, saved)
         tell(machine, message)
-        assert {"c2"} <= machine.standing.active(), what
-        assert len(codec.encode(machine.standing)) < len(saved) + 300, what
+        assert {"c2"} <= machine.state.active(), what
+        assert len(codec.encode(machine.state)) < len(saved) + 300, what

@@ -22,10 +22,10 @@ from streamfl.core.client.buffer import Buffer
 from streamfl.core.client.settings import ClientSettings
 from streamfl.core.coordinator.machine import Coordinator
 from streamfl.core.coordinator.settings import CoordinatorSettings
-from streamfl.core.coordinator.state import Standing
+from streamfl.core.coordinator.state import CoordinatorState
 from streamfl.core.protocol.decisions import Finished
 from streamfl.core.protocol.events import BufferDue, RecordsRead, SourceEnded, Tick
-from streamfl.core.protocol.messages import Held, Join, Leave, Left, RoundClosed, Score, Scores, Update
+from streamfl.core.protocol.messages import HoldoutRule, Join, Leave, Left, RoundClosed, Score, Scores, Update
 from streamfl.core.protocol.records import Batch, Span, spans
 from streamfl.core.protocol.registry import TargetUnit
 from streamfl.settings import LearningSettings, ProfileSettings
@@ -124,10 +124,10 @@ def test_one_told_to_close_early_sends_nothing_of_too_few():
 
 def test_nothing_of_records_held_back_is_told_without_records():
     machine = client(least=2, round_size=80)
-    update = first_update(machine, batch("ab" * 40), held=Held(per_label=10, since=1))
+    update = first_update(machine, batch("ab" * 40), held=HoldoutRule(per_label=10, since=1))
     assert update.held
     tell(machine, closed(1, update), RecordsRead((batch("a", start=80),)), BufferDue())
-    held = Held(per_label=10, since=2)  # those of round 1 are to be let go, which would tell whose they are
+    held = HoldoutRule(per_label=10, since=2)  # those of round 1 are to be let go, which would tell whose they are
     (empty,) = sent(tell(machine, *opening(2, held=held, second_moments=True, moments=True)), Update)
     assert tells(empty) == ABOUT_NO_RECORD - {"rejected", "spans"}
     assert len(machine.held_back) == len(update.held)
@@ -199,7 +199,7 @@ def learnt(task: str, profile: str, least: int, starting: int) -> Federation:
     learner = LearningSettings().learner(task, 0)
     machine = Coordinator(
         CoordinatorSettings(learner=learner, expect=2, interval=10.0, task=task),
-        Standing(ProfileSettings(profile=profile).master(40, learner)),
+        CoordinatorState(ProfileSettings(profile=profile).master(40, learner)),
     )
     make = numbers if task == "regression" else (lambda name, n: swapping(name, n // 20))
     records = {name: make(name, 400) for name in ("c0", "c1")}
@@ -213,11 +213,11 @@ def test_a_federation_whose_joins_told_nothing_learns(task, profile):
     blank, known = learnt(task, profile, 10, 2), learnt(task, profile, 1, 15)
     assert {question.records for question in blank.of(Join)} == {0}
     assert {question.records for question in known.of(Join)} <= {14, 15}
-    registry = blank.coordinator.standing.registry
+    registry = blank.coordinator.state.registry
     assert (set(registry.features), registry.labels) == (
-        set(known.coordinator.standing.registry.features),
-        known.coordinator.standing.registry.labels,
+        set(known.coordinator.state.registry.features),
+        known.coordinator.state.registry.labels,
     )
-    assert blank.coordinator.standing.known_labels == len(registry.labels)
+    assert blank.coordinator.state.known_labels == len(registry.labels)
     final = [run.of(RoundClosed)[-1] for run in (blank, known)]
     assert final[0].losses[final[0].serves] <= final[1].losses[final[1].serves] + 0.02

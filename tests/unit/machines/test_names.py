@@ -34,7 +34,7 @@ from streamfl.core.coordinator.settings import CoordinatorSettings
 from streamfl.core.learning.local_round import Learner
 from streamfl.core.protocol.events import RecordsRead
 from streamfl.core.protocol.messages import (
-    Held,
+    HoldoutRule,
     LabelSums,
     ModelPublished,
     RegistryPublished,
@@ -44,7 +44,7 @@ from streamfl.core.protocol.messages import (
     Update,
 )
 from streamfl.core.protocol.moments import Moments
-from streamfl.core.protocol.native.learnt import Learnt
+from streamfl.core.protocol.native.learnt import NativeLearnt
 from streamfl.core.protocol.records import Batch, Span
 from streamfl.core.protocol.registry import Registry
 from streamfl.settings import LearningSettings
@@ -110,8 +110,8 @@ def test_features_that_cross_the_limit_together_are_granted_in_client_order():
     assert refusals(decisions) == []
     assert registered(decisions).features == ("x", "k", "p")
     # What is remembered of features does not grow beyond them either.
-    assert set(machine.standing.agreed.moments.features) == {"x", "k", "p"}
-    assert set(machine.standing.agreed.early.first.features) <= {"x", "k", "p"}
+    assert set(machine.state.agreed.moments.features) == {"x", "k", "p"}
+    assert set(machine.state.agreed.early.first.features) <= {"x", "k", "p"}
 
 
 def test_introductions_that_cross_the_limits_begin_with_the_first_clients_names():
@@ -139,7 +139,7 @@ def bringing(opened: RoundOpened) -> Update:
     """Return an update of features k and l and of labels t and u, which has learnt between rounds, too."""
     names, labels = ("x", "k", "l"), ("a", "b", "t", "u")
     moments = Moments(names, np.array([4.0, 3.0, 2.0]), np.arange(3.0), np.ones(3))
-    learnt = Learnt(
+    learnt = NativeLearnt(
         features=names,
         labels=labels,
         records=4,
@@ -271,7 +271,7 @@ def test_where_a_label_was_not_granted_its_records_are_let_go_of():
     # All of the round's records that hash to it are held back; z was not granted.
     held = {"per_label": 100, "since": 1}
     machine = client(round_size=60, limits=Limits(labels=3))
-    first = first_update(machine, batch("abcz" * 15), held=Held(**held))
+    first = first_update(machine, batch("abcz" * 15), held=HoldoutRule(**held))
     places = {record.position: record.ordinal for record in first.held}
     of_z = {ordinal for position, ordinal in places.items() if position % 4 == 3}
     assert of_z, "the script holds no record of z back"
@@ -280,7 +280,7 @@ def test_where_a_label_was_not_granted_its_records_are_let_go_of():
         machine,
         closed(1, first),
         RecordsRead((batch("abcz" * 20, start=60),)),
-        *opening(2, registry=full, held=Held(**held)),
+        *opening(2, registry=full, held=HoldoutRule(**held)),
     )
     (second,) = sent(decisions, Update)
     assert set(second.let_go) == of_z
@@ -324,17 +324,17 @@ def test_memory_is_bounded_and_every_update_counts(learning, one, other, third):
     machine = Coordinator(CoordinatorSettings(learner=learner, expect=3, limits=limits), PROFILES["adaptive"]())
     told_size = ClientSettings(learner=learner, round_size=20, limits=limits)
     run = Federation(machine, records, told_size).run()
-    standing = run.coordinator.standing
-    registry = standing.registry
+    state = run.coordinator.state
+    registry = state.registry
     assert len(registry.features) <= 5
     assert len(registry.labels) <= 4
-    assert set(standing.agreed.moments.features) <= set(registry.features)
-    if standing.between is not None:
-        assert set(standing.between.features) <= set(registry.features)
-        assert set(standing.between.labels) <= set(registry.labels)
+    assert set(state.agreed.moments.features) <= set(registry.features)
+    if state.between is not None:
+        assert set(state.between.features) <= set(registry.features)
+        assert set(state.between.labels) <= set(registry.labels)
     # Nothing was refused, and every record is in the ledger: as good, or as one of a label that there is no room for.
     assert {entry.refused for entry in run.of(RoundClosed)} == {0}
     for name, source in records.items():
-        member = standing.members[name]
+        member = state.members[name]
         assert member.read == source.read
         assert member.rejected >= len(source.rejected)

@@ -33,7 +33,7 @@ from streamfl.core.coordinator.machine import PAUSE, Coordinator
 from streamfl.core.coordinator.refusals import Refusals
 from streamfl.core.coordinator.rounds import Rounds
 from streamfl.core.coordinator.settings import CoordinatorSettings
-from streamfl.core.coordinator.state import Standing
+from streamfl.core.coordinator.state import CoordinatorState
 from streamfl.core.errors import BrokenInvariantError
 from streamfl.core.profiles.adaptive.promotion import Promotion
 from streamfl.core.protocol.decisions import Commit, Finished, Publish, Refused
@@ -86,7 +86,7 @@ def test_a_good_update_of_it_counts_while_the_entry_is_open():
     tell(machine, spoilt(opened, "c1"), answer(opened, "c1"))
     assert machine.waited_for == {"c0"}
     assert accepted(tell(machine, answer(opened, "c0"))) == ["c0", "c1"]
-    assert machine.standing.members["c1"].refused == 0
+    assert machine.state.members["c1"].refused == 0
 
 
 @pytest.mark.parametrize("attempt", ["i0-1", "i2-1", "i1", "-1", ""])
@@ -94,7 +94,7 @@ def test_what_another_incarnation_says_is_held_against_nobody(attempt):
     machine = coordinator(2)
     opened = begun(machine, "c0", "c1")
     (refused,) = tell(machine, spoilt(opened, "c1", attempt=attempt))
-    assert (refused.is_fault, machine.standing.refused, machine.waited_for) == (True, 1, {"c0", "c1"})
+    assert (refused.is_fault, machine.state.refused, machine.waited_for) == (True, 1, {"c0", "c1"})
 
 
 def test_late_messages_are_no_faults_and_are_not_announced():
@@ -111,7 +111,7 @@ def test_late_messages_are_no_faults_and_are_not_announced():
     ]
     decisions = tell(machine, *late)
     assert [decision.is_fault for decision in decisions] == [False] * len(late)
-    assert (machine.standing.refused, machine.waited_for, machine.announce(0.0)) == (0, {"c1"}, [])
+    assert (machine.state.refused, machine.waited_for, machine.announce(0.0)) == (0, {"c1"}, [])
     (closed,) = told(tell(machine, answer(opened, "c1")), RoundClosed)
     assert closed.refused == len(late)
 
@@ -124,7 +124,7 @@ def test_from_the_third_unusable_message_of_an_entry_on_its_client_is_not_waited
     assert refusals(tell(machine, junk, junk)) == [("c1", "neither JSON nor safetensors")] * 2
     assert machine.waited_for == {"c1"}
     assert accepted(tell(machine, junk)) == ["c0"]
-    assert (machine.standing.refused, machine.standing.members["c1"].refused) == (3, 0)
+    assert (machine.state.refused, machine.state.members["c1"].refused) == (3, 0)
     tell(machine, junk, junk)  # it is counted anew in every entry
     assert machine.waited_for == {"c0", "c1"}
 
@@ -136,7 +136,7 @@ def test_unusable_messages_evict_nobody_for_whoever_may_write_can_send_them():
         junk = [Unusable("c1", "junk")] * 3
         (opened,) = told(tell(machine, answer(opened, "c0", start=4 * i), *junk), RoundOpened)
     assert machine.present == {"c0", "c1"}
-    assert machine.standing.refused == 15
+    assert machine.state.refused == 15
 
 
 def test_two_unusable_messages_change_no_byte_of_a_round():
@@ -156,7 +156,7 @@ def test_nothing_is_remembered_of_strangers_without_number():
         tell(machine, Unusable(f"x{i}", "junk"), join(f"y{i}", labels=("a", "a")))
     kept = machine._unsaved.refusals
     assert (len(kept.untold), len(kept.announced), kept.unusable, kept.at_fault) == (100, 100, {}, {})
-    assert machine.standing.refused == 600
+    assert machine.state.refused == 600
     assert accepted(tell(machine, answer(opened, "c0"), answer(opened, "c1"))) == ["c0", "c1"]
 
 
@@ -183,14 +183,14 @@ def test_whatever_its_name_is_a_refusal_that_is_announced_is_short():
 def test_where_all_are_refused_the_entry_closes_without_records():
     machine = coordinator(2)
     opened = begun(machine, "c0", "c1")
-    before = codec.encode(replace(machine.standing, entry=0, refused=0, members={}))
+    before = codec.encode(replace(machine.state, entry=0, refused=0, members={}))
     tell(machine, spoilt(opened, "c0"))
     decisions = tell(machine, spoilt(opened, "c1"))
     (closed,), (again,) = told(decisions, RoundClosed), told(decisions, RoundOpened)
     assert (closed.entry, closed.records, closed.accepted, closed.refused) == (1, 0, (), 2)
     assert (again.entry, again.round) == (2, 1)
-    assert codec.encode(replace(machine.standing, entry=0, refused=0, members={})) == before
-    assert machine.standing.members["c0"].positions == {}
+    assert codec.encode(replace(machine.state, entry=0, refused=0, members={})) == before
+    assert machine.state.members["c0"].positions == {}
 
 
 def test_at_a_deadline_with_refusals_alone_the_entry_closes_without_records():
@@ -219,7 +219,7 @@ def test_after_three_entries_in_a_row_a_client_is_put_out_and_told_so_in_the_sam
     (told_,) = [message for message in commit.messages if isinstance(message, Refusal)]
     assert (told_.client, told_.incarnation, told_.entry, told_.evicted) == ("c1", "i1", 3, True)
     assert told_.reason == "evicted, refused for 3 entries in a row: an impossible norm"
-    member = machine.standing.members["c1"]
+    member = machine.state.members["c1"]
     assert (member.left, member.evicted, member.refused, member.positions) == (True, True, 3, {})
     assert machine.waited_for == {"c0"}
 
@@ -228,11 +228,11 @@ def test_an_entry_in_which_it_counts_or_is_silent_is_not_one_of_the_row():
     machine = coordinator(2, quorum=1)
     _, opened = refused_for(machine, begun(machine, "c0", "c1"), 2)
     (opened,) = told(tell(machine, answer(opened, "c0", start=8)), RoundOpened)  # nothing was heard of c1
-    assert machine.standing.members["c1"].refused == 2
+    assert machine.state.members["c1"].refused == 2
     (opened,) = told(tell(machine, answer(opened, "c1")), RoundOpened)
-    assert machine.standing.members["c1"].refused == 0
+    assert machine.state.members["c1"].refused == 0
     refused_for(machine, opened, 2)
-    assert not machine.standing.members["c1"].evicted
+    assert not machine.state.members["c1"].evicted
 
 
 def test_only_a_new_start_brings_it_back():
@@ -246,7 +246,7 @@ def test_only_a_new_start_brings_it_back():
     (commit,) = tell(machine, join("c1", incarnation="i2"))
     assert isinstance(commit, Commit)
     assert told([commit], Joined)[0].read == 0
-    member = machine.standing.members["c1"]
+    member = machine.state.members["c1"]
     assert (member.left, member.evicted, member.refused) == (False, False, 0)
     tell(machine, answer(opened, "c0", start=12))
     assert machine.waited_for == {"c1"}
@@ -272,7 +272,7 @@ def test_it_is_finished_when_everybody_is_put_out():
         decisions = tell(machine, spoilt(opened, "c0"))
         (opened,) = told(decisions, RoundOpened)
     assert isinstance(decisions[-1], Finished)
-    assert machine.standing.members["c0"].evicted
+    assert machine.state.members["c0"].evicted
 
 
 # --- what is announced -----------------------------------------------------------------------------------------
@@ -317,7 +317,7 @@ def test_a_join_before_the_beginning_is_refused_with_its_reason():
     assert refused.is_fault
     (commit,) = machine.announce(0.0)
     assert [(m.client, m.entry, m.reason) for m in commit.messages] == [("c0", 1, "an impossible introduction")]
-    codec.decode(Standing, codec.encode(machine.standing))  # it can be saved though nothing is agreed on
+    codec.decode(CoordinatorState, codec.encode(machine.state))  # it can be saved though nothing is agreed on
     assert begun(machine, "c0", "c1").entry == 1
 
 
@@ -345,8 +345,8 @@ class Link:
     def publish(self, told_):
         self.done.append(("publish", [type(message).__name__ for message in told_]))
 
-    def commit(self, told_, standing):
-        self.done.append(("commit", [type(message).__name__ for message in told_], standing.refused))
+    def commit(self, told_, state):
+        self.done.append(("commit", [type(message).__name__ for message in told_], state.refused))
 
 
 def test_a_dead_letter_is_kept_before_the_commit_that_leaves_its_place_and_one_commit_is_enough():
@@ -401,7 +401,7 @@ def test_whose_scores_are_at_fault_is_not_waited_for_and_told_without_a_commit()
     assert (machine.announce(5.0), machine.wakes_at) == ([], None)  # its count is saved with the round
     decisions = tell(machine, scores(updates["c0"], asked, 0.1), scores(updates["c2"], asked, 0.1))
     assert accepted(_ended(machine, updates, decisions)) == ["c0", "c1", "c2"]
-    assert machine.standing.members["c1"].refused == 0  # its update counted
+    assert machine.state.members["c1"].refused == 0  # its update counted
 
 
 def test_whose_update_counted_after_all_is_waited_for_again_when_scores_are_asked_for():
@@ -423,13 +423,13 @@ class Saved:
     """A coordinator whose Commits are saved as bytes, and what it is driven with."""
 
     def __init__(self, expect=3, *, master=None, **settings):
-        self.first = lambda: Standing(Promotion() if master is None else master())
+        self.first = lambda: CoordinatorState(Promotion() if master is None else master())
         self.bytes = None
         told_ = {"learner": LEARNER, "expect": expect, "scaling": True} | settings
         self.machine = Coordinator(CoordinatorSettings(**told_), self.first(), self.restore)
 
     def restore(self):
-        return self.first() if self.bytes is None else codec.decode(Standing, self.bytes)
+        return self.first() if self.bytes is None else codec.decode(CoordinatorState, self.bytes)
 
     def tell(self, *events, now=0.0):
         """Hand over events, and carry out what is decided; return it."""
@@ -442,7 +442,7 @@ class Saved:
 
     def carry_out(self, decision):
         if isinstance(decision, Commit):
-            self.bytes = codec.encode(self.machine.standing)
+            self.bytes = codec.encode(self.machine.state)
 
     def state(self):
         """All that must not change."""
@@ -526,14 +526,14 @@ def test_wherever_handling_raises_the_message_is_refused_and_everything_is_what_
     while True:
         at += 1
         saved, _, message = prepared(event)
-        before, incarnation = saved.state(), saved.machine.standing.members["c1"].incarnation
+        before, incarnation = saved.state(), saved.machine.state.members["c1"].incarnation
         decisions, raised = handled(saved, message, at)
         if not raised:
             break
         (refused,) = [decision for decision in decisions if isinstance(decision, Refused)]
         assert refused.reason == "could not be handled: ValueError: injected", raised
-        assert (saved.state(), saved.machine.standing.refused) == (before, 1), raised
-        assert saved.machine.standing.members["c1"].incarnation == incarnation == "i2"
+        assert (saved.state(), saved.machine.state.refused) == (before, 1), raised
+        assert saved.machine.state.members["c1"].incarnation == incarnation == "i2"
         for decision in decisions:
             saved.carry_out(decision)
         saved.tell(message)  # it comes again, and now it counts
@@ -547,7 +547,7 @@ def test_what_was_refused_since_the_last_commit_stays_counted_when_something_rai
     saved.tell(Unusable("x", "junk"), spoilt(opened, "c1"))
     monkeypatch.setattr(admission, "refusal", lambda *_, **__: 1 / 0)
     saved.tell(scaled(opened, "c0"))
-    assert saved.machine.standing.refused == 3
+    assert saved.machine.state.refused == 3
 
 
 def before_the_last():
@@ -606,10 +606,10 @@ def _deliberating(saved):
 
 @pytest.fixture(scope="module")
 def alarmed():
-    """The bytes of the standing before the round of the alarm, and its updates."""
+    """The bytes of the state before the round of the alarm, and its updates."""
     saved = Saved(master=lambda: PROFILES["adaptive"]().master, scaling=False)
-    saved.machine.standing.master.ladder = coordinator(3).standing.master.ladder
-    saved.machine.standing.master.detector = coordinator(3).standing.master.detector
+    saved.machine.state.master.ladder = coordinator(3).state.master.ladder
+    saved.machine.state.master.detector = coordinator(3).state.master.detector
     _, updates, asked = _deliberating(saved)
     return saved.bytes, updates, asked
 
@@ -619,7 +619,7 @@ def asking(alarmed):
     data, updates, asked = alarmed
     saved = Saved(scaling=False)
     saved.bytes = data
-    saved.machine = Coordinator(saved.machine.settings, codec.decode(Standing, data), saved.restore)
+    saved.machine = Coordinator(saved.machine.settings, codec.decode(CoordinatorState, data), saved.restore)
     saved.machine.start(0.0)
     (again,) = told(saved.tell(*updates.values()), Score)
     assert again == asked
@@ -634,7 +634,7 @@ def test_wherever_scoring_raises_the_alarm_is_settled_all_the_same(alarmed):
     model = reference.machine.digest()
     without = asking(alarmed)
     _finish(without, updates, without.tell(scores(updates["c1"], asked, math.nan)))
-    assert reference.machine.standing.round == without.machine.standing.round
+    assert reference.machine.state.round == without.machine.state.round
     at, settled, refused = 0, 0, 0
     while True:
         at += 1 if at < 40 else 5
@@ -697,7 +697,7 @@ def test_the_updates_with_which_a_round_cannot_be_closed_are_refused_and_it_clos
     assert refusals(decisions) == [("c2", reason), ("c7", reason)]
     assert accepted(decisions) == [name for name in names if name not in ("c2", "c7")]
     assert sorted(m.client for m in told(decisions, Refusal)) == ["c2", "c7"]
-    assert saved.machine.standing.members["c7"].refused == 1
+    assert saved.machine.state.members["c7"].refused == 1
     other.tell(*(spoilt(opened, n) if n in ("c2", "c7") else scaled(opened, n) for n in names))
     assert uncounted(saved.machine) == uncounted(other.machine)
 
@@ -721,8 +721,8 @@ def test_numbers_that_become_infinite_without_raising_are_found_too(monkeypatch,
     decisions = saved.tell(*(scaled(opened, name) for name in ("c0", "c1", "c2")))
     assert [name for name, _ in refusals(decisions)] == ["c1"]
     assert accepted(decisions) == ["c0", "c2"]
-    assert np.isfinite(saved.machine.standing.registry.scale).all()
-    assert math.isfinite(saved.machine.standing.agreed.squared_norm)
+    assert np.isfinite(saved.machine.state.registry.scale).all()
+    assert math.isfinite(saved.machine.state.agreed.squared_norm)
 
 
 def test_at_a_deadline_too(monkeypatch):
@@ -743,7 +743,7 @@ def test_a_round_that_cannot_be_closed_without_anybody_is_our_defect(monkeypatch
         saved.tell(scaled(opened, "c0"))
 
 
-def test_without_a_standing_to_go_on_from_it_is_raised(monkeypatch):
+def test_without_a_state_to_go_on_from_it_is_raised(monkeypatch):
     machine = coordinator(1)
     opened = begun(machine, "c0")
     poisoned(monkeypatch, "c0")
@@ -765,7 +765,7 @@ def test_an_introduction_with_which_it_cannot_begin_is_refused_and_it_waits_for_
     assert refusals(decisions) == [("c1", "could not be handled: OverflowError: numbers too large")]
     assert (told(decisions, RoundOpened), saved.machine.introduced) == ([], 1)
     assert len(told(saved.tell(join("c2")), RoundOpened)) == 1
-    assert sorted(saved.machine.standing.members) == ["c0", "c2"]
+    assert sorted(saved.machine.state.members) == ["c0", "c2"]
 
 
 def test_scores_that_cannot_be_added_up_are_dropped(alarmed, monkeypatch):
@@ -890,9 +890,9 @@ def test_the_partition_of_its_first_records_stays_its_own():
 
 
 def coordinator_like(machine, opened):
-    other = Coordinator(machine.settings, codec.decode(Standing, codec.encode(machine.standing)))
+    other = Coordinator(machine.settings, codec.decode(CoordinatorState, codec.encode(machine.state)))
     other.start(0.0)
-    assert other.standing.entry == opened.entry
+    assert other.state.entry == opened.entry
     return other
 
 
@@ -911,7 +911,7 @@ def test_the_ends_of_logs_are_asked_only_where_a_position_goes_farther():
         assert asked == [["c0"]] * calls
     decisions = tell(machine, answer(opened, "c0", start=8))
     assert refusals(decisions) == [("c0", "positions of c0 beyond the end of its log")]
-    assert machine.standing.members["c0"].positions == {"c0": 8}
+    assert machine.state.members["c0"].positions == {"c0": 8}
     assert asked == [["c0"], ["c0"]]
     (opened,) = told(decisions, RoundOpened)
     (opened,) = told(tell(machine, answer(opened, "c0", start=8, records=2)), RoundOpened)
@@ -928,7 +928,7 @@ def test_an_end_beyond_the_log_moves_no_position(end):
     (refused,) = tell(machine, answer(opened, "c1", spans=(Span("c1", 0, end),)))
     assert refused.is_fault
     assert accepted(tell(machine, answer(opened, "c0"))) == ["c0"]
-    assert machine.standing.members["c1"].positions == {}
+    assert machine.state.members["c1"].positions == {}
 
 
 def test_an_end_that_cannot_be_told_refuses_nobody():
@@ -947,7 +947,7 @@ def test_no_more_clients_are_remembered_than_the_limit_whoever_may_write_can_inv
     assert told(tell(machine, join("c2")), Joined)
     why = "one client more than the 3 that the federation takes"
     assert refusals(tell(machine, *(join(f"x{i}") for i in range(50)))) == [(f"x{i}", why) for i in range(50)]
-    assert set(machine.standing.members) == {"c0", "c1", "c2"}
+    assert set(machine.state.members) == {"c0", "c1", "c2"}
     tell(machine, leave("c2", "i1"))
     assert refusals(tell(machine, join("x"))) == [("x", why)]  # where c2 goes on must still be known
     assert told(tell(machine, join("c2", incarnation="i2")), Joined)

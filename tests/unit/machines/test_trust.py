@@ -22,7 +22,7 @@ from unit.machines.test_least import ABOUT_NO_RECORD, tells
 from streamfl.core.client.settings import ClientSettings
 from streamfl.core.coordinator.machine import Coordinator
 from streamfl.core.coordinator.settings import CoordinatorSettings
-from streamfl.core.coordinator.state import Standing
+from streamfl.core.coordinator.state import CoordinatorState
 from streamfl.core.profiles.adaptive.promotion import Promotion
 from streamfl.core.protocol.events import RecordsRead
 from streamfl.core.protocol.messages import Join, ModelPublished, RegistryPublished, RoundOpened, Scores, Slot, Update
@@ -70,7 +70,7 @@ class Round6:
     def __init__(self, features: int) -> None:
         names = tuple("xy"[:features])
         records = {f"c{i}": self._records(f"c{i}", i, names) for i in range(3)}
-        machine = Coordinator(CoordinatorSettings(learner=LEARNER, expect=3), Standing(Promotion()))
+        machine = Coordinator(CoordinatorSettings(learner=LEARNER, expect=3), CoordinatorState(Promotion()))
         settings = ClientSettings(learner=LEARNER, round_size=10, capacity=20, least=10)
         run = Federation(machine, records, settings).run()
         (self.update,) = (u for u in run.of(Update) if (u.client, u.round) == ("c0", 6))
@@ -148,7 +148,7 @@ def test_no_message_about_fewer_than_ten_records_carries_anything():
     records = {name: scarce(name, i) for i, name in enumerate(("c0", "c1"))}
     records["c2"] = scarce("c2", 2).head(6)  # never enough
     settings = ClientSettings(learner=LEARNER, round_size=20, capacity=40, least=10)
-    machine = Coordinator(CoordinatorSettings(learner=LEARNER, expect=3), Standing(Promotion()))
+    machine = Coordinator(CoordinatorSettings(learner=LEARNER, expect=3), CoordinatorState(Promotion()))
     run = Federation(machine, records, settings).run()
 
     updates = run.of(Update)

@@ -113,7 +113,7 @@ class TestWaiting:
         opened = federation.begun()
         federation.step(QUIET)
         federation.step(QUIET + 1, answer(opened, "c0"), answer(opened, "c1"))
-        assert federation.machine.standing.round == 2
+        assert federation.machine.state.round == 2
         assert warnings(federation.step(2 * QUIET)) == []
         (told_,) = warnings(federation.step(2 * QUIET + 1))
         assert (told_["round"], told_["clients"], told_["seconds"]) == (2, ["c0", "c1"], 30)
@@ -326,17 +326,17 @@ class TestProcess:
         assert first[0]["event"] == "a new federation"
         assert first[1]["event"] == "equal bytes"
         assert (first[1]["promised"], first[1]["because_of"]) == (not settings.unequal, list(settings.unequal))
-        standing = transport.coordinator().restore()
-        opened = told_opening(settings, standing)
+        state = transport.coordinator().restore()
+        opened = told_opening(settings, state)
         updates = [answer(opened, "c0"), one_bad(opened, "c1")]
         second = serve(settings, Link(transport, Stop(), updates))
         assert (second[0]["event"], second[0]["round"]) == ("going on", 1)
         (ended,) = [line for line in second if line["event"] == "ended"]
         assert (ended["rounds"], ended["read"], ended["accepted"], ended["rejected"]) == (1, 8, 7, 1)
         assert len(ended["model_sha256"]) == 64
-        standing = transport.coordinator().restore()
-        standing.master.epoch = 4
-        transport.coordinator().commit([], standing)
+        state = transport.coordinator().restore()
+        state.master.epoch = 4
+        transport.coordinator().commit([], state)
         third = serve(settings, Link(transport, Stop()))
         assert third[-1]["restarts"] == 3  # those before this process, too
         assert third[-1]["model_sha256"] == ended["model_sha256"]
@@ -375,7 +375,7 @@ class TestProcess:
         assert link.closed
 
 
-def told_opening(settings, standing):
-    """The opening that a coordinator tells which goes on from a standing."""
-    (opened,) = told(Coordinator(settings.coordinator_machine, standing).start(0.0), RoundOpened)
+def told_opening(settings, state):
+    """The opening that a coordinator tells which goes on from a state."""
+    (opened,) = told(Coordinator(settings.coordinator_machine, state).start(0.0), RoundOpened)
     return opened

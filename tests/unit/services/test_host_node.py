@@ -10,7 +10,7 @@ from unit.machines.script import LEARNER, cut, fetched, swapping
 from streamfl.core.client.settings import ClientSettings
 from streamfl.core.coordinator.machine import Coordinator
 from streamfl.core.coordinator.settings import CoordinatorSettings
-from streamfl.core.coordinator.state import Standing
+from streamfl.core.coordinator.state import CoordinatorState
 from streamfl.core.errors import UsageError
 from streamfl.core.profiles.adaptive.promotion import Promotion
 from streamfl.core.protocol.messages import Join, Leave, ModelPublished, Refusal
@@ -105,7 +105,7 @@ class Federation:
         self.records = {name: swapping(name, rounds, size=SIZE) for name in names}
         self.ends = ends
         settings = CoordinatorSettings(learner=LEARNER, expect=len(names))
-        machine, link = Coordinator(settings, Standing(Promotion())), self.transport.coordinator()
+        machine, link = Coordinator(settings, CoordinatorState(Promotion())), self.transport.coordinator()
         self.coordinator = CoordinatorNode(machine, link, self.tell)
         self.clock = ManualClock(time=1000.0)
         self.nodes = []
@@ -136,7 +136,7 @@ class Federation:
 
     def ledger(self):
         """Return accepted and rejected records, by client."""
-        members = self.coordinator.machine.standing.members
+        members = self.coordinator.machine.state.members
         return {name: (member.accepted, member.rejected) for name, member in members.items()}
 
     def all_records(self):
@@ -286,7 +286,7 @@ class TestStopping:
         node = federation.host("c0", "c1", until_end=False, stop_within=1000.0)
         federation.turns(1)
         node.step(federation.clock.now())  # both updates of round 1 are under way
-        assert federation.coordinator.machine.standing.round == 1
+        assert federation.coordinator.machine.state.round == 1
         node.stop.requested = True
         federation.run()
         assert all(accepted >= SIZE for accepted, _ in federation.ledger().values())

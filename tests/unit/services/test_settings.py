@@ -102,12 +102,11 @@ class TestSources:
 
 def test_a_cap_on_orders_is_taken_away_and_fedomd_has_a_map_of_its_own(told):
     settings = told(LEAST + "[profile]\nprofile = 'experts'\nmax_order = 'none'\n[learning]\nalgorithm = 'fedomd'")
-    assert settings.first_standing().master.settings.max_order is None
+    assert settings.first_state().master.settings.max_order is None
     assert settings.learner.algorithm == FedOMD(PNorm())
     assert told(LEAST + "[profile]\nmax_order = 3").profile.max_order == 3
     assert (
-        told(LEAST + "[profile]\nprofile = 'paper'\nmax_order = 'none'").first_standing().master.settings.max_order
-        == 20
+        told(LEAST + "[profile]\nprofile = 'paper'\nmax_order = 'none'").first_state().master.settings.max_order == 20
     )
 
 
@@ -394,10 +393,10 @@ class TestMeaning:
         assert settings.placement == Placement(("a",), "partition", 3, "latest", "skip", 5.0)
         assert isinstance(settings.record_format, Packed)
 
-    def test_a_first_standing_has_the_profile_that_was_chosen(self, told):
-        standing = told(LEAST + "[profile]\nprofile = 'paper'\n[federation]\nhorizon = 77\n").first_standing()
-        assert isinstance(standing.master, Paper)
-        assert (standing.master.settings.horizon, standing.round) == (77, 1)
+    def test_a_first_state_has_the_profile_that_was_chosen(self, told):
+        state = told(LEAST + "[profile]\nprofile = 'paper'\n[federation]\nhorizon = 77\n").first_state()
+        assert isinstance(state.master, Paper)
+        assert (state.master.settings.horizon, state.round) == (77, 1)
 
 
 def uncommented(lines):

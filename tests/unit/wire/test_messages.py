@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import streamfl
 from streamfl import codec, messages
 from streamfl.core.errors import PeerError
-from streamfl.core.protocol.external.tables import Rule, Table
+from streamfl.core.protocol.external.tables import ExportedTable, Rule
 from streamfl.core.protocol.messages import (
     Accepted,
     FromClient,
@@ -47,11 +47,11 @@ arrays = hnp.arrays(
 
 
 @st.composite
-def tables(draw: st.DrawFn) -> Table:
+def tables(draw: st.DrawFn) -> ExportedTable:
     """Return a table whose names and values belong together."""
     rows, columns = (tuple(draw(st.lists(names, max_size=3, unique=True))) for _ in range(2))
     values = draw(hnp.arrays(np.float64, (len(rows), len(columns)), elements=st.floats()))
-    return Table(draw(st.sampled_from(get_args(Rule))), rows, columns, values)
+    return ExportedTable(draw(st.sampled_from(get_args(Rule))), rows, columns, values)
 
 
 def strategy(kind: Any) -> st.SearchStrategy[Any]:
@@ -67,7 +67,7 @@ def strategy(kind: Any) -> st.SearchStrategy[Any]:
         return st.sampled_from(of)
     if origin is not None and issubclass(origin, Mapping):
         return st.dictionaries(names, strategy(of[1]), max_size=2)
-    if kind is Table:
+    if kind is ExportedTable:
         return tables()
     if is_dataclass(kind):
         return st.builds(kind, **{name: strategy(of_) for name, of_ in fields_of(kind).items()})

@@ -1,4 +1,4 @@
-"""What the clients agree on of a guest after a round."""
+"""What the clients agree on of an external model after a round."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -6,13 +6,17 @@ from dataclasses import replace
 from streamfl.core.between.external.merging import merged
 from streamfl.core.bounds import NAMED
 from streamfl.core.errors import PeerError
-from streamfl.core.protocol.external.state import GuestLearnt, GuestState
+from streamfl.core.protocol.external.state import ExternalLearnt, ExternalState
 from streamfl.core.protocol.external.tables import Exported
 
 
 def agreed_after(
-    before: GuestState, parts: Sequence[GuestLearnt], labels: tuple[str, ...], *, most: int = NAMED.guest_names
-) -> GuestState:
+    before: ExternalState,
+    parts: Sequence[ExternalLearnt],
+    labels: tuple[str, ...],
+    *,
+    most: int = NAMED.external_names,
+) -> ExternalState:
     """Return the state after a round.
 
     Parameters
@@ -30,11 +34,12 @@ def agreed_after(
 
     Examples
     --------
-    >>> from streamfl.core.protocol.external.tables import Table
+    >>> from streamfl.core.protocol.external.tables import ExportedTable
     >>> def exported(x):
-    ...     return Exported("Linear", {"Linear.weights": Table.column("mean", "weight", {"x": x})})
-    >>> parts = [GuestLearnt(exported(1.0), 30, 0), GuestLearnt(exported(5.0), 20, 10), GuestLearnt(None, 9, 9)]
-    >>> agreed = agreed_after(GuestState(exported(0.0)), parts, ("a", "b"))
+    ...     return Exported("Linear", {"Linear.weights": ExportedTable.column("mean", "weight", {"x": x})})
+    >>> learnt = (exported(1.0), 30, 0), (exported(5.0), 20, 10), (None, 9, 9)
+    >>> parts = [ExternalLearnt(*each) for each in learnt]
+    >>> agreed = agreed_after(ExternalState(exported(0.0)), parts, ("a", "b"))
     >>> agreed.state.tables["Linear.weights"].single(), agreed.seen
     ({'x': 2.0}, 40)
     """

@@ -10,8 +10,8 @@ from streamfl.core.bounds import Limits
 from streamfl.core.learning.between_rounds import AtClient
 from streamfl.core.learning.serving import Serving
 from streamfl.core.protocol.arrived import Arrived
-from streamfl.core.protocol.external.interface import Guest, GuestPass
-from streamfl.core.protocol.external.state import GuestLearnt, GuestState
+from streamfl.core.protocol.external.interface import ExternalModel, ExternalPass
+from streamfl.core.protocol.external.state import ExternalLearnt, ExternalState
 from streamfl.core.protocol.messages import BetweenPublished
 from streamfl.core.protocol.records import Batch
 
@@ -30,20 +30,20 @@ class ExternalAtClient(AtClient):
         Of the agreed state; 0 before any: then it learns from nothing, to begin again with the first round.
     """
 
-    model: Guest
+    model: ExternalModel
     version: int = 0
-    _agreed: GuestState = field(init=False)
-    _pass: GuestPass = field(init=False)
+    _agreed: ExternalState = field(init=False)
+    _pass: ExternalPass = field(init=False)
     _served: list[FloatArray] = field(default_factory=list)
-    _published: Arrived[GuestState] = field(default_factory=Arrived)
+    _published: Arrived[ExternalState] = field(default_factory=Arrived)
 
     def __post_init__(self) -> None:
-        self._agreed = GuestState(self.model.initial())
+        self._agreed = ExternalState(self.model.initial())
         self.forget()
 
     def take(self, published: BetweenPublished) -> None:
         """Keep what was published until its round is open."""
-        if isinstance(published.agreed, GuestState):
+        if isinstance(published.agreed, ExternalState):
             self._published.take(published.version, published.agreed)
 
     def has(self, version: int) -> bool:
@@ -86,7 +86,7 @@ class ExternalAtClient(AtClient):
         """Return what was predicted of each record just before it was learnt, shape (records,)."""
         return np.concatenate([np.zeros(0), *self._served])
 
-    def learnt(self, limits: Limits) -> GuestLearnt:
+    def learnt(self, limits: Limits) -> ExternalLearnt:
         """Return what the records made of the agreed state; nothing where it has more names than may be told."""
         return within(self._pass.learnt(), limits)
 

@@ -8,7 +8,7 @@ from streamfl.core.arrays import FloatArray
 from streamfl.core.between.external.increments import added, pooled
 from streamfl.core.errors import PeerError, UsageError
 from streamfl.core.protocol.external.keys import keys_of
-from streamfl.core.protocol.external.tables import FIXED, Exported, Rule, Table
+from streamfl.core.protocol.external.tables import FIXED, Exported, ExportedTable, Rule
 
 # Rules under which nothing falls, but for a mean.
 ADDED: tuple[Rule, ...] = ("sum", "moments")
@@ -54,7 +54,7 @@ def merged(parts: Sequence[tuple[Exported, float]], base: Exported) -> Exported:
     Examples
     --------
     >>> def exported(**weights):
-    ...     return Exported("Linear", {"Linear.weights": Table.column("mean", "weight", weights)})
+    ...     return Exported("Linear", {"Linear.weights": ExportedTable.column("mean", "weight", weights)})
     >>> both = merged([(exported(x=1.0), 300), (exported(x=5.0, y=2.0), 100)], exported(x=0.0))
     >>> both.tables["Linear.weights"].single()
     {'x': 2.0, 'y': 0.5}
@@ -74,8 +74,8 @@ def merged(parts: Sequence[tuple[Exported, float]], base: Exported) -> Exported:
 def refusal(part: Exported, base: Exported) -> str | None:
     """Return why an export cannot be that of a client that began at the base, or None if it can.
 
-    >>> base = Exported("GaussianNB", {"GaussianNB.classes": Table.column("sum", "count", {"up": 3})})
-    >>> refusal(Exported("GaussianNB", {"GaussianNB.classes": Table.column("sum", "count", {"up": 2})}), base)
+    >>> base = Exported("GaussianNB", {"GaussianNB.classes": ExportedTable.column("sum", "count", {"up": 3})})
+    >>> refusal(Exported("GaussianNB", {"GaussianNB.classes": ExportedTable.column("sum", "count", {"up": 2})}), base)
     'GaussianNB.classes has counted less than the base'
     """
     if part.model != base.model:
@@ -88,7 +88,7 @@ def refusal(part: Exported, base: Exported) -> str | None:
     return None
 
 
-def _table_refusal(table: Table, base: Table | None) -> str | None:
+def _table_refusal(table: ExportedTable, base: ExportedTable | None) -> str | None:
     if base is not None and not table.is_like(base):
         return "is merged by another rule than in the base, or has other columns"
     if table.rule == "moments" and table.columns not in MOMENTS:
@@ -118,7 +118,7 @@ def _check_alike(parts: Sequence[Exported], base: Exported) -> None:
                 )
 
 
-def _counted_less(table: Table, base: Table) -> bool:
+def _counted_less(table: ExportedTable, base: ExportedTable) -> bool:
     """Tell whether a count is smaller than in the base, where it began."""
     if table.rule not in ADDED:
         return False
@@ -141,7 +141,7 @@ def _union(first: Iterable[str], others: Iterable[Iterable[str]]) -> tuple[str, 
     return (*known, *sorted({name for other in others for name in other} - set(known)))
 
 
-def _merged(path: str, parts: Sequence[Exported], shares: Sequence[float], base: Exported) -> Table:
+def _merged(path: str, parts: Sequence[Exported], shares: Sequence[float], base: Exported) -> ExportedTable:
     first = base.tables.get(path) or _empty(next(part.tables[path] for part in parts if path in part.tables))
     tables = [part.tables.get(path, _empty(first)) for part in parts]
     rows = _union(first.rows, [table.rows for table in tables])
@@ -149,12 +149,12 @@ def _merged(path: str, parts: Sequence[Exported], shares: Sequence[float], base:
     for texts in (rows, columns):
         keys_of(texts)  # parts that are good alone may write one key in two ways
     before, after = first.aligned(rows, columns), [table.aligned(rows, columns) for table in tables]
-    return Table(first.rule, rows, columns, _combined(first.rule, columns, after, shares, before))
+    return ExportedTable(first.rule, rows, columns, _combined(first.rule, columns, after, shares, before))
 
 
-def _empty(table: Table) -> Table:
+def _empty(table: ExportedTable) -> ExportedTable:
     columns = table.columns if table.rule in FIXED else ()
-    return Table(table.rule, (), columns, np.zeros((0, len(columns))))
+    return ExportedTable(table.rule, (), columns, np.zeros((0, len(columns))))
 
 
 def _combined(

@@ -7,14 +7,14 @@ import numpy as np
 from streamfl.core.learning.between_rounds import Covered
 from streamfl.core.learning.fixed_point import largest_part
 from streamfl.core.protocol.moments import LARGEST, Moments
-from streamfl.core.protocol.native.learnt import Learnt
-from streamfl.core.protocol.native.models import OnlineModels
-from streamfl.core.protocol.native.settings import FARTHEST, FERNS, OnlineSettings
+from streamfl.core.protocol.native.learnt import NativeLearnt
+from streamfl.core.protocol.native.models import NativeState
+from streamfl.core.protocol.native.settings import FARTHEST, FERNS, NativeSettings
 from streamfl.core.protocol.native.sleeping import together
 from streamfl.core.protocol.records import LARGEST_TARGET
 
 # All that may sleep.
-MAY_SLEEP = frozenset(map(together, OnlineSettings("auto").experts))
+MAY_SLEEP = frozenset(map(together, NativeSettings("auto").experts))
 
 # Beyond these lies nothing that targets lead to.
 LEAST_UNIT, LARGEST_UNIT = 2.0**-110, 2.0**110
@@ -23,7 +23,7 @@ LEAST_UNIT, LARGEST_UNIT = 2.0**-110, 2.0**110
 ROUNDING = 1e-8
 
 
-def wrong_learning(learnt: Learnt, agreed: OnlineModels, covered: Covered) -> str | None:
+def wrong_learnt(learnt: NativeLearnt, agreed: NativeState, covered: Covered) -> str | None:
     """Return why what a client has learnt cannot be used, or None.
 
     Parameters
@@ -37,16 +37,16 @@ def wrong_learning(learnt: Learnt, agreed: OnlineModels, covered: Covered) -> st
 
     Examples
     --------
-    >>> from streamfl.core.between.native.learner import OnlineLearner
+    >>> from streamfl.core.between.native.learner import NativeLearner
     >>> from streamfl.core.bounds import NAMED
-    >>> settings = OnlineSettings("linear", neighbours=False)
-    >>> agreed = OnlineModels.none(settings)
-    >>> learnt = OnlineLearner(settings).learnt()
+    >>> settings = NativeSettings("linear", neighbours=False)
+    >>> agreed = NativeState.none(settings)
+    >>> learnt = NativeLearner(settings).learnt()
     >>> def covered(records):
     ...     return Covered(records, features=set(), labels=set(), members=1, limits=NAMED)
-    >>> wrong_learning(learnt, agreed, covered(0)) is None
+    >>> wrong_learnt(learnt, agreed, covered(0)) is None
     True
-    >>> wrong_learning(learnt, agreed, covered(3))
+    >>> wrong_learnt(learnt, agreed, covered(3))
     'another number of records between rounds'
     """
     if learnt.records != covered.records:
@@ -63,7 +63,7 @@ def wrong_learning(learnt: Learnt, agreed: OnlineModels, covered: Covered) -> st
     )
 
 
-def _wrong_names(learnt: Learnt, agreed: OnlineModels, covered: Covered) -> str | None:
+def _wrong_names(learnt: NativeLearnt, agreed: NativeState, covered: Covered) -> str | None:
     for names, known in ((learnt.features, agreed.features), (learnt.labels, agreed.labels)):
         if names[: len(known)] != known or len(set(names)) != len(names):
             return "names between rounds that do not go on from the agreed ones"
@@ -80,7 +80,7 @@ def _wrong_names(learnt: Learnt, agreed: OnlineModels, covered: Covered) -> str 
     return None
 
 
-def _wrong_shapes(learnt: Learnt, agreed: OnlineModels) -> str | None:
+def _wrong_shapes(learnt: NativeLearnt, agreed: NativeState) -> str | None:
     rows, models, columns = agreed.weights.shape
     rows += len(learnt.features) - len(agreed.features)
     columns += len(learnt.labels) - len(agreed.labels)
@@ -101,7 +101,7 @@ def _wrong_shapes(learnt: Learnt, agreed: OnlineModels) -> str | None:
     return next((f"{name} between rounds of another shape" for name in wrong), None)
 
 
-def _wrong_cells(learnt: Learnt, agreed: OnlineModels) -> str | None:
+def _wrong_cells(learnt: NativeLearnt, agreed: NativeState) -> str | None:
     cells, visits = learnt.cells, learnt.visits
     whole = np.array_equal(cells, np.floor(cells)) and np.array_equal(visits, np.floor(visits))
     if not whole:
@@ -117,7 +117,7 @@ def _wrong_cells(learnt: Learnt, agreed: OnlineModels) -> str | None:
     return None
 
 
-def _wrong_numbers(learnt: Learnt, members: int) -> str | None:
+def _wrong_numbers(learnt: NativeLearnt, members: int) -> str | None:
     largest, moments = largest_part(learnt.records, members), learnt.moments
     differences = (learnt.weights, learnt.table)
     others = (learnt.second, learnt.norms, *(x for m in (moments, learnt.far) for x in (m.count, m.mean, m.m2)))
@@ -135,7 +135,7 @@ def _wrong_numbers(learnt: Learnt, members: int) -> str | None:
     return None
 
 
-def _wrong_counts(learnt: Learnt) -> str | None:
+def _wrong_counts(learnt: NativeLearnt) -> str | None:
     """Return why so many records cannot bear these labels, or so many of them not have been told right."""
     bearing, right = learnt.bearing, learnt.right
     whole = np.array_equal(bearing, np.floor(bearing)) and np.array_equal(right, np.floor(right))
@@ -157,7 +157,7 @@ def _wrong_moments(moments: Moments, n: int) -> str | None:
     return None
 
 
-def _wrong_second(learnt: Learnt, agreed: OnlineModels) -> str | None:
+def _wrong_second(learnt: NativeLearnt, agreed: NativeState) -> str | None:
     """Return why a matrix is no sum of z z^T over so many records: what is added up must have an inverse."""
     S, n = learnt.second, learnt.records
     if not S.size:

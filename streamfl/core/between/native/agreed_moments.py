@@ -7,7 +7,7 @@ import numpy as np
 
 from streamfl.core.protocol.early import Early, followed
 from streamfl.core.protocol.moments import FEWEST, NOTHING, Moments, merged
-from streamfl.core.protocol.native.learnt import Learnt
+from streamfl.core.protocol.native.learnt import NativeLearnt
 
 
 class Seen(NamedTuple):
@@ -18,7 +18,7 @@ class Seen(NamedTuple):
     far: Moments = NOTHING
 
 
-def after_round(seen: Seen, parts: Sequence[Learnt]) -> Seen:
+def after_round(seen: Seen, parts: Sequence[NativeLearnt]) -> Seen:
     """Return what has been seen after a round.
 
     A feature that began again at clients with most of its values begins again: what was agreed, and what the others
@@ -38,7 +38,7 @@ def after_round(seen: Seen, parts: Sequence[Learnt]) -> Seen:
     return Seen(moments.where(begins, far), early, far.only(~begins))
 
 
-def _begun_again(seen: Moments, parts: Sequence[Learnt]) -> tuple[Moments, Moments, tuple[str, ...]]:
+def _begun_again(seen: Moments, parts: Sequence[NativeLearnt]) -> tuple[Moments, Moments, tuple[str, ...]]:
     """Return the moments that still count, those of the round that do, and the features that began again."""
     told = [part.moments for part in parts]
     if not any(part.again for part in parts):
@@ -57,7 +57,7 @@ def _without(moments: Moments, features: tuple[str, ...]) -> Moments:
     return moments.only(np.array([name not in features for name in moments.features], np.bool_))
 
 
-def _far_out(before: Moments, parts: Sequence[Learnt], features: tuple[str, ...]) -> Moments:
+def _far_out(before: Moments, parts: Sequence[NativeLearnt], features: tuple[str, ...]) -> Moments:
     """Return the moments of the last values of each feature that were all far out: of none, if one was not."""
     far = merged([part.far for part in parts]).aligned(features)
     count = sum((part.moments.aligned(features).count for part in parts), np.zeros(len(features)))

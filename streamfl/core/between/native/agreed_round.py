@@ -6,20 +6,20 @@ from dataclasses import replace
 
 from streamfl.core.arrays import IntArray
 from streamfl.core.between.native import merging, renaming
-from streamfl.core.protocol.native.learnt import Learnt
-from streamfl.core.protocol.native.models import OnlineModels
-from streamfl.core.protocol.native.settings import OnlineSettings
+from streamfl.core.protocol.native.learnt import NativeLearnt
+from streamfl.core.protocol.native.models import NativeState
+from streamfl.core.protocol.native.settings import NativeSettings
 
 
 def after_round(
-    agreed: OnlineModels,
-    learnt: Mapping[str, Learnt],
+    agreed: NativeState,
+    learnt: Mapping[str, NativeLearnt],
     labels: tuple[str, ...],
-    settings: OnlineSettings,
+    settings: NativeSettings,
     *,
     apart: AbstractSet[str] = frozenset(),
     renamed: tuple[int, ...] | None = None,
-) -> tuple[OnlineModels, IntArray | None]:
+) -> tuple[NativeState, IntArray | None]:
     """Return the models after a round, and the rows of the table of ferns that changed; None for all of them.
 
     A restart wakes who sleeps. Where it found that labels have other names, so they have in the models that have not

@@ -11,13 +11,13 @@ from streamfl.core.learning.between_rounds import AtClient
 from streamfl.core.learning.serving import Serving
 from streamfl.core.protocol.arrived import Arrived
 from streamfl.core.protocol.messages import BetweenPublished
-from streamfl.core.protocol.native.learnt import Learnt
-from streamfl.core.protocol.native.models import OnlineModels
-from streamfl.core.protocol.native.settings import OnlineSettings
+from streamfl.core.protocol.native.learnt import NativeLearnt
+from streamfl.core.protocol.native.models import NativeState
+from streamfl.core.protocol.native.settings import NativeSettings
 from streamfl.core.protocol.records import Batch
 
 if TYPE_CHECKING:
-    from streamfl.core.between.native.learner import OnlineLearner
+    from streamfl.core.between.native.learner import NativeLearner
 
 
 @dataclass
@@ -36,7 +36,7 @@ class NativeAtClient(AtClient):
     Examples
     --------
     >>> from streamfl.core.protocol.records import Span
-    >>> between = NativeAtClient(OnlineSettings("linear", neighbours=False))
+    >>> between = NativeAtClient(NativeSettings("linear", neighbours=False))
     >>> X, y = np.array([[0.0], [1.0], [0.0], [1.0]]), np.array([0.0, 1.0, 0.0, 1.0])
     >>> batch = Batch(Span("p", 0, 4), np.arange(4), ("x",), X, y, ("a", "b"))
     >>> between.learn([batch.head(2)])
@@ -45,17 +45,17 @@ class NativeAtClient(AtClient):
     (array([-1.,  0.,  1.,  1.]), 4)
     """
 
-    settings: OnlineSettings
-    learner: "OnlineLearner" = field(init=False)
+    settings: NativeSettings
+    learner: "NativeLearner" = field(init=False)
     version: int = 1
     _served: list[FloatArray] = field(default_factory=list)
-    _published: Arrived[dict[bool, tuple[OnlineModels, FloatArray | None]]] = field(default_factory=Arrived)
+    _published: Arrived[dict[bool, tuple[NativeState, FloatArray | None]]] = field(default_factory=Arrived)
 
     def __post_init__(self) -> None:
         # Compiled loops take half a second to import, and clients that learn by rounds only do without.
-        from streamfl.core.between.native.learner import OnlineLearner  # noqa: PLC0415
+        from streamfl.core.between.native.learner import NativeLearner  # noqa: PLC0415
 
-        self.learner = OnlineLearner(self.settings)
+        self.learner = NativeLearner(self.settings)
 
     def take(self, published: BetweenPublished) -> None:
         """Keep what was published until its round is open.
@@ -63,7 +63,7 @@ class NativeAtClient(AtClient):
         A version is told with the rows of the table that changed, and whole for those that lack the one before. The
         rows of a round that is opened again were told the first time.
         """
-        if isinstance(published.agreed, OnlineModels):
+        if isinstance(published.agreed, NativeState):
             kept = self._published.get(published.version) or {}
             whole = published.cells is None
             self._published.take(published.version, {whole: (published.agreed, published.cells)} | kept)
@@ -81,7 +81,7 @@ class NativeAtClient(AtClient):
         self.version, self._served = version, []
         self._published.forget_before(version + 1)
 
-    def _next(self, version: int) -> tuple[OnlineModels, FloatArray | None] | None:
+    def _next(self, version: int) -> tuple[NativeState, FloatArray | None] | None:
         kept = self._published.get(version) or {}
         return (kept.get(False) if version == self.version + 1 else None) or kept.get(True)
 
@@ -118,7 +118,7 @@ class NativeAtClient(AtClient):
         """Return what was predicted of each record just before it was learnt, shape (records,)."""
         return np.concatenate([np.zeros(0), *self._served])
 
-    def learnt(self, _: Limits) -> Learnt:
+    def learnt(self, _: Limits) -> NativeLearnt:
         """Return what the records did to the agreed models; its names are those of its records."""
         return self.learner.learnt()
 

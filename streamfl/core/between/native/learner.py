@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from streamfl.core.arrays import BoolArray, FloatArray, IntArray
 from streamfl.core.between.native.ferns import Ferns
-from streamfl.core.between.native.kernels.compiled import Held, announced, plain
+from streamfl.core.between.native.kernels.compiled import KeptArguments, announced, plain
 from streamfl.core.between.native.kernels.neighbours import Memory
 from streamfl.core.between.native.kernels.one_record import Learning, Record, hold, predict_and_learn
 from streamfl.core.between.native.kernels.scaling import FIRST
@@ -21,9 +21,9 @@ from streamfl.core.between.native.neighbours import NO_MEMORY, Neighbours
 from streamfl.core.between.native.running_scaler import RunningScaler
 from streamfl.core.errors import BrokenInvariantError, PeerError
 from streamfl.core.learning.serving import Serving
-from streamfl.core.protocol.native.learnt import Learnt
-from streamfl.core.protocol.native.models import OnlineModels
-from streamfl.core.protocol.native.settings import MEMORIES, TOUCHED, OnlineSettings
+from streamfl.core.protocol.native.learnt import NativeLearnt
+from streamfl.core.protocol.native.models import NativeState
+from streamfl.core.protocol.native.settings import MEMORIES, TOUCHED, NativeSettings
 from streamfl.core.protocol.native.sleeping import unused
 from streamfl.core.protocol.records import Batch, aligned
 
@@ -50,7 +50,7 @@ class Foreseen(NamedTuple):
 
 
 @dataclass
-class OnlineLearner:
+class NativeLearner:
     """The agreed models as one client goes on from them.
 
     Parameters
@@ -60,7 +60,7 @@ class OnlineLearner:
 
     Examples
     --------
-    >>> learner = OnlineLearner(OnlineSettings("linear", neighbours=False))
+    >>> learner = NativeLearner(NativeSettings("linear", neighbours=False))
     >>> X, y = np.array([[0.0], [1.0], [0.0], [1.0]]), np.array([0, 1, 0, 1])
     >>> learner.learn(("x",), X, y, ("a", "b"))
     array([-1.,  0.,  1.,  1.])
@@ -68,7 +68,7 @@ class OnlineLearner:
     (('a', 'b'), array([[0.32, 0.68]]))
     """
 
-    settings: OnlineSettings
+    settings: NativeSettings
     features: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
     mixture: LabelMixture | TargetMixture = field(init=False)
@@ -76,11 +76,11 @@ class OnlineLearner:
     _codes: dict[str, int] = field(init=False)
     _ferns: Ferns = field(init=False)
     _scaler: RunningScaler = field(init=False)
-    _agreed: OnlineModels = field(init=False)
+    _agreed: NativeState = field(init=False)
     _kinds: Kinds = field(init=False)
     _models: Models = field(init=False)
     _touched: Touched = field(init=False)
-    _way: Held | None = None
+    _way: KeptArguments | None = None
     _foreseen: Foreseen | None = None
 
     def __post_init__(self) -> None:
@@ -90,7 +90,7 @@ class OnlineLearner:
         self.near = Neighbours() if settings.neighbours else None
         self._ferns = Ferns(settings.seed)
         self._kinds = Kinds(settings.sees, settings.rates, ferns.start, ferns.stop - ferns.start)
-        nothing = OnlineModels.none(settings)
+        nothing = NativeState.none(settings)
         table = nothing.table.astype(np.float32)
         visits, none = np.zeros(settings.table_rows, np.int64), np.zeros(0)
         self._models = Models(none, table, visits, none, none, none, none, none, none, none, none, none)
@@ -116,7 +116,7 @@ class OnlineLearner:
 
     # --- rounds --------------------------------------------------------------------------------------------------
 
-    def begin(self, agreed: OnlineModels, cells: IntArray | None = None) -> None:
+    def begin(self, agreed: NativeState, cells: IntArray | None = None) -> None:
         """Go on from agreed models; what was learnt since the last ones is theirs by now, or lost.
 
         Parameters
@@ -166,7 +166,7 @@ class OnlineLearner:
         self.features, self.labels, self._codes = agreed.features, agreed.labels, codes
         self._tell_neighbours()
 
-    def _centre(self, agreed: OnlineModels) -> float:
+    def _centre(self, agreed: NativeState) -> float:
         """Return what to measure targets from: the agreed centre, NaN before any; the mean if that lies far off."""
         if not agreed.seen or not self.settings.targets:
             return agreed.centre if agreed.seen else math.nan
@@ -179,14 +179,14 @@ class OnlineLearner:
         mean += float(targets.near[0])
         return mean if abs(agreed.centre - mean) > FAR_OFF * deviation > 0.0 else agreed.centre
 
-    def _begins(self, agreed: OnlineModels, centre: float) -> FloatArray:
+    def _begins(self, agreed: NativeState, centre: float) -> FloatArray:
         """Return the linear weights that say of targets, measured from a centre, what the agreed ones say."""
         weights = agreed.weights.copy()
         if agreed.seen and centre != agreed.centre:
             weights[0, :, 0] += (agreed.centre - centre) / self.settings.sees
         return weights
 
-    def _awake(self, agreed: OnlineModels) -> BoolArray:
+    def _awake(self, agreed: NativeState) -> BoolArray:
         awake = np.array([not agreed.sleeps(expert) for expert in self.settings.experts])
         return awake if awake.any() else ~awake  # where other experts sleep than here are, somebody must serve
 
@@ -245,7 +245,7 @@ class OnlineLearner:
         rows = int(self._touched.counted["rows"][0])
         return self._touched.cells[:rows], _wide(self._touched.before[:rows], self._models.table.shape[-1])
 
-    def learnt(self) -> Learnt:
+    def learnt(self) -> NativeLearnt:
         """Return what the records since `begin` did."""
         agreed, models = self._agreed, self._models
         start = agreed.grown(self.features[len(agreed.features) :], self.labels[len(agreed.labels) :], table=False)
@@ -253,7 +253,7 @@ class OnlineLearner:
         cells, before = self._before()
         weights, table = models.weights - self._begins(start, centre), models.table.take(cells, axis=0) - before
         unit = _unit(weights, table, least=LEAST_UNIT if self.settings.targets else 1.0)
-        return Learnt(
+        return NativeLearnt(
             features=self.features,
             labels=self.labels,
             records=self.records,
@@ -370,7 +370,7 @@ class OnlineLearner:
             self._touched = Touched(cells, before, touched.counted)
         return self._touched
 
-    def _on_the_way(self) -> Held:
+    def _on_the_way(self) -> KeptArguments:
         """Return all that a record's way leads through."""
         if self._way is None:
             settings, columns = self.settings, self._models.weights.shape[-1]

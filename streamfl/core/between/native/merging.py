@@ -10,20 +10,20 @@ from streamfl.core.arrays import FloatArray, IntArray
 from streamfl.core.between.native.agreed_moments import Seen, after_round
 from streamfl.core.errors import PeerError
 from streamfl.core.learning.fixed_point import LIMIT, SCALE, weighted_mean
-from streamfl.core.protocol.native.learnt import Learnt
-from streamfl.core.protocol.native.models import OnlineModels
-from streamfl.core.protocol.native.settings import WINDOW, OnlineSettings
+from streamfl.core.protocol.native.learnt import NativeLearnt
+from streamfl.core.protocol.native.models import NativeState
+from streamfl.core.protocol.native.settings import WINDOW, NativeSettings
 from streamfl.core.protocol.native.sleeping import rested
 
 
 def after(
-    agreed: OnlineModels,
-    parts: Sequence[Learnt],
+    agreed: NativeState,
+    parts: Sequence[NativeLearnt],
     labels: tuple[str, ...],
-    apart: Sequence[Learnt] = (),
+    apart: Sequence[NativeLearnt] = (),
     *,
-    settings: OnlineSettings | None = None,
-) -> tuple[OnlineModels, IntArray]:
+    settings: NativeSettings | None = None,
+) -> tuple[NativeState, IntArray]:
     """Return the models after a round, and the rows of the table that changed.
 
     Linear weights move by the mean of the clients' differences, weighted by their records; a cell of a fern by the
@@ -50,14 +50,14 @@ def after(
 
     Examples
     --------
-    >>> from streamfl.core.between.native.learner import OnlineLearner
-    >>> from streamfl.core.protocol.native.settings import OnlineSettings
-    >>> settings = OnlineSettings("linear", neighbours=False)
+    >>> from streamfl.core.between.native.learner import NativeLearner
+    >>> from streamfl.core.protocol.native.settings import NativeSettings
+    >>> settings = NativeSettings("linear", neighbours=False)
     >>> def client(x, labels):
-    ...     learner = OnlineLearner(settings)
+    ...     learner = NativeLearner(settings)
     ...     _ = learner.learn(("x",), np.array([[x], [-x]]), np.array([0, 1]), labels)
     ...     return learner.learnt()
-    >>> models, _ = after(OnlineModels.none(settings), [client(1.0, ("a", "b")), client(3.0, ("b", "a"))], ("a", "b"))
+    >>> models, _ = after(NativeState.none(settings), [client(1.0, ("a", "b")), client(3.0, ("b", "a"))], ("a", "b"))
     >>> models.features, models.seen, models.moments.count, models.moments.variance
     (('x',), 4, array([4.]), array([5.]))
     """
@@ -90,8 +90,8 @@ def after(
 
 
 def _centred(
-    moved: OnlineModels, agreed: OnlineModels, parts: Sequence[Learnt], settings: OnlineSettings
-) -> OnlineModels:
+    moved: NativeState, agreed: NativeState, parts: Sequence[NativeLearnt], settings: NativeSettings
+) -> NativeState:
     """Return models that measure targets from the middle of the clients' centres, and say the same.
 
     Each client went on from what was agreed on, or from its own centre if nothing was. How far that was from the
@@ -105,7 +105,7 @@ def _centred(
     return replace(moved, weights=weights, centre=centre)
 
 
-def _by_visits(parts: Sequence[Learnt], grown: OnlineModels, unit: float) -> tuple[IntArray, FloatArray]:
+def _by_visits(parts: Sequence[NativeLearnt], grown: NativeState, unit: float) -> tuple[IntArray, FloatArray]:
     """Return the cells that anybody visited, and by how much each changes: exact for any order of the clients."""
     cells, at = _distinct(np.concatenate([part.cells for part in parts]).astype(np.int64), len(grown.table))
     visits = np.concatenate([part.visits for part in parts])
@@ -120,7 +120,7 @@ def _by_visits(parts: Sequence[Learnt], grown: OnlineModels, unit: float) -> tup
     return cells, unit * (sums / (SCALE * weights)[:, None, None])
 
 
-def _unused_by_all(parts: Sequence[Learnt]) -> list[str]:
+def _unused_by_all(parts: Sequence[NativeLearnt]) -> list[str]:
     return sorted(set.intersection(*(set(part.unused) for part in parts if part.records)))
 
 
@@ -137,7 +137,7 @@ def _distinct(cells: IntArray, rows: int) -> tuple[IntArray, IntArray]:
     return distinct, place[cells]
 
 
-def _placed(array: FloatArray, part: Learnt, grown: OnlineModels, unit: float) -> FloatArray:
+def _placed(array: FloatArray, part: NativeLearnt, grown: NativeState, unit: float) -> FloatArray:
     """Return a client's array in a unit, with its columns where the federation has them."""
     array = part.unit / unit * array
     if not grown.labels or part.labels == grown.labels:
@@ -147,17 +147,17 @@ def _placed(array: FloatArray, part: Learnt, grown: OnlineModels, unit: float) -
     return placed
 
 
-def _rows(part: Learnt, grown: OnlineModels) -> list[int]:
+def _rows(part: NativeLearnt, grown: NativeState) -> list[int]:
     return [0, *(1 + grown.features.index(name) for name in part.features)]
 
 
-def _weights(part: Learnt, grown: OnlineModels, unit: float) -> FloatArray:
+def _weights(part: NativeLearnt, grown: NativeState, unit: float) -> FloatArray:
     placed = np.zeros(grown.weights.shape)
     placed[_rows(part, grown)] = _placed(part.weights, part, grown, unit)
     return placed
 
 
-def _second(part: Learnt, grown: OnlineModels) -> FloatArray:
+def _second(part: NativeLearnt, grown: NativeState) -> FloatArray:
     placed = np.zeros(grown.second.shape)
     if placed.size:
         rows = _rows(part, grown)

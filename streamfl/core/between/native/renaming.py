@@ -6,13 +6,13 @@ from dataclasses import replace
 import numpy as np
 
 from streamfl.core.arrays import BoolArray
-from streamfl.core.protocol.native.learnt import Learnt
-from streamfl.core.protocol.native.models import OnlineModels
-from streamfl.core.protocol.native.settings import OnlineSettings
+from streamfl.core.protocol.native.learnt import NativeLearnt
+from streamfl.core.protocol.native.models import NativeState
+from streamfl.core.protocol.native.settings import NativeSettings
 
 
 def misnamed(
-    agreed: OnlineModels, parts: Sequence[Learnt], labels: tuple[str, ...], permutation: tuple[int, ...]
+    agreed: NativeState, parts: Sequence[NativeLearnt], labels: tuple[str, ...], permutation: tuple[int, ...]
 ) -> BoolArray:
     """Tell which models had most of those records wrong whose label is to have another name.
 
@@ -37,10 +37,10 @@ def misnamed(
 
     Examples
     --------
-    >>> from streamfl.core.between.native.learner import OnlineLearner
+    >>> from streamfl.core.between.native.learner import NativeLearner
     >>> from streamfl.core.between.native.merging import after
-    >>> settings = OnlineSettings("linear", neighbours=False)
-    >>> learner, agreed = OnlineLearner(settings), OnlineModels.none(settings)
+    >>> settings = NativeSettings("linear", neighbours=False)
+    >>> learner, agreed = NativeLearner(settings), NativeState.none(settings)
     >>> X, y = np.array([[-1.0], [1.0]] * 10), np.array([0, 1] * 10)
     >>> _ = learner.learn(("x",), X, y, ("a", "b"))
     >>> misnamed(agreed, [learner.learnt()], ("a", "b"), (1, 0))
@@ -64,7 +64,7 @@ def misnamed(
     return (2.0 * right < max(1.0, records)) & bool(moved)
 
 
-def untaught(part: Learnt, models: BoolArray, settings: OnlineSettings) -> Learnt:
+def untaught(part: NativeLearnt, models: BoolArray, settings: NativeSettings) -> NativeLearnt:
     """Return what a client has learnt without what some of the models have."""
     rows = settings.in_table(models)[part.cells.astype(np.intp)]
     return replace(
@@ -75,8 +75,8 @@ def untaught(part: Learnt, models: BoolArray, settings: OnlineSettings) -> Learn
 
 
 def renamed(
-    agreed: OnlineModels, models: BoolArray, permutation: tuple[int, ...], settings: OnlineSettings
-) -> OnlineModels:
+    agreed: NativeState, models: BoolArray, permutation: tuple[int, ...], settings: NativeSettings
+) -> NativeState:
     """Return the agreed models, some of them with what is column pi(a) as column a; other columns stay.
 
     Parameters
@@ -92,8 +92,8 @@ def renamed(
 
     Examples
     --------
-    >>> settings = OnlineSettings("linear")
-    >>> agreed = OnlineModels.none(settings).grown((), ("a", "b", "c"))
+    >>> settings = NativeSettings("linear")
+    >>> agreed = NativeState.none(settings).grown((), ("a", "b", "c"))
     >>> agreed.weights[0] = [1.0, 2.0, 3.0]
     >>> renamed(agreed, np.array([True, False, True]), (1, 0), settings).weights[0]
     array([[2., 1., 3.],

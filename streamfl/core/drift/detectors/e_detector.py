@@ -6,7 +6,7 @@ from typing import Literal
 
 import numpy as np
 
-from streamfl.core.drift.detector import LossDetector
+from streamfl.core.drift.detector import ScoreDetector
 from streamfl.core.errors import UsageError
 from streamfl.core.protocol.alarm import Alarm, Reading
 
@@ -16,7 +16,7 @@ STAKES = (0.1, 0.2, 0.4, 0.8)
 
 
 @dataclass
-class EDetector(LossDetector):
+class EDetector(ScoreDetector):
     """Alarms when bets that losses lie above a bound m would have paid off, begun in whatever round was best.
 
     Input: the pooled loss of each round, in [0, 1]. Guarantee: as long as E[loss | past] <= m, the mean number of

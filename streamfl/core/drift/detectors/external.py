@@ -6,7 +6,7 @@ from typing import Protocol
 
 import numpy as np
 
-from streamfl.core.drift.detector import LossDetector
+from streamfl.core.drift.detector import ScoreDetector
 from streamfl.core.protocol.alarm import Alarm, Reading
 
 # Losses kept since a reset. docs/choices.md, "Bounds and rounding".
@@ -27,7 +27,7 @@ class Watcher(Protocol):
 
 
 @dataclass
-class ExternalDetector(LossDetector):
+class ExternalDetector(ScoreDetector):
     """Alarms when the other detector says so, and the mean loss rose.
 
     Input: the pooled loss of each round, in [0, 1]. Guarantee and cost: those of the detector. Whether the mean rose,

@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 
 from streamfl.core.arrays import FloatArray
-from streamfl.core.drift.detector import LossDetector
+from streamfl.core.drift.detector import ScoreDetector
 from streamfl.core.protocol.alarm import Alarm, Reading
 
 # Standard deviation of a normal variable, in units of the median of its size. docs/choices.md, "Other detectors".
@@ -15,7 +15,7 @@ NORMAL = 1.4826
 
 
 @dataclass
-class GLR(LossDetector):
+class GLR(ScoreDetector):
     """Alarms when the loss of the last rounds lies above that of the rounds before, at the best split of a window.
 
     Input: the pooled loss of each round, in [0, 1]. Guarantee: none proven; a heuristic with a measured run length.

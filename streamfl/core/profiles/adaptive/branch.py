@@ -12,7 +12,7 @@ from streamfl.core.drift.detectors.few import RISES
 from streamfl.core.drift.evidence import LiveModel, Observed
 from streamfl.core.profiles.adaptive.ladder import Ladder
 from streamfl.core.protocol.alarm import Alarm
-from streamfl.core.protocol.messages import Apart
+from streamfl.core.protocol.messages import BranchGroup
 
 # Rounds that clients stay latched after the alarm's: so many, and while it is open whether a trial gains, up to more.
 # docs/choices.md, "Local drift".
@@ -176,9 +176,9 @@ class Branch:
         """Return for how many rounds its clients have had no records."""
         return t - max(self.heard, self.began)
 
-    def apart(self) -> Apart:
+    def apart(self) -> BranchGroup:
         """Return what clients are told of it."""
-        return Apart(clients=self.clients, serves=self.ladder.serves)
+        return BranchGroup(clients=self.clients, serves=self.ladder.serves)
 
     def transform(self, change: Callable[[FloatArray], FloatArray]) -> None:
         """Re-express its models."""

@@ -16,9 +16,9 @@ from streamfl.core.profiles.adaptive.branch import LATCHED, Branch, Latch, Trial
 from streamfl.core.profiles.adaptive.choice import Choice
 from streamfl.core.profiles.adaptive.ladder import Ladder, LadderSettings, ladder_for
 from streamfl.core.profiles.adaptive.recall import RecallPool, Trail
-from streamfl.core.profiles.base import Deliberation, Master, Opening, ProfileOptions, Restart
+from streamfl.core.profiles.base import Deliberation, Master, ProfileOptions, Restart, RoundPlan
 from streamfl.core.protocol.alarm import Alarm, Reading
-from streamfl.core.protocol.messages import Apart, Held, LocalDrift
+from streamfl.core.protocol.messages import BranchGroup, HoldoutRule, LocalDrift
 
 # Records of all labels together that a client holds back. docs/choices.md, "Excess".
 HELD = 200
@@ -61,7 +61,7 @@ class Promotion(Master):
     >>> import numpy as np
     >>> opening = Promotion().open(1, np.zeros((1, 2)), 10.0)
     >>> [live.name for live in opening.live][:4], opening.serves, opening.held
-    (['rung-0', 'rung-4', 'rung-8', 'heavy-4'], 'rung-0', Held(per_label=100, since=1, renewed={}))
+    (['rung-0', 'rung-4', 'rung-8', 'heavy-4'], 'rung-0', HoldoutRule(per_label=100, since=1, renewed={}))
     """
 
     takes: ClassVar[tuple[str, ...]] = ("detector",)
@@ -92,7 +92,7 @@ class Promotion(Master):
         """Return how often another model took over without an alarm."""
         return self.main.promotions
 
-    def open(self, t: int, scratch: FloatArray, squared_norm: float) -> Opening:
+    def open(self, t: int, scratch: FloatArray, squared_norm: float) -> RoundPlan:
         """Begin round t: every model is scored; clients apart train only their own."""
         if not self.main.rungs:
             self.main = Ladder(self.ladder)
@@ -103,13 +103,15 @@ class Promotion(Master):
             live += self.latch.live(self._candidates_eta, whitened=self.ladder.whitened)
         for branch in self.branches:
             live += branch.ladder.live(squared_norm, branch.clients)
-        return Opening(tuple(live), self.main.serves, held=self._held(scratch.shape[1]), apart=self._apart())
+        return RoundPlan(tuple(live), self.main.serves, held=self._held(scratch.shape[1]), apart=self._apart())
 
-    def _held(self, labels: int) -> Held | None:
+    def _held(self, labels: int) -> HoldoutRule | None:
         """Return what clients hold back, if the detector compares."""
         if not self.detector.compares:
             return None
-        return Held(per_label=max(1, HELD // max(1, labels)), since=self.held_since, renewed=dict(self.renewed))
+        return HoldoutRule(
+            per_label=max(1, HELD // max(1, labels)), since=self.held_since, renewed=dict(self.renewed)
+        )
 
     def close(self, observed: Observed) -> Alarm | None:
         """Let the detector see the round, and step every model."""
@@ -254,8 +256,8 @@ class Promotion(Master):
 
     # --- clients apart -----------------------------------------------------------------------------------------
 
-    def _apart(self) -> tuple[Apart, ...]:
-        latched = () if self.latch is None else (Apart(clients=self.latch.clients, serves=self.main.serves),)
+    def _apart(self) -> tuple[BranchGroup, ...]:
+        latched = () if self.latch is None else (BranchGroup(clients=self.latch.clients, serves=self.main.serves),)
         return (*latched, *(branch.apart() for branch in self.branches))
 
     def _latched(self, choice: Choice) -> LocalDrift:

@@ -3,14 +3,14 @@
 from dataclasses import dataclass, field
 
 from streamfl.core.arrays import FloatArray
-from streamfl.core.profiles.paper.schedule import Placement
+from streamfl.core.profiles.paper.schedule import PlacedInstance
 
 
 @dataclass
 class Instance:
     """A placed copy of the base algorithm that has begun: its model, and the rounds in which it was active."""
 
-    placement: Placement
+    placement: PlacedInstance
     W: FloatArray
     active_rounds: list[int] = field(default_factory=list)
     records: int = 0
@@ -24,7 +24,7 @@ class Block:
     order: int
     start: int
     number: int
-    schedule: tuple[Placement, ...]
+    schedule: tuple[PlacedInstance, ...]
     instances: dict[int, Instance] = field(default_factory=dict)
     played: list[float] = field(default_factory=list)
     optimistic: list[float] = field(default_factory=list)

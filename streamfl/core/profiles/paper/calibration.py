@@ -7,7 +7,7 @@ import numpy as np
 
 from streamfl.core.arrays import FloatArray
 from streamfl.core.profiles.paper.master_tests import MasterTests
-from streamfl.core.profiles.paper.schedule import Placement, placed
+from streamfl.core.profiles.paper.schedule import PlacedInstance, placed
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Calibration:
     --------
     >>> rng = np.random.default_rng(0)
     >>> losses, plan = rng.uniform(0.2, 0.3, 64), Calibration()
-    >>> replays = [Replay.drawn(losses, plan.order, rng) for _ in range(plan.shuffles)]
+    >>> replays = [Shuffled.drawn(losses, plan.order, rng) for _ in range(plan.shuffles)]
     >>> plan.factors(replays, MasterTests(500)).round(6)
     array([7.2e-05, 3.7e-05])
     """
@@ -51,7 +51,7 @@ class Calibration:
         """Return m: the order of the block that the first rounds fill."""
         return self.rounds.bit_length() - 1
 
-    def factors(self, replays: Sequence["Replay"], tests: MasterTests) -> FloatArray:
+    def factors(self, replays: Sequence["Shuffled"], tests: MasterTests) -> FloatArray:
         """Return kappa of Tests 1 and 2, shape (2,), by which the thresholds of `tests` are to be multiplied."""
         largest = [replay.ratios(tests).max(axis=1) for replay in replays]
         # A test fires at equality: a hair more, or equal losses would be an alarm.
@@ -62,15 +62,15 @@ class Calibration:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Replay:
+class Shuffled:
     """One block of rounds 1, 2, ..: its schedule, and F and Ft, each of shape (rounds,)."""
 
-    schedule: tuple[Placement, ...]
+    schedule: tuple[PlacedInstance, ...]
     played: FloatArray
     optimistic: FloatArray
 
     @classmethod
-    def drawn(cls, losses: FloatArray, order: int, rng: np.random.Generator) -> "Replay":
+    def drawn(cls, losses: FloatArray, order: int, rng: np.random.Generator) -> "Shuffled":
         """Return a block of 2^order rounds whose losses are drawn from some; Ft is their mean so far."""
         played = losses[rng.integers(len(losses), size=1 << order)]
         return cls(placed(order, 1, rng), played, played.cumsum() / np.arange(1, len(played) + 1))

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from streamfl.core.errors import UsageError
-from streamfl.core.profiles.paper.schedule import Placement, rho_hat
+from streamfl.core.profiles.paper.schedule import PlacedInstance, rho_hat
 from streamfl.core.protocol.alarm import Alarm
 
 
@@ -57,7 +57,7 @@ class MasterTests:
         return self.kappa2 * 3.0 * self._rho_hat(rounds)
 
     def test1(
-        self, ending: Placement, *, block_start: int, played: Sequence[float], optimistic: Sequence[float]
+        self, ending: PlacedInstance, *, block_start: int, played: Sequence[float], optimistic: Sequence[float]
     ) -> Alarm | None:
         """Test one instance that ends now.
 

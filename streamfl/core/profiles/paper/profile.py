@@ -13,9 +13,9 @@ from streamfl.core.profiles.base import (
     Answer,
     Deliberation,
     Master,
-    Opening,
     ProfileOptions,
     Restart,
+    RoundPlan,
     Start,
 )
 from streamfl.core.profiles.paper.block import Block, Instance
@@ -156,7 +156,7 @@ class Paper(Master):
         """Say whether the tests can fire at all, and from which T on they could."""
         return self.settings.outlook()
 
-    def open(self, t: int, scratch: FloatArray, squared_norm: float) -> Opening:
+    def open(self, t: int, scratch: FloatArray, squared_norm: float) -> RoundPlan:
         """Begin round t: a new block where the last has ended, then the active instance."""
         self.horizon = _doubled(self.horizon or self.settings.horizon, t)
         if self.block is None:
@@ -172,7 +172,7 @@ class Paper(Master):
             history=old,
         )
         keep = self.settings.history_records if t in sampled else 0
-        return Opening((live,), live.name, block.number, keep, tuple(r for r in sampled if r != t))
+        return RoundPlan((live,), live.name, block.number, keep, tuple(r for r in sampled if r != t))
 
     def close(self, observed: Observed) -> Alarm | None:
         """Record what the active instance played, step it, and run both tests."""

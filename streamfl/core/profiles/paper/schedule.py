@@ -41,10 +41,10 @@ def rho_hat(t: float, *, horizon: int, delta: float = 0.05, scale: float = 1.0) 
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Placement:
+class PlacedInstance:
     """An instance of order k: the 2^k rounds `start` .. `end`, both included.
 
-    >>> instance = Placement(order=2, start=5, end=8)
+    >>> instance = PlacedInstance(order=2, start=5, end=8)
     >>> instance.covers(8), instance.covers(9), instance.rounds
     (True, False, 4)
     """
@@ -63,7 +63,7 @@ class Placement:
         return self.end - self.start + 1
 
 
-def placed(order: int, start: int, rng: np.random.Generator) -> tuple[Placement, ...]:
+def placed(order: int, start: int, rng: np.random.Generator) -> tuple[PlacedInstance, ...]:
     """Return the schedule of a block: Algorithm 1.
 
     For every offset tau of the block's 2^m rounds, and every order k = m .. 0 whose 2^k divides tau, an instance
@@ -88,17 +88,17 @@ def placed(order: int, start: int, rng: np.random.Generator) -> tuple[Placement,
     rounds = 2**order
     chances = [rho(rounds) / rho(2**k) for k in range(order + 1)]
     return tuple(
-        Placement(start=start + offset, end=start + offset + 2**k - 1, order=k)
+        PlacedInstance(start=start + offset, end=start + offset + 2**k - 1, order=k)
         for offset in range(rounds)
         for k in range(order, -1, -1)
         if offset % 2**k == 0 and rng.random() < chances[k]
     )
 
 
-def active(schedule: tuple[Placement, ...], t: int) -> Placement:
+def active(schedule: tuple[PlacedInstance, ...], t: int) -> PlacedInstance:
     """Return the instance that plays round t: of those that cover it the one that ends soonest, then the smallest.
 
-    >>> active((Placement(start=1, end=4, order=2), Placement(start=3, end=4, order=1)), 4).order
+    >>> active((PlacedInstance(start=1, end=4, order=2), PlacedInstance(start=3, end=4, order=1)), 4).order
     1
     """
     return min(p for p in schedule if p.covers(t))

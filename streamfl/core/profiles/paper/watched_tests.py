@@ -7,7 +7,7 @@ import numpy as np
 
 from streamfl.core.arrays import FloatArray
 from streamfl.core.profiles.paper.block import Block
-from streamfl.core.profiles.paper.calibration import Calibration, Replay
+from streamfl.core.profiles.paper.calibration import Calibration, Shuffled
 from streamfl.core.profiles.paper.master_tests import MasterTests
 from streamfl.core.profiles.paper.schedule import placed
 from streamfl.core.protocol.alarm import Alarm, Reading
@@ -106,7 +106,7 @@ class WatchedTests:
     def _calibrated(self, losses: FloatArray, t: int) -> MasterTests:
         order = self.calibration.order
         replays = [
-            Replay.drawn(losses, order, generator(self.seed, "calibration", t, i))
+            Shuffled.drawn(losses, order, generator(self.seed, "calibration", t, i))
             for i in range(self.calibration.shuffles)
         ]
         kappa1, kappa2 = self.calibration.factors(replays, PLAIN)

@@ -1,15 +1,15 @@
-"""What a federation needs of a model of somebody else: that it learns record by record, and can be told."""
+"""What a federation needs of a model of another library: that it learns record by record, and can be told."""
 
 from typing import Protocol
 
 from streamfl.core.arrays import FloatArray
-from streamfl.core.protocol.external.state import GuestLearnt, GuestState
+from streamfl.core.protocol.external.state import ExternalLearnt, ExternalState
 from streamfl.core.protocol.external.tables import Exported
 from streamfl.core.protocol.records import Batch
 
 
-class GuestPass(Protocol):
-    """A guest at one client, between two merges."""
+class ExternalPass(Protocol):
+    """An external model at one client, between two merges."""
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -40,13 +40,13 @@ class GuestPass(Protocol):
         """
         ...
 
-    def learnt(self) -> GuestLearnt:
+    def learnt(self) -> ExternalLearnt:
         """Return what it has learnt, the agreed state included."""
         ...
 
 
-class Guest(Protocol):
-    """A model of somebody else; the same at every client and at the coordinator, and never changed."""
+class ExternalModel(Protocol):
+    """A model of another library; the same at every client and at the coordinator, and never changed."""
 
     @property
     def name(self) -> str:
@@ -57,7 +57,7 @@ class Guest(Protocol):
         """Return the state of a model that has learnt nothing."""
         ...
 
-    def begin(self, agreed: GuestState) -> GuestPass:
+    def begin(self, agreed: ExternalState) -> ExternalPass:
         """Return a model that goes on from an agreed state, and from nothing else that came before.
 
         Raises

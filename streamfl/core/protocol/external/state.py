@@ -1,4 +1,4 @@
-"""What the clients agree on of a guest, and what each of them learns from there on."""
+"""What the clients agree on of an external model, and what each of them learns from there on."""
 
 import hashlib
 from collections.abc import Collection
@@ -12,8 +12,8 @@ from streamfl.core.protocol.external.tables import Exported
 
 
 @dataclass(frozen=True, eq=False)
-class GuestLearnt:
-    """What a client's records of one round made of the guest.
+class ExternalLearnt:
+    """What a client's records of one round made of the external model.
 
     Parameters
     ----------
@@ -32,13 +32,13 @@ class GuestLearnt:
     records: int
     unlearnt: int
 
-    def only(self, features: Collection[str], labels: Collection[str]) -> "GuestLearnt":
+    def only(self, features: Collection[str], labels: Collection[str]) -> "ExternalLearnt":
         """Return all of it: how many names its tables may have is a bound of its own."""
         return self
 
 
 @dataclass(frozen=True, eq=False)
-class GuestState:
+class ExternalState:
     """What the clients agree on: where each of them begins a round.
 
     Parameters
@@ -64,7 +64,7 @@ class GuestState:
     def chain(self) -> str:
         """Return a digest of all of it.
 
-        >>> GuestState(Exported("m", {})).chain == GuestState(Exported("m", {}), ("a",)).chain
+        >>> ExternalState(Exported("m", {})).chain == ExternalState(Exported("m", {}), ("a",)).chain
         False
         """
         digest = hashlib.sha256()

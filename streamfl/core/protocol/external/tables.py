@@ -19,7 +19,7 @@ MISSING: dict[Rule, float] = {"mean": 0.0, "sum": 0.0, "moments": 0.0, "least": 
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class ExportedTable:
     """A matrix with a name for every row and column, and the rule by which several are merged.
 
     Parameters
@@ -39,7 +39,7 @@ class Table:
 
     Examples
     --------
-    >>> Table.column("mean", "weight", {"x": 0.5, "y": -1.0}).aligned(("y", "z"), ("weight",))
+    >>> ExportedTable.column("mean", "weight", {"x": 0.5, "y": -1.0}).aligned(("y", "z"), ("weight",))
     array([[-1.],
            [ 0.]])
     """
@@ -59,21 +59,21 @@ class Table:
             raise ValueError("a row or a column is named twice")
 
     @classmethod
-    def column(cls, rule: Rule, name: str, values: Mapping[Hashable, float]) -> "Table":
+    def column(cls, rule: Rule, name: str, values: Mapping[Hashable, float]) -> "ExportedTable":
         """Return a table of a single column."""
         return cls.of(rule, {key: (value,) for key, value in values.items()}, (name,))
 
     @classmethod
-    def of(cls, rule: Rule, rows: Mapping[Hashable, tuple[float, ...]], columns: tuple[str, ...]) -> "Table":
+    def of(cls, rule: Rule, rows: Mapping[Hashable, tuple[float, ...]], columns: tuple[str, ...]) -> "ExportedTable":
         """Return a table of whole rows, each with a value for every column."""
         values = np.array(list(rows.values()), dtype=np.float64).reshape(len(rows), len(columns))
         return cls(rule, tuple(text_of(key) for key in rows), columns, values)
 
     @classmethod
-    def grid(cls, rule: Rule, columns: Mapping[Hashable, Mapping[Hashable, float]]) -> "Table":
+    def grid(cls, rule: Rule, columns: Mapping[Hashable, Mapping[Hashable, float]]) -> "ExportedTable":
         """Return a table of columns that need not have the same rows; what is missing is 0.
 
-        >>> Table.grid("sum", {"up": {"x": 1}, "down": {"x": 2, "y": 3}}).values
+        >>> ExportedTable.grid("sum", {"up": {"x": 1}, "down": {"x": 2, "y": 3}}).values
         array([[1., 2.],
                [0., 3.]])
         """
@@ -81,7 +81,7 @@ class Table:
         cells = {row: tuple(column.get(row, 0.0) for column in columns.values()) for row in rows}
         return cls.of(rule, cells, tuple(text_of(key) for key in columns))
 
-    def is_like(self, other: "Table") -> bool:
+    def is_like(self, other: "ExportedTable") -> bool:
         """Tell whether both are merged in the same way."""
         return self.rule == other.rule and (self.rule not in FIXED or self.columns == other.columns)
 
@@ -106,7 +106,7 @@ class Table:
     def by_column(self) -> dict[Hashable, dict[Hashable, float]]:
         """Return for each column's key the values of its rows.
 
-        >>> Table.grid("sum", {True: {"x": 1}, False: {"x": 2}}).by_column()
+        >>> ExportedTable.grid("sum", {True: {"x": 1}, False: {"x": 2}}).by_column()
         {True: {'x': 1.0}, False: {'x': 2.0}}
         """
         rows = keys_of(self.rows)
@@ -136,7 +136,7 @@ class Exported:
 
     Examples
     --------
-    >>> weights = Table.column("mean", "weight", {"x": 0.5})
+    >>> weights = ExportedTable.column("mean", "weight", {"x": 0.5})
     >>> from streamfl import codec
     >>> bytes_ = codec.encode(Exported("PAClassifier", {"PAClassifier.weights": weights}))
     >>> codec.decode(Exported, bytes_).tables["PAClassifier.weights"].single()
@@ -146,7 +146,7 @@ class Exported:
     __pydantic_config__: ClassVar[dict[str, object]] = HOLDS_ARRAYS
 
     model: str
-    tables: Mapping[str, Table]
+    tables: Mapping[str, ExportedTable]
 
     @property
     def names(self) -> int:

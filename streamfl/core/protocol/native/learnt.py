@@ -11,8 +11,8 @@ from streamfl.core.protocol.moments import NOTHING, Moments
 
 
 @dataclass(frozen=True, eq=False)
-class Learnt:
-    """What a client's records of one round did to the agreed models; arrays as in `OnlineModels`.
+class NativeLearnt:
+    """What a client's records of one round did to the agreed models; arrays as in `NativeState`.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ class Learnt:
 
     unlearnt: ClassVar[int] = 0  # they learn every good record
 
-    def only(self, features: Collection[str], labels: Collection[str]) -> "Learnt":
+    def only(self, features: Collection[str], labels: Collection[str]) -> "NativeLearnt":
         """Return the same without the rows and columns of all other names than these."""
         kept = [i for i, name in enumerate(self.features) if name in features]
         rows = [0, *(1 + i for i in kept)]

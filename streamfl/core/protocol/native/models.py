@@ -10,12 +10,12 @@ import numpy as np
 from streamfl.core.arrays import HOLDS_ARRAYS, FloatArray
 from streamfl.core.protocol.early import Early
 from streamfl.core.protocol.moments import NOTHING, Moments
-from streamfl.core.protocol.native.settings import FERN, OnlineSettings
+from streamfl.core.protocol.native.settings import FERN, NativeSettings
 from streamfl.core.protocol.native.sleeping import Rest, together
 
 
 @dataclass(frozen=True, eq=False)
-class OnlineModels:
+class NativeState:
     """Agreed models, and what their steps need.
 
     A row of linear weights belongs to the constant 1 or, from row 1 on, to a feature.
@@ -48,7 +48,7 @@ class OnlineModels:
 
     Examples
     --------
-    >>> models = OnlineModels.none(OnlineSettings("linear")).grown(("x",), ("a", "b"))
+    >>> models = NativeState.none(NativeSettings("linear")).grown(("x",), ("a", "b"))
     >>> models.weights.shape, models.second.shape, models.table.shape
     ((2, 3, 2), (2, 2), (0, 2, 2))
     """
@@ -80,7 +80,7 @@ class OnlineModels:
         return tuple(name for name, rest in self.rests.items() if rest.left)
 
     @classmethod
-    def none(cls, settings: OnlineSettings) -> "OnlineModels":
+    def none(cls, settings: NativeSettings) -> "NativeState":
         """Return models that have learnt nothing, over no features."""
         columns = 1 if settings.targets else 0
         return cls(
@@ -94,7 +94,7 @@ class OnlineModels:
             table=np.zeros((settings.table_rows, len(FERN), columns)),
         )
 
-    def fits(self, settings: OnlineSettings, rows: int) -> bool:
+    def fits(self, settings: NativeSettings, rows: int) -> bool:
         """Tell whether all arrays have the shapes that names and settings give them, the table so many rows.
 
         Compiled loops look at names only: to them, an array that is too small is other memory.
@@ -111,7 +111,7 @@ class OnlineModels:
             and self.table.shape == (rows, len(FERN), columns)
         )
 
-    def grown(self, features: tuple[str, ...], labels: tuple[str, ...], *, table: bool = True) -> "OnlineModels":
+    def grown(self, features: tuple[str, ...], labels: tuple[str, ...], *, table: bool = True) -> "NativeState":
         """Return the same models with zeros for more names, which are appended; without `table` that stays."""
         rows, columns = len(features), len(labels)
         if not rows and not columns:

@@ -32,7 +32,7 @@ WINDOW = 10_000
 
 
 @dataclass(frozen=True)
-class OnlineSettings:
+class NativeSettings:
     """What learns between rounds: the same in the whole federation.
 
     Parameters
@@ -49,9 +49,9 @@ class OnlineSettings:
 
     Examples
     --------
-    >>> OnlineSettings("linear").names
+    >>> NativeSettings("linear").names
     ('linear-10', 'whitened-0.01', 'whitened-0.1')
-    >>> OnlineSettings("ferns").names
+    >>> NativeSettings("ferns").names
     ('fern-8-0.3', 'fern-8-10', 'fern-24-0.3', 'fern-24-10')
     """
 
@@ -110,7 +110,7 @@ class OnlineSettings:
     def in_table(self, models: BoolArray) -> BoolArray:
         """Return what of the table of all ferns belongs to some of the models, shape (rows, rates).
 
-        >>> settings = OnlineSettings("ferns")
+        >>> settings = NativeSettings("ferns")
         >>> settings.in_table(np.array([False, True, False, False])).sum(axis=0)
         array([    0, 25600])
         """

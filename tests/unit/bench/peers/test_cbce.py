@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamfl_benchmarks.peers.base import ClientRecords, score
-from streamfl_benchmarks.peers.cbce import CBCE, Instance, ends
-from streamfl_benchmarks.peers.fedavg import FedAvg
+from streamfl_benchmarks.peers.cbce import CBCE, Bettor, ends
+from streamfl_benchmarks.peers.fedavg import FedAvgPeer
 
 SCRATCH = np.zeros((1, 2))
 
@@ -43,7 +43,7 @@ def test_every_stretch_of_rounds_is_cut_into_few_intervals(start: int) -> None:
 def test_bets_by_hand() -> None:
     # Round 4: no gains, no bet; g = 0.5. Round 5: 1 * 0.5 / 2 = 0.25, wins 0.25 * 0.4: wealth 1.1. Round 6:
     # 1.1 * 0.9 / 3 = 0.33, loses 0.33: wealth 0.77, gains -0.1. Round 7: it bets against itself, so nothing is lost.
-    live = Instance(4, 7, SCRATCH)
+    live = Bettor(4, 7, SCRATCH)
     bets = []
     for t, gain in ((4, 0.5), (5, 0.4), (6, -1.0), (7, -0.5)):
         bets.append(live.bet(t))
@@ -101,7 +101,7 @@ def test_weights_are_a_distribution_and_wealth_stays_positive(ones: list[int], w
 
 def test_after_a_change_the_short_intervals_take_over() -> None:
     # Labels turn over after round 100; FedAvg with the step of the interval [64, 127], 3 / sqrt(64), follows slowly.
-    cbce, fedavg = CBCE(SCRATCH, step=3.0, warm=True), FedAvg(SCRATCH, 3.0 / 8.0)
+    cbce, fedavg = CBCE(SCRATCH, step=3.0, warm=True), FedAvgPeer(SCRATCH, 3.0 / 8.0)
     losses: dict[str, list[float]] = {"cbce": [], "fedavg": []}
     for t in range(1, 121):
         clients = coins(190, 10) if t <= 100 else coins(10, 190)

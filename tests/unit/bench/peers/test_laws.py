@@ -9,7 +9,7 @@ from streamfl.core.arrays import FloatArray
 from streamfl.core.learning.model import gradient
 from streamfl.core.sampling import generator
 from streamfl_benchmarks.peers.base import SOFTMAX, ClientRecords, Peer
-from streamfl_benchmarks.peers.fedavg import FedAvg
+from streamfl_benchmarks.peers.fedavg import FedAvgPeer
 from streamfl_benchmarks.peers.fednova import FedNova
 from streamfl_benchmarks.peers.fedprox import FedProx
 from streamfl_benchmarks.peers.local_work import LocalStep, LocalWork
@@ -37,7 +37,7 @@ sizes_ = st.lists(st.integers(0, 9), min_size=1, max_size=4).filter(any)
 
 @given(sizes_, st.floats(0.01, 3.0), st.floats(0.0, 1.0))
 def test_with_one_full_step_fedprox_and_fednova_are_fedavg(sizes: Sizes, eta: float, mu: float) -> None:
-    fedavg = after(FedAvg(SCRATCH, eta), sizes)
+    fedavg = after(FedAvgPeer(SCRATCH, eta), sizes)
     assert np.abs(fedavg).max() > 1e-3
     np.testing.assert_allclose(after(FedProx(SCRATCH, eta, mu, LocalWork()), sizes), fedavg, atol=1e-12)
     for constants in ({"mu": mu}, {"momentum": 0.9}):
@@ -49,20 +49,22 @@ def test_with_one_full_step_fedprox_and_fednova_are_fedavg(sizes: Sizes, eta: fl
 def test_with_equal_steps_fednova_is_fedavg(sizes: Sizes, steps: int) -> None:
     fednova = FedNova(SCRATCH, 0.5, work=LocalWork(steps))
     np.testing.assert_allclose(
-        after(fednova, sizes), after(FedAvg(SCRATCH, 0.5, LocalWork(steps)), sizes), atol=1e-12
+        after(fednova, sizes), after(FedAvgPeer(SCRATCH, 0.5, LocalWork(steps)), sizes), atol=1e-12
     )
 
 
 @given(sizes_, st.sampled_from([LocalWork(3), LocalWork(2, batch=2)]))
 def test_without_a_pull_fedprox_is_fedavg(sizes: Sizes, work: LocalWork) -> None:
-    prox, fedavg = (after(peer, sizes) for peer in (FedProx(SCRATCH, 0.5, 0.0, work), FedAvg(SCRATCH, 0.5, work)))
+    prox, fedavg = (after(peer, sizes) for peer in (FedProx(SCRATCH, 0.5, 0.0, work), FedAvgPeer(SCRATCH, 0.5, work)))
     np.testing.assert_allclose(prox, fedavg, atol=1e-12)
     assert not np.allclose(after(FedProx(SCRATCH, 0.5, 0.5, work), sizes), fedavg)
 
 
 def test_with_unequal_steps_fednova_is_not_fedavg() -> None:
     work = LocalWork(batch=2)
-    assert not np.allclose(after(FedNova(SCRATCH, 0.5, work=work), [2, 9]), after(FedAvg(SCRATCH, 0.5, work), [2, 9]))
+    assert not np.allclose(
+        after(FedNova(SCRATCH, 0.5, work=work), [2, 9]), after(FedAvgPeer(SCRATCH, 0.5, work), [2, 9])
+    )
 
 
 @given(st.lists(st.integers(1, 9), min_size=1, max_size=4), st.floats(0.0, 1.0))

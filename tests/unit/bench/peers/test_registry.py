@@ -4,7 +4,7 @@ from typing import cast
 
 import pytest
 
-from streamfl_benchmarks.peers.fedavg import FedAvg
+from streamfl_benchmarks.peers.fedavg import FedAvgPeer
 from streamfl_benchmarks.peers.fednova import FedNova
 from streamfl_benchmarks.peers.local_work import LocalWork
 from streamfl_benchmarks.peers.registry import PEERS, Stream, grid
@@ -27,15 +27,15 @@ def test_a_grid_is_every_combination_that_is_allowed() -> None:
     [("fedavg", "eta=3", 3.0, 1), ("fedavg-3", "eta=0.1", 0.1, 3), ("fedavg-10", "eta=1", 1.0, 10)],
 )
 def test_constants_and_the_stream_reach_the_peer(method: str, variant: str, eta: float, steps: int) -> None:
-    peer = cast(FedAvg, PEERS[method].peer(STREAM, variant))
+    peer = cast(FedAvgPeer, PEERS[method].peer(STREAM, variant))
     assert (peer.eta, peer.work, peer.l2, peer.W.shape) == (eta, LocalWork(steps, None, 9), 0.01, (3, 4))
 
 
 def test_the_step_of_the_theorem_and_the_rounds_of_the_oracle() -> None:
-    assert cast(FedAvg, PEERS["fedavg-sqrt"].peer(STREAM, "")).eta == 0.05
+    assert cast(FedAvgPeer, PEERS["fedavg-sqrt"].peer(STREAM, "")).eta == 0.05
     oracle = cast(Restarting, PEERS["oracle"].peer(STREAM, "steps=10,eta=1"))
     assert oracle.rule == AtRounds((31, 129))
-    assert cast(FedAvg, oracle.peer).work.steps == 10
+    assert cast(FedAvgPeer, oracle.peer).work.steps == 10
 
 
 def test_fednova_has_unequal_steps_and_one_kind_of_local_work_at_a_time() -> None:

@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 
 from streamfl_benchmarks.peers.base import ClientRecords
-from streamfl_benchmarks.peers.fedavg import FedAvg
+from streamfl_benchmarks.peers.fedavg import FedAvgPeer
 from streamfl_benchmarks.peers.restarting import AtRounds, OnADWIN, OnGLR, Restarting, Rule, Seen
 
 ROUND = [ClientRecords(np.ones((1000, 1)), np.zeros(1000)), ClientRecords(np.ones((1000, 1)), np.zeros(1000))]
 
 
 def restarting(rule: Rule) -> Restarting:
-    return Restarting(lambda: FedAvg(np.zeros((1, 2)), 1.0, l2=0.0), rule)
+    return Restarting(lambda: FedAvgPeer(np.zeros((1, 2)), 1.0, l2=0.0), rule)
 
 
 def causes(rule: Rule, losses: list[float], spread: float = 0.0) -> dict[int, str]:

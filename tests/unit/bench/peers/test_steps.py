@@ -13,7 +13,7 @@ import pytest
 from streamfl_benchmarks.peers.adaptive_fedavg import AdaptiveFedAvg
 from streamfl_benchmarks.peers.base import ClientRecords, Peer
 from streamfl_benchmarks.peers.client_adaptive import ClientAdaptive
-from streamfl_benchmarks.peers.fedavg import FedAvg
+from streamfl_benchmarks.peers.fedavg import FedAvgPeer
 from streamfl_benchmarks.peers.fednova import FedNova
 from streamfl_benchmarks.peers.fedprox import FedProx
 from streamfl_benchmarks.peers.local_work import LocalWork
@@ -39,18 +39,18 @@ def after(peer: Peer, *rounds: list[ClientRecords]) -> float:
 
 def test_fedavg_with_one_step() -> None:
     # A: 0 - (0.5 - 0.75) = 0.25. B: 0 - 0.5 = -0.5. 0.25 / 4 - 3 * 0.5 / 4.
-    assert after(FedAvg(SCRATCH, 1.0, l2=0.0), [A, B]) == pytest.approx(-0.3125)
+    assert after(FedAvgPeer(SCRATCH, 1.0, l2=0.0), [A, B]) == pytest.approx(-0.3125)
 
 
 def test_fedavg_with_two_steps_and_a_client_without_records() -> None:
     # A: 0.25, then 0.25 - (0.62246 - 0.75) = 0.37754. B: -0.5, then -0.5 - 0.26894 = -0.76894.
-    w = after(FedAvg(SCRATCH, 1.0, LocalWork(2), l2=0.0), [A, NONE, B])
+    w = after(FedAvgPeer(SCRATCH, 1.0, LocalWork(2), l2=0.0), [A, NONE, B])
     assert w == pytest.approx(0.25 * 0.37754 - 0.75 * 0.76894, abs=1e-5)
 
 
 def test_fedavg_with_a_penalty() -> None:
     # The first step as above; the second round's gradient is s(-0.625) - 3/16 - 0.1 * 0.3125.
-    w = after(FedAvg(SCRATCH, 1.0, l2=0.1), [A, B], [A, B])
+    w = after(FedAvgPeer(SCRATCH, 1.0, l2=0.1), [A, B], [A, B])
     assert w == pytest.approx(-0.3125 - (s(-0.625) - 0.1875) + 0.03125)
 
 

@@ -25,10 +25,10 @@ _untyped: Any = structref
 
 @structref.register
 class _HeldType(types.StructRef):
-    """How machine code sees `Held`."""
+    """How machine code sees `KeptArguments`."""
 
 
-class Held(structref.StructRefProxy):
+class KeptArguments(structref.StructRefProxy):
     """Arguments that machine code keeps: to hand over forty arrays anew at every call costs as much as what it does.
 
     Made by a compiled function; another one that is handed it finds them in `inside`.
@@ -40,20 +40,20 @@ class Held(structref.StructRefProxy):
     >>> class Two(NamedTuple):
     ...     a: np.ndarray
     ...     b: np.ndarray
-    >>> held = compiled(lambda two: Held(two))(Two(np.ones(2), np.ones(3)))
+    >>> held = compiled(lambda two: KeptArguments(two))(Two(np.ones(2), np.ones(3)))
     >>> compiled(lambda held: held.inside.a.sum() + held.inside.b.sum())(held)
     5.0
     """
 
     inside: Any
 
-    def __new__(cls, inside: object) -> "Held":
+    def __new__(cls, inside: object) -> "KeptArguments":
         """Keep arguments."""
-        held: Held = _untyped.StructRefProxy.__new__(cls, inside)
+        held: KeptArguments = _untyped.StructRefProxy.__new__(cls, inside)
         return held
 
 
-_untyped.define_proxy(Held, _HeldType, ["inside"])
+_untyped.define_proxy(KeptArguments, _HeldType, ["inside"])
 
 
 def compiled(function: F) -> F:

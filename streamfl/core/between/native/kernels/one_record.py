@@ -8,7 +8,7 @@ import math
 from typing import NamedTuple
 
 from streamfl.core.arrays import BoolArray, FloatArray, IntArray
-from streamfl.core.between.native.kernels.compiled import Held, compiled, inner
+from streamfl.core.between.native.kernels.compiled import KeptArguments, compiled, inner
 from streamfl.core.between.native.kernels.ferns import Tests, find_cells
 from streamfl.core.between.native.kernels.mixing import (
     Mixing,
@@ -182,14 +182,14 @@ def fits(learning: Learning, X: FloatArray, others: FloatArray, truths: FloatArr
 
 
 @compiled
-def hold(learning: Learning) -> Held:
+def hold(learning: Learning) -> KeptArguments:
     """Return all that the way of a record leads through, to be handed over again and again."""
-    return Held(learning)
+    return KeptArguments(learning)
 
 
 @compiled
 def predict_and_learn(
-    held: Held,
+    held: KeptArguments,
     remembered: int,
     seen: int,
     X: FloatArray,

@@ -32,7 +32,7 @@ class Kinds(NamedTuple):
 
 
 class Models(NamedTuple):
-    """What records change: see `OnlineModels`; and of the round the sums of squared norms, and the cells' visits.
+    """What records change: see `NativeState`; and of the round the sums of squared norms, and the cells' visits.
 
     `norms`, their mean, and `norm_sums` are of two inputs, shape (2,): the features, and a fern's cells and features.
     `bearing` counts the round's records by label (C,), `right` those of which each model said so (M, C). `mean`, of

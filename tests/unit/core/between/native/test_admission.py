@@ -5,27 +5,27 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from online_streams import Stream, agreed, drawn, learnt
+from native_streams import Stream, agreed, drawn, learnt
 
-from streamfl.core.between.native.admission import wrong_learning
-from streamfl.core.between.native.learner import OnlineLearner
+from streamfl.core.between.native.admission import wrong_learnt
+from streamfl.core.between.native.learner import NativeLearner
 from streamfl.core.bounds import NAMED
 from streamfl.core.learning.between_rounds import Covered
 from streamfl.core.protocol.moments import Moments
-from streamfl.core.protocol.native.learnt import Learnt
-from streamfl.core.protocol.native.models import OnlineModels
-from streamfl.core.protocol.native.settings import FERNS, ROWS, OnlineSettings
+from streamfl.core.protocol.native.learnt import NativeLearnt
+from streamfl.core.protocol.native.models import NativeState
+from streamfl.core.protocol.native.settings import FERNS, ROWS, NativeSettings
 
 pytestmark = pytest.mark.compiles
 
-AUTO = OnlineSettings("auto")
+AUTO = NativeSettings("auto")
 LABELS = ("a", "b", "c")
 AGREED = agreed(AUTO, learnt(AUTO, drawn(30)), labels=LABELS)
 
 
-def true(settings: OnlineSettings = AUTO, begin: OnlineModels = AGREED) -> Learnt:
+def true(settings: NativeSettings = AUTO, begin: NativeState = AGREED) -> NativeLearnt:
     """Return what a client learns of 40 records, some of them with a feature that it saw first."""
-    learner = OnlineLearner(settings)
+    learner = NativeLearner(settings)
     learner.begin(begin)
     stream = drawn(40, seed=3, targets=settings.targets)
     learner.learn(*stream.part(0, 20))
@@ -34,20 +34,20 @@ def true(settings: OnlineSettings = AUTO, begin: OnlineModels = AGREED) -> Learn
     return learner.learnt()
 
 
-def wrong(part: Learnt, begin: OnlineModels = AGREED, *, records: int = 40, members: int = 3) -> str | None:
+def wrong(part: NativeLearnt, begin: NativeState = AGREED, *, records: int = 40, members: int = 3) -> str | None:
     covered = Covered(records, {"x", "y", "late"}, {*LABELS, "z"}, members, NAMED)
-    return wrong_learning(part, begin, covered)
+    return wrong_learnt(part, begin, covered)
 
 
 @pytest.mark.parametrize("features", ["linear", "ferns", "auto"])
 @pytest.mark.parametrize("targets", [False, True])
 def test_what_is_true_is_admitted(features, targets):
-    settings = OnlineSettings(features, targets=targets)
-    nothing = OnlineModels.none(settings)
+    settings = NativeSettings(features, targets=targets)
+    nothing = NativeState.none(settings)
     later = agreed(settings, learnt(settings, drawn(30, targets=targets)), labels=() if targets else LABELS)
     for begin in (nothing, later):
         assert wrong(true(settings, begin), begin) is None
-        idle = OnlineLearner(settings)
+        idle = NativeLearner(settings)
         idle.begin(begin)
         assert wrong(idle.learnt(), begin, records=0) is None
 
@@ -64,17 +64,17 @@ def test_what_is_true_after_a_million_records_is_admitted():
 
 
 def test_a_label_that_is_new_in_the_round_is_admitted():
-    learner = OnlineLearner(AUTO)
+    learner = NativeLearner(AUTO)
     learner.begin(AGREED)
     learner.learn(*Stream(np.zeros((40, 2)), np.zeros(40), labels=("z",)).part(0, 40))
     assert wrong(learner.learnt()) is None
 
 
 def test_extreme_values_are_admitted():
-    learner = OnlineLearner(AUTO)
+    learner = NativeLearner(AUTO)
     X = np.array([[np.inf, 1e308], [-np.inf, -1e308]] * 20)
     learner.learn(*Stream(X, np.arange(40.0) % 2).part(0, 40))
-    assert wrong(learner.learnt(), OnlineModels.none(AUTO)) is None
+    assert wrong(learner.learnt(), NativeState.none(AUTO)) is None
 
 
 GOOD = true()
@@ -93,7 +93,7 @@ def first(array: np.ndarray, value: float) -> np.ndarray:
     return spoilt
 
 
-SPOILT: dict[str, tuple[Callable[[], Learnt], str]] = {
+SPOILT: dict[str, tuple[Callable[[], NativeLearnt], str]] = {
     "another number of records": (lambda: replace(GOOD, records=41), "number of records"),
     "an agreed feature left out": (lambda: replace(GOOD, features=("y", "x", "late")), "names"),
     "a feature twice": (lambda: replace(GOOD, features=("x", "y", "y")), "names"),
@@ -195,8 +195,8 @@ def test_the_largest_difference_that_is_admitted_is_that_of_the_exact_sum():
 
 
 def test_second_moments_are_not_asked_of_those_that_have_none():
-    settings = OnlineSettings("ferns")
-    begin = OnlineModels.none(settings)
+    settings = NativeSettings("ferns")
+    begin = NativeState.none(settings)
     part = true(settings, begin)
     assert wrong(part, begin) is None
     assert "second moments" in str(wrong(replace(part, second=np.eye(D + 1)), begin))

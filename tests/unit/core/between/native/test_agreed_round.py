@@ -4,21 +4,21 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from online_streams import LABELS, agreed, drawn, learnt, state
+from native_streams import LABELS, agreed, drawn, learnt, state
 
 from streamfl.core.between.native import merging
 from streamfl.core.between.native.agreed_round import after_round
-from streamfl.core.protocol.native.models import OnlineModels
-from streamfl.core.protocol.native.settings import OnlineSettings
+from streamfl.core.protocol.native.models import NativeState
+from streamfl.core.protocol.native.settings import NativeSettings
 from streamfl.core.protocol.native.sleeping import Rest
 
 pytestmark = pytest.mark.compiles
 
-AUTO = OnlineSettings("auto")
+AUTO = NativeSettings("auto")
 
 
-def none() -> OnlineModels:
-    return OnlineModels.none(AUTO)
+def none() -> NativeState:
+    return NativeState.none(AUTO)
 
 
 def test_what_clients_apart_learnt_is_left_out_and_what_they_use_stays_awake():
@@ -36,7 +36,7 @@ def test_a_restart_wakes_who_sleeps_and_changes_nothing_else_where_no_label_move
     known = replace(agreed(AUTO, learnt(AUTO, drawn(30))), rests={"rounds": Rest(left=3)})
     part = {"c0": replace(learnt(AUTO, drawn(20, seed=2)), unused=("rounds",))}
 
-    def after(renamed: tuple[int, ...] | None) -> OnlineModels:
+    def after(renamed: tuple[int, ...] | None) -> NativeState:
         return after_round(replace(known, table=known.table.copy()), part, LABELS, AUTO, renamed=renamed)[0]
 
     asleep, awake = after(None), after(())

@@ -4,15 +4,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from online_streams import Stream, agreed, drawn, learnt, state
+from native_streams import Stream, agreed, drawn, learnt, state
 from unit.machines.script import opening
 
 from streamfl.core.between.native import merging
-from streamfl.core.between.native.learner import OnlineLearner
+from streamfl.core.between.native.learner import NativeLearner
 from streamfl.core.errors import BrokenInvariantError, PeerError
 from streamfl.core.learning.serving import Serving
-from streamfl.core.protocol.native.models import OnlineModels
-from streamfl.core.protocol.native.settings import ROWS, OnlineSettings
+from streamfl.core.protocol.native.models import NativeState
+from streamfl.core.protocol.native.settings import ROWS, NativeSettings
 from streamfl.core.protocol.records import Batch, Span
 from streamfl.core.protocol.registry import Registry
 from streamfl.core.sampling import generator
@@ -36,8 +36,8 @@ NEWS = Stream(
 @FEATURES
 @pytest.mark.parametrize("from_nothing", [True, False])
 def test_restore_undoes_all_that_a_round_did_to_the_models(features, from_nothing):
-    settings = OnlineSettings(features)
-    learner, stream = OnlineLearner(settings), drawn()
+    settings = NativeSettings(features)
+    learner, stream = NativeLearner(settings), drawn()
     if not from_nothing:
         learner.begin(agreed(settings, learnt(settings, stream, 0, 30)))
     before = state(learner, without=OWN)
@@ -55,8 +55,8 @@ def test_restore_undoes_all_that_a_round_did_to_the_models(features, from_nothin
 @FEATURES
 @pytest.mark.parametrize("targets", [False, True])
 def test_asking_changes_nothing(features, targets):
-    settings = OnlineSettings(features, targets=targets)
-    stream, learner = drawn(targets=targets), OnlineLearner(settings)
+    settings = NativeSettings(features, targets=targets)
+    stream, learner = drawn(targets=targets), NativeLearner(settings)
     asked = drawn(20, seed=9, targets=targets)
     for start in (0, 20, 40):
         before = state(learner)
@@ -68,14 +68,14 @@ def test_asking_changes_nothing(features, targets):
 
 def test_what_is_said_first_of_labels_is_nothing_and_of_targets_0():
     X = np.array([[1.0], [2.0]])
-    assert OnlineLearner(OnlineSettings("linear")).predicted(("x",), X).shape == (2, 0)
-    assert OnlineLearner(OnlineSettings("linear", targets=True)).predicted(("x",), X).tolist() == [[0.0], [0.0]]
+    assert NativeLearner(NativeSettings("linear")).predicted(("x",), X).shape == (2, 0)
+    assert NativeLearner(NativeSettings("linear", targets=True)).predicted(("x",), X).tolist() == [[0.0], [0.0]]
 
 
 @FEATURES
 def test_answers_are_what_learning_serves(features):
     stream = drawn()
-    asked, learns = OnlineLearner(OnlineSettings(features)), OnlineLearner(OnlineSettings(features))
+    asked, learns = NativeLearner(NativeSettings(features)), NativeLearner(NativeSettings(features))
     asked.learn(*stream.part(0, 30))
     served = learns.learn(*stream.part(0, 60))[30:]
     for i in range(30, 60):
@@ -89,7 +89,7 @@ def test_answers_are_what_learning_serves(features):
 def test_the_order_of_columns_changes_no_bit_and_unknown_ones_are_not_looked_at():
     stream = drawn()
     turned = Stream(np.hstack([stream.X[:, ::-1], stream.X]), stream.y, ("y", "x", "u", "v"))
-    one, other = OnlineLearner(OnlineSettings("auto")), OnlineLearner(OnlineSettings("auto"))
+    one, other = NativeLearner(NativeSettings("auto")), NativeLearner(NativeSettings("auto"))
     one.learn(*stream.part(0, 60))
     other.learn(("y", "x"), turned.X[:, :2], turned.y, turned.labels)
     assert state(one) == state(other)
@@ -100,7 +100,7 @@ def test_the_order_of_columns_changes_no_bit_and_unknown_ones_are_not_looked_at(
 
 @FEATURES
 def test_no_records_teach_nothing(features):
-    learner = OnlineLearner(OnlineSettings(features))
+    learner = NativeLearner(NativeSettings(features))
     before = state(learner)
     assert learner.learn(("x",), np.zeros((0, 1)), np.zeros(0), ("a",)).shape == (0,)
     assert state(learner) == before
@@ -114,14 +114,14 @@ def test_a_feature_begins_with_its_first_value(features):
     stream = drawn(missing=0.0)
     late = stream.X.copy()
     late[:30, 1] = np.nan
-    one, other = OnlineLearner(OnlineSettings(features)), OnlineLearner(OnlineSettings(features))
+    one, other = NativeLearner(NativeSettings(features)), NativeLearner(NativeSettings(features))
     one.learn(("x",), stream.X[:30, :1], stream.y[:30], stream.labels)
     other.learn(stream.features, late[:30], stream.y[:30], stream.labels)
     assert one.features == other.features == ("x",)
     assert state(one) == state(other)
     served = one.learn(stream.features, stream.X[30:], stream.y[30:], stream.labels)
     assert one.features == ("x", "y")
-    whole = OnlineLearner(OnlineSettings(features))
+    whole = NativeLearner(NativeSettings(features))
     np.testing.assert_array_equal(whole.learn(stream.features, late, stream.y, stream.labels)[30:], served)
     assert state(one) == state(whole)
 
@@ -129,10 +129,10 @@ def test_a_feature_begins_with_its_first_value(features):
 @FEATURES
 @pytest.mark.parametrize("targets", [False, True])
 def test_what_is_served_of_a_record_that_brings_a_feature_is_what_was_answered_before(features, targets):
-    settings = OnlineSettings(features, targets=targets)
+    settings = NativeSettings(features, targets=targets)
     stream = drawn(60, targets=targets, missing=0.0)
     wide = ("late", *stream.features), np.column_stack([np.where(np.arange(60) < 30, np.nan, 3.0), stream.X])
-    asked, served = OnlineLearner(settings), OnlineLearner(settings)
+    asked, served = NativeLearner(settings), NativeLearner(settings)
     asked.learn(*stream.part(0, 30))
     said = asked.predicted(wide[0], wide[1][30:31])[0]
     expected = said[0] if targets else said.argmax()
@@ -141,7 +141,7 @@ def test_what_is_served_of_a_record_that_brings_a_feature_is_what_was_answered_b
 
 
 def test_features_with_their_first_value_in_one_record_are_in_the_order_of_their_names():
-    learner = OnlineLearner(OnlineSettings("linear"))
+    learner = NativeLearner(NativeSettings("linear"))
     X = np.array([[np.nan, 1.0, np.nan, np.nan], [2.0, 1.0, 3.0, np.nan]])
     learner.learn(("z", "m", "a", "never"), X, np.zeros(2), ("a",))
     assert learner.features == ("m", "a", "z")
@@ -150,7 +150,7 @@ def test_features_with_their_first_value_in_one_record_are_in_the_order_of_their
 @FEATURES
 def test_a_label_that_comes_late_begins_with_no_weight(features):
     stream = drawn(missing=0.0)
-    learner, without = OnlineLearner(OnlineSettings(features)), OnlineLearner(OnlineSettings(features))
+    learner, without = NativeLearner(NativeSettings(features)), NativeLearner(NativeSettings(features))
     served = learner.learn(*stream.part(0, 60))
     first = int(np.flatnonzero(stream.y == 2.0)[0])
     assert len(learner.labels) == 3
@@ -165,7 +165,7 @@ def test_a_label_that_comes_late_begins_with_no_weight(features):
 
 
 def test_labels_count_in_the_order_in_which_they_came():
-    learner = OnlineLearner(OnlineSettings("linear"))
+    learner = NativeLearner(NativeSettings("linear"))
     X = np.zeros((4, 0))
     assert learner.learn((), X, np.array([2.0, 2.0, 0.0, 2.0]), ("a", "b", "c")).tolist() == [-1.0, 0.0, 0.0, 1.0]
     assert learner.labels == ("c", "a")
@@ -178,9 +178,9 @@ def test_what_serves_rounds_is_mixed_in_and_a_label_that_it_does_not_know_has_no
     y = generator(0, "labels").integers(0, 2, 200).astype(np.float64)  # which the features say nothing of
     y[100] = 2.0
     stream = replace(drawn(200, missing=0.0), y=y)
-    settings = OnlineSettings("linear", neighbours=False)
+    settings = NativeSettings("linear", neighbours=False)
     models = agreed(settings, learnt(settings, drawn(90, seed=4, missing=0.0), 0, 30), labels=("a", "b"))
-    knowing, alone = OnlineLearner(settings), OnlineLearner(settings)
+    knowing, alone = NativeLearner(settings), NativeLearner(settings)
     told = np.where(y[:, None] == [0.0, 1.0], 0.9, 0.1)
     served = {}
     for name, one, others in (("knowing", knowing, told), ("alone", alone, None)):
@@ -201,9 +201,9 @@ def test_what_serves_rounds_is_mixed_in_and_a_label_that_it_does_not_know_has_no
 
 
 def test_of_targets_the_mean_of_the_models_stands_in_for_what_serves_rounds():
-    settings = OnlineSettings("linear", neighbours=False, targets=True)
+    settings = NativeSettings("linear", neighbours=False, targets=True)
     stream = drawn(100, targets=True)
-    knowing, alone = OnlineLearner(settings), OnlineLearner(settings)
+    knowing, alone = NativeLearner(settings), NativeLearner(settings)
     errors = [
         np.abs(one.learn(*stream.part(0, 100), others) - stream.y)[50:].mean()
         for one, others in ((knowing, stream.y[:, None] + 0.01), (alone, None))
@@ -216,13 +216,13 @@ def test_of_targets_the_mean_of_the_models_stands_in_for_what_serves_rounds():
 
 @FEATURES
 def test_the_rows_that_changed_are_as_good_as_the_whole_table(features):
-    settings = OnlineSettings(features)
-    learner, whole = OnlineLearner(settings), OnlineLearner(settings)
+    settings = NativeSettings(features)
+    learner, whole = NativeLearner(settings), NativeLearner(settings)
     before = agreed(settings, learnt(settings, drawn(20)))
     learner.begin(before)
     stream = drawn(seed=1)
     learner.learn(*stream.part(0, 30))
-    other = OnlineLearner(settings)
+    other = NativeLearner(settings)
     other.begin(before)
     other.learn(*stream.part(30, 60))
     parts = [learner.learnt(), other.learnt()]
@@ -236,8 +236,8 @@ def test_the_rows_that_changed_are_as_good_as_the_whole_table(features):
 
 @FEATURES
 def test_nothing_learnt_is_no_difference(features):
-    settings = OnlineSettings(features)
-    learner = OnlineLearner(settings)
+    settings = NativeSettings(features)
+    learner = NativeLearner(settings)
     learner.begin(agreed(settings, learnt(settings, drawn())))
     nothing = learner.learnt()
     assert (nothing.records, nothing.labels, nothing.features) == (0, ("a", "b", "c"), ("x", "y"))
@@ -248,9 +248,9 @@ def test_nothing_learnt_is_no_difference(features):
 
 @FEATURES
 def test_what_is_learnt_is_the_difference_to_the_agreed_models(features):
-    settings = OnlineSettings(features)
+    settings = NativeSettings(features)
     models = agreed(settings, learnt(settings, drawn()), labels=("a", "b", "c"))
-    learner = OnlineLearner(settings)
+    learner = NativeLearner(settings)
     learner.begin(models)
     learner.learn(*NEWS.part(0, 3))
     part = learner.learnt()
@@ -270,9 +270,9 @@ def test_what_is_learnt_is_the_difference_to_the_agreed_models(features):
 @FEATURES
 @pytest.mark.parametrize("targets", [False, True])
 def test_what_was_predicted_before_is_learnt_to_the_same_bits(features, targets):
-    settings = OnlineSettings(features, targets=targets)
+    settings = NativeSettings(features, targets=targets)
     stream = drawn(60, targets=targets, missing=0.3)
-    asked, silent = OnlineLearner(settings), OnlineLearner(settings)
+    asked, silent = NativeLearner(settings), NativeLearner(settings)
     for i in range(60):
         x = stream.features, stream.X[i : i + 1]
         others = None if i % 3 else np.array([[0.2, 0.8][: 1 if targets else 2]])
@@ -284,7 +284,7 @@ def test_what_was_predicted_before_is_learnt_to_the_same_bits(features, targets)
 
 
 def test_a_record_that_brings_a_label_is_not_foreseen_so_that_every_expert_is_asked_again():
-    learner = OnlineLearner(OnlineSettings("linear"))
+    learner = NativeLearner(NativeSettings("linear"))
     learner.learn(("x",), np.array([[1.0], [2.0]]), np.array([0.0, 1.0]), ("a", "b"))
     x = ("x",), np.array([[3.0]])
     learner.predicted(*x)
@@ -293,7 +293,7 @@ def test_a_record_that_brings_a_label_is_not_foreseen_so_that_every_expert_is_as
 
 
 def test_a_feature_that_is_new_is_taken_in_though_the_record_was_predicted():
-    learner = OnlineLearner(OnlineSettings("linear"))
+    learner = NativeLearner(NativeSettings("linear"))
     learner.learn(("x",), np.array([[1.0], [2.0]]), np.array([0.0, 1.0]), ("a", "b"))
     new = ("x", "new"), np.array([[3.0, 5.0]])
     learner.predicted(*new)
@@ -315,9 +315,9 @@ ASKED_BETWEEN = {
 def test_what_happens_between_predicting_and_learning_a_record_leaves_no_trace(between, targets):
     if targets and between is ASKED_BETWEEN["a record learnt"]:
         between = lambda one: one.learn(*drawn(3, seed=5, targets=True).part(0, 3))  # noqa: E731
-    settings = OnlineSettings("auto", targets=targets)
+    settings = NativeSettings("auto", targets=targets)
     stream = drawn(40, targets=targets)
-    asked, silent = OnlineLearner(settings), OnlineLearner(settings)
+    asked, silent = NativeLearner(settings), NativeLearner(settings)
     for one in (asked, silent):
         one.learn(*stream.part(0, 30))
     asked.predicted(stream.features, stream.X[30:31])
@@ -341,8 +341,8 @@ MISFITS = {
 
 @pytest.mark.parametrize("misfit", MISFITS.values(), ids=MISFITS)
 def test_agreed_models_that_do_not_fit_their_names_are_refused_and_nothing_changes(misfit):
-    settings = OnlineSettings("auto")
-    learner = OnlineLearner(settings)
+    settings = NativeSettings("auto")
+    learner = NativeLearner(settings)
     learner.learn(*drawn(20).part(0, 20))
     before = state(learner)
     with pytest.raises(PeerError, match="do not fit their names"):
@@ -362,38 +362,38 @@ DAMAGES = {
 
 @pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
 def test_last_records_that_are_damaged_are_refused(damage):
-    learner = OnlineLearner(OnlineSettings("linear"))
+    learner = NativeLearner(NativeSettings("linear"))
     learner.learn(*drawn(20).part(0, 20))
     saved = learner.near
-    fresh = OnlineLearner(OnlineSettings("linear"))
+    fresh = NativeLearner(NativeSettings("linear"))
     fresh.remember(saved)
     damage(saved)
     with pytest.raises(PeerError, match="the file is damaged"):
-        OnlineLearner(OnlineSettings("linear")).remember(saved)
+        NativeLearner(NativeSettings("linear")).remember(saved)
 
 
 def test_a_memory_that_the_settings_do_not_have_or_without_labels_is_refused():
-    learner = OnlineLearner(OnlineSettings("linear"))
+    learner = NativeLearner(NativeSettings("linear"))
     learner.learn(*drawn(20).part(0, 20))
     with pytest.raises(PeerError, match="the file is damaged"):
-        OnlineLearner(OnlineSettings("linear", neighbours=False)).remember(learner.near)
+        NativeLearner(NativeSettings("linear", neighbours=False)).remember(learner.near)
     learner.near._labels.clear()
     with pytest.raises(PeerError, match="the file is damaged"):
-        OnlineLearner(OnlineSettings("linear")).remember(learner.near)
+        NativeLearner(NativeSettings("linear")).remember(learner.near)
 
 
 def test_moments_that_do_not_fit_their_names_are_refused():
-    settings = OnlineSettings("auto")
+    settings = NativeSettings("auto")
     models = agreed(settings, learnt(settings, drawn(20)))
     short = replace(models, moments=replace(models.moments, mean=models.moments.mean[:1]))
     for misfit in (short, replace(models, seen=-1)):
         with pytest.raises(PeerError, match="do not fit their names"):
-            OnlineLearner(settings).begin(misfit)
+            NativeLearner(settings).begin(misfit)
 
 
 @pytest.mark.parametrize("interrupted", ["_models", "_scaler", "features"])
 def test_a_learner_that_was_interrupted_says_so_and_touches_no_other_memory(interrupted):
-    learner = OnlineLearner(OnlineSettings("auto"))
+    learner = NativeLearner(NativeSettings("auto"))
     learner.learn(*drawn(20).part(0, 20))
     before = getattr(learner, interrupted)
     learner.learn(*NEWS.part(0, 3))
@@ -404,7 +404,7 @@ def test_a_learner_that_was_interrupted_says_so_and_touches_no_other_memory(inte
 
 
 def test_neighbours_that_were_interrupted_have_taken_in_nothing(monkeypatch):
-    learner = OnlineLearner(OnlineSettings("auto"))
+    learner = NativeLearner(NativeSettings("auto"))
     learner.learn(*drawn(20).part(0, 20))
     assert learner.near is not None
     before = state(learner.near)
@@ -420,10 +420,10 @@ def test_neighbours_that_were_interrupted_have_taken_in_nothing(monkeypatch):
 
 @pytest.mark.parametrize("cells", [[-1], [10**9], [0, ROWS]])
 def test_rows_that_the_table_has_not_are_refused(cells):
-    settings = OnlineSettings("ferns")
+    settings = NativeSettings("ferns")
     models = agreed(settings, learnt(settings, drawn(20)))
     with pytest.raises(PeerError, match="do not fit their names"):
-        OnlineLearner(settings).begin(replace(models, table=models.table[: len(cells)]), np.array(cells))
+        NativeLearner(settings).begin(replace(models, table=models.table[: len(cells)]), np.array(cells))
 
 
 def test_records_of_another_width_are_not_handed_to_the_model_of_rounds():
@@ -431,7 +431,7 @@ def test_records_of_another_width_are_not_handed_to_the_model_of_rounds():
     serving = Serving(opening()[-1], registry, Softmax(), np.ones((2, 2)))
     batch = Batch(Span("p", 0, 1), np.arange(1), ("x",), np.ones((1, 3)), np.zeros(1))
     with pytest.raises(BrokenInvariantError, match="do not fit"):
-        OnlineLearner(OnlineSettings("linear")).heard(serving, batch)
+        NativeLearner(NativeSettings("linear")).heard(serving, batch)
 
 
 @pytest.mark.parametrize("damage", [{"mean": np.zeros(2)}, {"scale": np.ones(0)}])
@@ -439,13 +439,13 @@ def test_a_registry_that_does_not_fit_its_names_is_not_handed_to_loops(damage):
     registry = replace(Registry(1, ("x",), ("a", "b"), np.zeros(1), np.ones(1)), **damage)
     batch = Batch(Span("p", 0, 1), np.arange(1), ("x",), np.ones((1, 1)), np.zeros(1))
     with pytest.raises(PeerError, match="does not fit its features"):
-        OnlineLearner(OnlineSettings("linear")).heard(
+        NativeLearner(NativeSettings("linear")).heard(
             Serving(opening()[-1], registry, Softmax(), np.ones((2, 2))), batch
         )
 
 
 def test_large_differences_are_told_in_a_unit_in_which_they_can_be_added_up():
-    settings = OnlineSettings("auto", targets=True)
+    settings = NativeSettings("auto", targets=True)
     stream = drawn(40, targets=True)
     plain = learnt(settings, stream)
     large = learnt(settings, replace(stream, y=2.0**40 * stream.y))
@@ -453,14 +453,14 @@ def test_large_differences_are_told_in_a_unit_in_which_they_can_be_added_up():
     assert large.unit > 2.0**30
     assert max(np.abs(large.weights).max(), np.abs(large.table).max()) <= 1024.0
     np.testing.assert_allclose(large.unit * large.weights, 2.0**40 * plain.weights, rtol=1e-3)
-    both, _ = merging.after(OnlineModels.none(settings), [plain, large], ())
-    one = merging.after(OnlineModels.none(settings), [large, plain], ())[0]
+    both, _ = merging.after(NativeState.none(settings), [plain, large], ())
+    one = merging.after(NativeState.none(settings), [large, plain], ())[0]
     np.testing.assert_array_equal(both.weights, one.weights)
     np.testing.assert_allclose(both.weights, 0.5 * (plain.weights + large.unit * large.weights), rtol=1e-6)
 
 
 def test_records_that_do_not_fit_one_another_are_not_learnt():
-    stream, learner = drawn(20), OnlineLearner(OnlineSettings("auto"))
+    stream, learner = drawn(20), NativeLearner(NativeSettings("auto"))
     learner.learn(*stream.part(0, 20))
     with pytest.raises(BrokenInvariantError, match="do not fit"):
         learner.learn(stream.features, stream.X, stream.y[:5], stream.labels)
@@ -477,7 +477,7 @@ def test_one_target_far_out_is_soon_forgotten(far, at):
     clean = 2.0 * X[:, 0] + X[:, 1] + 0.1 * rng.normal(size=1000)
     y = clean.copy()
     y[at] = far
-    served = OnlineLearner(OnlineSettings("auto", targets=True)).learn(("a", "b"), X, y)
+    served = NativeLearner(NativeSettings("auto", targets=True)).learn(("a", "b"), X, y)
     error = np.abs(served - clean)
     assert error[at + 100 : at + 200].mean() < 0.4
     assert error[700:].mean() < 0.15
@@ -489,7 +489,7 @@ def test_one_value_far_out_does_not_hide_what_its_feature_says(sentinel, at):
     X = generator(0, "spike").normal(size=(2000, 2))
     y = (X[:, 0] + 0.5 * X[:, 1] > 0.0).astype(float)
     X[at, 0] = sentinel
-    learner = OnlineLearner(OnlineSettings("auto"))
+    learner = NativeLearner(NativeSettings("auto"))
     served = learner.learn(("a", "b"), X, y, ("no", "yes"))
     right = np.array(learner.labels)[served.astype(int)] == np.array(["no", "yes"])[y.astype(int)]
     assert right[500:1000].mean() > 0.95
@@ -501,7 +501,7 @@ def test_a_sentinel_now_and_then_does_not_hide_what_its_feature_says(every):
     X = generator(0, "spike").normal(size=(3000, 2))
     y = (X[:, 0] + 0.5 * X[:, 1] > 0.0).astype(float)
     X[::every, 0] = -9999.0
-    learner = OnlineLearner(OnlineSettings("auto"))
+    learner = NativeLearner(NativeSettings("auto"))
     served = learner.learn(("a", "b"), X, y, ("no", "yes"))
     right = np.array(learner.labels)[served.astype(int)] == np.array(["no", "yes"])[y.astype(int)]
     right[::every] = True  # what is not told cannot be known
@@ -513,7 +513,7 @@ def test_a_sensor_that_is_set_anew_is_understood_after_a_few_records(jump):
     X = generator(0, "spike").normal(size=(2000, 2))
     y = (X[:, 0] + 0.5 * X[:, 1] > 0.0).astype(float)
     X[1000:, 0] += jump
-    learner = OnlineLearner(OnlineSettings("auto"))
+    learner = NativeLearner(NativeSettings("auto"))
     served = learner.learn(("a", "b"), X, y, ("no", "yes"))
     right = np.array(learner.labels)[served.astype(int)] == np.array(["no", "yes"])[y.astype(int)]
     assert right[1050:].mean() > 0.95
@@ -523,9 +523,9 @@ def test_a_sensor_that_is_set_anew_is_understood_after_a_few_records(jump):
 
 
 def test_a_sensor_that_is_set_anew_at_all_clients_is_scaled_anew_in_the_next_round_too():
-    settings = OnlineSettings("linear")
-    learners = [OnlineLearner(settings) for _ in range(2)]
-    rng, models = generator(0, "moves"), OnlineModels.none(settings)
+    settings = NativeSettings("linear")
+    learners = [NativeLearner(settings) for _ in range(2)]
+    rng, models = generator(0, "moves"), NativeState.none(settings)
     for t in range(4):
         for learner in learners:
             X = rng.normal(size=(50, 1)) + (1e6 if t >= 2 else 0.0)

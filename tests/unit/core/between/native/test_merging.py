@@ -4,25 +4,25 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from online_streams import Stream, agreed, drawn, learnt, state
+from native_streams import Stream, agreed, drawn, learnt, state
 
 from streamfl.core.between.native import merging
 from streamfl.core.between.native.agreed_moments import Seen, after_round
-from streamfl.core.between.native.learner import OnlineLearner
+from streamfl.core.between.native.learner import NativeLearner
 from streamfl.core.errors import PeerError
 from streamfl.core.protocol.moments import Moments
-from streamfl.core.protocol.native.learnt import Learnt
-from streamfl.core.protocol.native.models import OnlineModels
-from streamfl.core.protocol.native.settings import OnlineSettings
+from streamfl.core.protocol.native.learnt import NativeLearnt
+from streamfl.core.protocol.native.models import NativeState
+from streamfl.core.protocol.native.settings import NativeSettings
 
-FERNS, LINEAR = OnlineSettings("ferns"), OnlineSettings("linear")
-NOTHING = OnlineModels.none(FERNS)
+FERNS, LINEAR = NativeSettings("ferns"), NativeSettings("linear")
+NOTHING = NativeState.none(FERNS)
 
 
-def part(records: int, weights: float, **cells: tuple[int, float]) -> Learnt:
+def part(records: int, weights: float, **cells: tuple[int, float]) -> NativeLearnt:
     """Return what a client of feature x, labels a and b learnt; `c7=(2, 0.5)` is cell 7, 2 visits, moved by 0.5."""
     names = [int(name[1:]) for name in cells]
-    return Learnt(
+    return NativeLearnt(
         features=("x",),
         labels=("a", "b"),
         records=records,
@@ -38,7 +38,7 @@ def part(records: int, weights: float, **cells: tuple[int, float]) -> Learnt:
     )
 
 
-def after(*parts: Learnt, begin: OnlineModels = NOTHING, labels: tuple[str, ...] = ("a", "b")):
+def after(*parts: NativeLearnt, begin: NativeState = NOTHING, labels: tuple[str, ...] = ("a", "b")):
     return merging.after(replace(begin, table=begin.table.copy()), parts, labels)
 
 
@@ -76,7 +76,7 @@ def column(*values: float) -> Moments:
     return Moments.of(("x",), np.array([values]).T)
 
 
-def seen_after(*rounds: list[Learnt]) -> Seen:
+def seen_after(*rounds: list[NativeLearnt]) -> Seen:
     """Return what has been seen after eight values of mean 3.5, and these rounds."""
     seen = Seen(column(*range(8)))
     for parts in rounds:
@@ -84,7 +84,7 @@ def seen_after(*rounds: list[Learnt]) -> Seen:
     return seen
 
 
-def some(*values: float, far: tuple[float, ...] = ()) -> Learnt:
+def some(*values: float, far: tuple[float, ...] = ()) -> NativeLearnt:
     """Return what a client tells of a few values, of which the last ones were far out."""
     return replace(part(len(values), 1.0), moments=column(*values), far=column(*far))
 
@@ -141,7 +141,7 @@ def test_norms_are_a_running_mean_that_reaches_back_a_window():
 @pytest.mark.compiles
 def test_second_moments_are_sums():
     first, other = (learnt(LINEAR, drawn(20, seed=seed)) for seed in (0, 1))
-    models, _ = after(first, other, begin=OnlineModels.none(LINEAR), labels=("a", "b", "c"))
+    models, _ = after(first, other, begin=NativeState.none(LINEAR), labels=("a", "b", "c"))
     assert models.second[0, 0] == 40.0
     # Both met y after x, or before.
     order = [0, *(1 + models.features.index(name) for name in first.features)]
@@ -159,7 +159,7 @@ def test_second_moments_are_sums():
 @pytest.mark.parametrize("features", ["linear", "ferns", "auto"])
 @pytest.mark.parametrize("clients", [2, 3, 7])
 def test_clients_that_all_learnt_the_same_are_one_client(features, clients):
-    settings = OnlineSettings(features)
+    settings = NativeSettings(features)
     begin = agreed(settings, learnt(settings, drawn(30)), labels=("a", "b", "c"))
     one = learnt(settings, drawn(30, seed=5))
     models, cells = after(*[one] * clients, begin=begin, labels=("a", "b", "c"))
@@ -203,7 +203,7 @@ def test_labels_and_features_in_different_orders_are_aligned():
     turned = learnt(LINEAR, replace(stream, X=X))
     assert turned.features == ("y", "x")
     labels = ("c", "b", "a")
-    begin = OnlineModels.none(LINEAR)
+    begin = NativeState.none(LINEAR)
     assert state(after(first, turned, begin=begin, labels=labels)) == state(
         after(same, turned, begin=begin, labels=labels)
     )
@@ -219,7 +219,7 @@ def test_labels_and_features_in_different_orders_are_aligned():
 def test_what_a_client_does_not_know_counts_as_unmoved():
     two = learnt(LINEAR, Stream(np.array([[1.0], [3.0]]), np.array([0.0, 1.0]), ("x",), ("a", "b")))
     three = learnt(LINEAR, Stream(np.array([[1.0], [3.0]]), np.array([0.0, 1.0]), ("z",), ("a", "c")))
-    models, _ = after(two, three, begin=OnlineModels.none(LINEAR), labels=("a", "b", "c"))
+    models, _ = after(two, three, begin=NativeState.none(LINEAR), labels=("a", "b", "c"))
     assert models.features == ("x", "z")
     moved = two.weights[0, 0, 1]
     assert models.weights[0, 0].tolist() == pytest.approx([-moved, moved / 2, moved / 2])
@@ -285,19 +285,19 @@ def test_differences_that_cannot_be_added_exactly_are_refused():
 
 # --- the centre of targets ---------------------------------------------------------------------------------------
 
-TARGETS = OnlineSettings("auto", neighbours=False, targets=True)
+TARGETS = NativeSettings("auto", neighbours=False, targets=True)
 
 
-def targets_part(records: int, centre: float) -> Learnt:
-    nothing = OnlineModels.none(TARGETS)
-    learner = OnlineLearner(TARGETS)
+def targets_part(records: int, centre: float) -> NativeLearnt:
+    nothing = NativeState.none(TARGETS)
+    learner = NativeLearner(TARGETS)
     learner.learn(("x",), np.zeros((records, 1)), np.full(records, centre))
     learnt = learner.learnt()
     assert (learnt.centre, learnt.weights.any(), nothing.seen) == (centre, False, 0)
     return learnt
 
 
-def level(models: OnlineModels) -> np.ndarray:
+def level(models: NativeState) -> np.ndarray:
     """Return what each model says of a record at the means of its features, of which no cell says anything."""
     return models.centre + models.weights[0, :, 0] * TARGETS.sees
 
@@ -305,11 +305,11 @@ def level(models: OnlineModels) -> np.ndarray:
 @pytest.mark.compiles
 def test_the_first_centre_is_the_middle_one_and_models_say_the_mean_over_records():
     parts = [targets_part(1, 10.0), targets_part(2, 20.0), targets_part(1, 90.0)]
-    models, _ = merging.after(OnlineModels.none(TARGETS), parts, (), settings=TARGETS)
+    models, _ = merging.after(NativeState.none(TARGETS), parts, (), settings=TARGETS)
     assert models.centre == 20.0
     assert level(models) == pytest.approx(np.full(len(TARGETS.names), 35.0))  # (10 + 2 * 20 + 90) / 4
     # A client that goes on from there says the same before it learns.
-    learner = OnlineLearner(TARGETS)
+    learner = NativeLearner(TARGETS)
     learner.begin(models)
     learner.mixture.mixing.best[:] = np.eye(len(TARGETS.experts))[0]
     learner.mixture.mixing.outer[:] = [1.0, 0.0, 0.0]
@@ -319,7 +319,7 @@ def test_the_first_centre_is_the_middle_one_and_models_say_the_mean_over_records
 @pytest.mark.compiles
 def test_models_that_differ_in_their_centre_alone_have_another_digest():
     one, other = (
-        merging.after(OnlineModels.none(TARGETS), [targets_part(2, centre)], (), settings=TARGETS)[0]
+        merging.after(NativeState.none(TARGETS), [targets_part(2, centre)], (), settings=TARGETS)[0]
         for centre in (20.0, 30.0)
     )
     assert np.array_equal(one.weights, other.weights)
@@ -328,7 +328,7 @@ def test_models_that_differ_in_their_centre_alone_have_another_digest():
 
 @pytest.mark.compiles
 def test_an_agreed_centre_stays_and_who_measures_from_elsewhere_changes_nothing():
-    first, _ = merging.after(OnlineModels.none(TARGETS), [targets_part(2, 20.0)], (), settings=TARGETS)
+    first, _ = merging.after(NativeState.none(TARGETS), [targets_part(2, 20.0)], (), settings=TARGETS)
     assert first.centre == 20.0
     learnt = replace(targets_part(2, 20.0), features=first.features)
     again, _ = merging.after(first, [learnt], (), settings=TARGETS)
@@ -339,8 +339,8 @@ def test_an_agreed_centre_stays_and_who_measures_from_elsewhere_changes_nothing(
 
 @pytest.mark.compiles
 def test_a_client_far_from_the_agreed_centre_measures_from_its_own_mean_and_says_the_same():
-    agreed = replace(OnlineModels.none(TARGETS), seen=9, centre=1e9)
-    learner = OnlineLearner(TARGETS)
+    agreed = replace(NativeState.none(TARGETS), seen=9, centre=1e9)
+    learner = NativeLearner(TARGETS)
     learner.learn(("x",), np.zeros((10, 1)), np.arange(10.0) * 1e-3)
     learner.begin(agreed)
     assert learner._models.centre[0] == pytest.approx(4.5e-3)

@@ -4,11 +4,11 @@ import math
 
 import numpy as np
 import pytest
-from online_streams import Stream, agreed, drawn
+from native_streams import Stream, agreed, drawn
 
-from streamfl.core.between.native.learner import OnlineLearner
+from streamfl.core.between.native.learner import NativeLearner
 from streamfl.core.between.native.neighbours import Neighbours
-from streamfl.core.protocol.native.settings import MEMORIES, OnlineSettings
+from streamfl.core.protocol.native.settings import MEMORIES, NativeSettings
 from streamfl.core.sampling import generator
 
 pytestmark = pytest.mark.compiles
@@ -123,12 +123,12 @@ def test_names_that_vanish_take_their_votes_with_them_and_may_come_back():
 
 
 def test_what_they_say_goes_on_when_a_round_ends_with_labels_and_features_in_another_order():
-    settings = OnlineSettings("linear")
+    settings = NativeSettings("linear")
     stream = drawn(40, missing=0.0)
     # This client meets y before x, and the labels in an order that is not that of the federation.
     mine = Stream(stream.X[:, ::-1].copy(), stream.y, ("y", "x"), ("z", "b", "a"))
     mine.X[0, 1] = np.nan
-    learner = OnlineLearner(settings)
+    learner = NativeLearner(settings)
     learner.learn(*mine.part(0, 40))
     assert (learner.features, learner.labels[0]) == (("y", "x"), mine.labels[int(mine.y[0])])
     z = np.array([0.3, -0.8])
@@ -140,7 +140,7 @@ def test_what_they_say_goes_on_when_a_round_ends_with_labels_and_features_in_ano
 
 
 def test_records_without_a_single_feature_are_learnt():
-    learner = OnlineLearner(OnlineSettings("linear"))
+    learner = NativeLearner(NativeSettings("linear"))
     learner.learn((), np.zeros((3, 0)), np.array([0.0, 1.0, 1.0]), ("a", "b"))
     said = learner.predicted((), np.zeros((1, 0)))
     assert said[0, 1] > said[0, 0] > 0.0

@@ -2,30 +2,30 @@
 
 import numpy as np
 import pytest
-from online_streams import agreed, drawn, learnt
+from native_streams import agreed, drawn, learnt
 
-from streamfl.core.between.native.learner import OnlineLearner
+from streamfl.core.between.native.learner import NativeLearner
 from streamfl.core.between.native.renaming import misnamed, renamed, untaught
-from streamfl.core.protocol.native.learnt import Learnt
-from streamfl.core.protocol.native.models import OnlineModels
-from streamfl.core.protocol.native.settings import OnlineSettings
+from streamfl.core.protocol.native.learnt import NativeLearnt
+from streamfl.core.protocol.native.models import NativeState
+from streamfl.core.protocol.native.settings import NativeSettings
 
 pytestmark = pytest.mark.compiles
 
-AUTO, FERNS, LINEAR = OnlineSettings("auto"), OnlineSettings("ferns"), OnlineSettings("linear")
+AUTO, FERNS, LINEAR = NativeSettings("auto"), NativeSettings("ferns"), NativeSettings("linear")
 LABELS = ("a", "b", "c")
 
 
-def told(labels: tuple[str, ...], bearing: list[float], *right: list[float]) -> Learnt:
+def told(labels: tuple[str, ...], bearing: list[float], *right: list[float]) -> NativeLearnt:
     """Return what a client tells of linear models: its records by label, and those that each of three had right."""
-    learner = OnlineLearner(LINEAR)
+    learner = NativeLearner(LINEAR)
     learner.learn((), np.zeros((1, 0)), np.zeros(1), labels[:1])
     part = learner.learnt()
     return type(part)(**{**vars(part), "labels": labels, "bearing": np.array(bearing), "right": np.array(right)})
 
 
-def which(*parts: Learnt, permutation: tuple[int, ...], models: OnlineModels | None = None) -> list[bool]:
-    return misnamed(models or OnlineModels.none(LINEAR), parts, LABELS, permutation).tolist()
+def which(*parts: NativeLearnt, permutation: tuple[int, ...], models: NativeState | None = None) -> list[bool]:
+    return misnamed(models or NativeState.none(LINEAR), parts, LABELS, permutation).tolist()
 
 
 def test_a_model_that_had_most_of_the_moved_labels_wrong_is_misnamed():
@@ -51,9 +51,9 @@ def test_where_no_label_moves_none_is_misnamed_and_where_no_record_tells_all_are
 
 def counted(label: int, *, asleep: int | None = None) -> list[list[float]]:
     """Return what three models have right of one record: one holds a for likelier, one b, and one neither."""
-    models = OnlineModels.none(LINEAR).grown((), ("a", "b"))
+    models = NativeState.none(LINEAR).grown((), ("a", "b"))
     models.weights[0] = [[1.0, 0.5], [0.0, 0.5], [0.3, 0.3]]
-    learner = OnlineLearner(LINEAR)
+    learner = NativeLearner(LINEAR)
     learner.begin(models)
     learner.mixture.wake(np.arange(len(LINEAR.experts)) != asleep)
     learner.learn((), np.zeros((1, 0)), np.array([float(label)]), ("a", "b"))
@@ -70,7 +70,7 @@ def test_a_model_is_right_of_a_record_whose_label_it_holds_for_likelier_than_any
 
 
 def test_a_new_round_begins_to_count_again_and_a_new_label_has_its_own_count():
-    learner = OnlineLearner(LINEAR)
+    learner = NativeLearner(LINEAR)
     learner.learn(("x",), np.zeros((4, 1)), np.array([0.0, 0.0, 1.0, 1.0]), ("a", "b"))
     assert learner.learnt().bearing.tolist() == [2.0, 2.0]
     learner.begin(agreed(LINEAR, learner.learnt()))
@@ -98,7 +98,7 @@ def test_some_models_are_renamed_and_the_others_stay_to_the_last_bit(settings):
     np.testing.assert_array_equal(back.weights, models.weights)
 
 
-def in_table(settings: OnlineSettings) -> dict[tuple[int, int], list[int]]:
+def in_table(settings: NativeSettings) -> dict[tuple[int, int], list[int]]:
     """Return the models of each rate by the rows of the table they have."""
     names = {name: m for m, name in enumerate(settings.names)}
     if "fern-8-0.3" not in names:

@@ -4,33 +4,33 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from online_streams import LABELS, Stream, agreed, drawn, learnt, state
+from native_streams import LABELS, Stream, agreed, drawn, learnt, state
 from unit.machines.script import opening
 
 from streamfl.core.between.native import merging
-from streamfl.core.between.native.learner import OnlineLearner
+from streamfl.core.between.native.learner import NativeLearner
 from streamfl.core.between.native.mixture import LabelMixture, TargetMixture
 from streamfl.core.errors import PeerError
 from streamfl.core.learning.serving import Serving
 from streamfl.core.protocol.native import sleeping
-from streamfl.core.protocol.native.models import OnlineModels
-from streamfl.core.protocol.native.settings import FERNS, OnlineSettings
+from streamfl.core.protocol.native.models import NativeState
+from streamfl.core.protocol.native.settings import FERNS, NativeSettings
 from streamfl.core.protocol.native.sleeping import Rest, rested, unused
 from streamfl.core.protocol.registry import Registry
 from streamfl.models import Softmax
 
-AUTO = OnlineSettings("auto")
+AUTO = NativeSettings("auto")
 GROUPS = ("linear", "fern-8", "fern-24", "whitened", "neighbours", "rounds")
 
 
-def models(*asleep: str, settings: OnlineSettings = AUTO) -> OnlineModels:
+def models(*asleep: str, settings: NativeSettings = AUTO) -> NativeState:
     """Return agreed models of which some sleep."""
     known = agreed(settings, learnt(settings, drawn(30, targets=settings.targets)))
     return replace(known, rests={name: Rest(left=3) for name in asleep})
 
 
-def beginning(at: OnlineModels, settings: OnlineSettings = AUTO) -> OnlineLearner:
-    learner = OnlineLearner(settings)
+def beginning(at: NativeState, settings: NativeSettings = AUTO) -> NativeLearner:
+    learner = NativeLearner(settings)
     learner.begin(at)
     return learner
 
@@ -66,14 +66,14 @@ def test_what_one_client_uses_stays_awake_at_all():
     alone = [
         replace(part, unused=names) for part, names in zip(parts, [("rounds", "linear"), ("linear",)], strict=True)
     ]
-    after, _ = merging.after(OnlineModels.none(AUTO), alone, ("a", "b", "c"))
+    after, _ = merging.after(NativeState.none(AUTO), alone, ("a", "b", "c"))
     assert after.rests == {"linear": Rest(idle=1)}
 
 
 @pytest.mark.compiles
 def test_a_client_without_records_has_no_say_in_it():
-    one, silent = replace(learnt(AUTO, drawn(20)), unused=("rounds",)), beginning(OnlineModels.none(AUTO)).learnt()
-    after, _ = merging.after(OnlineModels.none(AUTO), [one, silent], ("a", "b", "c"))
+    one, silent = replace(learnt(AUTO, drawn(20)), unused=("rounds",)), beginning(NativeState.none(AUTO)).learnt()
+    after, _ = merging.after(NativeState.none(AUTO), [one, silent], ("a", "b", "c"))
     assert after.rests == {"rounds": Rest(idle=1)}
 
 
@@ -81,8 +81,8 @@ def test_a_client_without_records_has_no_say_in_it():
 def test_what_a_client_apart_uses_stays_awake():
     ours = replace(learnt(AUTO, drawn(20)), unused=("linear", "rounds"))
     theirs = replace(learnt(AUTO, drawn(20, seed=2)), unused=("linear",))
-    alone, _ = merging.after(OnlineModels.none(AUTO), [ours], ("a", "b", "c"))
-    after, _ = merging.after(OnlineModels.none(AUTO), [ours], ("a", "b", "c"), [theirs])
+    alone, _ = merging.after(NativeState.none(AUTO), [ours], ("a", "b", "c"))
+    after, _ = merging.after(NativeState.none(AUTO), [ours], ("a", "b", "c"), [theirs])
     assert after.rests == {"linear": Rest(idle=1)}
     np.testing.assert_array_equal(after.weights, alone.weights)
 
@@ -226,7 +226,7 @@ def test_with_a_higher_bar_ferns_fall_asleep_and_cost_no_messages_until_they_wak
     X = np.random.default_rng(0).normal(size=(3000, 10))
     y = (X.sum(axis=1) > 0).astype(np.float64)
     stream = Stream(X, y, tuple(f"x{j}" for j in range(10)), ("no", "yes"))
-    at, learner, cells, right = OnlineModels.none(AUTO), OnlineLearner(AUTO), [], 0
+    at, learner, cells, right = NativeState.none(AUTO), NativeLearner(AUTO), [], 0
     for start in range(0, 3000, 100):
         right += int((learner.learn(*stream.part(start, start + 100)) == y[start : start + 100]).sum())
         part = learner.learnt()

@@ -5,13 +5,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from online_streams import drawn
+from native_streams import drawn
 
 from streamfl.core.between.native.ferns import Ferns
-from streamfl.core.between.native.learner import OnlineLearner
-from streamfl.core.protocol.native.learnt import Learnt
-from streamfl.core.protocol.native.models import OnlineModels
-from streamfl.core.protocol.native.settings import FERNS, WINDOW, OnlineSettings
+from streamfl.core.between.native.learner import NativeLearner
+from streamfl.core.protocol.native.learnt import NativeLearnt
+from streamfl.core.protocol.native.models import NativeState
+from streamfl.core.protocol.native.settings import FERNS, WINDOW, NativeSettings
 from streamfl.core.sampling import generator
 
 pytestmark = pytest.mark.compiles
@@ -19,21 +19,21 @@ pytestmark = pytest.mark.compiles
 AB = ("a", "b")
 
 
-def learns(settings: OnlineSettings, x: list[float], y: list[float], labels: tuple[str, ...] = AB) -> Learnt:
-    learner = OnlineLearner(settings)
+def learns(settings: NativeSettings, x: list[float], y: list[float], labels: tuple[str, ...] = AB) -> NativeLearnt:
+    learner = NativeLearner(settings)
     learner.learn(("x",), np.array(x)[:, None], np.array(y), labels)
     return learner.learnt()
 
 
-def weights(settings: OnlineSettings, learnt: Learnt, name: str) -> np.ndarray:
+def weights(settings: NativeSettings, learnt: NativeLearnt, name: str) -> np.ndarray:
     return learnt.weights[:, settings.names.index(name)]
 
 
 # --- by hand -----------------------------------------------------------------------------------------------------
 
-LINEAR = OnlineSettings("linear", neighbours=False)
-LINEAR_TARGETS = OnlineSettings("linear", neighbours=False, targets=True)
-FERN = OnlineSettings("ferns", neighbours=False)
+LINEAR = NativeSettings("linear", neighbours=False)
+LINEAR_TARGETS = NativeSettings("linear", neighbours=False, targets=True)
+FERN = NativeSettings("ferns", neighbours=False)
 
 
 def test_a_single_label_teaches_no_weight():
@@ -155,11 +155,11 @@ def standardised(X: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("targets", [False, True])
 def test_a_pass_over_records_is_what_the_formulas_say(targets):
-    settings = OnlineSettings("auto", neighbours=False, targets=targets, seed=3)
+    settings = NativeSettings("auto", neighbours=False, targets=targets, seed=3)
     stream = drawn(80, targets=targets, missing=0.1)
     X = stream.X.copy()
     X[0] = [0.5, 480.0]  # so that both features are there from the first record on
-    learner = OnlineLearner(settings)
+    learner = NativeLearner(settings)
     learner.learn(stream.features, X, stream.y, stream.labels)
     learnt = learner.learnt()
 
@@ -198,7 +198,7 @@ def test_a_pass_over_records_is_what_the_formulas_say(targets):
 
 @pytest.mark.parametrize(("features", "renewed"), [(3, [1, 32, 64, 96]), (40, [1, 32, 41, 64, 82])])
 def test_an_inverse_is_kept_for_as_many_records_as_it_has_rows_but_at_least_32(features, renewed):
-    learner, rng = OnlineLearner(LINEAR_TARGETS), generator(0, "inverse")
+    learner, rng = NativeLearner(LINEAR_TARGETS), generator(0, "inverse")
     names, found, before = tuple(f"f{j}" for j in range(features)), [], np.zeros((0, 0))
     for n in range(1, 100):
         learner.learn(names, rng.normal(size=(1, features)), np.zeros(1))
@@ -213,8 +213,8 @@ def test_an_inverse_is_kept_for_as_many_records_as_it_has_rows_but_at_least_32(f
 
 
 def test_the_mean_of_norms_reaches_back_a_window():
-    learner = OnlineLearner(LINEAR_TARGETS)
-    learner.begin(replace(OnlineModels.none(LINEAR_TARGETS), seen=WINDOW - 3, norms=np.array([3.0, 101.0])))
+    learner = NativeLearner(LINEAR_TARGETS)
+    learner.begin(replace(NativeState.none(LINEAR_TARGETS), seen=WINDOW - 3, norms=np.array([3.0, 101.0])))
     learner.learn(("x",), np.array([[1.0], [3.0], [4.0], [float("nan")]]), np.zeros(4))
     # |z|^2 = 1, 1, 5, 1: all weigh one in so many, but no less than one in a window.
     mean = 3.0
@@ -226,14 +226,14 @@ def test_the_mean_of_norms_reaches_back_a_window():
 
 def test_beyond_256_inputs_steps_are_whitened_by_the_diagonal_alone():
     d, rng = 300, generator(0, "wide")
-    learner = OnlineLearner(LINEAR_TARGETS)
+    learner = NativeLearner(LINEAR_TARGETS)
     names = tuple(f"f{j}" for j in range(d))
     X = rng.normal(size=(3, d))
     learner.learn(names, X, np.array([6.0, 0.0, 0.0])[:, None][:, 0])
     second = learner._models.second
     assert np.count_nonzero(second) == np.count_nonzero(np.diag(second))
     # At the first records z = (1, 0, ..): A is 1 and 0 with a ridge of 0.1 / 301, and the step as in two dimensions.
-    first = OnlineLearner(LINEAR_TARGETS)
+    first = NativeLearner(LINEAR_TARGETS)
     first.learn(names, np.vstack([X[:1], X[:1]]), np.array([0.0, 6.0]))
     u = 1.0 / (1.0 + 0.1 / 301)
     column = LINEAR_TARGETS.names.index("whitened-0.1")

@@ -1,4 +1,4 @@
-"""A River model as the guest of a federation."""
+"""A River model that a federation learns."""
 
 import math
 from collections.abc import Hashable, Iterator, Mapping
@@ -11,7 +11,7 @@ from river import base
 from streamfl.core.arrays import FloatArray
 from streamfl.core.between.external.admission import unusable
 from streamfl.core.errors import PeerError, UsageError
-from streamfl.core.protocol.external.state import GuestLearnt, GuestState
+from streamfl.core.protocol.external.state import ExternalLearnt, ExternalState
 from streamfl.core.protocol.external.tables import Exported
 from streamfl.core.protocol.records import Batch
 from streamfl.models.river_models.composites import described
@@ -23,8 +23,8 @@ Task = Literal["classification", "regression"]
 
 
 @dataclass(frozen=True, eq=False)
-class RiverGuest:
-    """`streamfl.core.protocol.external.interface.Guest` of River.
+class FederatedRiverModel:
+    """`streamfl.core.protocol.external.interface.ExternalModel` of River.
 
     Parameters
     ----------
@@ -42,8 +42,8 @@ class RiverGuest:
     --------
     >>> from river import linear_model
     >>> from streamfl.core.protocol.records import Span
-    >>> guest = RiverGuest(linear_model.PAClassifier(), "classification")
-    >>> begun = guest.begin(GuestState(guest.initial(), ("no", "yes")))
+    >>> federated = FederatedRiverModel(linear_model.PAClassifier(), "classification")
+    >>> begun = federated.begin(ExternalState(federated.initial(), ("no", "yes")))
     >>> X, y = np.array([[1.0], [-2.0], [3.0]]), np.array([1.0, 0.0, 1.0])
     >>> begun.learn(Batch(Span("p", 0, 3), np.arange(3), ("x",), X, y, ("no", "yes")))
     array([-1.,  1.,  1.])
@@ -87,13 +87,13 @@ class RiverGuest:
         """Return the state of a model that has learnt nothing."""
         return export(self.model.clone())
 
-    def begin(self, agreed: GuestState) -> "RiverGuestPass":
+    def begin(self, agreed: ExternalState) -> "FederatedRiverPass":
         """Return a model that goes on from an agreed state.
 
         An optimizer begins anew: were its state kept, a client that was killed and started again would go on in
         another way than if nothing had happened.
         """
-        return RiverGuestPass(self.model.clone(), self._kind, agreed)
+        return FederatedRiverPass(self.model.clone(), self._kind, agreed)
 
     def refusal(self, state: Exported) -> str | None:
         """Return why a state cannot be put into this model, or None if it can."""
@@ -104,7 +104,7 @@ class RiverGuest:
         return None
 
 
-class RiverGuestPass:
+class FederatedRiverPass:
     """A River model at one client, between two merges.
 
     What River raises for a record does not end the client. A record that cannot be learnt counts as unlearnt; what
@@ -121,7 +121,7 @@ class RiverGuestPass:
         Where it begins.
     """
 
-    def __init__(self, model: base.Estimator, kind: Kind, agreed: GuestState) -> None:
+    def __init__(self, model: base.Estimator, kind: Kind, agreed: ExternalState) -> None:
         self._kind = kind
         self._agreed = agreed
         self._pass = RiverPass(model, agreed.state)
@@ -160,10 +160,10 @@ class RiverGuestPass:
             return np.array([self._target(x) for x in _dicts(batch)]).reshape(len(batch), 1)
         return np.array([self._probabilities(x) for x in _dicts(batch)]).reshape(len(batch), len(self._codes))
 
-    def learnt(self) -> GuestLearnt:
+    def learnt(self) -> ExternalLearnt:
         """Return what it has learnt; nothing if its numbers cannot be merged, as after a step that was too long."""
         state = self._told() if self._unlearnt < self.records else None
-        return GuestLearnt(state, self.records, self.records if state is None else self._unlearnt)
+        return ExternalLearnt(state, self.records, self.records if state is None else self._unlearnt)
 
     def _told(self) -> Exported | None:
         try:

@@ -1,4 +1,4 @@
-"""The standing that is read back from `.state`: the newest that is sound, whatever lies around it."""
+"""The state that is read back from `.state`: the newest that is sound, whatever lies around it."""
 
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -11,12 +11,12 @@ from kafka import TopicPartition
 from streamfl import codec
 from streamfl.core.coordinator.agreement import Agreement
 from streamfl.core.coordinator.ledger import Member
-from streamfl.core.coordinator.state import Standing
+from streamfl.core.coordinator.state import CoordinatorState
 from streamfl.core.profiles.adaptive.promotion import Promotion
 from streamfl.core.protocol.messages import Join
 from streamfl.core.protocol.moments import Moments
 from streamfl.log.parts import Headers, cut
-from streamfl_connectors.kafka.standing_topic import KEYS, last_standing
+from streamfl_connectors.kafka.state_topic import KEYS, last_state
 
 SIZE = 400
 TOPIC = "f.state"
@@ -62,25 +62,25 @@ class Topic:
         return {TopicPartition(TOPIC, 0): found}
 
 
-def standing(entry: int, **spoilt: Any) -> bytes:
+def state(entry: int, **spoilt: Any) -> bytes:
     moments = Moments.of(("x",), np.array([[1.0], [2.0], [6.0]]))
     join = Join(client="c0", incarnation="1", moments=moments, labels=("a", "b"), records=3)
     agreed = Agreement.of([join], scaling=True)
     told: dict[str, Any] = {"agreement": agreed, "members": {"c0": Member("1")}, "round": entry, "known_labels": 2}
-    return codec.encode(Standing(Promotion(), entry=entry, **(told | spoilt)))
+    return codec.encode(CoordinatorState(Promotion(), entry=entry, **(told | spoilt)))
 
 
 def found(topic: Topic) -> tuple[bytes | None, int]:
-    last = last_standing(topic, TOPIC, 10**6)  # type: ignore[arg-type]
+    last = last_state(topic, TOPIC, 10**6)  # type: ignore[arg-type]
     return last.data, last.skipped
 
 
 @pytest.fixture
 def topic() -> Topic:
-    """A topic of five standings, some parts each, that has been compacted."""
+    """A topic of five states, some parts each, that has been compacted."""
     topic = Topic()
     for entry in range(1, 6):
-        topic.save(KEYS[entry % 2], standing(entry))
+        topic.save(KEYS[entry % 2], state(entry))
     topic.compact()
     assert {message.key.partition(b"/")[0].decode() for message in topic.log} == set(KEYS)
     assert len(topic.log) >= 4
@@ -88,31 +88,31 @@ def topic() -> Topic:
 
 
 def test_the_newest_is_found(topic: Topic) -> None:
-    assert found(topic) == (standing(5), 0)
+    assert found(topic) == (state(5), 0)
 
 
 def test_one_of_the_former_version_is_found() -> None:
     topic = Topic()
     for entry in (1, 2):
-        topic.save("standing", standing(entry))
+        topic.save("state", state(entry))
     topic.compact()
-    assert found(topic) == (standing(2), 0)
+    assert found(topic) == (state(2), 0)
 
 
 def test_after_compaction_there_is_one_to_fall_back_on(topic: Topic) -> None:
-    topic.write(f"{KEYS[1]}/0", b"no standing")
+    topic.write(f"{KEYS[1]}/0", b"no state")
     topic.compact()
-    assert found(topic) == (standing(4), 1)
+    assert found(topic) == (state(4), 1)
 
 
-def test_what_lies_between_the_parts_of_a_standing_does_no_harm(topic: Topic) -> None:
-    parts = cut(standing(6), SIZE)
+def test_what_lies_between_the_parts_of_a_state_does_no_harm(topic: Topic) -> None:
+    parts = cut(state(6), SIZE)
     assert len(parts) > 1
     for part in parts:
         topic.write(f"{KEYS[0]}/{part.number}", part.value, part.headers)
         junk = cut(b"{" * 1000, SIZE)[0]
         topic.write("other", junk.value, junk.headers)
-    assert found(topic) == (standing(6), 0)
+    assert found(topic) == (state(6), 0)
 
 
 @pytest.mark.parametrize(
@@ -120,22 +120,22 @@ def test_what_lies_between_the_parts_of_a_standing_does_no_harm(topic: Topic) ->
     [
         b'{"master":{},"entry":3}',
         b'{"master":{},"members":{"c0":{"incarnation":"1"}}}',
-        standing(6, members={}),
-        standing(6, round=7),
-        standing(6, round=0),
-        standing(6, restarted=7),
-        standing(6, known_labels=3),
-        standing(6, refused=-1),
-        standing(6, members={"c0": Member("1", positions={"c0/0": -1})}),
+        state(6, members={}),
+        state(6, round=7),
+        state(6, round=0),
+        state(6, restarted=7),
+        state(6, known_labels=3),
+        state(6, refused=-1),
+        state(6, members={"c0": Member("1", positions={"c0/0": -1})}),
     ],
 )
 def test_one_that_cannot_be_is_skipped(forged: bytes, topic: Topic) -> None:
     topic.save(KEYS[0], forged)
-    assert found(topic) == (standing(5), 1)
+    assert found(topic) == (state(5), 1)
 
 
 def test_one_of_a_federation_that_only_refused_so_far_can_be() -> None:
     topic = Topic()
-    before = codec.encode(Standing(Promotion(), refused=3))
+    before = codec.encode(CoordinatorState(Promotion(), refused=3))
     topic.save(KEYS[0], before)
     assert found(topic) == (before, 0)

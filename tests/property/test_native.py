@@ -8,18 +8,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from online_streams import agreed, drawn, learnt, state
+from native_streams import agreed, drawn, learnt, state
 from unit.machines.script import opening
 
 from streamfl.core.between.native import merging
 from streamfl.core.between.native.ferns import Ferns
-from streamfl.core.between.native.learner import OnlineLearner
+from streamfl.core.between.native.learner import NativeLearner
 from streamfl.core.between.native.mixture import LabelMixture, TargetMixture
 from streamfl.core.between.native.running_scaler import RunningScaler
 from streamfl.core.learning.serving import Serving
 from streamfl.core.protocol.moments import Moments, merged
-from streamfl.core.protocol.native.models import OnlineModels
-from streamfl.core.protocol.native.settings import OnlineSettings
+from streamfl.core.protocol.native.models import NativeState
+from streamfl.core.protocol.native.settings import NativeSettings
 from streamfl.core.protocol.records import Batch, Span
 from streamfl.core.protocol.registry import Registry
 from streamfl.core.sampling import generator
@@ -102,10 +102,10 @@ def test_cells_do_not_depend_on_the_order_of_features_nor_on_when_they_came(orde
 @given(st.lists(st.integers(0, 40), max_size=4), st.integers(0, 3))
 @settings(max_examples=12)
 def test_learning_in_any_pieces_gives_the_same_bits(features, targets, cuts, seed):
-    how = OnlineSettings(features, targets=targets, seed=seed)
+    how = NativeSettings(features, targets=targets, seed=seed)
     stream = drawn(40, seed=seed, targets=targets, missing=0.3)
     others = generator(seed, "others").random((40, 1 if targets else 2))
-    together, apart = OnlineLearner(how), OnlineLearner(how)
+    together, apart = NativeLearner(how), NativeLearner(how)
     models = agreed(how, learnt(how, drawn(20, seed=seed + 1, targets=targets)), labels=() if targets else NAMES)
     for one in (together, apart):
         one.begin(models)
@@ -122,8 +122,8 @@ def test_learning_in_any_pieces_gives_the_same_bits(features, targets, cuts, see
 @given(st.integers(0, 10), st.integers(0, 40), st.booleans())
 @settings(max_examples=12)
 def test_restoring_undoes_everything_to_the_last_bit(features, seed, n, from_nothing):
-    how = OnlineSettings(features, neighbours=False)
-    learner, fresh = OnlineLearner(how), OnlineLearner(how)
+    how = NativeSettings(features, neighbours=False)
+    learner, fresh = NativeLearner(how), NativeLearner(how)
     if not from_nothing:
         models = agreed(how, learnt(how, drawn(20, seed=seed)))
         learner.begin(models)
@@ -153,9 +153,9 @@ def test_the_compiled_way_says_what_the_model_of_rounds_says(seed, d, columns, n
     order = rng.permutation(d)
     batch = Batch(Span("p", 0, n), np.arange(n), tuple(features[j] for j in order), X[:, order], np.zeros(n), labels)
     serving = Serving(opening()[-1], registry, Softmax(), 1e-3 * rng.normal(size=(d + 1, columns)))
-    said = OnlineLearner(OnlineSettings("linear")).heard(serving, batch)
+    said = NativeLearner(NativeSettings("linear")).heard(serving, batch)
     np.testing.assert_allclose(said, serving.says(batch), rtol=1e-9, atol=1e-12)
-    alone = [OnlineLearner(OnlineSettings("linear")).heard(serving, batch.only(np.array([i]))) for i in range(n)]
+    alone = [NativeLearner(NativeSettings("linear")).heard(serving, batch.only(np.array([i]))) for i in range(n)]
     np.testing.assert_array_equal(said, np.concatenate([np.zeros((0, columns)), *alone]))
 
 
@@ -166,10 +166,10 @@ def test_the_compiled_way_says_what_the_model_of_rounds_says(seed, d, columns, n
 @given(st.permutations(range(4)), st.lists(st.integers(0, 30), min_size=4, max_size=4))
 @settings(max_examples=12)
 def test_the_order_of_the_clients_cannot_matter(features, order, records):
-    how = OnlineSettings(features)
+    how = NativeSettings(features)
     clients = [learnt(how, drawn(30, seed=seed), 0, n) for seed, n in enumerate(records)]
-    models, cells = merging.after(OnlineModels.none(how), clients, NAMES)
-    turned, same = merging.after(OnlineModels.none(how), [clients[i] for i in order], NAMES)
+    models, cells = merging.after(NativeState.none(how), clients, NAMES)
+    turned, same = merging.after(NativeState.none(how), [clients[i] for i in order], NAMES)
     for name in ("features", "labels", "seen", "weights", "table", "chain"):
         assert state(getattr(models, name)) == state(getattr(turned, name)), name
     assert state(cells) == state(same)
@@ -183,9 +183,9 @@ def test_the_order_of_the_clients_cannot_matter(features, order, records):
 @given(st.lists(st.integers(0, 30), min_size=1, max_size=4))
 @settings(max_examples=12)
 def test_nothing_moves_farther_than_the_client_that_moved_it_farthest(features, records):
-    how = OnlineSettings(features)
+    how = NativeSettings(features)
     clients = [learnt(how, drawn(30, seed=seed), 0, n) for seed, n in enumerate(records)]
-    models, cells = merging.after(OnlineModels.none(how), clients, NAMES)
+    models, cells = merging.after(NativeState.none(how), clients, NAMES)
     farthest = max(np.abs(client.weights).max(initial=0.0) for client in clients)
     assert np.abs(models.weights).max(initial=0.0) <= farthest + 2.0**-32
     for cell in cells[:: max(1, len(cells) // 20)]:
@@ -244,10 +244,10 @@ def test_mixing_targets_does_not_depend_on_their_unit(seed, unit):
 @given(st.integers(0, 20))
 @settings(max_examples=10)
 def test_agreed_models_are_not_changed_by_those_who_go_on_from_them(seed):
-    how = OnlineSettings("auto")
+    how = NativeSettings("auto")
     models = agreed(how, learnt(how, drawn(20, seed=seed)))
     before = state(models)
-    learner = OnlineLearner(how)
+    learner = NativeLearner(how)
     learner.begin(models)
     learner.learn(*drawn(30, seed=seed + 1).part(0, 30))
     learner.learnt()

@@ -1,4 +1,4 @@
-"""The news of a round that is closed: drift that was noticed, restarts, and clients that drifted alone."""
+"""What is announced of a closed round: a change that was noticed, restarts, and clients that drifted alone."""
 
 from collections.abc import Sequence
 
@@ -6,11 +6,13 @@ from streamfl.core.profiles.base import Restart
 from streamfl.core.protocol.alarm import Alarm
 from streamfl.core.protocol.messages import LocalDrift, Noticed, Restarted, RoundClosed
 
-News = Noticed | Restarted | LocalDrift
+Announcement = Noticed | Restarted | LocalDrift
 
 
-def news(closed: RoundClosed, alarm: Alarm | None, decided: Sequence[Restart | LocalDrift]) -> tuple[News, ...]:
-    """Return what people are told of a round beside its entry in the ledger.
+def announcements(
+    closed: RoundClosed, alarm: Alarm | None, decided: Sequence[Restart | LocalDrift]
+) -> tuple[Announcement, ...]:
+    """Return what is announced of a round beside its entry in the ledger.
 
     Parameters
     ----------

@@ -8,10 +8,10 @@ import numpy as np
 
 from streamfl.core.arrays import FloatArray
 from streamfl.core.between.native import merging
-from streamfl.core.between.native.learner import OnlineLearner
-from streamfl.core.protocol.native.learnt import Learnt
-from streamfl.core.protocol.native.models import OnlineModels
-from streamfl.core.protocol.native.settings import OnlineSettings
+from streamfl.core.between.native.learner import NativeLearner
+from streamfl.core.protocol.native.learnt import NativeLearnt
+from streamfl.core.protocol.native.models import NativeState
+from streamfl.core.protocol.native.settings import NativeSettings
 from streamfl.core.protocol.records import Batch, Span
 from streamfl.core.sampling import generator
 
@@ -31,7 +31,7 @@ class Stream:
     labels: tuple[str, ...] = LABELS
 
     def part(self, start: int, end: int) -> tuple[tuple[str, ...], FloatArray, FloatArray, tuple[str, ...]]:
-        """Return the arguments of `OnlineLearner.learn` for some of the records."""
+        """Return the arguments of `NativeLearner.learn` for some of the records."""
         return self.features, self.X[start:end], self.y[start:end], self.labels
 
     def batch(self, start: int, end: int, of: str = "c0") -> Batch:
@@ -52,17 +52,17 @@ def drawn(n: int = 60, *, seed: int = 0, missing: float = 0.1, targets: bool = F
     return Stream(X, y.astype(np.float64))
 
 
-def learnt(settings: OnlineSettings, stream: Stream, start: int = 0, end: int | None = None) -> Learnt:
+def learnt(settings: NativeSettings, stream: Stream, start: int = 0, end: int | None = None) -> NativeLearnt:
     """Return what records do to models that have learnt nothing."""
-    learner = OnlineLearner(settings)
+    learner = NativeLearner(settings)
     learner.learn(*stream.part(start, len(stream.X) if end is None else end))
     return learner.learnt()
 
 
-def agreed(settings: OnlineSettings, *parts: Learnt, labels: tuple[str, ...] | None = None) -> OnlineModels:
+def agreed(settings: NativeSettings, *parts: NativeLearnt, labels: tuple[str, ...] | None = None) -> NativeState:
     """Return the models after a round in which clients learnt this, from nothing on."""
     known = tuple(sorted({label for part in parts for label in part.labels})) if labels is None else labels
-    return merging.after(OnlineModels.none(settings), parts, known)[0]
+    return merging.after(NativeState.none(settings), parts, known)[0]
 
 
 def state(value: Any, *, without: Iterable[str] = ()) -> Any:

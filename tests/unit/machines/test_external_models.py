@@ -1,4 +1,4 @@
-"""Clients and a coordinator with a model of River as their guest: what is agreed on, and what cannot be used."""
+"""Clients and a coordinator with a model of River: what is agreed on, and what cannot be used."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -34,16 +34,16 @@ from streamfl.core.bounds import Limits
 from streamfl.core.client.settings import ClientSettings
 from streamfl.core.coordinator.machine import Coordinator
 from streamfl.core.coordinator.settings import CoordinatorSettings
-from streamfl.core.coordinator.state import Standing
+from streamfl.core.coordinator.state import CoordinatorState
 from streamfl.core.errors import UsageError
 from streamfl.core.learning.local_round import Learner
 from streamfl.core.profiles.adaptive.promotion import Promotion
 from streamfl.core.protocol.events import BufferDue, RecordsRead
-from streamfl.core.protocol.external.state import GuestLearnt, GuestState
-from streamfl.core.protocol.external.tables import Exported, Table
+from streamfl.core.protocol.external.state import ExternalLearnt, ExternalState
+from streamfl.core.protocol.external.tables import Exported, ExportedTable
 from streamfl.core.protocol.messages import BetweenPublished, Restarted, RoundClosed, RoundOpened, Update
 from streamfl.core.protocol.records import Batch
-from streamfl.models.river_models import RiverGuest, RiverPass, export, merged
+from streamfl.models.river_models import FederatedRiverModel, RiverPass, export, merged
 from streamfl.settings import LearningSettings
 
 
@@ -65,9 +65,9 @@ def federation(
     return Federation(Coordinator(told_, PROFILES["adaptive"]()), records, settings, **more)
 
 
-def agreed(run: Federation) -> GuestState:
-    assert run.coordinator.standing.between is not None
-    return run.coordinator.standing.between
+def agreed(run: Federation) -> ExternalState:
+    assert run.coordinator.state.between is not None
+    return run.coordinator.state.between
 
 
 def tables(state: Exported) -> dict[str, tuple[Any, ...]]:
@@ -103,7 +103,7 @@ def test_a_federation_learns_what_river_models_learn_that_meet_after_every_round
 def test_what_it_has_learnt_is_in_the_digest():
     run = federation(model()).run()
     before = run.coordinator.digest()
-    run.coordinator.standing.between = replace(agreed(run), seen=1)
+    run.coordinator.state.between = replace(agreed(run), seen=1)
     assert run.coordinator.digest() != before
 
 
@@ -143,7 +143,7 @@ def _third(mine: Batch, after: int) -> np.ndarray:
 def test_clients_apart_do_not_count():
     plain = parting(rounds=14)
     both = learner(model())
-    machine = Coordinator(CoordinatorSettings(learner=both, expect=6), Standing(Promotion()))
+    machine = Coordinator(CoordinatorSettings(learner=both, expect=6), CoordinatorState(Promotion()))
     run = Federation(machine, plain.records, ClientSettings(learner=both, round_size=40)).run()
     apart = {
         message.round: {name for group in message.apart for name in group.clients} for message in run.of(RoundOpened)
@@ -173,7 +173,7 @@ def test_clients_that_start_again_at_any_time_come_to_the_same_end(optimizer):
         """Every client starts again, with nothing but its source, in rounds 3, 6, 9, .."""
 
         def _restarted(self) -> None:
-            entry = self.coordinator.standing.entry
+            entry = self.coordinator.state.entry
             if entry % 3 == 0 and entry < 15:
                 starts.append(entry)
                 for name in self.clients:
@@ -204,7 +204,9 @@ def test_a_model_whose_numbers_burst_is_left_out_and_the_federation_goes_on():
     wild = linear_model.LinearRegression(optim.SGD(1e60), clip_gradient=1e60)
     both = LearningSettings(model=wild).learner("regression", 0)
     records = {name: replace(swapping(name, 4), labels=()) for name in ("c0", "c1")}
-    machine = Coordinator(CoordinatorSettings(learner=both, expect=2, task="regression"), Standing(Promotion()))
+    machine = Coordinator(
+        CoordinatorSettings(learner=both, expect=2, task="regression"), CoordinatorState(Promotion())
+    )
     run = Federation(machine, records, ClientSettings(learner=both, round_size=20)).run()
     assert [closed.unlearnt for closed in run.of(RoundClosed)] == [40, 40, 40, 40]
     assert [closed.refused for closed in run.of(RoundClosed)] == [0, 0, 0, 0]
@@ -232,20 +234,25 @@ def with_values(state: Exported, value: float) -> Exported:
 
 
 GOOD = exported("aabb")
-BAD: dict[str, tuple[GuestLearnt | None, str]] = {
+BAD: dict[str, tuple[ExternalLearnt | None, str]] = {
     "nothing said": (None, "models between rounds that not all have"),
-    "another number of records": (GuestLearnt(GOOD, 5, 0), "another number of records for the guest"),
-    "more unlearnt than there were": (GuestLearnt(GOOD, 4, 5), "another number of records for the guest"),
-    "learnt, and nothing told": (GuestLearnt(None, 4, 3), "a guest that has learnt, and does not tell what"),
+    "another number of records": (ExternalLearnt(GOOD, 5, 0), "another number of records for the external model"),
+    "more unlearnt than there were": (ExternalLearnt(GOOD, 4, 5), "another number of records for the external model"),
+    "learnt, and nothing told": (
+        ExternalLearnt(None, 4, 3),
+        "an external model that has learnt, and does not say",
+    ),
     "of another model": (
-        GuestLearnt(export(linear_model.PAClassifier()), 4, 0),
+        ExternalLearnt(export(linear_model.PAClassifier()), 4, 0),
         "it is of PAClassifier, not of Gauss",
     ),
-    "not finite": (GuestLearnt(with_values(GOOD, np.nan), 4, 0), "values that are not finite"),
-    "far too large": (GuestLearnt(with_values(GOOD, 1e200), 4, 0), "far too large"),
-    "negative": (GuestLearnt(with_values(GOOD, -1.0), 4, 0), "a negative count"),
+    "not finite": (ExternalLearnt(with_values(GOOD, np.nan), 4, 0), "values that are not finite"),
+    "far too large": (ExternalLearnt(with_values(GOOD, 1e200), 4, 0), "far too large"),
+    "negative": (ExternalLearnt(with_values(GOOD, -1.0), 4, 0), "a negative count"),
     "a table that the model has not": (
-        GuestLearnt(Exported(GOOD.model, {**GOOD.tables, "x.y": Table.column("sum", "n", {"x": 1.0})}), 4, 0),
+        ExternalLearnt(
+            Exported(GOOD.model, {**GOOD.tables, "x.y": ExportedTable.column("sum", "n", {"x": 1.0})}), 4, 0
+        ),
         "not an export of GaussianNB",
     ),
 }
@@ -259,7 +266,7 @@ def test_what_cannot_be_of_the_guest_is_refused(name):
     assert opened.between
     (refused,) = refusals(tell(machine, answer(opened, "c1", learnt=said)))
     assert reason in refused[1]
-    good = GuestLearnt(GOOD, 4, 0)
+    good = ExternalLearnt(GOOD, 4, 0)
     decisions = tell(machine, answer(opened, "c1", learnt=good), answer(opened, "c0", learnt=good))
     (published,) = told(decisions, BetweenPublished)
     assert (published.version, published.agreed.seen) == (2, 8)
@@ -268,7 +275,7 @@ def test_what_cannot_be_of_the_guest_is_refused(name):
 def test_a_guest_that_the_federation_has_not_is_refused():
     machine = coordinator()
     opened = begun(machine, "c0", "c1")
-    (refused,) = refusals(tell(machine, answer(opened, "c1", learnt=GuestLearnt(GOOD, 4, 0))))
+    (refused,) = refusals(tell(machine, answer(opened, "c1", learnt=ExternalLearnt(GOOD, 4, 0))))
     assert refused == ("c1", "models between rounds that not all have")
 
 
@@ -276,8 +283,8 @@ def test_parts_that_contradict_one_another_do_not_stop_the_round():
     """A hostile client writes a label as the number 1, another as the truth value: one key of a dict."""
     machine = coordinator(learner=learner(NB), expect=3)
     opened = begun(machine, "c0", "c1", "c2")
-    strange = {name: GuestLearnt(_relabelled(text), 4, 0) for name, text in (("c0", "#1"), ("c1", "#true"))}
-    said = [answer(opened, name, learnt=strange.get(name, GuestLearnt(GOOD, 4, 0))) for name in ("c0", "c1", "c2")]
+    strange = {name: ExternalLearnt(_relabelled(text), 4, 0) for name, text in (("c0", "#1"), ("c1", "#true"))}
+    said = [answer(opened, name, learnt=strange.get(name, ExternalLearnt(GOOD, 4, 0))) for name in ("c0", "c1", "c2")]
     (published,) = told(tell(machine, *said), BetweenPublished)
     assert published.agreed.seen == 8
     counts = {
@@ -294,14 +301,14 @@ def _relabelled(text: str) -> Exported:
     return Exported(GOOD.model, told_)
 
 
-def _counts(table: Table) -> list[tuple[str, float]]:
+def _counts(table: ExportedTable) -> list[tuple[str, float]]:
     return list(zip(table.rows, table.values[:, 0].tolist(), strict=True)) if table.columns == ("count",) else []
 
 
 # --- a client --------------------------------------------------------------------------------------------------
 
 
-def guest_opening(entry: int, state: GuestState, **more: Any) -> tuple[Any, ...]:
+def guest_opening(entry: int, state: ExternalState, **more: Any) -> tuple[Any, ...]:
     return (BetweenPublished(version=entry, agreed=state), *opening(entry, between=True, **more))
 
 
@@ -310,7 +317,7 @@ def test_a_client_waits_for_the_agreed_state_and_asks_for_it():
     decisions = tell(machine, RecordsRead((batch("abab"),)), joined(), *opening(1, between=True))
     assert sent(decisions, Update) == []
     assert machine.wakes_at == 5.0
-    fresh = GuestState(export(NB), ("a", "b"))
+    fresh = ExternalState(export(NB), ("a", "b"))
     (update,) = sent(tell(machine, BetweenPublished(version=1, agreed=fresh)), Update)
     assert update.learnt is not None
     assert tables(update.learnt.state) == tables(exported("abab"))
@@ -319,7 +326,7 @@ def test_a_client_waits_for_the_agreed_state_and_asks_for_it():
 def test_of_a_round_with_bad_records_only_nothing_is_told():
     machine = client(learner=learner(NB))
     tell(machine, RecordsRead((batch("!!!!"),)), BufferDue(), joined())
-    fresh = GuestState(export(NB), ("a", "b"))
+    fresh = ExternalState(export(NB), ("a", "b"))
     (update,) = sent(tell(machine, *guest_opening(1, fresh)), Update)
     assert (update.rejected, update.learnt) == (4, None)
 
@@ -330,7 +337,7 @@ def test_records_learnt_before_the_federation_began_are_learnt_again_from_what_a
     machine.learn_early(cut(records, 0, 2))
     assert machine.answer(records)[1] == ("b",)
     tell(machine, RecordsRead((records,)), joined())
-    fresh = GuestState(export(linear_model.PAClassifier()), ("a", "b"))
+    fresh = ExternalState(export(linear_model.PAClassifier()), ("a", "b"))
     (update,) = sent(tell(machine, *guest_opening(1, fresh)), Update)
     over = RiverPass(linear_model.PAClassifier(), labels=("a", "b"))
     for row, label in enumerate("bbab"):
@@ -341,10 +348,10 @@ def test_records_learnt_before_the_federation_began_are_learnt_again_from_what_a
 
 def test_another_model_than_was_federated_begins_fresh():
     run = federation(model()).run()
-    standing = run.coordinator.standing
-    again = Coordinator(CoordinatorSettings(learner=learner(NB), expect=3), standing)
+    state = run.coordinator.state
+    again = Coordinator(CoordinatorSettings(learner=learner(NB), expect=3), state)
     again.start(0.0)
-    assert standing.between is None
+    assert state.between is None
 
 
 def test_the_same_events_give_the_same_bytes():
@@ -353,37 +360,37 @@ def test_the_same_events_give_the_same_bytes():
 
 def test_a_guest_of_the_other_task_is_refused():
     with pytest.raises(UsageError, match="LinearRegression is for regression, and this is classification"):
-        RiverGuest(linear_model.LinearRegression(), "classification")
+        FederatedRiverModel(linear_model.LinearRegression(), "classification")
 
 
 # --- names -----------------------------------------------------------------------------------------------------
 
 
 def weights(*names: str) -> Exported:
-    return Exported("m", {"m.weights": Table.column("mean", "weight", dict.fromkeys(names, 1.0))})
+    return Exported("m", {"m.weights": ExportedTable.column("mean", "weight", dict.fromkeys(names, 1.0))})
 
 
 def test_parts_that_bring_too_many_names_together_are_taken_in_client_order() -> None:
     # One column, and rows: the base has x; with a and b it has four names, with c, d and e six.
-    base = GuestState(weights("x"))
-    parts = [GuestLearnt(weights("x", *more), 4, 0) for more in (("a", "b"), ("c", "d"), ("a",))]
+    base = ExternalState(weights("x"))
+    parts = [ExternalLearnt(weights("x", *more), 4, 0) for more in (("a", "b"), ("c", "d"), ("a",))]
     assert agreed_after(base, parts, (), most=4).state.tables["m.weights"].rows == ("x", "a", "b")
     assert agreed_after(base, parts, (), most=4).seen == 8
     assert agreed_after(base, parts, (), most=6).state.tables["m.weights"].rows == ("x", "a", "b", "c", "d")
 
 
 def test_a_guest_that_has_learnt_too_many_names_is_refused_and_a_client_does_not_tell_of_one() -> None:
-    limits = Limits(guest_names=3)  # the scaler's rows and columns alone are more
+    limits = Limits(external_names=3)  # the scaler's rows and columns alone are more
     told_ = CoordinatorSettings(learner=learner(model()), expect=1, limits=limits)
-    machine = Coordinator(told_, Standing(PROFILES["adaptive"]().master))
+    machine = Coordinator(told_, CoordinatorState(PROFILES["adaptive"]().master))
     opened = begun(machine, "c0")
     state = RiverPass(model(), None)
     state.learn_one({"x": 1.0}, "a")
-    learnt = GuestLearnt(state.export(), 4, 0)
+    learnt = ExternalLearnt(state.export(), 4, 0)
     ((name, reason),) = refusals(tell(machine, answer(opened, "c0", learnt=learnt)))
     assert (name, reason) == (
         "c0",
-        f"a guest that cannot be merged: {learnt.state.names} names, where 3 are the most",
+        f"an external model that cannot be merged: {learnt.state.names} names, where 3 are the most",
     )
     assert (within(learnt, limits).state, within(learnt, limits).unlearnt) == (None, 4)
-    assert within(learnt, Limits(guest_names=learnt.state.names)) is learnt
+    assert within(learnt, Limits(external_names=learnt.state.names)) is learnt

@@ -5,7 +5,7 @@ from unit.machines.script import PROFILES, federation, parting
 
 from streamfl import codec
 from streamfl.core.coordinator.machine import Coordinator
-from streamfl.core.coordinator.state import Standing
+from streamfl.core.coordinator.state import CoordinatorState
 from streamfl.core.drift.detectors.excess import Excess
 from streamfl.core.drift.detectors.glr import GLR
 from streamfl.core.errors import PeerError
@@ -16,26 +16,26 @@ from streamfl.core.protocol.alarm import Reading
 KINDS = {"adaptive": Promotion, "paper": Paper}
 
 
-def standings(profile: str) -> list[Standing]:
+def states(profile: str) -> list[CoordinatorState]:
     """Return what was saved with every commit of a run with a restart, bad records and a growing ledger."""
     saved: list[bytes] = []
 
     def note(machine: Coordinator) -> Coordinator:
-        saved.append(codec.encode(machine.standing))
+        saved.append(codec.encode(machine.state))
         return machine
 
     (parting(restart=note) if profile == "apart" else federation(profile, restart=note)).run()
-    return [codec.decode(Standing, data) for data in saved]
+    return [codec.decode(CoordinatorState, data) for data in saved]
 
 
 @pytest.mark.parametrize("profile", PROFILES)
 def test_it_comes_back_to_the_last_bit(profile):
-    found = standings(profile)
+    found = states(profile)
     assert len(found) > 16
-    for standing in found:
-        assert type(standing.master) is KINDS[profile]
-        again = codec.decode(Standing, codec.encode(standing))
-        assert codec.encode(again) == codec.encode(standing)
+    for state in found:
+        assert type(state.master) is KINDS[profile]
+        again = codec.decode(CoordinatorState, codec.encode(state))
+        assert codec.encode(again) == codec.encode(state)
     last = found[-1]
     assert last.master.epoch == 2
     assert {name: member.rejected for name, member in last.members.items()} == dict.fromkeys(("c0", "c1", "c2"), 10)
@@ -44,57 +44,57 @@ def test_it_comes_back_to_the_last_bit(profile):
 @pytest.mark.parametrize("profile", PROFILES)
 def test_a_new_one_comes_back_too(profile):
     new = PROFILES[profile]()
-    again = codec.decode(Standing, codec.encode(new))
+    again = codec.decode(CoordinatorState, codec.encode(new))
     assert type(again.master) is KINDS[profile]
     assert (again.entry, again.round, again.members) == (1, 1, {})
     assert codec.encode(again) == codec.encode(new)
 
 
 def test_members_keep_their_history_samples():
-    samples = [member.sample for found in standings("paper") for member in found.members.values()]
+    samples = [member.sample for found in states("paper") for member in found.members.values()]
     assert all(sample.positions and sample.share > 0.0 for kept in samples for sample in kept)
     assert max(map(len, samples)) > 1
 
 
 @pytest.mark.parametrize("profile", PROFILES)
 def test_bytes_cut_short_are_refused(profile):
-    data = codec.encode(standings(profile)[-1])
+    data = codec.encode(states(profile)[-1])
     for end in (0, 1, 8, 100, len(data) // 2, len(data) - 1):
         with pytest.raises(PeerError):
-            codec.decode(Standing, data[:end])
+            codec.decode(CoordinatorState, data[:end])
 
 
 def test_all_that_a_profile_keeps_comes_back_in_the_middle_of_a_latch_and_with_a_branch():
-    found = [(standing, standing.master) for standing in standings("apart")]
+    found = [(state, state.master) for state in states("apart")]
     latched = [master for _, master in found if master.latch is not None]
-    branched = [(standing, master) for standing, master in found if master.branches]
+    branched = [(state, master) for state, master in found if master.branches]
     assert len(latched) == 2
-    assert sorted({standing.round for standing, _ in branched}) == list(range(12, 28))
+    assert sorted({state.round for state, _ in branched}) == list(range(12, 28))
     assert {len(trial.gains) for master in latched for trial in master.latch.trials.values()} == {0, 1}
     assert set(latched[0].latch.trials) >= {"incumbent", "shadow", "scratch", "relabelled"}
-    standing, master = branched[-1]
+    state, master = branched[-1]
     assert [branch.clients for branch in master.branches] == [("c1",)]
     assert [rung.velocity is None for rung in master.branches[0].ladder.rungs] == [True, True, True, False]
     assert isinstance(master.detector, Excess)
     assert {name.split()[0] for name in master.detector.logs if name} == {"label"}
     assert {client for rises in master.detector.few.rounds for client in rises} > {"c0", "c2"}
     assert len(master.trail.kept) > 3
-    assert standing.agreement is not None
-    assert standing.agreement.second is not None
-    assert {len(member.held) > 10 for member in standing.members.values()} == {True}
-    for standing, _ in found:
-        assert codec.encode(codec.decode(Standing, codec.encode(standing))) == codec.encode(standing)
+    assert state.agreement is not None
+    assert state.agreement.second is not None
+    assert {len(member.held) > 10 for member in state.members.values()} == {True}
+    for state, _ in found:
+        assert codec.encode(codec.decode(CoordinatorState, codec.encode(state))) == codec.encode(state)
 
 
 @pytest.mark.parametrize("detector", [Excess(), GLR(), GLR(losses=[0.5, 0.25], reading=Reading(1.0, 2.0))])
 def test_the_detector_comes_back_as_the_one_it_was(detector):
-    again = codec.decode(Standing, codec.encode(Standing(Promotion(detector=detector))))
+    again = codec.decode(CoordinatorState, codec.encode(CoordinatorState(Promotion(detector=detector))))
     assert isinstance(again.master, Promotion)
     assert again.master.detector == detector
 
 
 def test_a_pool_of_former_models_comes_back():
-    (*_, last) = standings("adaptive")
+    (*_, last) = states("adaptive")
     assert isinstance(last.master, Promotion)
     assert list(last.master.pool.entries) == ["recall-1"]
     assert (last.master.pool.current, last.master.held_since) == (None, 12)

@@ -1,4 +1,4 @@
-"""A River model as a guest: what it sees of records, what it says, and how each client begins a round."""
+"""A River model that is federated: what it sees of records, what it says, and how each client begins a round."""
 
 from typing import Any
 
@@ -7,9 +7,9 @@ import pytest
 from river import feature_extraction, linear_model, multiclass, naive_bayes, optim, preprocessing, tree
 
 from streamfl.core.errors import UsageError
-from streamfl.core.protocol.external.state import GuestState
+from streamfl.core.protocol.external.state import ExternalState
 from streamfl.core.protocol.records import Batch, Span
-from streamfl.models.river_models import RiverGuest, RiverPass, export
+from streamfl.models.river_models import FederatedRiverModel, RiverPass, export
 
 NAN = float("nan")
 
@@ -21,8 +21,8 @@ def batch(X: list[list[float]], y: list[float], labels: tuple[str, ...] = ("no",
 
 
 def begun(model: Any, labels: tuple[str, ...] = ("no", "yes"), seen: int = 0) -> Any:
-    guest = RiverGuest(model, "classification")
-    return guest.begin(GuestState(guest.initial(), labels, seen))
+    model_ = FederatedRiverModel(model, "classification")
+    return model_.begin(ExternalState(model_.initial(), labels, seen))
 
 
 def test_a_missing_value_is_no_feature():
@@ -70,12 +70,12 @@ def test_a_label_that_is_seen_first_follows_the_agreed_ones():
 
 def test_every_round_begins_with_a_new_optimizer():
     model = linear_model.LogisticRegression(optim.Adam(0.1))
-    guest = RiverGuest(model, "classification")
+    model_ = FederatedRiverModel(model, "classification")
     records = batch([[1.0], [-2.0]], [1.0, 0.0])
-    first = guest.begin(GuestState(guest.initial(), ("no", "yes")))
+    first = model_.begin(ExternalState(model_.initial(), ("no", "yes")))
     first.learn(records)
     learnt = first.learnt().state
-    again = guest.begin(GuestState(learnt, ("no", "yes"), 2))
+    again = model_.begin(ExternalState(learnt, ("no", "yes"), 2))
     again.learn(records)
     by_hand = RiverPass(model.clone(), learnt)
     for x, y in (({"a": 1.0}, True), ({"a": -2.0}, False)):
@@ -86,7 +86,7 @@ def test_every_round_begins_with_a_new_optimizer():
 def test_a_model_that_has_learnt_begins_untrained():
     model = linear_model.PAClassifier()
     model.learn_one({"a": 1.0}, True)
-    assert RiverGuest(model, "classification").initial().tables["PAClassifier.weights"].rows == ()
+    assert FederatedRiverModel(model, "classification").initial().tables["PAClassifier.weights"].rows == ()
     assert export(model).tables["PAClassifier.weights"].rows == ("a",)
 
 
@@ -114,8 +114,8 @@ def test_a_record_that_river_cannot_learn_counts_as_unlearnt(monkeypatch):
 
 
 def test_targets_are_predicted_from_the_first_record_on():
-    guest = RiverGuest(linear_model.PARegressor(eps=0.0), "regression")
-    over = guest.begin(GuestState(guest.initial()))
+    model_ = FederatedRiverModel(linear_model.PARegressor(eps=0.0), "regression")
+    over = model_.begin(ExternalState(model_.initial()))
     records = batch([[1.0], [1.0]], [3.0, 3.0], labels=())
     # A step is at most 1, of the weight and of the intercept.
     assert over.learn(records).tolist() == [0.0, 2.0]
@@ -139,20 +139,22 @@ def test_targets_are_predicted_from_the_first_record_on():
 )
 def test_what_cannot_be_a_guest_is_refused(model, task, reason):
     with pytest.raises(UsageError, match=reason):
-        RiverGuest(model, task)
+        FederatedRiverModel(model, task)
 
 
 def test_three_labels_are_too_many_for_a_model_of_two():
     two, more = linear_model.LogisticRegression(), multiclass.OneVsRestClassifier(linear_model.LogisticRegression())
-    RiverGuest(two, "classification").check(("a", "b"))
-    RiverGuest(more, "classification").check(("a", "b", "c"))
+    FederatedRiverModel(two, "classification").check(("a", "b"))
+    FederatedRiverModel(more, "classification").check(("a", "b", "c"))
     with pytest.raises(
         UsageError, match="LogisticRegression tells two labels apart, and there are 3: take linear_mod"
     ):
-        RiverGuest(two, "classification").check(("a", "b", "c"))
+        FederatedRiverModel(two, "classification").check(("a", "b", "c"))
 
 
 def test_it_is_called_by_its_classes():
     bias = feature_extraction.PolynomialExtender(degree=1, include_bias=True)
-    guest = RiverGuest(preprocessing.StandardScaler() | bias | linear_model.SoftmaxRegression(), "classification")
-    assert guest.name == "StandardScaler | PolynomialExtender | SoftmaxRegression"
+    model_ = FederatedRiverModel(
+        preprocessing.StandardScaler() | bias | linear_model.SoftmaxRegression(), "classification"
+    )
+    assert model_.name == "StandardScaler | PolynomialExtender | SoftmaxRegression"

@@ -1,4 +1,4 @@
-"""The `.state` topic: reading the coordinator's last standing from its end."""
+"""The `.state` topic: reading the coordinator's last state from its end."""
 
 from collections import deque
 from dataclasses import dataclass
@@ -8,17 +8,17 @@ from kafka import KafkaConsumer, TopicPartition
 
 from streamfl import codec
 from streamfl.core.bounds import bounded
-from streamfl.core.coordinator.state import Standing
+from streamfl.core.coordinator.state import CoordinatorState
 from streamfl.core.errors import PeerError
-from streamfl.log.parts import DIGEST, LONGEST, Assembly, Headers
+from streamfl.log.parts import DIGEST, LONGEST, Headers, PartAssembly
 from streamfl_connectors.kafka.reading import bounds, read_to
 
 LOG = structlog.get_logger("streamfl.kafka.coordinator")
 
-# Standings are written under these keys in turn: compaction keeps the newest of each, so one is left to fall back on.
-KEYS = ("standing", "standing-before")
+# States are written under these keys in turn: compaction keeps the newest of each, so one is left to fall back on.
+KEYS = ("state", "state-before")
 
-# Messages read back from the end at first; most standings have a few parts. Doubled until one is found.
+# Messages read back from the end at first; most states have a few parts. Doubled until one is found.
 WINDOW = 64
 
 # Candidates that are held at a time, newest last: of a window that has more, the rest is read again.
@@ -27,23 +27,23 @@ MOST_HELD = 4
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What the topic holds: the last standing as it was written, if any, and how many messages after it are none."""
+    """What the topic holds: the last state as it was written, if any, and how many messages after it are none."""
 
     data: bytes | None
     skipped: int
 
 
-def last_standing(consumer: KafkaConsumer, topic: str, most_bytes: int) -> Found:
-    """Return the standing that was committed last; what is none of ours is skipped and counted.
+def last_state(consumer: KafkaConsumer, topic: str, most_bytes: int) -> Found:
+    """Return the state that was committed last; what is none of ours is skipped and counted.
 
     Parameters
     ----------
     consumer
         Of committed messages.
     topic
-        Of standings.
+        Of states.
     most_bytes
-        Largest standing.
+        Largest state.
     """
     partition = TopicPartition(topic, 0)
     consumer.assign([partition])
@@ -53,7 +53,7 @@ def last_standing(consumer: KafkaConsumer, topic: str, most_bytes: int) -> Found
         start = max(begin, end - window)
         wholes, strange = _wholes(consumer, partition, start, end, most_bytes)
         for _, data in reversed(wholes):
-            if _is_standing(data):
+            if _is_state(data):
                 return Found(data, skipped + strange)
             skipped += 1
         if wholes:
@@ -70,7 +70,7 @@ def _wholes(
 ) -> tuple[deque[tuple[int, bytes]], int]:
     """Return the last values that end in a window, each with the offset of its last part; count what is no part."""
     consumer.seek(partition, start)
-    assembly, strange = Assembly(most_bytes), 0
+    assembly, strange = PartAssembly(most_bytes), 0
     wholes: deque[tuple[int, bytes]] = deque(maxlen=MOST_HELD)
     for messages in read_to(consumer, partition, end):
         for message in messages:
@@ -80,7 +80,7 @@ def _wholes(
                 whole = assembly.add(_digest(message.headers), message.headers, message.value)
             except PeerError as error:
                 strange += 1
-                LOG.debug("no standing", topic=partition.topic, offset=message.offset, reason=bounded(str(error)))
+                LOG.debug("no state", topic=partition.topic, offset=message.offset, reason=bounded(str(error)))
                 continue
             if whole is not None:
                 wholes.append((message.offset, whole))
@@ -92,11 +92,11 @@ def _digest(headers: Headers) -> str:
     return (dict(headers).get(DIGEST) or b"")[:LONGEST].hex()
 
 
-def _is_standing(data: bytes) -> bool:
+def _is_state(data: bytes) -> bool:
     try:
-        wrong = codec.decode(Standing, data).wrong()
+        wrong = codec.decode(CoordinatorState, data).wrong()
     except PeerError as error:
         wrong = str(error)
     if wrong is not None:
-        LOG.error("a standing cannot be used; the one before it is", reason=wrong)
+        LOG.error("a state cannot be used; the one before it is", reason=wrong)
     return wrong is None
