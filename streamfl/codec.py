@@ -121,7 +121,7 @@ def decode(kind: type[T], data: bytes) -> T:
     """Return the value of some bytes.
 
     >>> from streamfl.core.protocol.messages import ModelPublished
-    >>> message = ModelPublished(slot="rung-0", version=1, registry=1, weights=np.ones((1, 2)))
+    >>> message = ModelPublished(slot="step 16", version=1, registry=1, weights=np.ones((1, 2)))
     >>> decode(ModelPublished, encode(message)).weights
     array([[1., 1.]])
 

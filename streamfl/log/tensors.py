@@ -32,7 +32,7 @@ def key_of(message: Tensors) -> str:
     """Return the key of a message, without the number of a part.
 
     >>> import numpy as np
-    >>> key_of(ModelPublished(slot="rung-0", version=7, registry=1, weights=np.zeros((1, 1))))
-    'rung-0/1'
+    >>> key_of(ModelPublished(slot="step 16", version=7, registry=1, weights=np.zeros((1, 1))))
+    'step 16/1'
     """
     return f"{slot_of(message)}/{version_of(message) % VERSIONS}"

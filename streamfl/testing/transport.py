@@ -144,7 +144,7 @@ def carries_arrays_and_any_script(kit: Kit) -> None:
     registry = Registry(2, ("größe", ""), ("😀",), np.array([0.1, 0.2]), np.ones(2))
     published: list[FromCoordinator] = [
         RegistryPublished(registry=registry),
-        ModelPublished(slot="rung-0", version=1, registry=2, weights=weights),
+        ModelPublished(slot="step 16", version=1, registry=2, weights=weights),
     ]
     coordinator.publish(published)
     _expect("models", sorted(_as_bytes(_received(kit, client, 2))), sorted(_as_bytes(published)))
@@ -158,7 +158,7 @@ def carries_what_is_large(kit: Kit) -> None:
     """A model larger than any log's largest message arrives whole."""
     coordinator, client = kit.coordinator(), kit.client("c0")
     weights = np.random.default_rng(0).normal(size=(1000, 400))
-    model = ModelPublished(slot="rung-0", version=1, registry=1, weights=weights)
+    model = ModelPublished(slot="step 16", version=1, registry=1, weights=weights)
     coordinator.commit([model, _announcement(0)], _state(1))
     arrived = _received(kit, client, 2)
     _expect("a large model", _as_bytes([m for m in arrived if isinstance(m, ModelPublished)]), _as_bytes([model]))

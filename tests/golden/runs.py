@@ -6,6 +6,8 @@ The digests hold for one arithmetic, which every x86-64 machine of the last ten 
 """
 
 import json
+import math
+import re
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -73,8 +75,24 @@ def _digests_of(options: list[str], folder: Path) -> dict[str, str]:
     with redirect_stdout(StringIO()), redirect_stderr(StringIO()):
         cli([command, *rest, "--json", str(told), "--per-round", *predictions], standalone_mode=False)
     result = json.loads(told.read_text())
-    found = {"model": result["model_sha256"], "json": digest(json.dumps(_without_times(result)).encode())}
+    found = {"model": result["model_sha256"], "json": digest(_as_before(json.dumps(_without_times(result))).encode())}
     return found | ({"predictions": digest((folder / "predictions.csv").read_bytes())} if predictions else {})
+
+
+# What users call a model now, and the two words for it before.
+LADDER = re.compile(r"(average of )?\bstep ([0-9.]+)( with momentum)?\b")
+
+
+def _as_before(text: str) -> str:
+    """Return a result with the names of models of before: orders k of a step s / sqrt(2^k), in place of the steps."""
+    largest = max((float(found.group(2)) for found in LADDER.finditer(text)), default=1.0)
+
+    def before(found: re.Match[str]) -> str:
+        average, step, momentum = found.groups()
+        order = round(2.0 * math.log2(largest / float(step)))
+        return f"{'heavy' if momentum else 'rung'}-{order}{'-average' if average else ''}"
+
+    return LADDER.sub(before, text)
 
 
 def _without_times(result: dict[str, Any]) -> dict[str, Any]:

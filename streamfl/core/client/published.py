@@ -18,10 +18,10 @@ class Published:
 
     >>> import numpy as np
     >>> here = Published()
-    >>> here.add(ModelPublished(slot="rung-0", version=3, registry=1, weights=np.ones((1, 2))))
-    >>> slot = Slot(name="rung-0", version=3, eta=0.1)
+    >>> here.add(ModelPublished(slot="step 16", version=3, registry=1, weights=np.ones((1, 2))))
+    >>> slot = Slot(name="step 16", version=3, eta=0.1)
     >>> here.has(1, [slot]), here.weights([slot])
-    (False, {'rung-0': array([[1., 1.]])})
+    (False, {'step 16': array([[1., 1.]])})
     """
 
     registries: Arrived[Registry] = field(default_factory=Arrived)

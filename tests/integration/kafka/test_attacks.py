@@ -99,7 +99,12 @@ def tiny_parts(_: Federation) -> Sent:
 def junk_for_clients(federation: Federation) -> Sent:
     """What no coordinator says, where clients listen."""
     sent: Sent = []
-    for topic, key in (("control", None), ("models", b"rung-0/0/0"), ("models", b"\xff"), ("models", b"x" * 100_000)):
+    for topic, key in (
+        ("control", None),
+        ("models", b"step 4/0/0"),
+        ("models", b"\xff"),
+        ("models", b"x" * 100_000),
+    ):
         for value in (
             b"",
             b"\xff\x00",
@@ -127,7 +132,7 @@ class Name(str):
 def odd_headers(_: Federation) -> Sent:
     """Headers with names that are no text, and the same one twice."""
     odd = [(Name("part"), b"0/1"), ("part", b""), ("digest", b"\xff" * 1000)]
-    topics = (("updates", b"stranger"), ("control", None), ("models", b"rung-0/0/0"))
+    topics = (("updates", b"stranger"), ("control", None), ("models", b"step 4/0/0"))
     return [(topic, key, b"{}", odd) for topic, key in topics]
 
 

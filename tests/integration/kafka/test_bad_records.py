@@ -122,7 +122,7 @@ def test_garbage_among_messages(federate, small):
             producer.send(f"{federation.name}.updates", value, key=key, headers=headers, partition=0)
         for topic in ("control", "models"):
             producer.send(f"{federation.name}.{topic}", b"\xff\x00", key=b"\xff/0/0")
-            producer.send(f"{federation.name}.{topic}", b"{}", key=b"rung-0/0/0", headers=ENDLESS)
+            producer.send(f"{federation.name}.{topic}", b"{}", key=b"step 16/0/0", headers=ENDLESS)
         producer.flush()
     federation.until("it is noticed", lambda: len(coordinator.said("unusable message")) == len(bad))
     small.write(until=ROUNDS)

@@ -38,13 +38,13 @@ def test_trials_are_live_for_the_latched_clients_alone() -> None:
 
 def test_a_trial_s_gain_is_what_the_incumbent_loses_more_at_each_client() -> None:
     trials = latch("scratch", "absent")
-    scores = {c: {"rung-0": 0.5, "trial/scratch": x} for c, x in (("c0", 0.4), ("c1", 0.2), ("c2", 0.0))}
-    trials.close(observed(scores), "rung-0")
+    scores = {c: {"step 16": 0.5, "trial/scratch": x} for c, x in (("c0", 0.4), ("c1", 0.2), ("c2", 0.0))}
+    trials.close(observed(scores), "step 16")
     gains = trials.trials["scratch"].gains
     assert gains == [(pytest.approx(0.1), 10), (pytest.approx(0.3), 30)]
     assert trials.trials["scratch"].W.tolist() == [[9.0]]
     assert (trials.trials["absent"].gains, trials.trials["absent"].W.tolist()) == ([], [[0.0]])
-    trials.close(observed({"c1": {"rung-0": 0.5, "trial/scratch": 0.5}}), "rung-0")  # c0 is away
+    trials.close(observed({"c1": {"step 16": 0.5, "trial/scratch": 0.5}}), "step 16")  # c0 is away
     assert gains[2:] == [(pytest.approx(0.0), 30)]
 
 
@@ -102,7 +102,7 @@ def branch(gain: float = 0.05, began: int = 11) -> Branch:
 
 
 def gains(branch: Branch, gain: float, t: int, client: str = "c0") -> None:
-    branch.close(observed({client: {"rung-0": 0.5, "branch-8/rung-0": 0.5 - gain}}, t), "rung-0")
+    branch.close(observed({client: {"step 16": 0.5, "branch-8/step 16": 0.5 - gain}}, t), "step 16")
 
 
 def test_the_gain_is_a_running_mean_that_starts_at_a_twentieth() -> None:
@@ -139,7 +139,9 @@ def test_a_branch_that_gains_stays() -> None:
 
 def test_the_variance_of_a_gain_is_a_running_mean_around_the_gain() -> None:
     found = branch()
-    found.close(observed({c: {"rung-0": 0.5, "branch-8/rung-0": x} for c, x in (("c0", 0.3), ("c1", 0.4))}), "rung-0")
+    found.close(
+        observed({c: {"step 16": 0.5, "branch-8/step 16": x} for c, x in (("c0", 0.3), ("c1", 0.4))}), "step 16"
+    )
     # Around 0.05: 10 * 0.15^2 and 30 * 0.05^2, a mean of 0.15.
     assert found.variance == pytest.approx(0.9 * 0.1 + 0.1 * 0.15)
 
@@ -147,12 +149,12 @@ def test_the_variance_of_a_gain_is_a_running_mean_around_the_gain() -> None:
 def test_the_statistic_of_a_return_by_hand() -> None:
     # The model of all is better by 0.15 over 40 records, twice; the first variance of a record's gain is 0.1.
     found = branch()
-    worse = {c: {"rung-0": 0.5, "branch-8/rung-0": 0.65} for c in ("c0", "c1")}
-    found.close(observed(worse), "rung-0")
+    worse = {c: {"step 16": 0.5, "branch-8/step 16": 0.65} for c in ("c0", "c1")}
+    found.close(observed(worse), "step 16")
     first = np.exp((RISES * 0.14 - RISES**2 / 2.0) / (0.1 / 40))
     assert np.exp(found.logs) == pytest.approx(first)
     variance = 0.9 * 0.1 + 0.1 * (10 * 0.2**2 + 30 * 0.2**2) / 2
-    found.close(observed(worse), "rung-0")
+    found.close(observed(worse), "step 16")
     second = np.exp((RISES * 0.14 - RISES**2 / 2.0) / (variance / 40))
     assert np.exp(found.logs) == pytest.approx((1.0 + first) * second)
     mean = float(np.exp(found.logs).mean())
@@ -179,15 +181,15 @@ def test_an_alarm_may_tell_of_a_return() -> None:
 
 
 def test_clients_are_told_what_serves_them() -> None:
-    assert branch().apart() == BranchGroup(clients=("c0", "c1"), serves="branch-8/rung-0")
+    assert branch().apart() == BranchGroup(clients=("c0", "c1"), serves="branch-8/step 16")
 
 
 def test_a_branch_remembers_its_own_clients_records() -> None:
     found = branch()  # c0 and c1 have 40 of the 540 records
     for t in (11, 12):
-        found.step(observed({c: {"branch-8/rung-0": 0.5} for c in RECORDS}, t), W)
+        found.step(observed({c: {"branch-8/step 16": 0.5} for c in RECORDS}, t), W)
     assert found.ladder.rungs[0].loss == pytest.approx(0.96 * 0.5 + 0.5)
-    found.step(observed({"c1": {"branch-8/rung-0": 0.5}, "c2": {"branch-8/rung-0": 0.5}}, 13), W)  # c0 is away
+    found.step(observed({"c1": {"branch-8/step 16": 0.5}, "c2": {"branch-8/step 16": 0.5}}, 13), W)  # c0 is away
     assert found.ladder.rungs[0].loss == pytest.approx(0.97 * 0.98 + 0.5)
 
 
@@ -195,8 +197,8 @@ def test_the_model_that_played_is_kept_as_it_was_before_its_step() -> None:
     found = branch()
     assert found.played is None
     for t, before in ((11, 0.0), (12, 11.0)):
-        round_ = observed({"c0": {"rung-0": 0.5, "branch-8/rung-0": 0.4}}, t)
-        found.close(round_, "rung-0")
+        round_ = observed({"c0": {"step 16": 0.5, "branch-8/step 16": 0.4}}, t)
+        found.close(round_, "step 16")
         found.step(round_, W)
         assert found.played is not None
         assert found.played.tolist() == [[before]]
@@ -207,6 +209,6 @@ def test_the_model_that_played_is_kept_as_it_was_before_its_step() -> None:
 def test_a_branch_is_silent_after_ten_rounds_without_records() -> None:
     young, heard = branch(began=11), branch(began=11)
     assert [young.is_silent(t) for t in (20, 21)] == [False, True]
-    heard.close(observed({"c0": {"rung-0": 0.5, "branch-8/rung-0": 0.4}}, 15), "rung-0")
-    heard.close(observed({"c2": {"rung-0": 0.5}}, 16), "rung-0")
+    heard.close(observed({"c0": {"step 16": 0.5, "branch-8/step 16": 0.4}}, 15), "step 16")
+    heard.close(observed({"c2": {"step 16": 0.5}}, 16), "step 16")
     assert [heard.is_silent(t) for t in (24, 25)] == [False, True]

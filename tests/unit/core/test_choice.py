@@ -50,16 +50,16 @@ def choice(
     relabel: tuple[str, ...] = (),
     clients: tuple[str, ...] | None = None,
 ) -> Choice:
-    steps = {"rung-8": 1.0, "rung-0-average": 0.0}  # all others take the candidates' step
+    steps = {"step 1": 1.0, "average of step 16": 0.0}  # all others take the candidates' step
     models = tuple(LiveModel(name, W, steps.get(name, 4.0), trained="average" not in name) for name in live)
     observed = Observed(7, 40, played(live), 1.0, BOUND, clients=parts(live), live=models)
     fits = dict.fromkeys(relabel, W)
     return Choice(ALARM, observed, tuple(live), dict.fromkeys(candidates, 0.0 * W), fits, 4.0, clients=clients)
 
 
-@pytest.mark.parametrize("best", ["rung-0-average", "rung-8"])
+@pytest.mark.parametrize("best", ["average of step 16", "step 1"])
 def test_one_that_has_won_without_the_candidates_step_takes_it_before_all_begin_anew_from_it(best: str) -> None:
-    found = choice({best: both(0.2), "rung-0": both(0.25)}, ("scratch",))
+    found = choice({best: both(0.2), "step 16": both(0.25)}, ("scratch",))
     found.answer(answer({"scratch": both(0.5)}))
     asked = found.ask()
     assert asked is not None
@@ -70,20 +70,20 @@ def test_one_that_has_won_without_the_candidates_step_takes_it_before_all_begin_
 
 
 def test_clients_apart_begin_anew_from_a_trial_and_take_no_step_for_it() -> None:
-    found = choice({"rung-0-average": both(0.2)}, ("scratch",), clients=("c0",))
+    found = choice({"average of step 16": both(0.2)}, ("scratch",), clients=("c0",))
     found.answer(answer({"scratch": both(0.5)}))
-    assert (found.ask(), found.best()) == (None, "rung-0-average")
+    assert (found.ask(), found.best()) == (None, "average of step 16")
 
 
 def test_one_that_has_not_won_takes_no_step_nor_one_of_which_nobody_answers() -> None:
-    found = choice({"rung-0": both(0.2), "rung-0-average": both(0.25)}, ("scratch",))
+    found = choice({"step 16": both(0.2), "average of step 16": both(0.25)}, ("scratch",))
     found.answer(answer({"scratch": both(0.5)}))
-    assert (found.ask(), found.best()) == (None, "rung-0")
-    found = choice({"rung-0-average": both(0.2)}, ("scratch",))
+    assert (found.ask(), found.best()) == (None, "step 16")
+    found = choice({"average of step 16": both(0.2)}, ("scratch",))
     found.answer(answer({"scratch": both(0.5)}))
     assert found.ask() is not None
     found.answer(Answer({}, {}))
-    assert (found.ask(), found.best()) == (None, "rung-0-average")
+    assert (found.ask(), found.best()) == (None, "average of step 16")
 
 
 def both(mean: float) -> dict[str, float]:
@@ -96,8 +96,8 @@ def fit(kept: float, swapped: float, records: int) -> FloatArray:
 
 
 def test_the_least_mean_over_records_wins() -> None:
-    # 10 and 30 records: rung-0 has (1 + 9) / 40 = 0.25, rung-4 (6 + 3) / 40 = 0.225.
-    live = {"rung-0": {"c0": 0.1, "c1": 0.3}, "rung-4": {"c0": 0.6, "c1": 0.1}}
+    # 10 and 30 records: step 16 has (1 + 9) / 40 = 0.25, step 4 (6 + 3) / 40 = 0.225.
+    live = {"step 16": {"c0": 0.1, "c1": 0.3}, "step 4": {"c0": 0.6, "c1": 0.1}}
     found = choice(live, ("scratch", "recall-1"))
     asked = found.ask()
     assert asked is not None
@@ -105,7 +105,7 @@ def test_the_least_mean_over_records_wins() -> None:
         ("scratch", 4.0, True, None),
         ("recall-1", 4.0, True, None),
     ]
-    assert found.best() == "rung-4"
+    assert found.best() == "step 4"
     scores = {"scratch": both(0.5), "recall-1": both(0.22)}
     found.answer(answer(scores))
     assert found.ask() is None
@@ -115,35 +115,35 @@ def test_the_least_mean_over_records_wins() -> None:
 
 
 def test_the_first_of_equals_wins_and_the_one_that_serves_is_first() -> None:
-    found = choice({"rung-4": both(0.25), "rung-0": both(0.25)}, ("scratch",))
+    found = choice({"step 4": both(0.25), "step 16": both(0.25)}, ("scratch",))
     found.answer(answer({"scratch": both(0.25)}))
-    assert found.best() == "rung-4"
+    assert found.best() == "step 4"
 
 
 def test_with_nothing_to_ask_there_is_no_question() -> None:
-    found = choice({"rung-0": both(0.25)})
+    found = choice({"step 16": both(0.25)})
     assert found.ask() is None
-    assert found.best() == "rung-0"
+    assert found.best() == "step 16"
 
 
 @pytest.mark.parametrize(("gain", "sure"), [(0.1, True), (0.45, True), (0.46, False), (0.9, False), (-0.2, False)])
 def test_sure_is_two_standard_errors_over_clients(gain: float, sure: bool) -> None:
     # Gains g and 0.1 with 10 and 30 records: mean m = (g + 0.3) / 4, error sqrt((g - m)^2 + 9 (0.1 - m)^2) / 4
     # = sqrt(18) / 16 |g - 0.1|. So (g + 0.3) / 4 = sqrt(18) / 8 (g - 0.1), at g = 0.4567, is the last that is sure.
-    found = choice({"rung-0": both(0.9)})
-    assert found.surely_better({"c0": 10 * (0.9 - gain), "c1": 30 * 0.8}, "rung-0") is sure
+    found = choice({"step 16": both(0.9)})
+    assert found.surely_better({"c0": 10 * (0.9 - gain), "c1": 30 * 0.8}, "step 16") is sure
 
 
 @pytest.mark.parametrize(("renamed", "sure"), [(0.0, True), (0.4, True), (0.44, False), (0.8, False)])
 def test_of_one_client_sure_is_two_standard_errors_over_its_records(renamed: float, sure: bool) -> None:
     # c1 has 30 records. 0.8 - r = 2 sqrt(min(1, 0.8 + r) / 30), which is 2 / sqrt(30) = 0.365 from r = 0.2 on.
-    found = choice({"rung-0": both(0.8)})
-    assert found.surely_better({"c1": 30 * renamed}, "rung-0") is sure
+    found = choice({"step 16": both(0.8)})
+    assert found.surely_better({"c1": 30 * renamed}, "step 16") is sure
 
 
 def relabelling(gains: tuple[float, float], clients: tuple[str, ...] | None = None) -> Choice:
     """Return a choice whose incumbent, with labels swapped, would lose so much less than 0.8 at each client."""
-    live = {"rung-0": both(0.8)}
+    live = {"step 16": both(0.8)}
     found = choice(live, ("scratch",), ("incumbent",), clients)
     asked = found.ask()
     assert asked is not None
@@ -166,7 +166,7 @@ def test_a_relabelled_model_that_is_surely_better_is_asked_for_and_may_win() -> 
 
 def test_what_renaming_would_have_gained_is_told_also_when_another_model_is_better() -> None:
     # Renamed, the incumbent loses 0.5 and 0.55; what is recalled 0.1: it is chosen, and the labels are exchanged.
-    found = choice({"rung-0": both(0.8)}, ("recall-1",), ("incumbent",))
+    found = choice({"step 16": both(0.8)}, ("recall-1",), ("incumbent",))
     fits = {c: {"incumbent": fit(0.8, 0.8 - g, RECORDS[c])} for c, g in zip(RECORDS, (0.3, 0.25), strict=True)}
     found.answer(answer({"recall-1": both(0.1), "incumbent": both(0.8)}, fits))
     assert (found.ask(), found.best()) == (None, "recall-1")
@@ -182,16 +182,16 @@ def test_a_relabelled_model_that_gains_at_one_client_only_is_not_asked_for() -> 
     # Gains 0.7 and 0: mean 0.175, error 18^0.5 / 16 * 0.7 = 0.186.
     found = relabelling((0.7, 0.0))
     assert found.ask() is None
-    assert found.best() == "rung-0"
+    assert found.best() == "step 16"
 
 
 def test_what_was_asked_only_for_its_labels_is_no_candidate() -> None:
     found = relabelling((0.0, 0.0))
-    assert set(found.found) == {"rung-0", "scratch"}
+    assert set(found.found) == {"step 16", "scratch"}
 
 
 def test_the_better_of_two_relabelled_models_is_asked_for() -> None:
-    found = choice({"rung-0": both(0.8)}, (), ("incumbent", "former"))
+    found = choice({"step 16": both(0.8)}, (), ("incumbent", "former"))
     fits = {
         c: {"incumbent": fit(0.8, 0.5, n), "former": fit(0.3, 0.8, n)} for c, n in RECORDS.items()
     }  # the former needs no relabelling
@@ -202,14 +202,14 @@ def test_the_better_of_two_relabelled_models_is_asked_for() -> None:
 
 
 def test_regression_has_no_labels_to_permute() -> None:
-    found = choice({"rung-0": both(0.8)}, ("scratch",), ("incumbent",))
+    found = choice({"step 16": both(0.8)}, ("scratch",), ("incumbent",))
     nothing = {c: {"incumbent": np.zeros((0, 0))} for c in RECORDS}
     found.answer(answer({"scratch": both(0.5), "incumbent": both(0.8)}, nothing))
     assert (found.ask(), found.best()) == (None, "scratch")
 
 
 def test_who_is_silent_has_no_say() -> None:
-    found = choice({"rung-0": both(0.8)}, ("scratch",), ("incumbent",))
+    found = choice({"step 16": both(0.8)}, ("scratch",), ("incumbent",))
     fits = {"c0": {"incumbent": fit(0.8, 0.1, 10)}}
     found.answer(answer({"scratch": {"c0": 0.7}, "incumbent": {"c0": 0.8}}, fits))
     assert found.losses["scratch"] == pytest.approx({"c0": 7.0})
@@ -217,18 +217,18 @@ def test_who_is_silent_has_no_say() -> None:
     assert asked is not None
     found.answer(Answer({"relabelled": Played(0.0, 0.5, W)}, {}))  # and now nobody answers
     assert (found.ask(), found.best()) == (None, "scratch")
-    assert set(found.found) == {"rung-0", "scratch"}
+    assert set(found.found) == {"step 16", "scratch"}
 
 
 def test_if_all_are_silent_the_best_live_model_goes_on() -> None:
-    found = choice({"rung-0": both(0.8), "rung-4": both(0.7)}, ("scratch",), ("incumbent",))
+    found = choice({"step 16": both(0.8), "step 4": both(0.7)}, ("scratch",), ("incumbent",))
     found.answer(Answer({}, {}))
-    assert (found.ask(), found.best()) == (None, "rung-4")
+    assert (found.ask(), found.best()) == (None, "step 4")
 
 
 def test_a_relabelled_model_gains_nothing_by_records_that_have_no_known_label() -> None:
     # Half of each client's records have a label that nobody knew, and lose 1 under every model; the others lose 0.8.
-    found = choice({"rung-0": both(0.9)}, (), ("incumbent",))
+    found = choice({"step 16": both(0.9)}, (), ("incumbent",))
     fits = {c: {"incumbent": fit(0.8, 0.9, n // 2)} for c, n in RECORDS.items()}
     found.answer(answer({"incumbent": both(0.9)}, fits))
     assert found.ask() is None
@@ -236,15 +236,15 @@ def test_a_relabelled_model_gains_nothing_by_records_that_have_no_known_label() 
 
 def test_candidates_are_compared_on_the_records_of_the_same_clients() -> None:
     # c1's records are hard for every model, and c1 does not answer. On c0's the live model is the better one.
-    found = choice({"rung-0": {"c0": 0.1, "c1": 0.9}}, ("scratch",))
+    found = choice({"step 16": {"c0": 0.1, "c1": 0.9}}, ("scratch",))
     found.answer(answer({"scratch": {"c0": 0.6}}))
-    assert found.best() == "rung-0"
+    assert found.best() == "step 16"
 
 
 def test_a_choice_about_some_clients_looks_at_theirs_alone() -> None:
-    # About c0: rung-0 is the better one there, however bad it is at c1; and a relabelled trial needs no certainty.
-    live = {"rung-0": {"c0": 0.2, "c1": 0.9}, "rung-4": {"c0": 0.6, "c1": 0.1}}
-    assert choice(live, clients=("c0",)).best() == "rung-0"
+    # About c0: step 16 is the better one there, however bad it is at c1; and a relabelled trial needs no certainty.
+    live = {"step 16": {"c0": 0.2, "c1": 0.9}, "step 4": {"c0": 0.6, "c1": 0.1}}
+    assert choice(live, clients=("c0",)).best() == "step 16"
     for clients in (("c0",), ("c0", "c1")):
         asked = relabelling((0.7, 0.0), clients=clients).ask()
         assert asked is not None
@@ -253,7 +253,7 @@ def test_a_choice_about_some_clients_looks_at_theirs_alone() -> None:
 
 def test_labels_of_other_clients_do_not_count_in_a_choice_about_some() -> None:
     # c1's records, three times as many, would keep the labels; c0's alone swap them.
-    found = choice({"rung-0": both(0.8)}, (), ("incumbent",), ("c0",))
+    found = choice({"step 16": both(0.8)}, (), ("incumbent",), ("c0",))
     fits = {"c0": {"incumbent": fit(0.9, 0.1, 10)}, "c1": {"incumbent": fit(0.1, 0.9, 30)}}
     found.answer(answer({"incumbent": {"c0": 0.9, "c1": 0.1}}, fits))
     asked = found.ask()

@@ -16,6 +16,8 @@ ONE = np.zeros((1, 1))
 # Records of a round in which a discounted loss decays as fast as it ever does.
 MANY = 2000
 
+HEAVY, AVERAGE_OF_HEAVY = "step 4 with momentum", "average of step 4 with momentum"
+
 
 def model(value: float) -> FloatArray:
     return np.array([[value]])
@@ -43,18 +45,18 @@ def play(
 def test_the_least_discounted_loss_serves() -> None:
     # Rung 0 leads by 0.5 to 0.6 and then loses 0.3 to 0.22: 0.7 * 0.5 + 0.3 = 0.65 to 0.7 * 0.6 + 0.22 = 0.64.
     rungs = ladder(averages=False)
-    play(rungs, {"rung-0": 0.5, "rung-4": 0.6 - 0.03})
-    assert (rungs.serves, rungs.promotions) == ("rung-0", 0)
-    play(rungs, {"rung-0": 0.3, "rung-4": 0.22})
+    play(rungs, {"step 16": 0.5, "step 4": 0.6 - 0.03})
+    assert (rungs.serves, rungs.promotions) == ("step 16", 0)
+    play(rungs, {"step 16": 0.3, "step 4": 0.22})
     assert [rung.loss for rung in rungs.rungs] == pytest.approx([0.65, 0.7 * 0.57 + 0.22])
-    assert (rungs.serves, rungs.promotions) == ("rung-4", 1)
+    assert (rungs.serves, rungs.promotions) == ("step 4", 1)
 
 
 @pytest.mark.parametrize(("records", "keeps"), [(0, 1.0), (25, 0.975), (299, 0.701), (300, 0.7), (2000, 0.7)])
 def test_losses_of_small_rounds_are_remembered_over_a_thousand_records(records: int, keeps: float) -> None:
     rungs = ladder(averages=False)
     for loss in (0.5, 0.3):
-        play(rungs, {"rung-0": loss, "rung-4": loss + 0.02, "shadow": loss}, records=records)
+        play(rungs, {"step 16": loss, "step 4": loss + 0.02, "shadow": loss}, records=records)
     assert [rung.loss for rung in rungs.rungs] == pytest.approx([keeps * 0.5 + 0.3, keeps * 0.52 + 0.32])
     assert rungs.shadow_loss == pytest.approx(keeps * 0.5 + 0.3)
     assert rungs.weight == rungs.shadow_weight == pytest.approx(keeps + 1.0)
@@ -67,48 +69,52 @@ def test_of_small_rounds_the_better_model_serves_and_not_whichever_was_lucky_las
         rng, rungs, found = np.random.default_rng(0), ladder(averages=False), []
         for _ in range(400):
             play(
-                rungs, {"rung-0": 0.5 + rng.normal(0.0, 0.1), "rung-4": 0.45 + rng.normal(0.0, 0.1)}, records=records
+                rungs, {"step 16": 0.5 + rng.normal(0.0, 0.1), "step 4": 0.45 + rng.normal(0.0, 0.1)}, records=records
             )
-            found.append(rungs.serves == "rung-4")
+            found.append(rungs.serves == "step 4")
         served[records] = float(np.mean(found[100:]))
     assert served[25] > 0.9
     assert served[2000] < 0.8
 
 
-@pytest.mark.parametrize(("lead", "serves"), [(0.9e-4, "rung-0"), (1.1e-4, "rung-4")])
+@pytest.mark.parametrize(("lead", "serves"), [(0.9e-4, "step 16"), (1.1e-4, "step 4")])
 def test_a_challenger_needs_a_lead(lead: float, serves: str) -> None:
     rungs = ladder(averages=False)
-    play(rungs, {"rung-0": 0.5, "rung-4": 0.5 - lead})
+    play(rungs, {"step 16": 0.5, "step 4": 0.5 - lead})
     assert rungs.serves == serves
 
 
 def test_an_average_may_serve() -> None:
     rungs = ladder()
-    losses = {"rung-0": 0.5, "rung-0-average": 0.45, "rung-4": 0.5, "rung-4-average": 0.44}
-    play(rungs, losses, {"rung-4": 8.0})
-    assert (rungs.serves, rungs.incumbent[0, 0]) == ("rung-4-average", 8.0)
+    losses = {"step 16": 0.5, "average of step 16": 0.45, "step 4": 0.5, "average of step 4": 0.44}
+    play(rungs, losses, {"step 4": 8.0})
+    assert (rungs.serves, rungs.incumbent[0, 0]) == ("average of step 4", 8.0)
 
 
 def test_a_rung_of_which_both_models_are_hopeless_begins_anew() -> None:
     # 0.4 serves; 0.46 is hopeless. Rung 4's average, at 0.459, saves it in the first round.
     rungs = ladder()
-    kept = {"rung-0": 0.4, "rung-0-average": 0.41, "rung-4": 0.9, "rung-4-average": 0.459}
-    play(rungs, kept, {"rung-0": 3.0, "rung-4": 5.0})
+    kept = {"step 16": 0.4, "average of step 16": 0.41, "step 4": 0.9, "average of step 4": 0.459}
+    play(rungs, kept, {"step 16": 3.0, "step 4": 5.0})
     assert [rung.W[0, 0] for rung in rungs.rungs] == [3.0, 5.0]
     rungs = ladder()
-    play(rungs, {**kept, "rung-4-average": 0.461}, {"rung-0": 3.0, "rung-4": 5.0})
+    play(rungs, {**kept, "average of step 4": 0.461}, {"step 16": 3.0, "step 4": 5.0})
     again = rungs.rungs[1]
     assert (again.W[0, 0], again.average[0, 0], again.age) == (3.0, 3.0, 0)
     assert (again.loss, again.average_loss) == pytest.approx((1.02 * 0.4, 1.02 * 0.4))
     # Its age began anew, so its average does.
-    play(rungs, kept, {"rung-4": 7.0})
+    play(rungs, kept, {"step 4": 7.0})
     assert again.average[0, 0] == 7.0
 
 
 def test_a_reset_starts_every_rung_from_one_model() -> None:
     rungs = ladder(heavy=(4,))
     for _ in range(3):
-        play(rungs, {"rung-0": 0.5, "rung-4": 0.3, "heavy-4": 0.4, "rung-4-average": 0.2}, {"heavy-4": 5.0})
+        play(
+            rungs,
+            {"step 16": 0.5, "step 4": 0.3, HEAVY: 0.4, "average of step 4": 0.2},
+            {HEAVY: 5.0},
+        )
     rungs.reset(model(2.0), ONE)
     assert {live.W[0, 0] for live in rungs.live(1.0) if live.name != "shadow"} == {2.0}
     assert [(rung.age, rung.loss, rung.average_loss) for rung in rungs.rungs] == [(0, 0.0, 0.0)] * 3
@@ -124,10 +130,10 @@ def test_an_average_weighs_later_models_more_and_then_reaches_back_about_twenty_
     # Weights 1, 2, .. a: of models 1, 2, .. a that is (2 a + 1) / 3. From a = 39 on each new model has a twentieth.
     rungs = ladder(orders=(0,))
     for a in range(1, 40):
-        play(rungs, {"rung-0": 0.5, "rung-0-average": 0.5}, {"rung-0": float(a)})
+        play(rungs, {"step 16": 0.5, "average of step 16": 0.5}, {"step 16": float(a)})
         assert rungs.rungs[0].average[0, 0] == pytest.approx((2 * a + 1) / 3)
     for expected in (79 / 3 + (200.0 - 79 / 3) / 20, 0.95**2 * 79 / 3 + (1.0 - 0.95**2) * 200.0):
-        play(rungs, {"rung-0": 0.5, "rung-0-average": 0.5}, {"rung-0": 200.0})
+        play(rungs, {"step 16": 0.5, "average of step 16": 0.5}, {"step 16": 200.0})
         assert rungs.rungs[0].average[0, 0] == pytest.approx(expected)
 
 
@@ -137,7 +143,11 @@ def test_a_heavy_rung_takes_a_part_of_its_last_step_again() -> None:
     rungs = ladder(orders=(0,), heavy=(4,), averages=False)
     found = []
     for step in (1.0, -0.5, 0.1):
-        play(rungs, {"rung-0": 0.5, "heavy-4": 0.5}, {"heavy-4": float(rungs.rungs[1].W[0, 0]) + step})
+        play(
+            rungs,
+            {"step 16": 0.5, HEAVY: 0.5},
+            {HEAVY: float(rungs.rungs[1].W[0, 0]) + step},
+        )
         found.append(float(rungs.rungs[1].W[0, 0]))
     assert found == pytest.approx([1.0, 1.3, 1.64])
 
@@ -146,7 +156,7 @@ def test_a_label_that_comes_between_two_heavy_steps_has_no_momentum_yet() -> Non
     rungs = ladder(orders=(0,), heavy=(4,), averages=False)
     two = np.array([[1.0, -1.0]])
     for stepped in (model(1.0), two, np.array([[1.3, -2.0]])):
-        rungs.step({"heavy-4": Played(0.5, 0.5, stepped)}, np.zeros_like(stepped), MANY)
+        rungs.step({HEAVY: Played(0.5, 0.5, stepped)}, np.zeros_like(stepped), MANY)
     # After round 1: 1, velocity 1. Round 2 stepped by (0, -1): velocity (0.8, -1), so (1.8, -1). Round 3 stepped by
     # (-0.5, -1): velocity (0.64 - 0.5, -0.8 - 1).
     assert rungs.rungs[1].W.tolist() == [pytest.approx([1.94, -2.8])]
@@ -154,11 +164,11 @@ def test_a_label_that_comes_between_two_heavy_steps_has_no_momentum_yet() -> Non
 
 def test_a_heavy_rung_that_begins_anew_stands_still() -> None:
     rungs = ladder(orders=(0,), heavy=(4,), averages=False)
-    play(rungs, {"rung-0": 0.1, "heavy-4": 0.9}, {"rung-0": 2.0, "heavy-4": 7.0})
+    play(rungs, {"step 16": 0.1, HEAVY: 0.9}, {"step 16": 2.0, HEAVY: 7.0})
     assert rungs.rungs[1].W[0, 0] == 2.0
-    play(rungs, {"rung-0": 0.1, "heavy-4": 0.1}, {"heavy-4": 2.5})
+    play(rungs, {"step 16": 0.1, HEAVY: 0.1}, {HEAVY: 2.5})
     assert rungs.rungs[1].W[0, 0] == 2.5
-    assert rungs.serves == "rung-0"
+    assert rungs.serves == "step 16"
 
 
 def shadow(rungs: Ladder, rounds: int, *, own: float = 0.0, rung: float = 0.0) -> list[int]:
@@ -167,7 +177,7 @@ def shadow(rungs: Ladder, rounds: int, *, own: float = 0.0, rung: float = 0.0) -
     for _ in range(rounds):
         assert rungs.shadow is not None
         seen.append(int(rungs.shadow[0, 0]))
-        play(rungs, {"rung-0": rung, "rung-4": rung, "shadow": own}, {"shadow": seen[-1] + 1.0})
+        play(rungs, {"step 16": rung, "step 4": rung, "shadow": own}, {"shadow": seen[-1] + 1.0})
     return seen
 
 
@@ -180,7 +190,7 @@ def test_the_shadow_takes_sixteen_steps_at_most_and_never_serves() -> None:
     seen = shadow(rungs, 40, own=0.0, rung=0.0)
     assert max(seen) <= 16
     assert seen.count(0) == 3
-    assert rungs.serves == "rung-0"
+    assert rungs.serves == "step 16"
 
 
 @pytest.mark.parametrize(("own", "begins"), [(0.43, [0, 0, 2, 2]), (0.44, [0, 0, 0, 0])])
@@ -216,7 +226,11 @@ def test_a_shadow_that_began_later_is_compared_as_if_it_were_as_old() -> None:
 
 def test_models_that_nobody_played_stay_as_they_are() -> None:
     rungs = ladder(heavy=(4,))
-    play(rungs, dict.fromkeys(["rung-0", "rung-0-average", "heavy-4"], 0.5), {"rung-0": 3.0, "heavy-4": 1.0})
+    play(
+        rungs,
+        dict.fromkeys(["step 16", "average of step 16", HEAVY], 0.5),
+        {"step 16": 3.0, HEAVY: 1.0},
+    )
     before = [(r.W.tolist(), r.average.tolist(), r.age, r.loss) for r in rungs.rungs]
     play(rungs, {})
     assert [(r.W.tolist(), r.average.tolist(), r.age, r.loss) for r in rungs.rungs] == before
@@ -227,8 +241,8 @@ def test_what_is_live_and_how_long_its_steps_are() -> None:
     whitened.reset(ONE, ONE)
     live = whitened.live(55.0, ("c0",))
     assert {x.name: x.eta for x in live if x.trained} == {
-        "branch-7/rung-0": 16.0, "branch-7/rung-4": 4.0, "branch-7/rung-8": 1.0,
-        "branch-7/heavy-4": 4.0, "branch-7/shadow": 4.0,
+        "branch-7/step 16": 16.0, "branch-7/step 4": 4.0, "branch-7/step 1": 1.0,
+        "branch-7/step 4 with momentum": 4.0, "branch-7/shadow": 4.0,
     }  # fmt: skip
     assert sum(not x.trained for x in live) == 4
     assert {x.clients for x in live} == {("c0",)}

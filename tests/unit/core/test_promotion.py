@@ -215,7 +215,7 @@ def test_a_new_label_begins_an_epoch_but_keeps_what_is_held_back() -> None:
     alarm = Alarm("new-label", 0.2, 0.05, since=20, labels=("b",))
     observed = Observed(20, 1, {live.name: Played(0.1, 0.1, live.W) for live in world.opening().live})
     choice = Choice(alarm, observed, (), {}, {}, 1.0)
-    choice.found, choice.losses = {"rung-0": SCRATCH}, {"rung-0": {"c00": 1.0}}
+    choice.found, choice.losses = {"step 16": SCRATCH}, {"step 16": {"c00": 1.0}}
     choice.observed = Observed(20, 1, {}, clients={"c00": ClientPart(1, {})})
     world.master.conclude(choice)
     assert world.master.epoch == 2
@@ -284,9 +284,9 @@ def test_clients_that_drift_alone_are_latched_for_two_more_rounds_and_then_branc
         assert news == ([] if t == 22 else [replace(latched, round=23, state="branched")])
     opening = world.opening()
     (group,) = opening.apart
-    assert (group.clients, group.serves) == (FEW, "branch-24/rung-0")
+    assert (group.clients, group.serves) == (FEW, "branch-24/step 1")
     assert renewed(opening) == dict.fromkeys(FEW, 24)
-    assert opening.served_by("c03") == "branch-24/rung-0"
+    assert opening.served_by("c03") == "branch-24/step 1"
     assert opening.served_by("c04") == opening.serves
     assert world.play(60) == []
     assert world.master.epoch == 1
@@ -317,7 +317,7 @@ def test_while_clients_are_latched_nobody_else_learns_from_them() -> None:
     world.play(2)
     after = numbers(world.opening())
     # From here on all steps lead to 0.5, which the alarm round had led away from.
-    assert all(abs(after[n] - 0.5) < abs(before[n] - 0.5) for n in ("rung-0", "rung-4", "rung-8"))
+    assert all(abs(after[n] - 0.5) < abs(before[n] - 0.5) for n in ("step 1", "step 0.25", "step 0.0625"))
     assert quiet.play(3) == []
 
 
@@ -491,7 +491,7 @@ def test_models_of_a_branch_compete_like_all_others() -> None:
     for rung in branch.ladder.rungs:
         rung.loss = rung.average_loss = 0.5 if rung.order != 8 else 0.4
     world.play()
-    assert (before, branch.apart().serves) == ("branch-24/rung-0", "branch-24/rung-8")
+    assert (before, branch.apart().serves) == ("branch-24/step 1", "branch-24/step 0.0625")
 
 
 def test_clients_of_a_branch_that_drift_again_leave_it() -> None:

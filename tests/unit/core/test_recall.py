@@ -81,8 +81,8 @@ def test_a_model_that_began_from_elsewhere_gets_an_entry_of_its_own() -> None:
 def test_an_epoch_that_goes_on_from_a_live_model_is_the_concept_that_it_was() -> None:
     pool = filled()
     for epoch in range(MOST + 1, MOST + 10):
-        pool.add(model(10.0 * epoch), epoch=epoch, chosen="rung-0")
-        pool.choose("rung-0", epoch=epoch + 1, same=True)
+        pool.add(model(10.0 * epoch), epoch=epoch, chosen="step 16")
+        pool.choose("step 16", epoch=epoch + 1, same=True)
     assert values(pool) == {**{f"recall-{i}": float(i) for i in range(2, 9)}, "recall-9": 170.0}
 
 

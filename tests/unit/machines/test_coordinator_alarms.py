@@ -85,7 +85,7 @@ def test_the_best_live_model_is_kept_when_no_candidate_is_better():
     # What serves took a longer step than candidates do; before all begin anew from it it takes theirs.
     (asked,) = told(decisions, Score)
     (slot,) = asked.slots
-    assert (asked.stage, slot.name, slot.trained, slot.eta) == (2, "rung-0", True, 2.0)
+    assert (asked.stage, slot.name, slot.trained, slot.eta) == (2, "step 16", True, 2.0)
     (played,) = told(decisions, ModelPublished)
     assert played.weights == pytest.approx(10 * 0.02, abs=1e-6)  # the mean of 0.01, 0.02 and 0.03, in 10 rounds
     decisions = tell(machine, *(scores(updates[name], asked, 0.7) for name in NAMES))
@@ -151,7 +151,7 @@ def test_scores_that_are_told_again_count_once():
         ({"relabelling": fitted(np.array([[0.0, -np.inf], [0.0, 0.0]]))}, "impossible log-likelihoods"),
         # 100 records, each at least -2 ln 2.
         ({"relabelling": fitted(np.full((2, 2), -139.0))}, "impossible log-likelihoods"),
-        ({"losses": {"rung-0": SlotLosses(loss=1.0, square=0.0, proper=1.0)}}, "losses of other models"),
+        ({"losses": {"step 16": SlotLosses(loss=1.0, square=0.0, proper=1.0)}}, "losses of other models"),
     ],
 )
 def test_scores_that_do_not_fit_are_refused(changes, reason):
@@ -244,7 +244,7 @@ def test_labels_that_would_surely_fit_better_are_tried_before_the_round_closes()
     assert restarted.chosen == "relabelled"
     models = {model.slot: model.weights for model in told([commit], ModelPublished)}
     # Made from the model that the alarm round played, ten steps of 0.02 (the first of equals), and stepped.
-    assert models["rung-0"] == pytest.approx(10 * 0.02 + 0.5, abs=1e-6)
+    assert models["step 16"] == pytest.approx(10 * 0.02 + 0.5, abs=1e-6)
 
 
 def test_what_fitted_labels_promise_is_not_enough():

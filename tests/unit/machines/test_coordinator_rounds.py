@@ -75,8 +75,8 @@ def test_round_one_opens_when_as_many_as_expected_have_joined():
     opened = commit.messages[-1]
     assert isinstance(opened, RoundOpened)
     assert (opened.entry, opened.round, opened.epoch, opened.known_labels) == (1, 1, 1, 2)
-    assert [slot.name for slot in opened.slots] == ["rung-0", "rung-2", "rung-4", "rung-6", "rung-8", "shadow"]
-    assert opened.serves == "rung-0"
+    assert [slot.name for slot in opened.slots] == ["step 16", "step 8", "step 4", "step 2", "step 1", "shadow"]
+    assert opened.serves == "step 16"
     assert {message.client for message in told([commit], Joined)} == {"c0", "c1"}
 
 
@@ -197,7 +197,7 @@ def test_a_closed_round_tells_who_counts_in_all_and_opens_the_next():
     ]
     assert (closed.entry, closed.round, closed.epoch) == (1, 1, 1)
     assert (closed.records, closed.trained, closed.rejected) == (6, 6, 1)
-    assert closed.losses["rung-0"] == pytest.approx((4 * 0.2 + 2 * 0.5) / 6)
+    assert closed.losses["step 16"] == pytest.approx((4 * 0.2 + 2 * 0.5) / 6)
     assert (following.entry, following.round, following.epoch) == (2, 2, 1)
     assert closed.model == machine.digest() == fingerprint(*machine.serving())
 
@@ -216,7 +216,7 @@ def test_one_without_records_weighs_nothing():
     opened = begun(machine, "c0", "c1")
     commit = tell(machine, answer(opened, "c0", records=0), answer(opened, "c1", loss=0.4))
     (closed,) = told(commit, RoundClosed)
-    assert (closed.records, closed.losses["rung-0"]) == (4, pytest.approx(0.4))
+    assert (closed.records, closed.losses["step 16"]) == (4, pytest.approx(0.4))
     assert told(commit, ModelPublished)[0].weights == pytest.approx(np.full((2, 2), 0.02), abs=1e-9)
 
 
@@ -326,12 +326,12 @@ def without(update: Update, slot: str) -> Update:
 
 
 def stepping(update: Update, value: object) -> Update:
-    return replace(update, differences={**update.differences, "rung-0": np.asarray(value, np.float64)})
+    return replace(update, differences={**update.differences, "step 16": np.asarray(value, np.float64)})
 
 
 def scoring(update: Update, **sums: float) -> Update:
     losses = SlotLosses(**({"loss": 1.0, "square": 1.0, "proper": 1.0} | sums))
-    return replace(update, losses={**update.losses, "rung-0": losses})
+    return replace(update, losses={**update.losses, "step 16": losses})
 
 
 REFUSED: dict[str, tuple[Callable[[Update], Update], str]] = {
@@ -359,7 +359,7 @@ REFUSED: dict[str, tuple[Callable[[Update], Update], str]] = {
     "negative trained": (lambda u: replace(u, trained=-1), "impossible counts"),
     "negative rejected": (lambda u: replace(u, rejected=-1), "impossible counts"),
     "trained on more than read": (lambda u: replace(u, trained=u.records + 1), "impossible counts"),
-    "a model was not scored": (lambda u: without(u, "rung-8"), "losses of other models"),
+    "a model was not scored": (lambda u: without(u, "step 1"), "losses of other models"),
     "unknown slot scored": (
         lambda u: replace(u, losses={**u.losses, "what": SlotLosses(loss=1.0, square=1.0, proper=1.0)}),
         "losses of other models",
@@ -417,7 +417,7 @@ def test_before_round_one_there_is_nothing_to_update():
 
 
 class Branching(Promotion):
-    """A profile whose rung-8 is for one client alone, and whose rung-4 is scored only."""
+    """A profile whose step 1 is for one client alone, and whose step 4 is scored only."""
 
     only: str = "c0"
     apart: bool = False
@@ -427,7 +427,7 @@ class Branching(Promotion):
         live = list(opening.live)
         live[2] = replace(live[2], trained=False)
         live[4] = replace(live[4], clients=(self.only,))
-        apart = (BranchGroup(clients=(self.only,), serves="rung-8"),) if self.apart else ()
+        apart = (BranchGroup(clients=(self.only,), serves="step 1"),) if self.apart else ()
         return RoundPlan(tuple(live), opening.serves, apart=apart)
 
 
@@ -457,30 +457,30 @@ def test_models_that_name_their_clients_are_scored_and_trained_by_those_alone():
         assert refusals(tell(other, wrong)) == [(wrong.client, reason)]
     commit = tell(machine, answer(opened, "c0", loss=0.52, records=1), answer(opened, "c1", loss=0.5, records=3))
     (closed,) = told(commit, RoundClosed)
-    assert closed.losses["rung-0"] == pytest.approx(0.505)
-    assert closed.losses["rung-8"] == pytest.approx(0.52)
+    assert closed.losses["step 16"] == pytest.approx(0.505)
+    assert closed.losses["step 1"] == pytest.approx(0.52)
     weights = {model.slot: model.weights[0, 0] for model in told(commit, ModelPublished)}
-    assert weights["rung-0"] == pytest.approx(0.0175, abs=1e-9)
-    assert weights["rung-4"] == 0.0
-    assert weights["rung-8"] == pytest.approx(0.01, abs=1e-9)
+    assert weights["step 16"] == pytest.approx(0.0175, abs=1e-9)
+    assert weights["step 4"] == 0.0
+    assert weights["step 1"] == pytest.approx(0.01, abs=1e-9)
 
 
 def test_a_client_apart_scores_the_models_of_all_and_trains_only_its_own():
     machine = coordinator(2, master=branching(Parting))
     opened = begun(machine, "c0", "c1")
-    assert opened.apart == (BranchGroup(clients=("c1",), serves="rung-8"),)
-    assert (opened.served_by("c0"), opened.served_by("c1")) == ("rung-0", "rung-8")
+    assert opened.apart == (BranchGroup(clients=("c1",), serves="step 1"),)
+    assert (opened.served_by("c0"), opened.served_by("c1")) == ("step 16", "step 1")
     of_all = answer(replace(opened, apart=()), "c1")
     assert refusals(tell(machine, of_all))[0][1] == "differences of other models than are trained"
     commit = tell(machine, answer(opened, "c1", loss=0.5, records=3), answer(opened, "c0", loss=0.55, records=1))
     (closed,) = told(commit, RoundClosed)
     assert (closed.records, closed.trained) == (4, 4)
     # What it lost is left out of the models of all, and the step of those is c0's alone.
-    assert closed.losses["rung-0"] == pytest.approx(0.55)
-    assert closed.losses["rung-8"] == pytest.approx(0.5)
+    assert closed.losses["step 16"] == pytest.approx(0.55)
+    assert closed.losses["step 1"] == pytest.approx(0.5)
     weights = {model.slot: model.weights[0, 0] for model in told(commit, ModelPublished)}
-    assert weights["rung-0"] == weights["shadow"] == pytest.approx(0.01, abs=1e-9)
-    assert weights["rung-8"] == pytest.approx(0.02, abs=1e-9)
+    assert weights["step 16"] == weights["shadow"] == pytest.approx(0.01, abs=1e-9)
+    assert weights["step 1"] == pytest.approx(0.02, abs=1e-9)
 
 
 def test_where_only_clients_apart_have_records_the_models_of_all_stay_as_they_are():
@@ -488,9 +488,9 @@ def test_where_only_clients_apart_have_records_the_models_of_all_stay_as_they_ar
     opened = begun(machine, "c0", "c1")
     commit = tell(machine, answer(opened, "c0", records=0), answer(opened, "c1", loss=0.9))
     (closed,) = told(commit, RoundClosed)
-    assert closed.losses["rung-0"] == pytest.approx(0.9)  # nobody else knows
+    assert closed.losses["step 16"] == pytest.approx(0.9)  # nobody else knows
     weights = {model.slot: model.weights[0, 0] for model in told(commit, ModelPublished)}
-    assert (weights["rung-0"], weights["rung-8"]) == (0.0, pytest.approx(0.02, abs=1e-9))
+    assert (weights["step 16"], weights["step 1"]) == (0.0, pytest.approx(0.02, abs=1e-9))
 
 
 def test_a_client_machine_apart_does_what_the_coordinator_admits():
@@ -502,12 +502,12 @@ def test_a_client_machine_apart_does_what_the_coordinator_admits():
     (joined,), (registry,) = told(answered, Joined), told(answered, RegistryPublished)
     (update,) = sent(tell(other, joined, registry, *told(answered, ModelPublished), opened), Update)
     assert set(update.losses) == {slot.name for slot in opened.slots}
-    assert set(update.differences) == {"rung-8"}
+    assert set(update.differences) == {"step 1"}
     commit = tell(machine, update, answer(opened, "c0", loss=0.5))
     assert refusals(commit) == []
     weights = {model.slot: model.weights for model in told(commit, ModelPublished)}
-    assert weights["rung-0"] == pytest.approx(np.full((2, 2), 0.01), abs=1e-9)
-    assert np.abs(weights["rung-8"]).max() > 0.1
+    assert weights["step 16"] == pytest.approx(np.full((2, 2), 0.01), abs=1e-9)
+    assert np.abs(weights["step 1"]).max() > 0.1
 
 
 # --- whitened steps --------------------------------------------------------------------------------------------

@@ -45,7 +45,7 @@ from streamfl.replay import Replay, ReplaySettings
 from streamfl.streams.dealing import deal
 from streamfl.streams.table import Table
 
-RUNGS = ["rung-0", "rung-4", "rung-8", "heavy-4", "shadow"]
+RUNGS = ["step 16", "step 4", "step 1", "step 4 with momentum", "shadow"]
 SCORED = [*RUNGS, *(f"{name}-average" for name in RUNGS[:-1])]
 
 
@@ -168,8 +168,8 @@ def test_refused(spoilt):
 
 
 TOLD = {
-    "losses": {"rung-0": SlotLosses(loss=0.0, square=0.0, proper=0.0)},
-    "differences": {"rung-0": np.zeros((2, 2))},
+    "losses": {"step 16": SlotLosses(loss=0.0, square=0.0, proper=0.0)},
+    "differences": {"step 16": np.zeros((2, 2))},
     "new": (sums(count=0, loss=0.0, square=0.0),),
     "old": (sums(),),
     "new_labels": ("z",),

@@ -50,7 +50,7 @@ from streamfl.core.protocol.registry import Registry
 from streamfl.settings import LearningSettings
 
 FULL = Registry(1, ("x",), ("a", "b"), np.zeros(1), np.ones(1))
-TRAINED = ["rung-0", "rung-2", "rung-4", "rung-6", "rung-8", "shadow"]
+TRAINED = ["step 16", "step 8", "step 4", "step 2", "step 1", "shadow"]
 
 
 def wide(opened: RoundOpened, name: str, start: float, new: tuple[str, ...], **more) -> Update:

@@ -111,7 +111,7 @@ def test_all_that_is_said_has_a_kind_of_its_own():
 
 def test_special_floats_and_any_script_survive():
     losses = {
-        "rung-0": SlotLosses(
+        "step 16": SlotLosses(
             loss=float("inf"), square=float("nan"), proper=1e-300, history=-0.0, history_share=5e-324
         )
     }
@@ -127,13 +127,13 @@ def test_special_floats_and_any_script_survive():
         rejected=0,
         spans=(Span("päivä", 0, 1),),
         losses=losses,
-        differences={"rung-0": np.array([[np.nan, np.inf], [-np.inf, -0.0]])},
+        differences={"step 16": np.array([[np.nan, np.inf], [-np.inf, -0.0]])},
         new_labels=("ß", "", "😀"),
     )
     again = messages.decode(messages.encode(update))
     assert same(again, update)
     assert isinstance(again, Update)
-    assert np.signbit(again.differences["rung-0"][1, 1])
+    assert np.signbit(again.differences["step 16"][1, 1])
 
 
 @pytest.mark.parametrize("array", [np.ones((3, 2)).T, np.ones((4, 4))[::2, 1:3], np.asfortranarray(np.eye(3))])
@@ -169,8 +169,8 @@ def test_control_messages_are_small_enough_to_read_along():
         records=20,
         trained=20,
         rejected=0,
-        losses={"rung-0": 0.25},
-        serves="rung-0",
+        losses={"step 16": 0.25},
+        serves="step 16",
         readings={},
         served=messages.KINDS["update"].__dataclass_fields__["served"].default,
         model="9f2c",

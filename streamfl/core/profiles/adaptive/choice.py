@@ -57,9 +57,9 @@ class Choice:
     >>> import numpy as np
     >>> from streamfl.core.drift.evidence import ClientPart
     >>> W, S = np.array([[1.0, 2.0]]), np.array([[-32.0, -8.0], [-8.0, -32.0]])
-    >>> played, heard = {"rung-0": Played(0.8, 0.6, W)}, {"c": ClientPart(40, {"rung-0": 32.0})}
+    >>> played, heard = {"step 16": Played(0.8, 0.6, W)}, {"c": ClientPart(40, {"step 16": 32.0})}
     >>> observed, alarm = Observed(7, 40, played, 1.0, 2.0, clients=heard), Alarm("excess", 12.0, 9.2, 7)
-    >>> choice = Choice(alarm, observed, ("rung-0",), {"scratch": 0 * W}, {"incumbent": W}, 1.0)
+    >>> choice = Choice(alarm, observed, ("step 16",), {"scratch": 0 * W}, {"incumbent": W}, 1.0)
     >>> [model.name for model in choice.ask().models], choice.ask().relabel
     (['scratch', 'incumbent'], ('incumbent',))
     >>> part = {"c": ClientPart(40, {"scratch": 20.0, "incumbent": 32.0})}

@@ -167,7 +167,7 @@ class Ladder:
     >>> ladder = Ladder()
     >>> ladder.reset(np.zeros((2, 1)), np.zeros((2, 1)))
     >>> [(live.name, live.eta) for live in ladder.live(1.0) if live.trained]
-    [('rung-0', 16.0), ('rung-4', 4.0), ('rung-8', 1.0), ('heavy-4', 4.0), ('shadow', 4.0)]
+    [('step 16', 16.0), ('step 4', 4.0), ('step 1', 1.0), ('step 4 with momentum', 4.0), ('shadow', 4.0)]
     """
 
     settings: LadderSettings = field(default_factory=LadderSettings)
@@ -299,5 +299,6 @@ class Ladder:
         return {**own, **averages} if self.settings.averages else own
 
     def _name(self, rung: Rung, *, averaged: bool = False) -> str:
-        heavy = rung.velocity is not None
-        return f"{self.prefix}{'heavy' if heavy else 'rung'}-{rung.order}{'-average' if averaged else ''}"
+        momentum = "" if rung.velocity is None else " with momentum"
+        name = f"step {self.settings.step / math.sqrt(2**rung.order):.4g}{momentum}"
+        return f"{self.prefix}average of {name}" if averaged else f"{self.prefix}{name}"

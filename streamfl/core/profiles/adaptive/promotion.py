@@ -60,8 +60,10 @@ class Promotion(Master):
     --------
     >>> import numpy as np
     >>> opening = Promotion().open(1, np.zeros((1, 2)), 10.0)
-    >>> [live.name for live in opening.live][:4], opening.serves, opening.held
-    (['rung-0', 'rung-4', 'rung-8', 'heavy-4'], 'rung-0', HoldoutRule(per_label=100, since=1, renewed={}))
+    >>> [live.name for live in opening.live][:4], opening.serves
+    (['step 16', 'step 4', 'step 1', 'step 4 with momentum'], 'step 16')
+    >>> opening.held
+    HoldoutRule(per_label=100, since=1, renewed={})
     """
 
     takes: ClassVar[tuple[str, ...]] = ("detector",)
