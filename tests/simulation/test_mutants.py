@@ -10,10 +10,10 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 SAFEGUARDS = {
-    "the duplicate check": (
-        "core/coordinator/checks.py",
-        "if update.client in already:",
-        "if False:",
+    "one update for each client": (
+        "core/coordinator/machine.py",
+        "self._unsaved.updates[update.client] = update",
+        "self._unsaved.updates[update.attempt] = update",
     ),
     "the ledger seek": (
         "core/client/machine.py",

@@ -147,12 +147,6 @@ def test_five_kills_at_random_times(seed, broker, make, stream, request):
 
 
 SAFEGUARDS = {
-    "the duplicate check": (
-        "core/coordinator/admission.py",
-        "if update.client in [other.client for other in already]:",
-        "if False:",
-        "a client twice in entry",
-    ),
     "the ledger seek": (
         "core/client/machine.py",
         "decisions.append(Seek({**self._begun, **joined.positions}))",
