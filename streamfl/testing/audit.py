@@ -3,8 +3,9 @@
 from dataclasses import dataclass, field
 
 from streamfl.core.client.phase import Phase, may_follow
+from streamfl.core.coordinator import phase as coordinator
 from streamfl.core.protocol.decisions import ClientDecision
-from streamfl.core.protocol.events import ClientEvent
+from streamfl.core.protocol.events import ClientEvent, CoordinatorEvent
 from streamfl.core.protocol.messages import Accepted, FromClient, FromCoordinator, Restarted, RoundClosed, Update
 
 TOLD = ("client", "attempt", "incarnation", "slot", "version", "entry", "round", "epoch", "cause", "chosen")
@@ -80,6 +81,11 @@ class Audit:
         """
         if not may_follow(before, event, decisions, after):
             raise Violation(f"{client} is led from {before.name} to {after.name} by {type(event).__name__}")
+
+    def coordinates(self, before: coordinator.Phase, event: CoordinatorEvent, after: coordinator.Phase) -> None:
+        """Check what an event has made of the coordinator's phase."""
+        if not coordinator.may_follow(before, event, after):
+            raise Violation(f"coordinator is led from {before.name} to {after.name} by {type(event).__name__}")
 
     def _entry(self, closed: RoundClosed) -> None:
         last = self.closed[-1] if self.closed else None

@@ -10,8 +10,8 @@ from streamfl.core.client.settings import ClientSettings
 from streamfl.core.coordinator.machine import Coordinator
 from streamfl.core.coordinator.settings import CoordinatorSettings
 from streamfl.core.coordinator.state import CoordinatorState
-from streamfl.core.protocol.decisions import ClientDecision
-from streamfl.core.protocol.events import ClientEvent
+from streamfl.core.protocol.decisions import ClientDecision, CoordinatorDecision
+from streamfl.core.protocol.events import ClientEvent, CoordinatorEvent
 from streamfl.core.protocol.messages import FromClient, FromCoordinator
 from streamfl.core.sampling import generator
 from streamfl.runtime.clock import ManualClock
@@ -42,6 +42,19 @@ class AuditedClient(Client):
         before = self.phase
         decisions = super().handle(event, now)
         self.audit.moves(self.name, before, event, decisions, self.phase)
+        return decisions
+
+
+class AuditedCoordinator(Coordinator):
+    """A coordinator whose phases are checked at every event, by `audit`."""
+
+    audit: Audit
+
+    def handle(self, event: CoordinatorEvent, now: float) -> list[CoordinatorDecision]:
+        """Take one event, and have the phase checked."""
+        before = self.phase
+        decisions = super().handle(event, now)
+        self.audit.coordinates(before, event, self.phase)
         return decisions
 
 
@@ -189,7 +202,9 @@ class Simulation:
         def recover() -> CoordinatorState:
             return link.restore() or self.state()
 
-        node = CoordinatorNode(Coordinator(self.coordinator, recover(), recover), link)
+        machine = AuditedCoordinator(self.coordinator, recover(), recover)
+        machine.audit = self.audit
+        node = CoordinatorNode(machine, link)
         node.start(self._clock.now())
         return node
 

@@ -1,6 +1,9 @@
-"""What the coordinator is doing, by name."""
+"""What the coordinator is doing: its phases, and what leads from one to another."""
 
 from enum import Enum
+
+from streamfl.core.protocol.events import CoordinatorEvent
+from streamfl.core.protocol.messages import Join
 
 
 class Phase(Enum):
@@ -22,10 +25,22 @@ class Phase(Enum):
     SCORING = "an alarm waits for scores of candidates"
 
 
-# Where one event may lead.
-TRANSITIONS = {
-    Phase.STOPPED: {Phase.STOPPED, Phase.COLLECTING},
-    Phase.GATHERING: {Phase.GATHERING, Phase.COLLECTING},
-    Phase.COLLECTING: {Phase.COLLECTING, Phase.SCORING},
-    Phase.SCORING: {Phase.SCORING, Phase.COLLECTING},
+# The event that may lead from one phase to another. Any message may be the last one that a round waits for: one that
+# is refused ends the waiting for its client.
+TRANSITIONS: dict[tuple[Phase, Phase], type] = {
+    (Phase.GATHERING, Phase.COLLECTING): Join,
+    (Phase.COLLECTING, Phase.SCORING): object,
+    (Phase.SCORING, Phase.COLLECTING): object,
 }
+
+
+def may_follow(before: Phase, event: CoordinatorEvent, after: Phase) -> bool:
+    """Tell whether an event may lead from one phase to another; simulations check every step against it.
+
+    Examples
+    --------
+    >>> from streamfl.core.protocol.events import Tick
+    >>> may_follow(Phase.COLLECTING, Tick(), Phase.SCORING), may_follow(Phase.COLLECTING, Tick(), Phase.GATHERING)
+    (True, False)
+    """
+    return before is after or isinstance(event, TRANSITIONS.get((before, after), ()))

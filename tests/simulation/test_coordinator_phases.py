@@ -1,0 +1,35 @@
+"""Simulations hold every step of the coordinator against its table of phases: one that is wrong is noticed."""
+
+import pytest
+
+from simulation.federation import federation
+from simulation.test_simulation import faults_of
+from streamfl.core.coordinator import phase as phases
+from streamfl.core.coordinator.phase import TRANSITIONS
+from streamfl.core.coordinator.rounds import Rounds
+from streamfl.testing import Violation
+
+SEED = 5  # messages are lost and late, everything is killed now and then, and an alarm asks for scores
+
+
+@pytest.mark.parametrize("pair", TRANSITIONS, ids=lambda pair: f"{pair[0].name} to {pair[1].name}")
+def test_a_transition_that_is_missing_from_the_table_is_noticed(pair, monkeypatch):
+    before, after = pair
+    monkeypatch.setattr(phases, "TRANSITIONS", {row: by for row, by in TRANSITIONS.items() if row != pair})
+    with pytest.raises(Violation, match=f"coordinator is led from {before.name} to {after.name} by"):
+        federation(faults=faults_of(SEED), seed=SEED).run()
+
+
+def test_a_coordinator_that_lets_go_of_the_open_round_is_noticed(monkeypatch):
+    close = Rounds.close
+
+    def forgetting(rounds: Rounds, now: float):
+        decisions = close(rounds, now)
+        if rounds.state.round == 4:
+            rounds.unsaved.open = None
+        return decisions
+
+    monkeypatch.setattr(Rounds, "close", forgetting)
+    monkeypatch.setattr(Rounds, "require_finite", lambda _: None)
+    with pytest.raises(Violation, match="coordinator is led from COLLECTING to STOPPED"):
+        federation(faults=faults_of(SEED), seed=SEED).run()
