@@ -161,7 +161,7 @@ class GLR(LossDetector):
         super().__init__(round_size, warning_level)
         _check("run_length", run_length, _finite(run_length, 1.0), "a finite number above 1")
         _check("round_size", round_size, _whole(round_size, 2), "a whole number, 2 or more")
-        _check("window", window, _whole(window, glr.GLR.shortest), f"a whole number, {glr.GLR.shortest} or more")
+        _check("window", window, _whole(window, glr.GLRDetector.shortest), f"a whole number, {glr.GLRDetector.shortest} or more")
         _check("margin", margin, margin >= 0.0, "0 or more")
         self.run_length = run_length
         self.round_size = round_size
@@ -176,7 +176,7 @@ class GLR(LossDetector):
 
     def _reset(self) -> None:
         super()._reset()
-        self._core = glr.GLR(run_length=self.run_length / self.round_size, margin=self.margin, window=self.window)
+        self._core = glr.GLRDetector(run_length=self.run_length / self.round_size, margin=self.margin, window=self.window)
         self._variances: list[float] = []
 
     def _test(self, t: int, losses: Sequence[float]) -> Alarm | None:
@@ -260,7 +260,7 @@ class EDetector(LossDetector):
 
     def _reset(self) -> None:
         super()._reset()
-        self._core = e_detector.EDetector(run_length=self.run_length, bound=self.bound)
+        self._core = e_detector.EProcessDetector(run_length=self.run_length, bound=self.bound)
         self._learnt = LearntBound(self.shortest)
 
     def _test(self, t: int, losses: Sequence[float]) -> Alarm | None:

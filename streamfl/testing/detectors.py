@@ -46,8 +46,8 @@ def check_detector(make: Callable[[], Detector]) -> None:
 
     Examples
     --------
-    >>> from streamfl.core.drift.detectors.glr import GLR
-    >>> check_detector(GLR)
+    >>> from streamfl.core.drift.detectors.glr import GLRDetector
+    >>> check_detector(GLRDetector)
     """
     for check in CHECKS:
         check(make)

@@ -7,11 +7,11 @@ import pytest
 from unit.core.driving import instance
 
 from streamfl.core.profiles.paper.calibration import Calibration, Shuffled
-from streamfl.core.profiles.paper.master_tests import MasterTests
+from streamfl.core.profiles.paper.master_tests import PaperTests
 from streamfl.core.sampling import generator
 
 # As in test_master_tests: thresholds 0.9 / sqrt(2^k) of Test 1 and 0.3 / sqrt(rounds) of Test 2.
-TESTS = MasterTests(8, delta=8.0 * math.exp(-4.0), rho_scale=1.0 / 960.0)
+TESTS = PaperTests(8, delta=8.0 * math.exp(-4.0), rho_scale=1.0 / 960.0)
 
 
 def replays(losses: np.ndarray, order: int, count: int) -> list[Shuffled]:
@@ -67,5 +67,5 @@ def test_each_factor_is_the_quantile_of_its_own_test() -> None:
 
 def test_no_threshold_is_below_the_margin() -> None:
     found = Calibration(margin=0.02).factors(replays(np.zeros(64), 6, 20), TESTS)
-    tests = MasterTests(8, TESTS.delta, TESTS.rho_scale, *found.tolist())
+    tests = PaperTests(8, TESTS.delta, TESTS.rho_scale, *found.tolist())
     assert (tests.threshold1(6), tests.threshold2(64)) == pytest.approx((0.02, 0.02))

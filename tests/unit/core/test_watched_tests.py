@@ -8,14 +8,14 @@ from unit.core.driving import instance
 
 from streamfl.core.profiles.paper.block import Block
 from streamfl.core.profiles.paper.calibration import Calibration
-from streamfl.core.profiles.paper.master_tests import MasterTests
+from streamfl.core.profiles.paper.master_tests import PaperTests
 from streamfl.core.profiles.paper.watched_tests import WatchedTests
 from streamfl.core.protocol.alarm import Alarm
 from streamfl.core.sampling import generator
 
 # As in test_master_tests, thresholds 0.9 / sqrt(2^k) of Test 1 and 0.3 / sqrt(rounds) of Test 2, here times a half
 # and times 0.99: 0.225 for order 2; 0.21 after two rounds, 0.1485 after four.
-TESTS = MasterTests(8, delta=8.0 * math.exp(-4.0), rho_scale=1.0 / 960.0, kappa1=0.5, kappa2=0.99)
+TESTS = PaperTests(8, delta=8.0 * math.exp(-4.0), rho_scale=1.0 / 960.0, kappa1=0.5, kappa2=0.99)
 
 
 def in_block(falls: bool = True) -> WatchedTests:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from streamfl.core.drift.detectors.glr import GLR
+from streamfl.core.drift.detectors.glr import GLRDetector
 from streamfl.core.drift.evidence import ClientPart
 from streamfl.core.protocol.alarm import Alarm, Reading
 
@@ -43,8 +43,8 @@ class ClassMix:
     [('class-mix', ('a', 'b'), 13)]
     """
 
-    rising: dict[str, GLR] = field(default_factory=dict)
-    falling: dict[str, GLR] = field(default_factory=dict)
+    rising: dict[str, GLRDetector] = field(default_factory=dict)
+    falling: dict[str, GLRDetector] = field(default_factory=dict)
     reading: Reading | None = None
 
     def update(self, t: int, clients: Mapping[str, ClientPart]) -> Alarm | None:
@@ -71,7 +71,7 @@ class ClassMix:
 
     def _test(self, t: int, shares: Mapping[str, float], records: int) -> dict[str, Alarm]:
         for label in sorted(shares.keys() - self.rising.keys())[: MOST_LABELS - len(self.rising)]:
-            self.rising[label], self.falling[label] = GLR(), GLR()
+            self.rising[label], self.falling[label] = GLRDetector(), GLRDetector()
         alarms: dict[str, Alarm] = {}
         for label in self.rising:
             share = shares.get(label, 0.0)

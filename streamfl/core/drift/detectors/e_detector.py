@@ -16,7 +16,7 @@ STAKES = (0.1, 0.2, 0.4, 0.8)
 
 
 @dataclass
-class EDetector(ScoreDetector):
+class EProcessDetector(ScoreDetector):
     """Alarms when bets that losses lie above a bound m would have paid off, begun in whatever round was best.
 
     Input: the pooled loss of each round, in [0, 1]. Guarantee: as long as E[loss | past] <= m, the mean number of
@@ -52,7 +52,7 @@ class EDetector(ScoreDetector):
 
     Examples
     --------
-    >>> detector = EDetector(bound=0.2)
+    >>> detector = EProcessDetector(bound=0.2)
     >>> alarms = [detector.take(t, 0.2 if t <= 40 else 0.6, records=1000) for t in range(1, 45)]
     >>> alarms[:43] == 43 * [None], alarms[43]
     (True, Alarm(cause='e-detector', statistic=6.4..., threshold=6.2..., since=41, ...))

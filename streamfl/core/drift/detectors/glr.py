@@ -15,7 +15,7 @@ NORMAL = 1.4826
 
 
 @dataclass
-class GLR(ScoreDetector):
+class GLRDetector(ScoreDetector):
     """Alarms when the loss of the last rounds lies above that of the rounds before, at the best split of a window.
 
     Input: the pooled loss of each round, in [0, 1]. Guarantee: none proven; a heuristic with a measured run length.
@@ -44,7 +44,7 @@ class GLR(ScoreDetector):
 
     Examples
     --------
-    >>> glr = GLR()
+    >>> glr = GLRDetector()
     >>> for t in range(1, 11):
     ...     assert glr.take(t, 0.2, records=1000) is None
     >>> glr.take(11, 0.32, records=1000)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from streamfl.core.arrays import FloatArray
-from streamfl.core.profiles.paper.master_tests import MasterTests
+from streamfl.core.profiles.paper.master_tests import PaperTests
 from streamfl.core.profiles.paper.schedule import PlacedInstance, placed
 
 
@@ -37,7 +37,7 @@ class Calibration:
     >>> rng = np.random.default_rng(0)
     >>> losses, plan = rng.uniform(0.2, 0.3, 64), Calibration()
     >>> replays = [Shuffled.drawn(losses, plan.order, rng) for _ in range(plan.shuffles)]
-    >>> plan.factors(replays, MasterTests(500)).round(6)
+    >>> plan.factors(replays, PaperTests(500)).round(6)
     array([7.2e-05, 3.7e-05])
     """
 
@@ -51,7 +51,7 @@ class Calibration:
         """Return m: the order of the block that the first rounds fill."""
         return self.rounds.bit_length() - 1
 
-    def factors(self, replays: Sequence["Shuffled"], tests: MasterTests) -> FloatArray:
+    def factors(self, replays: Sequence["Shuffled"], tests: PaperTests) -> FloatArray:
         """Return kappa of Tests 1 and 2, shape (2,), by which the thresholds of `tests` are to be multiplied."""
         largest = [replay.ratios(tests).max(axis=1) for replay in replays]
         # A test fires at equality: a hair more, or equal losses would be an alarm.
@@ -75,7 +75,7 @@ class Shuffled:
         played = losses[rng.integers(len(losses), size=1 << order)]
         return cls(placed(order, 1, rng), played, played.cumsum() / np.arange(1, len(played) + 1))
 
-    def ratios(self, tests: MasterTests) -> FloatArray:
+    def ratios(self, tests: PaperTests) -> FloatArray:
         """Return statistic / threshold of Tests 1 and 2 after each round, shape (2, rounds).
 
         Test 1's is that of the instance for which it is largest; -inf in a round in which none ends.

@@ -9,7 +9,7 @@ from streamfl.core.protocol.alarm import Alarm
 
 
 @dataclass(frozen=True, slots=True)
-class MasterTests:
+class PaperTests:
     """The two tests of Algorithm 3, on the losses of one block.
 
     Test 1, for every instance that ends at t, active or paused: the best optimistic loss of the block so far, U,
@@ -43,7 +43,7 @@ class MasterTests:
     def threshold1(self, order: int) -> float:
         """Return 9 rho_hat(2^k) kappa1.
 
-        >>> round(MasterTests(500).threshold1(7), 1)
+        >>> round(PaperTests(500).threshold1(7), 1)
         438.1
         """
         return self.kappa1 * 9.0 * self._rho_hat(2**order)
@@ -51,7 +51,7 @@ class MasterTests:
     def threshold2(self, rounds: int) -> float:
         """Return 3 rho_hat(rounds) kappa2.
 
-        >>> round(MasterTests(500).threshold2(250), 1)
+        >>> round(PaperTests(500).threshold2(250), 1)
         104.5
         """
         return self.kappa2 * 3.0 * self._rho_hat(rounds)
@@ -102,7 +102,7 @@ def first_horizon(
     horizon = float(max(2, above))
     while horizon < 1e15:
         longest = horizon / 2.0 if max_order is None else min(horizon / 2.0, 2.0**max_order)
-        tests = MasterTests(int(horizon), delta, rho_scale)
+        tests = PaperTests(int(horizon), delta, rho_scale)
         if tests.threshold2(max(1, int(longest))) <= 1.0:
             return int(horizon)
         horizon *= 1.01

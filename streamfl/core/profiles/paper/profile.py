@@ -19,7 +19,7 @@ from streamfl.core.profiles.base import (
     Start,
 )
 from streamfl.core.profiles.paper.block import Block, Instance
-from streamfl.core.profiles.paper.master_tests import MasterTests, first_horizon
+from streamfl.core.profiles.paper.master_tests import PaperTests, first_horizon
 from streamfl.core.profiles.paper.optimistic import history_estimate, radius, regret_estimate
 from streamfl.core.profiles.paper.schedule import active, placed
 from streamfl.core.protocol.alarm import Alarm, Reading
@@ -79,7 +79,7 @@ class PaperSettings:
         profile paper: Tests 1 and 2 cannot fire at T = 104: their least threshold is 187.2, no statistic exceeds 1;
         with blocks of T/2 rounds they could at T = 2.8e+08 (--rho-scale lowers every threshold)
         """
-        tests = MasterTests(self.horizon, self.delta, self.rho_scale)
+        tests = PaperTests(self.horizon, self.delta, self.rho_scale)
         order = min(self.max_order, int(math.log2(max(1, self.horizon // 2))))
         least = min(tests.threshold2(1 << order), tests.threshold1(order))
         if least <= 1.0:
@@ -285,8 +285,8 @@ class Paper(Master):
         # Losses are at least 0, so a lower estimate never needs to be below it; and no statistic can exceed 1.
         return max(0.0, estimate - radius(records, horizon=self.horizon, delta=delta, scale=scale))
 
-    def _tests(self) -> MasterTests:
-        return MasterTests(self.horizon, self.settings.delta, self.settings.rho_scale)
+    def _tests(self) -> PaperTests:
+        return PaperTests(self.horizon, self.settings.delta, self.settings.rho_scale)
 
     def _test(self, block: Block, t: int) -> Alarm | None:
         tests = self._tests()

@@ -8,14 +8,14 @@ import numpy as np
 from streamfl.core.arrays import FloatArray
 from streamfl.core.profiles.paper.block import Block
 from streamfl.core.profiles.paper.calibration import Calibration, Shuffled
-from streamfl.core.profiles.paper.master_tests import MasterTests
+from streamfl.core.profiles.paper.master_tests import PaperTests
 from streamfl.core.profiles.paper.schedule import placed
 from streamfl.core.protocol.alarm import Alarm, Reading
 from streamfl.core.sampling import generator
 
 # The tests without factors. Which T and delta they have does not matter: the factors make up for them.
 # docs/choices.md, "Thresholds of the paper's tests, calibrated".
-PLAIN = MasterTests(horizon=500)
+PLAIN = PaperTests(horizon=500)
 
 
 @dataclass
@@ -74,7 +74,7 @@ class WatchedTests:
     calibration: Calibration = field(default_factory=Calibration)
     falls: bool = True
     seed: int = 0
-    tests: MasterTests | None = None
+    tests: PaperTests | None = None
     blocks: list[Block] = field(default_factory=list)
     reading: Reading | None = None
 
@@ -103,22 +103,22 @@ class WatchedTests:
         schedule = placed(order, t, generator(self.seed, "schedule", t))
         self.blocks = [*self.blocks, Block(order, t, number, schedule)][-2:]
 
-    def _calibrated(self, losses: FloatArray, t: int) -> MasterTests:
+    def _calibrated(self, losses: FloatArray, t: int) -> PaperTests:
         order = self.calibration.order
         replays = [
             Shuffled.drawn(losses, order, generator(self.seed, "calibration", t, i))
             for i in range(self.calibration.shuffles)
         ]
         kappa1, kappa2 = self.calibration.factors(replays, PLAIN)
-        return MasterTests(PLAIN.horizon, PLAIN.delta, kappa1=float(kappa1), kappa2=float(kappa2))
+        return PaperTests(PLAIN.horizon, PLAIN.delta, kappa1=float(kappa1), kappa2=float(kappa2))
 
-    def _test(self, tests: MasterTests, t: int) -> Alarm | None:
+    def _test(self, tests: PaperTests, t: int) -> Alarm | None:
         alarms = [alarm for block in self.blocks for alarm in self._alarms(tests, block, t)]
         readings = [_reading(tests, block) for block in self.blocks]
         self.reading = max(readings, key=lambda reading: reading.statistic / reading.threshold)
         return max(alarms, key=lambda alarm: alarm.statistic / alarm.threshold, default=None)
 
-    def _alarms(self, tests: MasterTests, block: Block, t: int) -> list[Alarm]:
+    def _alarms(self, tests: PaperTests, block: Block, t: int) -> list[Alarm]:
         start, played, optimistic = block.start, block.played, block.optimistic
         ending = [p for p in block.schedule if p.end == t] if self.falls else []
         found = [tests.test1(p, block_start=start, played=played, optimistic=optimistic) for p in ending]
@@ -126,7 +126,7 @@ class WatchedTests:
         return [alarm for alarm in found if alarm is not None]
 
 
-def _reading(tests: MasterTests, block: Block) -> Reading:
+def _reading(tests: PaperTests, block: Block) -> Reading:
     rounds = len(block.played)
     statistic = (math.fsum(block.played) - math.fsum(block.optimistic)) / rounds
     return Reading(statistic, tests.threshold2(rounds))
