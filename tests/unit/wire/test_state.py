@@ -86,7 +86,9 @@ def test_all_that_a_profile_keeps_comes_back_in_the_middle_of_a_latch_and_with_a
         assert codec.encode(codec.decode(CoordinatorState, codec.encode(state))) == codec.encode(state)
 
 
-@pytest.mark.parametrize("detector", [Excess(), GLRDetector(), GLRDetector(losses=[0.5, 0.25], reading=Reading(1.0, 2.0))])
+@pytest.mark.parametrize(
+    "detector", [Excess(), GLRDetector(), GLRDetector(losses=[0.5, 0.25], reading=Reading(1.0, 2.0))]
+)
 def test_the_detector_comes_back_as_the_one_it_was(detector):
     again = codec.decode(CoordinatorState, codec.encode(CoordinatorState(Promotion(detector=detector))))
     assert isinstance(again.master, Promotion)

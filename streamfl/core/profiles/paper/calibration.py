@@ -1,4 +1,4 @@
-"""The thresholds of Tests 1 and 2 from replays of a stream's first rounds in random order."""
+"""Thresholds of Tests 1 and 2, calibrated on replays drawn from a stream's first rounds."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,25 +12,25 @@ from streamfl.core.profiles.paper.schedule import PlacedInstance, placed
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """How thresholds are found for a model that is only watched.
+    """How thresholds are calibrated for the tests of a single model.
 
-    The first rounds are one block of 2^m rounds. A replay is a block of as many losses drawn from them, under a
-    schedule of its own. They are drawn with replacement: a shuffle would keep the mean over the whole block, so that
+    The first rounds are one block of 2^m rounds. A replay is a block of as many losses drawn from them, with a
+    schedule of its own. Losses are drawn with replacement: a shuffle would keep the mean over the whole block, and
     Test 2 would end each replay with the same statistic. Each test's factor kappa is the 1 - rate quantile, over the
-    replays, of the largest statistic / threshold in the block. So a test fires in about `rate` of the blocks of a
-    stream that goes on like its first rounds, and in up to a few times as many, since these are a sample too.
+    replays, of the largest statistic / threshold in the block. So if a stream continues like its first rounds, a test
+    fires in about `rate` of its blocks; since the first rounds are a sample, it may be a few times as many.
 
     Parameters
     ----------
     rounds
-        The first rounds, in which no test acts.
+        The number of first rounds, in which nothing is tested.
     shuffles
         Number of replays.
     rate
-        Of false alarms, for each test and block.
+        The rate of false alarms, for each test and block.
     margin
-        A statistic at the end of a block that is too small to matter: no threshold is lower there. Without it, a
-        stream whose first rounds were predicted perfectly would alarm for ever.
+        The lowest threshold at the end of a block. Without it, a stream whose first rounds were predicted perfectly
+        would alarm for ever.
 
     Examples
     --------
@@ -52,9 +52,9 @@ class Calibration:
         return self.rounds.bit_length() - 1
 
     def factors(self, replays: Sequence["Shuffled"], tests: PaperTests) -> FloatArray:
-        """Return kappa of Tests 1 and 2, shape (2,), by which the thresholds of `tests` are to be multiplied."""
+        """Return kappa of Tests 1 and 2, shape (2,), the factors for the thresholds of `tests`."""
         largest = [replay.ratios(tests).max(axis=1) for replay in replays]
-        # A test fires at equality: a hair more, or equal losses would be an alarm.
+        # A test fires at equality, so add a little: equal losses must not alarm.
         kappa = np.quantile(largest, 1.0 - self.rate, axis=0, method="higher") + 1e-9
         least = [self.margin / tests.threshold1(self.order), self.margin / tests.threshold2(1 << self.order)]
         factors: FloatArray = np.maximum(kappa, least)
@@ -71,14 +71,14 @@ class Shuffled:
 
     @classmethod
     def drawn(cls, losses: FloatArray, order: int, rng: np.random.Generator) -> "Shuffled":
-        """Return a block of 2^order rounds whose losses are drawn from some; Ft is their mean so far."""
+        """Return a block of 2^order rounds whose losses are drawn from `losses`; Ft is their mean so far."""
         played = losses[rng.integers(len(losses), size=1 << order)]
         return cls(placed(order, 1, rng), played, played.cumsum() / np.arange(1, len(played) + 1))
 
     def ratios(self, tests: PaperTests) -> FloatArray:
         """Return statistic / threshold of Tests 1 and 2 after each round, shape (2, rounds).
 
-        Test 1's is that of the instance for which it is largest; -inf in a round in which none ends.
+        For Test 1 it is the largest over the instances that end in the round; -inf if none ends.
         """
         rounds = len(self.played)
         summed = np.concatenate([[0.0], self.played.cumsum()])
