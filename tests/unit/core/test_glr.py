@@ -47,7 +47,7 @@ def test_a_rise_within_the_margin_or_a_fall_has_no_statistic() -> None:
         assert glr.reading.statistic == 0.0
 
 
-def test_nothing_is_said_before_the_eighth_round() -> None:
+def test_there_is_no_reading_before_the_eighth_round() -> None:
     glr = GLRDetector()
     assert fed(glr, [0.0] * 3 + [1.0] * 4) == 7 * [None]
     assert glr.reading is None

@@ -214,7 +214,7 @@ def test_the_first_horizon_with_no_threshold_and_with_an_impossible_one() -> Non
         first_horizon(rho_scale=-1.0)
 
 
-def test_the_outlook_says_whether_the_tests_can_fire() -> None:
+def test_the_outlook_is_whether_the_tests_can_fire() -> None:
     assert "cannot fire" in PaperSettings().outlook()
     assert "T = 2.8e+08" in PaperSettings().outlook()
     assert "can fire: their least threshold at T = 64 is 0.053" in SMALL.outlook()  # 0.3 / sqrt(32)

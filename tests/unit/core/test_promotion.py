@@ -168,7 +168,7 @@ def test_one_drift_gives_one_restart() -> None:
     assert world.master.epoch == 2
 
 
-def test_the_chosen_model_reaches_all_rungs_and_what_was_held_back_is_let_go() -> None:
+def test_the_chosen_model_reaches_all_rungs_and_what_was_held_out_is_let_go() -> None:
     world = settled()
     assert world.plan().held is not None
     world.drift(-0.4)
@@ -192,7 +192,7 @@ def test_records_of_what_has_passed_are_let_go_without_a_restart() -> None:
     assert plan.held is not None
     assert 11 < plan.held.since <= 14
     assert world.master.epoch == 1
-    # What is held back now is of what holds now, and a drift shows at once.
+    # What is held out now is of what holds now, and a drift shows at once.
     assert world.play(10) == []
     world.drift(-0.4)
     (restart,) = world.play()
@@ -213,7 +213,7 @@ def test_a_concept_that_comes_back_is_recalled() -> None:
     assert pool == {"recall-1": pytest.approx(0.5, abs=0.01), "recall-2": pytest.approx(-0.9, abs=0.01)}
 
 
-def test_a_new_label_begins_an_epoch_but_keeps_what_is_held_back() -> None:
+def test_a_new_label_begins_an_epoch_but_keeps_what_is_held_out() -> None:
     world = settled()
     alarm = Alarm("new-label", 0.2, 0.05, since=20, labels=("b",))
     observed = Observed(20, 1, {live.name: Played(0.1, 0.1, live.W) for live in world.plan().live})
