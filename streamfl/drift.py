@@ -373,7 +373,7 @@ class MasterTests(LossDetector):
         """Return how thresholds are calibrated: the tests, and the overlapping blocks, share the false alarms."""
         tests = 4 if self.two_sided_test else 2
         rate = (self.round_size << self.order) / self.run_length / tests
-        return Calibration(rounds=1 << self.order, shuffles=max(REPLAYS, math.ceil(ABOVE / rate)), rate=rate)
+        return Calibration(rounds=1 << self.order, replays=max(REPLAYS, math.ceil(ABOVE / rate)), rate=rate)
 
     def _test(self, t: int, losses: Sequence[float]) -> Alarm | None:
         return self._core.update(t, math.fsum(losses) / len(losses), len(losses))

@@ -120,7 +120,7 @@ def test_master_tests_share_the_false_alarms() -> None:
     assert MasterTests()._calibration().rate == pytest.approx(0.0512 / 4)
     assert MasterTests(two_sided_test=False)._calibration().rate == pytest.approx(0.0512 / 2)
     rare = MasterTests(run_length=10**6)._calibration()
-    assert rare.rate * rare.shuffles >= 2.0
+    assert rare.rate * rare.replays >= 2.0
 
 
 # --- streams ------------------------------------------------------------------------------------------------------

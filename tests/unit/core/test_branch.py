@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
-from streamfl.core.drift.detectors.few import RISES
+from streamfl.core.drift.detectors.few_clients import RISES
 from streamfl.core.drift.evidence import ClientPart, Observed, Played
 from streamfl.core.profiles.adaptive.branch import Branch, Latch, Trial
 from streamfl.core.profiles.adaptive.ladder import Ladder

@@ -8,7 +8,7 @@ import pytest
 
 from streamfl.core.drift.detectors.dispersion import Dispersion
 from streamfl.core.drift.detectors.excess import Cells, Excess, Excesses
-from streamfl.core.drift.detectors.few import RISES, Few, Rise
+from streamfl.core.drift.detectors.few_clients import RISES, FewClients, Rise
 from streamfl.core.drift.evidence import ClientPart, Observed
 from streamfl.core.protocol.alarm import Alarm
 from streamfl.core.protocol.messages import LabelSums
@@ -183,7 +183,7 @@ def test_held_out_records_are_not_stale_when_new_ones_are_harder_or_alike() -> N
 def test_all_records_a_few_clients_and_labels_have_a_third_each() -> None:
     # Means of M: 6; (1 + 15) / 2 = 8; of few 1, where nothing is known: the mean of the three is 5.
     M = {"": 6.0, "label x": 1.0, "label y": 15.0}
-    unknown = Few([{"a": Rise(0.0, 1e9, 1e9)}])
+    unknown = FewClients([{"a": Rise(0.0, 1e9, 1e9)}])
     detector = Excess(logs={name: [math.log(m)] * 6 for name, m in M.items()}, few=unknown)
     assert detector.statistic() == pytest.approx(math.log(5.0))
     # Rises weigh the same: the mean of 0, 0, 0, 0, 0 and 90.

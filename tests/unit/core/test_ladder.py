@@ -63,7 +63,7 @@ def test_losses_of_small_rounds_are_remembered_over_a_thousand_records(records: 
 
 
 def test_in_small_rounds_the_better_model_serves_and_not_the_last_lucky_one() -> None:
-    # Over 25 records a mean loss is off by 0.1; rung 4 is better by 0.05. With a decay of 0.7 a round the choice would be luck.
+    # Over 25 records a mean loss is off by 0.1; rung 4 is better by 0.05. At 0.7 a round luck would decide.
     served = {}
     for records in (25, 2000):
         rng, rungs, found = np.random.default_rng(0), ladder(averages=False), []

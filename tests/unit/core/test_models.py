@@ -133,7 +133,7 @@ def test_calibrated_probabilities_have_the_least_proper_score(chance: float) -> 
 
 
 def test_on_records_that_are_hard_to_predict_certainty_has_the_least_score() -> None:
-    # Why models do not compete by it: p = 0.98 scores 0.42 + 0.58 x 0.015 = 0.43, the calibrated p = 0.58 scores 0.49.
+    # Why models do not compete by it: p = 0.98 scores 0.42 + 0.58 x 0.015 = 0.43, the calibrated p = 0.58 has 0.49.
     sure, honest = (
         0.58 * s[0] + 0.42 * s[1] for s in (Softmax().scores(-np.log([p, 1 - p]), 2) for p in (0.98, 0.58))
     )

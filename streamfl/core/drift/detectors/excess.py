@@ -10,7 +10,7 @@ import numpy as np
 from streamfl.core.arrays import BoolArray, FloatArray
 from streamfl.core.drift.detector import Detector
 from streamfl.core.drift.detectors.dispersion import Dispersion
-from streamfl.core.drift.detectors.few import RISES, Few, Rise
+from streamfl.core.drift.detectors.few_clients import RISES, FewClients, Rise
 from streamfl.core.drift.evidence import ClientPart, Observed
 from streamfl.core.protocol.alarm import Alarm, Reading
 
@@ -237,7 +237,7 @@ class Excess(Detector):
 
     For an excess x with variance V and a rise d, M <- (1 + M) exp(d x / V - d^2 / (2 V)). The statistic is ln of the
     mean of M over six rises and, with equal weight, over three parts: the stream of all records, those of labels, and
-    `Few`.
+    `FewClients`.
 
     Parameters
     ----------
@@ -288,7 +288,7 @@ class Excess(Detector):
     new_label: float = 0.05
     logs: dict[str, list[float]] = field(default_factory=dict)
     begun: dict[str, list[int]] = field(default_factory=dict)
-    few: Few = field(default_factory=Few)
+    few: FewClients = field(default_factory=FewClients)
     filled: int = 0
     eased: list[float] = field(default_factory=list)
     dispersion: Dispersion = field(default_factory=Dispersion)
@@ -327,7 +327,7 @@ class Excess(Detector):
 
     def reset(self, *, filled: bool = False) -> None:
         """Forget every stream; unless `filled`, the next rounds only gather held-out records."""
-        self.logs, self.begun, self.eased, self.few = {}, {}, [], Few()
+        self.logs, self.begun, self.eased, self.few = {}, {}, [], FewClients()
         self.dispersion.pause()
         self.reading = None
         self.filled = self.filling if filled else 0

@@ -8,7 +8,7 @@ import numpy as np
 
 from streamfl.core.arrays import FloatArray
 from streamfl.core.drift.detectors.excess import LEAST_VARIANCE, MARGIN, RUN_LENGTH
-from streamfl.core.drift.detectors.few import RISES
+from streamfl.core.drift.detectors.few_clients import RISES
 from streamfl.core.drift.evidence import LiveModel, Observed
 from streamfl.core.profiles.adaptive.ladder import Ladder
 from streamfl.core.protocol.alarm import Alarm

@@ -24,7 +24,7 @@ class Calibration:
     ----------
     rounds
         The number of first rounds, in which nothing is tested.
-    shuffles
+    replays
         Number of replays.
     rate
         The rate of false alarms, for each test and block.
@@ -36,13 +36,13 @@ class Calibration:
     --------
     >>> rng = np.random.default_rng(0)
     >>> losses, plan = rng.uniform(0.2, 0.3, 64), Calibration()
-    >>> replays = [Shuffled.drawn(losses, plan.order, rng) for _ in range(plan.shuffles)]
+    >>> replays = [ReplayBlock.drawn(losses, plan.order, rng) for _ in range(plan.replays)]
     >>> plan.factors(replays, PaperTests(500)).round(6)
     array([7.2e-05, 3.7e-05])
     """
 
     rounds: int = 64
-    shuffles: int = 200
+    replays: int = 200
     rate: float = 0.05
     margin: float = 0.001
 
@@ -51,7 +51,7 @@ class Calibration:
         """Return m: the order of the block that the first rounds fill."""
         return self.rounds.bit_length() - 1
 
-    def factors(self, replays: Sequence["Shuffled"], tests: PaperTests) -> FloatArray:
+    def factors(self, replays: Sequence["ReplayBlock"], tests: PaperTests) -> FloatArray:
         """Return kappa of Tests 1 and 2, shape (2,), the factors for the thresholds of `tests`."""
         largest = [replay.ratios(tests).max(axis=1) for replay in replays]
         # A test fires at equality, so add a little: equal losses must not alarm.
@@ -62,7 +62,7 @@ class Calibration:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Shuffled:
+class ReplayBlock:
     """One block of rounds 1, 2, ..: its schedule, and F and Ft, each of shape (rounds,)."""
 
     schedule: tuple[PlacedInstance, ...]
@@ -70,7 +70,7 @@ class Shuffled:
     optimistic: FloatArray
 
     @classmethod
-    def drawn(cls, losses: FloatArray, order: int, rng: np.random.Generator) -> "Shuffled":
+    def drawn(cls, losses: FloatArray, order: int, rng: np.random.Generator) -> "ReplayBlock":
         """Return a block of 2^order rounds whose losses are drawn from `losses`; Ft is their mean so far."""
         played = losses[rng.integers(len(losses), size=1 << order)]
         return cls(placed(order, 1, rng), played, played.cumsum() / np.arange(1, len(played) + 1))

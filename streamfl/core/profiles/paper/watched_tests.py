@@ -7,7 +7,7 @@ import numpy as np
 
 from streamfl.core.arrays import FloatArray
 from streamfl.core.profiles.paper.block import Block
-from streamfl.core.profiles.paper.calibration import Calibration, Shuffled
+from streamfl.core.profiles.paper.calibration import Calibration, ReplayBlock
 from streamfl.core.profiles.paper.master_tests import PaperTests
 from streamfl.core.profiles.paper.schedule import placed
 from streamfl.core.protocol.alarm import Alarm, Reading
@@ -38,7 +38,7 @@ class WatchedTests:
     anew with the block, but a watched model does not. So a new block begins every half block, two are watched at any
     time, and no rise lies in the first rounds of both.
 
-    The first block only calibrates: `calibration.shuffles` replays are drawn from its rounds, each with a schedule of
+    The first block only calibrates: `calibration.replays` replays are drawn from its rounds, each with a schedule of
     its own, and each test's threshold is the one reached in `calibration.rate` of them. All blocks have the length of
     the first.
 
@@ -106,8 +106,8 @@ class WatchedTests:
     def _calibrated(self, losses: FloatArray, t: int) -> PaperTests:
         order = self.calibration.order
         replays = [
-            Shuffled.drawn(losses, order, generator(self.seed, "calibration", t, i))
-            for i in range(self.calibration.shuffles)
+            ReplayBlock.drawn(losses, order, generator(self.seed, "calibration", t, i))
+            for i in range(self.calibration.replays)
         ]
         kappa1, kappa2 = self.calibration.factors(replays, PLAIN)
         return PaperTests(PLAIN.horizon, PLAIN.delta, kappa1=float(kappa1), kappa2=float(kappa2))

@@ -5,15 +5,15 @@ import math
 import numpy as np
 import pytest
 
-from streamfl.core.drift.detectors.few import RISES, Few, Rise
+from streamfl.core.drift.detectors.few_clients import RISES, FewClients, Rise
 
 
 def ratio(mean: float, variance: float) -> float:
     return float(np.exp((RISES * mean - RISES**2 / 2.0) / variance).mean())
 
 
-def few(*rounds: dict[str, Rise]) -> Few:
-    found = Few()
+def few(*rounds: dict[str, Rise]) -> FewClients:
+    found = FewClients()
     for rises in rounds:
         found.add(rises)
     return found
@@ -44,7 +44,7 @@ def test_an_absent_client_is_no_evidence() -> None:
 
 
 def test_without_data_the_statistic_is_minus_infinity_and_no_client_is_named() -> None:
-    assert (Few().statistic(), Few().named(["a"]), Few().age()) == (-math.inf, (), 0)
+    assert (FewClients().statistic(), FewClients().named(["a"]), FewClients().age()) == (-math.inf, (), 0)
 
 
 def test_a_rise_is_as_old_as_the_rounds_that_show_it() -> None:

@@ -29,7 +29,7 @@ class Rise:
 
 
 @dataclass
-class Few:
+class FewClients:
     """A Shiryaev-Roberts statistic of a rise at an unknown subset of clients in the last rounds.
 
     Over rounds s .. t, client i's mean rise x (rounds weighted by precision) has variance V + H. V falls with the
@@ -52,7 +52,7 @@ class Few:
 
     Examples
     --------
-    >>> few = Few()
+    >>> few = FewClients()
     >>> few.add({f"c{i}": Rise(0.3 if i < 2 else 0.0, 0.005, 0.001) for i in range(20)})
     >>> round(few.statistic(), 1), few.named(["c0", "c2"]), few.age()
     (5.5, ('c0',), 0)
