@@ -115,7 +115,7 @@ class LocalResult:
     new, old
         Sums by label of the serving model's scores, on the round's records and on held-out ones.
     relabelling
-        By slot, S of shape (K, K): see `streamfl.core.profiles.base.Answer`.
+        By slot, S of shape (K, K): S[a, b] is the sum of max(log p_b, -2 ln K) over the records of label a.
     trained
         Records trained on.
     at_start, served

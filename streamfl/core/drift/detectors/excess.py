@@ -231,8 +231,8 @@ class Excess(Detector):
 
     Input: by client and label, sums of the serving model's scores on new and on held-out records. Guarantee: none. If
     baseline and variance were known and a round's mean Gaussian, or sub-Gaussian with that variance, the mean run
-    length to a false alarm would be at least `run_length`. Both are estimated, and with rare errors the mean is not
-    sub-Gaussian: with rounds of 20 records and one error in 200, the run length is 191 where 10^4 is asked for
+    length to a false alarm would be at least `run_length`. Both are estimated, and with rare errors the mean is
+    neither: with rounds of 20 records and one error in 200, the run length is 191 where 10^4 is asked for
     (`benchmarks/known_variance.py`). On streams it is measured. Cost: O(clients x labels) a round.
 
     For an excess x with variance V and a rise d, M <- (1 + M) exp(d x / V - d^2 / (2 V)). The statistic is ln of the
