@@ -1,11 +1,11 @@
-"""The base algorithms by name: those of this package, and those that others register."""
+"""The base algorithms by name: those of this package, and those that other packages register."""
 
 from streamfl.core.learning.algorithms.base import Algorithm
 from streamfl.core.learning.algorithms.fedavg import FedAvg
 from streamfl.core.learning.algorithms.fedomd import FedOMD
 from streamfl.registered import Registered
 
-# What other packages register under this entry point: a name, and a class that derives from `Algorithm`.
+# The entry point under which other packages register a name and a class that derives from `Algorithm`.
 GROUP = "streamfl.algorithms"
 
 ALGORITHMS: dict[str, type[Algorithm]] = {"fedavg": FedAvg, "fedomd": FedOMD}
@@ -14,7 +14,7 @@ _REGISTERED = Registered[Algorithm]("algorithm", Algorithm, GROUP, ALGORITHMS)
 
 
 def algorithms() -> dict[str, type[Algorithm]]:
-    """Return all base algorithms by name; those of this package keep theirs.
+    """Return all base algorithms by name. No other package can take a name of this package's.
 
     Raises
     ------
@@ -28,7 +28,7 @@ def algorithms() -> dict[str, type[Algorithm]]:
 
 
 def named_algorithm(name: str) -> type[Algorithm]:
-    """Return a base algorithm; `of` makes it from what a person chose.
+    """Return the class of a base algorithm; its `of` makes one from the user's options.
 
     Raises
     ------

@@ -1,22 +1,23 @@
-"""The drift detectors that a profile can be given, by name: those of this package, and those that others register."""
+"""The drift detectors of profiles, by name: those of this package, and those that other packages register."""
 
 from streamfl.core.drift.detector import Detector
-from streamfl.core.drift.detectors.e_detector import EDetector
+from streamfl.core.drift.detectors.e_detector import EProcessDetector
 from streamfl.core.drift.detectors.excess import Excess
-from streamfl.core.drift.detectors.glr import GLR
+from streamfl.core.drift.detectors.glr import GLRDetector
 from streamfl.models.river_drift import RiverDetector
 from streamfl.registered import Registered
 
-# What other packages register under this entry point: a name, and a class that is made without parameters.
+# The entry point under which other packages register a name and a class that derives from `Detector` and is made
+# without arguments.
 GROUP = "streamfl.detectors"
 
-DETECTORS: dict[str, type[Detector]] = {"excess": Excess, "glr": GLR, "e-detector": EDetector}
+DETECTORS: dict[str, type[Detector]] = {"excess": Excess, "glr": GLRDetector, "e-detector": EProcessDetector}
 
 _REGISTERED = Registered[Detector]("detector", Detector, GROUP, DETECTORS)
 
 
 def detectors() -> dict[str, type[Detector]]:
-    """Return all detectors by name; those of this package keep theirs.
+    """Return all detectors by name. No other package can take a name of this package's.
 
     Raises
     ------

@@ -1,7 +1,7 @@
-"""The change tests as drift detectors of River, on a stream of errors or of losses in [0, 1].
+"""The change tests as drift detectors for River, on a stream of errors or of losses in [0, 1].
 
-Each of them takes one number at a time: 0 for a hit and 1 for a miss, or a loss between 0 and 1. They are used as
-River's own detectors are, wherever River takes a detector of errors, and need nothing else of this package.
+Each takes one number at a time: 0 for a hit and 1 for a miss, or a loss between 0 and 1. They are used like River's
+own detectors, wherever River takes a detector of errors, and need nothing else of this package.
 """
 
 import abc
@@ -21,22 +21,22 @@ from streamfl.core.protocol.alarm import Alarm, Reading
 
 __all__ = ["GLR", "EDetector", "MasterTests"]
 
-# The least variance that GLR believes a loss to have: else two errors after a long time without were an alarm.
+# The least variance of a loss that GLR assumes. Without it, two errors after a long time without any would alarm.
 LEAST_VARIANCE = 0.01
 
-# Replays from which MasterTests has its thresholds: at least so many, and so many above a threshold.
+# The replays from which MasterTests calibrates thresholds: at least REPLAYS, of which at least ABOVE exceed one.
 REPLAYS, ABOVE = 200, 2
 
 
 class LossDetector(base.DriftAndWarningDetector):
-    """What the detectors of this module have in common: losses come one by one, and are tested a round at a time.
+    """The common part of this module's detectors: they take losses one by one, and test after every round of them.
 
     Parameters
     ----------
     round_size
         Losses in a round.
     warning_level
-        The part of the threshold from which on the statistic is a warning.
+        The part of the threshold at which the statistic becomes a warning.
     """
 
     def __init__(self, round_size: int, warning_level: float) -> None:
@@ -49,16 +49,16 @@ class LossDetector(base.DriftAndWarningDetector):
 
     @property
     def alarm(self) -> Alarm | None:
-        """What the last loss revealed: `cause`, `statistic`, `threshold`, and `since`.
+        """The alarm that the last loss raised, or None: `cause`, `statistic`, `threshold`, and `since`.
 
-        `since` is the loss with which the change began, as far as the detector can tell, all losses counted from 1.
+        `since` is the estimated number of the loss at which the change began, with all losses counted from 1.
         """
         return self._alarm
 
     @property
     @abc.abstractmethod
     def reading(self) -> Reading | None:
-        """Where the test stood after the last round, alarm or not; None before the first test."""
+        """Statistic and threshold after the last round, with or without an alarm; None before the first test."""
 
     def update(self, x: int | float) -> None:
         """Update the detector with a single loss.
@@ -71,7 +71,7 @@ class LossDetector(base.DriftAndWarningDetector):
         Raises
         ------
         UsageError
-            It is not such a number. The detector is as it was.
+            It is not such a number. The detector is unchanged.
         """
         loss = _loss(x)
         if self.drift_detected:
@@ -102,27 +102,27 @@ class LossDetector(base.DriftAndWarningDetector):
 class GLR(LossDetector):
     """Generalised likelihood ratio test for a rise of the mean loss.
 
-    Losses are averaged over rounds. In a window of the last rounds, the test looks for the split that tells best
-    apart a lower mean before it and a higher one after it; the threshold grows slowly with the number of splits. A
-    fall is no drift. It is told how much a loss varies by the losses themselves, by those within a round and by how
-    rounds differ, whichever is more, so errors of 5% are watched more closely than errors of 50%.
+    Losses are averaged over rounds. In a window of the last rounds, the test looks for the split that best separates
+    a lower mean before it from a higher mean after it. The threshold grows slowly with the number of splits. A fall
+    is no drift. The variance is estimated within rounds and between rounds, and the larger estimate is used. So
+    errors of 5% are watched more closely than errors of 50%.
 
-    The threshold is one for independent losses of known variance. Measured, false alarms are far rarer than it aims
-    at.
+    The threshold is derived for independent losses of known variance. In measurements, false alarms are far rarer
+    than it aims at.
 
     Parameters
     ----------
     run_length
-        Losses between false alarms that the threshold aims at.
+        The run length to a false alarm that the threshold aims at, in losses.
     round_size
-        Losses that are averaged, and after which there is a test. Smaller rounds are noticed sooner, cost more, and
-        reach less far back.
+        The number of losses that are averaged, and after which there is a test. Smaller rounds find changes sooner,
+        cost more, and reach less far back.
     window
-        Rounds kept.
+        The number of rounds kept.
     margin
         A rise of the mean loss that is too small to matter.
     warning_level
-        `warning_detected` says that the statistic has reached this part of its threshold.
+        `warning_detected` is set when the statistic reaches this part of its threshold.
 
     Examples
     --------
@@ -161,7 +161,12 @@ class GLR(LossDetector):
         super().__init__(round_size, warning_level)
         _check("run_length", run_length, _finite(run_length, 1.0), "a finite number above 1")
         _check("round_size", round_size, _whole(round_size, 2), "a whole number, 2 or more")
-        _check("window", window, _whole(window, glr.GLR.shortest), f"a whole number, {glr.GLR.shortest} or more")
+        _check(
+            "window",
+            window,
+            _whole(window, glr.GLRDetector.shortest),
+            f"a whole number, {glr.GLRDetector.shortest} or more",
+        )
         _check("margin", margin, margin >= 0.0, "0 or more")
         self.run_length = run_length
         self.round_size = round_size
@@ -171,12 +176,14 @@ class GLR(LossDetector):
 
     @property
     def reading(self) -> Reading | None:
-        """Where the test stood after the last round, alarm or not; None before the first test."""
+        """Statistic and threshold after the last round, with or without an alarm; None before the first test."""
         return self._core.reading
 
     def _reset(self) -> None:
         super()._reset()
-        self._core = glr.GLR(run_length=self.run_length / self.round_size, margin=self.margin, window=self.window)
+        self._core = glr.GLRDetector(
+            run_length=self.run_length / self.round_size, margin=self.margin, window=self.window
+        )
         self._variances: list[float] = []
 
     def _test(self, t: int, losses: Sequence[float]) -> Alarm | None:
@@ -188,27 +195,27 @@ class GLR(LossDetector):
 
 
 class EDetector(LossDetector):
-    """E-detector: bets that losses lie above a bound, whose run length needs no assumption on the losses.
+    """E-detector: bets that losses exceed a bound. Its run length needs no assumption on the losses.
 
-    As long as no loss has a mean above the bound, whatever came before it, the mean number of losses to a false alarm
-    is at least `run_length`: for any distribution in [0, 1], dependent or not. That is exact where the bound is
-    given. Where it is learnt it is the lowest mean seen, plus two standard errors, plus a margin; it follows a model
-    that learns, and the guarantee is approximate. A fall is no drift.
+    As long as no loss, given those before it, has a mean above the bound, the mean number of losses to a false alarm
+    is at least `run_length`: for any distribution in [0, 1], dependent or not. This is exact if the bound is given.
+    A learnt bound is the lowest mean seen, plus two standard errors, plus a margin; it follows a model that improves,
+    and the guarantee is approximate. A fall is no drift.
 
-    Every loss is a test of its own, at O(1).
+    It tests after every loss, at O(1).
 
     Parameters
     ----------
     run_length
-        Losses between false alarms, on average at least.
+        The least mean run length to a false alarm, in losses.
     bound
-        What the mean loss may be. None learns it.
+        The largest mean loss without drift. None learns it.
     margin
-        A rise of the mean loss that is too small to matter; of no use where the bound is given.
+        A rise of the mean loss that is too small to matter; not used if the bound is given.
     shortest
-        Losses from which a bound is first learnt. Nothing is tested before.
+        The number of losses from which the first bound is learnt. Nothing is tested before.
     warning_level
-        `warning_detected` says that the statistic, a logarithm, has reached this part of its threshold.
+        `warning_detected` is set when the statistic, a logarithm, reaches this part of its threshold.
 
     Examples
     --------
@@ -255,18 +262,18 @@ class EDetector(LossDetector):
 
     @property
     def reading(self) -> Reading | None:
-        """Where the test stood after the last loss, alarm or not; None before there is a bound."""
+        """Statistic and threshold after the last loss, with or without an alarm; None before there is a bound."""
         return self._core.reading
 
     def _reset(self) -> None:
         super()._reset()
-        self._core = e_detector.EDetector(run_length=self.run_length, bound=self.bound)
+        self._core = e_detector.EProcessDetector(run_length=self.run_length, bound=self.bound)
         self._learnt = LearntBound(self.shortest)
 
     def _test(self, t: int, losses: Sequence[float]) -> Alarm | None:
         (loss,) = losses
         if self.bound is None:
-            # As the losses before tell it, so that a bet never depends on the loss it is on.
+            # The bound comes from earlier losses, so that a bet never depends on the loss it is about.
             known = self._learnt.value
             self._learnt.learn(loss)
             if known is None:
@@ -278,33 +285,33 @@ class EDetector(LossDetector):
 class MasterTests(LossDetector):
     """Tests 1 and 2 of Master-FL, with calibrated thresholds.
 
-    Master-FL watches copies of a learner that run on many time scales. Here the model is the caller's own, and there
-    is one of it. So the copies are just spans of rounds, and the optimistic loss, Master-FL's word for what could
-    have been had, is the mean loss of the block so far. Blocks have 2^order rounds, in which spans of all scales are
-    placed at random (Algorithm 1); a block begins every half block.
+    Master-FL watches copies of a learner that run on many time scales. Here there is a single model, the caller's
+    own. So a copy is only a span of rounds, and the optimistic loss (Master-FL's estimate of the loss that could have
+    been had) is the mean loss of the block so far. Blocks have 2^order rounds, in which spans of all scales are
+    placed at random (Algorithm 1). A new block begins every half block.
 
-    - Test 1, at the end of every span: its mean loss lies below the largest optimistic loss of the block. So it
-      tells that losses fell.
-    - Test 2, after every round: over the block, losses lie above the optimistic losses. So it tells that they rose.
+    - Test 1, at the end of every span: its mean loss lies below the largest optimistic loss of the block. Losses
+      fell.
+    - Test 2, after every round: over the block, losses lie above the optimistic losses. Losses rose.
 
-    The thresholds of the paper lie above anything that a loss can reach. These are found in the first block, in which
-    nothing is tested, on blocks drawn from its rounds; after an alarm this begins anew, and what changes meanwhile
-    is not seen. The false alarms are about as many as were asked for.
+    The paper's thresholds lie above anything that a loss can reach. Here they are calibrated in the first block, in
+    which nothing is tested, on blocks drawn from its rounds. After an alarm calibration begins anew, and changes
+    during it are missed. False alarms are about as frequent as `run_length` asks for.
 
     Parameters
     ----------
     run_length
-        Losses between false alarms that thresholds are calibrated for.
+        The run length to a false alarm for which thresholds are calibrated, in losses.
     order
         Blocks have 2^order rounds.
     round_size
-        Losses that are averaged, and after which there is a test.
+        The number of losses that are averaged, and after which there is a test.
     two_sided_test
-        If True, a fall is a drift too (Test 1); else only a rise is (Test 2).
+        If True, a fall is a drift, too (Test 1); otherwise only a rise is (Test 2).
     seed
-        Draws spans and replays.
+        Seed of spans and replays.
     warning_level
-        `warning_detected` says that the statistic of Test 2 has reached this part of its threshold.
+        `warning_detected` is set when the statistic of Test 2 reaches this part of its threshold.
 
     Examples
     --------
@@ -355,7 +362,7 @@ class MasterTests(LossDetector):
 
     @property
     def reading(self) -> Reading | None:
-        """Where Test 2 stood after the last round, alarm or not; None in the first block."""
+        """Test 2's statistic and threshold after the last round; None in the first block."""
         return self._core.reading
 
     def _reset(self) -> None:
@@ -363,10 +370,10 @@ class MasterTests(LossDetector):
         self._core = WatchedTests(self._calibration(), falls=self.two_sided_test, seed=self.seed)
 
     def _calibration(self) -> Calibration:
-        """Return how thresholds are found: the tests share the false alarms, and so do the blocks, which overlap."""
+        """Return how thresholds are calibrated: the tests, and the overlapping blocks, share the false alarms."""
         tests = 4 if self.two_sided_test else 2
         rate = (self.round_size << self.order) / self.run_length / tests
-        return Calibration(rounds=1 << self.order, shuffles=max(REPLAYS, math.ceil(ABOVE / rate)), rate=rate)
+        return Calibration(rounds=1 << self.order, replays=max(REPLAYS, math.ceil(ABOVE / rate)), rate=rate)
 
     def _test(self, t: int, losses: Sequence[float]) -> Alarm | None:
         return self._core.update(t, math.fsum(losses) / len(losses), len(losses))
@@ -392,7 +399,7 @@ def _loss(x: int | float) -> float:
 
 
 def _whole(number: object, least: int) -> bool:
-    """Tell whether a parameter is a whole number and large enough; what is only nearly one never fills a round.
+    """Return whether a parameter is a whole number of at least `least`; 2.5 losses would never fill a round.
 
     >>> _whole(2, 1), _whole(np.int64(2), 1), _whole(2.5, 1), _whole(True, 1)
     (True, True, False, False)
@@ -401,7 +408,7 @@ def _whole(number: object, least: int) -> bool:
 
 
 def _finite(number: object, above: float) -> bool:
-    """Tell whether a parameter is a finite number and large enough.
+    """Return whether a parameter is a finite number above a bound.
 
     >>> _finite(2, 1.0), _finite(math.inf, 1.0), _finite("2", 1.0)
     (True, False, False)

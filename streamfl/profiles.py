@@ -1,4 +1,4 @@
-"""The profiles by name: those of this package, and those that others register."""
+"""The profiles by name: those of this package, and those that other packages register."""
 
 from streamfl.core.errors import UsageError
 from streamfl.core.profiles.adaptive.promotion import Promotion
@@ -7,7 +7,7 @@ from streamfl.core.profiles.experts import Experts
 from streamfl.core.profiles.paper.profile import Paper
 from streamfl.registered import Registered
 
-# What other packages register under this entry point: a name, and a class that derives from `Master`.
+# The entry point under which other packages register a name and a class that derives from `Master`.
 GROUP = "streamfl.profiles"
 
 PROFILES: dict[str, type[Master]] = {"adaptive": Promotion, "paper": Paper, "experts": Experts}
@@ -16,7 +16,7 @@ _REGISTERED = Registered[Master]("profile", Master, GROUP, PROFILES)
 
 
 def profiles() -> dict[str, type[Master]]:
-    """Return all profiles by name; those of this package keep theirs.
+    """Return all profiles by name. No other package can take a name of this package's.
 
     Raises
     ------
@@ -30,7 +30,7 @@ def profiles() -> dict[str, type[Master]]:
 
 
 def named_profile(name: str) -> type[Master]:
-    """Return a profile; `of` makes it from what a person chose.
+    """Return the class of a profile; its `of` makes one from the user's options.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Classes by name: those of this package, and those that other packages register under an entry point."""
+"""Registries of classes by name: those of this package, and those that other packages register by entry point."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,18 +12,18 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Registered(Generic[T]):
-    """The classes of one sort that there are.
+    """The registered classes of one sort.
 
     Parameters
     ----------
     what
-        What one of them is called.
+        The word for one of them in error messages.
     root
-        The class that all of them derive from.
+        The class from which all of them derive.
     group
         The entry point under which other packages register theirs: a name, and the class.
     own
-        Those of this package by name; no other package can take these names.
+        The classes of this package by name. No other package can take these names.
 
     Examples
     --------
@@ -42,7 +42,7 @@ class Registered(Generic[T]):
     own: Mapping[str, type[T]]
 
     def names(self) -> tuple[str, ...]:
-        """Return all names, without importing what they stand for."""
+        """Return all names, without importing the classes."""
         others = sorted({entry.name for entry in entry_points(group=self.group)} - self.own.keys())
         return (*self.own, *others)
 
@@ -54,17 +54,17 @@ class Registered(Generic[T]):
         UsageError
             There is none, or the package that registers it is at fault.
         """
-        if name in self.own:  # to look through what is installed takes time
+        if name in self.own:  # looking through the installed packages takes time
             return self.own[name]
-        found = tuple(entry_points(group=self.group, name=name))
-        if not found:
+        entries = tuple(entry_points(group=self.group, name=name))
+        if not entries:
             names = self.names()
             known = f"take one of {', '.join(names)}{did_you_mean(name, names)}"
             raise UsageError(f"no {self.what} is called {name!r}: {known}")
-        if len(found) > 1:
-            packages = " and ".join(sorted(_package(entry) for entry in found))
+        if len(entries) > 1:
+            packages = " and ".join(sorted(_package(entry) for entry in entries))
             raise UsageError(f"{self.what} {name!r} is registered by {packages}: remove one of these packages")
-        return self._loaded(found[0])
+        return self._loaded(entries[0])
 
     def all(self) -> dict[str, type[T]]:
         """Return every class by its name.

@@ -34,9 +34,9 @@ class Kind(abc.ABC):
         What derives from a class and has its name is of its kind.
 
         >>> from streamfl.core.drift.detector import Detector
-        >>> from streamfl.core.drift.detectors.glr import GLR
+        >>> from streamfl.core.drift.detectors.glr import GLRDetector
         >>> Detector.known()["glr"].__name__
-        'GLR'
+        'GLRDetector'
         """
         found: dict[str, type[Self]] = {}
         for kind in _below(cls):

@@ -1,4 +1,4 @@
-"""What users' own tests can stand on: a clock moved by hand, a faulty transport, a simulated federation, checks."""
+"""Tools for users' own tests: a manual clock, a faulty transport, a simulated federation, and conformance checks."""
 
 from streamfl.runtime.clock import ManualClock
 from streamfl.testing.algorithms import check_algorithm

@@ -1,4 +1,4 @@
-"""What any base algorithm must do: hold yours against it."""
+"""Conformance checks for base algorithms."""
 
 from collections.abc import Callable
 from copy import deepcopy
@@ -15,22 +15,22 @@ from streamfl.testing.audit import Violation
 
 CLIENTS, RECORDS, FEATURES, LABELS, ROUNDS = 4, 30, 3, 2, 30
 
-# Step sizes that a ladder has, and one that is far too long.
+# Step sizes of a ladder, and one that is far too long.
 ETAS, TOO_LONG = (0.1, 1.0, 16.0), 1e5
 
 
 def check_algorithm(make: Callable[[], Algorithm]) -> None:
-    """Hold a base algorithm against everything that clients and coordinators rely on.
+    """Check that a base algorithm does all that clients and coordinators rely on.
 
     Parameters
     ----------
     make
-        Makes a new algorithm, whose ball has the default radius; called for every check.
+        Makes a new algorithm whose ball has the default radius; called for every check.
 
     Raises
     ------
     Violation
-        Names the first check that fails.
+        A check fails; the message says how.
 
     Examples
     --------
@@ -42,53 +42,58 @@ def check_algorithm(make: Callable[[], Algorithm]) -> None:
 
 
 def keeps_shapes_and_numbers(make: Callable[[], Algorithm]) -> None:
-    """Every result is as large as what it is made from, of finite numbers, and a new array or the same one."""
+    """Every result is a float64 array of finite numbers with the shape of its input."""
     algorithm, (W, slope) = make(), _drawn()
     for columns in (0, 1, LABELS):
         part, pull = W[:, :columns], slope[:, :columns]
-        for name, found in _results(algorithm, part, pull):
-            _expect(isinstance(found, np.ndarray) and found.dtype == np.float64, f"{name} returns {type(found)}")
-            _expect(found.shape == part.shape, f"{name} returns shape {found.shape} of {part.shape}")
-            _expect(bool(np.isfinite(found).all()), f"{name} returns what is no number")
+        for name, result in _results(algorithm, part, pull):
+            _expect(isinstance(result, np.ndarray) and result.dtype == np.float64, f"{name} returns {type(result)}")
+            _expect(result.shape == part.shape, f"{name} returns shape {result.shape} for shape {part.shape}")
+            _expect(bool(np.isfinite(result).all()), f"{name} returns numbers that are not finite")
 
 
-def changes_nothing_that_it_is_given(make: Callable[[], Algorithm]) -> None:
-    """The model and the slope are as before: others hold them, too."""
+def leaves_its_inputs_unchanged(make: Callable[[], Algorithm]) -> None:
+    """The model and the slope stay as they are, since they are used elsewhere, too."""
     W, slope = _drawn()
     before = W.tobytes(), slope.tobytes()
     _results(make(), W, slope)
-    _expect((W.tobytes(), slope.tobytes()) == before, "an array that it was given has changed")
+    _expect((W.tobytes(), slope.tobytes()) == before, "it changes an array that was passed to it")
 
 
-def remembers_nothing(make: Callable[[], Algorithm]) -> None:
+def has_no_state(make: Callable[[], Algorithm]) -> None:
     """The same step has the same bytes, whatever came before it, at every client."""
     algorithm, (W, slope) = make(), _drawn()
     first = _bytes(algorithm, W, slope)
     for seed in range(1, 4):
         _results(algorithm, *_drawn(seed))
-    _expect(_bytes(algorithm, W, slope) == first, "other bytes of the same step: it draws, or remembers other steps")
-    _expect(_bytes(make(), W, slope) == first, "a new one has other bytes of the same step")
-    _expect(_bytes(deepcopy(algorithm), W, slope) == first, "a copy has other bytes of the same step")
+    _expect(
+        _bytes(algorithm, W, slope) == first,
+        "the same step gives other bytes: it is random, or depends on other steps",
+    )
+    _expect(_bytes(make(), W, slope) == first, "the same step gives other bytes in a new instance")
+    _expect(_bytes(deepcopy(algorithm), W, slope) == first, "the same step gives other bytes in a copy")
 
 
-def keeps_a_model_that_nobody_has_changed(make: Callable[[], Algorithm]) -> None:
-    """A round whose differences are 0 leaves the model where it was, but for rounding; zeros stay zeros."""
+def keeps_a_model_in_a_round_without_differences(make: Callable[[], Algorithm]) -> None:
+    """A round whose differences are 0 leaves the model unchanged, up to rounding; zeros stay zeros."""
     algorithm, (W, _) = make(), _drawn()
     for model in (W, np.zeros_like(W)):
         kept = combine(algorithm, model, np.zeros_like(model))
-        _expect(bool(np.allclose(kept, model, rtol=1e-9, atol=1e-12)), "a round without any update changes the model")
+        _expect(
+            bool(np.allclose(kept, model, rtol=1e-9, atol=1e-12)), "a round without differences changes the model"
+        )
 
 
 def is_whitened_only_if_a_step_is_plain(make: Callable[[], Algorithm]) -> None:
-    """One that may be whitened takes W - eta slope, to the last bit, as the coordinator does in its place."""
+    """If it may be whitened, its step is W - eta slope to the last bit: the coordinator takes that step instead."""
     algorithm, (W, slope) = make(), _drawn()
     if algorithm.may_be_whitened:
         plain = all(np.array_equal(algorithm.step(W, slope, eta), W - eta * slope) for eta in ETAS)
-        _expect(plain, "it may be whitened, and its step is not W - eta slope")
+        _expect(plain, "it may be whitened, but its step is not W - eta slope")
 
 
 def lowers_the_loss(make: Callable[[], Algorithm]) -> None:
-    """On convex losses, with small steps, every round of all clients lowers the loss of their records."""
+    """On convex losses, rounds of small steps lower the loss of all clients' records."""
     for model in (Linear(), Softmax()):
         algorithm, parts = make(), _parts()
         Z, y = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
@@ -100,41 +105,41 @@ def lowers_the_loss(make: Callable[[], Algorithm]) -> None:
         after = objective(model, W, Z, y)
         _expect(
             after < before,
-            f"{type(model).__name__}: a loss of {after:.4g} after {ROUNDS} rounds, {before:.4g} before",
+            f"{type(model).__name__}: the loss is {after:.4g} after {ROUNDS} rounds and was {before:.4g} before",
         )
 
 
-def knows_no_order_of_clients(make: Callable[[], Algorithm]) -> None:
-    """What comes of a round does not depend, to the last bit, on which client stepped or was heard first."""
-    (W, _), found = _drawn(), set()
+def ignores_the_order_of_clients(make: Callable[[], Algorithm]) -> None:
+    """The result of a round does not depend, to the last bit, on the order in which clients step or are added."""
+    (W, _), results = _drawn(), set()
     for parts in (_parts(), _parts()[::-1]):
-        algorithm = make()  # in a replay all clients share one
+        algorithm = make()  # in a replay all clients share an instance
         ends = [local_model(algorithm, LocalProblem(Softmax(), *part), W, 1.0) for part in parts]
-        found.add(_combined(algorithm, W, ends).tobytes())
-    _expect(len(found) == 1, "another order of clients gives other bytes")
+        results.add(_combined(algorithm, W, ends).tobytes())
+    _expect(len(results) == 1, "another order of clients gives other bytes")
 
 
 def stays_in_a_ball(make: Callable[[], Algorithm]) -> None:
-    """Steps that are far too long, round after round, leave numbers, and no model far outside the ball."""
+    """Steps that are far too long give finite numbers, and no model far outside the ball."""
     algorithm, (W, slope) = make(), _drawn()
     for _ in range(ROUNDS):
         W = _combined(algorithm, W, [algorithm.step(W, slope, TOO_LONG)] * CLIENTS)
-        _expect(bool(np.isfinite(W).all()), "steps that are too long end in what is no number")
+        _expect(bool(np.isfinite(W).all()), "steps that are too long give numbers that are not finite")
         norm = float(np.linalg.norm(W))
         _expect(
             norm <= 2.0 * RADIUS,
-            f"steps that are too long lead to a norm of {norm:.3g}, and the ball's is {RADIUS:g}",
+            f"steps that are too long give a norm of {norm:.3g}, but the ball's radius is {RADIUS:g}",
         )
 
 
 CHECKS: tuple[Callable[[Callable[[], Algorithm]], None], ...] = (
     keeps_shapes_and_numbers,
-    changes_nothing_that_it_is_given,
-    remembers_nothing,
-    keeps_a_model_that_nobody_has_changed,
+    leaves_its_inputs_unchanged,
+    has_no_state,
+    keeps_a_model_in_a_round_without_differences,
     is_whitened_only_if_a_step_is_plain,
     lowers_the_loss,
-    knows_no_order_of_clients,
+    ignores_the_order_of_clients,
     stays_in_a_ball,
 )
 
@@ -151,7 +156,7 @@ def _drawn(seed: int = 0) -> tuple[FloatArray, FloatArray]:
 
 
 def _parts() -> list[tuple[FloatArray, FloatArray]]:
-    """Return the records of each client, whose second label lies on one side of a plane."""
+    """Return the records of each client; a plane separates the two labels."""
     random = generator(0, "check_algorithm", "records")
     parts = [random.normal(size=(RECORDS, FEATURES)) for _ in range(CLIENTS)]
     return [(Z, (Z @ np.array([1.0, -2.0, 0.5]) > 0.3).astype(np.float64)) for Z in parts]
@@ -164,11 +169,11 @@ def _results(algorithm: Algorithm, W: FloatArray, slope: FloatArray) -> list[tup
 
 
 def _bytes(algorithm: Algorithm, W: FloatArray, slope: FloatArray) -> list[bytes]:
-    return [found.tobytes() for _, found in _results(algorithm, W, slope)]
+    return [result.tobytes() for _, result in _results(algorithm, W, slope)]
 
 
 def _combined(algorithm: Algorithm, W: FloatArray, ends: list[FloatArray]) -> FloatArray:
-    """Return the round's model as a coordinator makes it of clients with as many records each."""
+    """Return the round's model as a coordinator makes it from clients with equal numbers of records."""
     start = algorithm.to_average(W)
     differences = [(RECORDS, shortened(algorithm.to_average(end) - start, RECORDS)) for end in ends]
     return combine(algorithm, W, weighted_mean(differences))

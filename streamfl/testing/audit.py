@@ -1,4 +1,4 @@
-"""What must hold in every run, however bad the world: checked from outside, by all that is said and by accounts."""
+"""An auditor: it checks from outside, by messages and accounts, what must hold in every run despite all faults."""
 
 from dataclasses import dataclass, field
 
@@ -8,21 +8,25 @@ from streamfl.core.protocol.decisions import ClientDecision
 from streamfl.core.protocol.events import ClientEvent, CoordinatorEvent
 from streamfl.core.protocol.messages import Accepted, FromClient, FromCoordinator, Restarted, RoundClosed, Update
 
-TOLD = ("client", "attempt", "incarnation", "slot", "version", "entry", "round", "epoch", "cause", "chosen")
+# The fields of a message that its line in the transcript shows.
+SHOWN = ("client", "attempt", "incarnation", "slot", "version", "entry", "round", "epoch", "cause", "chosen")
 
 
 class Violation(AssertionError):  # noqa: N818  what is violated is an invariant, by whatever
-    """Something that must hold did not; the transcript tells how it came about."""
+    """Something that must hold did not; the transcript shows how that came about."""
 
 
 @dataclass
 class Audit:
-    """The auditor of a run: watches every message, and knows the ledger by its own book-keeping.
+    """The auditor of a run: it watches every message, and keeps its own copy of the ledger.
 
     Parameters
     ----------
     transcript
-        One line for everything that happened.
+        One line for each event.
+    sent, positions, accepted, rejected, closed, restarts
+        Updates by client and attempt; the ledger's positions by client and partition; records accepted and rejected
+        by client; the ledger's entries; and restarts.
 
     Examples
     --------
@@ -43,13 +47,13 @@ class Audit:
     closed: list[RoundClosed] = field(default_factory=list)
     restarts: list[Restarted] = field(default_factory=list)
 
-    def note(self, now: float, who: str, what: str) -> None:
+    def note(self, now: float, node: str, event: str) -> None:
         """Write a line into the transcript."""
-        self.transcript.append(f"{now:9.3f}  {who:<12} {what}")
+        self.transcript.append(f"{now:9.3f}  {node:<12} {event}")
 
-    def watch(self, now: float, who: str, message: FromClient | FromCoordinator) -> None:
-        """Check a message that was sent, or committed."""
-        self.note(now, who, summary(message))
+    def watch(self, now: float, node: str, message: FromClient | FromCoordinator) -> None:
+        """Check a message that was sent or committed."""
+        self.note(now, node, summary(message))
         match message:
             case Update():
                 self.sent[message.client, message.attempt] = message
@@ -61,14 +65,14 @@ class Audit:
                 pass
 
     def accounts(self, client: str, read: int, accounted: int, pending: int) -> None:
-        """Check a client's own books: records read = accepted + rejected + pending."""
+        """Check a client's own accounts: records read = accepted + rejected + pending."""
         if read != accounted + pending:
             raise Violation(f"{client} has read {read} records, but {accounted} accounted for + {pending} pending")
 
     def moves(
         self, client: str, before: Phase, event: ClientEvent, decisions: list[ClientDecision], after: Phase
     ) -> None:
-        """Check what an event has made of a client's phase.
+        """Check a client's change of phase.
 
         Parameters
         ----------
@@ -77,7 +81,7 @@ class Audit:
         before, after
             Its phases before and after the event.
         event, decisions
-            The event, and what it decided.
+            The event, and the client's decisions.
         """
         if not may_follow(before, event, decisions, after):
             raise Violation(f"{client} is led from {before.name} to {after.name} by {type(event).__name__}")
@@ -120,7 +124,7 @@ class Audit:
 
 def summary(message: FromClient | FromCoordinator) -> str:
     """Return one line about a message, without its arrays."""
-    told = {name: value for name in TOLD if (value := getattr(message, name, None)) is not None}
+    fields = {name: value for name in SHOWN if (value := getattr(message, name, None)) is not None}
     spans = "".join(f" [{s.start},{s.end})" for s in message.spans) if isinstance(message, Update) else ""
-    takes = " accepts " + " ".join(a.attempt for a in message.accepted) if isinstance(message, RoundClosed) else ""
-    return f"{type(message).__name__} " + " ".join(f"{k}={v}" for k, v in told.items()) + spans + takes
+    accepts = " accepts " + " ".join(a.attempt for a in message.accepted) if isinstance(message, RoundClosed) else ""
+    return f"{type(message).__name__} " + " ".join(f"{k}={v}" for k, v in fields.items()) + spans + accepts

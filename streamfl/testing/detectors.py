@@ -1,7 +1,7 @@
-"""What any drift detector must do: hold yours against it.
+"""Conformance checks for drift detectors.
 
-The rounds of every check are drawn, and the same in every call: a loss of 0.2, or of 0.8 once the world has changed,
-at four clients with two labels.
+The checks use random rounds, the same in every call: four clients with two labels have a loss of 0.2, or of 0.8 after
+a drift.
 """
 
 from collections.abc import Callable, Iterable
@@ -24,15 +24,15 @@ CLIENTS, LABELS, RECORDS, HELD = ("c0", "c1", "c2", "c3"), ("a", "b"), 100, 30
 
 QUIET, DRIFTED = 0.2, 0.8
 
-# Rounds without drift, rounds in which drift of this size must be told, and rounds after which a state has its size.
+# Rounds without drift, rounds within which a drift must raise an alarm, and rounds before the state is measured.
 STEADY, PROMPT, LONG = 120, 40, 400
 
-# A detector may remember so many bytes.
+# The largest size of a saved state, in bytes.
 MOST_BYTES = 65_536
 
 
 def check_detector(make: Callable[[], Detector]) -> None:
-    """Hold a drift detector against everything that a profile relies on.
+    """Check that a drift detector does all that a profile relies on.
 
     Parameters
     ----------
@@ -42,43 +42,43 @@ def check_detector(make: Callable[[], Detector]) -> None:
     Raises
     ------
     Violation
-        Names the first check that fails.
+        A check fails; the message says how.
 
     Examples
     --------
-    >>> from streamfl.core.drift.detectors.glr import GLR
-    >>> check_detector(GLR)
+    >>> from streamfl.core.drift.detectors.glr import GLRDetector
+    >>> check_detector(GLRDetector)
     """
     for check in CHECKS:
         check(make)
 
 
 def is_quiet_without_drift(make: Callable[[], Detector]) -> None:
-    """Where losses only vary by chance there is no alarm."""
+    """There is no alarm while losses vary only by chance."""
     alarms = _alarms(make(), _rounds(STEADY))
     _expect(not alarms, f"an alarm in round {alarms[0][0] if alarms else 0}, though nothing has changed")
 
 
-def tells_a_drift_soon(make: Callable[[], Detector]) -> None:
-    """Losses that rise from 0.2 to 0.8 are told, with evidence beyond a threshold, and a date that has passed."""
+def alarms_soon_after_a_drift(make: Callable[[], Detector]) -> None:
+    """A rise of losses from 0.2 to 0.8 raises an alarm, with a statistic above its threshold and a past date."""
     alarms = _alarms(make(), _rounds(STEADY + PROMPT, drift=STEADY))
     _expect(bool(alarms), f"no alarm within {PROMPT} rounds of a drift")
     t, alarm = alarms[0]
-    _expect(t > STEADY, f"an alarm in round {t}, and the drift begins after round {STEADY}")
+    _expect(t > STEADY, f"an alarm in round {t}, though the drift begins after round {STEADY}")
     _expect(isfinite(alarm.statistic) and isfinite(alarm.threshold), f"evidence that is not finite: {alarm}")
-    _expect(alarm.statistic >= alarm.threshold, f"an alarm without evidence: {alarm}")
-    _expect(1 <= alarm.since <= t, f"a drift since round {alarm.since}, told in round {t}")
-    _expect(set(alarm.clients) <= set(CLIENTS) and set(alarm.labels) <= set(LABELS), f"names nobody knows: {alarm}")
+    _expect(alarm.statistic >= alarm.threshold, f"a statistic below its threshold: {alarm}")
+    _expect(1 <= alarm.since <= t, f"an alarm in round {t} of a drift since round {alarm.since}")
+    _expect(set(alarm.clients) <= set(CLIENTS) and set(alarm.labels) <= set(LABELS), f"unknown names: {alarm}")
 
 
-def gives_the_same_answers_again(make: Callable[[], Detector]) -> None:
-    """Two detectors say the same of the same rounds."""
+def is_deterministic(make: Callable[[], Detector]) -> None:
+    """Two detectors raise the same alarms in the same rounds."""
     rounds = _rounds(STEADY + PROMPT, drift=STEADY)
-    _expect(_alarms(make(), rounds) == _alarms(make(), rounds), "other alarms of the same rounds")
+    _expect(_alarms(make(), rounds) == _alarms(make(), rounds), "other alarms in the same rounds")
 
 
 def begins_anew_at_a_reset(make: Callable[[], Detector]) -> None:
-    """After a reset it is quiet again, and tells the next drift, dated after the reset."""
+    """After a reset it is quiet again, and alarms at the next drift, dated after the reset."""
     detector, first = make(), STEADY + PROMPT
     _alarms(detector, _rounds(first, drift=STEADY))
     detector.reset()
@@ -86,22 +86,22 @@ def begins_anew_at_a_reset(make: Callable[[], Detector]) -> None:
     _expect(bool(alarms), "no alarm at a drift after a reset")
     t, alarm = alarms[0]
     _expect(t > first + STEADY, f"an alarm in round {t - first} after a reset, though nothing has changed since")
-    _expect(alarm.since > first, f"a drift since round {alarm.since}, and a reset after round {first}")
+    _expect(alarm.since > first, f"a drift since round {alarm.since}, before the reset after round {first}")
 
 
 def goes_on_from_what_is_saved(make: Callable[[], Detector]) -> None:
-    """Saved with a coordinator and read again in any round, it goes on as if nothing had happened."""
+    """Saved with a coordinator state and read again after any round, it continues unchanged."""
     rounds = _rounds(STEADY + PROMPT, drift=STEADY)
     for saved_after in (0, 1, STEADY - 1, STEADY + 1):
         detector = make()
         before = _alarms(detector, rounds[:saved_after])
         after = _alarms(_saved(detector), rounds[saved_after:])
         whole = _alarms(make(), rounds)
-        _expect(before + after == whole, f"other alarms, saved and read again after round {saved_after}")
+        _expect(before + after == whole, f"other alarms when saved and read again after round {saved_after}")
 
 
-def remembers_a_bounded_amount(make: Callable[[], Detector]) -> None:
-    """What it remembers does not grow with the rounds."""
+def has_bounded_state(make: Callable[[], Detector]) -> None:
+    """Its state does not grow with the rounds."""
     detector = make()
     _alarms(detector, _rounds(LONG))
     size = len(codec.encode(CoordinatorState(Promotion(detector=detector))))
@@ -110,11 +110,11 @@ def remembers_a_bounded_amount(make: Callable[[], Detector]) -> None:
 
 CHECKS: tuple[Callable[[Callable[[], Detector]], None], ...] = (
     is_quiet_without_drift,
-    tells_a_drift_soon,
-    gives_the_same_answers_again,
+    alarms_soon_after_a_drift,
+    is_deterministic,
     begins_anew_at_a_reset,
     goes_on_from_what_is_saved,
-    remembers_a_bounded_amount,
+    has_bounded_state,
 )
 
 
@@ -124,23 +124,23 @@ def _expect(holds: bool, otherwise: str) -> None:
 
 
 def _alarms(detector: Detector, rounds: Iterable[Observed]) -> list[tuple[int, Alarm]]:
-    found = ((observed.round, detector.update(observed, {})) for observed in rounds)
-    return [(t, alarm) for t, alarm in found if alarm is not None]
+    results = ((observed.round, detector.update(observed, {})) for observed in rounds)
+    return [(t, alarm) for t, alarm in results if alarm is not None]
 
 
 def _saved(detector: Detector) -> Detector:
-    """Return a detector as it comes back from a coordinator's state."""
+    """Return a detector as read again from a saved coordinator state."""
     try:
         master = codec.decode(CoordinatorState, codec.encode(CoordinatorState(Promotion(detector=detector)))).master
     except PeerError as error:
-        raise Violation(f"what was saved cannot be read again: {error}") from error
+        raise Violation(f"its saved state cannot be read again: {error}") from error
     if not isinstance(master, Promotion):
         raise Violation("another profile was read than was saved")
     return master.detector
 
 
 def _rounds(count: int, drift: int | None = None, after: int = 0) -> list[Observed]:
-    """Return so many rounds after round `after`, of which those beyond the `drift`-th have the higher loss."""
+    """Return `count` rounds after round `after`; those beyond the `drift`-th have the higher loss."""
     random = generator(0, "check_detector")
     steady = count if drift is None else drift
     return [_round(after + i, QUIET if i <= steady else DRIFTED, random) for i in range(1, count + 1)]

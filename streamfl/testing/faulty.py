@@ -1,4 +1,4 @@
-"""A transport on a virtual clock that delays, reorders, duplicates and loses messages, and kills its users."""
+"""A transport on a virtual clock that delays, reorders, duplicates and loses messages, and kills machines."""
 
 import heapq
 from collections.abc import Callable, Sequence
@@ -12,15 +12,15 @@ from streamfl.core.protocol.messages import FromClient, FromCoordinator
 from streamfl.runtime.clock import ManualClock
 
 
-class Killed(Exception):  # noqa: N818  it is no error of the machine that it happens to
+class Killed(Exception):  # noqa: N818  not an error of the killed machine
     """The machine that was using the transport has been killed, before or after the effect."""
 
 
 @dataclass(frozen=True, slots=True)
 class Faults:
-    """How bad the world is; all are probabilities, but for `delay`, the mean of a delay in seconds.
+    """The faults of a world. All are probabilities, except `delay`, the mean delay in seconds.
 
-    `kill` is that of a kill at each use of the transport, half of them before its effect and half after.
+    `kill` is the probability of a kill at each use of the transport, with even chances before and after its effect.
     """
 
     loss: float = 0.0
@@ -31,7 +31,7 @@ class Faults:
 
 @dataclass
 class Mailbox:
-    """Messages on their way to one machine, by arrival; each goes through its bytes, as on a real wire.
+    """Messages on their way to one machine, by arrival, encoded as on a real wire.
 
     >>> clock = ManualClock()
     >>> mailbox = Mailbox(clock)
@@ -53,7 +53,7 @@ class Mailbox:
         heapq.heappush(self._heap, (self.clock.now() + delay, self._count, data))
 
     def take(self) -> list[bytes]:
-        """Return what has arrived."""
+        """Return the messages that have arrived."""
         arrived = []
         while self._heap and self._heap[0][0] <= self.clock.now():
             arrived.append(heapq.heappop(self._heap)[2])
@@ -76,9 +76,9 @@ class FaultyTransport:
     rng
         Draws every fault.
     faults
-        How bad it is.
+        The faults that happen.
     observe
-        Called with every message that was sent, and with every commit once it is durable.
+        Called with the sender and every message that was sent, or committed once that is durable.
     """
 
     clock: ManualClock
@@ -93,12 +93,12 @@ class FaultyTransport:
         self.to_coordinator = Mailbox(self.clock)
 
     def client(self, name: str) -> "FaultyClientLink":
-        """Return a new link for a client; what was under way to an earlier one is lost."""
+        """Return a new link for a client; messages on their way to its earlier link are lost."""
         self.to_clients[name] = Mailbox(self.clock)
         return FaultyClientLink(self, name)
 
     def coordinator(self) -> "FaultyCoordinatorLink":
-        """Return a new link for the coordinator; what was under way to an earlier one is lost."""
+        """Return a new link for the coordinator; messages on their way to its earlier link are lost."""
         self.to_coordinator = Mailbox(self.clock)
         return FaultyCoordinatorLink(self)
 
@@ -110,7 +110,7 @@ class FaultyTransport:
             mailbox.put(data, delay)
 
     def with_kills(self, effect: Callable[[], None]) -> None:
-        """Do something, and perhaps kill whoever asked for it before or after."""
+        """Run an effect, and perhaps kill the calling machine before or after it."""
         killed = self._happens(self.faults.kill)
         before = killed and self._happens(0.5)
         if not before:
@@ -119,7 +119,7 @@ class FaultyTransport:
             raise Killed
 
     def arrivals(self) -> list[float | None]:
-        """Return when each machine's next message arrives; for one that has ended that may be long ago."""
+        """Return when each machine's next message arrives; for a machine that has ended that may be in the past."""
         return [box.next_arrival for box in (self.to_coordinator, *self.to_clients.values())]
 
     def _happens(self, probability: float) -> bool:
@@ -134,7 +134,7 @@ class FaultyClientLink:
     name: str
 
     def send(self, message: FromClient) -> None:
-        """Send to the coordinator, perhaps in vain."""
+        """Send a message to the coordinator; it may be lost."""
 
         def effect() -> None:
             self.transport.observe(self.name, message)
@@ -143,45 +143,45 @@ class FaultyClientLink:
         self.transport.with_kills(effect)
 
     def receive(self) -> Sequence[FromCoordinator]:
-        """Return what has arrived."""
+        """Return the messages that have arrived."""
         arrived = [messages.decode(data) for data in self.transport.to_clients[self.name].take()]
         return [message for message in arrived if isinstance(message, FromCoordinator)]
 
 
 @dataclass(frozen=True)
 class FaultyCoordinatorLink:
-    """The coordinator's end: commits are durable, what it tells may still be lost on its way to a client."""
+    """The coordinator's end: commits are durable, but published messages may be lost on their way to a client."""
 
     transport: FaultyTransport
 
-    def publish(self, told: Sequence[FromCoordinator]) -> None:
-        """Tell all clients."""
-        self.transport.with_kills(lambda: self._tell(told))
+    def publish(self, published: Sequence[FromCoordinator]) -> None:
+        """Send messages to all clients."""
+        self.transport.with_kills(lambda: self._send(published))
 
-    def commit(self, told: Sequence[FromCoordinator], state: CoordinatorState) -> None:
-        """Save the state and tell all clients: both or neither."""
+    def commit(self, published: Sequence[FromCoordinator], state: CoordinatorState) -> None:
+        """Save the state and send messages to all clients: both or neither."""
         saved = codec.encode(state)
 
         def effect() -> None:
             self.transport.saved = saved
-            self._tell(told)
+            self._send(published)
 
         self.transport.with_kills(effect)
 
     def receive(self) -> Sequence[FromClient]:
-        """Return what has arrived."""
+        """Return the messages that have arrived."""
         arrived = [messages.decode(data) for data in self.transport.to_coordinator.take()]
         return [message for message in arrived if isinstance(message, FromClient)]
 
     def refuse(self, reason: str) -> None:
-        """Keep nothing: the simulation sees every refusal."""
+        """Do nothing: a simulation checks refusals in the coordinator's state."""
 
     def restore(self) -> CoordinatorState | None:
         """Return the state that was committed last."""
         return None if self.transport.saved is None else codec.decode(CoordinatorState, self.transport.saved)
 
-    def _tell(self, told: Sequence[FromCoordinator]) -> None:
-        for message in told:
+    def _send(self, published: Sequence[FromCoordinator]) -> None:
+        for message in published:
             self.transport.observe("coordinator", message)
             data = messages.encode(message)
             for mailbox in self.transport.to_clients.values():

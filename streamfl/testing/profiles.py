@@ -1,8 +1,8 @@
-"""What any profile must do: hold yours against it.
+"""Conformance checks for profiles.
 
-It is played in a small federation, the same in every call: eight clients with 40 records a round of two labels, which
-change places in round 25; in round 40 they change places again at one client alone. Another client has no records in
-every fifth round.
+The checks run a profile in a small federation, the same in every call: eight clients with 40 records a round. Their
+two labels are swapped from round 25 on, and swapped back at one client from round 40 on. Another client has no
+records in every fifth round.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -29,36 +29,36 @@ from streamfl.testing.audit import Violation
 
 CLIENTS, LABELS, RECORDS, FEATURES = tuple(f"c{i}" for i in range(8)), ("a", "b"), 40, 3
 
-# Rounds that are played, those from which on labels have changed places, and those of a long run.
+# The length of a run, the rounds from which on labels are swapped at all clients and at one, and a long run's length.
 ROUNDS, SWAPPED, APART, LONG = 60, 25, 40, 400
 
-# What a profile that learns scores at most; even one that plays an untrained model in most rounds does.
+# The mean score of a profile that learns is lower, even if it plays an untrained model in most rounds.
 LEARNT = 0.49
 
-# Clients keep so many models at a time; one round may ask for so many scores after an alarm.
+# The largest number of live models, and the largest number of times that an alarm may ask for scores.
 MOST_LIVE, MOST_ASKED = 64, 10
 
-# What is remembered after a long run may be so many bytes.
+# The largest size of a saved state after a long run, in bytes.
 MOST_BYTES = 131_072
 
 MODEL = Softmax()
 
-# Features of shape (n, d), and labels by number.
+# Features of shape (n, d), and label indices of shape (n,).
 Records = tuple[FloatArray, FloatArray]
 
 
 def check_profile(make: Callable[[], Master]) -> None:
-    """Hold a profile against everything that a coordinator relies on.
+    """Check that a profile does all that a coordinator relies on.
 
     Parameters
     ----------
     make
-        Makes a profile in its first state, the same one each time; called for every check.
+        Makes a new profile, the same each time; called for every check.
 
     Raises
     ------
     Violation
-        Names the first check that fails.
+        A check fails; the message says how.
 
     Examples
     --------
@@ -70,44 +70,44 @@ def check_profile(make: Callable[[], Master]) -> None:
 
 
 def opens_rounds_that_clients_can_play(make: Callable[[], Master]) -> None:
-    """Live models have names, shapes and steps; one that is live serves; history is asked for where it is kept."""
+    """Live models have valid names, shapes and steps, a live model serves, and only kept rounds are asked for."""
     Play(make()).through(ROUNDS)
 
 
 def opens_a_round_again_as_it_was(make: Callable[[], Master]) -> None:
-    """A coordinator that starts again opens the open round once more: nothing depends on how often."""
+    """Opening a round twice changes nothing: a coordinator that starts again opens the open round again."""
     master, other = Play(make()), Play(make(), opens=2)
     _expect(master.through(ROUNDS) == other.through(ROUNDS), "another course of events if rounds are opened twice")
 
 
-def gives_the_same_answers_again(make: Callable[[], Master]) -> None:
-    """Two of them do the same in the same rounds, to the last bit."""
+def is_deterministic(make: Callable[[], Master]) -> None:
+    """Two profiles do the same in the same rounds, to the last bit."""
     same = Play(make()).through(ROUNDS) == Play(make()).through(ROUNDS)
     _expect(same, "another course of events in the same rounds")
 
 
 def counts_epochs(make: Callable[[], Master]) -> None:
-    """Epochs count from 1, and grow by one with every restart, which tells the next; nothing else changes them."""
+    """Epochs count from 1, and grow by one with every restart, which names the next; nothing else changes them."""
     play = Play(make())
     _expect(play.master.epoch == 1, f"the first epoch is {play.master.epoch}")
     for t in range(1, ROUNDS + 1):
         before = play.master.epoch
         play.round(t)
-        restarts = [said for said in play.told[-1] if isinstance(said, Restart)]
+        restarts = [decision for decision in play.decided[-1] if isinstance(decision, Restart)]
         _expect(play.master.epoch == before + len(restarts), f"epoch {play.master.epoch} after {before} in round {t}")
-        for said in restarts:
+        for restart in restarts:
             _expect(
-                (said.round, said.epoch) == (t, before + 1), f"a restart that tells another round or epoch: {said}"
+                (restart.round, restart.epoch) == (t, before + 1), f"a restart with a wrong round or epoch: {restart}"
             )
 
 
-def ends_a_deliberation_that_nobody_answers(make: Callable[[], Master]) -> None:
-    """Where no client answers, an alarm is settled all the same, and it goes on."""
+def ends_an_unanswered_deliberation(make: Callable[[], Master]) -> None:
+    """If no client answers, a deliberation still ends, and the profile continues."""
     Play(make(), answers=False).through(ROUNDS)
 
 
 def goes_on_from_what_is_saved(make: Callable[[], Master]) -> None:
-    """Saved with a coordinator and read again in every round, it goes on as if nothing had happened."""
+    """Saved with a coordinator state and read again before every round, it continues unchanged."""
     play, saved = Play(make()), Play(make())
     for t in range(1, ROUNDS + 1):
         saved.master = _saved(saved.master, t)
@@ -117,7 +117,7 @@ def goes_on_from_what_is_saved(make: Callable[[], Master]) -> None:
 
 
 def re_expresses_every_model(make: Callable[[], Master]) -> None:
-    """After a new label every model that it kept has a column for it, and it goes on."""
+    """After a new label every kept model has a column for it, and the profile continues."""
     play = Play(make())
     for t in range(1, ROUNDS + 1):
         if t in {10, SWAPPED + 5, APART + 5}:
@@ -127,7 +127,7 @@ def re_expresses_every_model(make: Callable[[], Master]) -> None:
 
 
 def learns(make: Callable[[], Master]) -> None:
-    """Of rounds without drift the second half is lost less in than an untrained model loses, which scores 0.5."""
+    """Without drift, the mean score of the second half of the rounds is below that of an untrained model, 0.5."""
     play = Play(make())
     play.through(SWAPPED - 1)
     later = play.losses[len(play.losses) // 2 :]
@@ -135,8 +135,8 @@ def learns(make: Callable[[], Master]) -> None:
     _expect(mean < LEARNT, f"a mean score of {mean:.3f} in rounds without drift: an untrained model has 0.5")
 
 
-def remembers_a_bounded_amount(make: Callable[[], Master]) -> None:
-    """What it remembers does not grow without end."""
+def has_bounded_state(make: Callable[[], Master]) -> None:
+    """Its state does not grow without bound."""
     play = Play(make())
     play.through(LONG)
     size = len(codec.encode(CoordinatorState(play.master)))
@@ -145,14 +145,14 @@ def remembers_a_bounded_amount(make: Callable[[], Master]) -> None:
 
 CHECKS: tuple[Callable[[Callable[[], Master]], None], ...] = (
     opens_rounds_that_clients_can_play,
-    gives_the_same_answers_again,
+    is_deterministic,
     opens_a_round_again_as_it_was,
     counts_epochs,
-    ends_a_deliberation_that_nobody_answers,
+    ends_an_unanswered_deliberation,
     goes_on_from_what_is_saved,
     re_expresses_every_model,
     learns,
-    remembers_a_bounded_amount,
+    has_bounded_state,
 )
 
 
@@ -162,86 +162,85 @@ def _expect(holds: bool, otherwise: str) -> None:
 
 
 def _saved(master: Master, t: int) -> Master:
-    """Return a profile as it comes back from a coordinator's state."""
+    """Return a profile as read again from a saved coordinator state."""
     try:
         return codec.decode(CoordinatorState, codec.encode(CoordinatorState(master))).master
     except PeerError as error:
-        raise Violation(f"what was saved before round {t} cannot be read again: {error}") from error
+        raise Violation(f"the state saved before round {t} cannot be read again: {error}") from error
 
 
 @dataclass
 class Play:
-    """A profile in the federation; every array that it is given can only be read.
+    """A run of a profile in the federation; all arrays that are passed to it are read-only.
 
     Parameters
     ----------
     master
         The profile.
     opens
-        How often each round is opened.
+        The number of times that each round is opened.
     answers
-        Whether clients answer when candidates are to be scored.
+        Whether clients answer when candidates must be scored.
     columns
-        Columns of today's models.
-    told, losses
-        By round: what was decided, and the score of what served.
+        Columns of the current models.
+    decided, losses
+        By round, the profile's decisions, and the mean score of the serving model.
     """
 
     master: Master
     opens: int = 1
     answers: bool = True
     columns: int = len(LABELS)
-    told: list[tuple[Restart | LocalDrift, ...]] = field(default_factory=list)
+    decided: list[tuple[Restart | LocalDrift, ...]] = field(default_factory=list)
     losses: list[float] = field(default_factory=list)
     _kept: set[int] = field(default_factory=set)
     _held: dict[str, dict[int, Records]] = field(default_factory=dict)
 
     def through(self, rounds: int) -> list[list[bytes]]:
-        """Play rounds from the first on, and return what happened in each."""
+        """Play rounds from the first on, and return the course of events of each."""
         return [self.round(t) for t in range(1, rounds + 1)]
 
     def round(self, t: int) -> list[bytes]:
-        """Play a round, and return what happened: every number of it."""
+        """Play a round, and return its course of events, with every number, as bytes."""
         try:
             return self._round(t)
         except Violation:
             raise
-        except Exception as error:  # whatever a profile raises, a coordinator cannot go on
+        except Exception as error:  # a profile may raise anything
             if "read-only" in str(error):
-                raise Violation(f"an array that it was given is changed in round {t}") from error
+                raise Violation(f"it changes an array that was passed to it in round {t}") from error
             raise Violation(f"round {t} raises {error!r}") from error
 
     def _round(self, t: int) -> list[bytes]:
         scratch = _fixed(np.zeros((FEATURES, self.columns)))
         for _ in range(self.opens):
-            opening = self.master.open(t, scratch, float(FEATURES))
-        self._check(opening, t)
+            plan = self.master.open(t, scratch, float(FEATURES))
+        self._check(plan, t)
         records = {client: _records(client, t) for client in CLIENTS if client != "c3" or t % 5}
-        played, parts = self._measured(opening.live, records, opening)
+        played, parts = self._measured(plan.live, records, plan)
         size = sum(part.records for part in parts.values())
-        observed = Observed(
-            t, size, played, 3.0, score_bound(len(LABELS)), LABELS, parts, opening.live, opening.serves
-        )
+        observed = Observed(t, size, played, 3.0, score_bound(len(LABELS)), LABELS, parts, plan.live, plan.serves)
         alarm = self.master.close(observed)
-        self.told.append(self._settled(alarm, observed, records, scratch))
-        self._hold(opening, records, t)
+        self.decided.append(self._decisions(alarm, observed, records, scratch))
+        self._hold_out(plan, records, t)
         self.losses.append(observed.loss)
-        return [*_bytes(opening), repr((alarm, self.told[-1], self.master.epoch, self.master.noticed)).encode()]
+        return [*_bytes(plan), repr((alarm, self.decided[-1], self.master.epoch, self.master.noticed)).encode()]
 
-    def _settled(
+    def _decisions(
         self, alarm: Alarm | None, observed: Observed, records: Mapping[str, Records], scratch: FloatArray
     ) -> tuple[Restart | LocalDrift, ...]:
-        """Go on after a round, or deliberate its alarm to the end."""
+        """Advance after a round, or deliberate its alarm, and return the profile's decisions."""
         if alarm is None:
             return self.master.advance(observed.round)
-        _expect(isfinite(alarm.statistic) and alarm.since <= observed.round, f"no alarm that can be told: {alarm}")
+        valid = isfinite(alarm.statistic) and alarm.since <= observed.round
+        _expect(valid, f"an alarm without a finite statistic, or since a later round: {alarm}")
         deliberation = self.master.deliberate(alarm, observed, scratch)
         for _ in range(MOST_ASKED):
             asked = deliberation.ask()
             if asked is None:
                 return (self.master.conclude(deliberation),)
             deliberation.answer(self._answer(asked, records))
-        raise Violation(f"an alarm for which candidates are scored more than {MOST_ASKED} times")
+        raise Violation(f"an alarm asks for scores more than {MOST_ASKED} times")
 
     def _answer(self, asked: Ask, records: Mapping[str, Records]) -> Answer:
         if not self.answers:
@@ -253,47 +252,43 @@ class Play:
         }
         return Answer(played, parts, fits if asked.relabel else {})
 
-    def _check(self, opening: RoundPlan, t: int) -> None:
-        names = [live.name for live in opening.live]
+    def _check(self, plan: RoundPlan, t: int) -> None:
+        names = [live.name for live in plan.live]
         _expect(0 < len(names) <= MOST_LIVE, f"{len(names)} live models in round {t}: at most {MOST_LIVE}")
-        _expect(len(set(names)) == len(names), f"two live models of one name in round {t}")
-        _expect(all(name and is_name(name) for name in names), f"a live model without a name in round {t}")
-        for live in opening.live:
+        _expect(len(set(names)) == len(names), f"two live models with one name in round {t}")
+        _expect(all(name and is_name(name) for name in names), f"a live model without a valid name in round {t}")
+        for live in plan.live:
             where = f"model {live.name} in round {t}"
             shape = (FEATURES, self.columns)
-            _expect(live.W.shape == shape, f"{where} has shape {live.W.shape}, and models have {shape} today")
-            _expect(bool(np.isfinite(live.W).all()), f"{where} has what is no number")
+            _expect(live.W.shape == shape, f"{where} has shape {live.W.shape} instead of {shape}")
+            _expect(bool(np.isfinite(live.W).all()), f"{where} has weights that are not finite")
             _expect(isfinite(live.eta) and live.eta >= 0.0, f"{where} has the step {live.eta}")
             _expect(set(live.history) <= self._kept, f"{where} asks for rounds that no client has kept")
-        served = {opening.serves, *(group.serves for group in opening.apart)}
-        _expect(served <= set(names), f"what serves in round {t} is not live: {sorted(served - set(names))}")
-        apart = [client for group in opening.apart for client in group.clients]
+        serving = {plan.serves, *(group.serves for group in plan.apart)}
+        _expect(serving <= set(names), f"models that serve in round {t} are not live: {sorted(serving - set(names))}")
+        apart = [client for group in plan.apart for client in group.clients]
         _expect(len(set(apart)) == len(apart), f"a client in two groups apart in round {t}")
-        _expect(
-            set(opening.sampled) <= self._kept, f"rounds are to stay sampled in round {t} that no client has kept"
-        )
-        self._kept = {*opening.sampled, *([t] if opening.keep else [])}
+        _expect(set(plan.sampled) <= self._kept, f"round {t} samples old rounds that no client has kept")
+        self._kept = {*plan.sampled, *([t] if plan.keep else [])}
 
     def _measured(
         self,
         live: Sequence[LiveModel],
         records: Mapping[str, Records],
-        opening: RoundPlan | None = None,
+        plan: RoundPlan | None = None,
     ) -> tuple[dict[str, Played], dict[str, ClientPart]]:
-        """Return what clients measure of models: those that nobody scores are not there."""
-        apart = {client for group in opening.apart for client in group.clients} if opening else set()
+        """Return the clients' measurements by model and by client; models that no client scores are left out."""
+        apart = {client for group in plan.apart for client in group.clients} if plan else set()
         played, sums = {}, {client: dict[str, float]() for client in records}
         for model in live:
-            heard = [client for client in records if model.clients is None or client in model.clients]
-            if not heard:
+            scorers = [client for client in records if model.clients is None or client in model.clients]
+            if not scorers:
                 continue
-            for client in heard:
+            for client in scorers:
                 sums[client][model.name] = float(_scores(model.W, records[client])[0].sum())
-            trained = [client for client in heard if model.clients is not None or client not in apart]
-            played[model.name] = self._played(model, [records[c] for c in heard], [records[c] for c in trained])
-        return played, {
-            client: self._part(client, Z_y, sums[client], live, opening) for client, Z_y in records.items()
-        }
+            trainers = [client for client in scorers if model.clients is not None or client not in apart]
+            played[model.name] = self._played(model, [records[c] for c in scorers], [records[c] for c in trainers])
+        return played, {client: self._part(client, Z_y, sums[client], live, plan) for client, Z_y in records.items()}
 
     def _played(self, model: LiveModel, scored: list[Records], trained: list[Records]) -> Played:
         scores, proper = _scores(model.W, _pooled(scored))
@@ -319,27 +314,27 @@ class Play:
         records: Records,
         sums: Mapping[str, float],
         live: Sequence[LiveModel],
-        opening: RoundPlan | None,
+        plan: RoundPlan | None,
     ) -> ClientPart:
-        if opening is None:
+        if plan is None:
             return ClientPart(RECORDS, sums)
-        W = next(model.W for model in live if model.name == opening.served_by(client))
+        W = next(model.W for model in live if model.name == plan.served_by(client))
         held = list(self._held.get(client, {}).values())
         old = _by_label(W, _pooled(held)) if held else ()
         return ClientPart(RECORDS, sums, _by_label(W, records), old)
 
-    def _hold(self, opening: RoundPlan, records: Mapping[str, Records], t: int) -> None:
-        """Hold five records of a round back, of the last twelve rounds since it was told to."""
-        if opening.held is None:
+    def _hold_out(self, plan: RoundPlan, records: Mapping[str, Records], t: int) -> None:
+        """Hold out five records of each of the last twelve rounds, as far as the holdout rule allows."""
+        if plan.held is None:
             return
         for client, (Z, y) in records.items():
-            since = max(opening.held.since, opening.held.renewed.get(client, 0))
+            since = max(plan.held.since, plan.held.renewed.get(client, 0))
             kept = {r: rows for r, rows in self._held.get(client, {}).items() if r >= since}
             self._held[client] = dict(list((kept | ({t: (Z[:5], y[:5])} if t >= since else {})).items())[-12:])
 
 
 def _records(client: str, t: int) -> Records:
-    """Return the records of a client's round: which of two labels, from two features and a constant."""
+    """Return the records of a client's round: two features and a constant, with one of two labels."""
     random = generator(0, "check_profile", client, t)
     Z = np.hstack([random.normal(size=(RECORDS, FEATURES - 1)), np.ones((RECORDS, 1))])
     y = (Z @ np.array([1.0, -2.0, 0.3]) + 0.3 * random.normal(size=RECORDS) > 0.0).astype(np.float64)
@@ -352,7 +347,7 @@ def _pooled(parts: list[Records]) -> Records:
 
 
 def _scores(W: FloatArray, records: Records) -> Records:
-    """Return what tests look at and what models compete by, of each record."""
+    """Return the score and the proper score of each record."""
     Z, y = records
     outputs = Z @ W
     losses = MODEL.losses(outputs, y)
@@ -361,10 +356,10 @@ def _scores(W: FloatArray, records: Records) -> Records:
 
 def _by_label(W: FloatArray, records: Records) -> tuple[LabelSums, ...]:
     scores, y = _scores(W, records)[0], records[1]
-    found = ((label, scores[y == code]) for code, label in enumerate(LABELS))
+    by_label = ((label, scores[y == code]) for code, label in enumerate(LABELS))
     return tuple(
         LabelSums(label=label, count=len(own), loss=float(own.sum()), square=float(own @ own))
-        for label, own in found
+        for label, own in by_label
         if len(own)
     )
 
@@ -380,7 +375,7 @@ def _fixed(array: FloatArray) -> FloatArray:
     return array
 
 
-def _bytes(opening: RoundPlan) -> list[bytes]:
-    plain = [(m.name, m.eta, m.trained, m.clients, m.history, m.whitened) for m in opening.live]
-    told = (opening.serves, opening.block, opening.keep, opening.sampled, opening.held, opening.apart)
-    return [repr((plain, told)).encode(), *(model.W.tobytes() for model in opening.live)]
+def _bytes(plan: RoundPlan) -> list[bytes]:
+    live = [(m.name, m.eta, m.trained, m.clients, m.history, m.whitened) for m in plan.live]
+    rest = (plan.serves, plan.block, plan.keep, plan.sampled, plan.held, plan.apart)
+    return [repr((live, rest)).encode(), *(model.W.tobytes() for model in plan.live)]

@@ -1,4 +1,4 @@
-"""A whole federation on one virtual clock and one seed, in a world as bad as wanted."""
+"""A simulated federation on one virtual clock and one seed, with any faults."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -22,23 +22,24 @@ from streamfl.streams.table import Table
 from streamfl.testing.audit import Audit, Violation
 from streamfl.testing.faulty import Faults, FaultyTransport, Killed
 
+# The mean time that a killed machine is down, in seconds.
 DOWN_FOR = 3.0
 
 
 @dataclass
 class AuditedClient(Client):
-    """A client whose phases are checked at every event.
+    """A client whose phase is checked after every event.
 
     Parameters
     ----------
     audit
-        What checks them.
+        The auditor that checks it.
     """
 
     audit: Audit = field(default_factory=Audit)
 
     def handle(self, event: ClientEvent, now: float) -> list[ClientDecision]:
-        """Take one event, and have the phase checked."""
+        """Handle one event, and check the phase."""
         before = self.phase
         decisions = super().handle(event, now)
         self.audit.moves(self.name, before, event, decisions, self.phase)
@@ -65,24 +66,24 @@ class Simulation:
     Parameters
     ----------
     table, logs
-        The records, and which of them each client has.
+        The records, and those of each client.
     client, coordinator
-        How the machines work.
+        Settings of the machines.
     state
         Makes the coordinator's first state.
     faults
-        How bad the world is; it turns good after `calm_after` seconds, so that a run ends.
+        The faults that happen until `calm_after`, after which there are none, so that a run ends.
     seed
-        Of every fault: the same seed gives the same run, step by step.
+        The seed of all faults: the same seed gives the same run, step by step.
     calm_after
         Seconds of virtual time during which faults happen.
     most_steps
-        A run that takes more has got stuck.
+        The number of steps after which a run counts as stuck.
 
     Raises
     ------
     Violation
-        From `run`: something that must hold did not; the message ends with the transcript.
+        By `run`: something that must hold did not. The message ends with the transcript.
 
     Examples
     --------
@@ -132,8 +133,8 @@ class Simulation:
             with threadpool_limits(1):
                 return self._run()
         except Violation as violation:
-            told = "\n".join(self.audit.transcript[-200:])
-            raise Violation(f"seed {self.seed}: {violation}\n{told}") from None
+            transcript = "\n".join(self.audit.transcript[-200:])
+            raise Violation(f"seed {self.seed}: {violation}\n{transcript}") from None
 
     def _run(self) -> Coordinator:
         for name in ("coordinator", *self.logs):
@@ -141,10 +142,10 @@ class Simulation:
         for _ in range(self.most_steps):
             if not self._step():
                 return self._finished()
-        raise Violation(f"not at its end after {self.most_steps} steps")
+        raise Violation(f"the run has not ended after {self.most_steps} steps")
 
     def _step(self) -> bool:
-        """Give every machine a turn, in an order that is drawn; tell whether the run goes on."""
+        """Give every machine a turn, in random order, and return whether the run continues."""
         if self._clock.now() > self.calm_after:
             self._network.faults = Faults()
         busy = False
@@ -176,7 +177,7 @@ class Simulation:
         moments = [*self._network.arrivals(), *self._down.values(), *(n.wakes_at for n in self._running())]
         later = [moment for moment in moments if moment is not None and moment > self._clock.now()]
         if not later:
-            raise Violation("every machine waits for another one")
+            raise Violation("deadlock: every machine waits for another one")
         self._clock.sleep_until(min(later))
 
     def _running(self) -> list[ClientNode | CoordinatorNode]:
@@ -212,12 +213,12 @@ class Simulation:
         machine = AuditedClient(self.client, name, incarnation=f"{self._starts:05d}.{name}", audit=self.audit)
         return ClientNode(machine, TableSource(self.table, name, self.logs[name]), self._network.client(name))
 
-    def _watch(self, who: str, message: FromClient | FromCoordinator) -> None:
-        self.audit.watch(self._clock.now(), who, message)
+    def _watch(self, node: str, message: FromClient | FromCoordinator) -> None:
+        self.audit.watch(self._clock.now(), node, message)
 
     def _check(self, name: str, node: ClientNode | CoordinatorNode) -> None:
         if isinstance(node, ClientNode) and node.machine.accounted is not None:
-            read = node.source.read  # type: ignore[attr-defined]  # ours is a TableSource
+            read = node.source.read  # type: ignore[attr-defined]  # it is a TableSource
             self.audit.accounts(name, read, node.machine.accounted, node.machine.pending)
 
     def _finished(self) -> Coordinator:
@@ -226,10 +227,10 @@ class Simulation:
             rest = len(log) - done
             good = rest - sum(bad.position >= done for bad in log.rejected)
             if rest and not 0 < good < self.client.least:
-                raise Violation(f"{name} has {len(log)} records, the ledger {done}")
+                raise Violation(f"{name} has {len(log)} records, but the ledger has {done} of them")
         node = self._nodes["coordinator"]
         if not isinstance(node, CoordinatorNode):
-            raise Violation("the coordinator is not where it should be")
+            raise Violation("the coordinator's node is not a CoordinatorNode")
         if node.machine.state.refused:
-            raise Violation(f"{node.machine.state.refused} messages of honest clients were refused as faults")
+            raise Violation(f"{node.machine.state.refused} messages of honest clients were refused")
         return node.machine

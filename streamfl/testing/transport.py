@@ -1,6 +1,6 @@
-"""What any transport must do: hold yours against it.
+"""Conformance checks for transports.
 
-Each check is a function of a `Kit`, which gives links of one fresh transport; `check_transport` runs them all.
+Each check is a function of a `Kit`, which makes links of one new transport; `check_transport` runs them all.
 """
 
 from collections.abc import Callable, Sequence
@@ -34,14 +34,14 @@ from streamfl.testing.audit import Violation
 
 @dataclass(frozen=True)
 class Kit:
-    """How to get links of a transport that saves what is committed.
+    """Makes links of a transport that saves what is committed.
 
     Parameters
     ----------
     client, coordinator
-        Make a new link, as after a restart.
+        Make a new link, as when a machine starts again.
     patience
-        Seconds that a message may take to arrive.
+        The longest time that a message may take to arrive, in seconds.
     """
 
     client: Callable[[str], ClientLink]
@@ -50,17 +50,17 @@ class Kit:
 
 
 def check_transport(kit: Callable[[], Kit]) -> None:
-    """Hold a transport against everything that the machines rely on.
+    """Check that a transport does all that the machines rely on.
 
     Parameters
     ----------
     kit
-        Makes a kit of a fresh transport; called for every check.
+        Makes a kit of a new transport; called for every check.
 
     Raises
     ------
     Violation
-        Names the first check that fails.
+        A check fails; the message says how.
 
     Examples
     --------
@@ -92,53 +92,53 @@ def keeps_the_order_of_every_client(kit: Kit) -> None:
             link.send(_leave(name, i))
     arrived = _received(kit, coordinator, 60)
     for name in links:
-        mine = [message for message in arrived if isinstance(message, Leave) and message.client == name]
-        _expect(f"messages of {name}", mine, [_leave(name, i) for i in range(20)])
+        own = [message for message in arrived if isinstance(message, Leave) and message.client == name]
+        _expect(f"messages of {name}", own, [_leave(name, i) for i in range(20)])
 
 
-def tells_every_client_in_order(kit: Kit) -> None:
-    """What is published reaches every client, in order, once."""
+def publishes_to_every_client_in_order(kit: Kit) -> None:
+    """Published messages reach every client, in order, once."""
     coordinator, links = kit.coordinator(), [kit.client(f"c{i}") for i in range(3)]
     coordinator.publish([_announcement(0), _announcement(1)])
     coordinator.publish([_announcement(2)])
     for link in links:
-        _expect("what was published", _received(kit, link, 3), [_announcement(0), _announcement(1), _announcement(2)])
-        _expect("what came after it", _received(kit, link, 0), [])
+        _expect("published messages", _received(kit, link, 3), [_announcement(0), _announcement(1), _announcement(2)])
+        _expect("messages after the last", _received(kit, link, 0), [])
 
 
 def keeps_commits_and_publications_in_one_order(kit: Kit) -> None:
-    """What is committed is told in the same order as what is published."""
+    """Committed messages keep one order with published ones."""
     coordinator, links = kit.coordinator(), [kit.client(f"c{i}") for i in range(2)]
     coordinator.publish([_announcement(0)])
     coordinator.commit([_announcement(1), _announcement(2)], _state(1))
     coordinator.publish([_announcement(3)])
     for link in links:
-        _expect("what was told", _received(kit, link, 4), [_announcement(i) for i in range(4)])
+        _expect("messages to a client", _received(kit, link, 4), [_announcement(i) for i in range(4)])
 
 
 def keeps_the_sides_apart(kit: Kit) -> None:
-    """The coordinator does not hear itself, nor clients one another."""
+    """The coordinator does not receive its own messages, nor clients those of other clients."""
     coordinator, links = kit.coordinator(), [kit.client(f"c{i}") for i in range(2)]
     coordinator.publish([_announcement(0)])
     links[0].send(_leave("c0", 0))
-    _expect("what the coordinator hears", _received(kit, coordinator, 1), [_leave("c0", 0)])
+    _expect("messages to the coordinator", _received(kit, coordinator, 1), [_leave("c0", 0)])
     for link in links:
-        _expect("what a client hears", _received(kit, link, 1), [_announcement(0)])
+        _expect("messages to a client", _received(kit, link, 1), [_announcement(0)])
 
 
-def tells_a_later_link_what_comes_later(kit: Kit) -> None:
-    """A link made later, of a new client or of one that starts again, hears what is told from then on."""
+def publishes_to_a_later_link_from_then_on(kit: Kit) -> None:
+    """A link made later, by a new client or one that starts again, receives what is published from then on."""
     coordinator, early = kit.coordinator(), kit.client("c0")
     coordinator.publish([_announcement(0)])
-    _expect("what the first hears", _received(kit, early, 1), [_announcement(0)])
+    _expect("messages to the first client", _received(kit, early, 1), [_announcement(0)])
     late, again = kit.client("c1"), kit.client("c0")
     coordinator.publish([_announcement(1)])
-    _expect("what a new client hears", _received(kit, late, 1), [_announcement(1)])
-    _expect("what a client hears that starts again", _received(kit, again, 1), [_announcement(1)])
+    _expect("messages to a new client", _received(kit, late, 1), [_announcement(1)])
+    _expect("messages to a client that starts again", _received(kit, again, 1), [_announcement(1)])
 
 
 def carries_arrays_and_any_script(kit: Kit) -> None:
-    """Arrays arrive to the last bit, names in any script."""
+    """Arrays arrive to the last bit, and names in any script."""
     coordinator, client = kit.coordinator(), kit.client("東京 ß")
     weights = np.array([[np.nan, np.inf, -0.0], [1e-300, -np.inf, 1.0]])
     registry = Registry(2, ("größe", ""), ("😀",), np.array([0.1, 0.2]), np.ones(2))
@@ -155,7 +155,7 @@ def carries_arrays_and_any_script(kit: Kit) -> None:
 
 
 def carries_what_is_large(kit: Kit) -> None:
-    """A model larger than any log's largest message arrives whole."""
+    """A model that is larger than a log's largest message arrives whole."""
     coordinator, client = kit.coordinator(), kit.client("c0")
     weights = np.random.default_rng(0).normal(size=(1000, 400))
     model = ModelPublished(slot="step 16", version=1, registry=1, weights=weights)
@@ -165,7 +165,7 @@ def carries_what_is_large(kit: Kit) -> None:
 
 
 def answers_one_client(kit: Kit) -> None:
-    """An answer reaches the client that it is for."""
+    """An answer reaches the client that asked."""
     coordinator, asker = kit.coordinator(), kit.client("c0")
     coordinator.publish([Left(client="c0", incarnation="1")])
     _expect("the answer", _received(kit, asker, 1), [Left(client="c0", incarnation="1")])
@@ -175,7 +175,7 @@ def restores_nothing_before_a_commit(kit: Kit) -> None:
     """Nothing is restored before the first commit."""
     coordinator = kit.coordinator()
     coordinator.publish([_announcement(0)])
-    _expect("what is restored", coordinator.restore(), None)
+    _expect("the restored state", coordinator.restore(), None)
 
 
 def restores_the_last_commit(kit: Kit) -> None:
@@ -184,27 +184,27 @@ def restores_the_last_commit(kit: Kit) -> None:
     for entry in (1, 2, 3):
         coordinator.commit([_announcement(entry)], _state(entry))
     coordinator.publish([_announcement(9)])
-    _expect("the state", _bytes_of(coordinator.restore()), _bytes_of(_state(3)))
-    _expect("the state, by a new link", _bytes_of(kit.coordinator().restore()), _bytes_of(_state(3)))
+    _expect("the restored state", _bytes_of(coordinator.restore()), _bytes_of(_state(3)))
+    _expect("the state restored by a new link", _bytes_of(kit.coordinator().restore()), _bytes_of(_state(3)))
 
 
 def keeps_what_was_committed(kit: Kit) -> None:
-    """A state that is changed after its commit is restored as it was."""
+    """A state that is changed after its commit is restored as it was committed."""
     coordinator = kit.coordinator()
     committed = _state(4)
     coordinator.commit([], committed)
     committed.entry = 5
     committed.members["c0"].positions["p"] = 99
-    _expect("the state", _bytes_of(coordinator.restore()), _bytes_of(_state(4)))
+    _expect("the restored state", _bytes_of(coordinator.restore()), _bytes_of(_state(4)))
 
 
 CHECKS: tuple[Callable[[Kit], None], ...] = (
     keeps_the_order_of_a_client,
     keeps_the_order_of_every_client,
-    tells_every_client_in_order,
+    publishes_to_every_client_in_order,
     keeps_commits_and_publications_in_one_order,
     keeps_the_sides_apart,
-    tells_a_later_link_what_comes_later,
+    publishes_to_a_later_link_from_then_on,
     carries_arrays_and_any_script,
     carries_what_is_large,
     answers_one_client,
@@ -214,27 +214,27 @@ CHECKS: tuple[Callable[[Kit], None], ...] = (
 )
 
 
-def _expect(what: str, found: object, expected: object) -> None:
-    if found != expected:
-        raise Violation(f"{what}: {found!r:.500}, not {expected!r:.500}")
+def _expect(what: str, actual: object, expected: object) -> None:
+    if actual != expected:
+        raise Violation(f"{what}: {actual!r:.500}, not {expected!r:.500}")
 
 
 def _received(kit: Kit, link: ClientLink | CoordinatorLink, wanted: int) -> list[FromClient | FromCoordinator]:
-    """Return what arrives: at least as much as wanted, and whatever comes with it."""
+    """Return the messages that arrive: wait for `wanted` of them, and return any more that come with them."""
     until = monotonic() + kit.patience
-    found = _messages(link)
-    while len(found) < wanted and monotonic() < until:
+    received = _messages(link)
+    while len(received) < wanted and monotonic() < until:
         sleep(0.01)
-        found += _messages(link)
-    return found
+        received += _messages(link)
+    return received
 
 
 def _messages(link: ClientLink | CoordinatorLink) -> list[FromClient | FromCoordinator]:
     return [arrived for arrived in link.receive() if not isinstance(arrived, Unusable)]
 
 
-def _as_bytes(told: Sequence[FromClient | FromCoordinator]) -> list[bytes]:
-    return [wire.encode(message) for message in told]
+def _as_bytes(messages: Sequence[FromClient | FromCoordinator]) -> list[bytes]:
+    return [wire.encode(message) for message in messages]
 
 
 def _bytes_of(state: CoordinatorState | None) -> bytes | None:
@@ -252,7 +252,7 @@ def _leave(client: str, i: int) -> Leave:
 
 
 def _state(entry: int) -> CoordinatorState:
-    """Return a state that could be, with arrays and a ledger in it."""
+    """Return a plausible state, with arrays and a ledger."""
     join = Join(client="c0", incarnation="7", moments=moments_of(()))
     master = Promotion()
     master.open(entry, np.full((2, 2), 0.1 * entry), 2.0)

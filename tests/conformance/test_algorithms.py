@@ -1,4 +1,4 @@
-"""Every base algorithm that there is, held against what a federation relies on; and what the checks find."""
+"""Conformance of every base algorithm, and what the checks find in broken ones."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from streamfl.core.arrays import FloatArray
 from streamfl.core.learning.algorithms.base import Algorithm, AlgorithmOptions
 from streamfl.core.learning.algorithms.fedavg import FedAvg, onto_ball
 from streamfl.testing import Violation, check_algorithm
-from streamfl.testing.algorithms import CHECKS, knows_no_order_of_clients
+from streamfl.testing.algorithms import CHECKS, ignores_the_order_of_clients
 
 OPTIONS = {
     f"{mirror} {average} {l1:g}": AlgorithmOptions(mirror=mirror, average=average, l1=l1)  # type: ignore[arg-type]
@@ -110,28 +110,28 @@ class Free(Signs):
 
 
 @pytest.mark.parametrize(
-    ("kind", "told"),
+    ("kind", "violation"),
     [
-        (Flat, r"step returns shape \(0,\) of \(3, 0\)"),
-        (Lost, "step returns what is no number"),
-        (Greedy, "an array that it was given has changed"),
-        (Heavy, "it draws, or remembers other steps"),
-        (Random, "it draws, or remembers other steps"),
-        (Shrinking, "a round without any update changes the model"),
-        (Boastful, "it may be whitened, and its step is not W - eta slope"),
-        (Deaf, "Linear: a loss of .* after 30 rounds"),
-        (Upwards, "Linear: a loss of .* after 30 rounds"),
-        (Free, "lead to a norm of .*, and the ball's is 1000"),
+        (Flat, r"step returns shape \(0,\) for shape \(3, 0\)"),
+        (Lost, "step returns numbers that are not finite"),
+        (Greedy, "it changes an array that was passed to it"),
+        (Heavy, "it is random, or depends on other steps"),
+        (Random, "it is random, or depends on other steps"),
+        (Shrinking, "a round without differences changes the model"),
+        (Boastful, "it may be whitened, but its step is not W - eta slope"),
+        (Deaf, "Linear: the loss is .* after 30 rounds"),
+        (Upwards, "Linear: the loss is .* after 30 rounds"),
+        (Free, "give a norm of .*, but the ball's radius is 1000"),
     ],
 )
-def test_an_algorithm_that_breaks_a_rule_is_told_which(kind: type[Algorithm], told: str) -> None:
-    with pytest.raises(Violation, match=told):
+def test_an_algorithm_that_breaks_a_rule_is_refused_with_the_reason(kind: type[Algorithm], violation: str) -> None:
+    with pytest.raises(Violation, match=violation):
         check_algorithm(lambda: kind.of(AlgorithmOptions()))
 
 
 @dataclass(frozen=True)
 class Tiring(FedAvg):
-    """Makes each step shorter than the one before."""
+    """Makes each step shorter than the last."""
 
     taken: list[float] = field(default_factory=list)
 
@@ -142,4 +142,4 @@ class Tiring(FedAvg):
 
 def test_one_that_remembers_steps_depends_on_the_order_of_clients() -> None:
     with pytest.raises(Violation, match="another order of clients gives other bytes"):
-        knows_no_order_of_clients(Tiring)
+        ignores_the_order_of_clients(Tiring)

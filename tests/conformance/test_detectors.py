@@ -1,4 +1,4 @@
-"""Every drift detector that there is, held against what a profile relies on; and what the checks find."""
+"""Conformance of every drift detector, and what the checks find in broken ones."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -80,7 +80,7 @@ class Hoarding(Bar):
 
 @dataclass
 class Forgetful(Bar):
-    """Counts rounds in what is not saved."""
+    """Counts rounds in an attribute that is not saved."""
 
     kind: Literal["forgetful"] = "forgetful"  # type: ignore[assignment]
 
@@ -94,7 +94,7 @@ class Forgetful(Bar):
 
 @dataclass
 class Stubborn(Forgetful):
-    """Keeps what a reset is to forget."""
+    """Keeps its count of rounds at a reset."""
 
     kind: Literal["stubborn"] = "stubborn"  # type: ignore[assignment]
     seen: int = 0
@@ -105,7 +105,7 @@ class Stubborn(Forgetful):
 
 
 @pytest.mark.parametrize(
-    ("kind", "told"),
+    ("kind", "violation"),
     [
         (Deaf, "no alarm within 40 rounds"),
         (Nervous, "though nothing has changed"),
@@ -114,6 +114,6 @@ class Stubborn(Forgetful):
         (Stubborn, "no alarm at a drift after a reset"),
     ],
 )
-def test_a_detector_that_breaks_a_rule_is_told_which(kind: type[Detector], told: str) -> None:
-    with pytest.raises(Violation, match=told):
+def test_a_detector_that_breaks_a_rule_is_refused_with_the_reason(kind: type[Detector], violation: str) -> None:
+    with pytest.raises(Violation, match=violation):
         check_detector(kind)

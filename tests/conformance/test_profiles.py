@@ -1,4 +1,4 @@
-"""Every profile that there is, held against what a coordinator relies on; and what the checks find."""
+"""Conformance of every profile, and what the checks find in broken ones."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -41,9 +41,9 @@ def test_a_profile(name: str, check: Callable[[Callable[[], Master]], None]) -> 
 def test_what_is_played_has_a_restart_and_a_branch() -> None:
     play = Play(made("adaptive"))
     play.through(60)
-    told = [(t, said) for t, decided in enumerate(play.told, start=1) for said in decided]
-    assert [(t, said.chosen) for t, said in told if isinstance(said, Restart)] == [(25, "relabelled")]
-    assert [(said.clients, said.state) for _, said in told if isinstance(said, LocalDrift)] == [
+    decisions = [(t, decision) for t, decided in enumerate(play.decided, start=1) for decision in decided]
+    assert [(t, made.chosen) for t, made in decisions if isinstance(made, Restart)] == [(25, "relabelled")]
+    assert [(made.clients, made.state) for _, made in decisions if isinstance(made, LocalDrift)] == [
         (("c1",), "latched"),
         (("c1",), "branched"),
     ]
@@ -64,7 +64,7 @@ class Absent(Experts):
 
 
 class Nostalgic(Experts):
-    """Asks for a round that nobody was told to keep."""
+    """Asks for a round that no client keeps."""
 
     def open(self, t: int, scratch: FloatArray, squared_norm: float) -> RoundPlan:
         opening = super().open(t, scratch, squared_norm)
@@ -72,7 +72,7 @@ class Nostalgic(Experts):
 
 
 class Greedy(Experts):
-    """Steps in the array that it was given."""
+    """Changes arrays that were passed to it."""
 
     def close(self, observed: Observed) -> Alarm | None:
         for played in observed.played.values():
@@ -98,27 +98,27 @@ class Random(Experts):
 
 class Miscounting(Promotion):
     def conclude(self, deliberation: Deliberation) -> Restart | LocalDrift:
-        found = super().conclude(deliberation)
+        decision = super().conclude(deliberation)
         self.epoch += 1
-        return found
+        return decision
 
 
 @dataclass
 class Restless(Promotion):
-    """Asks until somebody answers."""
+    """Asks until a client answers."""
 
     profile: Literal["restless"] = "restless"  # type: ignore[assignment]
 
     def deliberate(self, alarm: Alarm, observed: Observed, scratch: FloatArray) -> Any:
         choice = super().deliberate(alarm, observed, scratch)
         asked, ask = choice.ask(), choice.ask
-        choice.ask = lambda: asked if set(choice.found) <= set(choice.live) else ask()  # type: ignore[method-assign]
+        choice.ask = lambda: asked if set(choice.stepped) <= set(choice.live) else ask()  # type: ignore[method-assign]
         return choice
 
 
 @dataclass
 class Forgetful(Experts):
-    """Counts rounds in what is not saved."""
+    """Counts rounds in an attribute that is not saved."""
 
     profile: Literal["forgetful"] = "forgetful"  # type: ignore[assignment]
 
@@ -161,7 +161,7 @@ class Broken(Experts):
 
 @dataclass
 class Hoarding(Promotion):
-    """Keeps a place for every round."""
+    """Its state grows with every round."""
 
     profile: Literal["hoarding"] = "hoarding"  # type: ignore[assignment]
 
@@ -171,23 +171,23 @@ class Hoarding(Promotion):
 
 
 @pytest.mark.parametrize(
-    ("kind", "told"),
+    ("kind", "violation"),
     [
-        (Nameless, "two live models of one name in round 1"),
-        (Absent, r"what serves in round 1 is not live: \['another'\]"),
+        (Nameless, "two live models with one name in round 1"),
+        (Absent, r"models that serve in round 1 are not live: \['another'\]"),
         (Nostalgic, "asks for rounds that no client has kept"),
-        (Greedy, "an array that it was given is changed in round 1"),
+        (Greedy, "it changes an array that was passed to it in round 1"),
         (Hasty, "if rounds are opened twice"),
         (Random, "another course of events in the same rounds"),
         (Miscounting, "epoch 3 after 1 in round 25"),
-        (Restless, "an alarm for which candidates are scored more than 10 times"),
+        (Restless, "an alarm asks for scores more than 10 times"),
         (Forgetful, "saved and read again after round"),
-        (Stiff, r"has shape \(3, 2\), and models have \(3, 3\) today"),
+        (Stiff, r"has shape \(3, 2\) instead of \(3, 3\)"),
         (Deaf, "an untrained model has 0.5"),
         (Hoarding, "bytes after 400 rounds"),
         (Broken, "round 1 raises ZeroDivisionError"),
     ],
 )
-def test_a_profile_that_breaks_a_rule_is_told_which(kind: type[Any], told: str) -> None:
-    with pytest.raises(Violation, match=told):
+def test_a_profile_that_breaks_a_rule_is_refused_with_the_reason(kind: type[Any], violation: str) -> None:
+    with pytest.raises(Violation, match=violation):
         check_profile(kind)

@@ -1,4 +1,4 @@
-"""The transports inside one process, held against what any transport must do; Kafka's is in tests/integration."""
+"""Conformance of the in-process transport, and what the checks find in broken ones; Kafka's: tests/integration."""
 
 from collections.abc import Sequence
 
@@ -32,21 +32,21 @@ def test_a_transport_in_memory_saves_nothing_unless_asked_to():
 
 
 class Reversing(MemoryClientLink):
-    """Hands messages over in the wrong order."""
+    """Returns messages in the wrong order."""
 
     def receive(self) -> Sequence[FromCoordinator]:
         return list(reversed(super().receive()))
 
 
 class Forgetting(MemoryCoordinatorLink):
-    """Loses what it is to save."""
+    """Saves no state."""
 
     def commit(self, messages: Sequence[FromCoordinator], state: CoordinatorState) -> None:
         self.publish(messages)
 
 
 class Repeating(MemoryCoordinatorLink):
-    """Hands every message over twice."""
+    """Returns every message twice."""
 
     def receive(self) -> Sequence[FromClient]:
         return [message for message in super().receive() for _ in range(2)]

@@ -38,7 +38,7 @@ class World:
         self.detector = Excess()
 
     def play(self, t: int, mix: FloatArray, rise: float = 0.0) -> Alarm | None:
-        """Play a round of the given class mix: new records are compared with the first ones that were held back."""
+        """Play a round of the given class mix: new records are compared with the first ones that were held out."""
         parts: dict[str, ClientPart] = {}
         for i, means in enumerate(self.means):
             y = self.rng.choice(3, self.records, p=mix)
@@ -90,7 +90,7 @@ COUNTS = st.integers(0, 40)
 
 @st.composite
 def tables(draw: st.DrawFn) -> dict[str, ClientPart]:
-    """Return a round of up to five clients: sums of scores in [0, 1], held ones included."""
+    """Return a round of up to five clients: sums of scores in [0, 1], held-out ones included."""
     rng = np.random.default_rng(draw(st.integers(0, 10**6)))
     parts: dict[str, ClientPart] = {}
     for i in range(draw(st.integers(2, 5))):

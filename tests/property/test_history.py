@@ -1,4 +1,4 @@
-"""The history sample: a function of positions, never of how records came in."""
+"""The history sample: a function of ordinals, never of how records arrived."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,8 +12,8 @@ from streamfl.core.sampling import ranks, sampled_rounds
 def sample(
     records: list[Recorded], cut: set[int], *, keep: int, first: int = 100, seed: int = 0, client: str = "c0"
 ) -> tuple[list[Recorded], SampledRound]:
-    parts, told = chosen(batches_of(records, cut), t=7, first=first, keep=keep, seed=seed, client=client)
-    return recorded_in(parts), told
+    parts, sampled = chosen(batches_of(records, cut), t=7, first=first, keep=keep, seed=seed, client=client)
+    return recorded_in(parts), sampled
 
 
 @given(recordings(), cuts(), cuts(), st.integers(1, 12))
@@ -30,28 +30,30 @@ def test_it_has_the_good_records_with_the_smallest_hashes(records: list[Recorded
     hashes = ranks(0, "c0", [i for i, _ in good])  # type: ignore[arg-type]
     smallest = sorted(range(len(good)), key=lambda j: hashes[j])[:keep]
     expected = [good[j] for j in sorted(smallest)]
-    kept, told = sample(records, cut, keep=keep)
+    kept, sampled = sample(records, cut, keep=keep)
     assert kept == [r for _, r in expected]
-    assert told.ordinals == tuple(i for i, _ in expected)
-    assert told.round == 7
+    assert sampled.ordinals == tuple(i for i, _ in expected)
+    assert sampled.round == 7
 
 
 @given(recordings(), cuts(), st.integers(1, 12))
-def test_it_is_bounded_and_says_where_its_records_stand(records: list[Recorded], cut: set[int], keep: int) -> None:
-    kept, told = sample(records, cut, keep=keep)
-    assert len(kept) == len(told.ordinals) == min(keep, sum(r.good for r in records))
-    for partition, positions in told.positions.items():
+def test_it_is_bounded_and_has_the_positions_of_its_records(
+    records: list[Recorded], cut: set[int], keep: int
+) -> None:
+    kept, sampled = sample(records, cut, keep=keep)
+    assert len(kept) == len(sampled.ordinals) == min(keep, sum(r.good for r in records))
+    for partition, positions in sampled.positions.items():
         assert positions == tuple(r.position for r in kept if r.partition == partition)
-    assert sum(map(len, told.positions.values())) == len(kept)
+    assert sum(map(len, sampled.positions.values())) == len(kept)
 
 
 @given(recordings(), cuts(), cuts(), st.integers(1, 12))
-def test_what_is_read_again_is_the_same_sample(
+def test_records_that_are_read_again_are_the_same_sample(
     records: list[Recorded], cut: set[int], other: set[int], keep: int
 ) -> None:
-    kept, told = sample(records, cut, keep=keep)
+    kept, sampled = sample(records, cut, keep=keep)
     history = History()
-    history.restore([told], batches_of(records, other))
+    history.restore([sampled], batches_of(records, other))
     assert recorded_in(history.rounds[7].batches) == kept
     assert history.rounds[7].records == len(kept)
 

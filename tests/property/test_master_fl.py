@@ -16,7 +16,7 @@ HORIZON, DELTA, RECORDS = 64, 0.05, 500
 
 @dataclass
 class WrittenOut:
-    """One block's statistics, computed anew in every round from all that was played."""
+    """One block's statistics, computed anew in every round from all losses played."""
 
     start: int
     schedule: tuple[PlacedInstance, ...]
@@ -31,7 +31,7 @@ class WrittenOut:
 
     def alarm(self, t: int, loss: float, past: float) -> str | None:
         rounds = sum(self.playing(tau) == self.playing(t) for tau in range(self.start, t + 1))
-        # Nothing is past in the first active round of an instance.
+        # The first active round of an instance has no past.
         estimate = loss if rounds == 1 else (loss + (rounds - 1) * past) / rounds
         records = RECORDS * min(rounds, 2)
         self.played.append(loss)

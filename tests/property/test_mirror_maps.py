@@ -1,4 +1,4 @@
-"""What the proofs ask of a mirror map, for any points."""
+"""The properties of mirror maps that the proofs need, at any points."""
 
 import math
 
@@ -11,7 +11,7 @@ from hypothesis.extra.numpy import arrays
 
 from streamfl.core.learning.algorithms.mirror_maps import Euclidean, Hypentropic, MirrorMap, PNorm
 
-# phi, and the norm in which it is 1-strongly convex and of which its ball is.
+# phi, and the norm in which it is 1-strongly convex and which defines its ball.
 MAPS: dict[str, tuple[MirrorMap, float]] = {
     "euclidean": (Euclidean(radius=3.0), 2.0),
     "p = 2": (PNorm(p=2.0, radius=3.0), 2.0),

@@ -76,7 +76,7 @@ def federation(
         state=PROFILES[profile],
         faults=faults or Faults(),
         seed=seed,
-        # Where messages take as long as a client's patience, it waits for the answer to its newest question: in the
-        # worst of the worlds drawn here that takes 57,000 steps.
+        # If messages take as long as a client's patience, it waits for the answer to its newest question. With the
+        # worst faults drawn here a run takes 57,000 steps.
         most_steps=100_000,
     )

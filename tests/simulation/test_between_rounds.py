@@ -1,4 +1,4 @@
-"""What learns between rounds in a bad world: it is agreed on as if nothing had happened."""
+"""Models that learn between rounds, under faults: the agreed state is that of the undisturbed run."""
 
 from functools import cache
 
@@ -21,7 +21,7 @@ SEEDS = {name: range(2000 + 100 * i, 2012 + 100 * i) for i, name in enumerate(LE
 
 @cache
 def undisturbed(name: str) -> tuple[str, int]:
-    """Return the digest of the model, and the records that it could not learn, of a run without faults."""
+    """Return the digest of the model, and the number of records that it could not learn, of a run without faults."""
     simulation = federation(learning=LEARNING[name])
     digest = simulation.run().digest()
     return digest, sum(closed.unlearnt for closed in simulation.audit.closed)

@@ -1,4 +1,4 @@
-"""Simulations hold every step of every client against the table of phases: one that is wrong is noticed."""
+"""Simulations check every change of a client's phase against the table: wrong ones are found."""
 
 import pytest
 
@@ -10,7 +10,7 @@ from streamfl.core.client.phase import TRANSITIONS, Phase
 from streamfl.core.protocol.messages import RoundOpened
 from streamfl.testing import Violation
 
-SEED = 5  # a world in which messages are lost and late, and everything is killed now and then
+SEED = 5  # messages are lost and late, and machines are killed
 
 
 def test_a_client_that_takes_an_opening_for_its_place_in_the_ledger_is_noticed(monkeypatch):

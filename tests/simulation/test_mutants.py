@@ -1,4 +1,4 @@
-"""The simulation is worth something only if it fails when a safeguard is taken out: here each is, in a copy."""
+"""The simulation must fail when a safeguard is removed: here each is removed in a copy."""
 
 import shutil
 import subprocess
@@ -44,7 +44,7 @@ def test_without_a_safeguard_some_world_breaks_the_federation(safeguard, tmp_pat
     shutil.copytree(ROOT / "streamfl", tmp_path / "streamfl")
     source = tmp_path / "streamfl" / file
     text = source.read_text()
-    assert text.count(there) == 1, f"{safeguard} is written otherwise now: follow it"
+    assert text.count(there) == 1, f"{safeguard} has changed in the source: update this test"
     source.write_text(text.replace(there, instead))
 
     path = {"PYTHONPATH": f"{tmp_path}:{ROOT / 'tests'}"}

@@ -1,4 +1,4 @@
-"""A federation in a bad world: nothing is lost, nothing is trained twice, the model is the undisturbed run's."""
+"""A federation under faults: nothing is lost, nothing is trained twice, the model is the undisturbed run's."""
 
 from functools import cache
 
@@ -23,7 +23,7 @@ def undisturbed(profile: str) -> tuple[str, tuple[int, ...]]:
 
 
 def faults_of(seed: int) -> Faults:
-    """Return a world for a seed: from a little late to very bad."""
+    """Return the faults of a seed, from small delays to many losses and kills."""
     rng = generator(seed, "faults")
     return Faults(
         loss=float(rng.choice([0.0, 0.05, 0.2])),
@@ -35,31 +35,31 @@ def faults_of(seed: int) -> Faults:
 
 def test_an_undisturbed_run_restarts_at_the_swap():
     assert undisturbed("paper")[1] == (11,)
-    # With profile adaptive the late label is news by itself, once it is common enough; the swap is told by labels.
+    # With profile adaptive the late label is an alarm by itself once it is frequent; the swap is found by label.
     assert undisturbed("adaptive")[1] == (9, 11)
     simulation = federation("adaptive")
     simulation.run()
     assert [(r.cause, r.chosen) for r in simulation.audit.restarts][1] == ("excess", "relabelled")
 
 
-def test_in_an_undisturbed_run_records_are_held_back_and_let_go():
+def test_in_an_undisturbed_run_records_are_held_out_and_released():
     simulation = federation("adaptive")
     state = simulation.run().state
-    told = [update for update in simulation.audit.sent.values() if update.held]
-    assert {update.client for update in told} == set(state.members)
+    holding = [update for update in simulation.audit.sent.values() if update.held]
+    assert {update.client for update in holding} == set(state.members)
     # Since the restart after round 11 only.
     assert {record.round for member in state.members.values() for record in member.held} <= set(range(12, 17))
-    assert all(update.trained <= update.records - len(update.held) for update in told)
+    assert all(update.trained <= update.records - len(update.held) for update in holding)
 
 
 @pytest.mark.parametrize("asked", [(11, 1), (11, 2), (9, 2)], ids=["candidates", "relabelled", "the chosen one"])
 def test_a_coordinator_that_is_killed_between_two_stages_of_scoring_asks_again(asked):
     simulation = federation("adaptive")
     simulation.calm_after, simulation.most_steps = 0.0, 5000
-    told, killed = simulation.audit.watch, []
+    audited, killed = simulation.audit.watch, []
 
-    def watch(now, who, message):
-        told(now, who, message)
+    def watch(now, node, message):
+        audited(now, node, message)
         if isinstance(message, Score) and (message.round, message.stage) == asked and not killed:
             killed.append(now)
 

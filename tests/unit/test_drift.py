@@ -68,7 +68,7 @@ def test_glr_dates_the_change_by_the_first_loss_of_a_round() -> None:
 
 
 def test_the_e_detector_with_a_bound_is_that_of_the_core() -> None:
-    ours, core = EDetector(run_length=500, bound=0.25), e_detector.EDetector(run_length=500.0, bound=0.25)
+    ours, core = EDetector(run_length=500, bound=0.25), e_detector.EProcessDetector(run_length=500.0, bound=0.25)
     for t, loss in enumerate(errors(0, (200, 0.25), (200, 0.5)), start=1):
         ours.update(loss)
         assert ours.alarm == core.take(t, float(loss), 1)
@@ -120,7 +120,7 @@ def test_master_tests_share_the_false_alarms() -> None:
     assert MasterTests()._calibration().rate == pytest.approx(0.0512 / 4)
     assert MasterTests(two_sided_test=False)._calibration().rate == pytest.approx(0.0512 / 2)
     rare = MasterTests(run_length=10**6)._calibration()
-    assert rare.rate * rare.shuffles >= 2.0
+    assert rare.rate * rare.replays >= 2.0
 
 
 # --- streams ------------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ import numpy as np
 from river.drift import ADWIN
 
 from streamfl.core.arrays import FloatArray
-from streamfl.core.drift.detectors.glr import GLR
+from streamfl.core.drift.detectors.glr import GLRDetector
 from streamfl_benchmarks.peers.base import ClientRecords, Peer, records, score
 
 
@@ -43,7 +43,7 @@ class Rule(Protocol):
 class OnGLR:
     """Restart on an alarm of the GLR test."""
 
-    detector: GLR = field(default_factory=GLR)
+    detector: GLRDetector = field(default_factory=GLRDetector)
 
     def cause(self, t: int, seen: Seen) -> str | None:
         """Return `glr` on an alarm."""

@@ -1,1 +1,1 @@
-"""Noticing that the world has changed."""
+"""Drift detection: the interface of detectors, what they look at, and the detectors."""

@@ -1,4 +1,4 @@
-"""What a drift detector is: it looks at every closed round, and says when the world has changed."""
+"""The interface of drift detectors: a detector takes every closed round, and alarms when the concept changed."""
 
 import abc
 from collections.abc import Collection, Mapping
@@ -10,19 +10,19 @@ from streamfl.core.protocol.alarm import Alarm, Reading
 
 
 class Detector(Kind):
-    """A drift detector: a dataclass whose fields are all that it remembers, since it is saved with the coordinator.
+    """A drift detector: a dataclass whose fields are its whole state, which is saved with the coordinator state.
 
-    `update` and `reset` are what it must do; the rest has defaults, for detectors that neither compare records nor
-    name clients. `streamfl.testing.check_detector` says whether a new one keeps the rules.
+    Subclasses must define `update` and `reset`. The rest has defaults for detectors that neither compare with
+    held-out records nor name clients. `streamfl.testing.check_detector` checks a new one.
 
     Attributes
     ----------
     kind
-        A field that names the class where a detector is saved and read again: `kind: Literal["glr"] = "glr"`.
+        A field that names the class in saved states: `kind: Literal["glr"] = "glr"`.
     reading
-        A field: where the test stood after the last round; None before the first test.
+        A field: statistic and threshold after the last round; None before the first test.
     compares
-        Whether it compares new records with old ones, so that clients have to hold some back.
+        Whether it compares new records with held-out ones, so that clients must hold some out.
     """
 
     named_by = "kind"
@@ -39,35 +39,35 @@ class Detector(Kind):
         observed
             The round.
         groups
-            The number of the group of each client that is served by another model than the rest, which is group 0.
+            The group number of each client that another model serves than the rest; all others are in group 0.
         """
 
     @abc.abstractmethod
     def reset(self, *, filled: bool = False) -> None:
-        """Forget everything: after a restart. With `filled` what is held back is still of the same concept."""
+        """Forget everything, after a restart. With `filled`, the held-out records are still of the same concept."""
 
     @property
     def is_stale(self) -> bool:
-        """Whether what it compares with has passed, so that it has to be gathered anew."""
+        """Whether the held-out records are of a concept that has passed, so that others must be gathered."""
         return False
 
     def forget(self, clients: Collection[str]) -> None:
         """Forget some clients, which another model serves from now on."""
 
     def named(self, clients: Collection[str]) -> tuple[str, ...]:
-        """Return those of some clients that surely have drifted by now, if they drift alone."""
+        """Return those of some clients that surely have drifted by now, if only a few have."""
         return ()
 
     def rest_is_quiet(self, observed: Observed, groups: Mapping[str, int], named: Collection[str], sd: float) -> bool:
-        """Tell whether all other clients than the named ones lie below so many standard deviations."""
+        """Return whether all clients but the named ones lie below `sd` standard deviations."""
         return True
 
 
 class ScoreDetector(Detector):
-    """A detector that looks at one number a round: the mean score of the serving model, in [0, 1]."""
+    """A detector that uses one number a round: the mean score of the serving model, in [0, 1]."""
 
     def update(self, observed: Observed, groups: Mapping[str, int]) -> Alarm | None:
-        """Take the loss of a closed round, and return an alarm if there is one."""
+        """Take the mean score of a closed round, and return an alarm if there is one."""
         return self.take(observed.round, observed.loss, observed.records)
 
     @abc.abstractmethod

@@ -1,4 +1,4 @@
-"""What detectors and profiles look at: what the clients of a closed round measured of its live models."""
+"""The evidence for detectors and profiles: what the clients of a closed round measured of its live models."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -9,22 +9,22 @@ from streamfl.core.protocol.messages import LabelSums
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LiveModel:
-    """A model that clients score in a round, and train unless it is only watched.
+    """A model that clients score in a round, and train if `trained`.
 
     Parameters
     ----------
     name
-        Its slot, reused by successors.
+        Its slot, which its successors reuse.
     W
         Weights, shape (d, columns).
     eta
         Step size of this round.
     trained
-        False for models that are scored only.
+        False for models that are only scored.
     clients
-        The clients it is for: those score and train it. None: all score it, and all but those apart train it.
+        The clients that score and train it. None: all score it, and all but the clients apart train it.
     history
-        Sampled old rounds on which it is scored as well.
+        Sampled old rounds on which it is scored, too.
     whitened
         Whether its step is whitened by the second moments of the features.
     """
@@ -49,7 +49,7 @@ class ClientPart:
     losses
         By live model, the sum of its scores.
     new, old
-        Sums of the scores of the model that serves the client, by label: on the round's records, and on those held.
+        Sums by label of the scores of the model that serves the client: on the round's records, and on held-out ones.
     """
 
     records: int
@@ -65,15 +65,16 @@ class Played:
     Parameters
     ----------
     loss
-        F(t)(x(t)): the mean score before training, each record weighing the same. Tests look at it.
+        F(t)(x(t)): the mean score before training, over all records. Tests use it.
     proper
         The mean proper score, likewise. Models compete by it.
     stepped
-        The model after its step; the model itself where it was only scored.
+        The model after its step; the same model if it was only scored.
     variance
         Variance of the score over the records.
     history_loss, history_records
-        Its mean score over the sampled rounds it asked for, rounds weighing the same, and the records behind it.
+        Its mean score over the sampled rounds that it names, with equal weight for each round, and the number of
+        records behind it.
     """
 
     loss: float
@@ -86,28 +87,28 @@ class Played:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Observed:
-    """What a closed round brought.
+    """The measurements of a closed round.
 
     Parameters
     ----------
     round
-        Its number.
+        The round's number.
     records
         Records scored.
     played
-        Its live models, by name.
+        The measurements of its live models, by name.
     largest_norm
         The largest Euclidean norm of a record's features.
     loss_bound
-        What a training loss was divided by to become a score: 2 ln K.
+        The training loss that scores 1: 2 ln K.
     known_labels
         The labels that were registered when the epoch began; empty in regression.
     clients
-        What each client measured, by name.
+        The measurements of each client, by name.
     live
-        The live models as they were played, before their steps.
+        The live models before their steps.
     serves
-        The name of the one that served all clients but those apart.
+        The name of the model that served all clients but those apart.
     """
 
     round: int
@@ -126,7 +127,7 @@ class Observed:
         return self.played[self.serves].loss
 
     def loss_at(self, name: str, clients: Iterable[str]) -> float:
-        """Return the mean score of a live model over the records of some clients; NaN without any."""
+        """Return the mean score of a live model over the records of some clients; NaN if there are none."""
         parts = [self.clients[c] for c in clients if c in self.clients and name in self.clients[c].losses]
         records = sum(part.records for part in parts)
         return sum(part.losses[name] for part in parts) / records if records else float("nan")

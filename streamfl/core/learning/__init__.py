@@ -1,1 +1,1 @@
-"""Scores and steps of one model on the records of one client, and what is needed to add them up."""
+"""Learning: a model's scores and steps on one client's records, and the aggregation of clients' results."""

@@ -1,7 +1,7 @@
-"""What learns record by record between rounds: what there is to it in the whole federation, and at one client.
+"""The interface of models that learn between rounds, record by record: in the federation, and at one client.
 
-There are two: our own models (`core/between/native`), and a model of another library (`core/between/external`). The
-machines know this interface only.
+It has two implementations: native models (`core/between/native`), and an external model of another library
+(`core/between/external`). The machines know this interface only.
 """
 
 import abc
@@ -24,18 +24,18 @@ L = TypeVar("L", bound=Learnt)
 
 @dataclass(frozen=True, slots=True)
 class Covered:
-    """What an update covers, by which what was learnt of it is judged.
+    """What an update covers, and so what its client may have learnt.
 
     Parameters
     ----------
     records
-        Good records.
+        The number of good records.
     features, labels
         The registered names, and those that its records brought.
     members
-        How many clients may be added up.
+        The largest number of clients whose results are added.
     limits
-        How many names a client may have learnt, and how long they may be.
+        Bounds on the number and length of names.
     """
 
     records: int
@@ -47,14 +47,14 @@ class Covered:
 
 @dataclass(frozen=True, slots=True)
 class Renewal:
-    """What a restart means for models that learn between rounds.
+    """The effect of a restart on models that learn between rounds.
 
     Parameters
     ----------
     goes_on
-        Whether the model that served goes on: what was learnt is of the same concept still.
+        Whether the incumbent serves on: the models have learnt the same concept.
     renamed
-        Where that is known, what has become of the labels: label a is to be called what label renamed[a] was.
+        How labels have changed, if that is known: label a takes the name that label renamed[a] had. Empty otherwise.
     """
 
     goes_on: bool
@@ -62,14 +62,14 @@ class Renewal:
 
 
 class BetweenRounds(abc.ABC, Generic[S, L]):
-    """A learner of single records: the same at every client and at the coordinator, and never changed.
+    """An immutable learner of single records, the same at every client and at the coordinator.
 
     Attributes
     ----------
     state
-        The class of what clients agree on.
+        The class of its agreed state.
     learnt
-        The class of what a client tells of a round.
+        The class of what a client has learnt in a round, as sent in updates.
     pairs_features
         Whether it keeps a number for every pair of features.
     """
@@ -81,7 +81,7 @@ class BetweenRounds(abc.ABC, Generic[S, L]):
     @property
     @abc.abstractmethod
     def names(self) -> AbstractSet[str]:
-        """Return what its models are called where it is told which have a part in predictions."""
+        """Return the names of its models, as in `AtClient.shares`."""
 
     @abc.abstractmethod
     def initial(self, labels: tuple[str, ...]) -> S:
@@ -89,18 +89,18 @@ class BetweenRounds(abc.ABC, Generic[S, L]):
 
     @abc.abstractmethod
     def has_made(self, agreed: S) -> bool:
-        """Tell whether an agreed state is one of these models, not of others that were federated before."""
+        """Return whether an agreed state is of these models, not of others that were federated before."""
 
     @abc.abstractmethod
     def wrong(self, learnt: L, agreed: S, covered: Covered) -> str | None:
-        """Return why what a client has learnt cannot be used, or None.
+        """Return why the result of a client cannot be used, or None.
 
         Parameters
         ----------
         learnt
-            What it says.
+            The client's result.
         agreed
-            Where it began.
+            The agreed state from which it learnt.
         covered
             What its update covers.
         """
@@ -116,113 +116,113 @@ class BetweenRounds(abc.ABC, Generic[S, L]):
         renewal: Renewal | None = None,
         limits: Limits,
     ) -> tuple[S, IntArray | None]:
-        """Return what is agreed on after a round, and which rows of a table have changed; None for all of it.
+        """Return the agreed state after a round, and the rows of its table that changed; None if all did.
 
         Parameters
         ----------
         agreed
-            Where the clients began.
+            The agreed state from which clients learnt.
         learnt
-            What each of them learnt, in the order of their names.
+            Each client's result, in the order of their names.
         labels
             All labels by now.
         apart
-            The clients that learn for themselves.
+            The clients apart, whose results are not added.
         renewal
-            What a restart in this round means; None if there was none.
+            The effect of a restart in this round; None if there was none.
         limits
-            How many names there may be.
+            Bounds on the number of names.
         """
 
     @abc.abstractmethod
     def published(self, agreed: S, version: int, changed: IntArray | None = None) -> BetweenPublished:
-        """Return the agreed state as clients are told it: with all of it, or with the rows that changed."""
+        """Return the agreed state as it is published: all of it, or the rows that changed."""
 
     @abc.abstractmethod
     def unusable(self, published: BetweenPublished) -> str | None:
-        """Return why a client cannot use what was published, or None if it can."""
+        """Return why a client cannot use a published state, or None if it can."""
 
     @abc.abstractmethod
     def at_client(self) -> "AtClient":
-        """Return it at a client that has learnt nothing yet."""
+        """Return the client's side of it, which has learnt nothing yet."""
 
     def refusal(self, learnt: Learnt | None, agreed: AgreedState | None, covered: Covered) -> str | None:
-        """Return why what a client says or does not say of what it has learnt cannot be used, or None."""
+        """Return why the result of a client, or its absence, cannot be used, or None."""
         if not isinstance(learnt, self.learnt) or not isinstance(agreed, self.state):
             return None if learnt is None and agreed is None else "models between rounds that not all have"
         return self.wrong(learnt, agreed, covered)
 
     def taken(self, agreed: AgreedState | None) -> S | None:
-        """Return an agreed state if it is one of these models; None lets them begin anew."""
+        """Return an agreed state if it is of these models; otherwise None, and they begin anew."""
         return agreed if isinstance(agreed, self.state) and self.has_made(agreed) else None
 
 
 class AtClient(abc.ABC):
-    """What one client has learnt since the round began, of the records that are pending.
+    """What one client has learnt from its pending records since the round began.
 
     Attributes
     ----------
     version
-        Of the agreed state from which it learns.
+        The version of the agreed state from which it learns.
     """
 
     version: int
 
     @abc.abstractmethod
     def take(self, published: BetweenPublished) -> None:
-        """Keep what was published until its round is open; only the versions that arrived last."""
+        """Keep a published state until its round is open; only the last versions to arrive are kept."""
 
     @abc.abstractmethod
     def has(self, version: int) -> bool:
-        """Tell whether it can go on from a version."""
+        """Return whether it can learn from a version of the agreed state."""
 
     @abc.abstractmethod
     def begin(self, version: int) -> None:
-        """Go on from the agreed state of a version; what is pending is learnt again, from there."""
+        """Learn from a version of the agreed state; pending records are learnt again from there."""
 
     @abc.abstractmethod
     def forget(self) -> None:
-        """Forget what was learnt of pending records, as they are to be read again."""
+        """Forget what was learnt from pending records, since they will be read again."""
 
     @property
     @abc.abstractmethod
     def records(self) -> int:
-        """Count the pending records that it has learnt."""
+        """The number of pending records that it has learnt."""
 
     @abc.abstractmethod
     def learn_next(self, batch: Batch, serving: Serving | None = None) -> None:
-        """Learn the records that follow those it has learnt; `serving` is the model that serves rounds."""
+        """Learn the next records after those already learnt; `serving` is the model that serves rounds."""
 
     @abc.abstractmethod
     def answer(self, batch: Batch, serving: Serving | None = None) -> FloatArray:
-        """Return what is served of some records now: probabilities by label, or targets; shape (n, columns)."""
+        """Return current predictions for some records: probabilities by label, or targets; shape (n, columns)."""
 
     @property
     @abc.abstractmethod
     def labels(self) -> tuple[str, ...]:
-        """Return the labels that predictions are of; none for targets."""
+        """The labels of the predictions' columns; none in regression."""
 
     @property
     @abc.abstractmethod
     def served(self) -> FloatArray:
-        """Return what was predicted of each record just before it was learnt, shape (records,)."""
+        """The prediction of each record just before it was learnt, shape (records,)."""
 
     @abc.abstractmethod
     def learnt(self, limits: Limits) -> Learnt:
-        """Return what a client tells of what it has learnt: no more names than may be."""
+        """Return the client's result for its update, with no more names than `limits` allows."""
 
     @abc.abstractmethod
     def shares(self) -> dict[str, float]:
-        """Return what part each model has in the predictions served, by name; they sum to 1."""
+        """Return each model's share of the served predictions, by name; they sum to 1."""
 
     def learn(self, batches: Sequence[Batch], serving: Serving | None = None) -> None:
-        """Learn those of the pending records that it has not learnt yet."""
+        """Learn the pending records that it has not learnt yet."""
         for batch in without_first(batches, self.records):
             self.learn_next(batch, serving)
 
 
 def without_first(batches: Sequence[Batch], records: int) -> Iterator[Batch]:
-    """Return batches without their first records.
+    """Yield batches without their first `records` records.
 
     >>> from streamfl.core.protocol.records import Span
     >>> batch = Batch(Span("p", 0, 3), np.arange(3), ("x",), np.array([[1.0], [2.0], [6.0]]), np.zeros(3), ("a",))

@@ -1,4 +1,4 @@
-"""Sums that no order of addition can change."""
+"""Sums in fixed point, which do not depend on the order of addition."""
 
 from collections.abc import Iterable
 
@@ -7,13 +7,13 @@ import numpy as np
 from streamfl.core.arrays import FloatArray
 from streamfl.core.errors import PeerError
 
-# Steps of a sum for each unit, and what none may reach. docs/choices.md, "Bounds and rounding".
+# Fixed-point steps for each unit, and the bound on a sum in steps. docs/choices.md, "Bounds and rounding".
 SCALE = 2.0**32
 LIMIT = 2.0**62
 
 
 def largest_part(weight: int, parts: int) -> float:
-    """Return the bound under which `parts` parts of such a weight can be added without overflow.
+    """Return the largest absolute value with which `parts` parts of a weight can be added without overflow.
 
     >>> largest_part(1000, 20)
     26843.5456
@@ -21,12 +21,12 @@ def largest_part(weight: int, parts: int) -> float:
     return 0.5 * LIMIT / SCALE / parts / max(1, weight)
 
 
-# Members for whom there is room in a sum. docs/choices.md, "Bounds and rounding".
+# The number of members for which a sum has room. docs/choices.md, "Bounds and rounding".
 MEMBERS = 1000
 
 
 def shortened(x: FloatArray, weight: int) -> FloatArray:
-    """Return a difference; one too large to be added up with those of others in its direction, as long as can be.
+    """Return a difference, scaled down if it is too large to be added to those of other clients.
 
     >>> shortened(np.array([3e5, -1e5]), 100), shortened(np.array([3.0, 4.0]), 100)
     (array([2684.35456   , -894.78485333]), array([3., 4.]))
@@ -36,7 +36,7 @@ def shortened(x: FloatArray, weight: int) -> FloatArray:
 
 
 def weighted_mean(parts: Iterable[tuple[int, FloatArray]]) -> FloatArray:
-    """Return sum(n x) / sum(n) with every n x rounded to a multiple of 2^-32 and added in int64.
+    """Return sum(n x) / sum(n), with every n x rounded to a multiple of 2^-32 and added in int64.
 
     Integer addition is associative, so neither the order of arrival nor partial sums can change a bit.
 
@@ -48,7 +48,7 @@ def weighted_mean(parts: Iterable[tuple[int, FloatArray]]) -> FloatArray:
     Raises
     ------
     PeerError
-        A product, or the sum, does not fit.
+        A product or the sum overflows, or there are no parts.
 
     Examples
     --------
@@ -56,7 +56,7 @@ def weighted_mean(parts: Iterable[tuple[int, FloatArray]]) -> FloatArray:
     array([4.])
     """
     weights, each = 0, []
-    with np.errstate(over="ignore"):  # what overflows is refused just below
+    with np.errstate(over="ignore"):  # an overflow is refused just below
         for weight, x in parts:
             weights += weight
             each.append(x * (weight * SCALE))

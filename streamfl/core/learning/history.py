@@ -1,4 +1,4 @@
-"""A client's bounded sample of old rounds, chosen by hash of position, never by luck."""
+"""A client's bounded sample of old rounds, chosen by a hash of ordinals, so that it can be restored."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ from streamfl.core.sampling import ranks
 def chosen(
     batches: Sequence[Batch], *, t: int, first: int, keep: int, seed: int, client: str
 ) -> tuple[tuple[Batch, ...], SampledRound]:
-    """Return the records of round t that a history sample keeps, and their places.
+    """Return the records of round t that a history sample keeps, and their positions.
 
     Parameters
     ----------
@@ -23,11 +23,16 @@ def chosen(
     t
         The round.
     first
-        The ordinal of the round's first record: how many of the client's records were read before, bad ones too.
+        The ordinal of the round's first record: the number of records that the client read before, also bad ones.
     keep
-        At most so many are kept, at least 1: those whose ordinals have the smallest hash.
+        The largest number of records to keep, at least 1: those whose ordinals have the smallest hashes.
     seed, client
         Key of the hash.
+
+    Raises
+    ------
+    ValueError
+        `keep` is less than 1.
     """
     if keep < 1:
         raise ValueError(f"a sample of {keep} records")
@@ -58,7 +63,7 @@ def _ordinals(batches: Sequence[Batch], first: int) -> list[IntArray]:
 
 @dataclass
 class KeptRound:
-    """The kept records of one round; `share` is the client's part of all records of that round."""
+    """The kept records of one round; `share` is the client's share of all records of that round."""
 
     share: float
     batches: tuple[Batch, ...]
@@ -71,7 +76,7 @@ class KeptRound:
 
 @dataclass
 class History:
-    """The rounds kept so far. Raw records, so that a change of scaler does not spoil them.
+    """The rounds kept so far, as raw records, which stay valid when the scaler changes.
 
     >>> from streamfl.core.protocol.records import Span
     >>> batch = Batch(Span("p", 0, 3), np.arange(3), ("x",), np.array([[1.0], [2.0], [6.0]]), np.zeros(3), ("a",))
@@ -87,11 +92,11 @@ class History:
     rounds: dict[int, KeptRound] = field(default_factory=dict)
 
     def retain(self, sampled: Sequence[int]) -> None:
-        """Forget every round that the sample no longer names."""
+        """Forget every round that is no longer sampled."""
         self.rounds = {t: kept for t, kept in self.rounds.items() if t in sampled}
 
     def restore(self, sample: Sequence[SampledRound], batches: Sequence[Batch]) -> None:
-        """Take over records that were read again; those a source no longer has are gone."""
+        """Take over records that were read again; records that the source no longer has are lost."""
         for kept in sample:
             parts = [_at(b, kept.positions.get(b.span.partition, ())) for b in batches]
             self.rounds[kept.round] = KeptRound(kept.share, tuple(p for p in parts if len(p)))

@@ -1,4 +1,4 @@
-"""A client's work in a round: score every live model on its records, then take the local steps."""
+"""A client's work in a round: score every live model on the records, then take the local steps."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -21,7 +21,7 @@ from streamfl.core.sampling import generator
 
 @dataclass(frozen=True, slots=True)
 class Learner:
-    """How a federation learns: the same at every client and at the coordinator.
+    """How a federation learns; the same at every client and at the coordinator.
 
     Parameters
     ----------
@@ -32,15 +32,15 @@ class Learner:
     l2
         Weight of the squared penalty in training.
     local_batch
-        Records a local step; None takes the whole round in one step.
+        Records in a local step. None: one step on the whole round.
     gamma
-        Part of a round's records that are used for training, in (0, 1].
+        The part of a round's records used for training, in (0, 1].
     exchange
         Whether clients send differences to the round's model, or whole models.
     seed
-        Of everything that is drawn.
+        The seed of all randomness.
     between
-        What learns record by record between rounds, if anything does; then that answers predictions.
+        The models that learn between rounds, if any. They then answer predictions.
     """
 
     model: Model
@@ -54,7 +54,7 @@ class Learner:
 
     @property
     def one_full_step(self) -> bool:
-        """Tell whether a round is a single step on all its records."""
+        """Whether a round is a single step on all its records."""
         return self.local_batch is None and self.gamma == 1.0
 
 
@@ -62,8 +62,8 @@ class Learner:
 class RoundRecords:
     """The records of one client's round in registry coordinates.
 
-    `labels` are the registered ones and then those that this client saw first; `y` counts in them. `norms` are the
-    squared norms of the rows of `Z`, where somebody asks for them.
+    `labels` are the registered ones, then those that are new at this client; `y` has indices into them. `norms` are
+    the squared norms of the rows of `Z`; they may be left empty.
 
     >>> from streamfl.core.protocol.records import Span
     >>> registry = Registry(1, ("x",), ("a",), np.array([2.0]), np.array([4.0]))
@@ -83,7 +83,7 @@ class RoundRecords:
 
     @classmethod
     def of(cls, batches: Sequence[Batch], registry: Registry) -> "RoundRecords":
-        """Return the design of some batches under a registry, in their own unit of targets if that knows none."""
+        """Return the records of some batches under a registry; if it has no unit of targets, theirs is used."""
         labels = registry.labels
         known = set(labels)
         if not all(known.issuperset(batch.labels) for batch in batches):
@@ -95,7 +95,7 @@ class RoundRecords:
 
     @property
     def learnt(self) -> FloatArray:
-        """Return `y` as it is learnt: a target far from all the others of the round counts nearer.
+        """The targets for training: labels as they are, targets with outliers of the round drawn in.
 
         >>> y = np.array([0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 1e9])
         >>> RoundRecords(Registry(1, (), (), np.zeros(0), np.ones(0)), (), np.ones((8, 1)), y).learnt.max()
@@ -106,7 +106,21 @@ class RoundRecords:
 
 @dataclass(slots=True, eq=False)
 class LocalResult:
-    """What came of it; arrays of predictions are label indices, or targets in the registry's unit."""
+    """The result of a local round; predictions are label indices, or targets in the registry's unit.
+
+    Parameters
+    ----------
+    losses, differences
+        By slot, the sums of losses, and what the client sends of its step.
+    new, old
+        Sums by label of the serving model's scores, on the round's records and on held-out ones.
+    relabelling
+        By slot, S of shape (K, K): S[a, b] is the sum of max(log p_b, -2 ln K) over the records of label a.
+    trained
+        Records trained on.
+    at_start, served
+        Predictions of the serving model before the round's steps, and just before each record is learnt, shape (n,).
+    """
 
     losses: dict[str, SlotLosses] = field(default_factory=dict)
     differences: dict[str, FloatArray] = field(default_factory=dict)
@@ -125,23 +139,23 @@ class LocalRound:
     Parameters
     ----------
     learner
-        How to learn.
+        How the federation learns.
     records
         The round's records.
     slots, weights
-        The live models that are for this client: what to do with each, and its weights under the registry.
+        This client's live models: their slots, and their weights under the registry by name.
     trains
-        The names of those that it trains.
+        The names of those that the client trains.
     serves
-        The name of the slot that answers predictions; None when nothing is predicted, as in Score.
+        The name of the slot that answers predictions; None if nothing is predicted, as in Score.
     known_labels
-        Labels registered when the epoch began.
+        The number of labels registered when the epoch began.
     key
-        Client and round: what randomness is keyed by.
+        Client and round, the key of randomness.
     held
-        Which of the round's records are held back from training, shape (n,); None: none.
+        Which of the round's records are held out from training, shape (n,); None: none.
     old
-        The records held back before.
+        Records held out in earlier rounds.
 
     Examples
     --------
@@ -169,14 +183,14 @@ class LocalRound:
     old: RoundRecords | None = None
 
     def run(self, history: History, *, relabel: Collection[str] = ()) -> LocalResult:
-        """Score every model before any is trained, then step those that are to be trained.
+        """Score every model, then train those in `trains`.
 
         Parameters
         ----------
         history
-            The sampled old rounds that slots may ask to be scored on.
+            The sampled old rounds on which slots may be scored, too.
         relabel
-            Slots of which it is told how well each label would fit the records of each.
+            Slots for which S is computed: how well each label fits the records of each label.
         """
         result = LocalResult()
         model, y = self.learner.model, self.records.learnt
@@ -202,7 +216,7 @@ class LocalRound:
 
     @property
     def _trained(self) -> list[int]:
-        """Return which of the slots are trained, by number."""
+        """The indices of the slots that are trained."""
         return [i for i, slot in enumerate(self.slots) if slot.name in self.trains]
 
     def _outputs(self) -> FloatArray:
@@ -212,7 +226,7 @@ class LocalRound:
         return np.ascontiguousarray(stacked.T).reshape(len(self.slots), columns, len(stacked))
 
     def _losses(self, slot: Slot, history: History, *, loss: float, square: float, proper: float) -> SlotLosses:
-        """Return the sums over the round's records, and those over the sampled rounds that a slot asks for."""
+        """Return the sums over the round's records, and those over the sampled rounds that a slot names."""
         total, shares, count = 0.0, 0.0, 0
         for kept in [history.rounds[t] for t in slot.history if t in history.rounds]:
             if kept.records:
@@ -235,7 +249,7 @@ class LocalRound:
         return float(self.learner.model.scores(losses, self.known_labels).mean())
 
     def _old_by_label(self, W: FloatArray) -> tuple[LabelSums, ...]:
-        """Return the same model's scores on the records held back before."""
+        """Return the sums by label of the scores on the records held out in earlier rounds."""
         if self.old is None or not len(self.old.y):
             return ()
         losses = self.learner.model.losses(self.old.Z @ W, self.old.y)
@@ -260,38 +274,38 @@ class LocalRound:
         sums = zip(labels, count.tolist(), loss.tolist(), square.tolist(), strict=True)
         return tuple([LabelSums(label=name, count=n, loss=a, square=b) for name, n, a, b in sums if n])
 
-    def _train(self, outputs: FloatArray, pulls: FloatArray, result: LocalResult) -> None:
-        """Step the trained models; `pulls` are the derivatives of their losses, shape (trained, columns, n)."""
+    def _train(self, outputs: FloatArray, derivatives: FloatArray, result: LocalResult) -> None:
+        """Step the trained models, given the derivatives of their losses, shape (trained, columns, n)."""
         trained = [self.slots[i] for i in self._trained]
         if self.learner.one_full_step:
-            if len(self.records.labels) > len(self.records.registry.labels):  # seen first in this round
-                pulls = self._pulls_with_new_labels(outputs)
-            slopes = self._full_slopes(trained, pulls, result.trained)
+            if len(self.records.labels) > len(self.records.registry.labels):  # labels that are new in this round
+                derivatives = self._derivatives_with_new_labels(outputs)
+            slopes = self._full_slopes(trained, derivatives, result.trained)
         else:
             slopes = {}
         for slot in trained:
-            found = self._difference(slot, slopes.get(slot.name), result)
+            difference = self._difference(slot, slopes.get(slot.name), result)
             whole = self.learner.exchange == "model"
-            result.differences[slot.name] = found if whole else shortened(found, result.trained)
+            result.differences[slot.name] = difference if whole else shortened(difference, result.trained)
 
-    def _pulls_with_new_labels(self, outputs: FloatArray) -> FloatArray:
+    def _derivatives_with_new_labels(self, outputs: FloatArray) -> FloatArray:
         model, y = self.learner.model, self.records.y
         return np.array([model.derivative(self._widened(outputs[i].T), y).T for i in self._trained])
 
-    def _full_slopes(self, slots: Sequence[Slot], pulls: FloatArray, count: int) -> dict[str, FloatArray]:
-        """Return the gradient of every trained model at the round's start, from one more pass.
+    def _full_slopes(self, slots: Sequence[Slot], derivatives: FloatArray, count: int) -> dict[str, FloatArray]:
+        """Return the gradient of every trained model at the round's start, from a second pass over the records.
 
-        `pulls` are the derivatives of the losses, shape (slots, columns, n); `count` records are trained on.
+        `derivatives` are those of the losses, shape (slots, columns, n); `count` records are trained on.
         """
-        records, width = self.records, pulls.shape[1]
-        beside = np.ascontiguousarray(pulls.reshape(len(slots) * width, -1).T)
+        records, width = self.records, derivatives.shape[1]
+        side_by_side = np.ascontiguousarray(derivatives.reshape(len(slots) * width, -1).T)
         if self.held is not None:
-            beside[self.held] = 0.0
-        stacked = records.Z.T @ beside
+            side_by_side[self.held] = 0.0
+        stacked = records.Z.T @ side_by_side
         stacked /= count
         slopes = {slot.name: stacked[:, i * width : (i + 1) * width] for i, slot in enumerate(slots)}
         for slot in slots:
-            if not slot.whitened:  # there the coordinator takes the step, penalty and all
+            if not slot.whitened:  # the coordinator takes whitened steps and adds the penalty
                 slopes[slot.name] = slopes[slot.name] + self.learner.l2 * self._widened(self.weights[slot.name])
         return slopes
 
@@ -329,7 +343,7 @@ class LocalRound:
         return local_model(learner.algorithm, problem, start, slot.eta, served=served)
 
     def _widened(self, W: FloatArray) -> FloatArray:
-        """Return W, or outputs, with a column of zeros for every label that this client saw first."""
+        """Return weights or outputs with a column of zeros for every label that is new at this client."""
         return widened(W, self.learner.model.columns(len(self.records.labels)))
 
 
@@ -338,5 +352,5 @@ def _side_by_side(parts: Sequence[FloatArray]) -> FloatArray:
 
 
 def labels_in(batches: Sequence[Batch]) -> tuple[str, ...]:
-    """Return the labels that occur among the records, in sorted order."""
+    """Return the labels that occur in the records, sorted."""
     return tuple(sorted({b.labels[c] for b in batches if b.labels for c in np.unique(b.y.astype(np.intp))}))

@@ -1,8 +1,8 @@
-"""What the method asks of a model: a loss of linear outputs.
+"""The interface of models: a loss of linear outputs.
 
-A model here is a weight matrix W of shape (d, columns); its outputs for records Z of shape (n, d) are Z W. The
-last column of Z is the constant 1, so the last row of W is the intercept. Everything that tells one model from
-another is a function of the outputs, so k live models share one pass over the records: Z [W_1 | ... | W_k].
+A model's weights are a matrix W of shape (d, columns); its outputs for records Z of shape (n, d) are Z W. The last
+column of Z is the constant 1, so the last row of W is the intercept. Losses are functions of the outputs alone, so k
+live models share one pass over the records: Z [W_1 | ... | W_k].
 """
 
 import math
@@ -18,7 +18,7 @@ Link = Literal["softmax", "logistic", "identity"]
 
 
 def score_bound(labels: int) -> float:
-    """Return 2 ln K, K = max(2, labels): the cross-entropy in nats that scores 1, twice that of a guess.
+    """Return 2 ln K, K = max(2, labels): the cross-entropy in nats that scores 1, twice that of a uniform guess.
 
     >>> round(score_bound(7), 4)
     3.8918
@@ -27,10 +27,11 @@ def score_bound(labels: int) -> float:
 
 
 def proper_bound(labels: int) -> float:
-    """Return 4 ln K, K = max(2, labels): the cross-entropy in nats from which on a proper score grows no more.
+    """Return 4 ln K, K = max(2, labels): the cross-entropy in nats at which the proper score is clipped.
 
-    That of a label to which a probability of K^-4 was given. Of two labels, honest probabilities then have the least
-    mean where more than an eighth of the records cannot be foretold; by the score, a model that is always sure has.
+    A label with predicted probability K^-4 has this loss. With two labels, calibrated probabilities then have the
+    least mean if more than an eighth of the records are unpredictable. By the score, a model that is always certain
+    would have the least mean.
 
     >>> round(proper_bound(7), 4)
     7.7836
@@ -40,16 +41,16 @@ def proper_bound(labels: int) -> float:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Judged:
-    """What several models are worth on the same records, from one pass over their outputs.
+    """Scores of several models on the same records, from one pass over their outputs.
 
     Parameters
     ----------
     scores
-        What tests look at, shape (models, n).
+        The scores that tests use, shape (models, n).
     proper
-        What models compete by, shape (models, n).
+        The proper scores by which models compete, shape (models, n).
     derivatives
-        d loss / d outputs of those models of which it was asked, shape (those, columns, n).
+        d loss / d outputs of the trained models, shape (trained, columns, n).
     """
 
     scores: FloatArray
@@ -58,17 +59,17 @@ class Judged:
 
 
 class Model(Protocol):
-    """A loss that is convex in the outputs, the score that tests look at, and the one by which models compete.
+    """A loss that is convex in the outputs, the score that tests use, and the score by which models compete.
 
-    Tests want scores that a single record cannot dominate, so they are clipped early; but that forgives a model for
-    being sure and wrong, and where hardly anything can be told apart the best such score belongs to a model that is
-    always sure. Models compete by a score that is (nearly) proper: honest probabilities have the least. A third of it
-    is the error, which is what is asked for; the rest tells more of each record.
+    Tests need scores that no single record can dominate, so these are clipped early. That hardly punishes confident
+    mistakes: on records that are hard to predict, the best clipped score belongs to a model that is always certain.
+    So models compete by a score that is (nearly) proper: calibrated probabilities have the least. A third of it is
+    the error, which is the goal; the rest has more information a record.
     """
 
     @property
     def link(self) -> Link:
-        """Return how outputs become what is predicted."""
+        """Return the function that turns outputs into predictions."""
         ...
 
     def columns(self, labels: int) -> int:
@@ -84,29 +85,29 @@ class Model(Protocol):
         ...
 
     def losses_and_derivative(self, outputs: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return both at once, for the price of one where they share their work."""
+        """Return both at once, which is cheaper where they share work."""
         ...
 
     def judged(self, outputs: FloatArray, y: FloatArray, labels: int, trained: Sequence[int]) -> Judged:
         """Return the scores of several models, and the derivatives of some.
 
-        The same numbers, to the last bit, as from the methods for a single one.
+        The numbers equal those of the methods for a single model, to the last bit.
 
         Parameters
         ----------
         outputs
-            Of all models, shape (models, columns, n), in one piece.
+            Outputs of all models, shape (models, columns, n), C-contiguous.
         y
             Label indices or targets, shape (n,).
         labels
-            How many were registered when the epoch began.
+            The number of labels that were registered when the epoch began.
         trained
-            The models whose derivatives are wanted, by number.
+            The indices of the models whose derivatives are wanted.
         """
         ...
 
     def scores(self, losses: FloatArray, labels: int) -> FloatArray:
-        """Return losses clipped to [0, 1], shape (n,): what tests look at.
+        """Return the scores that tests use: losses over their bound, clipped to [0, 1], shape (n,).
 
         `labels` is the number of labels registered when the epoch began. In classification the loss of a record
         whose label index lies outside the outputs' columns is infinite, so it scores 1.
@@ -114,15 +115,15 @@ class Model(Protocol):
         ...
 
     def proper_scores(self, outputs: FloatArray, y: FloatArray, losses: FloatArray, labels: int) -> FloatArray:
-        """Return what models compete by, in [0, 1], shape (n,), of outputs with these losses."""
+        """Return the scores by which models compete, in [0, 1], shape (n,), given outputs and their losses."""
         ...
 
     def log_likelihoods(self, outputs: FloatArray) -> FloatArray:
-        """Return ln p of each label, shape (n, labels); of shape (n, 0) where outputs do not stand for labels."""
+        """Return ln p of each label, shape (n, labels); shape (n, 0) in regression."""
         ...
 
     def probabilities(self, outputs: FloatArray) -> FloatArray:
-        """Return the probability of each label, shape (n, labels), rows summing to 1; (n, 0) for targets."""
+        """Return the probability of each label, shape (n, labels), rows summing to 1; shape (n, 0) in regression."""
         ...
 
     def predict(self, outputs: FloatArray) -> FloatArray:
@@ -133,7 +134,7 @@ class Model(Protocol):
 def judged_one_by_one(
     model: Model, outputs: FloatArray, y: FloatArray, labels: int, trained: Sequence[int]
 ) -> Judged:
-    """Return what several models are worth from the methods for a single one; see `Model.judged`."""
+    """Return `Model.judged` of several models by the methods for a single one."""
     losses = [model.losses(columns.T, y) for columns in outputs]
     proper = [model.proper_scores(columns.T, y, lost, labels) for columns, lost in zip(outputs, losses, strict=True)]
     derivatives = [model.derivative(outputs[i].T, y).T for i in trained]
@@ -156,7 +157,7 @@ def gradient(model: Model, W: FloatArray, Z: FloatArray, y: FloatArray, *, l2: f
     Z, y
         Records, shapes (n, d) with n >= 1, and (n,).
     l2
-        Weight of the penalty; the intercept is penalised like the rest.
+        Weight of the penalty, which includes the intercept.
 
     Examples
     --------
@@ -172,5 +173,5 @@ def gradient(model: Model, W: FloatArray, Z: FloatArray, y: FloatArray, *, l2: f
 
 
 def objective(model: Model, W: FloatArray, Z: FloatArray, y: FloatArray, *, l2: float = 0.0) -> float:
-    """Return the mean loss on (Z, y) plus l2/2 |W|^2: what `gradient` is the gradient of."""
+    """Return the mean loss on (Z, y) plus l2/2 |W|^2, whose gradient is `gradient`."""
     return float(np.mean(model.losses(Z @ W, y)) + 0.5 * l2 * np.sum(W * W))

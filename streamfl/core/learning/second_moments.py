@@ -1,4 +1,4 @@
-"""Second moments of the features, and the steps that they whiten: the quadratic mirror map."""
+"""Second moments of the features, which whiten steps: the quadratic mirror map."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,28 +9,29 @@ import numpy as np
 from streamfl.core.arrays import FloatArray
 from streamfl.core.protocol.registry import Registry, change_of_coordinates, scaled_anew
 
-# Records after which an old one's weight has fallen to a fifth e: 0.95 a round of 2000.
+# The records over which an old record's weight falls by a factor of e: 0.95 for each round of 2000.
 # docs/choices.md, "Whitened steps".
 WINDOW = 2000.0 / -np.log(0.95)
 
-# How much of the mean eigenvalue is added to every eigenvalue; results hardly change between 0.03 and 0.1.
+# The part of the mean eigenvalue that is added to every eigenvalue; results hardly change between 0.03 and 0.1.
 # docs/choices.md, "Whitened steps".
 RIDGE = 0.05
 
-# Matrices up to this size are refreshed in every round, up to the other in the first four rounds after a restart and
-# in every eighth, larger ones are not used: a client's work for them grows with the square of the number of features,
-# and so does what it sends. docs/choices.md, "Whitened steps".
+# Matrices up to the first size are refreshed in every round. Those up to the second are refreshed in the first four
+# rounds after a restart and in every eighth round. Larger ones are not used, since a client's work and bytes grow
+# with the square of the number of features. docs/choices.md, "Whitened steps".
 EVERY_ROUND, EVER = 512, 2048
 SELDOM = 8
 
 
 @dataclass(frozen=True, eq=False)
 class SecondMoments:
-    """Decaying sums of z z^T, z a record's features with the constant 1.
+    """Decaying sums of z z^T, where z is a record's features with the constant 1.
 
-    phi(W) = tr(W^T A W) / 2 with A = C/N + 0.05 (tr(C/N)/d) I makes a mirror step W - eta A^-1 grad F(W): gradient
-    descent in whitened features. W stays in raw coordinates, so a new A changes no prediction. One full-batch step is
-    linear in the gradient, so clients send their gradients (differences in the dual space) and A stays here.
+    The mirror map phi(W) = tr(W^T A W) / 2 with A = C/N + 0.05 (tr(C/N)/d) I has the step W - eta A^-1 grad F(W):
+    gradient descent in whitened features. W stays in raw coordinates, so a new A changes no prediction. One
+    full-batch step is linear in the gradient, so clients send gradients (differences in the dual space), and A stays
+    at the coordinator.
 
     Parameters
     ----------
@@ -51,7 +52,7 @@ class SecondMoments:
     records: float
 
     def after(self, parts: Sequence[FloatArray], records: int) -> "SecondMoments":
-        """Return the moments after a round: `parts` are the clients' sums of z z^T over `records` records in all."""
+        """Return the moments after a round: `parts` are the clients' sums of z z^T, over `records` records in all."""
         left = float(np.exp(-records / WINDOW))
         total: FloatArray = left * self.total
         for part in parts:
@@ -59,10 +60,10 @@ class SecondMoments:
         return SecondMoments(total, left * self.records + records)
 
     def beside(self, parts: Sequence[FloatArray], records: int) -> "SecondMoments":
-        """Return moments of which half are those of a round: by these its own gradient is whitened.
+        """Return moments that are half past and half of a round, which whiten the round's gradient.
 
-        Features that came with the round, or vary more in it than they ever did, would else take steps that its
-        records do not bear; and what the past knows keeps a round of few records from taking long ones.
+        With past moments alone, features that are new in the round, or vary more than before, would take too long
+        steps. With the round's alone, a round of few records would.
 
         >>> seen = SecondMoments(np.diag([40.0, 0.0]), 10.0).beside([np.diag([0.0, 4.0])], records=2)
         >>> seen.total, seen.records
@@ -78,7 +79,7 @@ class SecondMoments:
     def re_expressed(self, old: Registry, new: Registry) -> "SecondMoments":
         """Return the moments of the same records in the coordinates of a newer registry.
 
-        Features that are scaled anew vary by 1, and with no other: what they were until then says nothing of them.
+        Features that are scaled anew get variance 1 and no covariance, since their past values no longer apply.
         """
         change = change_of_coordinates(old, new)
         total: FloatArray = change @ self.total @ change.T
@@ -99,7 +100,7 @@ class SecondMoments:
 
 
 def wanted(t: int, d: int) -> bool:
-    """Tell whether the second moments of the t-th round after a restart are asked for, d numbers a record.
+    """Return whether second moments are collected in the t-th round after a restart, with d numbers a record.
 
     >>> [t for t in range(1, 40) if wanted(t, 785)], wanted(3, 55), wanted(1, 5000)
     ([1, 2, 3, 4, 8, 16, 24, 32], True, False)

@@ -1,4 +1,4 @@
-"""The model that serves a client's round, as an expert on its records."""
+"""The model that serves a client's round, and its predictions."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,16 +15,16 @@ from streamfl.core.protocol.registry import Registry
 
 @dataclass(frozen=True, eq=False)
 class Serving:
-    """What serves a round at one client.
+    """The model that serves a round at one client.
 
     Parameters
     ----------
     opened
         The round.
     registry
-        Its names, and how features are scaled.
+        Its features, labels and scaler.
     model, W
-        What its weights are of, and they, shape (d + 1, columns).
+        The kind of model, and its weights, shape (d + 1, columns).
     """
 
     opened: RoundOpened
@@ -36,7 +36,7 @@ class Serving:
         """Return probabilities of the registry's labels, shape (n, labels), or targets, shape (n, 1)."""
         outputs = self.registry.design([batch]) @ self.W
         if self.registry.labels:
-            known = self.model.probabilities(outputs)[:, : len(self.registry.labels)]  # a logistic one tells of two
+            known = self.model.probabilities(outputs)[:, : len(self.registry.labels)]  # logistic always returns two
             shares: FloatArray = known / known.sum(axis=1, keepdims=True)
             return shares
         target = self.registry.target
@@ -44,12 +44,12 @@ class Serving:
 
     @cached_property
     def arrays(self) -> tuple[FloatArray, FloatArray, float, FloatArray]:
-        """Return means, scales, how far out is farthest, and weights, as compiled loops take them: its own, by rows.
+        """Means, scales, the farthest scaled value, and weights, as copies in C order for compiled loops.
 
         Raises
         ------
         PeerError
-            They do not fit the features: loops do not look.
+            Shapes do not fit the features, which compiled loops do not check.
         """
         mean, scale, features = self.registry.mean, self.registry.scale, len(self.registry.features)
         if not mean.shape == scale.shape == (features,) or self.W.shape != (features + 1, len(self.registry.labels)):

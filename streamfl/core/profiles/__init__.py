@@ -1,1 +1,1 @@
-"""What lives, what serves, and what follows an alarm: the strategies of a federation."""
+"""Profiles: which models are live in a round, which one serves, and what follows an alarm."""

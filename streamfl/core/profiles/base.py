@@ -1,10 +1,12 @@
-"""What a profile of Master-FL is: it chooses the live models of each round, and answers alarms.
+"""The interface of profiles: a profile chooses the live models of each round, and answers alarms.
 
-A profile is a state machine over rounds. In every round the coordinator asks it to `open` (which models play or
-train), hands back what the clients measured (`close`), and then either lets it `advance` or, after an alarm,
-`deliberate`: candidates are scored until one is chosen, and the profile `conclude`s. A profile holds models and
-losses, never records. It knows no clients' buffers, and of messages only three values: `HoldoutRule` (what clients
-hold back), `BranchGroup` (clients that train models of their own), and `LocalDrift` (what becomes of clients apart).
+A profile is a state machine over rounds. In every round the coordinator calls `open`, which returns the live models,
+and `close`, with what the clients measured. Without an alarm it then calls `advance`. After an alarm it calls
+`deliberate`, has candidates scored until one can be chosen, and calls `conclude`.
+
+A profile holds models and losses, never records. Of the messages it uses only three values: `HoldoutRule` (the
+records that clients hold out), `BranchGroup` (clients that train models of their own), and `LocalDrift` (an
+announcement about clients apart).
 """
 
 import abc
@@ -22,29 +24,29 @@ from streamfl.core.protocol.messages import BranchGroup, HoldoutRule, LocalDrift
 
 Start = Literal["scratch", "warm"]
 
-# Blocks of a million rounds: a longer one is drawn at once, and no stream is known to have as many.
+# Blocks of a million rounds: a block's schedule is drawn at once, and no known stream is longer.
 # docs/choices.md, "Bounds and rounding".
 HIGHEST_ORDER = 20
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RoundPlan:
-    """A round as it begins.
+    """What a profile wants of a round.
 
     Parameters
     ----------
     live
         The live models.
     serves
-        The name of the one that serves: the incumbent.
+        The name of the incumbent.
     block
         Number of the block in its epoch, from 1.
     keep
-        How many records of this round a client keeps for the history sample; 0 when the round is not sampled.
+        The number of this round's records that a client keeps for the history sample; 0 if the round is not sampled.
     sampled
         The old rounds that stay in the history sample; clients forget the others.
     held
-        What clients hold back from training; None: nothing.
+        Which records clients hold out from training; None means none.
     apart
         Groups of clients that do not train the models of all.
     """
@@ -66,8 +68,8 @@ class RoundPlan:
 class Restart:
     """The decision after an alarm: a new epoch, begun from a chosen model.
 
-    `permutation` is what has become of the labels, where that is sure: column a of what knew the concept of before is
-    to be what column pi(a) was, as in the chosen model if that is a relabelled one.
+    `permutation` says how the labels have changed, where that is sure; it is empty otherwise. In models of the old
+    concept column a becomes the old column pi(a), as in a relabelled model that is chosen.
     """
 
     round: int
@@ -84,9 +86,9 @@ class Ask:
     Parameters
     ----------
     models
-        What to score, and to train.
+        The models to score; those with `trained` are stepped, too.
     relabel
-        Those of them of which it is also asked which labels would fit their outputs.
+        Names of those for which clients also measure how well each label fits the outputs.
     """
 
     models: tuple[LiveModel, ...]
@@ -95,16 +97,17 @@ class Ask:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Answer:
-    """What came back.
+    """The clients' answers to an `Ask`.
 
     Parameters
     ----------
     played
-        By model.
+        By model, what all clients measured together.
     clients
-        By client: its records, and by model the sum of its scores.
+        By client, its number of records and, by model, the sum of its scores.
     relabelling
-        By client and model, S of shape (K, K): the sum of max(log p_b, -2 ln K) over the client's records of label a.
+        By client and model, S of shape (K, K): S[a, b] is the sum of max(log p_b, -2 ln K) over the client's records
+        of label a.
     """
 
     played: Mapping[str, Played]
@@ -113,37 +116,37 @@ class Answer:
 
 
 class Deliberation(Protocol):
-    """What follows an alarm: candidates are scored, as often as it asks, until one of them can be chosen."""
+    """The steps after an alarm: candidates are scored, as often as it asks, until one can be chosen."""
 
     def ask(self) -> Ask | None:
-        """Return what must be scored next; None when it can be concluded."""
+        """Return what must be scored next; None when the deliberation can be concluded."""
         ...
 
     def answer(self, answer: Answer) -> None:
-        """Take what was scored."""
+        """Take the clients' scores; empty if no client answered in time."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class ProfileOptions:
-    """What a profile is made from: how the federation learns, and what a person chose.
+    """What a profile is made from: how the federation learns, and the user's options.
 
     Parameters
     ----------
     learner
         How clients learn.
     horizon
-        Rounds to prepare for.
+        The expected number of rounds.
     detector
-        Makes a new drift detector of the kind that was chosen.
+        Makes a new drift detector of the chosen kind.
     rho_scale, optimistic, order_after_alarm
-        As of `PaperSettings`; a profile that heeds one names it in `takes`.
+        See `PaperSettings`. A profile that uses one names it in `takes`.
     start
-        Where models start: `scratch`, or `warm` from the model that served last; None leaves it to the profile.
+        Where models start: `scratch`, or `warm` from the model that served last. None: the profile's default.
     max_order
-        Nothing lives longer than 2^max_order rounds; None has no cap.
+        No instance lives longer than 2^max_order rounds. None: no cap.
     step
-        The largest step; None leaves it to the profile.
+        The largest step. None: the profile's default.
     """
 
     learner: Learner
@@ -158,16 +161,16 @@ class ProfileOptions:
 
 
 class Master(Kind):
-    """A profile, Algorithms 2 and 3 in one of their forms: a dataclass whose fields are all that it remembers.
+    """A profile: Algorithms 2 and 3 in one of their forms, as a dataclass whose fields are its whole state.
 
-    `streamfl.testing.check_profile` says whether a new one keeps the rules.
+    `streamfl.testing.check_profile` checks a new one.
 
     Attributes
     ----------
     profile
-        A field that names the class where a profile is saved: `profile: Literal["paper"] = "paper"`.
+        A field that names the class in saved states: `profile: Literal["paper"] = "paper"`.
     takes
-        Which of `ProfileOptions` it heeds besides learner, horizon and step; a flag that is given in vain is refused.
+        The `ProfileOptions` that it uses besides learner, horizon and step. Other options are refused if given.
     epoch
         A field: the number of the epoch, from 1.
     """
@@ -183,20 +186,20 @@ class Master(Kind):
     @classmethod
     @abc.abstractmethod
     def of(cls, options: ProfileOptions) -> Self:
-        """Return the profile in its first state."""
+        """Return a new profile."""
 
     def outlook(self) -> str:
-        """Return what people should know before it starts; empty if there is nothing to say."""
+        """Return what users should know before it starts; empty if nothing."""
         return ""
 
     @property
     def promotions(self) -> int:
-        """How often another model took over without an alarm."""
+        """The number of times that another model took over without an alarm."""
         return 0
 
     @property
     def noticed(self) -> Alarm | None:
-        """An alarm of the last round that is no reason for a restart: a change of the mix of labels."""
+        """An alarm of the last round that restarts nothing: the mix of labels changed."""
         return None
 
     @abc.abstractmethod
@@ -208,31 +211,31 @@ class Master(Kind):
         t
             The round.
         scratch
-            An untrained model of today's shape.
+            An untrained model of the current shape.
         squared_norm
             Running mean of the records' squared feature norm, by which scale-free steps are divided.
         """
 
     @abc.abstractmethod
     def close(self, observed: Observed) -> Alarm | None:
-        """Take the losses and the stepped models of the open round, and test."""
+        """Take the losses and the stepped models of the open round, and return an alarm if there is one."""
 
     @abc.abstractmethod
     def deliberate(self, alarm: Alarm, observed: Observed, scratch: FloatArray) -> Deliberation:
-        """Begin to look for the model from which to go on after an alarm."""
+        """Begin to look for the model that serves after an alarm."""
 
     @abc.abstractmethod
     def conclude(self, deliberation: Deliberation) -> Restart | LocalDrift:
-        """Begin the next epoch from the chosen model, or keep the clients apart that alone have drifted."""
+        """Begin the next epoch from the chosen model, or set clients apart that drifted alone."""
 
     @abc.abstractmethod
     def advance(self, t: int) -> tuple[LocalDrift, ...]:
-        """Go on after a round without an alarm; tell what became of clients apart."""
+        """Finish a round without an alarm, and return what changes for clients apart."""
 
     @abc.abstractmethod
     def readings(self) -> Mapping[str, Reading]:
-        """Return where each detector stands."""
+        """Return the last reading of each detector, by name."""
 
     @abc.abstractmethod
     def transform(self, change: Callable[[FloatArray], FloatArray]) -> None:
-        """Re-express every kept model: the registry or the scaler changed."""
+        """Re-express every kept model after a change of the registry or the scaler."""

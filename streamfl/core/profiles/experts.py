@@ -1,4 +1,4 @@
-"""Profile `experts`: what serves is the weighted mean of models that began at different times. It has no alarm."""
+"""Profile `experts`: the weighted mean of models that began at different times serves. It never alarms."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -25,13 +25,16 @@ class ExpertsSettings:
     Parameters
     ----------
     max_order
-        The longest instances have 2^max_order rounds, so that at most max_order + 1 are live and a round's cost
-        does not grow with t. None has no cap, as the theorem wants: then 1 + log2(t) are live.
+        The longest instances have 2^max_order rounds, so at most max_order + 1 are live and a round's cost does not
+        grow with t. None: no cap, as the theorem requires; 1 + log2(t) instances are live.
     step
-        s: an instance of order k steps with s / sqrt(2^k), in whitened features, or over their mean squared norm.
+        s: an instance of order k has the step s / sqrt(2^k) in whitened features, or that over their mean squared
+        norm.
     start
-        Where an instance starts: `warm` from the mixture as it was stepped, or `scratch`. The theorem holds with
-        either, for its models stay in a ball: scratch has |x*|^2 in its bound, warm the squared diameter.
+        Where an instance starts: `warm` from the mixture after its step, or `scratch`. The theorem holds with either,
+        since models stay in a ball: its bound has |x*|^2 for scratch, and the squared diameter for warm.
+    whitened
+        Whether steps are whitened by the features' second moments.
     """
 
     max_order: int | None = 8
@@ -44,8 +47,8 @@ class ExpertsSettings:
 class Coin:
     """A bettor on the gains g of one expert over the others, by the Krichevsky-Trofimov estimate.
 
-    It begins with a wealth of 1 and stakes the share (sum of g) / (rounds + 1) of it; a positive stake is the
-    expert's claim to weight. While the stake is not positive, losses are forgiven: g = max(gain, 0).
+    Its wealth begins at 1, and it stakes the share (sum of g) / (rounds + 1) of it. A positive stake is the expert's
+    claim to weight. While the stake is not positive, losses do not count: g = max(gain, 0).
 
     Examples
     --------
@@ -62,7 +65,7 @@ class Coin:
 
     @property
     def stake(self) -> float:
-        """Return what is bet on the next round."""
+        """Return the amount that is bet on the next round."""
         return self.gains / (self.rounds + 1) * self.wealth
 
     def after(self, gain: float) -> "Coin":
@@ -72,10 +75,10 @@ class Coin:
 
 
 def covering(t: int, max_order: int | None) -> tuple[tuple[int, int], ...]:
-    """Return the order and the first round of every interval of the geometric cover that holds round t.
+    """Return the order and the first round of every interval of the geometric cover that contains round t.
 
-    Intervals of order k are the rounds i 2^k .. (i + 1) 2^k - 1, i = 1, 2, ..: one of each order holds t, as soon
-    as t >= 2^k. Every run of rounds is a union of such intervals, at most two of each order.
+    Intervals of order k are the rounds i 2^k .. (i + 1) 2^k - 1, i = 1, 2, .. Once t >= 2^k, one of each order
+    contains t. Every run of rounds is a union of such intervals, at most two of each order.
 
     >>> covering(6, None), covering(6, 1)
     (((0, 6), (1, 6), (2, 4)), ((0, 6), (1, 6)))
@@ -85,9 +88,9 @@ def covering(t: int, max_order: int | None) -> tuple[tuple[int, int], ...]:
 
 
 def prior(start: int) -> float:
-    """Return the weight of an instance before it is known, up to a factor: 1 / (start^2 (1 + floor(log2 start))).
+    """Return the prior weight of an instance, up to a factor: 1 / (start^2 (1 + floor(log2 start))).
 
-    The sum over all starts and orders is finite, for at most 1 + log2(start) instances start together.
+    The sum over all starts and orders is finite, since at most 1 + log2(start) instances start together.
 
     >>> prior(1), prior(2)
     (1.0, 0.125)
@@ -107,17 +110,19 @@ class Expert:
 
 @dataclass
 class Experts(Master):
-    """The mean of one model for each order of the geometric cover, weighted by what it would have gained (CBCE).
+    """The mean of one model for each order of the geometric cover, weighted by coin betting (CBCE).
 
-    In each round the weights are p ~ prior x max(stake, 0) over the live instances, and the priors where no stake
-    is positive; the gain of an instance is <p, F> - its own F, F the losses of the live instances.
+    In each round the weights are p ~ prior x max(stake, 0) over the live instances, or the priors where no stake is
+    positive. With F the losses of the live instances, the gain of an instance is <p, F> less its own F.
 
-    What is proven: with losses that are convex and in [0, 1], one full-batch step a round and no cap on orders, the
-    regret on every run of rounds I against its best fixed model is about sqrt(|I|), up to logarithms, and hence the
-    dynamic regret is min{sqrt(L T), Delta^(1/3) T^(2/3) + sqrt(T)} without any test. Such losses are unclipped ones,
-    divided by their bound on the ball that models are kept in. What runs here is weighed by clipped scores, which
-    are not convex: <p, F> still has the guarantee, the loss of the mean model need not be below it. So with clipped
-    scores, several local steps or `max_order`, the profile is measured, not proven.
+    Proven: with convex losses in [0, 1], one full-batch step a round and no cap on orders, the regret on every run of
+    rounds I against its best fixed model is about sqrt(|I|), up to logarithms. Hence the dynamic regret is
+    min{sqrt(L T), Delta^(1/3) T^(2/3) + sqrt(T)} without any test. Unclipped losses divided by their bound on the
+    models' ball are such losses.
+
+    As it runs here, weights come from clipped scores, which are not convex. The guarantee still holds for <p, F>, but
+    the loss of the mean model may exceed <p, F>. So with clipped scores, several local steps or `max_order`, the
+    profile is measured, not proven.
 
     References
     ----------
@@ -141,12 +146,12 @@ class Experts(Master):
 
     @classmethod
     def of(cls, options: ProfileOptions) -> Self:
-        """Return the profile in its first state: its largest step is that of a ladder."""
+        """Return a new profile; its largest step is that of the ladder."""
         ladder = ladder_for(options.learner, options.step)
         return cls(ExpertsSettings(options.max_order, ladder.step, options.start or "warm", ladder.whitened))
 
     def open(self, t: int, scratch: FloatArray, squared_norm: float) -> RoundPlan:
-        """Begin round t: end and begin instances, and mix those that are live."""
+        """Begin round t: end and begin instances, and average those that are live."""
         live = {(instance.order, instance.start): instance for instance in self.instances}
         self.instances = [
             live.get((order, start)) or Expert(order, start, self._first(scratch))
@@ -179,15 +184,15 @@ class Experts(Master):
         return [claim / total for claim in claims]
 
     def deliberate(self, alarm: Alarm, observed: Observed, scratch: FloatArray) -> Deliberation:
-        """Refuse: an instance begins in every round, so there is nothing to restart."""
+        """Raise: an instance begins in every round, so there is nothing to restart."""
         raise BrokenInvariantError("profile experts was asked to restart, but it never alarms")
 
     def conclude(self, deliberation: Deliberation) -> Restart:
-        """Refuse, as `deliberate`."""
+        """Raise, as `deliberate` does."""
         raise BrokenInvariantError("profile experts was asked to restart, but it never alarms")
 
     def advance(self, t: int) -> tuple[LocalDrift, ...]:
-        """Go on: instances end and begin as rounds open."""
+        """Do nothing: instances end and begin as rounds open."""
         return ()
 
     def readings(self) -> Mapping[str, Reading]:

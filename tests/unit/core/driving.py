@@ -1,4 +1,4 @@
-"""Profile `paper` driven round by round, with models that remember the rounds they were trained in."""
+"""Profile `paper` driven round by round, with models that record the rounds in which they were trained."""
 
 from collections.abc import Sequence
 
@@ -27,7 +27,7 @@ def instance(order: int, start: int) -> PlacedInstance:
 
 
 def in_block(settings: PaperSettings, order: int, schedule: Sequence[PlacedInstance], start: int = 1) -> Paper:
-    """Return a profile that stands at the start of its first block, whose schedule is given."""
+    """Return a profile at the start of its first block, with a given schedule."""
     return Paper(settings, block=Block(order, start, 1, tuple(schedule)), blocks=1, horizon=settings.horizon)
 
 

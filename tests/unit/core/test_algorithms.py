@@ -206,7 +206,7 @@ def test_l1_finds_the_minimiser_of_the_penalised_loss() -> None:
 
 @dataclass(frozen=True)
 class Signs(Algorithm):
-    """Sign descent: an algorithm that nothing in the package knows by name."""
+    """Sign descent: an algorithm that is not registered."""
 
     may_be_whitened: bool = False
 
@@ -235,7 +235,7 @@ class Signs(Algorithm):
     ],
 )
 @pytest.mark.parametrize("profile", ["adaptive", "experts"])
-def test_steps_are_whitened_where_the_algorithm_says_that_they_may_be(
+def test_steps_are_whitened_if_the_algorithm_allows_it(
     algorithm: Algorithm, whitened: bool, profile: Literal["adaptive", "experts"]
 ) -> None:
     master = ProfileSettings(profile=profile).master(100, Learner(Softmax(), algorithm))
@@ -328,37 +328,37 @@ def test_gamma_and_batches_train_on_the_part_alone() -> None:
     np.testing.assert_allclose(found, expected, atol=1e-12)
 
 
-def test_what_is_served_is_said_before_it_is_learnt() -> None:
+def test_records_are_served_before_they_are_learnt() -> None:
     # The outputs of the one-record example: 0 before the first record, 0.5 before the second.
-    told: list[tuple[list[int], float]] = []
+    served: list[tuple[list[int], float]] = []
     problem = LocalProblem(Linear(), np.ones((2, 1)), np.array([1.0, 3.0]), batch=1)
     local_model(
         FedAvg(),
         problem,
         np.zeros((1, 1)),
         0.5,
-        served=lambda rows, outputs: told.append((np.arange(2)[rows].tolist(), float(outputs[0, 0]))),
+        served=lambda rows, outputs: served.append((np.arange(2)[rows].tolist(), float(outputs[0, 0]))),
     )
-    assert told == [([0], 0.0), ([1], 0.5)]
+    assert served == [([0], 0.0), ([1], 0.5)]
 
 
 @pytest.mark.parametrize("batch", [None, 1, 3])
-def test_what_is_held_back_is_served_and_not_learnt(batch: int | None) -> None:
-    # Of the records 1, 3, 5 the second is held back: the steps are those of 1 and 5 alone.
+def test_held_out_records_are_served_and_not_learnt(batch: int | None) -> None:
+    # Of the records 1, 3, 5 the second is held out: the steps are those of 1 and 5 alone.
     Z, y, held = np.ones((3, 1)), np.array([1.0, 3.0, 5.0]), np.array([False, True, False])
-    told: list[int] = []
+    served: list[int] = []
     found = local_model(
         FedAvg(),
         LocalProblem(Linear(), Z, y, batch=batch, held=held),
         np.zeros((1, 1)),
         0.5,
-        served=lambda rows, _: told.extend(np.arange(3)[rows].tolist()),
+        served=lambda rows, _: served.extend(np.arange(3)[rows].tolist()),
     )
     # One by one: half way to 1, then to 5. As one batch: half way to their mean, 3.
     assert found == (2.75 if batch == 1 else 1.5)
-    assert told == [0, 1, 2]
+    assert served == [0, 1, 2]
 
 
-def test_where_all_is_held_back_nothing_is_learnt() -> None:
+def test_if_all_records_are_held_out_nothing_is_learnt() -> None:
     problem = LocalProblem(Linear(), np.ones((2, 1)), np.ones(2), l2=1.0, held=np.ones(2, np.bool_))
     assert local_model(FedAvg(), problem, np.full((1, 1), 7.0), 0.5) == 7.0

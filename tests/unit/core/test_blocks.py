@@ -111,12 +111,12 @@ def test_where_models_start_is_set_for_three_occasions(instance_: Start, block: 
 
 
 @pytest.mark.parametrize(("start", "chosen"), [("scratch", "scratch"), ("warm", "incumbent")])
-def test_a_restart_says_what_it_chose(start: Start, chosen: str) -> None:
+def test_a_restart_names_its_choice(start: Start, chosen: str) -> None:
     paper = Paper(PaperSettings(after_alarm=start))
     close(paper, 1)
     alarm = Alarm("test1", 0.7, 0.6, since=1)
-    told = restart(paper, 1, alarm)
-    assert (told.round, told.epoch, told.alarm, told.chosen) == (1, 2, alarm, chosen)
+    made = restart(paper, 1, alarm)
+    assert (made.round, made.epoch, made.alarm, made.chosen) == (1, 2, alarm, chosen)
 
 
 def test_the_horizon_doubles_when_it_is_passed() -> None:

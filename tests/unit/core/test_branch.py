@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
-from streamfl.core.drift.detectors.few import RISES
+from streamfl.core.drift.detectors.few_clients import RISES
 from streamfl.core.drift.evidence import ClientPart, Observed, Played
 from streamfl.core.profiles.adaptive.branch import Branch, Latch, Trial
 from streamfl.core.profiles.adaptive.ladder import Ladder
@@ -53,7 +53,7 @@ def test_the_best_trial_must_gain_two_standard_errors_and_a_hundredth(lead: floa
     # Gains g0 = m - 0.06 and g1 = m + 0.02 over 10 and 30 records: mean m, error sqrt(2/1 * ((10 * 0.06)^2
     # + (30 * 0.02)^2)) / 40 = 0.03. So m must be 0.01 + 0.06.
     mean = 0.01 + 0.06 + lead
-    trials = latch("shadow", "scratch", "unheard")
+    trials = latch("shadow", "scratch", "without records")
     trials.trials["scratch"].gains = [(mean - 0.06, 10), (mean + 0.02, 30)]
     trials.trials["shadow"].gains = [(0.04, 10), (0.04, 30)]
     assert trials.best() == name
@@ -63,7 +63,7 @@ def test_without_gains_there_is_no_best_trial() -> None:
     assert latch("scratch").best() is None
 
 
-def test_a_single_client_and_round_tells_no_error() -> None:
+def test_a_single_client_and_round_has_no_finite_error() -> None:
     trials = latch("scratch")
     trials.trials["scratch"].gains = [(0.9, 500)]
     assert (trials.best(), trials.is_open(10)) == (None, True)
@@ -106,109 +106,109 @@ def gains(branch: Branch, gain: float, t: int, client: str = "c0") -> None:
 
 
 def test_the_gain_is_a_running_mean_that_starts_at_a_twentieth() -> None:
-    found = branch()
-    gains(found, 0.2, 11)
-    assert found.gain == pytest.approx(0.9 * 0.05 + 0.1 * 0.2)
-    gains(found, 0.0, 12, client="c2")  # its own clients had no records
-    assert found.gain == pytest.approx(0.065)
-    gains(found, -0.1, 13)
-    assert found.gain == pytest.approx(0.9 * 0.065 - 0.1 * 0.1)
+    tested = branch()
+    gains(tested, 0.2, 11)
+    assert tested.gain == pytest.approx(0.9 * 0.05 + 0.1 * 0.2)
+    gains(tested, 0.0, 12, client="c2")  # its own clients had no records
+    assert tested.gain == pytest.approx(0.065)
+    gains(tested, -0.1, 13)
+    assert tested.gain == pytest.approx(0.9 * 0.065 - 0.1 * 0.1)
 
 
 def test_a_branch_without_gain_is_over_once_its_first_credit_is_used_up() -> None:
     # 0.05 * 0.9^26 = 0.00323, 0.05 * 0.9^27 = 0.00291: after its 27th round.
-    found = branch()
+    tested = branch()
     over = []
     for t in range(11, 11 + 40):
-        gains(found, 0.0, t)
-        over.append(found.is_over(t))
+        gains(tested, 0.0, t)
+        over.append(tested.is_over(t))
     assert over.index(True) == 26
 
 
 def test_a_branch_lives_for_ten_rounds_at_least() -> None:
-    found = branch(gain=-1.0)
-    assert [found.is_over(t) for t in range(11, 22)] == [False] * 9 + [True] * 2
+    tested = branch(gain=-1.0)
+    assert [tested.is_over(t) for t in range(11, 22)] == [False] * 9 + [True] * 2
 
 
 def test_a_branch_that_gains_stays() -> None:
-    found = branch()
+    tested = branch()
     for t in range(11, 200):
-        gains(found, 0.0031, t)
-        assert not found.is_over(t)
+        gains(tested, 0.0031, t)
+        assert not tested.is_over(t)
 
 
 def test_the_variance_of_a_gain_is_a_running_mean_around_the_gain() -> None:
-    found = branch()
-    found.close(
+    tested = branch()
+    tested.close(
         observed({c: {"step 16": 0.5, "branch-8/step 16": x} for c, x in (("c0", 0.3), ("c1", 0.4))}), "step 16"
     )
     # Around 0.05: 10 * 0.15^2 and 30 * 0.05^2, a mean of 0.15.
-    assert found.variance == pytest.approx(0.9 * 0.1 + 0.1 * 0.15)
+    assert tested.variance == pytest.approx(0.9 * 0.1 + 0.1 * 0.15)
 
 
 def test_the_statistic_of_a_return_by_hand() -> None:
     # The model of all is better by 0.15 over 40 records, twice; the first variance of a record's gain is 0.1.
-    found = branch()
+    tested = branch()
     worse = {c: {"step 16": 0.5, "branch-8/step 16": 0.65} for c in ("c0", "c1")}
-    found.close(observed(worse), "step 16")
+    tested.close(observed(worse), "step 16")
     first = np.exp((RISES * 0.14 - RISES**2 / 2.0) / (0.1 / 40))
-    assert np.exp(found.logs) == pytest.approx(first)
+    assert np.exp(tested.logs) == pytest.approx(first)
     variance = 0.9 * 0.1 + 0.1 * (10 * 0.2**2 + 30 * 0.2**2) / 2
-    found.close(observed(worse), "step 16")
+    tested.close(observed(worse), "step 16")
     second = np.exp((RISES * 0.14 - RISES**2 / 2.0) / (variance / 40))
-    assert np.exp(found.logs) == pytest.approx((1.0 + first) * second)
-    mean = float(np.exp(found.logs).mean())
-    assert (found.has_returned(mean * 0.999), found.has_returned(mean * 1.001)) == (True, False)
+    assert np.exp(tested.logs) == pytest.approx((1.0 + first) * second)
+    mean = float(np.exp(tested.logs).mean())
+    assert (tested.has_returned(mean * 0.999), tested.has_returned(mean * 1.001)) == (True, False)
 
 
 def test_a_return_is_found_when_the_model_of_all_is_surely_better_and_not_before() -> None:
-    found = branch()
+    tested = branch()
     for t in range(11, 60):
-        gains(found, 0.2, t)
-        assert not found.has_returned(20.0)
+        gains(tested, 0.2, t)
+        assert not tested.has_returned(20.0)
     rounds = []
     for t in range(60, 70):
-        gains(found, -0.3, t)
-        rounds.append(found.has_returned())
+        gains(tested, -0.3, t)
+        rounds.append(tested.has_returned())
     assert rounds.index(True) <= 3
 
 
-def test_an_alarm_may_tell_of_a_return() -> None:
-    found = branch()
-    assert not found.has_returned()
-    found.returned = True
-    assert found.has_returned()
+def test_an_alarm_may_show_a_return() -> None:
+    tested = branch()
+    assert not tested.has_returned()
+    tested.returned = True
+    assert tested.has_returned()
 
 
-def test_clients_are_told_what_serves_them() -> None:
-    assert branch().apart() == BranchGroup(clients=("c0", "c1"), serves="branch-8/step 16")
+def test_the_group_names_its_clients_and_the_model_that_serves_them() -> None:
+    assert branch().group() == BranchGroup(clients=("c0", "c1"), serves="branch-8/step 16")
 
 
 def test_a_branch_remembers_its_own_clients_records() -> None:
-    found = branch()  # c0 and c1 have 40 of the 540 records
+    tested = branch()  # c0 and c1 have 40 of the 540 records
     for t in (11, 12):
-        found.step(observed({c: {"branch-8/step 16": 0.5} for c in RECORDS}, t), W)
-    assert found.ladder.rungs[0].loss == pytest.approx(0.96 * 0.5 + 0.5)
-    found.step(observed({"c1": {"branch-8/step 16": 0.5}, "c2": {"branch-8/step 16": 0.5}}, 13), W)  # c0 is away
-    assert found.ladder.rungs[0].loss == pytest.approx(0.97 * 0.98 + 0.5)
+        tested.step(observed({c: {"branch-8/step 16": 0.5} for c in RECORDS}, t), W)
+    assert tested.ladder.rungs[0].loss == pytest.approx(0.96 * 0.5 + 0.5)
+    tested.step(observed({"c1": {"branch-8/step 16": 0.5}, "c2": {"branch-8/step 16": 0.5}}, 13), W)  # c0 is away
+    assert tested.ladder.rungs[0].loss == pytest.approx(0.97 * 0.98 + 0.5)
 
 
 def test_the_model_that_played_is_kept_as_it_was_before_its_step() -> None:
-    found = branch()
-    assert found.played is None
+    tested = branch()
+    assert tested.played is None
     for t, before in ((11, 0.0), (12, 11.0)):
         round_ = observed({"c0": {"step 16": 0.5, "branch-8/step 16": 0.4}}, t)
-        found.close(round_, "step 16")
-        found.step(round_, W)
-        assert found.played is not None
-        assert found.played.tolist() == [[before]]
-    found.transform(lambda model: model + 0.5)
-    assert found.played.tolist() == [[11.5]]
+        tested.close(round_, "step 16")
+        tested.step(round_, W)
+        assert tested.played is not None
+        assert tested.played.tolist() == [[before]]
+    tested.transform(lambda model: model + 0.5)
+    assert tested.played.tolist() == [[11.5]]
 
 
 def test_a_branch_is_silent_after_ten_rounds_without_records() -> None:
-    young, heard = branch(began=11), branch(began=11)
+    young, active = branch(began=11), branch(began=11)
     assert [young.is_silent(t) for t in (20, 21)] == [False, True]
-    heard.close(observed({"c0": {"step 16": 0.5, "branch-8/step 16": 0.4}}, 15), "step 16")
-    heard.close(observed({"c2": {"step 16": 0.5}}, 16), "step 16")
-    assert [heard.is_silent(t) for t in (24, 25)] == [False, True]
+    active.close(observed({"c0": {"step 16": 0.5, "branch-8/step 16": 0.4}}, 15), "step 16")
+    active.close(observed({"c2": {"step 16": 0.5}}, 16), "step 16")
+    assert [active.is_silent(t) for t in (24, 25)] == [False, True]

@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 from unit.core.driving import instance
 
-from streamfl.core.profiles.paper.calibration import Calibration, Shuffled
-from streamfl.core.profiles.paper.master_tests import MasterTests
+from streamfl.core.profiles.paper.calibration import Calibration, ReplayBlock
+from streamfl.core.profiles.paper.master_tests import PaperTests
 from streamfl.core.sampling import generator
 
 # As in test_master_tests: thresholds 0.9 / sqrt(2^k) of Test 1 and 0.3 / sqrt(rounds) of Test 2.
-TESTS = MasterTests(8, delta=8.0 * math.exp(-4.0), rho_scale=1.0 / 960.0)
+TESTS = PaperTests(8, delta=8.0 * math.exp(-4.0), rho_scale=1.0 / 960.0)
 
 
-def replays(losses: np.ndarray, order: int, count: int) -> list[Shuffled]:
-    return [Shuffled.drawn(losses, order, generator(0, "replay", i)) for i in range(count)]
+def replays(losses: np.ndarray, order: int, count: int) -> list[ReplayBlock]:
+    return [ReplayBlock.drawn(losses, order, generator(0, "replay", i)) for i in range(count)]
 
 
 def test_ratios_by_hand() -> None:
@@ -23,7 +23,7 @@ def test_ratios_by_hand() -> None:
     # Test 1: order 1 on rounds 1-2: U = 0.4 less the mean of 0.2 and 0.6: 0. Order 0 on round 3: 0.4 - 0.1 = 0.3 of
     # 0.9. Round 4: order 0, 0.4 - 0.5 = -0.1 of 0.9; order 2, 0.4 - 1.4 / 4 = 0.05 of 0.45, which is more.
     schedule = (instance(2, 1), instance(1, 1), instance(0, 3), instance(0, 4))
-    replay = Shuffled(schedule, np.array([0.2, 0.6, 0.1, 0.5]), np.array([0.1, 0.4, 0.1, 0.1]))
+    replay = ReplayBlock(schedule, np.array([0.2, 0.6, 0.1, 0.5]), np.array([0.1, 0.4, 0.1, 0.1]))
     one, two = replay.ratios(TESTS)
     middle = 0.4 - (0.2 + 0.6) / 2
     assert one == pytest.approx([-math.inf, middle / (0.9 / math.sqrt(2)), 0.3 / 0.9, 0.05 / 0.45], abs=1e-12)
@@ -60,12 +60,12 @@ def test_the_optimistic_losses_of_a_replay_are_its_means_so_far() -> None:
 
 def test_each_factor_is_the_quantile_of_its_own_test() -> None:
     drawn = replays(generator(0, "losses").random(16), 4, 100)
-    found = Calibration(rounds=16, shuffles=100, rate=0.1).factors(drawn, TESTS)
+    found = Calibration(rounds=16, replays=100, rate=0.1).factors(drawn, TESTS)
     largest = np.array([replay.ratios(TESTS).max(axis=1) for replay in drawn])
     assert (largest >= found).sum(axis=0).tolist() == [9, 9]
 
 
 def test_no_threshold_is_below_the_margin() -> None:
     found = Calibration(margin=0.02).factors(replays(np.zeros(64), 6, 20), TESTS)
-    tests = MasterTests(8, TESTS.delta, TESTS.rho_scale, *found.tolist())
+    tests = PaperTests(8, TESTS.delta, TESTS.rho_scale, *found.tolist())
     assert (tests.threshold1(6), tests.threshold2(64)) == pytest.approx((0.02, 0.02))

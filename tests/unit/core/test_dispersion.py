@@ -1,4 +1,4 @@
-"""Whether rounds differ more than their records tell: by hand, and on streams that do and that do not."""
+"""Whether rounds differ by more than their records explain: by hand, and on streams that do and do not."""
 
 import math
 from collections.abc import Iterable
@@ -22,7 +22,7 @@ def test_two_differences_by_hand() -> None:
     found = Dispersion()
     for mean, variance in ((0.0, 0.002), (0.2, 0.003), (0.1, 0.001), *[(0.1, 0.001)] * 8):
         found.add(mean, variance)
-    # 0.04 / 0.005 = 8 and 0.01 / 0.004 = 2.5 count, after ten rounds that are supposed; the last eight do not yet.
+    # 0.04 / 0.005 = 8 and 0.01 / 0.004 = 2.5 count, after the prior of ten rounds; the last eight do not yet.
     assert found.total == pytest.approx((10.0 * 0.98 + 8.0) * 0.98 + 2.5)
     assert found.weight == pytest.approx((10.0 * 0.98 + 1.0) * 0.98 + 1.0)
     assert found.waiting == [0.0] * 8
@@ -42,18 +42,18 @@ def test_far_jumps_count_nine_times_the_mean_by_hand() -> None:
     assert found.factor > 1.0
 
 
-def test_nothing_is_known_of_no_round_and_of_one() -> None:
+def test_no_round_or_one_leaves_the_prior() -> None:
     assert after([]).factor == after([7.0]).factor == 1.0
 
 
-def test_a_jump_is_not_doubted_within_eight_rounds() -> None:
+def test_a_jump_does_not_count_within_eight_rounds() -> None:
     rng = np.random.default_rng(0)
     means = [*rng.normal(0.0, 0.02, 20), *(0.3 * (t % 2) for t in range(9))]
     assert after(means[:28]).factor == 1.0
     assert after([*means, *means[20:]]).factor > 2.0
 
 
-def test_independent_rounds_have_the_variance_that_their_records_tell() -> None:
+def test_independent_rounds_have_the_variance_that_their_records_explain() -> None:
     # The bound of two errors is passed by less than one in twenty at any one time, and then by little.
     factors = [after(np.random.default_rng(seed).normal(0.0, 0.02, 200)).factor for seed in range(200)]
     assert np.mean([factor > 1.0 for factor in factors]) < 0.05

@@ -1,4 +1,4 @@
-"""The excess test: its numbers by hand, what is compared with what, new labels, and whose drift it is."""
+"""The excess test: its numbers by hand, what is compared with what, new labels, and local and global drift."""
 
 import math
 from collections.abc import Mapping
@@ -8,7 +8,7 @@ import pytest
 
 from streamfl.core.drift.detectors.dispersion import Dispersion
 from streamfl.core.drift.detectors.excess import Cells, Excess, Excesses
-from streamfl.core.drift.detectors.few import RISES, Few, Rise
+from streamfl.core.drift.detectors.few_clients import RISES, FewClients, Rise
 from streamfl.core.drift.evidence import ClientPart, Observed
 from streamfl.core.protocol.alarm import Alarm
 from streamfl.core.protocol.messages import LabelSums
@@ -31,7 +31,7 @@ def part(*new: LabelSums, old: tuple[LabelSums, ...] = ()) -> ClientPart:
     return ClientPart(sum(x.count for x in new), {}, new, old)
 
 
-# Label a: c0 and c2 have held back enough for baselines of 0.1 and 0.3; c1, with two records, borrows the mean of all
+# Label a: c0 and c2 have held out enough for baselines of 0.1 and 0.3; c1, with two records, borrows the mean of all
 # twelve, 2.8/12. Label b: c0 has three; c1 has none, and three are not enough to borrow from.
 TABLE = {
     "c0": part(
@@ -110,8 +110,8 @@ def test_scores_that_vary_less_than_the_floor_count_as_if_they_varied_so_much() 
     assert Excesses.of(Cells.of(cells, {})).pooled(np.ones((1, 1), np.bool_)).variance == pytest.approx(0.002 / 50)
 
 
-def test_one_record_of_a_label_at_each_client_tells_how_scores_vary() -> None:
-    # Ten clients hold back one record each, of scores 0.4 and 0.8: 0.4 over nine. This round's records do not vary.
+def test_one_record_of_a_label_at_each_client_shows_how_scores_vary() -> None:
+    # Ten clients hold out one record each, of scores 0.4 and 0.8: 0.4 over nine. This round's records do not vary.
     cells = {
         f"c{i}": part(around("a", 2, 0.6, 0.0), old=(around("a", 1, 0.4 + 0.4 * (i % 2), 0.0),)) for i in range(10)
     }
@@ -151,7 +151,7 @@ def test_the_statistic_of_two_rounds_by_hand() -> None:
     assert detector.reading.statistic == pytest.approx(math.log((2.0 * M + lone) / 3.0))
 
 
-def test_what_is_held_back_is_stale_when_new_records_are_surely_easier() -> None:
+def test_held_out_records_are_stale_when_new_ones_are_surely_easier() -> None:
     # As above, and the new records lie 0.15 below: only what falls is counted, by the same recursion.
     detector, v = filled(), 25 * 0.04 / 24
     x, V = 0.15 - 0.01 - 3.0 * math.sqrt(v / 25), v / 50
@@ -172,7 +172,7 @@ def test_what_is_held_back_is_stale_when_new_records_are_surely_easier() -> None
     assert not detector.is_stale
 
 
-def test_what_is_harder_or_the_same_is_not_stale() -> None:
+def test_held_out_records_are_not_stale_when_new_ones_are_harder_or_alike() -> None:
     for new in (0.2, 0.35):
         detector = filled()
         for t in range(1, 30):
@@ -183,7 +183,7 @@ def test_what_is_harder_or_the_same_is_not_stale() -> None:
 def test_all_records_a_few_clients_and_labels_have_a_third_each() -> None:
     # Means of M: 6; (1 + 15) / 2 = 8; of few 1, where nothing is known: the mean of the three is 5.
     M = {"": 6.0, "label x": 1.0, "label y": 15.0}
-    unknown = Few([{"a": Rise(0.0, 1e9, 1e9)}])
+    unknown = FewClients([{"a": Rise(0.0, 1e9, 1e9)}])
     detector = Excess(logs={name: [math.log(m)] * 6 for name, m in M.items()}, few=unknown)
     assert detector.statistic() == pytest.approx(math.log(5.0))
     # Rises weigh the same: the mean of 0, 0, 0, 0, 0 and 90.
@@ -203,7 +203,7 @@ def quiet(*clients: str, records: int = 50) -> dict[str, ClientPart]:
     return {c: part(around("a", records, 0.2), old=(around("a", 25, 0.2),)) for c in clients}
 
 
-def test_who_is_absent_is_told_by_the_rounds_before() -> None:
+def test_an_absent_client_is_named_by_earlier_rounds() -> None:
     detector = filled()
     risen = {"c0": part(around("a", 50, 0.9), old=(around("a", 25, 0.2),))}
     detector.update(observed(1, {**quiet("c1"), **risen}), {})
@@ -212,7 +212,7 @@ def test_who_is_absent_is_told_by_the_rounds_before() -> None:
     assert detector.few.named(["c0", "c1", "c2"]) == ("c0",)
 
 
-def test_a_client_of_less_than_three_records_says_nothing() -> None:
+def test_a_client_with_fewer_than_three_records_is_no_evidence() -> None:
     detector = filled()
     for t, count in ((1, 2), (2, 3)):
         few = {"c1": part(around("a", count, 0.9), old=(around("a", 25, 0.2),))}
@@ -220,7 +220,7 @@ def test_a_client_of_less_than_three_records_says_nothing() -> None:
     assert [set(rises) for rises in detector.few.rounds] == [{"c0"}, {"c0", "c1"}]
 
 
-def test_clients_that_are_served_by_another_model_are_forgotten_with_what_they_were_part_of() -> None:
+def test_clients_that_another_model_serves_are_forgotten_with_their_streams() -> None:
     detector = filled()
     detector.update(observed(1, quiet("c0", "c1")), {})
     detector.forget(["c0"])
@@ -232,7 +232,7 @@ def test_clients_that_are_served_by_another_model_are_forgotten_with_what_they_w
 @pytest.mark.parametrize(("usable", "updates"), [(19, False), (20, True)])
 def test_a_round_of_less_than_twenty_usable_records_updates_nothing(usable: int, updates: bool) -> None:
     detector = filled()
-    unusable = part(around("b", 500, 0.2))  # nothing was held back of it
+    unusable = part(around("b", 500, 0.2))  # nothing was held out of it
     detector.update(observed(1, {**quiet("c0", records=usable), "c1": unusable}), {})
     assert bool(detector.logs) is updates
     assert (detector.reading is not None) is updates
@@ -256,13 +256,13 @@ def with_new(count: int, held: int = 0) -> dict[str, ClientPart]:
     return {"c0": part(around("a", 1000 - count, 0.2), around("b", count, 1.0, 0.0), old=old)}
 
 
-def test_a_label_never_seen_before_is_news_beyond_a_twentieth_of_the_records() -> None:
+def test_a_new_label_is_an_alarm_beyond_a_twentieth_of_the_records() -> None:
     alarm = filled().update(observed(7, with_new(51), ("a",)), {})
     assert alarm == Alarm("new-label", 0.051, 0.05, since=7, labels=("b",))
     assert filled().update(observed(7, with_new(50), ("a",)), {}) is None
 
 
-def test_a_label_is_no_news_if_it_is_known_or_held_back_or_if_none_was_known() -> None:
+def test_a_label_is_no_alarm_if_it_is_known_or_held_out_or_if_none_was_known() -> None:
     assert filled().update(observed(1, with_new(500), ("a", "b")), {}) is None
     assert filled().update(observed(1, with_new(500, held=10), ("a",)), {}) is None
     assert filled().update(observed(1, with_new(500, held=9), ("a",)), {}) is not None
@@ -278,7 +278,7 @@ def test_after_a_new_label_the_filling_is_skipped_because_the_history_stays() ->
     assert detector.update(observed(2, risen, ("a", "b")), {}) is not None
 
 
-# --- whose drift it is ---------------------------------------------------------------------------------------------
+# --- local and global ----------------------------------------------------------------------------------------------
 
 
 def ten(drifted: int, rest: float = 0.2, rest_b: float = 0.2, risen: float = 0.9) -> dict[str, ClientPart]:
@@ -306,7 +306,7 @@ def test_drift_is_local_where_the_named_hold_less_than_three_tenths(drifted: int
 def test_drift_is_not_local_where_the_rest_too_exceeds_three_deviations(
     rest: float, rest_b: float, local: bool
 ) -> None:
-    # A rise of the rest in all, or in a twentieth of its records that nobody sees in all.
+    # A rise of the rest in all, or in a twentieth of its records, which does not show in all.
     alarm = filled().update(observed(9, ten(1, rest, rest_b)), {})
     assert alarm is not None
     assert (alarm.clients, alarm.local) == (("c0",), local)
@@ -325,11 +325,11 @@ def test_the_deviations_of_the_rest_by_hand() -> None:
     assert not detector.rest_is_quiet(observed(1, parts), {}, ["c0"], deviations - 1e-9)
 
 
-# --- rounds that differ more than their records tell ---------------------------------------------------------------
+# --- rounds that differ by more than their records explain ---------------------------------------------------------
 
 
 def scored(mean: float) -> dict[str, ClientPart]:
-    """Return two clients of 50 records a round; each has held back 100 records of mean 0.2."""
+    """Return two clients of 50 records a round; each has held out 100 records of mean 0.2."""
     return {c: part(around("a", 50, mean), old=(around("a", 100, 0.2),)) for c in ("c0", "c1")}
 
 
@@ -393,7 +393,7 @@ def test_a_drift_after_calm_rounds_is_found_at_once_and_so_is_the_next() -> None
     assert alarms([*calm, 0.5, *calm, 0.5, *calm]) == [41, 82]
 
 
-def test_what_is_quiet_too_is_judged_by_the_dispersion() -> None:
+def test_whether_the_rest_is_quiet_allows_for_dispersion() -> None:
     parts = {f"c{i}": part(around("a", 50, 0.4), old=(around("a", 25, 0.2),)) for i in range(10)}
     detector = filled()
     assert not detector.rest_is_quiet(observed(1, parts), {}, ["c0"], 5.0)
@@ -413,7 +413,7 @@ def test_rounds_of_two_models_are_no_neighbours() -> None:
     assert detector.dispersion.waiting == [0.0]
 
 
-def test_dispersion_widens_what_is_betted_by_hand() -> None:
+def test_dispersion_widens_variances_by_hand() -> None:
     # Of all 29 usable records: 9 times the mean square, less the square of the mean, or 9 times what was expected.
     wide, n = excesses().dispersed(9.0).whole, 29
     plain = excesses()

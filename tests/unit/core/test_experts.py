@@ -20,7 +20,7 @@ SCRATCH = np.zeros((1, 1))
 
 @dataclass
 class Kept:
-    """What a checkpoint holds."""
+    """The contents of a checkpoint."""
 
     __pydantic_config__: ClassVar[dict[str, object]] = HOLDS_ARRAYS
 
@@ -70,7 +70,7 @@ def test_the_first_rounds_by_hand() -> None:
     assert (coin.rounds, coin.gains, coin.wealth) == pytest.approx((4, 0.3 + 4.8 / 43, 1.0 + 0.075 * 4.8 / 43))
 
 
-def test_losses_of_an_expert_without_a_stake_are_forgiven() -> None:
+def test_losses_of_an_expert_without_a_stake_do_not_count() -> None:
     # Order 2 loses in rounds 4 and 5. Round 6 has only priors, 1/108 twice and 1/48, which is 4, 4 and 9 of 17: mean
     # 7.5 / 17, so it gains 2.4 / 17, and stakes a quarter of that, for it owes nothing.
     experts = Experts()

@@ -32,7 +32,7 @@ def ladder(*, orders: tuple[int, ...] = (0, 4), heavy: tuple[int, ...] = (), ave
 def play(
     ladder: Ladder, losses: Mapping[str, float], stepped: Mapping[str, float] | None = None, records: int = MANY
 ) -> None:
-    """Play a round: what each model lost, and where its step led; others stay."""
+    """Play a round, given each model's loss and its model after the step; others stay."""
     models = {live.name: live.W for live in ladder.live(1.0)}
     where = {name: model((stepped or {})[name]) if name in (stepped or {}) else models[name] for name in losses}
     ladder.step({name: Played(1.0 - loss, loss, where[name]) for name, loss in losses.items()}, ONE, records)
@@ -62,8 +62,8 @@ def test_losses_of_small_rounds_are_remembered_over_a_thousand_records(records: 
     assert rungs.weight == rungs.shadow_weight == pytest.approx(keeps + 1.0)
 
 
-def test_of_small_rounds_the_better_model_serves_and_not_whichever_was_lucky_last() -> None:
-    # Over 25 records a mean loss is off by 0.1; rung 4 is better by 0.05. At 0.7 a round luck would choose.
+def test_in_small_rounds_the_better_model_serves_and_not_the_last_lucky_one() -> None:
+    # Over 25 records a mean loss is off by 0.1; rung 4 is better by 0.05. At 0.7 a round luck would decide.
     served = {}
     for records in (25, 2000):
         rng, rungs, found = np.random.default_rng(0), ladder(averages=False), []
@@ -224,7 +224,7 @@ def test_a_shadow_that_began_later_is_compared_as_if_it_were_as_old() -> None:
         assert bool(rungs.rungs[0].W[0, 0] == 3.0) is takes_over
 
 
-def test_models_that_nobody_played_stay_as_they_are() -> None:
+def test_models_that_no_client_scored_stay_as_they_are() -> None:
     rungs = ladder(heavy=(4,))
     play(
         rungs,
@@ -267,7 +267,7 @@ def design(registry: Registry, X: FloatArray) -> FloatArray:
 
 
 def predictions(ladder: Ladder, registry: Registry, X: FloatArray) -> dict[str, FloatArray]:
-    """Return what every model says of records, in the unit of the records."""
+    """Return every model's predictions, in the unit of the records."""
     outputs = {live.name: design(registry, X) @ live.W for live in ladder.live(1.0)}
     if registry.labels:
         return {name: out[:, :2] for name, out in outputs.items()}

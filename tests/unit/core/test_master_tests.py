@@ -7,13 +7,13 @@ import pytest
 from unit.core.driving import in_block, instance, play
 
 from streamfl.core.errors import UsageError
-from streamfl.core.profiles.paper.master_tests import MasterTests, first_horizon
+from streamfl.core.profiles.paper.master_tests import PaperTests, first_horizon
 from streamfl.core.profiles.paper.optimistic import history_estimate, radius, regret_estimate
 from streamfl.core.profiles.paper.profile import Paper, PaperSettings
 
 # T = 8 and ln(T / delta) = 4, so 6 (log2 T + 1) ln(T / delta) = 96; a 960th of it: rho_hat(t) = 0.1 / sqrt(t).
 # Test 1: 0.9, 0.636, 0.45, 0.318 for orders 0 to 3. Test 2: 0.3 / sqrt(rounds).
-TESTS = MasterTests(8, delta=8.0 * math.exp(-4.0), rho_scale=1.0 / 960.0)
+TESTS = PaperTests(8, delta=8.0 * math.exp(-4.0), rho_scale=1.0 / 960.0)
 
 # The same rho_hat at T = 64: ln(T / delta) = 10, 6 * 7 * 10 = 420.
 SMALL = PaperSettings(horizon=64, delta=64.0 * math.exp(-10.0), rho_scale=1.0 / 4200.0)
@@ -22,7 +22,7 @@ SMALL = PaperSettings(horizon=64, delta=64.0 * math.exp(-10.0), rho_scale=1.0 / 
 def test_thresholds_by_hand() -> None:
     assert [TESTS.threshold1(k) for k in (0, 2, 4)] == pytest.approx([0.9, 0.45, 0.225])
     assert [TESTS.threshold2(n) for n in (1, 4, 9)] == pytest.approx([0.3, 0.15, 0.1])
-    assert MasterTests(64, SMALL.delta, SMALL.rho_scale).threshold1(2) == pytest.approx(0.45)
+    assert PaperTests(64, SMALL.delta, SMALL.rho_scale).threshold1(2) == pytest.approx(0.45)
 
 
 @pytest.mark.parametrize(("best", "fires"), [(0.69, False), (0.71, True)])
@@ -56,7 +56,7 @@ def test_test_2_compares_played_with_optimistic_over_the_block(last: float, fire
 
 
 def test_a_statistic_that_equals_its_threshold_fires() -> None:
-    zero = MasterTests(8, rho_scale=0.0)
+    zero = PaperTests(8, rho_scale=0.0)
     assert zero.test1(instance(0, 1), block_start=1, played=[0.5], optimistic=[0.5])
     assert zero.test2(block_start=1, played=[0.5], optimistic=[0.5])
 
@@ -197,9 +197,9 @@ def test_the_first_horizon_is_the_first_within_a_hundredth() -> None:
     first = first_horizon(rho_scale=0.1)
     assert first is not None
     assert first > 1000
-    assert MasterTests(first, rho_scale=0.1).threshold2(first // 2) <= 1.0
+    assert PaperTests(first, rho_scale=0.1).threshold2(first // 2) <= 1.0
     before = int(first / 1.02)
-    assert MasterTests(before, rho_scale=0.1).threshold2(before // 2) > 1.0
+    assert PaperTests(before, rho_scale=0.1).threshold2(before // 2) > 1.0
 
 
 def test_the_first_horizon_of_blocks_of_one_round() -> None:
@@ -214,7 +214,7 @@ def test_the_first_horizon_with_no_threshold_and_with_an_impossible_one() -> Non
         first_horizon(rho_scale=-1.0)
 
 
-def test_the_outlook_says_whether_the_tests_can_fire() -> None:
+def test_the_outlook_is_whether_the_tests_can_fire() -> None:
     assert "cannot fire" in PaperSettings().outlook()
     assert "T = 2.8e+08" in PaperSettings().outlook()
     assert "can fire: their least threshold at T = 64 is 0.053" in SMALL.outlook()  # 0.3 / sqrt(32)

@@ -56,7 +56,7 @@ def test_losses_are_convex_along_a_line(name: str) -> None:
 
 
 @pytest.mark.parametrize("spread", [1.0, 1e4])
-def test_log_likelihoods_are_what_each_label_would_lose(spread: float) -> None:
+def test_log_likelihoods_are_minus_the_loss_of_each_label(spread: float) -> None:
     outputs = spread * np.random.default_rng(8).normal(size=(30, 4))
     logs = Softmax().log_likelihoods(outputs)
     for label in range(4):
@@ -126,14 +126,14 @@ def of_two(p: FloatArray, label: float) -> FloatArray:
 
 
 @pytest.mark.parametrize("chance", [0.51, 0.58, 0.7, 0.8, 0.86])
-def test_honest_probabilities_have_the_least_proper_score(chance: float) -> None:
+def test_calibrated_probabilities_have_the_least_proper_score(chance: float) -> None:
     p = np.linspace(0.02, 0.98, 97)
     expected = chance * of_two(p, 1.0) + (1.0 - chance) * of_two(p, 0.0)
     assert p[expected.argmin()] == pytest.approx(chance)
 
 
-def test_where_hardly_anything_can_be_told_to_be_always_sure_has_the_least_score() -> None:
-    # Why models do not compete by it: p = 0.98 scores 0.42 + 0.58 x 0.015 = 0.43, the honest p = 0.58 0.49.
+def test_on_records_that_are_hard_to_predict_certainty_has_the_least_score() -> None:
+    # Why models do not compete by it: p = 0.98 scores 0.42 + 0.58 x 0.015 = 0.43, the calibrated p = 0.58 has 0.49.
     sure, honest = (
         0.58 * s[0] + 0.42 * s[1] for s in (Softmax().scores(-np.log([p, 1 - p]), 2) for p in (0.98, 0.58))
     )

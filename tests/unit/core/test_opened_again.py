@@ -15,7 +15,7 @@ pytestmark = pytest.mark.compiles
 SETTINGS = NativeSettings("ferns", neighbours=False)
 
 
-def test_changes_of_a_version_are_those_that_were_told_first():
+def test_changes_of_a_version_are_those_published_first():
     whole = NativeState.none(SETTINGS).grown(("x",), ("a", "b"))
     rows = np.ones((1, *whole.table.shape[1:]))
     between = NativeAtClient(SETTINGS)

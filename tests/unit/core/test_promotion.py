@@ -1,7 +1,7 @@
-"""Profile `adaptive` in a world of numbers: restarts, recall, and what becomes of clients that drift alone.
+"""Profile `adaptive` in a world of numbers: restarts, recall, and clients that drift alone.
 
-A record of client c has the target theta(c), a model is a number w that scores min(1, (w - theta)^2) on it, and a
-step leads part of the way to the mean target of those who train it. With theta None every model scores 0.8.
+A record of client c has the target theta(c). A model is a number w that scores min(1, (w - theta)^2) on it, and a
+step moves it towards the mean target of the clients that train it. With theta None every model scores 0.8.
 """
 
 import math
@@ -26,11 +26,11 @@ CLIENTS = tuple(f"c{i:02}" for i in range(20))
 RECORDS = 100
 NOISE = 0.01  # variance of scores
 
-Announcement = list[Restart | LocalDrift]
+Announcements = list[Restart | LocalDrift]
 
 
 class World:
-    """Twenty clients of a hundred records a round, two of which they hold back, and a profile."""
+    """A profile, and twenty clients with a hundred records a round, of which each holds out two."""
 
     def __init__(self, theta: float = 0.5) -> None:
         self.master = Promotion(ladder=LadderSettings(step=1.0))
@@ -43,65 +43,65 @@ class World:
     def drift(self, to: float | None, clients: Collection[str] = CLIENTS) -> None:
         self.theta |= dict.fromkeys(clients, to)
 
-    def play(self, rounds: int = 1) -> Announcement:
-        """Play some rounds; return the news."""
-        return [said for _ in range(rounds) for said in self._round()]
+    def play(self, rounds: int = 1) -> Announcements:
+        """Play some rounds, and return restarts and announcements."""
+        return [announcement for _ in range(rounds) for announcement in self._round()]
 
-    def opening(self) -> RoundPlan:
+    def plan(self) -> RoundPlan:
         """Open the next round, without playing it."""
         return self.master.open(self.t + 1, SCRATCH, 1.0)
 
     def false_alarm(self) -> Restart:
-        """Play a round after which an alarm is raised, whatever it brought."""
-        opening = self.opening()
+        """Play a round and raise an alarm after it."""
+        plan = self.plan()
         self.t += 1
-        observed = self._observed(opening)
+        observed = self._observed(plan)
         self.master.close(observed)
         choice = self.master.deliberate(Alarm("excess", 10.0, 9.2, since=self.t), observed, SCRATCH)
         while (ask := choice.ask()) is not None:
-            choice.answer(self._answer(ask, opening))
-        said = self.master.conclude(choice)
-        assert isinstance(said, Restart)
-        return said
+            choice.answer(self._answer(ask, plan))
+        announcement = self.master.conclude(choice)
+        assert isinstance(announcement, Restart)
+        return announcement
 
-    def _round(self) -> Announcement:
+    def _round(self) -> Announcements:
         self.t += 1
-        opening = self.master.open(self.t, SCRATCH, 1.0)
-        observed = self._observed(opening)
+        plan = self.master.open(self.t, SCRATCH, 1.0)
+        observed = self._observed(plan)
         alarm = self.master.close(observed)
         if alarm is None:
             return list(self.master.advance(self.t))
         deliberation = self.master.deliberate(alarm, observed, SCRATCH)
         while (ask := deliberation.ask()) is not None:
-            deliberation.answer(self._answer(ask, opening))
+            deliberation.answer(self._answer(ask, plan))
         return [self.master.conclude(deliberation)]
 
-    def _observed(self, opening: RoundPlan) -> Observed:
-        parts = {c: self._part(c, opening) for c in CLIENTS if c not in self.gone}
-        heard = [live for live in opening.live if live.clients is None or not self.gone.issuperset(live.clients)]
-        played = {live.name: self._played(live, parts, opening) for live in heard}
+    def _observed(self, plan: RoundPlan) -> Observed:
+        parts = {c: self._part(c, plan) for c in CLIENTS if c not in self.gone}
+        scored = [live for live in plan.live if live.clients is None or not self.gone.issuperset(live.clients)]
+        played = {live.name: self._played(live, parts, plan) for live in scored}
         return Observed(self.t, RECORDS * len(parts), played, clients=parts)
 
-    def _part(self, client: str, opening: RoundPlan) -> ClientPart:
-        assert opening.held is not None
-        since = opening.held.since_at(client)
+    def _part(self, client: str, plan: RoundPlan) -> ClientPart:
+        assert plan.held is not None
+        since = plan.held.since_at(client)
         self.held[client] = [(t, theta) for t, theta in self.held[client] if t >= since]
-        mine = {live.name: live.W for live in opening.live if live.clients is None or client in live.clients}
-        theta, W = self.theta[client], mine[opening.served_by(client)]
+        own = {live.name: live.W for live in plan.live if live.clients is None or client in live.clients}
+        theta, W = self.theta[client], own[plan.served_by(client)]
         new, old = [score(W, theta)] * RECORDS, [score(W, then) for _, then in self.held[client]]
         if len(self.held[client]) < 30:
             self.held[client] += [(self.t, theta)] * 2
-        return ClientPart(RECORDS, {n: RECORDS * score(w, theta) for n, w in mine.items()}, sums(new), sums(old))
+        return ClientPart(RECORDS, {n: RECORDS * score(w, theta) for n, w in own.items()}, sums(new), sums(old))
 
-    def _played(self, live: LiveModel, parts: Mapping[str, ClientPart], opening: RoundPlan) -> Played:
-        apart = {c for group in opening.apart for c in group.clients}
+    def _played(self, live: LiveModel, parts: Mapping[str, ClientPart], plan: RoundPlan) -> Played:
+        apart = {c for group in plan.apart for c in group.clients}
         scored = [c for c in parts if (c not in apart if live.clients is None else c in live.clients)]
         targets = [theta for c in scored if (theta := self.theta[c]) is not None]
         loss = sum(parts[c].losses[live.name] for c in scored) / (RECORDS * len(scored))
         step = live.eta * (np.mean(targets) - live.W) if targets and live.trained else 0.0
         return Played(loss, loss, live.W + step)
 
-    def _answer(self, ask: Ask, opening: RoundPlan) -> Answer:
+    def _answer(self, ask: Ask, plan: RoundPlan) -> Answer:
         losses = {
             c: {
                 m.name: RECORDS * score(m.W, self.theta[c]) for m in ask.models if m.clients is None or c in m.clients
@@ -110,7 +110,7 @@ class World:
             if c not in self.gone
         }
         parts = {c: ClientPart(RECORDS, by) for c, by in losses.items() if by}
-        return Answer({m.name: self._played(m, parts, opening) for m in ask.models}, parts)
+        return Answer({m.name: self._played(m, parts, plan) for m in ask.models}, parts)
 
 
 def score(W: FloatArray, theta: float | None) -> float:
@@ -124,22 +124,25 @@ def sums(scores: list[float]) -> tuple[LabelSums, ...]:
     return (LabelSums(label="", count=len(scores), loss=math.fsum(scores), square=square),)
 
 
-def numbers(opening: RoundPlan, prefix: str = "") -> dict[str, float]:
+def numbers(plan: RoundPlan, prefix: str = "") -> dict[str, float]:
     """Return the models whose slots have a prefix, without the shadow."""
     return {
         live.name.removeprefix(prefix): float(live.W[0, 0])
-        for live in opening.live
+        for live in plan.live
         if live.name.startswith(prefix) and "/" not in live.name.removeprefix(prefix) and "shadow" not in live.name
     }
 
 
-def renewed(opening: RoundPlan) -> Mapping[str, int]:
-    assert opening.held is not None
-    return opening.held.renewed
+def renewed(plan: RoundPlan) -> Mapping[str, int]:
+    assert plan.held is not None
+    return plan.held.renewed
 
 
-def states(news: Announcement) -> list[str]:
-    return [said.state if isinstance(said, LocalDrift) else said.alarm.cause for said in news]
+def states(announcements: Announcements) -> list[str]:
+    return [
+        announcement.state if isinstance(announcement, LocalDrift) else announcement.alarm.cause
+        for announcement in announcements
+    ]
 
 
 def settled(theta: float = 0.5) -> World:
@@ -152,7 +155,7 @@ def settled(theta: float = 0.5) -> World:
 FEW = ("c03", "c07")
 
 
-# --- everybody drifts ----------------------------------------------------------------------------------------------
+# --- all clients drift ---------------------------------------------------------------------------------------------
 
 
 def test_one_drift_gives_one_restart() -> None:
@@ -165,18 +168,18 @@ def test_one_drift_gives_one_restart() -> None:
     assert world.master.epoch == 2
 
 
-def test_the_chosen_model_reaches_all_rungs_and_what_was_held_back_is_let_go() -> None:
+def test_the_chosen_model_reaches_all_rungs_and_what_was_held_out_is_let_go() -> None:
     world = settled()
-    assert world.opening().held is not None
+    assert world.plan().held is not None
     world.drift(-0.4)
     (restart,) = world.play()
     assert isinstance(restart, Restart)
     assert restart.chosen == "scratch"  # 0 is nearer to -0.4 than 0.5 is
-    opening = world.opening()
+    plan = world.plan()
     # A step of 0.25 from 0 towards -0.4.
-    assert list(numbers(opening).values()) == pytest.approx([-0.1] * 8)
-    assert opening.held is not None
-    assert opening.held.since == 22
+    assert list(numbers(plan).values()) == pytest.approx([-0.1] * 8)
+    assert plan.held is not None
+    assert plan.held.since == 22
     assert world.master.trail.kept == []
 
 
@@ -185,11 +188,11 @@ def test_records_of_what_has_passed_are_let_go_without_a_restart() -> None:
     assert world.play(10) == []
     world.drift(0.0)
     assert world.play(3) == []
-    opening = world.opening()
-    assert opening.held is not None
-    assert 11 < opening.held.since <= 14
+    plan = world.plan()
+    assert plan.held is not None
+    assert 11 < plan.held.since <= 14
     assert world.master.epoch == 1
-    # What is held back now is of what holds now, and a drift shows at once.
+    # What is held out now is of what holds now, and a drift shows at once.
     assert world.play(10) == []
     world.drift(-0.4)
     (restart,) = world.play()
@@ -210,27 +213,27 @@ def test_a_concept_that_comes_back_is_recalled() -> None:
     assert pool == {"recall-1": pytest.approx(0.5, abs=0.01), "recall-2": pytest.approx(-0.9, abs=0.01)}
 
 
-def test_a_new_label_begins_an_epoch_but_keeps_what_is_held_back() -> None:
+def test_a_new_label_begins_an_epoch_but_keeps_what_is_held_out() -> None:
     world = settled()
     alarm = Alarm("new-label", 0.2, 0.05, since=20, labels=("b",))
-    observed = Observed(20, 1, {live.name: Played(0.1, 0.1, live.W) for live in world.opening().live})
+    observed = Observed(20, 1, {live.name: Played(0.1, 0.1, live.W) for live in world.plan().live})
     choice = Choice(alarm, observed, (), {}, {}, 1.0)
-    choice.found, choice.losses = {"step 16": SCRATCH}, {"step 16": {"c00": 1.0}}
+    choice.stepped, choice.losses = {"step 16": SCRATCH}, {"step 16": {"c00": 1.0}}
     choice.observed = Observed(20, 1, {}, clients={"c00": ClientPart(1, {})})
     world.master.conclude(choice)
     assert world.master.epoch == 2
-    opening = world.opening()
-    assert opening.held is not None
-    assert opening.held.since == 1
+    plan = world.plan()
+    assert plan.held is not None
+    assert plan.held.since == 1
     assert world.master.detector.filled == 3  # type: ignore[union-attr]
 
 
 def test_a_false_alarm_goes_on_with_the_incumbent() -> None:
     world = settled()
-    opening = world.opening()
-    serving = float(next(live.W[0, 0] for live in opening.live if live.name == opening.serves))
+    plan = world.plan()
+    serving = float(next(live.W[0, 0] for live in plan.live if live.name == plan.serves))
     world.false_alarm()
-    assert list(numbers(world.opening()).values()) == pytest.approx([serving] * 8, abs=0.01)
+    assert list(numbers(world.plan()).values()) == pytest.approx([serving] * 8, abs=0.01)
 
 
 def test_false_alarms_do_not_push_another_concept_out_of_the_pool() -> None:
@@ -277,22 +280,22 @@ def test_clients_that_drift_alone_are_latched_for_two_more_rounds_and_then_branc
     assert (latched.round, latched.clients, latched.since, latched.state) == (21, FEW, 21, "latched")
     assert latched.statistic > latched.threshold == pytest.approx(math.log(1e4))
     for t in (22, 23):
-        opening = world.opening()
-        (group,) = opening.apart
-        assert (group.clients, group.serves, renewed(opening)) == (FEW, opening.serves, {})
-        news = world.play()
-        assert news == ([] if t == 22 else [replace(latched, round=23, state="branched")])
-    opening = world.opening()
-    (group,) = opening.apart
+        plan = world.plan()
+        (group,) = plan.apart
+        assert (group.clients, group.serves, renewed(plan)) == (FEW, plan.serves, {})
+        announcements = world.play()
+        assert announcements == ([] if t == 22 else [replace(latched, round=23, state="branched")])
+    plan = world.plan()
+    (group,) = plan.apart
     assert (group.clients, group.serves) == (FEW, "branch-24/step 1")
-    assert renewed(opening) == dict.fromkeys(FEW, 24)
-    assert opening.served_by("c03") == "branch-24/step 1"
-    assert opening.served_by("c04") == opening.serves
+    assert renewed(plan) == dict.fromkeys(FEW, 24)
+    assert plan.served_by("c03") == "branch-24/step 1"
+    assert plan.served_by("c04") == plan.serves
     assert world.play(60) == []
     assert world.master.epoch == 1
     # Both models are where their own clients' records are.
-    opening = world.opening()
-    served = {client: next(x for x in opening.live if x.name == opening.served_by(client)) for client in CLIENTS}
+    plan = world.plan()
+    served = {client: next(x for x in plan.live if x.name == plan.served_by(client)) for client in CLIENTS}
     assert all(score(live.W, world.theta[client]) < 1e-3 for client, live in served.items())
 
 
@@ -305,7 +308,7 @@ def test_a_branch_starts_from_the_trial_that_gained_most() -> None:
     assert set(latch.trials) == {"incumbent", "shadow", "scratch"}
     latch.trials["planted"] = Trial(np.full((1, 1), -0.4))
     world.play(2)
-    assert list(numbers(world.opening(), "branch-24/").values()) == pytest.approx([-0.4] * 8)
+    assert list(numbers(world.plan(), "branch-24/").values()) == pytest.approx([-0.4] * 8)
 
 
 def test_while_clients_are_latched_nobody_else_learns_from_them() -> None:
@@ -313,9 +316,9 @@ def test_while_clients_are_latched_nobody_else_learns_from_them() -> None:
     quiet = settled()
     world.drift(-0.4, FEW)
     world.play(1)
-    before = numbers(world.opening())
+    before = numbers(world.plan())
     world.play(2)
-    after = numbers(world.opening())
+    after = numbers(world.plan())
     # From here on all steps lead to 0.5, which the alarm round had led away from.
     assert all(abs(after[n] - 0.5) < abs(before[n] - 0.5) for n in ("step 1", "step 0.25", "step 0.0625"))
     assert quiet.play(3) == []
@@ -329,9 +332,9 @@ def test_a_branch_is_merged_when_its_clients_are_like_all_others_again() -> None
     (returned,) = world.play(60)
     assert isinstance(returned, LocalDrift)
     assert (returned.round, returned.clients, returned.since, returned.state) == (51, FEW, 21, "returned")
-    opening = world.opening()
-    assert (opening.apart, numbers(opening, "branch-24/")) == ((), {})
-    assert renewed(opening) == dict.fromkeys(FEW, 52)
+    plan = world.plan()
+    assert (plan.apart, numbers(plan, "branch-24/")) == ((), {})
+    assert renewed(plan) == dict.fromkeys(FEW, 52)
     assert world.master._groups() == {}  # the others stand in for them again
 
 
@@ -370,8 +373,8 @@ def test_clients_for_whom_nothing_is_better_are_released() -> None:
     world = settled()
     world.drift(None, FEW)
     assert states(world.play(3)) == ["latched", "released"]
-    assert (world.opening().apart, world.master.branches) == ((), [])
-    assert renewed(world.opening()) == dict.fromkeys(FEW, 24)
+    assert (world.plan().apart, world.master.branches) == ((), [])
+    assert renewed(world.plan()) == dict.fromkeys(FEW, 24)
 
 
 def test_clients_whose_records_only_became_noisier_are_not_latched_again_and_again() -> None:
@@ -383,7 +386,7 @@ def test_clients_whose_records_only_became_noisier_are_not_latched_again_and_aga
     assert set(found) == {"latched", "released"}
 
 
-def test_it_is_everybody_s_drift_after_all_when_the_rest_follows() -> None:
+def test_local_drift_becomes_global_when_the_rest_follows() -> None:
     world = settled()
     world.drift(-0.4, FEW)
     assert states(world.play()) == ["latched"]
@@ -407,8 +410,8 @@ def test_the_rest_is_quiet_up_to_five_deviations(deviations: float, restarts: bo
         return deviations < sd
 
     detector.rest_is_quiet = rest_is_quiet  # type: ignore[union-attr,method-assign]
-    (said, *_) = (*world.play(), None)
-    assert isinstance(said, Restart) is restarts
+    (announcement, *_) = (*world.play(), None)
+    assert isinstance(announcement, Restart) is restarts
     assert limits == [FEW]
 
 
@@ -418,7 +421,7 @@ def test_clients_that_stand_out_while_others_are_latched_join_them() -> None:
     world.play()
     world.drift(-0.4, ("c11",))
     assert states(world.play(2)) == ["latched", "branched"]
-    (group,) = world.opening().apart
+    (group,) = world.plan().apart
     assert group.clients == ("c03", "c07", "c11")
 
 
@@ -428,8 +431,8 @@ def test_a_restart_dissolves_branches() -> None:
     assert states(world.play(10)) == ["latched", "branched"]
     world.drift(-0.9, [client for client in CLIENTS if client not in FEW])
     assert states(world.play(5)) == ["excess"]
-    opening = world.opening()
-    assert (opening.apart, world.master.branches, renewed(opening)) == ((), [], {})
+    plan = world.plan()
+    assert (plan.apart, world.master.branches, renewed(plan)) == ((), [], {})
 
 
 def test_at_a_restart_the_branches_models_are_candidates() -> None:
@@ -450,7 +453,7 @@ def test_there_are_at_most_four_branches() -> None:
         seen += states(world.play(3 if i < 4 else 12))
     assert seen[:8] == ["latched", "branched"] * 4
     assert seen[8:] == ["latched", "released"]
-    assert [group.clients for group in world.opening().apart] == [(c,) for c in CLIENTS[:4]]
+    assert [group.clients for group in world.plan().apart] == [(c,) for c in CLIENTS[:4]]
 
 
 def test_the_branch_whose_clients_have_gone_first_makes_room_for_a_fifth() -> None:
@@ -464,22 +467,26 @@ def test_the_branch_whose_clients_have_gone_first_makes_room_for_a_fifth() -> No
     world.gone.add(CLIENTS[0])
     assert world.play(12) == []
     world.drift(1.2, (CLIENTS[4],))
-    news = [(said.state, said.clients) for said in world.play(12) if isinstance(said, LocalDrift)]
-    assert news == [("latched", CLIENTS[4:5]), ("merged", CLIENTS[1:2]), ("branched", CLIENTS[4:5])]
-    assert [group.clients for group in world.opening().apart] == [(CLIENTS[i],) for i in (0, 2, 3, 4)]
+    announcements = [
+        (announcement.state, announcement.clients)
+        for announcement in world.play(12)
+        if isinstance(announcement, LocalDrift)
+    ]
+    assert announcements == [("latched", CLIENTS[4:5]), ("merged", CLIENTS[1:2]), ("branched", CLIENTS[4:5])]
+    assert [group.clients for group in world.plan().apart] == [(CLIENTS[i],) for i in (0, 2, 3, 4)]
 
 
-def test_the_detector_is_told_who_is_served_by_which_model() -> None:
+def test_the_detector_gets_the_group_of_each_client_on_a_branch() -> None:
     world = settled()
-    told: list[Mapping[str, int]] = []
+    groups_seen: list[Mapping[str, int]] = []
     update = world.master.detector.update
-    world.master.detector.update = lambda observed, groups: (told.append(groups), update(observed, groups))[1]  # type: ignore
+    world.master.detector.update = lambda observed, groups: (groups_seen.append(groups), update(observed, groups))[1]  # type: ignore
     for few, theta in ((FEW, -0.4), (("c11",), -0.9)):
         world.drift(theta, few)
         world.play(4)
-    assert told[1] == {}  # latched clients are served by the model of all
-    assert told[3] == {"c03": 1, "c07": 1}
-    assert told[7] == {"c03": 1, "c07": 1, "c11": 2}
+    assert groups_seen[1] == {}  # latched clients are served by the model of all
+    assert groups_seen[3] == {"c03": 1, "c07": 1}
+    assert groups_seen[7] == {"c03": 1, "c07": 1, "c11": 2}
 
 
 def test_models_of_a_branch_compete_like_all_others() -> None:
@@ -487,11 +494,11 @@ def test_models_of_a_branch_compete_like_all_others() -> None:
     world.drift(-0.4, FEW)
     world.play(10)
     (branch,) = world.master.branches
-    before = branch.apart().serves
+    before = branch.group().serves
     for rung in branch.ladder.rungs:
         rung.loss = rung.average_loss = 0.5 if rung.order != 8 else 0.4
     world.play()
-    assert (before, branch.apart().serves) == ("branch-24/step 1", "branch-24/step 0.0625")
+    assert (before, branch.group().serves) == ("branch-24/step 1", "branch-24/step 0.0625")
 
 
 def test_clients_of_a_branch_that_drift_again_leave_it() -> None:
@@ -500,7 +507,7 @@ def test_clients_of_a_branch_that_drift_again_leave_it() -> None:
     assert states(world.play(10)) == ["latched", "branched"]
     world.drift(-0.9, FEW[:1])
     assert states(world.play(3)) == ["latched", "branched"]
-    assert [group.clients for group in world.opening().apart] == [FEW[1:], FEW[:1]]
+    assert [group.clients for group in world.plan().apart] == [FEW[1:], FEW[:1]]
 
 
 def test_a_merger_that_falls_in_the_round_of_another_finding_is_told() -> None:
@@ -517,10 +524,10 @@ def test_a_branch_s_model_is_a_candidate_as_it_was_before_the_alarm_s_records() 
     world.drift(-0.4, FEW)
     world.play(4)
     world.drift(0.9, FEW)
-    opening = world.opening()
-    served = next(live for live in opening.live if live.name == opening.served_by(FEW[0]))
+    plan = world.plan()
+    served = next(live for live in plan.live if live.name == plan.served_by(FEW[0]))
     world.t += 1
-    observed = world._observed(opening)
+    observed = world._observed(plan)
     world.master.close(observed)
     ask = world.master.deliberate(Alarm("excess", 10.0, 9.2, since=world.t), observed, SCRATCH).ask()
     assert ask is not None
@@ -538,10 +545,10 @@ def test_every_kept_model_is_re_expressed() -> None:
     assert states(world.play()) == ["latched"]
     master = world.master
     master.pool.add(np.full((1, 1), 7.0), epoch=1, chosen="scratch")
-    before = {live.name: live.W[0, 0] for live in world.opening().live}
+    before = {live.name: live.W[0, 0] for live in world.plan().live}
     trail = [float(W[0, 0]) for _, W in master.trail.kept]
     master.transform(lambda W: 2.0 * W + 1.0)
-    assert {live.name: live.W[0, 0] for live in world.opening().live} == {
+    assert {live.name: live.W[0, 0] for live in world.plan().live} == {
         name: pytest.approx(2.0 * w + 1.0) for name, w in before.items()
     }
     assert any(name.startswith("trial/") for name in before)

@@ -1,4 +1,4 @@
-"""Models from before: the ages of the trail, and who comes back to and who leaves the pool."""
+"""Earlier models: the ages in the trail, and which entries of the pool are replaced or dropped."""
 
 import numpy as np
 import pytest
@@ -96,7 +96,7 @@ def test_the_least_recently_chosen_leaves_when_there_are_more_than_eight() -> No
     assert values(pool) == {"recall-1": 1.5, **{f"recall-{i}": float(i) for i in range(3, 10)}}
 
 
-def test_what_is_chosen_now_does_not_leave_though_it_was_chosen_longest_ago() -> None:
+def test_the_entry_that_is_chosen_now_stays_though_it_was_chosen_longest_ago() -> None:
     pool = filled()
     pool.add(model(9.0), epoch=MOST + 1, chosen="recall-1")
     pool.choose("recall-1", epoch=MOST + 2)
@@ -104,7 +104,7 @@ def test_what_is_chosen_now_does_not_leave_though_it_was_chosen_longest_ago() ->
     assert pool.current == "recall-1"
 
 
-def test_what_was_chosen_lately_stays_though_its_epoch_left_no_model() -> None:
+def test_an_entry_that_was_chosen_lately_stays_though_its_epoch_left_no_model() -> None:
     pool = filled()
     pool.choose("recall-1", epoch=MOST + 1)
     pool.choose("scratch", epoch=MOST + 2)  # an alarm in the first round of epoch 9

@@ -1,4 +1,4 @@
-"""Permutations of labels: the best one, what it does to a model, and what the model then loses."""
+"""Permutations of labels: the best one, the relabelled model, and its loss."""
 
 import numpy as np
 import pytest

@@ -146,5 +146,5 @@ def test_a_change_of_coordinates_reaches_paused_models_and_the_one_that_served()
 
 
 def test_a_round_cannot_be_closed_before_it_was_opened() -> None:
-    with pytest.raises(BrokenInvariantError, match="never opened"):
+    with pytest.raises(BrokenInvariantError, match="was not open"):
         Paper(PaperSettings()).close(Observed(1, 10, {}))

@@ -69,14 +69,14 @@ def test_ordinals_count_bad_records() -> None:
     # Read: 10 good, 11 bad, 12 bad, 14 good (13 held nothing), 15 good; the first is number 40.
     np.testing.assert_array_equal(batch(10, [10, 14, 15], [11, 12]).ordinals(40), [40, 43, 44])
     # Over batches: the second begins after five records read.
-    parts, told = chosen(
+    parts, sample = chosen(
         [batch(10, [10, 14, 15], [11, 12]), batch(16, [17], [16])], t=3, first=40, keep=9, seed=0, client="c"
     )
-    assert told == SampledRound(round=3, share=0.0, positions={"p": (10, 14, 15, 17)}, ordinals=(40, 43, 44, 46))
+    assert sample == SampledRound(round=3, share=0.0, positions={"p": (10, 14, 15, 17)}, ordinals=(40, 43, 44, 46))
     assert [len(part) for part in parts] == [3, 1]
 
 
-def test_a_bad_record_in_front_changes_the_sample_as_it_must() -> None:
+def test_an_earlier_bad_record_changes_the_sample() -> None:
     # The same good records with other ordinals have other hashes.
     alone = chosen([batch(0, list(range(1, 101)), [])], t=1, first=1, keep=10, seed=0, client="c")[1]
     behind = chosen([batch(0, list(range(1, 101)), [0])], t=1, first=1, keep=10, seed=0, client="c")[1]
@@ -102,9 +102,9 @@ def test_a_sample_has_no_bad_records() -> None:
 
 def test_a_round_without_good_records_has_an_empty_sample() -> None:
     assert chosen([], t=3, first=0, keep=9, seed=0, client="c")[0] == ()
-    parts, told = chosen([batch(5, [], [5, 6])], t=3, first=0, keep=9, seed=0, client="c")
+    parts, sample = chosen([batch(5, [], [5, 6])], t=3, first=0, keep=9, seed=0, client="c")
     assert sum(map(len, parts)) == 0
-    assert told.ordinals == ()
+    assert sample.ordinals == ()
 
 
 def test_history_forgets_rounds_that_left_the_sample() -> None:

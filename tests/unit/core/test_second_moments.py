@@ -121,7 +121,7 @@ def design(registry: Registry, raw: FloatArray) -> FloatArray:
 
 
 def test_re_expressed_moments_are_those_of_the_same_records_under_the_new_registry() -> None:
-    lacking = np.column_stack([RAW[:, :2], np.zeros(len(RAW))])  # nobody had seen z; its new mean is 0
+    lacking = np.column_stack([RAW[:, :2], np.zeros(len(RAW))])  # z is new, with mean 0
     rounds = lacking[:30], lacking[30:]
     again = moments(*(design(OLD, raw) for raw in rounds)).re_expressed(OLD, NEW)
     assert again.total == pytest.approx(moments(*(design(NEW, raw) for raw in rounds)).total)
@@ -138,7 +138,7 @@ def test_a_feature_whose_scale_was_not_known_had_its_mean() -> None:
 
 
 @pytest.mark.parametrize("glitch", [1e9, -9999.0])
-def test_what_a_glitch_has_put_into_a_feature_is_let_go_of_when_its_scale_is(glitch: float) -> None:
+def test_moments_from_a_glitch_are_dropped_when_the_feature_is_scaled_anew(glitch: float) -> None:
     stretched = Registry(1, ("x", "y"), ("a",), np.array([glitch / 8.0, 0.0]), np.array([abs(glitch) / 3.0, 1.0]))
     known = Registry(2, ("x", "y"), ("a",), np.zeros(2), np.ones(2))
     raw = np.random.default_rng(0).normal(size=(60, 2))
@@ -165,7 +165,7 @@ def test_before_there_are_moments_the_step_is_that_of_round_features_of_the_same
 
 
 @pytest.mark.parametrize(("d", "rounds"), [(512, 40), (513, 4 + 4), (2048, 4 + 4), (2049, 0)])
-def test_how_often_they_are_asked_for(d: int, rounds: int) -> None:
+def test_how_often_they_are_collected(d: int, rounds: int) -> None:
     # Rounds 1 to 4, then 8, 16, 24, 32 of the 39; or all, or none.
     assert sum(wanted(t, d) for t in range(1, 40)) == min(rounds, 39)
 

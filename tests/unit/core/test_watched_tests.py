@@ -8,14 +8,14 @@ from unit.core.driving import instance
 
 from streamfl.core.profiles.paper.block import Block
 from streamfl.core.profiles.paper.calibration import Calibration
-from streamfl.core.profiles.paper.master_tests import MasterTests
+from streamfl.core.profiles.paper.master_tests import PaperTests
 from streamfl.core.profiles.paper.watched_tests import WatchedTests
 from streamfl.core.protocol.alarm import Alarm
 from streamfl.core.sampling import generator
 
 # As in test_master_tests, thresholds 0.9 / sqrt(2^k) of Test 1 and 0.3 / sqrt(rounds) of Test 2, here times a half
 # and times 0.99: 0.225 for order 2; 0.21 after two rounds, 0.1485 after four.
-TESTS = MasterTests(8, delta=8.0 * math.exp(-4.0), rho_scale=1.0 / 960.0, kappa1=0.5, kappa2=0.99)
+TESTS = PaperTests(8, delta=8.0 * math.exp(-4.0), rho_scale=1.0 / 960.0, kappa1=0.5, kappa2=0.99)
 
 
 def in_block(falls: bool = True) -> WatchedTests:
@@ -70,7 +70,7 @@ def test_the_reading_is_that_of_the_block_that_is_nearer_to_its_threshold() -> N
 
 
 def test_a_block_begins_every_half_block() -> None:
-    tests, seen = WatchedTests(Calibration(rounds=8, shuffles=20)), []
+    tests, seen = WatchedTests(Calibration(rounds=8, replays=20)), []
     for t in range(101, 121):
         tests.update(t, 0.3, 1)
         seen.append([(block.start, block.number) for block in tests.blocks])
@@ -81,7 +81,7 @@ def test_a_block_begins_every_half_block() -> None:
 
 
 def test_nothing_acts_in_the_first_block() -> None:
-    tests = WatchedTests(Calibration(rounds=16, shuffles=20))
+    tests = WatchedTests(Calibration(rounds=16, replays=20))
     assert fed(tests, [0.0] * 8 + [1.0] * 8) == 16 * [None]
     assert tests.tests is None
     assert tests.reading is None
@@ -94,7 +94,7 @@ def test_each_test_fires_in_the_stated_part_of_the_blocks() -> None:
     # At 10% in each of about 4 overlapping blocks; the first 64 rounds are a sample, so the rate is so only roughly.
     found: list[str] = []
     for seed in range(40):
-        tests = WatchedTests(Calibration(shuffles=100, rate=0.1), seed=seed)
+        tests = WatchedTests(Calibration(replays=100, rate=0.1), seed=seed)
         for t, loss in enumerate(stream(seed, (192, 0.4)), start=1):
             alarm = tests.update(t, loss, 1)
             if alarm:
@@ -141,7 +141,7 @@ def test_it_depends_on_the_seed_and_on_nothing_else() -> None:
 
 
 def test_a_reset_forgets_everything() -> None:
-    tests = WatchedTests(Calibration(rounds=8, shuffles=20), falls=False, seed=3)
+    tests = WatchedTests(Calibration(rounds=8, replays=20), falls=False, seed=3)
     fed(tests, np.linspace(0.1, 0.5, 20).tolist())
     tests.reset()
-    assert tests == WatchedTests(Calibration(rounds=8, shuffles=20), falls=False, seed=3)
+    assert tests == WatchedTests(Calibration(rounds=8, replays=20), falls=False, seed=3)

@@ -14,7 +14,7 @@ from streamfl.core.client.settings import ClientSettings
 from streamfl.core.coordinator.machine import Coordinator
 from streamfl.core.coordinator.settings import CoordinatorSettings
 from streamfl.core.coordinator.state import CoordinatorState
-from streamfl.core.drift.detectors.glr import GLR
+from streamfl.core.drift.detectors.glr import GLRDetector
 from streamfl.core.learning.local_round import Learner
 from streamfl.core.profiles.adaptive.ladder import LadderSettings
 from streamfl.core.profiles.adaptive.promotion import Promotion
@@ -255,7 +255,7 @@ def scores(update: Update, asked: Score, loss: float, *, exchanged: float = 1.0,
 def plain(**more: Any) -> Promotion:
     """Return a profile of five rungs and a shadow whose steps are the clients' own, and which sees losses only."""
     ladder = LadderSettings(orders=(0, 2, 4, 6, 8), heavy=(), averages=False, whitened=False)
-    return Promotion(**({"ladder": ladder, "detector": GLR()} | more))
+    return Promotion(**({"ladder": ladder, "detector": GLRDetector()} | more))
 
 
 def coordinator(expect: int = 2, *, master: Paper | Promotion | None = None, **settings: Any) -> Coordinator:

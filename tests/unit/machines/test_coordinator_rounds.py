@@ -28,7 +28,7 @@ from unit.machines.script import (
 from streamfl import codec
 from streamfl.core.coordinator import agreement
 from streamfl.core.coordinator.machine import Coordinator
-from streamfl.core.drift.detectors.glr import GLR
+from streamfl.core.drift.detectors.glr import GLRDetector
 from streamfl.core.learning import second_moments
 from streamfl.core.learning.second_moments import RIDGE
 from streamfl.core.profiles.adaptive.ladder import LadderSettings
@@ -439,7 +439,7 @@ class Parting(Branching):
 
 
 def branching(kind: type[Branching] = Branching) -> Promotion:
-    return kind(ladder=plain().ladder, detector=GLR())
+    return kind(ladder=plain().ladder, detector=GLRDetector())
 
 
 def test_models_that_name_their_clients_are_scored_and_trained_by_those_alone():

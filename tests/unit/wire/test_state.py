@@ -7,7 +7,7 @@ from streamfl import codec
 from streamfl.core.coordinator.machine import Coordinator
 from streamfl.core.coordinator.state import CoordinatorState
 from streamfl.core.drift.detectors.excess import Excess
-from streamfl.core.drift.detectors.glr import GLR
+from streamfl.core.drift.detectors.glr import GLRDetector
 from streamfl.core.errors import PeerError
 from streamfl.core.profiles.adaptive.promotion import Promotion
 from streamfl.core.profiles.paper.profile import Paper
@@ -86,7 +86,9 @@ def test_all_that_a_profile_keeps_comes_back_in_the_middle_of_a_latch_and_with_a
         assert codec.encode(codec.decode(CoordinatorState, codec.encode(state))) == codec.encode(state)
 
 
-@pytest.mark.parametrize("detector", [Excess(), GLR(), GLR(losses=[0.5, 0.25], reading=Reading(1.0, 2.0))])
+@pytest.mark.parametrize(
+    "detector", [Excess(), GLRDetector(), GLRDetector(losses=[0.5, 0.25], reading=Reading(1.0, 2.0))]
+)
 def test_the_detector_comes_back_as_the_one_it_was(detector):
     again = codec.decode(CoordinatorState, codec.encode(CoordinatorState(Promotion(detector=detector))))
     assert isinstance(again.master, Promotion)

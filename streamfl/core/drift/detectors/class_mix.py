@@ -1,33 +1,33 @@
-"""Tells that the mix of labels changed, which is no drift of the concept."""
+"""A detector of changes in the mix of labels, which are not concept drift."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from streamfl.core.drift.detectors.glr import GLR
+from streamfl.core.drift.detectors.glr import GLRDetector
 from streamfl.core.drift.evidence import ClientPart
 from streamfl.core.protocol.alarm import Alarm, Reading
 
-# Labels beyond these, by their first appearance, are not watched: work and memory a round are bounded.
+# Only the first so many labels to appear are watched, which bounds work and memory a round.
 # docs/choices.md, "Bounds and rounding".
 MOST_LABELS = 100
 
-# Rounds between false alarms that all labels together aim at. docs/choices.md, "Other detectors".
+# The run length to a false alarm that all labels together aim at, in rounds. docs/choices.md, "Other detectors".
 RUN_LENGTH = 500.0
 
 
 @dataclass
 class ClassMix:
-    """Two GLR tests a label, of a rise and of a fall of its share of a round's records.
+    """Two GLR tests for each label: for a rise and for a fall of its share of a round's records.
 
-    Input: how many records of each label the clients had. Guarantee: as for GLR, a heuristic, its run length divided
-    among the tests. Cost: O(labels x window) a round.
+    Input: the number of records of each label at the clients. Guarantee: none proven, as for GLR; the run length is
+    divided among the tests. Cost: O(labels x window) a round.
 
     Parameters
     ----------
     rising, falling
-        By label, the test on its share, and on the rest's.
+        By label, the test on its share, and the test on 1 less its share.
     reading
-        Of the test that is nearest to its threshold.
+        The reading of the test that is nearest to its threshold.
 
     Examples
     --------
@@ -43,12 +43,12 @@ class ClassMix:
     [('class-mix', ('a', 'b'), 13)]
     """
 
-    rising: dict[str, GLR] = field(default_factory=dict)
-    falling: dict[str, GLR] = field(default_factory=dict)
+    rising: dict[str, GLRDetector] = field(default_factory=dict)
+    falling: dict[str, GLRDetector] = field(default_factory=dict)
     reading: Reading | None = None
 
     def update(self, t: int, clients: Mapping[str, ClientPart]) -> Alarm | None:
-        """Take round t's records by label, and return an alarm if there is one; after it, begin anew."""
+        """Take round t's records by label, and return an alarm if there is one. After an alarm, begin anew."""
         counts: dict[str, int] = {}
         for part in clients.values():
             for sums in part.new:
@@ -71,7 +71,7 @@ class ClassMix:
 
     def _test(self, t: int, shares: Mapping[str, float], records: int) -> dict[str, Alarm]:
         for label in sorted(shares.keys() - self.rising.keys())[: MOST_LABELS - len(self.rising)]:
-            self.rising[label], self.falling[label] = GLR(), GLR()
+            self.rising[label], self.falling[label] = GLRDetector(), GLRDetector()
         alarms: dict[str, Alarm] = {}
         for label in self.rising:
             share = shares.get(label, 0.0)

@@ -1,43 +1,43 @@
-"""How much more a mean varies from round to round than the records behind it tell."""
+"""The dispersion of rounds: how much more their means vary than independent records would explain."""
 
 import math
 from dataclasses import dataclass, field
 
-# What a round weighs after one more: about fifty count. docs/choices.md, "Excess".
+# The decay of a round's weight a round: about fifty rounds count. docs/choices.md, "Excess".
 KEEPS = 0.98
 
-# Standard errors by which the ratio must lie above 1; the variance of a squared difference of neighbours, in units
-# of its mean: 2 of its own, and a half for each of the two beside it, which share a round with it.
+# SURE: the standard errors by which the ratio must lie above 1. VARIANCE: that of a squared difference of neighbours,
+# in units of its squared mean: 2 of its own, and a half for each of its two neighbours, which share a round with it.
 # docs/choices.md, "Excess".
 SURE, VARIANCE = 2.0, 3.0
 
-# How many times the mean a squared difference may count, and after how many rounds it does: a drift now and then is
-# no dispersion, and a drift is to be found before its own jump makes the test doubt it.
+# A squared difference counts as at most JUMP times the mean, since an occasional drift is not dispersion. It counts
+# after DELAY rounds, so that a drift is found before its own jump raises the dispersion.
 # docs/choices.md, "Streams whose neighbours in time are alike".
 JUMP, DELAY = 9.0, 8
 
-# Rounds as their records tell them that are supposed before the first.
+# The prior: so many rounds without extra dispersion are supposed before the first.
 # docs/choices.md, "Streams whose neighbours in time are alike".
 SUPPOSED = 10.0
 
 
 @dataclass
 class Dispersion:
-    """The variance between neighbouring rounds over that which their records explain: 1 where rounds are independent.
+    """The variance between neighbouring rounds over that which their records explain; 1 for independent rounds.
 
-    A stream that is autocorrelated, as when a round is an hour of one weather, lies off its mean by more than the
-    number of its records says, and a test that trusts that number restarts at every change of weather. Neighbours are
-    compared (von Neumann's ratio), so that a slow rise is not taken for dispersion; nor is a jump now and then.
+    In an autocorrelated stream, say with an hour of weather in each round, a round's mean varies more than its number
+    of records implies. A test that trusts this number restarts at every change of weather. Neighbouring rounds are
+    compared (von Neumann's ratio), so neither a slow rise nor an occasional jump is taken for dispersion.
 
     Parameters
     ----------
     total, weight
-        Discounted sums of d^2 / (V + V') over neighbouring rounds, d being the difference of their means, V and V'
-        the variances, and of 1.
+        Discounted sums over neighbouring rounds: of d^2 / (V + V'), with d the difference of their means and V and V'
+        their variances, and of 1.
     waiting
-        Such ratios of the last rounds, which do not count yet.
+        Ratios of the last rounds, which do not count yet.
     mean, variance
-        Of the round before; None if it is no neighbour.
+        Mean and variance of the last round; mean is None if the next round is not its neighbour.
 
     References
     ----------
@@ -61,11 +61,11 @@ class Dispersion:
 
     @property
     def factor(self) -> float:
-        """Return by what the variance of a mean is to be multiplied: 1 unless it surely is larger."""
+        """Return the factor for the variance of a mean: 1 unless it is surely larger."""
         return max(1.0, self.total / self.weight / (1.0 + SURE * math.sqrt(VARIANCE / self.weight)))
 
     def add(self, mean: float, variance: float) -> None:
-        """Take a round's mean, and its variance as the records have it."""
+        """Take a round's mean, and the variance that its records explain."""
         if self.mean is not None:
             self.waiting.append((mean - self.mean) ** 2 / (variance + self.variance))
         if len(self.waiting) > DELAY:
@@ -78,5 +78,5 @@ class Dispersion:
         self.weight = KEEPS * self.weight + 1.0
 
     def pause(self) -> None:
-        """Forget the round before: what comes next is of another model."""
+        """Forget the last round: the next one measures another model."""
         self.mean = None

@@ -1,4 +1,4 @@
-"""The e-detector: evidence against a bound on the mean loss, with a run length that holds without assumptions."""
+"""The e-detector: evidence against a bound on the mean loss, with a run length that needs no assumptions."""
 
 import math
 from dataclasses import dataclass, field
@@ -10,22 +10,22 @@ from streamfl.core.drift.detector import ScoreDetector
 from streamfl.core.errors import UsageError
 from streamfl.core.protocol.alarm import Alarm, Reading
 
-# Stakes on a loss above the bound; below 1, so that no single loss of 0 wipes the evidence out.
+# Stakes on a loss above the bound; below 1, so that a single loss of 0 cannot erase the evidence.
 # docs/choices.md, "Other detectors".
 STAKES = (0.1, 0.2, 0.4, 0.8)
 
 
 @dataclass
-class EDetector(ScoreDetector):
-    """Alarms when bets that losses lie above a bound m would have paid off, begun in whatever round was best.
+class EProcessDetector(ScoreDetector):
+    """Alarms when bets that losses exceed a bound m would have paid off, begun in whichever round was best.
 
     Input: the pooled loss of each round, in [0, 1]. Guarantee: as long as E[loss | past] <= m, the mean number of
-    rounds to an alarm is at least `run_length`, whatever the losses' distribution and dependence; exact only where
-    m is given. Cost: O(1) a round.
+    rounds to an alarm is at least `run_length`, whatever the losses' distribution and dependence; exact only if m is
+    given. Cost: O(1) a round.
 
-    For every stake, M <- (M + 1)(1 + stake (loss / m - 1)), a Shiryaev-Roberts sum of bets that have mean at most 1;
-    the statistic is ln of the mean M over the stakes, the threshold ln(run_length). It knows nothing of the losses'
-    variance, which is the price of the guarantee: a rise by a tenth of m takes tens of rounds.
+    For every stake, M <- (M + 1)(1 + stake (loss / m - 1)), a Shiryaev-Roberts sum of bets with mean at most 1. The
+    statistic is ln of the mean M over the stakes, the threshold ln(run_length). The price of the guarantee is that
+    the losses' variance is not used: finding a rise by a tenth of m takes tens of rounds.
 
     Parameters
     ----------
@@ -33,13 +33,13 @@ class EDetector(ScoreDetector):
         1 / alpha.
     bound
         m, a bound on the mean loss without drift. None learns it: the least mean of `shortest` successive rounds
-        since the last reset, plus `margin`; nothing is tested before. So m follows a model that learns, and never
-        goes up again. The guarantee is then approximate: the least of many means lies below the true one, which
-        the margin has to make up for.
+        since the last reset, plus `margin`. Nothing is tested before. So m follows a model that improves, and never
+        rises. The guarantee is then approximate: the least of many means lies below the true mean, which the margin
+        must make up for.
     margin
         A rise of the mean loss that is too small to matter.
     shortest
-        Rounds whose mean is trusted.
+        The number of rounds over which m is learnt.
 
     Raises
     ------
@@ -52,7 +52,7 @@ class EDetector(ScoreDetector):
 
     Examples
     --------
-    >>> detector = EDetector(bound=0.2)
+    >>> detector = EProcessDetector(bound=0.2)
     >>> alarms = [detector.take(t, 0.2 if t <= 40 else 0.6, records=1000) for t in range(1, 45)]
     >>> alarms[:43] == 43 * [None], alarms[43]
     (True, Alarm(cause='e-detector', statistic=6.4..., threshold=6.2..., since=41, ...))
@@ -95,13 +95,13 @@ class EDetector(ScoreDetector):
         return Alarm("e-detector", self.reading.statistic, self.reading.threshold, since=self.since or t)
 
     def reset(self, *, filled: bool = False) -> None:
-        """Forget every loss: after a restart."""
+        """Forget every loss, after a restart."""
         self.recent, self.least = [], None
         self.evidence = len(STAKES) * [0.0]
         self.excess, self.since, self.reading = 0.0, None, None
 
     def _mean_without_drift(self) -> float | None:
-        """Return m as the rounds before tell it, so that a bet never depends on the loss it is on."""
+        """Return m as learnt from earlier rounds, so that a bet never depends on the loss it is about."""
         if self.bound is not None:
             return self.bound
         return None if self.least is None else self.least + self.margin
@@ -113,7 +113,7 @@ class EDetector(ScoreDetector):
             self.least = mean if self.least is None else min(self.least, mean)
 
     def _date(self, t: int, over: float) -> None:
-        """Date the change: the first of the rounds in which the sum of loss - m has not come down to 0 again."""
+        """Date the change: the first round since which the sum of loss - m has stayed above 0."""
         if self.excess <= 0.0:
             self.excess, self.since = 0.0, t
         self.excess += over

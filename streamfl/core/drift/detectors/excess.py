@@ -1,4 +1,4 @@
-"""Tells that today's model does worse on new records than on held-out old ones of the same client and label."""
+"""A test whether the serving model does worse on new records than on held-out ones of the same client and label."""
 
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -10,34 +10,35 @@ import numpy as np
 from streamfl.core.arrays import BoolArray, FloatArray
 from streamfl.core.drift.detector import Detector
 from streamfl.core.drift.detectors.dispersion import Dispersion
-from streamfl.core.drift.detectors.few import RISES, Few, Rise
+from streamfl.core.drift.detectors.few_clients import RISES, FewClients, Rise
 from streamfl.core.drift.evidence import ClientPart, Observed
 from streamfl.core.protocol.alarm import Alarm, Reading
 
-# A rise too small to matter; the least variance of a record's score; records that a small sample's variance borrows.
-# docs/choices.md, "Excess".
+# MARGIN: a rise too small to matter. LEAST_VARIANCE: of a record's score. BORROWED: the records' worth of prior with
+# which a small sample's variance is shrunk. docs/choices.md, "Excess".
 MARGIN, LEAST_VARIANCE, BORROWED = 0.01, 0.002, 20.0
 
-# Rounds between false alarms that the test aims at. docs/choices.md, "Excess".
+# The run length to a false alarm that the test aims at, in rounds. docs/choices.md, "Excess".
 RUN_LENGTH = 1e4
 
-# Where it is known that something has changed, these odds tell that it is this. docs/choices.md, "Excess".
+# The odds required of a particular change once it is known that something has changed. docs/choices.md, "Excess".
 ODDS = 20.0
 
-# Held-out records that a cell, and a label over all clients, needs to be compared with. docs/choices.md, "Excess".
+# The held-out records that a baseline needs: of the cell itself, or of its label over all clients.
+# docs/choices.md, "Excess".
 OWN, OTHERS = 3, 10
 
-# Records that a stream needs in a round, a label of the rest, and the whole round. docs/choices.md, "Excess".
+# The records that a round needs: for a stream, for a label of the rest, and in all. docs/choices.md, "Excess".
 FEWEST_OF_STREAM, FEWEST_OF_LABEL, FEWEST = 3, 5, 20
 
-# Deviations from which on one round tells that a label of some clients, or of the rest, has risen, and those by which
-# a baseline may be off. docs/choices.md, "Excess".
+# The standard deviations from which on a single round shows a rise of a label or of the rest, and by which a baseline
+# may be off. docs/choices.md, "Excess".
 SURE = 3.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cells:
-    """Sums of scores by client and label, new and old, shape (clients, labels) each, and what follows from them.
+    """Sums of scores by client and label, on new and on held-out records; each of shape (clients, labels).
 
     Parameters
     ----------
@@ -46,9 +47,10 @@ class Cells:
     n, s, q
         New records: count, sum of scores, sum of squares.
     h, hs, hq
-        The same of old, held-out ones.
+        The same for held-out records.
     groups
-        Number of each client's group; only clients of one group, who are served by one model, stand in for another.
+        Each client's group number, shape (clients,). Only clients of one group, which one model serves, share
+        baselines.
     """
 
     clients: tuple[str, ...]
@@ -78,19 +80,21 @@ class Cells:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Excesses:
-    """What new records lost beyond their baseline: by cell, sums over the `n` usable ones, and how sure that is.
+    """The losses of new records beyond their baseline: sums by cell over the `n` comparable records, and variances.
 
     Parameters
     ----------
+    cells
+        The cells that were compared.
     n, total, square
         Records, sum of excesses r, sum of r^2; shape (clients, labels).
     variance
-        v, of a single record's score around its baseline, by label; shape (labels,).
+        Variance of a single record's score around its baseline, by label; shape (labels,).
     own
-        Variance of the part of a cell's baseline that is its own: times n^2; shape (clients, labels).
-    shared
-        Of the part that all cells that borrow a label's baseline share: (borrowed records by client, variance by
-        label and group).
+        n^2 times the variance of the part of a cell's baseline that is its own; shape (clients, labels).
+    borrowed, shared
+        Records of cells that borrow their label's baseline from their group, and the variance of that baseline, which
+        all these cells share; shape (clients, labels).
     """
 
     cells: Cells
@@ -123,7 +127,7 @@ class Excesses:
         )  # fmt: skip
 
     def dispersed(self, factor: float) -> "Excesses":
-        """Return them with so many times the variance, to which a round's own rise then counts, too."""
+        """Return them with variances multiplied by a factor, including the squares from which they are estimated."""
         return replace(self, square=factor * self.square, variance=factor * self.variance)
 
     @property
@@ -134,7 +138,7 @@ class Excesses:
     def pooled(self, chosen: BoolArray, *, borrowed: float = BORROWED) -> "Sample":
         """Return the excess over some cells, a mask of shape (clients, labels).
 
-        The spread of few records is not trusted: it is shrunk to what is expected, as if by `borrowed` more records.
+        The sample variance is shrunk to the expected one, as if by `borrowed` more records.
         """
         n = np.where(chosen, self.n, 0.0)
         count = float(n.sum())
@@ -149,14 +153,14 @@ class Excesses:
         return Sample(round(count), mean - MARGIN, variance, uncertain)
 
     def by_label(self, clients: BoolArray | bool = True) -> Iterator[tuple[str, "Sample"]]:
-        """Yield the excess of each label, over all clients or some, a mask of shape (clients,)."""
+        """Yield the excess of each label, over all clients or those in a mask of shape (clients,)."""
         for j, label in enumerate(self.cells.labels):
             column = np.zeros_like(self.n, np.bool_)
             column[:, j] = clients
             yield label, self.pooled(column)
 
     def _shared(self, chosen: BoolArray) -> float:
-        """Return the variance, times count^2, of baselines that several of the cells borrow: one error for all."""
+        """Return count^2 times the variance of borrowed baselines, whose error is common to all cells that borrow."""
         if not self.borrowed.any():
             return 0.0
         borrowed = np.where(chosen, self.borrowed, 0.0)
@@ -169,7 +173,7 @@ class Excesses:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """A mean excess beyond the margin over `count` records, its variance, and that of its baseline."""
+    """The mean excess of `count` records beyond the margin, its variance, and the variance of its baseline."""
 
     count: int
     rise: float
@@ -178,12 +182,12 @@ class Sample:
 
     @property
     def excess(self) -> float:
-        """Return the rise beyond three errors of its baseline."""
+        """Return the rise beyond three standard errors of its baseline."""
         return self.rise - SURE * math.sqrt(self.baseline)
 
     @property
     def fall(self) -> "Sample":
-        """Return the same sample seen from below: how far new records lie under their baseline, beyond the margin."""
+        """Return the fall: how far new records lie below their baseline, beyond the margin."""
         return replace(self, rise=-self.rise - 2.0 * MARGIN)
 
     @property
@@ -193,10 +197,10 @@ class Sample:
 
 
 def _variances(c: Cells, n: FloatArray, s: FloatArray, q: FloatArray) -> FloatArray:
-    """Return by label the larger of the history's variance within cells and this round's, shrunk to it.
+    """Return by label the larger of the held-out variance within cells and this round's, shrunk to it.
 
-    Where most clients hold back a single record of a label, cells tell little of how scores vary: the variance within
-    them is shrunk to that over all clients, which is not smaller.
+    Where most clients hold out a single record of a label, cells show little of how scores vary. So the variance
+    within cells is shrunk to that over all clients, which is not smaller.
     """
     within = np.where(c.h > 0, c.hq - c.hs**2 / c.h, 0.0).sum(axis=0)
     freedom, total = np.maximum(c.h - 1.0, 0.0).sum(axis=0), c.h.sum(axis=0)
@@ -210,7 +214,7 @@ def _variances(c: Cells, n: FloatArray, s: FloatArray, q: FloatArray) -> FloatAr
 
 
 def _between(c: Cells, variance: FloatArray) -> FloatArray:
-    """Return by label how much clients' mean scores differ beyond chance; with less than two clients the variance."""
+    """Return by label the variance of clients' mean scores beyond chance; `variance` with fewer than two clients."""
     known = c.h >= OWN
     clients = known.sum(axis=0)
     means = np.where(known, c.hs / c.h, 0.0)
@@ -225,35 +229,36 @@ def _between(c: Cells, variance: FloatArray) -> FloatArray:
 class Excess(Detector):
     """A mixture of Shiryaev-Roberts statistics of excess scores: over all records, over a few clients, and by label.
 
-    Input: by client and label, sums of the serving model's scores on new records and on held-out old ones. Guarantee:
-    none. Were baseline and variance known and a round's mean Gaussian, or sub-Gaussian with that variance, the mean
-    run length to a false alarm would be at least `run_length`. Both are estimated, and where errors are rare the mean
-    is neither: with 20 records of which one in 200 is wrong it is 191 where 10^4 is asked for
-    (`benchmarks/known_variance.py`). What it is on streams is measured. Cost: O(clients x labels) a round.
+    Input: by client and label, sums of the serving model's scores on new and on held-out records. Guarantee: none. If
+    baseline and variance were known and a round's mean Gaussian, or sub-Gaussian with that variance, the mean run
+    length to a false alarm would be at least `run_length`. Both are estimated, and with rare errors the mean is
+    neither: with rounds of 20 records and one error in 200, the run length is 191 where 10^4 is asked for
+    (`benchmarks/known_variance.py`). On streams it is measured. Cost: O(clients x labels) a round.
 
-    For an excess x with variance V and a rise d, M <- (1 + M) exp(d x / V - d^2 / (2 V)); the statistic is ln of the
-    mean of M over six rises and, a third each, over the stream of all records, those of labels, and that of `Few`.
+    For an excess x with variance V and a rise d, M <- (1 + M) exp(d x / V - d^2 / (2 V)). The statistic is ln of the
+    mean of M over six rises and, with equal weight, over three parts: the stream of all records, those of labels, and
+    `FewClients`.
 
     Parameters
     ----------
     run_length
-        A: rounds between false alarms.
+        A, the run length to a false alarm in rounds.
     filling
         Rounds after a restart in which held-out records are only gathered.
     most_local
-        Drift is local when the clients that stand out hold less than this part of the records.
+        Drift is local only if the named clients have less than this part of the records.
     new_label
-        Part of a round's records that a label needs which the epoch had not seen, to be news by itself.
+        A label that is new to the epoch is an alarm by itself if it has more than this part of a round's records.
     logs
-        ln M of every stream, for each rise. Streams are "" and "label NAME".
+        ln M of every stream, for each rise. Streams are "" (all records) and "label NAME".
     eased
-        The same of how far new records lie below their baseline.
+        ln M for each size of a fall of all records below their baseline.
     few
-        What tells that a few clients have risen.
+        The test for a rise at a few clients.
     dispersion
-        How much more rounds differ from each other than their records tell.
+        How much more rounds differ from each other than their records explain.
     begun
-        The round with which a rise of each stream began, if there is one, for each size.
+        By stream and rise, the round in which a rise would have begun.
     filled
         Rounds since the restart.
 
@@ -283,7 +288,7 @@ class Excess(Detector):
     new_label: float = 0.05
     logs: dict[str, list[float]] = field(default_factory=dict)
     begun: dict[str, list[int]] = field(default_factory=dict)
-    few: Few = field(default_factory=Few)
+    few: FewClients = field(default_factory=FewClients)
     filled: int = 0
     eased: list[float] = field(default_factory=list)
     dispersion: Dispersion = field(default_factory=Dispersion)
@@ -299,50 +304,50 @@ class Excess(Detector):
         observed
             The round.
         groups
-            The number of the group of each client that is served by another model than the rest (0).
+            The group number of each client that another model serves than the rest; all others are in group 0.
         """
         self.reading = None
         self.filled += 1
         cells = Cells.of(observed.clients, groups)
-        news = self._unseen(cells, observed)
-        if news is not None:
-            return news
+        new_label = self._new_label_alarm(cells, observed)
+        if new_label is not None:
+            return new_label
         if self.filled <= self.filling or not len(cells.labels):
             return None
-        found = Excesses.of(cells)
-        if found.n.sum() < FEWEST:
+        plain = Excesses.of(cells)
+        if plain.n.sum() < FEWEST:
             return None
-        excesses = found.dispersed(self.dispersion.factor)
+        excesses = plain.dispersed(self.dispersion.factor)
         self._bet(observed.round, excesses)
         statistic, threshold = self.statistic(), math.log(self.run_length)
         self.reading = Reading(statistic, threshold)
-        whole = found.whole
+        whole = plain.whole
         self.dispersion.add(whole.rise, whole.variance)
         return self._alarm(observed.round, excesses) if statistic >= threshold else None
 
     def reset(self, *, filled: bool = False) -> None:
-        """Forget every stream; unless `filled`, the rounds that follow only gather."""
-        self.logs, self.begun, self.eased, self.few = {}, {}, [], Few()
+        """Forget every stream; unless `filled`, the next rounds only gather held-out records."""
+        self.logs, self.begun, self.eased, self.few = {}, {}, [], FewClients()
         self.dispersion.pause()
         self.reading = None
         self.filled = self.filling if filled else 0
 
     def forget(self, clients: Collection[str]) -> None:
-        """Forget some clients, served by another model from now on, and the streams that they were part of."""
+        """Forget some clients, which another model serves from now on, and the streams that they were part of."""
         self.logs, self.begun, self.eased = {}, {}, []
         self.dispersion.pause()
         self.few.forget(clients)
 
     def named(self, clients: Collection[str]) -> tuple[str, ...]:
-        """Return those of some clients that surely have risen by now, if a few have."""
+        """Return those of some clients that surely have risen by now, if only a few have."""
         return self.few.named(clients)
 
     @property
     def is_stale(self) -> bool:
-        """Tell whether new records are surely easier than those held back.
+        """Whether new records are surely easier than the held-out ones.
 
-        These are then of something that has passed, such as the mixture of concepts during a gradual drift; as long
-        as they are compared with, no rise is seen.
+        The held-out records are then of a concept that has passed, such as the mixture of concepts during a gradual
+        drift, and hide any rise.
         """
         return bool(self.eased) and _log_mean(self.eased) >= math.log(self.run_length)
 
@@ -356,17 +361,17 @@ class Excess(Detector):
         return _log_mean([*parts, self.few.statistic()]) if parts else -math.inf
 
     def rest_is_quiet(self, observed: Observed, groups: Mapping[str, int], named: Collection[str], sd: float) -> bool:
-        """Tell whether all others' excess of this round, in all and by label, is below so many deviations."""
+        """Return whether this round's excess of all other clients, in all and by label, is below `sd` deviations."""
         excesses = Excesses.of(Cells.of(observed.clients, groups)).dispersed(self.dispersion.factor)
         return self._rest(excesses, named) < sd
 
-    def _unseen(self, cells: Cells, observed: Observed) -> Alarm | None:
-        """Return an alarm for labels that the epoch had not known, once they matter: they have no history."""
+    def _new_label_alarm(self, cells: Cells, observed: Observed) -> Alarm | None:
+        """Return an alarm for frequent labels that are new to the epoch: they have no held-out records."""
         count, known = cells.n.sum(axis=0), set(observed.known_labels)
         share = count / max(1, observed.records)
         unseen = (cells.h.sum(axis=0) < OTHERS) & (share > self.new_label)
-        matter = (name for name, is_new in zip(cells.labels, unseen, strict=True) if is_new)
-        labels = tuple(name for name in matter if name not in known)
+        frequent = (name for name, is_unseen in zip(cells.labels, unseen, strict=True) if is_unseen)
+        labels = tuple(name for name in frequent if name not in known)
         if not labels or not known:
             return None
         largest = float(max(x for x, name in zip(share, cells.labels, strict=True) if name in labels))
@@ -383,7 +388,7 @@ class Excess(Detector):
     def _bet_on(self, stream: str, t: int, sample: Sample) -> None:
         before = self.logs.get(stream, [-math.inf] * len(RISES))
         began = self.begun.get(stream, [t] * len(RISES))
-        # Where M is below 1 all earlier beginnings together are less likely than one now.
+        # Where M is below 1, all earlier beginnings together are less likely than one in this round.
         self.begun[stream] = [s if x > 0.0 else t for s, x in zip(began, before, strict=True)]
         self.logs[stream] = _after(before, sample)
 
@@ -397,8 +402,8 @@ class Excess(Detector):
         named = self.named(cells.clients)
         bar = math.log(ODDS * max(1, len(self._labels())))
         labels = tuple(name for name in cells.labels if name and _log_mean(self.logs[f"label {name}"]) >= bar)
-        held = sum(excesses.n[i].sum() for i, client in enumerate(cells.clients) if client in named)
-        few = bool(named) and bool(held < self.most_local * excesses.n.sum())
+        records = sum(excesses.n[i].sum() for i, client in enumerate(cells.clients) if client in named)
+        few = bool(named) and bool(records < self.most_local * excesses.n.sum())
         local = few and self._rest(excesses, named) < SURE
         if local:
             labels = tuple(self._risen(excesses, named))
@@ -406,7 +411,7 @@ class Excess(Detector):
 
     @staticmethod
     def _risen(excesses: Excesses, clients: Collection[str]) -> Iterator[str]:
-        """Yield the labels that surely are above their baselines in this round at some clients."""
+        """Yield the labels that are surely above their baselines in this round at some clients."""
         rows = np.array([client in clients for client in excesses.cells.clients])
         for label, sample in excesses.by_label(rows):
             if label and sample.count >= FEWEST_OF_STREAM and sample.deviations >= SURE:
@@ -414,7 +419,7 @@ class Excess(Detector):
 
     @staticmethod
     def _rest(excesses: Excesses, named: Collection[str]) -> float:
-        """Return the largest excess, in deviations, of the clients not named: in all, and by label."""
+        """Return the largest excess, in deviations, of the clients that are not named: in all, and by label."""
         rest = np.array([client not in named for client in excesses.cells.clients])
         everywhere = np.repeat(rest[:, None], len(excesses.cells.labels), axis=1)
         samples = [excesses.pooled(everywhere), *(sample for _, sample in excesses.by_label(rest))]
@@ -435,7 +440,7 @@ def _after(logs: Sequence[float], sample: Sample) -> list[float]:
 
 
 def _rises(excesses: Excesses) -> Iterator[tuple[str, Rise]]:
-    """Yield the clients with enough records, and how each lies above its baseline."""
+    """Yield the clients with enough records, and the rise of each above its baseline."""
     for i, client in enumerate(excesses.cells.clients):
         row = np.zeros_like(excesses.n, np.bool_)
         row[i] = True

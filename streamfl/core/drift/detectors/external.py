@@ -1,4 +1,4 @@
-"""A drift detector of another library on the pooled loss of each round."""
+"""A drift detector of another library, applied to the pooled loss of each round."""
 
 import abc
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ MOST = 4096
 
 
 class Watcher(Protocol):
-    """What such a detector must do."""
+    """The interface of another library's detector."""
 
     def update(self, x: float) -> None:
         """Take a number."""
@@ -22,27 +22,28 @@ class Watcher(Protocol):
 
     @property
     def drift_detected(self) -> bool:
-        """Tell whether the last number raised an alarm."""
+        """Return whether the last number raised an alarm."""
         ...
 
 
 @dataclass
 class ExternalDetector(ScoreDetector):
-    """Alarms when the other detector says so, and the mean loss rose.
+    """Alarms when the external detector does and the mean loss rose.
 
-    Input: the pooled loss of each round, in [0, 1]. Guarantee and cost: those of the detector. Whether the mean rose,
-    since when and by how much (the alarm's statistic) is told at the split of the losses with the largest
-    difference of means. When it fell, the model has learnt: no alarm, and the losses before the split are forgotten.
+    Input: the pooled loss of each round, in [0, 1]. Guarantee and cost: those of the external detector. The split of
+    the losses with the most significant difference of means shows whether the mean rose, since when, and by how much
+    (the alarm's statistic). If it fell, the model has improved: no alarm, and the losses before the split are
+    forgotten.
 
-    The state is the losses since the last reset: the detector itself is built again by feeding them, so that nothing
-    is pickled. When there are 4096 of them the older half is forgotten.
+    The state is the losses since the last reset. The external detector is rebuilt by feeding them again, so nothing
+    is pickled. At 4096 losses the older half is forgotten.
 
     Parameters
     ----------
     name
-        What the library calls the detector.
+        The detector's name in its library.
     losses
-        Those since the last reset.
+        The losses since the last reset.
 
     Raises
     ------
@@ -55,12 +56,12 @@ class ExternalDetector(ScoreDetector):
     reading: Reading | None = None
 
     def __post_init__(self) -> None:
-        """Build the detector."""
-        self._fed()
+        """Build the external detector."""
+        self._rebuild()
 
     @abc.abstractmethod
     def built(self) -> Watcher:
-        """Return a fresh detector of this name."""
+        """Return a new external detector of this name."""
 
     def take(self, t: int, loss: float, records: int) -> Alarm | None:
         """Take the pooled loss of round t over `records` records, and return an alarm if there is one."""
@@ -76,15 +77,15 @@ class ExternalDetector(ScoreDetector):
         return None
 
     def reset(self, *, filled: bool = False) -> None:
-        """Forget every loss: after a restart."""
+        """Forget every loss, after a restart."""
         self._forget(len(self.losses))
 
     def _forget(self, first: int) -> None:
-        """Forget the first losses, and build the detector again: it is a function of the rest."""
+        """Forget the first losses, and rebuild the external detector from the rest."""
         self.losses = self.losses[first:]
-        self._fed()
+        self._rebuild()
 
-    def _fed(self) -> None:
+    def _rebuild(self) -> None:
         self._detector = self.built()
         for loss in self.losses:
             self._detector.update(loss)

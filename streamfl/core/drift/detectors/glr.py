@@ -1,4 +1,4 @@
-"""The generalised likelihood ratio test for a rise of the mean loss."""
+"""A generalised likelihood ratio (GLR) test for a rise of the mean loss."""
 
 import math
 from dataclasses import dataclass, field
@@ -10,32 +10,32 @@ from streamfl.core.arrays import FloatArray
 from streamfl.core.drift.detector import ScoreDetector
 from streamfl.core.protocol.alarm import Alarm, Reading
 
-# Standard deviation of a normal variable, in units of the median of its size. docs/choices.md, "Other detectors".
+# The standard deviation of a normal variable over its median absolute value. docs/choices.md, "Other detectors".
 NORMAL = 1.4826
 
 
 @dataclass
-class GLR(ScoreDetector):
-    """Alarms when the loss of the last rounds lies above that of the rounds before, at the best split of a window.
+class GLRDetector(ScoreDetector):
+    """Alarms when, at the best split of a window, the later losses lie above the earlier ones.
 
     Input: the pooled loss of each round, in [0, 1]. Guarantee: none proven; a heuristic with a measured run length.
     Cost: O(window) a round.
 
     With n losses in the window and a split after s of them,
-    G = max over s of s (n - s) / n (max(0, mean2 - mean1 - margin))^2 / (2 sigma^2), and the alarm is at
+    G = max over s of s (n - s) / n (max(0, mean2 - mean1 - margin))^2 / (2 sigma^2). It alarms if
     G >= (1 + 1/n) ln(2 n sqrt(n + 2) run_length).
     sigma^2 = max((1.4826 median |first differences|)^2 / 2, 1 / (4 records a round)).
 
     Parameters
     ----------
     run_length
-        Rounds between false alarms that the threshold aims at.
+        The run length to a false alarm that the threshold aims at, in rounds.
     margin
         A rise of the mean loss that is too small to matter.
     window
-        Most rounds kept.
+        The largest number of rounds kept.
     shortest
-        Fewest rounds before a test.
+        The least number of rounds before a test.
 
     References
     ----------
@@ -44,7 +44,7 @@ class GLR(ScoreDetector):
 
     Examples
     --------
-    >>> glr = GLR()
+    >>> glr = GLRDetector()
     >>> for t in range(1, 11):
     ...     assert glr.take(t, 0.2, records=1000) is None
     >>> glr.take(11, 0.32, records=1000)
@@ -65,7 +65,7 @@ class GLR(ScoreDetector):
         return self.test(t, loss, 1.0 / (4.0 * max(1, records)))
 
     def test(self, t: int, loss: float, variance: float) -> Alarm | None:
-        """Take the loss of round t where something better than 1/4 is known of a record's variance.
+        """Take the loss of round t with a known variance, and return an alarm if there is one.
 
         Parameters
         ----------
@@ -74,7 +74,7 @@ class GLR(ScoreDetector):
         loss
             Its loss.
         variance
-            sigma^2 is at least this: the variance of the mean over the round's records.
+            A lower bound on sigma^2: the variance of the mean over the round's records.
         """
         self.losses = [*self.losses, loss][-self.window :]
         n = len(self.losses)
@@ -91,14 +91,14 @@ class GLR(ScoreDetector):
         return Alarm("glr", statistic, threshold, since=t - n + split + 2)
 
     def reset(self, *, filled: bool = False) -> None:
-        """Forget every loss: after a restart."""
+        """Forget every loss, after a restart."""
         self.losses = []
         self.reading = None
 
     def _variance(self) -> float:
         """Return the variance of a round's loss around a mean that seldom changes."""
         steps = np.sort(np.abs(np.diff(self.losses)))
-        # In less than half of np.median's time; every label has two such tests a round.
+        # Takes less than half of np.median's time; the class mix runs two such tests a label and round.
         median = float(steps[(len(steps) - 1) // 2] + steps[len(steps) // 2]) / 2.0
         return (NORMAL * median) ** 2 / 2.0
 

@@ -1,26 +1,26 @@
-"""A bound on the mean of single losses, learnt from them."""
+"""A bound on the mean loss, learnt from single losses."""
 
 import math
 from dataclasses import dataclass
 
-# Losses after which a block is long enough: its mean has an error of at most 0.0125.
+# The largest length of a block: its mean then has a standard error of at most 0.0125.
 # docs/choices.md, "Other detectors".
 LONGEST = 1600
 
 
 @dataclass
 class LearntBound:
-    """The lowest mean that losses have had, and two standard errors of it.
+    """The lowest mean that a block of losses has had, plus two standard errors.
 
-    The mean is that of a block of successive losses; blocks have `length` losses, then twice as many, and so on up to
-    1600, so that a bound is there early, and close to the mean later. It follows a model that learns, and never goes
-    up. The error is that of errors: m (1 - m) is the most that losses in [0, 1] with mean m can vary, and m is taken
-    to be (sum + 1) / (n + 2), which is neither 0 nor 1.
+    Blocks have `length` successive losses, then twice as many, and so on up to 1600. So there is a bound early, and
+    it comes closer to the mean later. It follows a model that improves, and never rises. The standard error uses the
+    variance m (1 - m), the largest that losses in [0, 1] with mean m can have. The estimate of m is
+    (sum + 1) / (n + 2), which is neither 0 nor 1.
 
     Parameters
     ----------
     length
-        Losses in the block that is being filled.
+        The number of losses in the current block.
     value
         The bound; None before the first block is full.
 

@@ -1,4 +1,4 @@
-"""Base algorithms: what a client does to a model in a round, and how the coordinator combines it."""
+"""Base algorithms: the local step of a client, and how the coordinator combines clients' results."""
 
 from streamfl.core.learning.algorithms.base import Algorithm, LocalProblem, combine, local_model
 from streamfl.core.learning.algorithms.fedavg import FedAvg

@@ -1,4 +1,4 @@
-"""What a base algorithm is, and the two things that all of them share."""
+"""The interface of base algorithms, and the local steps and the combination that all of them share."""
 
 import abc
 from collections.abc import Callable, Iterator
@@ -10,7 +10,7 @@ import numpy as np
 from streamfl.core.arrays import BoolArray, FloatArray, IntArray
 from streamfl.core.learning.model import Model, gradient
 
-# Of the ball that models stay in: large, so that it binds only when a model runs away.
+# The radius of the ball that models stay in; large, so that it binds only when a model diverges.
 # docs/choices.md, "Bounds and rounding".
 RADIUS = 1e3
 
@@ -28,13 +28,13 @@ class LocalProblem:
     l2
         Weight of the squared penalty, in the gradient of every step.
     batch
-        Records a local step; None takes the whole round in one step.
+        Records in a local step. None: one step on the whole round.
     gamma
-        Part of the round's records that are used, drawn without replacement, in (0, 1].
+        The part of the round's records that is used, drawn without replacement, in (0, 1].
     rng
-        Draws that part; needed only when gamma < 1.
+        The generator that draws this part; needed only if gamma < 1.
     held
-        Which records are answered and not trained on, shape (n,); None: all are trained on.
+        Which records are held out from training, shape (n,); None: none.
 
     Examples
     --------
@@ -80,14 +80,14 @@ class LocalProblem:
 
 @dataclass(frozen=True, slots=True)
 class AlgorithmOptions:
-    """What a person chose of a base algorithm.
+    """The user's options for a base algorithm.
 
     Parameters
     ----------
     radius
-        Of the ball that models stay in.
+        The radius of the ball that models stay in.
     mirror, average, l1
-        As of `FedOMD`; an algorithm that heeds one names it in `takes`.
+        See `FedOMD`. An algorithm that uses one names it in `takes`.
     """
 
     radius: float = RADIUS
@@ -97,14 +97,14 @@ class AlgorithmOptions:
 
 
 class Algorithm(abc.ABC):
-    """One local step, and the space in which clients' results are averaged: a frozen dataclass of its settings.
+    """The local step, and the space in which clients' results are averaged, as a frozen dataclass of settings.
 
-    It remembers nothing from step to step. `streamfl.testing.check_algorithm` says whether a new one keeps the rules.
+    It has no state between steps. `streamfl.testing.check_algorithm` checks a new one.
 
     Attributes
     ----------
     takes
-        Which of `AlgorithmOptions` it heeds besides the radius; one that is chosen in vain is refused.
+        The `AlgorithmOptions` that it uses besides the radius. Other options are refused if given.
     """
 
     takes: ClassVar[tuple[str, ...]] = ()
@@ -112,11 +112,11 @@ class Algorithm(abc.ABC):
     @classmethod
     @abc.abstractmethod
     def of(cls, options: AlgorithmOptions) -> Self:
-        """Return the algorithm that was chosen."""
+        """Return the algorithm with these options."""
 
     @property
     def may_be_whitened(self) -> bool:
-        """Whether a step is W - eta slope, nothing more: the slope may then be whitened before it is taken."""
+        """Whether a step is exactly W - eta slope, so that the coordinator may whiten the slope and take the step."""
         return False
 
     @abc.abstractmethod
@@ -124,12 +124,12 @@ class Algorithm(abc.ABC):
         """Return the model after one step of size `eta` along the gradient `slope` at W."""
 
     def to_average(self, W: FloatArray) -> FloatArray:
-        """Return W in the space where clients are averaged: as it is, unless an algorithm says otherwise."""
+        """Return W in the space where clients' results are averaged; by default W itself."""
         return W
 
     @abc.abstractmethod
     def from_average(self, mean: FloatArray) -> FloatArray:
-        """Return the model that a point of that space stands for, inside the ball."""
+        """Return the model for a point of that space, inside the ball."""
 
 
 Served = Callable[[IntArray | slice, FloatArray], None]
@@ -148,13 +148,13 @@ def local_model(
     Parameters
     ----------
     algorithm, problem
-        What steps, and on what.
+        The base algorithm, and the records and the loss.
     W
-        The model of the round's start, shape (d, columns).
+        The model at the round's start, shape (d, columns).
     eta
         Step size.
     served
-        Called before each step with its rows and the outputs of the model that is about to learn them.
+        Called before each step with its rows and the model's outputs for them.
 
     Examples
     --------
@@ -177,6 +177,6 @@ def local_model(
 def combine(algorithm: Algorithm, W: FloatArray, mean_difference: FloatArray) -> FloatArray:
     """Return the new global model from the weighted mean of the clients' differences.
 
-    The mean of the differences x_n - x, added to x, is the weighted mean of the models x_n: the same x.
+    The mean of the differences x_n - x, added to x, is the weighted mean of the models x_n.
     """
     return algorithm.from_average(algorithm.to_average(W) + mean_difference)

@@ -36,12 +36,12 @@ class FedAvg(Algorithm):
 
     @classmethod
     def of(cls, options: AlgorithmOptions) -> Self:
-        """Return it with the ball that was chosen."""
+        """Return FedAvg with the chosen radius."""
         return cls(options.radius)
 
     @property
     def may_be_whitened(self) -> bool:
-        """Say yes: a step is a plain gradient step."""
+        """True: a step is a plain gradient step."""
         return True
 
     def step(self, W: FloatArray, slope: FloatArray, eta: float) -> FloatArray:

@@ -17,14 +17,14 @@ class FedOMD(Algorithm):
     Parameters
     ----------
     mirror
-        phi. With the Euclidean map FedOMD is FedAvg.
+        phi. With the Euclidean map FedOMD equals FedAvg.
     average
-        `primal`: x <- sum p_n x_n, as in the paper. `dual`: the mean of grad phi(x_n), mapped back: one mirror
-        step on the mean gradient, which keeps the regret bound where the primal average may lose it (p-norm and
-        hypentropic maps are not jointly convex in the way that the paper's Theorem 2 needs).
+        `primal`: x <- sum p_n x_n, as in the paper. `dual`: the mean of grad phi(x_n), mapped back. That is one
+        mirror step on the mean gradient, and keeps the regret bound. The primal average may lose it, since the
+        divergences of p-norm and hypentropic maps are not jointly convex as the paper's Theorem 2 needs.
     l1
-        Weight of an L1 penalty, taken as a composite step: the dual vector is shrunk by eta l1 towards 0, then
-        mapped back, so weights become exactly 0.
+        Weight of an L1 penalty, taken as a composite step: the dual vector is shrunk by eta l1 towards 0 and then
+        mapped back, so that weights become exactly 0.
 
     References
     ----------
@@ -45,12 +45,12 @@ class FedOMD(Algorithm):
 
     @classmethod
     def of(cls, options: AlgorithmOptions) -> Self:
-        """Return it with the map, the average and the penalty that were chosen."""
+        """Return FedOMD with the chosen map, average and penalty."""
         return cls(MAPS[options.mirror](radius=options.radius), options.average, options.l1)
 
     @property
     def may_be_whitened(self) -> bool:
-        """Tell whether this is FedAvg: other maps bend their steps themselves, and L1 shrinks weights one by one.
+        """Whether this equals FedAvg: other maps change the step themselves, and L1 shrinks weights one by one.
 
         >>> FedOMD().may_be_whitened, FedOMD(l1=0.1).may_be_whitened
         (True, False)
@@ -69,5 +69,5 @@ class FedOMD(Algorithm):
         return W if self.average == "primal" else self.mirror.dual(W)
 
     def from_average(self, mean: FloatArray) -> FloatArray:
-        """Return the point of the ball that the mean stands for."""
+        """Return the point of the ball for a mean."""
         return self.mirror.project(mean if self.average == "primal" else self.mirror.primal(mean))

@@ -1,7 +1,6 @@
-"""Mirror maps: strictly convex phi, 1-strongly convex on the ball, with their gradients and projections.
+"""Mirror maps: functions phi, 1-strongly convex on the ball, with their gradients and projections.
 
-A map takes models to dual vectors, theta = grad phi(x), and back. Every norm here is that of the flattened
-weight matrix.
+A map takes models to dual vectors, theta = grad phi(x), and back. All norms are those of the flattened weight matrix.
 """
 
 from collections.abc import Callable
@@ -16,7 +15,7 @@ from streamfl.core.learning.algorithms.fedavg import onto_ball
 
 
 class MirrorMap(Protocol):
-    """phi on the ball of radius `radius`, with everything that mirror descent asks of it."""
+    """phi on the ball of radius `radius`, with all that mirror descent needs of it."""
 
     @property
     def radius(self) -> float:
@@ -69,7 +68,7 @@ class Euclidean:
 
 @dataclass(frozen=True, slots=True)
 class PNorm:
-    """phi = |x|_p^2 / (2 (p - 1)), 1 < p <= 2, 1-strongly convex in the p-norm; the ball is that of the p-norm.
+    """phi = |x|_p^2 / (2 (p - 1)), 1 < p <= 2, 1-strongly convex in the p-norm; the ball is a ball of the p-norm.
 
     Sources: Grove, Littlestone and Schuurmans 2001; Shalev-Shwartz 2007 for the strong convexity.
 
@@ -95,7 +94,7 @@ class PNorm:
         return _link((self.p - 1.0) * theta, self.p / (self.p - 1.0))
 
     def project(self, x: FloatArray) -> FloatArray:
-        """Return x scaled back: phi depends on the p-norm alone, so its Bregman projection is radial."""
+        """Return x scaled down to the ball: phi depends on the p-norm alone, so its Bregman projection is radial."""
         norm = _norm(x, self.p)
         return x if norm <= self.radius else x * (self.radius / norm)
 
@@ -139,7 +138,7 @@ class Hypentropic:
     def project(self, x: FloatArray) -> FloatArray:
         """Return the z of the Euclidean ball with s asinh(z / beta) + multiplier z = grad phi(x).
 
-        The norm of z falls as the multiplier grows, so it is found by bisection.
+        The norm of z falls as the multiplier grows, so the multiplier is found by bisection.
         """
         if float(np.linalg.norm(x)) <= self.radius:
             return x
@@ -156,8 +155,8 @@ class Hypentropic:
     def _shrunk(self, theta: FloatArray, multiplier: float) -> FloatArray:
         """Solve s asinh(z / beta) + multiplier z = theta, coordinate by coordinate.
 
-        In w = asinh(z / beta) the left side is convex for w > 0, so Newton's method from the right end, where
-        the other term is dropped, comes down to the root without overshooting.
+        In w = asinh(z / beta) the left side is convex for w > 0. So Newton's method, started to the right of the root
+        where one term is dropped, descends to the root without overshooting.
         """
         target = np.abs(theta)
         w = target / self.scale
@@ -172,7 +171,7 @@ class Hypentropic:
         return np.sign(theta) * self.beta * np.sinh(np.maximum(w, 0.0))
 
 
-# By the names that a person chooses from; each is made with a radius.
+# The maps by the names of their option; each is made with a radius.
 MAPS: dict[str, Callable[..., MirrorMap]] = {"euclidean": Euclidean, "hypentropic": Hypentropic, "p-norm": PNorm}
 
 

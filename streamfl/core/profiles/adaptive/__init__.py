@@ -1,1 +1,1 @@
-"""Profile `adaptive`: a ladder of step sizes, an alarm, and a choice of who goes on."""
+"""Profile `adaptive`: a ladder of step sizes, a drift detector, and a choice of model at each restart."""

@@ -1,4 +1,4 @@
-"""The choice of the model to go on from after an alarm: candidates are scored, some relabelled, the best taken."""
+"""The choice of the next incumbent after an alarm: candidates are scored, some are relabelled, the best is taken."""
 
 import math
 from collections.abc import Callable, Collection, Mapping
@@ -12,53 +12,53 @@ from streamfl.core.profiles.adaptive.relabelling import best_permutation, relabe
 from streamfl.core.profiles.base import Answer, Ask
 from streamfl.core.protocol.alarm import Alarm
 
-# A relabelled model must beat the others by so many standard errors over clients: its labels were fitted to the very
-# records that it is compared on.
+# A relabelled model must beat the others by this many standard errors over clients, because its labels were fitted to
+# the records on which it is compared.
 # docs/choices.md, "A restart".
 SURE = 2.0
 
-# What a mean score may be off by rounding. docs/choices.md, "Bounds and rounding".
+# The rounding error that a mean score may have. docs/choices.md, "Bounds and rounding".
 ROUNDING = 1e-9
 
 
 @dataclass
 class Choice:
-    """A deliberation: the candidate with the least score on the alarm round's records is chosen.
+    """A deliberation that chooses the candidate with the least score on the alarm round's records.
 
-    Not with the least proper score: a drift seldom comes between two rounds, and a sure model of the new concept is
-    wrong on every record that the alarm's round holds of the old one.
+    The proper score would be misleading here. Drift seldom begins exactly between two rounds, and a confident model
+    of the new concept is wrong on every old record in the alarm's round.
 
     Parameters
     ----------
     alarm, observed
-        What it is about.
+        The alarm, and the round that raised it.
     live
-        Names of the models that were scored already.
+        Names of the live models, which the round has scored.
     candidates
-        Models to be scored, by name.
+        Models still to be scored, by name.
     relabel
-        Models of which relabelled ones are candidates too, by name.
+        Models whose relabelled versions are candidates too, by name.
     eta, whitened
         The step that candidates take on the round's records.
     clients
-        The clients that it is about; None for all.
-    found
-        Candidates scored so far: the model after its step.
+        The clients concerned; None means all.
+    stepped
+        By candidate scored so far, the model after its step.
     losses
         By candidate and client, the sum of scores.
     permutation
-        Of the labels of the relabelled candidate.
+        The permutation of labels that gives the relabelled candidate.
     renames
-        That by which the model of before the alarm surely becomes better than it was, whatever is chosen: what learns
-        between rounds knows the same concept, and has no older state to be recalled.
+        A permutation that surely improves the model from before the alarm, whatever is chosen. Models that learn
+        between rounds take it over: they know the same concept, and have no older state to recall.
 
     Examples
     --------
     >>> import numpy as np
     >>> from streamfl.core.drift.evidence import ClientPart
     >>> W, S = np.array([[1.0, 2.0]]), np.array([[-32.0, -8.0], [-8.0, -32.0]])
-    >>> played, heard = {"step 16": Played(0.8, 0.6, W)}, {"c": ClientPart(40, {"step 16": 32.0})}
-    >>> observed, alarm = Observed(7, 40, played, 1.0, 2.0, clients=heard), Alarm("excess", 12.0, 9.2, 7)
+    >>> played, parts = {"step 16": Played(0.8, 0.6, W)}, {"c": ClientPart(40, {"step 16": 32.0})}
+    >>> observed, alarm = Observed(7, 40, played, 1.0, 2.0, clients=parts), Alarm("excess", 12.0, 9.2, 7)
     >>> choice = Choice(alarm, observed, ("step 16",), {"scratch": 0 * W}, {"incumbent": W}, 1.0)
     >>> [model.name for model in choice.ask().models], choice.ask().relabel
     (['scratch', 'incumbent'], ('incumbent',))
@@ -79,7 +79,7 @@ class Choice:
     eta: float
     whitened: bool = True
     clients: tuple[str, ...] | None = None
-    found: dict[str, FloatArray] = field(default_factory=dict)
+    stepped: dict[str, FloatArray] = field(default_factory=dict)
     losses: dict[str, dict[str, float]] = field(default_factory=dict)
     stage: int = 0
     fitting: LiveModel | None = None
@@ -87,14 +87,14 @@ class Choice:
     renames: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        """Take over what the round has told of the live models."""
+        """Take over the round's results for the live models."""
         for name in self.live:
             if name in self.observed.played:
-                self.found[name] = self.observed.played[name].stepped
-                self.losses[name] = {c: self.observed.clients[c].losses[name] for c in self._heard(name)}
+                self.stepped[name] = self.observed.played[name].stepped
+                self.losses[name] = {c: self.observed.clients[c].losses[name] for c in self._scorers(name)}
 
     def ask(self) -> Ask | None:
-        """Return the candidates first, then a relabelled model if one may win, then the chosen one's step."""
+        """Ask for the candidates, then for a relabelled model if one may win, then for the chosen one's step."""
         while self.stage < len(self._questions):
             asked = self._questions[self.stage]()
             if asked is not None:
@@ -103,40 +103,40 @@ class Choice:
         return None
 
     def answer(self, answer: Answer) -> None:
-        """Take what was scored; where nobody answers nobody is asked again."""
+        """Take the clients' scores; an empty answer ends the questions."""
         for name, played in answer.played.items():
-            if name in self.found:  # a live one: it was scored before, and now has taken its step
-                self.found[name] = played.stepped
+            if name in self.stepped:  # a live model: the round scored it, and now it has taken its step
+                self.stepped[name] = played.stepped
             elif name not in self.relabel:
-                self._take(name, played, answer.clients)
+                self._add(name, played, answer.clients)
         if self.stage == 0:
             self.fitting = self._best_relabelled(answer)
         self.stage = self.stage + 1 if answer.played else len(self._questions)
 
     def best(self) -> str:
-        """Return the candidate with the least loss over the clients who scored all of them; the first of equals."""
-        everybody = set.intersection(*(set(sums) for sums in self.losses.values()))
-        return min(self.found, key=lambda name: math.fsum(self.losses[name][c] for c in everybody))
+        """Return the candidate with the least loss over the clients that scored all of them; the first of equals."""
+        common = set.intersection(*(set(sums) for sums in self.losses.values()))
+        return min(self.stepped, key=lambda name: math.fsum(self.losses[name][c] for c in common))
 
     def surely_better(self, sums: Mapping[str, float], than: str, *, by: float = SURE) -> bool:
-        """Tell whether losses by client are lower than a candidate's, by so many standard errors over clients.
+        """Return whether losses by client are lower than a candidate's, by `by` standard errors over clients.
 
-        Of one client it is the error over its records, as large as it may be: a record loses at most 1 by either
-        model, so the mean square of what it gains is at most the sum of both mean losses.
+        With a single client, an upper bound on the error over its records is used: a record's loss is at most 1 under
+        either model, so the mean squared gain is at most the sum of both mean losses.
         """
         return self._surely_lower(sums, self.losses[than], by)
 
     def _surely_lower(self, sums: Mapping[str, float], than: Mapping[str, float], by: float = SURE) -> bool:
-        both = [c for c in sums if c in than and self._records(c)]
-        weights = [self._records(c) for c in both]
-        gains = [(than[c] - sums[c]) / n for c, n in zip(both, weights, strict=True)]
+        common = [c for c in sums if c in than and self._records(c)]
+        weights = [self._records(c) for c in common]
+        gains = [(than[c] - sums[c]) / n for c, n in zip(common, weights, strict=True)]
         total = sum(weights)
         if not total:
             return False
         mean = sum(n * g for n, g in zip(weights, gains, strict=True)) / total
         error = math.sqrt(sum((n * (g - mean)) ** 2 for n, g in zip(weights, gains, strict=True))) / total
-        if len(both) == 1:
-            error = math.sqrt(min(1.0, (than[both[0]] + sums[both[0]]) / total) / total)
+        if len(common) == 1:
+            error = math.sqrt(min(1.0, (than[common[0]] + sums[common[0]]) / total) / total)
         return mean > max(by * error, ROUNDING)
 
     @property
@@ -144,36 +144,36 @@ class Choice:
         return self._candidates, self._relabelled, self._step
 
     def _candidates(self) -> Ask | None:
-        models = [self._live(name, W) for name, W in self.candidates.items()]
-        fitted = [replace(self._live(name, W), trained=False) for name, W in self.relabel.items()]
+        models = [self._live_model(name, W) for name, W in self.candidates.items()]
+        fitted = [replace(self._live_model(name, W), trained=False) for name, W in self.relabel.items()]
         return Ask((*models, *fitted), tuple(self.relabel)) if models or fitted else None
 
     def _relabelled(self) -> Ask | None:
         return None if self.fitting is None else Ask((self.fitting,))
 
     def _step(self) -> Ask | None:
-        """Return the chosen model if it is live and its step was none, as an average's, or not the candidates'.
+        """Ask for the chosen model's step if it is live and took none, as averages do, or another than candidates.
 
-        An epoch would else begin without what the alarm's round taught, which may be all there is of a new label.
+        Otherwise the epoch would begin without the alarm's round, which may hold the only records of a new label.
         """
         chosen = self.best()
         played = next((model for model in self.observed.live if model.name == chosen), None)
         if played is None or self.clients is not None or (played.trained and played.eta == self.eta):
             return None
-        return Ask((self._live(chosen, played.W),))
+        return Ask((self._live_model(chosen, played.W),))
 
-    def _live(self, name: str, W: FloatArray) -> LiveModel:
+    def _live_model(self, name: str, W: FloatArray) -> LiveModel:
         return LiveModel(name, W, self.eta, clients=self.clients, whitened=self.whitened)
 
-    def _take(self, name: str, played: Played, parts: Mapping[str, ClientPart]) -> None:
+    def _add(self, name: str, played: Played, parts: Mapping[str, ClientPart]) -> None:
         sums = {c: part.losses[name] for c, part in parts.items() if name in part.losses}
         if sums:
-            self.found[name], self.losses[name] = played.stepped, sums
+            self.stepped[name], self.losses[name] = played.stepped, sums
 
     def _best_relabelled(self, answer: Answer) -> LiveModel | None:
         """Return the best relabelled model, if it surely beats every other candidate.
 
-        About some clients alone there is no hurry: what is only a trial is judged on later rounds.
+        In local drift it need not: there it is only a trial, judged on later rounds.
         """
         options: list[tuple[float, str, IntArray, dict[str, float]]] = []
         for name in self.relabel:
@@ -184,7 +184,7 @@ class Choice:
             bound = self.observed.loss_bound
             as_it_is = relabelled_losses(fits, np.arange(len(permutation)), bound)
             renamed = relabelled_losses(fits, permutation, bound)
-            # S is silent on records of labels that no model knows: they lose the same under either naming.
+            # S leaves out records whose labels no model knows: they lose the same under either permutation.
             sums = {c: answer.clients[c].losses[name] + (renamed[c] - as_it_is[c]) for c in fits}
             options.append((math.fsum(sums.values()), name, permutation, sums))
         if not options:
@@ -195,9 +195,9 @@ class Choice:
         if self.clients is None and not self.surely_better(sums, self.best()):
             return None
         self.permutation = tuple(permutation.tolist())
-        return self._live("relabelled", relabelled(self.relabel[name], permutation))
+        return self._live_model("relabelled", relabelled(self.relabel[name], permutation))
 
-    def _heard(self, name: str) -> Collection[str]:
+    def _scorers(self, name: str) -> Collection[str]:
         return [c for c, part in self.observed.clients.items() if name in part.losses and self._is_about(c)]
 
     def _is_about(self, client: str) -> bool:

@@ -1,4 +1,4 @@
-"""A ladder of step sizes: models that train side by side, their averages, and the one of them that serves."""
+"""A ladder of step sizes: models trained side by side, their averages, and the one of them that serves."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -11,46 +11,48 @@ from streamfl.core.drift.evidence import LiveModel, Played
 from streamfl.core.learning.local_round import Learner
 from streamfl.core.protocol.registry import widened
 
-# s where gradients are bounded, and that of one plain step on a whole round. docs/choices.md, "The ladder".
+# s for bounded gradients, and s for a single plain step on a whole round. docs/choices.md, "The ladder".
 STEP, LONG_STEP = 16.0, 256.0
 
-# The loss with which a rung begins anew, in units of that of the model from which it does: it is not to serve by it.
+# A rung that begins anew from a model gets this many times that model's loss, so that it does not serve at once.
 # docs/choices.md, "The ladder".
 BEHIND = 1.02
 
 
 @dataclass(frozen=True, slots=True)
 class LadderSettings:
-    """The constants of a ladder; none is meant to be tuned: docs/choices.md, "Steps and averages", "The ladder".
+    """The constants of a ladder. None is meant to be tuned: docs/choices.md, "Steps and averages", "The ladder".
 
     Parameters
     ----------
     orders
-        A rung of order k steps with s / sqrt(2^k), so choosing among rungs tunes the step to the speed of the drift.
+        A rung of order k has the step s / sqrt(2^k). Choosing among rungs tunes the step to the speed of the drift.
     heavy
-        Orders of further rungs that step with momentum: they follow shallow directions that a single step does not.
+        Orders of further rungs that step with momentum. They follow shallow directions that a plain step does not.
     momentum
-        What part of the last step such a rung takes again (Polyak 1964).
+        The part of its last step that such a rung takes again (Polyak 1964).
     step
-        s: in whitened features as it is, else in units of the mean squared feature norm. Scale-free either way.
+        s: used as it is in whitened features, otherwise divided by the mean squared feature norm. Scale-free either
+        way.
     whitened
         Whether steps are whitened by the features' second moments.
     averages
-        Whether a running average of each rung is scored, and may serve.
+        Whether a running average of each rung is scored and may serve.
     memory
-        Rounds that an average reaches back, about.
+        The rounds over which an average reaches back, approximately.
     discount
         Decay a round of each model's discounted loss, a sum of proper scores, by which models compete.
     remembered
-        Records that it reaches back over at least: rounds of few records decay more slowly.
+        The least number of records over which the discounted loss reaches back: small rounds decay more slowly.
     hysteresis
-        By how much a challenger's discounted loss must be lower.
+        The margin by which a challenger's discounted loss must be lower.
     hopeless
-        A rung of which model and average both lie above this many times the serving one's loss begins anew from it.
+        A rung begins anew from the serving model when its loss and its average's both exceed this many times that of
+        the serving model.
     shadow_order, shadow_rounds
-        The shadow's step is that of this order; it starts from scratch every so many rounds.
+        The shadow has the step of this order, and starts from scratch every `shadow_rounds` rounds.
     shadow_youth
-        Rounds before it is compared with the rungs.
+        Rounds before the shadow is compared with the rungs.
     """
 
     orders: tuple[int, ...] = (0, 4, 8)
@@ -69,7 +71,7 @@ class LadderSettings:
     shadow_youth: int = 3
 
     def eta(self, order: int, squared_norm: float) -> float:
-        """Return the step of an order, for features of a mean squared norm.
+        """Return the step of an order, given the features' mean squared norm.
 
         >>> LadderSettings().eta(4, 55.0), LadderSettings(whitened=False, step=256.0).eta(0, 10.0)
         (4.0, 25.6)
@@ -77,9 +79,10 @@ class LadderSettings:
         return self.step / math.sqrt(2**order) / (1.0 if self.whitened else squared_norm)
 
     def keeps(self, records: int) -> float:
-        """Return what part of a discounted loss is left after a round of so many records.
+        """Return the part of a discounted loss that is left after a round of `records` records.
 
-        A round of 25 records tells models apart four times as badly as one of 400: as fast, noise would choose.
+        Small rounds decay it more slowly, or noise would choose: the mean loss of 25 records has four times the
+        standard error of that of 400.
 
         >>> LadderSettings().keeps(2000), LadderSettings().keeps(25)
         (0.7, 0.975)
@@ -92,10 +95,10 @@ def ladder_settings(
 ) -> LadderSettings:
     """Return the ladder for a loss and a way of stepping.
 
-    Whole-round gradient steps are whitened where the algorithm allows it (`whitened`); there, least squares have
-    curvature 1, so s is 1, and a cross-entropy, whose gradient is bounded, takes longer steps. Other mirror maps bend
-    their steps themselves, and one on a whole round may be long. Many local steps answer from the model that they
-    adapt, which an average does not.
+    Whole-round gradient steps are whitened where the algorithm allows it (`whitened`). There, least squares have
+    curvature 1, so s is 1; a cross-entropy has a bounded gradient and takes longer steps. Other mirror maps shape
+    their steps themselves, and a single step on a whole round may be long. With many local steps a round, predictions
+    come from the locally adapted model, which averages would lose.
 
     >>> ladder_settings(bounded_gradient=False, one_full_step=True).step
     1.0
@@ -107,7 +110,7 @@ def ladder_settings(
 
 
 def ladder_for(learner: Learner, step: float | None) -> LadderSettings:
-    """Return the ladder for a way of learning; `step` is s if one was chosen."""
+    """Return the ladder for a learner; `step` is s, or None for the default."""
     return ladder_settings(
         bounded_gradient=learner.model.link != "identity",
         one_full_step=learner.one_full_step,
@@ -118,9 +121,9 @@ def ladder_for(learner: Learner, step: float | None) -> LadderSettings:
 
 @dataclass
 class Rung:
-    """A model of one order with its average, and their discounted losses; `age` counts rounds since its reset.
+    """A model of one order, its average, and their discounted losses; `age` counts rounds since its reset.
 
-    `velocity` is the last step of a heavy rung; None of a plain one.
+    `velocity` is the last step of a rung with momentum, and None for a plain rung.
     """
 
     order: int
@@ -146,20 +149,20 @@ class Ladder:
     Parameters
     ----------
     settings
-        Its constants.
+        The ladder's constants.
     prefix
-        Of the names of its slots.
+        The prefix of its slot names.
     rungs
         Its models; empty until the first reset.
     serving
-        Which rung serves, and whether its average does.
+        The number of the rung that serves, and whether its average does.
     weight
-        Discounted number of the rounds since the reset.
+        Discounted number of rounds since the reset.
     shadow, shadow_age, shadow_loss, shadow_weight
-        A model that starts from scratch every now and then. It does not serve, but when it has become clearly better
-        than what does, hopeless rungs begin anew from it; and it is a candidate for restarts.
+        A model that starts from scratch regularly. It never serves. Once it is clearly better than the serving model,
+        hopeless rungs begin anew from it. It is also a candidate at restarts.
     promotions
-        How often another model took over.
+        The number of times that another model took over.
 
     Examples
     --------
@@ -220,16 +223,16 @@ class Ladder:
         return rung.average if self.serving[1] else rung.W
 
     def step(self, played: Mapping[str, Played], scratch: FloatArray, records: int) -> None:
-        """Take the stepped models of a round and what each lost; models that nobody played stay as they are.
+        """Take a round's stepped models and their losses; models that no client scored stay as they are.
 
         Parameters
         ----------
         played
-            What was measured of each model.
+            The measurements of each model.
         scratch
-            What a shadow begins from.
+            The model from which a shadow begins.
         records
-            Of the round, at the clients whose ladder it is.
+            The round's records at the clients of this ladder.
         """
         keeps = self.settings.keeps(records)
         for rung in self.rungs:
@@ -239,9 +242,9 @@ class Ladder:
         if self.shadow is None or self.shadow_age >= self.settings.shadow_rounds - 1:
             self._begin_shadow(scratch)
         elif self.shadow_name in played:
-            found = played[self.shadow_name]
-            self.shadow, self.shadow_age = found.stepped, self.shadow_age + 1
-            self.shadow_loss = keeps * self.shadow_loss + found.proper
+            result = played[self.shadow_name]
+            self.shadow, self.shadow_age = result.stepped, self.shadow_age + 1
+            self.shadow_loss = keeps * self.shadow_loss + result.proper
             self.shadow_weight = keeps * self.shadow_weight + 1.0
 
     def _step(self, rung: Rung, played: Mapping[str, Played], keeps: float) -> None:
@@ -254,19 +257,19 @@ class Ladder:
         if mean is None:
             return
         rung.average_loss = keeps * rung.average_loss + mean.proper
-        # Later models weigh more while the average is young (Shamir and Zhang 2013): the first ones know nothing.
+        # Later models weigh more while the average is young, as the first ones are untrained (Shamir and Zhang 2013).
         weight = max(2.0 / (rung.age + 1.0), 1.0 / self.settings.memory)
         rung.average = mean.stepped + weight * (rung.W - mean.stepped)
 
     def _pushed(self, rung: Rung, velocity: FloatArray, stepped: FloatArray) -> FloatArray:
-        """Return a heavy rung after its step and a part of its last one, both with the columns of today."""
+        """Return the model after its step and a part of its last one, both widened to today's columns."""
         before, last = widened(rung.W, stepped.shape[1]), widened(velocity, stepped.shape[1])
         rung.velocity = self.settings.momentum * last + (stepped - before)
         return before + rung.velocity
 
     def promote(self) -> None:
         """Let the model with the least discounted loss serve, and begin hopeless rungs anew from it."""
-        best = min(self._losses().items(), key=lambda found: found[1])
+        best = min(self._losses().items(), key=lambda item: item[1])
         serving = self._losses()[self.serving]
         if best[1] < serving - self.settings.hysteresis:
             self.serving, serving = best[0], best[1]
@@ -280,7 +283,7 @@ class Ladder:
                 rung.begin(model, BEHIND * least)
 
     def _shadow_loss(self) -> float:
-        """Return the shadow's discounted loss as if it were as old as the rungs; infinite while it is too young."""
+        """Return the shadow's discounted loss scaled to the rungs' age; infinite while it is too young."""
         if self.shadow_age < self.settings.shadow_youth:
             return math.inf
         return self.shadow_loss * self.weight / self.shadow_weight
@@ -289,7 +292,7 @@ class Ladder:
         """Re-express every model."""
         for rung in self.rungs:
             if rung.velocity is not None:
-                rung.velocity = change(rung.W + rung.velocity) - change(rung.W)  # a change may shift, too
+                rung.velocity = change(rung.W + rung.velocity) - change(rung.W)  # a change may also shift
             rung.W, rung.average = change(rung.W), change(rung.average)
         self.shadow = None if self.shadow is None else change(self.shadow)
 

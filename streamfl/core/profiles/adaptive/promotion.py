@@ -1,4 +1,4 @@
-"""Profile `adaptive` by promotion: one model serves, others train beside it; drift restarts them all."""
+"""Profile `adaptive`: one model serves while others train beside it, the best is promoted, and drift restarts all."""
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
@@ -20,49 +20,49 @@ from streamfl.core.profiles.base import Deliberation, Master, ProfileOptions, Re
 from streamfl.core.protocol.alarm import Alarm, Reading
 from streamfl.core.protocol.messages import BranchGroup, HoldoutRule, LocalDrift
 
-# Records of all labels together that a client holds back. docs/choices.md, "Excess".
-HELD = 200
+# Records that a client holds out, over all labels. docs/choices.md, "Excess".
+HELD_OUT = 200
 
-# Groups apart at a time. docs/choices.md, "Local drift".
+# The largest number of branches. docs/choices.md, "Local drift".
 MOST_BRANCHES = 4
 
-# Deviations of the rest's excess from which on drift that seemed local is everybody's.
+# Drift that seemed local concerns all clients once the excess of the rest reaches this many deviations.
 # docs/choices.md, "Local drift".
-EVERYBODYS = 5.0
+GLOBAL = 5.0
 
 
 @dataclass
 class Promotion(Master):
-    """A ladder of step sizes for all, one for every group of clients apart, a detector, and models from before.
+    """A ladder of step sizes for all clients, a ladder for each branch, a detector, and earlier models.
 
     Parameters
     ----------
     ladder
         The constants of every ladder.
     detector
-        Its alarm restarts.
+        The drift detector. Its alarms lead to restarts.
     class_mix, noticed
-        What tells changes of the mix of labels, and what it said in the last round.
+        The detector of changes in the mix of labels, and its alarm of the last round.
     epoch
-        From 1; a restart begins the next.
+        The number of the epoch, from 1. A restart begins the next.
     held_since, renewed
-        The round since which records are held back, and by client a later one.
+        The round since which records are held out, and later rounds for single clients.
     odd
-        Clients that drifted, for whom nothing is better than the models of all: no others stand in for them.
+        Clients that drifted and for which no model is better than those of all. They share no baselines with others.
     main
         The models of all.
     trail, pool
-        Models from before: candidates at a restart.
+        Earlier models: candidates at a restart.
     latch, branches
-        Clients apart.
+        The clients apart.
 
     Examples
     --------
     >>> import numpy as np
-    >>> opening = Promotion().open(1, np.zeros((1, 2)), 10.0)
-    >>> [live.name for live in opening.live][:4], opening.serves
+    >>> plan = Promotion().open(1, np.zeros((1, 2)), 10.0)
+    >>> [live.name for live in plan.live][:4], plan.serves
     (['step 16', 'step 4', 'step 1', 'step 4 with momentum'], 'step 16')
-    >>> opening.held
+    >>> plan.held
     HoldoutRule(per_label=100, since=1, renewed={})
     """
 
@@ -86,7 +86,7 @@ class Promotion(Master):
 
     @classmethod
     def of(cls, options: ProfileOptions) -> Self:
-        """Return the profile in its first state."""
+        """Return a new profile."""
         return cls(ladder_for(options.learner, options.step), options.detector())
 
     @property
@@ -95,7 +95,7 @@ class Promotion(Master):
         return self.main.promotions
 
     def open(self, t: int, scratch: FloatArray, squared_norm: float) -> RoundPlan:
-        """Begin round t: every model is scored; clients apart train only their own."""
+        """Begin round t: every model is scored, and clients apart train only their own."""
         if not self.main.rungs:
             self.main = Ladder(self.ladder)
             self.main.reset(scratch, scratch)
@@ -105,24 +105,25 @@ class Promotion(Master):
             live += self.latch.live(self._candidates_eta, whitened=self.ladder.whitened)
         for branch in self.branches:
             live += branch.ladder.live(squared_norm, branch.clients)
-        return RoundPlan(tuple(live), self.main.serves, held=self._held(scratch.shape[1]), apart=self._apart())
+        held = self._holdout_rule(scratch.shape[1])
+        return RoundPlan(tuple(live), self.main.serves, held=held, apart=self._apart())
 
-    def _held(self, labels: int) -> HoldoutRule | None:
-        """Return what clients hold back, if the detector compares."""
+    def _holdout_rule(self, labels: int) -> HoldoutRule | None:
+        """Return which records clients hold out, if the detector compares with such records."""
         if not self.detector.compares:
             return None
         return HoldoutRule(
-            per_label=max(1, HELD // max(1, labels)), since=self.held_since, renewed=dict(self.renewed)
+            per_label=max(1, HELD_OUT // max(1, labels)), since=self.held_since, renewed=dict(self.renewed)
         )
 
     def close(self, observed: Observed) -> Alarm | None:
-        """Let the detector see the round, and step every model."""
+        """Run the detectors on the round, and step every model."""
         serving = self.main.serves
         for branch in self.branches:
             branch.close(observed, serving)
         alarm = self._watch(observed)
         mixed = self.class_mix.update(observed.round, observed.clients) if observed.known_labels else None
-        self.noticed = mixed if alarm is None else None  # a drift of the concept explains it
+        self.noticed = mixed if alarm is None else None  # concept drift explains a changed mix
         self.trail.keep(observed.round, self.main.incumbent)
         scratch = np.zeros_like(observed.played[serving].stepped)
         for branch in self.branches:
@@ -133,7 +134,7 @@ class Promotion(Master):
         return alarm
 
     def deliberate(self, alarm: Alarm, observed: Observed, scratch: FloatArray) -> Choice:
-        """Look for the best candidate: scratch, what is live, models from before, and relabelled ones."""
+        """Look for the best candidate: scratch, live models, earlier models, and relabelled ones."""
         before = self.trail.before(alarm.since)
         fits = {"incumbent": self.trail.kept[0][1]}
         if before is not None and before is not fits["incumbent"]:
@@ -153,17 +154,17 @@ class Promotion(Master):
         )
 
     def conclude(self, deliberation: Deliberation) -> Restart | LocalDrift:
-        """Begin an epoch with the chosen model, or latch the clients that alone have drifted."""
+        """Begin an epoch with the chosen model, or latch the clients that drifted alone."""
         if not isinstance(deliberation, Choice):
             raise BrokenInvariantError("a deliberation of another profile")
         if deliberation.alarm.local:
-            return self._latched(deliberation)
-        return self._restarted(deliberation)
+            return self._latch_clients(deliberation)
+        return self._restart(deliberation)
 
     def advance(self, t: int) -> tuple[LocalDrift, ...]:
-        """Promote better models, and see what becomes of clients apart."""
+        """Promote better models, and return what changes for clients apart."""
         self._promote()
-        return (*self._unlatched(t), *self._also_latched(t), *self._merged(t))
+        return (*self._end_latch(t), *self._announce_latched(t), *self._end_branches(t))
 
     def _promote(self) -> None:
         self.main.promote()
@@ -171,12 +172,12 @@ class Promotion(Master):
             branch.ladder.promote()
 
     def readings(self) -> Mapping[str, Reading]:
-        """Return where the detector stands."""
+        """Return the last reading of each detector."""
         readings = {self.detector.kind: self.detector.reading, "class-mix": self.class_mix.reading}
         return {name: reading for name, reading in readings.items() if reading is not None}
 
     def transform(self, change: Callable[[FloatArray], FloatArray]) -> None:
-        """Re-express every model: live, apart, and from before."""
+        """Re-express every model: those of all, of branches and of trials, and earlier ones."""
         self.main.transform(change)
         self.trail.transform(change)
         self.pool.transform(change)
@@ -188,7 +189,7 @@ class Promotion(Master):
     # --- the detector ------------------------------------------------------------------------------------------
 
     def _watch(self, observed: Observed) -> Alarm | None:
-        """Return an alarm, unless it is of clients that are latched already, or that are like all others again."""
+        """Return the detector's alarm, unless it concerns clients that are latched, or like all others again."""
         groups = self._groups()
         alarm = self.detector.update(observed, groups)
         if alarm is None and self.latch is None and self.detector.is_stale:
@@ -200,13 +201,13 @@ class Promotion(Master):
             return None
         if self.latch is None:
             return alarm
-        if not self.detector.rest_is_quiet(observed, groups, self.latch.clients, EVERYBODYS):
+        if not self.detector.rest_is_quiet(observed, groups, self.latch.clients, GLOBAL):
             return Alarm(alarm.cause, alarm.statistic, alarm.threshold, alarm.since, alarm.clients, alarm.labels)
-        self._name_more(observed.clients)
+        self._latch_more(observed.clients)
         return None
 
     def _is_return(self, clients: Collection[str]) -> bool:
-        """Tell, and note, whether some clients are all on branches, and like those who are on none again."""
+        """Return whether all of some clients are on branches that have returned, and mark these branches."""
         left = [b for b in self.branches if b.has_returned(ODDS) and not set(clients).isdisjoint(b.clients)]
         if not {client for branch in left for client in branch.clients}.issuperset(clients):
             return False
@@ -215,28 +216,28 @@ class Promotion(Master):
         return True
 
     def _groups(self) -> dict[str, int]:
-        """Return who may stand in for whom: clients of one branch for one another, odd ones for nobody."""
+        """Return groups of clients that may share baselines: those of a branch; an odd client is a group alone."""
         alone = {client: -i for i, client in enumerate(self.odd, 1)}
         return alone | {client: i for i, branch in enumerate(self.branches, 1) for client in branch.clients}
 
-    def _name_more(self, clients: Collection[str]) -> None:
-        """Latch the clients too that stand out by now."""
+    def _latch_more(self, clients: Collection[str]) -> None:
+        """Latch further clients that the detector names by now."""
         if self.latch is not None:
             self._keep_apart(tuple(sorted({*self.latch.clients, *self.detector.named(clients)})))
 
     def _renew(self, clients: Collection[str], t: int) -> None:
-        """Let clients begin to hold records back anew after round t: they are served by another model, or drifted."""
+        """Renew the holdout of some clients after round t: they have drifted, or another model serves them."""
         self.renewed.update(dict.fromkeys(clients, t + 1))
         self.odd = tuple(client for client in self.odd if client not in clients)
         self.detector.forget(clients)
 
-    # --- everybody ---------------------------------------------------------------------------------------------
+    # --- all clients -------------------------------------------------------------------------------------------
 
     @property
     def _candidates_eta(self) -> float:
         return self.ladder.eta(self.ladder.shadow_order, self.squared_norm)
 
-    def _restarted(self, choice: Choice) -> Restart:
+    def _restart(self, choice: Choice) -> Restart:
         alarm, t = choice.alarm, choice.observed.round
         chosen = choice.best()
         self.epoch += 1
@@ -246,7 +247,7 @@ class Promotion(Master):
         goes_on = chosen in choice.live and chosen != self.main.shadow_name
         self.pool.choose(chosen, epoch=self.epoch, same=goes_on)
         serving = self.main.serves
-        self.main.reset(choice.found[chosen], np.zeros_like(choice.found[chosen]))
+        self.main.reset(choice.stepped[chosen], np.zeros_like(choice.stepped[chosen]))
         self.trail, self.branches, self.latch = Trail(), [], None
         self.class_mix.reset()
         self.detector.reset(filled=alarm.cause == "new-label")
@@ -260,38 +261,39 @@ class Promotion(Master):
 
     def _apart(self) -> tuple[BranchGroup, ...]:
         latched = () if self.latch is None else (BranchGroup(clients=self.latch.clients, serves=self.main.serves),)
-        return (*latched, *(branch.apart() for branch in self.branches))
+        return (*latched, *(branch.group() for branch in self.branches))
 
-    def _latched(self, choice: Choice) -> LocalDrift:
+    def _latch_clients(self, choice: Choice) -> LocalDrift:
         alarm, t = choice.alarm, choice.observed.round
-        ours = {"incumbent": choice.found[self.main.serves], "shadow": choice.found[self.main.shadow_name]}
-        scored = {name: W for name, W in choice.found.items() if name not in choice.live}
+        main = {"incumbent": choice.stepped[self.main.serves], "shadow": choice.stepped[self.main.shadow_name]}
+        scored = {name: W for name, W in choice.stepped.items() if name not in choice.live}
         others = [branch for branch in self.branches if set(branch.clients).isdisjoint(alarm.clients)]
         joins = {f"join-{b.name}": Trial(b.played, joins=b.name) for b in others if b.played is not None}
-        trials = joins | {name: Trial(W) for name, W in {**ours, **scored}.items()}
+        trials = joins | {name: Trial(W) for name, W in {**main, **scored}.items()}
         self.latch = Latch(alarm.clients, alarm, t + LATCHED, trials)
         self._keep_apart(alarm.clients)
         self._promote()
         self.latch.told = self.latch.clients
-        return self._local(t, self.latch, "latched")
+        return self._local_drift(t, self.latch, "latched")
 
-    def _also_latched(self, t: int) -> tuple[LocalDrift, ...]:
+    def _announce_latched(self, t: int) -> tuple[LocalDrift, ...]:
+        """Return the announcement of clients that were latched since the last one."""
         latch = self.latch
         if latch is None or latch.told == latch.clients:
             return ()
         latch.told = latch.clients
-        return (self._local(t, latch, "latched"),)
+        return (self._local_drift(t, latch, "latched"),)
 
     def _keep_apart(self, clients: tuple[str, ...]) -> None:
-        """Latch these clients; those on a branch leave it."""
+        """Latch these clients; they leave their branches."""
         if self.latch is not None:
             self.latch.clients = clients
         for branch in self.branches:
             branch.clients = tuple(client for client in branch.clients if client not in clients)
         self.branches = [branch for branch in self.branches if branch.clients]
 
-    def _unlatched(self, t: int) -> tuple[LocalDrift, ...]:
-        """Once it is clear: the best trial becomes a branch, or its clients join one, if it surely gains."""
+    def _end_latch(self, t: int) -> tuple[LocalDrift, ...]:
+        """Once trials can be judged: clients get a branch from the best trial, join one, or are released."""
         latch = self.latch
         if latch is None or latch.is_open(t):
             return ()
@@ -302,51 +304,51 @@ class Promotion(Master):
         joined = next((branch for branch in self.branches if branch.name == joins), None)
         if joined is not None:
             joined.clients = tuple(sorted({*joined.clients, *latch.clients}))
-            return (self._local(t, latch, "branched"),)
-        left = self._make_room(t) if best is not None else ()
+            return (self._local_drift(t, latch, "branched"),)
+        ended = self._make_room(t) if best is not None else ()
         if best is None or len(self.branches) >= MOST_BRANCHES:
             self.odd = tuple(sorted({*self.odd, *latch.clients}))
-            return (self._local(t, latch, "released"),)
-        self.branches.append(self._branch(latch, best, t))
-        return (*left, self._local(t, latch, "branched"))
+            return (self._local_drift(t, latch, "released"),)
+        self.branches.append(self._new_branch(latch, best, t))
+        return (*ended, self._local_drift(t, latch, "branched"))
 
     def _make_room(self, t: int) -> tuple[LocalDrift, ...]:
-        """End the branch whose clients have been silent longest, if there are as many as may be."""
+        """If there is no room for another branch, end the one that has been silent longest, if any is silent."""
         silent = [branch for branch in self.branches if branch.is_silent(t)]
         if not silent or len(self.branches) < MOST_BRANCHES:
             return ()
-        return self._ended(max(silent, key=lambda branch: branch.silence(t)), t)
+        return self._end_branch(max(silent, key=lambda branch: branch.silence(t)), t)
 
-    def _branch(self, latch: Latch, best: str, t: int) -> Branch:
+    def _new_branch(self, latch: Latch, best: str, t: int) -> Branch:
         W = latch.trials[best].W
         branch = Branch(latch.clients, latch.evidence, Ladder(self.ladder), began=t + 1)
         branch.ladder.prefix = f"{branch.name}/"
         branch.ladder.reset(W, np.zeros_like(W))
         return branch
 
-    def _merged(self, t: int) -> tuple[LocalDrift, ...]:
+    def _end_branches(self, t: int) -> tuple[LocalDrift, ...]:
         over = [branch for branch in self.branches if branch.has_returned() or branch.is_over(t)]
-        return tuple(told for branch in over for told in self._ended(branch, t))
+        return tuple(announcement for branch in over for announcement in self._end_branch(branch, t))
 
-    def _ended(self, branch: Branch, t: int) -> tuple[LocalDrift, ...]:
+    def _end_branch(self, branch: Branch, t: int) -> tuple[LocalDrift, ...]:
         """Let the model of all serve the clients of a branch again."""
         self.branches = [other for other in self.branches if other is not branch]
         self._renew(branch.clients, t)
         if branch.has_returned():
-            return (self._local(t, branch, "returned"),)
-        # No model of theirs is better, or nobody hears of them, which does not make them like all others.
+            return (self._local_drift(t, branch, "returned"),)
+        # Their branch is no better, or they are silent. Neither shows that they are like all others.
         self.odd = tuple(sorted({*self.odd, *branch.clients}))
-        return (self._local(t, branch, "merged"),)
+        return (self._local_drift(t, branch, "merged"),)
 
-    def _local(self, t: int, group: Latch | Branch, state: str) -> LocalDrift:
-        told = group.evidence
+    def _local_drift(self, t: int, group: Latch | Branch, state: str) -> LocalDrift:
+        evidence = group.evidence
         return LocalDrift(
             round=t,
             epoch=self.epoch,
             clients=group.clients,
-            labels=told.labels,
-            since=told.since,
+            labels=evidence.labels,
+            since=evidence.since,
             state=state,
-            statistic=told.statistic,
-            threshold=told.threshold,
+            statistic=evidence.statistic,
+            threshold=evidence.threshold,
         )

@@ -1,11 +1,11 @@
-"""Models from before: the incumbents of past rounds, and those of past concepts."""
+"""Earlier models: the incumbents of past rounds, and those of past concepts."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from streamfl.core.arrays import FloatArray
 
-# Incumbents are kept up to ages of 2^8 - 2 rounds; models of past concepts up to so many.
+# SLOTS keep incumbents up to an age of 2^8 - 2 rounds. At most MOST models of past concepts are kept.
 # docs/choices.md, "A restart".
 SLOTS, MOST = 8, 8
 
@@ -17,7 +17,7 @@ class Trail:
     Parameters
     ----------
     kept
-        By slot, the round in which a model was the incumbent, and the model.
+        By slot, the round in which a model was the incumbent, and the model itself.
 
     Examples
     --------
@@ -32,7 +32,7 @@ class Trail:
     kept: list[tuple[int, FloatArray]] = field(default_factory=list)
 
     def keep(self, t: int, W: FloatArray) -> None:
-        """Take over round t's incumbent; every second model of a slot moves on to the next one."""
+        """Add round t's incumbent; every second model of a slot moves on to the next slot."""
         for k in range(SLOTS - 1, 0, -1):
             if t % 2**k == 0 and len(self.kept) >= k:
                 self.kept[k : k + 1] = [self.kept[k - 1]]
@@ -49,7 +49,7 @@ class Trail:
 
 @dataclass
 class Recalled:
-    """The model of a past concept; `used` is the epoch in which it was chosen last."""
+    """The model of a past concept; `used` is the last epoch in which it was chosen."""
 
     W: FloatArray
     used: int
@@ -62,12 +62,12 @@ class RecallPool:
     Parameters
     ----------
     entries
-        By name; when full, the least recently chosen leaves.
+        The models by name. A full pool drops the least recently chosen one.
     current
-        The entry from which the epoch began: what it becomes goes back there, else concepts that take turns would
-        fill the pool with copies.
+        The entry from which the epoch began. The epoch's model replaces it; otherwise alternating concepts would fill
+        the pool with copies.
     number
-        Of entries made so far.
+        The number of entries made so far.
 
     Examples
     --------
@@ -85,7 +85,7 @@ class RecallPool:
     number: int = 0
 
     def add(self, W: FloatArray, *, epoch: int, chosen: str) -> None:
-        """Keep the model of the epoch that ends; what is chosen now does not leave for it."""
+        """Keep the model of the epoch that ends; the one that was just chosen is not dropped for it."""
         if self.current is None or self.current not in self.entries:
             self.number += 1
             self.current = f"recall-{self.number}"
@@ -95,14 +95,14 @@ class RecallPool:
             del self.entries[min(others, key=lambda name: others[name])]
 
     def choose(self, name: str, *, epoch: int, same: bool = False) -> None:
-        """Note from which entry the new epoch begins; a name of none is a new concept, unless it goes on as it is.
+        """Record the entry from which the new epoch begins; any other name is a new concept, unless `same`.
 
         Parameters
         ----------
         name, epoch
-            What was chosen, and the epoch that it begins.
+            The chosen candidate, and the epoch that begins with it.
         same
-            Whether a model of the epoch that ends was chosen: the alarm was false, or no other model fits better.
+            Whether a model of the ending epoch was chosen: the alarm was false, or no other model fits better.
         """
         if name in self.entries:
             self.current = name

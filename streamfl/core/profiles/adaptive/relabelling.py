@@ -1,4 +1,4 @@
-"""A model whose labels were permuted: what fits after a rewired sensor, or a changed code table."""
+"""Models with permuted labels, which fit after a rewired sensor or a changed code table."""
 
 from collections.abc import Mapping
 
@@ -6,16 +6,16 @@ import numpy as np
 
 from streamfl.core.arrays import FloatArray, IntArray
 
-# Prefers that a label stays itself where nothing else can be told. docs/choices.md, "Bounds and rounding".
+# Breaks ties in favour of leaving a label unchanged. docs/choices.md, "Bounds and rounding".
 TIE = 1e-6
 
 
 def best_permutation(S: FloatArray) -> IntArray:
     """Return the permutation pi that maximises the sum over a of S[a, pi(a)].
 
-    S[a, b] is the sum, over records of label a, of the log-likelihood that the model gives label b. Then the model
-    whose column a is the old column pi(a) fits the records best among all relabelled ones. Solved by successive
-    shortest paths (Jonker and Volgenant 1987), O(K^3).
+    S[a, b] is the sum, over records of label a, of the log-likelihood that the model gives label b. Of all relabelled
+    models, the one whose column a is the old column pi(a) fits the records best. The assignment problem is solved by
+    successive shortest paths (Jonker and Volgenant 1987), O(K^3).
 
     >>> best_permutation(np.array([[-9.0, -1.0, -9.0], [-1.0, -9.0, -9.0], [0.0, 0.0, 0.0]]))
     array([1, 0, 2])
@@ -23,7 +23,7 @@ def best_permutation(S: FloatArray) -> IntArray:
     K = len(S)
     cost = -S - TIE * np.eye(K)
     row_price, column_price = np.zeros(K + 1), np.zeros(K + 1)
-    row_of = np.full(K + 1, -1)  # of a column; column K is where the row to be placed starts
+    row_of = np.full(K + 1, -1)  # by column; column K holds the row to be placed
     for row in range(K):
         row_of[K] = row
         column, least = K, np.full(K, np.inf)
@@ -49,7 +49,7 @@ def best_permutation(S: FloatArray) -> IntArray:
 
 
 def relabelled(W: FloatArray, permutation: IntArray) -> FloatArray:
-    """Return a model whose column a is column pi(a) of another; columns beyond the permutation stay.
+    """Return a model whose column a is column pi(a) of W; columns beyond the permutation stay.
 
     >>> relabelled(np.array([[1.0, 2.0, 3.0]]), np.array([1, 0]))
     array([[2., 1., 3.]])
@@ -60,7 +60,7 @@ def relabelled(W: FloatArray, permutation: IntArray) -> FloatArray:
 
 
 def relabelled_losses(fits: Mapping[str, FloatArray], permutation: IntArray, bound: float) -> dict[str, float]:
-    """Return by client the sum of scores that the relabelled model has: -S[a, pi(a)] over the bound 2 ln K.
+    """Return the relabelled model's sum of scores by client: -S[a, pi(a)], summed and divided by the bound 2 ln K.
 
     >>> relabelled_losses({"c0": np.array([[-2.0, -0.5], [-1.0, -2.0]])}, np.array([1, 0]), 2.0)
     {'c0': 0.75}

@@ -1,1 +1,1 @@
-"""Profile `paper`: Master-FL as published, instances at many time scales."""
+"""Profile `paper`: Master-FL as published, with instances at many time scales."""

@@ -1,4 +1,4 @@
-"""What a block of Master-FL remembers: its schedule, its losses, and the instances that have begun."""
+"""A block of Master-FL: its schedule, its losses so far, and the instances that have begun."""
 
 from dataclasses import dataclass, field
 
@@ -8,7 +8,10 @@ from streamfl.core.profiles.paper.schedule import PlacedInstance
 
 @dataclass
 class Instance:
-    """A placed copy of the base algorithm that has begun: its model, and the rounds in which it was active."""
+    """A placed copy of the base algorithm that has begun: its model, and the rounds in which it was active.
+
+    `records` and `played` are sums over these rounds: of records, and of the loss.
+    """
 
     placement: PlacedInstance
     W: FloatArray
@@ -19,7 +22,7 @@ class Instance:
 
 @dataclass
 class Block:
-    """2^order rounds with one schedule, and their losses so far. `instances` has at most one an order."""
+    """2^order rounds with one schedule, and their losses so far. `instances` has at most one for each order."""
 
     order: int
     start: int

@@ -9,12 +9,12 @@ from streamfl.core.protocol.alarm import Alarm
 
 
 @dataclass(frozen=True, slots=True)
-class MasterTests:
+class PaperTests:
     """The two tests of Algorithm 3, on the losses of one block.
 
-    Test 1, for every instance that ends at t, active or paused: the best optimistic loss of the block so far, U,
+    Test 1, for every instance that ends at t, active or paused: the largest optimistic loss of the block so far, U,
     is at least the mean played loss over all rounds of the instance's span plus 9 rho_hat(2^k). Test 2: over the
-    block's rounds so far the mean of played loss less optimistic loss is at least 3 rho_hat(their number).
+    block's n rounds so far, the mean of played loss less optimistic loss is at least 3 rho_hat(n).
 
     Parameters
     ----------
@@ -23,10 +23,10 @@ class MasterTests:
     delta
         Probability of failure.
     rho_scale
-        Factor of rho_hat; 1 is the paper, with which neither test can fire before T is in the hundreds of
-        millions (`first_horizon`).
+        Factor of rho_hat; 1 as in the paper. Then neither test can fire before T is in the hundreds of millions
+        (`first_horizon`).
     kappa1, kappa2
-        Further factors of the threshold of each test; 1 is the paper.
+        Further factors of the threshold of each test; 1 as in the paper.
 
     References
     ----------
@@ -43,7 +43,7 @@ class MasterTests:
     def threshold1(self, order: int) -> float:
         """Return 9 rho_hat(2^k) kappa1.
 
-        >>> round(MasterTests(500).threshold1(7), 1)
+        >>> round(PaperTests(500).threshold1(7), 1)
         438.1
         """
         return self.kappa1 * 9.0 * self._rho_hat(2**order)
@@ -51,7 +51,7 @@ class MasterTests:
     def threshold2(self, rounds: int) -> float:
         """Return 3 rho_hat(rounds) kappa2.
 
-        >>> round(MasterTests(500).threshold2(250), 1)
+        >>> round(PaperTests(500).threshold2(250), 1)
         104.5
         """
         return self.kappa2 * 3.0 * self._rho_hat(rounds)
@@ -89,10 +89,10 @@ class MasterTests:
 def first_horizon(
     *, rho_scale: float = 1.0, delta: float = 0.05, max_order: int | None = None, above: int = 2
 ) -> int | None:
-    """Return the least T of at least `above`, to a hundredth, at which a test could fire: a threshold of at most 1.
+    """Return the least T, from `above` on and to within 1%, at which a test can fire: a threshold of at most 1.
 
     Losses lie in [0, 1], so no statistic exceeds 1. Blocks have at most T / 2 rounds, and at most 2^max_order.
-    None if no T below 1e15 does it: with capped blocks the thresholds only grow with T.
+    The result is None if no T below 1e15 is large enough: with capped blocks the thresholds only grow with T.
 
     >>> f"{first_horizon():.2g}", first_horizon(max_order=8)
     ('2.8e+08', None)
@@ -102,7 +102,7 @@ def first_horizon(
     horizon = float(max(2, above))
     while horizon < 1e15:
         longest = horizon / 2.0 if max_order is None else min(horizon / 2.0, 2.0**max_order)
-        tests = MasterTests(int(horizon), delta, rho_scale)
+        tests = PaperTests(int(horizon), delta, rho_scale)
         if tests.threshold2(max(1, int(longest))) <= 1.0:
             return int(horizon)
         horizon *= 1.01

@@ -1,4 +1,4 @@
-"""Algorithm 3's optimistic loss Ft: a lower estimate of what the active instance's model could have had."""
+"""Algorithm 3's optimistic loss Ft: a lower estimate of the loss that the active instance's model could have had."""
 
 import math
 
@@ -6,7 +6,7 @@ from streamfl.core.errors import UsageError
 
 
 def radius(records: int, *, horizon: int, delta: float = 0.05, scale: float = 1.0) -> float:
-    """Return c sqrt(ln(T / delta) / records), c = `scale` (1 is the paper).
+    """Return c sqrt(ln(T / delta) / records), c = `scale` (1 in the paper).
 
     >>> round(radius(1000, horizon=100), 4)
     0.0872
@@ -20,12 +20,12 @@ def history_estimate(current: float, past: float | None, rounds: int) -> float:
     Parameters
     ----------
     current
-        F(t)(x(t)): this round.
+        F(t)(x(t)), the loss of this round.
     past
-        The mean over its earlier active rounds, estimated from the sampled ones; None where none was sampled, and
-        this round speaks for all.
+        The mean over its earlier active rounds, estimated from the sampled ones. None if none was sampled; then
+        `current` is returned.
     rounds
-        Active rounds so far, this one included.
+        Active rounds so far, including this one.
 
     Examples
     --------
@@ -38,17 +38,17 @@ def history_estimate(current: float, past: float | None, rounds: int) -> float:
 def regret_estimate(
     mean_played: float, rounds: int, eta: float, *, distance: float, lipschitz: float, bound: float
 ) -> float:
-    """Return the mean played loss less the regret bound of Theorem 1: needs no old record.
+    """Return the mean played loss less the regret bound of Theorem 1. This needs no old records.
 
-    [D^2 / (2 eta t') + eta mu^2 / 2] is in units of the training loss, so it is divided by `bound`, which made
-    the training loss a score. Valid for one full-batch local step a round.
+    [D^2 / (2 eta t') + eta mu^2 / 2] is in units of the training loss, so it is divided by `bound` to be in units of
+    the score. Valid for one full-batch local step a round.
 
     Parameters
     ----------
     mean_played
         Mean over the instance's active rounds of F at the model that played.
     rounds
-        t', those rounds.
+        t', the number of these rounds.
     eta
         Step size of the instance.
     distance
@@ -56,7 +56,7 @@ def regret_estimate(
     lipschitz
         mu, a bound on the gradient's norm: sqrt(2) times the largest feature norm for a softmax.
     bound
-        What turns the training loss into a score: 2 ln K.
+        The training loss that scores 1: 2 ln K.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Profile `paper`: Master-FL with the active runner and Tests 1 and 2, and the thresholds that the paper means."""
+"""Profile `paper`: Master-FL with the active runner, and Tests 1 and 2 with the paper's thresholds."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -19,7 +19,7 @@ from streamfl.core.profiles.base import (
     Start,
 )
 from streamfl.core.profiles.paper.block import Block, Instance
-from streamfl.core.profiles.paper.master_tests import MasterTests, first_horizon
+from streamfl.core.profiles.paper.master_tests import PaperTests, first_horizon
 from streamfl.core.profiles.paper.optimistic import history_estimate, radius, regret_estimate
 from streamfl.core.profiles.paper.schedule import active, placed
 from streamfl.core.protocol.alarm import Alarm, Reading
@@ -29,7 +29,7 @@ from streamfl.core.sampling import generator, sampled_rounds
 
 @dataclass(frozen=True, slots=True)
 class PaperSettings:
-    """What the paper leaves to choose, with its own choices as defaults: docs/choices.md, "Experts and the paper".
+    """What the paper leaves open, with its own choices as defaults: docs/choices.md, "Experts and the paper".
 
     Parameters
     ----------
@@ -38,23 +38,24 @@ class PaperSettings:
     delta
         Probability of failure.
     rho_scale
-        Factor of rho_hat in both tests and of the radius of the optimistic loss; 1 is the paper.
+        Factor of rho_hat in both tests, and of the radius of the optimistic loss; 1 as in the paper.
     optimistic
-        `history`: today's model on the old rounds. `regret`: the played losses less Theorem 1's bound.
+        How Ft is estimated. `history`: the current model's loss on old rounds. `regret`: the played losses less
+        Theorem 1's bound.
     new_instance, new_block, after_alarm
-        Where models start, on three occasions: `scratch`, or `warm` from the model that served last.
+        Where models start on three occasions: `scratch`, or `warm` from the model that served last.
     order_after_alarm
-        `reset` to 0, as the epoch proof needs, or `continue` with the next order, as the text prints.
+        `reset` to 0, as the proof requires, or `continue` with the next order, as the paper's text says.
     max_order
-        Longest blocks have 2^max_order rounds, so that a round's cost does not grow with t.
+        The longest blocks have 2^max_order rounds, so that a round's cost does not grow with t.
     step
         s: an instance of order k has the step s / sqrt(2^k).
     distance
         D of `regret`.
     history_rounds, history_records
-        Size of the history sample: rounds, and records a client keeps of each.
+        Size of the history sample: its rounds, and the records that a client keeps of each.
     seed
-        Draws schedules.
+        Seed of the schedules.
     """
 
     horizon: int = 500
@@ -73,13 +74,13 @@ class PaperSettings:
     seed: int = 0
 
     def outlook(self) -> str:
-        """Say whether the tests can fire at all, and from which T on they could.
+        """Return whether the tests can fire at all, and from which T on.
 
-        >>> print(PaperSettings(horizon=104).outlook())
+         print(PaperSettings(horizon=104).outlook())
         profile paper: Tests 1 and 2 cannot fire at T = 104: their least threshold is 187.2, no statistic exceeds 1;
         with blocks of T/2 rounds they could at T = 2.8e+08 (--rho-scale lowers every threshold)
         """
-        tests = MasterTests(self.horizon, self.delta, self.rho_scale)
+        tests = PaperTests(self.horizon, self.delta, self.rho_scale)
         order = min(self.max_order, int(math.log2(max(1, self.horizon // 2))))
         least = min(tests.threshold2(1 << order), tests.threshold1(order))
         if least <= 1.0:
@@ -97,16 +98,16 @@ class PaperSettings:
 
 @dataclass(frozen=True)
 class Settled:
-    """A deliberation with nothing to deliberate."""
+    """A deliberation that asks for no scores."""
 
     alarm: Alarm
     round: int
 
     def ask(self) -> None:
-        """Ask nothing."""
+        """Ask for nothing."""
 
     def answer(self, answer: Answer) -> None:
-        """Expect nothing."""
+        """Ignore answers: nothing was asked."""
 
 
 @dataclass
@@ -135,7 +136,7 @@ class Paper(Master):
 
     @classmethod
     def of(cls, options: ProfileOptions) -> Self:
-        """Return the profile in its first state."""
+        """Return a new profile."""
         start = options.start or "scratch"
         return cls(
             PaperSettings(
@@ -153,11 +154,11 @@ class Paper(Master):
         )
 
     def outlook(self) -> str:
-        """Say whether the tests can fire at all, and from which T on they could."""
+        """Return whether the tests can fire at all, and from which T on."""
         return self.settings.outlook()
 
     def open(self, t: int, scratch: FloatArray, squared_norm: float) -> RoundPlan:
-        """Begin round t: a new block where the last has ended, then the active instance."""
+        """Begin round t: begin a block if the last has ended, and let the active instance play."""
         self.horizon = _doubled(self.horizon or self.settings.horizon, t)
         if self.block is None:
             self.block = self._new_block(t)
@@ -175,7 +176,7 @@ class Paper(Master):
         return RoundPlan((live,), live.name, block.number, keep, tuple(r for r in sampled if r != t))
 
     def close(self, observed: Observed) -> Alarm | None:
-        """Record what the active instance played, step it, and run both tests."""
+        """Record the active instance's loss, step it, and run both tests."""
         block = self._block()
         instance = self._playing(block, observed.round)
         played = observed.played[f"order-{instance.placement.order}"]
@@ -190,7 +191,7 @@ class Paper(Master):
         return self._test(block, observed.round)
 
     def deliberate(self, alarm: Alarm, observed: Observed, scratch: FloatArray) -> "Settled":
-        """Deliberate nothing: where the next epoch starts is a setting, not a choice by loss."""
+        """Return a settled deliberation: where the next epoch starts is a setting, not a choice by loss."""
         return Settled(alarm, observed.round)
 
     def conclude(self, deliberation: Deliberation) -> Restart:
@@ -206,7 +207,7 @@ class Paper(Master):
         return Restart(deliberation.round, self.epoch, deliberation.alarm, chosen)
 
     def advance(self, t: int) -> tuple[LocalDrift, ...]:
-        """End the block with its last round."""
+        """End the block after its last round."""
         if t >= self._block().end:
             self.next_order = self._following_order()
             self.next_start = self.settings.new_block
@@ -214,7 +215,7 @@ class Paper(Master):
         return ()
 
     def readings(self) -> Mapping[str, Reading]:
-        """Return where Test 2 stands; Test 1 has a reading only when an instance ends."""
+        """Return Test 2's statistic and threshold; Test 1 has them only when an instance ends."""
         if self.block is None or not self.block.played:
             return {}
         rounds = len(self.block.played)
@@ -222,7 +223,7 @@ class Paper(Master):
         return {"test2": Reading(statistic, self._tests().threshold2(rounds))}
 
     def transform(self, change: Callable[[FloatArray], FloatArray]) -> None:
-        """Re-express the model of every instance, paused ones too, and the one that served last."""
+        """Re-express the models of all instances, also paused ones, and the one that served last."""
         for instance in self.block.instances.values() if self.block else ():
             instance.W = change(instance.W)
         if self.last_served is not None:
@@ -230,7 +231,7 @@ class Paper(Master):
 
     def _block(self) -> Block:
         if self.block is None:
-            raise BrokenInvariantError("a round was closed that was never opened")
+            raise BrokenInvariantError("a round was closed that was not open")
         return self.block
 
     def _new_block(self, t: int) -> Block:
@@ -242,7 +243,7 @@ class Paper(Master):
         return min(self._block().order + 1, self.settings.max_order)
 
     def _active(self, block: Block, t: int, scratch: FloatArray) -> Instance:
-        """Return the instance that plays round t, begun now if it has not played yet; forget those that ended."""
+        """Return the instance that plays round t, begun now if it is new, and drop those that have ended."""
         block.instances = {k: i for k, i in block.instances.items() if i.placement.end >= t}
         placement = active(block.schedule, t)
         instance = block.instances.get(placement.order)
@@ -282,11 +283,11 @@ class Paper(Master):
                 bound=observed.loss_bound,
             )
         delta, scale = self.settings.delta, self.settings.rho_scale
-        # Losses are at least 0, so a lower estimate never needs to be below it; and no statistic can exceed 1.
+        # Losses are at least 0, so a lower estimate need not be below 0, and no statistic exceeds 1.
         return max(0.0, estimate - radius(records, horizon=self.horizon, delta=delta, scale=scale))
 
-    def _tests(self) -> MasterTests:
-        return MasterTests(self.horizon, self.settings.delta, self.settings.rho_scale)
+    def _tests(self) -> PaperTests:
+        return PaperTests(self.horizon, self.settings.delta, self.settings.rho_scale)
 
     def _test(self, block: Block, t: int) -> Alarm | None:
         tests = self._tests()

@@ -1,4 +1,4 @@
-"""Algorithm 1: the schedule of a block, and the rates that place it."""
+"""Algorithm 1: the schedule of a block, and the rates by which instances are placed."""
 
 import math
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ import numpy as np
 
 
 def rho(t: float) -> float:
-    """Return 1 / sqrt(t): the average regret that a base algorithm may have after t rounds.
+    """Return 1 / sqrt(t), the average regret allowed to a base algorithm after t rounds.
 
     >>> rho(16)
     0.25
@@ -16,23 +16,23 @@ def rho(t: float) -> float:
 
 
 def rho_hat(t: float, *, horizon: int, delta: float = 0.05, scale: float = 1.0) -> float:
-    """Return 6 (log2 T + 1) ln(T / delta) rho(t): the same for a base algorithm run at many scales.
+    """Return 6 (log2 T + 1) ln(T / delta) rho(t), the same for a base algorithm that runs at many scales.
 
     Parameters
     ----------
     t
         Rounds.
     horizon
-        T, rounds in all.
+        T, the number of rounds in all.
     delta
-        Probability that the bounds may fail.
+        Probability that the bounds fail.
     scale
-        `rho_scale`: 1 is the paper.
+        `rho_scale`; 1 as in the paper.
 
     Examples
     --------
-    The printed thresholds at T = 500: 3 rho_hat(250) of Test 2 and 9 rho_hat(128) of Test 1, for statistics that
-    never exceed 1.
+    The paper's thresholds at T = 500: 3 rho_hat(250) of Test 2 and 9 rho_hat(128) of Test 1. Their statistics never
+    exceed 1.
 
     >>> round(3 * rho_hat(250, horizon=500), 1), round(9 * rho_hat(128, horizon=500), 1)
     (104.5, 438.1)
@@ -54,7 +54,7 @@ class PlacedInstance:
     start: int
 
     def covers(self, t: int) -> bool:
-        """Tell whether round t is one of its rounds."""
+        """Return whether round t is one of its rounds."""
         return self.start <= t <= self.end
 
     @property
@@ -66,9 +66,9 @@ class PlacedInstance:
 def placed(order: int, start: int, rng: np.random.Generator) -> tuple[PlacedInstance, ...]:
     """Return the schedule of a block: Algorithm 1.
 
-    For every offset tau of the block's 2^m rounds, and every order k = m .. 0 whose 2^k divides tau, an instance
-    of 2^k rounds is placed with probability rho(2^m) / rho(2^k). The offset counts inside the block, so a block
-    may start at any round. Order m is always placed.
+    For every offset tau of the block's 2^m rounds, and every order k = m .. 0 for which 2^k divides tau, an instance
+    of 2^k rounds is placed with probability rho(2^m) / rho(2^k). Offsets count within the block, so a block may start
+    at any round. The instance of order m is always placed.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ def placed(order: int, start: int, rng: np.random.Generator) -> tuple[PlacedInst
 
 
 def active(schedule: tuple[PlacedInstance, ...], t: int) -> PlacedInstance:
-    """Return the instance that plays round t: of those that cover it the one that ends soonest, then the smallest.
+    """Return the instance that plays round t: of those that cover it, the first to end, then the lowest order.
 
     >>> active((PlacedInstance(start=1, end=4, order=2), PlacedInstance(start=3, end=4, order=1)), 4).order
     1

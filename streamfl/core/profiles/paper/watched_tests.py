@@ -1,4 +1,4 @@
-"""Tests 1 and 2 of Master-FL on the losses of a model that is only watched."""
+"""Tests 1 and 2 of Master-FL on the losses of a single model that is only watched."""
 
 import math
 from dataclasses import dataclass, field
@@ -7,55 +7,55 @@ import numpy as np
 
 from streamfl.core.arrays import FloatArray
 from streamfl.core.profiles.paper.block import Block
-from streamfl.core.profiles.paper.calibration import Calibration, Shuffled
-from streamfl.core.profiles.paper.master_tests import MasterTests
+from streamfl.core.profiles.paper.calibration import Calibration, ReplayBlock
+from streamfl.core.profiles.paper.master_tests import PaperTests
 from streamfl.core.profiles.paper.schedule import placed
 from streamfl.core.protocol.alarm import Alarm, Reading
 from streamfl.core.sampling import generator
 
-# The tests without factors. Which T and delta they have does not matter: the factors make up for them.
+# The tests without factors. Their T and delta do not matter, since the factors are calibrated to them.
 # docs/choices.md, "Thresholds of the paper's tests, calibrated".
-PLAIN = MasterTests(horizon=500)
+PLAIN = PaperTests(horizon=500)
 
 
 @dataclass
 class WatchedTests:
-    """Tests 1 and 2 with calibrated thresholds, over blocks of Algorithm 1, where one model plays in every round.
+    """Tests 1 and 2 with calibrated thresholds, over blocks of Algorithm 1 in which one model plays every round.
 
-    Input: the loss of each round, in [0, 1]. Guarantee: none proven; on a stream that goes on like its first rounds
+    Input: the loss of each round, in [0, 1]. Guarantee: none proven; if the stream continues like its first rounds,
     each test fires in about `calibration.rate` of the blocks. Cost: O(rounds of a block) a round.
 
-    Master-FL runs a copy of its base algorithm on every instance. A model that is only watched has no copies, and
-    cannot be scored again on old rounds. So every instance is just its span of rounds, and the optimistic loss Ft is
-    the mean loss of the block so far: what the instance of the block's order, which is always placed and now never
-    pauses, has for `history`, if today's model would lose on old rounds what was lost then. This leaves
+    Master-FL runs a copy of its base algorithm on every instance. A watched model has no copies, and cannot be scored
+    again on old rounds. So an instance is only its span of rounds, and the optimistic loss Ft is the mean loss of the
+    block so far. That equals the `history` estimate of the instance of the block's order, which is always placed and
+    here never pauses, if the current model's losses on old rounds were those of that time. The tests become
 
     - Test 1, at the end of every instance: the mean over its span lies below the largest Ft. The loss *fell*, on any
       of the scales of Algorithm 1.
     - Test 2, after every round: the mean of loss - Ft over the block is large. The loss *rose*.
 
-    A rise in the first rounds of a block has nothing to be compared with. Where a block's models start anew that does
-    no harm; a model that is only watched does not. So a new block begins every half block, two are watched at any
-    time, and no rise is in the first rounds of both.
+    A rise in the first rounds of a block has no earlier loss to compare with. That does no harm where models start
+    anew with the block, but a watched model does not. So a new block begins every half block, two are watched at any
+    time, and no rise lies in the first rounds of both.
 
-    The first block only calibrates: each test's threshold is what it reaches in `calibration.rate` of
-    `calibration.shuffles` replays, blocks of rounds drawn from that block with schedules of their own. All blocks
-    are as long as the first.
+    The first block only calibrates: `calibration.replays` replays are drawn from its rounds, each with a schedule of
+    its own, and each test's threshold is the one reached in `calibration.rate` of them. All blocks have the length of
+    the first.
 
     Parameters
     ----------
     calibration
-        How long a block is, and how thresholds are found.
+        The length of a block, and how thresholds are calibrated.
     falls
-        Whether Test 1 acts.
+        Whether Test 1 is run.
     seed
-        Draws schedules and replays.
+        Seed of schedules and replays.
     tests
-        With the thresholds that were found; None in the first block.
+        The calibrated tests; None in the first block.
     blocks
-        The two that are watched, the older first.
+        The two blocks that are watched, the older first.
     reading
-        Of Test 2 in the block in which it is nearest to its threshold, once it acts.
+        The reading of Test 2 in the block where it is nearest to its threshold; None before it is calibrated.
 
     References
     ----------
@@ -74,7 +74,7 @@ class WatchedTests:
     calibration: Calibration = field(default_factory=Calibration)
     falls: bool = True
     seed: int = 0
-    tests: MasterTests | None = None
+    tests: PaperTests | None = None
     blocks: list[Block] = field(default_factory=list)
     reading: Reading | None = None
 
@@ -103,30 +103,30 @@ class WatchedTests:
         schedule = placed(order, t, generator(self.seed, "schedule", t))
         self.blocks = [*self.blocks, Block(order, t, number, schedule)][-2:]
 
-    def _calibrated(self, losses: FloatArray, t: int) -> MasterTests:
+    def _calibrated(self, losses: FloatArray, t: int) -> PaperTests:
         order = self.calibration.order
         replays = [
-            Shuffled.drawn(losses, order, generator(self.seed, "calibration", t, i))
-            for i in range(self.calibration.shuffles)
+            ReplayBlock.drawn(losses, order, generator(self.seed, "calibration", t, i))
+            for i in range(self.calibration.replays)
         ]
         kappa1, kappa2 = self.calibration.factors(replays, PLAIN)
-        return MasterTests(PLAIN.horizon, PLAIN.delta, kappa1=float(kappa1), kappa2=float(kappa2))
+        return PaperTests(PLAIN.horizon, PLAIN.delta, kappa1=float(kappa1), kappa2=float(kappa2))
 
-    def _test(self, tests: MasterTests, t: int) -> Alarm | None:
+    def _test(self, tests: PaperTests, t: int) -> Alarm | None:
         alarms = [alarm for block in self.blocks for alarm in self._alarms(tests, block, t)]
         readings = [_reading(tests, block) for block in self.blocks]
         self.reading = max(readings, key=lambda reading: reading.statistic / reading.threshold)
         return max(alarms, key=lambda alarm: alarm.statistic / alarm.threshold, default=None)
 
-    def _alarms(self, tests: MasterTests, block: Block, t: int) -> list[Alarm]:
+    def _alarms(self, tests: PaperTests, block: Block, t: int) -> list[Alarm]:
         start, played, optimistic = block.start, block.played, block.optimistic
         ending = [p for p in block.schedule if p.end == t] if self.falls else []
-        found = [tests.test1(p, block_start=start, played=played, optimistic=optimistic) for p in ending]
-        found.append(tests.test2(block_start=start, played=played, optimistic=optimistic))
-        return [alarm for alarm in found if alarm is not None]
+        results = [tests.test1(p, block_start=start, played=played, optimistic=optimistic) for p in ending]
+        results.append(tests.test2(block_start=start, played=played, optimistic=optimistic))
+        return [alarm for alarm in results if alarm is not None]
 
 
-def _reading(tests: MasterTests, block: Block) -> Reading:
+def _reading(tests: PaperTests, block: Block) -> Reading:
     rounds = len(block.played)
     statistic = (math.fsum(block.played) - math.fsum(block.optimistic)) / rounds
     return Reading(statistic, tests.threshold2(rounds))

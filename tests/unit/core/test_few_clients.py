@@ -1,19 +1,19 @@
-"""Rises of a few clients, by hand: likelihood ratios, who, since when, and what is forgotten."""
+"""Rises of a few clients, by hand: likelihood ratios, named clients, dates, and forgotten clients."""
 
 import math
 
 import numpy as np
 import pytest
 
-from streamfl.core.drift.detectors.few import RISES, Few, Rise
+from streamfl.core.drift.detectors.few_clients import RISES, FewClients, Rise
 
 
 def ratio(mean: float, variance: float) -> float:
     return float(np.exp((RISES * mean - RISES**2 / 2.0) / variance).mean())
 
 
-def few(*rounds: dict[str, Rise]) -> Few:
-    found = Few()
+def few(*rounds: dict[str, Rise]) -> FewClients:
+    found = FewClients()
     for rises in rounds:
         found.add(rises)
     return found
@@ -35,7 +35,7 @@ def test_rounds_weigh_by_their_precision_and_share_the_newest_baseline_s_error()
     assert found.statistic() == pytest.approx(math.log(expected))
 
 
-def test_a_client_that_is_away_says_nothing() -> None:
+def test_an_absent_client_is_no_evidence() -> None:
     here, away = {"a": Rise(0.1, 0.005, 0.001), "b": Rise(0.3, 0.005, 0.001)}, {"a": Rise(0.2, 0.005, 0.001)}
     found = few(here, away)
     a, b, last = ratio(0.15, 0.0035), ratio(0.3, 0.006), ratio(0.2, 0.006)
@@ -43,17 +43,17 @@ def test_a_client_that_is_away_says_nothing() -> None:
     assert found.statistic() == pytest.approx(math.log(expected))
 
 
-def test_nothing_seen_is_minus_infinity_and_names_nobody() -> None:
-    assert (Few().statistic(), Few().named(["a"]), Few().age()) == (-math.inf, (), 0)
+def test_without_data_the_statistic_is_minus_infinity_and_no_client_is_named() -> None:
+    assert (FewClients().statistic(), FewClients().named(["a"]), FewClients().age()) == (-math.inf, (), 0)
 
 
-def test_a_rise_is_as_old_as_the_rounds_that_speak_for_it() -> None:
+def test_a_rise_is_as_old_as_the_rounds_that_show_it() -> None:
     low, high = ({"a": Rise(x, 0.005, 0.001), "b": Rise(-0.05, 0.005, 0.001)} for x in (-0.05, 0.3))
     assert [few(low, low, *[high] * n, low).age() for n in (1, 2, 3)] == [1, 2, 3]
     assert few(low, low, high).age() == 0
 
 
-def test_rounds_in_which_nobody_could_be_compared_are_minus_infinity_too() -> None:
+def test_rounds_without_a_comparable_client_are_minus_infinity_too() -> None:
     assert few({}).statistic() == few({}, {}).statistic() == -math.inf
     assert few({}).named(["a"]) == ()
     seen = {"a": Rise(0.1, 0.005, 0.001)}
