@@ -1,10 +1,10 @@
-"""What the coordinator is doing, by name."""
+"""The phases of the coordinator."""
 
 from enum import Enum
 
 
 class Phase(Enum):
-    """What the coordinator is doing: derived from what it holds, never kept beside it.
+    """The phases of the coordinator. They are derived from its state, never stored.
 
     ==============  ==========================================  ==================================
     from            by                                          to
@@ -17,12 +17,12 @@ class Phase(Enum):
     """
 
     STOPPED = "a saved federation that has not been started"
-    GATHERING = "fewer clients than are expected have joined"
-    COLLECTING = "a round is open, and waits for updates"
+    GATHERING = "fewer clients than expected have joined"
+    COLLECTING = "a round is open and waits for updates"
     SCORING = "an alarm waits for scores of candidates"
 
 
-# Where one event may lead.
+# The phases that one event may lead to.
 TRANSITIONS = {
     Phase.STOPPED: {Phase.STOPPED, Phase.COLLECTING},
     Phase.GATHERING: {Phase.GATHERING, Phase.COLLECTING},

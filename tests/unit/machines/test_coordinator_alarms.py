@@ -117,7 +117,7 @@ def test_when_nobody_scores_in_time_the_best_live_model_is_chosen():
 
 def test_without_a_deadline_all_are_waited_for():
     machine, asked, updates = alarmed()
-    assert (machine.is_choosing, machine.waited_for) == (True, set(NAMES))
+    assert (machine.is_scoring, machine.waited_for) == (True, set(NAMES))
     tell(machine, scores(updates["c0"], asked, 0.1))
     assert machine.waited_for == {"c1", "c2"}
     assert machine.wakes_at is None

@@ -230,7 +230,7 @@ def test_of_two_labels_no_more_than_two_thousand_records_are_held_back(n, refuse
     opened = begun(machine, "c0", "c1")
     kept = tuple(held(ordinal=i, position=i) for i in range(n))
     update = answer(opened, "c1", records=n, trained=0, held=kept, differences={}, moments=M())
-    assert refusals(tell(machine, update)) == [("c1", "more records held back than anybody asked for")] * refused
+    assert refusals(tell(machine, update)) == [("c1", "more records held out than were asked for")] * refused
 
 
 def test_nobody_holds_back_or_tells_second_moments_unasked():

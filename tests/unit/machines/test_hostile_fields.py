@@ -215,7 +215,7 @@ def test_an_update_with_any_one_field_spoilt_harms_nobody_but_its_sender(run, en
             assert not machine._unsaved.updates, what
         rest = [updates[name] for name in (HOSTILE, "c0", "c2")]
         decisions = tell(machine, *rest)
-        while machine.is_choosing:  # it may lie about losses, and so raise an alarm
+        while machine.is_scoring:  # it may lie about losses, and so raise an alarm
             decisions = machine._rounds.settle(0.0)
         (ended,) = told(decisions, RoundClosed)
         assert harmless(decisions) == [], what
@@ -248,11 +248,11 @@ def test_scores_with_any_one_field_spoilt_harm_nobody(run):
             refused += 1
             assert (uncounted(machine), machine._unsaved.scores) == (before, {}), what
         decisions = tell(machine, said[HOSTILE], said["c0"], said["c2"])
-        while machine.is_choosing:
+        while machine.is_scoring:
             asked = told(decisions, Score)[-1]
             later = [m for m in since if isinstance(m, Scores) and m.stage == asked.stage]
             decisions = tell(machine, *later)
-            if machine.is_choosing and not told(decisions, Score):
+            if machine.is_scoring and not told(decisions, Score):
                 decisions = machine._rounds.settle(0.0)
         assert harmless(decisions) == [], what
     assert refused > 200

@@ -87,7 +87,7 @@ def test_a_question_that_is_asked_again_tells_of_the_same_records():
 def test_bad_records_that_use_the_room_up_leave_room_for_least_good_ones():
     buffer = Buffer(capacity=5, least=2)
     buffer.add([batch("!!!!")])
-    assert (buffer.room, buffer.moves) == (1, True)  # leading ones can be accounted for
+    assert (buffer.room, buffer.has_sendable) == (1, True)  # leading ones can be accounted for
     buffer.add([batch("a", start=4)])
     assert (buffer.pending, buffer.size, buffer.room) == (5, 1, 4)
     buffer.add([batch("abb", start=5)])

@@ -155,7 +155,7 @@ def test_nothing_is_remembered_of_strangers_without_number():
     for i in range(300):
         tell(machine, Unusable(f"x{i}", "junk"), join(f"y{i}", labels=("a", "a")))
     kept = machine._unsaved.refusals
-    assert (len(kept.untold), len(kept.announced), kept.unusable, kept.at_fault) == (100, 100, {}, {})
+    assert (len(kept.unannounced), len(kept.announced), kept.unusable, kept.at_fault) == (100, 100, {}, {})
     assert machine.state.refused == 600
     assert accepted(tell(machine, answer(opened, "c0"), answer(opened, "c1"))) == ["c0", "c1"]
 
@@ -167,7 +167,7 @@ def test_long_names_are_not_announced_and_long_reasons_are_cut():
     assert len(refused.client) == REASON_CHARS
     (refused,) = tell(machine, Unusable("c0", "y" * 10**6))
     assert len(refused.reason) == REASON_CHARS
-    assert machine._unsaved.refusals.untold == {}
+    assert machine._unsaved.refusals.unannounced == {}
 
 
 def test_whatever_its_name_is_a_refusal_that_is_announced_is_short():
@@ -452,7 +452,7 @@ class Saved:
             [(update.client, update.attempt) for update in machine._unsaved.updates.values()],
             sorted(machine._unsaved.scores),
             sorted(machine._unsaved.introductions),
-            machine.is_choosing,
+            machine.is_scoring,
         )
 
 

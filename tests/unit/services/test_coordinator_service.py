@@ -89,7 +89,7 @@ class TestWaiting:
             )
             federation.step(1.0 + t, *said)
             opened = next((told for told in federation.hears.receive() if isinstance(told, RoundOpened)), opened)
-        assert federation.machine.is_choosing
+        assert federation.machine.is_scoring
         (told_,) = warnings(federation.step(12.0 + QUIET))
         assert (told_["event"], told_["clients"]) == ("waiting for scores", ["c0", "c1"])
 
@@ -330,7 +330,7 @@ class TestProcess:
         opened = told_opening(settings, state)
         updates = [answer(opened, "c0"), one_bad(opened, "c1")]
         second = serve(settings, Link(transport, Stop(), updates))
-        assert (second[0]["event"], second[0]["round"]) == ("going on", 1)
+        assert (second[0]["event"], second[0]["round"]) == ("resumed", 1)
         (ended,) = [line for line in second if line["event"] == "ended"]
         assert (ended["rounds"], ended["read"], ended["accepted"], ended["rejected"]) == (1, 8, 7, 1)
         assert len(ended["model_sha256"]) == 64

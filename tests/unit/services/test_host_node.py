@@ -14,7 +14,7 @@ from streamfl.core.coordinator.state import CoordinatorState
 from streamfl.core.errors import UsageError
 from streamfl.core.profiles.adaptive.promotion import Promotion
 from streamfl.core.protocol.messages import Join, Leave, ModelPublished, Refusal
-from streamfl.ports import ReadingCounts, Standpoint
+from streamfl.ports import ClientProgress, ReadingCounts
 from streamfl.runtime.clock import ManualClock
 from streamfl.runtime.loop import run
 from streamfl.runtime.nodes import CoordinatorNode
@@ -87,8 +87,8 @@ class Host:
         heard, self.heard = self.heard, []
         return heard
 
-    def settle(self, standpoints):
-        self.settled.append(dict(standpoints))
+    def settle(self, progress):
+        self.settled.append(dict(progress))
 
     def listen(self, seconds):
         pass
@@ -222,7 +222,7 @@ class TestClients:
         with capture_logs() as logs:
             for _ in range(10):
                 node.nodes["c1"].handle(wrong, federation.clock.now())
-        assert [log["dropped"] for log in logs if log["event"] == "unusable"] == [1, 2, 4, 8]
+        assert [log["dropped"] for log in logs if log["event"] == "message dropped"] == [1, 2, 4, 8]
         federation.run()
         assert federation.ledger() == federation.all_records()
 
@@ -426,7 +426,7 @@ class TestSettling:
             node.step(now + half * SETTLE_EVERY / 2)
         assert len(node.host.settled) == 4
         machines = {name: client.machine for name, client in node.nodes.items()}
-        expected = {name: Standpoint(machine.positions, machine.pending) for name, machine in machines.items()}
+        expected = {name: ClientProgress(machine.positions, machine.pending) for name, machine in machines.items()}
         assert node.host.settled[-1] == expected
         assert all(standpoint.positions[name] > 0 for name, standpoint in expected.items())
 
@@ -529,7 +529,7 @@ class TestProcess:
         rounds = settings.rounds.model_copy(update={"least": least})
         settings = settings.model_copy(update={"rounds": rounds})
         logged = self.serve(settings, Host(MemoryTransport()), Stop(requested=True))
-        assert [line["event"] for line in logged].count("records may leave alone") == warned
+        assert [line["event"] for line in logged].count("single records may be sent") == warned
 
     def test_settles_before_it_ends(self, settings):
         stop = Stop(requested=True)
