@@ -88,7 +88,7 @@ class RecordFormat(Protocol):
         ...
 
     def fresh(self) -> "RecordFormat":
-        """Return the same format for another partition: it knows no names yet, so those of others do not use its limit."""
+        """Return the same format for another partition: it has no names yet, so others do not use up its limit."""
         ...
 
 
@@ -102,7 +102,7 @@ class Placement:
         Names of topics; with `by="topic"` a name may hold one `*`, which stands for the client's name.
     by
         `topic`: every topic is a client and has one partition. `partition`: every partition is a client, named
-        `topic/number`. `key`: every value of a field of the records is a client, with all its records in one partition.
+        `topic/number`. `key`: every value of a field of the records is a client, whose records are in one partition.
     partitions
         How many partitions each topic must have; None allows any number.
     start

@@ -150,7 +150,7 @@ def compile_() -> None:
     """Compile the code that learns record by record, so that no process has to wait for it.
 
     This is for images and read-only installations. The machine code is kept in the first folder that can be written
-    to: the one that NUMBA_CACHE_DIR names, the package's, or the user's cache. All of them are read, even if read-only.
+    to: the one that NUMBA_CACHE_DIR names, the package's, or the user's cache. All are read, even if read-only.
     """
     from streamfl.core.between.native.learner import NativeLearner  # noqa: PLC0415
     from streamfl.core.protocol.native.settings import NativeSettings  # noqa: PLC0415

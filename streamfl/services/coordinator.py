@@ -148,7 +148,7 @@ def evicted_field(evicted: list[str]) -> dict[str, object]:
 
 @dataclass
 class CoordinatorService:
-    """The coordinator as a node of the loop: it ends when stopped or, with `until_end`, when all clients have left."""
+    """The coordinator as a node of the loop: it ends when stopped or, with `until_end`, after its clients."""
 
     node: CoordinatorNode
     log: CoordinatorLog

@@ -52,7 +52,7 @@ class Production:
         return every if self.limit is None else min(every, self.limit)
 
     def messages(self, pack: int) -> Iterator[tuple[str, slice]]:
-        """Yield the client and the slice of records of each message; clients take turns, as if they ran at the same time.
+        """Yield the client and the slice of records of each message; clients take turns.
 
         >>> table = Table("t", ("a",), np.zeros((5, 1)), np.zeros(5), ("x",), np.arange(5))
         >>> logs = {"c0": Log(np.array([0, 2, 4]), np.zeros(3)), "c1": Log(np.array([1, 3]), np.zeros(2))}

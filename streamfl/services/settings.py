@@ -42,9 +42,9 @@ class Federation(_Table):
     """`[federation]`: settings that all processes of a federation share.
 
     `name` is the first part of its topics' names. Round 1 opens when `expect` clients have joined. `horizon` is the
-    number of rounds that profile `paper` prepares for. At most `most_features` and `most_labels` are registered: other
-    features are left out, records of other labels rejected. At most `most_clients` are remembered, including those
-    that have left.
+    number of rounds that profile `paper` prepares for. At most `most_features` and `most_labels` are registered:
+    other features are left out, records of other labels rejected. At most `most_clients` are remembered, including
+    those that have left.
     """
 
     name: str = Field("federation", pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=200)
@@ -66,8 +66,8 @@ class RoundSettings(_Table):
     `size` records. A round closes with `quorum` updates (`all`: of every client that is present), or `deadline`
     seconds after clients should have closed their buffers (0: no deadline). A client without an update in
     `expire_after` rounds is not waited for until it sends one. A client with fewer than `least` good records sends
-    nothing about them: they wait for more. `least` protects each client's own records, so hosts may differ in it; with
-    1, sums over a single record may be sent.
+    nothing about them: they wait for more. `least` protects each client's own records, so hosts may differ in it;
+    with 1, sums over a single record may be sent.
     """
 
     clock: Literal["records", "interval"] = "interval"
@@ -136,8 +136,8 @@ class ClientProcess(_Table):
 
     `host` is its name in the group of hosts: each has its own, the same after a restart. `buffer` is the most records
     a client holds that are not yet accepted (twice `rounds.size`, or 10,000 with `clock = "interval"`); above it its
-    partition is paused. A client without an answer asks again after `retry` seconds. A clean stop may take `stop_within`
-    seconds.
+    partition is paused. A client without an answer asks again after `retry` seconds. A clean stop may take
+    `stop_within` seconds.
     """
 
     host: str = Field(default_factory=socket.gethostname)

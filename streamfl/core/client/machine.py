@@ -1,7 +1,7 @@
 """The client machine: it buffers records, trains on them in each round, and follows the ledger.
 
-Theory of operation. `handle` takes one event and returns decisions. It updates the state (`_take`), then takes the next
-step for which everything has arrived (`_proceed`): close the buffer and send an update, answer Score, or ask.
+Theory of operation. `handle` takes one event and returns decisions. It updates the state (`_take`), then takes the
+next step for which everything has arrived (`_proceed`): close the buffer and send an update, answer Score, or ask.
 
 In the normal course a client sends Join once it has records (JOINING). Joined gives its place in the ledger. The
 client waits for the next round and its models (WAITING), reads the round's records (GATHERING), sends one update for

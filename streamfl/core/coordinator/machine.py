@@ -64,6 +64,7 @@ class Coordinator:
     --------
     >>> import numpy as np
     >>> from streamfl.core.learning.algorithms import FedAvg
+    >>> from streamfl.core.learning.local_round import Learner
     >>> from streamfl.core.protocol.moments import Moments
     >>> from streamfl.core.profiles.adaptive.promotion import Promotion
     >>> from streamfl.models import Softmax

@@ -21,14 +21,14 @@ def test_it_waits_twice_as_long_each_time_but_at_most_32_times():
     assert ends == [25.0, 45.0, 85.0, 165.0, 325.0, 485.0, 645.0, 805.0]
 
 
-def test_what_it_hears_begins_the_waiting_anew_and_is_answered_by_no_question():
+def test_an_answer_restarts_the_wait_and_triggers_no_question():
     waited = Patience(RETRY).asks("join", now=0.0).loses().loses().asks("join", now=7.0)
     assert waited.ends == 27.0
     heard = waited.answered(now=9.0)
     assert (heard.ends, heard.asked) == (14.0, "join")
 
 
-def test_setbacks_make_it_wait_longer_until_an_update_is_accepted_whatever_it_hears():
+def test_setbacks_lengthen_the_wait_until_an_update_is_accepted():
     refused = Patience(RETRY).set_back().set_back().asks("join", now=100.0)
     assert refused.ends == 120.0
     assert refused.answered(now=110.0).ends == 130.0
@@ -52,6 +52,6 @@ def test_an_update_asks_as_well_and_moves_no_time():
     assert Patience(RETRY).answered(now=3.0).has_asked("join") == Patience(RETRY, since=3.0, asked="join")
 
 
-def test_a_time_that_was_told_is_waited_for_32_times_as_long_however_often_it_has_asked():
+def test_an_announced_time_is_waited_for_32_times_as_long_however_often_it_has_asked():
     patience = Patience(2.0).loses().set_back().waits_anew(now=6.0)
     assert (patience.ends_at_last, patience.ends) == (70.0, 10.0)
