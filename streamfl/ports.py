@@ -1,4 +1,4 @@
-"""What the machines need from the world: records, a link to the other side, time."""
+"""The interfaces through which the machines reach the world: records, links, connectors, time."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ class Source(Protocol):
     """The records of one client, in order, one or more partitions."""
 
     def poll(self, limit: int) -> Sequence[Batch]:
-        """Return the next records, at most `limit` good and bad ones; empty when none are there now."""
+        """Return the next records, at most `limit` good and bad ones; empty if there are none yet."""
         ...
 
     @property
@@ -26,17 +26,17 @@ class Source(Protocol):
         ...
 
     def seek(self, positions: Mapping[str, int]) -> None:
-        """Go on reading each named partition at its position; the others where they are."""
+        """Continue each named partition at its position, and leave the others where they are."""
         ...
 
     def fetch(self, positions: Mapping[str, Sequence[int]]) -> Sequence[Batch]:
-        """Read single old records again, one batch a partition, without moving; what is gone is left out."""
+        """Read single old records again, one batch per partition, without moving; deleted ones are left out."""
         ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Decoded:
-    """The records that some messages of one partition hold, as columns.
+    """The records in some messages of one partition, as columns.
 
     Parameters
     ----------
@@ -46,21 +46,21 @@ class Decoded:
     features, X, y, labels
         As in `streamfl.core.protocol.records.Batch`.
     clients
-        The client of each good record, length n; empty where the format names none.
+        The client of each good record, length n; empty if the format names none.
     rejected
         The bad records, by increasing position.
     rejected_clients
-        The client of each bad record, "" where it cannot be told; empty where the format names none.
+        The client of each bad record, "" where it is unknown; empty if the format names none.
     times
-        When each good record was measured, seconds since 1970, NaN where it does not say; shape (n,), or (0,) where
-        the format names no time.
+        When each good record was measured, in seconds since 1970, NaN where unknown; shape (n,), or (0,) if the
+        format names no time.
     ignored
-        Values of good records that were left out: of more features than a reader takes, or of fields that are not
-        declared.
+        Number of values of good records that were left out: of features beyond a reader's limit, or of undeclared
+        fields.
     unknown
-        How many good records have a value of a category that is not declared, by field.
+        By field, how many good records have an undeclared category.
     remarks
-        What people should know of what was read, each thing once for a reader.
+        Notes for people about the records, each once per reader.
     """
 
     positions: IntArray
@@ -78,39 +78,39 @@ class Decoded:
 
 
 class RecordFormat(Protocol):
-    """How the messages of a log hold records."""
+    """The encoding of records in the messages of a log."""
 
     stride: int
-    """Positions that a message takes up: 1, or the most records a message of the format may hold."""
+    """Positions per message: 1, or the most records that a message of the format may hold."""
 
     def decode(self, offsets: Sequence[int], values: Sequence[bytes | None]) -> Decoded:
-        """Return the records of consecutive messages; whatever is no record becomes a rejection, never an error."""
+        """Return the records of consecutive messages; what cannot be read becomes a rejection, never an error."""
         ...
 
     def fresh(self) -> "RecordFormat":
-        """Return the same format for another partition: it knows no names yet, so nobody else's count against it."""
+        """Return the same format for another partition: it has no names yet, so others do not use up its limit."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Where the records of clients are, and whose they are.
+    """Where the records are in a log, and which client each belongs to.
 
     Parameters
     ----------
     topics
-        Names of topics; with `by="topic"` a name may hold one `*`, and what it stands for is the client's name.
+        Names of topics; with `by="topic"` a name may hold one `*`, which stands for the client's name.
     by
-        `topic`: every topic, of one partition, is a client. `partition`: every partition is one, named
-        `topic/number`. `key`: every value of a field of the record is one; all its records are in one partition.
+        `topic`: every topic is a client and has one partition. `partition`: every partition is a client, named
+        `topic/number`. `key`: every value of a field of the records is a client, whose records are in one partition.
     partitions
-        How many partitions each topic must have; None takes what there is.
+        How many partitions each topic must have; None allows any number.
     start
-        Where a client begins that the ledger does not know yet.
+        Where a client that is new to the ledger begins.
     lost
-        What to do when records were deleted before they were accepted: `stop`, or `skip` them.
+        What to do if records were deleted before they were accepted: `stop`, or `skip` them.
     late_after
-        A record counts as late if it was measured so many seconds before another one that came earlier.
+        A record counts as late if it was measured so many seconds before an earlier record in the log.
     """
 
     topics: tuple[str, ...]
@@ -122,7 +122,7 @@ class Placement:
 
 
 class ClientLink(Protocol):
-    """A client's way to the coordinator and back."""
+    """A client's connection to the coordinator."""
 
     def send(self, message: FromClient) -> None:
         """Send to the coordinator."""
@@ -134,26 +134,26 @@ class ClientLink(Protocol):
 
 
 class CoordinatorLink(Protocol):
-    """The coordinator's way to all clients and back, and its memory."""
+    """The coordinator's connection to all clients, and the store of its state."""
 
     def publish(self, messages: Sequence[FromCoordinator]) -> None:
-        """Tell all clients, all or nothing."""
+        """Publish messages to all clients, all or nothing."""
         ...
 
     def commit(self, messages: Sequence[FromCoordinator], state: CoordinatorState) -> None:
-        """Tell all clients and save the state, all or nothing."""
+        """Publish messages to all clients and save the state, all or nothing."""
         ...
 
     def receive(self) -> Iterable[FromClient | Unusable]:
-        """Return the messages that have arrived; one that is taken out counts as handled at the next commit."""
+        """Yield the messages that have arrived; a message that was yielded counts as handled at the next commit."""
         ...
 
     def refuse(self, reason: str) -> None:
-        """Keep the message that was taken out last, as it was, where people can look at it."""
+        """Keep the last received message unchanged, as a dead letter for people to inspect."""
         ...
 
     def restore(self) -> CoordinatorState | None:
-        """Return the state that was committed last, if any."""
+        """Return the last committed state, if any."""
         ...
 
 
@@ -161,10 +161,10 @@ class ServedCoordinatorLink(CoordinatorLink, Protocol):
     """The link of a coordinator that runs as a service."""
 
     def ends(self, partitions: Collection[str]) -> Mapping[str, int | None]:
-        """Return the position behind the last record of each of some partitions, by their names in the ledger.
+        """Return the position after the last record of each of some partitions, by their names in the ledger.
 
-        Positions count as in `Decoded`: offset x stride. 0 where there is no such partition; None where it cannot be
-        told, for lack of a right or of an answer: no client is refused for that.
+        Positions count as in `Decoded`: offset x stride. 0 if there is no such partition; None if it is unknown, for
+        lack of a right or of an answer: then no position is refused.
         """
         ...
 
@@ -173,15 +173,15 @@ class ServedCoordinatorLink(CoordinatorLink, Protocol):
         ...
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class Standpoint:
-    """How far a hosted client is: what its group may forget.
+class ClientProgress:
+    """How far a hosted client has come, from which the group's offsets are committed.
 
-    `positions` are where the ledger goes on, `pending` the records read and not yet accounted for.
+    `positions` are the next positions in the ledger, `pending` the records read and not yet accounted for.
     """
 
     positions: Mapping[str, int]
@@ -190,12 +190,12 @@ class Standpoint:
 
 @dataclass(slots=True)
 class ReadingCounts:
-    """What a host has read that is in no ledger.
+    """Counts of a host that are in no ledger.
 
-    `unrouted`: bad records that name no client. `late`: good ones measured long before others that came earlier.
-    `dead_letters`: messages with bad records, written to the dead-letter topic. `foreign`: messages on the control
-    side that could not be understood. `ignored`: values left out of good records, see `Decoded`. `unknown`: good
-    records with a value of a category that is not declared, by field.
+    `unrouted`: bad records that name no client. `late`: good records measured long before earlier records of the log.
+    `dead_letters`: messages with bad records, written to the dead-letter topic. `foreign`: messages on the
+    coordinator's topics that could not be read. `ignored`: values left out of good records, see `Decoded`. `unknown`:
+    by field, good records with an undeclared category.
     """
 
     unrouted: int = 0
@@ -206,35 +206,35 @@ class ReadingCounts:
     unknown: dict[str, int] = field(default_factory=dict)
 
     def add(self, decoded: Decoded) -> None:
-        """Count what was left out of records that were not read before."""
+        """Add the counts of newly read records."""
         self.ignored += decoded.ignored
         for name, records in decoded.unknown.items():
             self.unknown[name] = self.unknown.get(name, 0) + records
 
 
 class Host(Protocol):
-    """The clients that one process serves, as a member of the group of all hosts."""
+    """The clients of one process, which is a member of the group of all hosts."""
 
     counts: ReadingCounts
 
     def hosted(self) -> Mapping[str, Source]:
-        """Read on, and return the clients that are here now with their records; it changes as the group does."""
+        """Read records, and return this host's clients with their sources; they change as the group does."""
         ...
 
     def link(self, client: str) -> ClientLink:
-        """Return a new link for a client that is here; it hears what is published from now on."""
+        """Return a new link for a client of this host; it receives what is published from now on."""
         ...
 
     def drop(self, client: str) -> None:
-        """Forget the link of a client that is here no more."""
+        """Drop the link of a client that has moved to another host or has finished."""
         ...
 
     def told(self) -> Sequence[FromCoordinator]:
-        """Hand what the coordinator told to the links, and return it."""
+        """Deliver new messages of the coordinator to the links, and return them."""
         ...
 
-    def settle(self, standpoints: Mapping[str, Standpoint]) -> None:
-        """Tell the group how far the clients are, now and then: a hint for whoever takes over, and for lag tools."""
+    def settle(self, progress: Mapping[str, ClientProgress]) -> None:
+        """Report the clients' progress to the group: a hint for the next host, and for tools that show lag."""
         ...
 
     def listen(self, seconds: float) -> None:
@@ -242,29 +242,29 @@ class Host(Protocol):
         ...
 
     def close(self) -> None:
-        """Let go of the clients and of the connection."""
+        """Release the clients and close the connection."""
         ...
 
 
 class RecordWriter(Protocol):
-    """Writes records to where clients read them."""
+    """Writes records to the topics that clients read."""
 
     def write(self, client: str, value: bytes) -> None:
-        """Write one message of a client's; it may take a while to arrive."""
+        """Write one message for a client; it may arrive later."""
         ...
 
     def end(self) -> None:
-        """Tell the readers of every client that was written to that nothing more will come."""
+        """Mark the end of the stream of every client that was written to."""
         ...
 
     def close(self) -> None:
-        """Return when all has arrived."""
+        """Wait until all messages have arrived, and close the writer."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was checked: `remedy` is empty when it is as it should be."""
+    """The result of one check; `remedy` is empty if all is well."""
 
     subject: str
     state: Literal["ok", "warning", "error"]
@@ -273,38 +273,38 @@ class Finding:
 
 
 class Connector(Protocol):
-    """A kind of log that carries federations: a class that the entry point `streamfl.connectors` names.
+    """A kind of log on which federations run: a class named by the entry point `streamfl.connectors`.
 
-    It is made of a federation's name and of its own settings.
+    It is built from a federation's name and its own settings.
     """
 
     Settings: ClassVar[type[BaseModel]]
-    """The model of the section of the settings file that is named like the connector."""
+    """The model of the connector's section in the settings file; the section has the connector's name."""
 
     def __init__(self, federation: str, settings: Any) -> None: ...
 
     def prepare(self) -> None:
-        """Make the federation's own topics where they are missing, check the others, wait for the log, bounded."""
+        """Create the federation's missing topics, check the others, and wait for the log for a bounded time."""
         ...
 
     def coordinator(self, placement: Placement, records: RecordFormat) -> ServedCoordinatorLink:
-        """Return the coordinator's link; it takes over from any other one, and knows where the records end."""
+        """Return the coordinator's link; it fences any other coordinator, and knows where the records end."""
         ...
 
     def host(self, name: str, placement: Placement, records: RecordFormat) -> Host:
-        """Join the hosts' group under a name that is the same after a restart."""
+        """Join the group of hosts under a name that is the same after a restart."""
         ...
 
     def writer(self, placement: Placement, clients: Sequence[str]) -> RecordWriter:
-        """Return a writer, after making the clients' topics where they are missing."""
+        """Return a writer, after creating missing topics of the clients."""
         ...
 
     def control(self, *, from_start: bool) -> Iterator[FromCoordinator]:
-        """Return what the coordinator tells, without end; only what people may read, no models."""
+        """Yield the coordinator's messages without end, except models."""
         ...
 
     def findings(self, placement: Placement, records: RecordFormat) -> Sequence[Finding]:
-        """Check everything that a federation needs, and try it on real records."""
+        """Check everything that a federation needs, also on real records."""
         ...
 
 
@@ -316,5 +316,5 @@ class Clock(Protocol):
         ...
 
     def sleep_until(self, time: float) -> None:
-        """Return when it is that time."""
+        """Wait until that time."""
         ...

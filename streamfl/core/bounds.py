@@ -1,17 +1,17 @@
-"""The bounds of everything that another party may name or say: what exceeds one is refused, dropped or cut."""
+"""The bounds of everything in messages of others. What exceeds a bound is refused, dropped or cut."""
 
 from dataclasses import dataclass
 
 # Bytes of a feature's, a label's or a client's name, in UTF-8.
 NAME_BYTES = 256
 
-# Characters of a reason, as it is announced, logged and kept with a dead letter.
+# Characters of a reason, as announced, logged and kept with a dead letter.
 REASON_CHARS = 500
 
-# Entries in a row for which a client's messages were refused, after which it is evicted.
+# A client is evicted after its messages were refused for so many entries in a row.
 REFUSALS_IN_A_ROW = 3
 
-# No log has so many positions.
+# More positions than any log has.
 MOST_POSITIONS = 2**63
 
 
@@ -22,16 +22,15 @@ class Limits:
     Parameters
     ----------
     features
-        Most features; a client's others are ignored, and its records count.
+        The most features; others are ignored, and their records count.
     labels
-        Most labels; records of others are rejected.
+        The most labels; records of others are rejected.
     name_bytes
-        Most bytes of a name, in UTF-8.
+        The most bytes of a name, in UTF-8.
     clients
-        Most clients, those that have left among them: the ledger remembers where each goes on.
+        The most clients, including those that have left: the ledger keeps the next position of each.
     external_names
-        Most names of rows and columns that a model of another library may have learnt: some have a row for every
-        feature of every label.
+        The most names of rows and columns in an external model: some have a row for every feature of every label.
     """
 
     features: int = 4096
@@ -57,7 +56,7 @@ def is_name(name: str, most: int = NAME_BYTES) -> bool:
 
 
 def bounded(reason: str) -> str:
-    """Return a reason within its bound; what is cut is marked.
+    """Return a reason cut to its bound; a cut is marked.
 
     >>> len(bounded("x" * 1000)), bounded("too large")
     (500, 'too large')

@@ -1,8 +1,8 @@
 """Every error streamfl raises, by whose fault it is.
 
 StreamflError
-├── UsageError          the person who called: a file, a flag or a setting that cannot be used
-├── PeerError           the other side of a link: a message that does not fit, a version we cannot read
+├── UsageError          the caller: a file, a flag or a setting that cannot be used
+├── PeerError           the other side of a link: a message that does not fit, an unknown version
 └── BrokenInvariantError  streamfl itself: please report it with its transcript
 """
 
@@ -15,7 +15,7 @@ class StreamflError(Exception):
 
 
 class UsageError(StreamflError):
-    """What was asked for cannot be done; the message names the place and the remedy. Exit code 2."""
+    """The request cannot be carried out; the message names the place and the remedy. Exit code 2."""
 
 
 class PeerError(StreamflError):
@@ -23,11 +23,11 @@ class PeerError(StreamflError):
 
 
 class BrokenInvariantError(StreamflError):
-    """Something that must hold does not: a defect of streamfl, never of its user."""
+    """An invariant does not hold: a defect of streamfl, never of its user."""
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return the end of a sentence that names the known name closest to a wrong one; empty where none is close.
+    """Return the end of a sentence that suggests the closest known name; empty if none is close.
 
     >>> did_you_mean("siez", ["size", "quorum"]), did_you_mean("colour", ["size", "quorum"])
     ('; did you mean size?', '')

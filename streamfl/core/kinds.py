@@ -1,4 +1,4 @@
-"""Classes that are saved with a coordinator, and read again by the name of their kind, whatever package has them."""
+"""Classes that are saved with a coordinator and read back by the name of their kind, from any package."""
 
 import abc
 from collections.abc import Callable, Iterator, Mapping
@@ -6,16 +6,16 @@ from typing import Any, ClassVar, Self
 
 
 class Kind(abc.ABC):
-    """The root of several classes of dataclasses; a field with a name tells them apart where one is saved.
+    """The base of a family of dataclasses; in saved values a field with the kind's name tells them apart.
 
     Attributes
     ----------
     named_by
-        The name of that field, whose default is the name of the kind: `kind: Literal["glr"] = "glr"`.
+        The name of that field. Its default is the name of the kind: `kind: Literal["glr"] = "glr"`.
     removed
-        Kinds that there were, by name, with the reason why one cannot be read and the remedy.
+        Former kinds by name, each with the reason why it cannot be read and the remedy.
     classes
-        How many classes there are by now, abstract ones counted: what reads saved ones has to know a new one, too.
+        The number of classes so far, including abstract ones. A reader of saved values is rebuilt when it changes.
     """
 
     named_by: ClassVar[str]
@@ -29,25 +29,25 @@ class Kind(abc.ABC):
 
     @classmethod
     def known(cls) -> dict[str, type[Self]]:
-        """Return the classes below this one by kind, abstract ones left out, whose modules have been imported.
+        """Return the imported concrete subclasses of this class, by kind.
 
-        What derives from a class and has its name is of its kind.
+        A subclass of a kind that keeps its name is of the same kind.
 
         >>> from streamfl.core.drift.detector import Detector
         >>> from streamfl.core.drift.detectors.glr import GLRDetector
         >>> Detector.known()["glr"].__name__
         'GLRDetector'
         """
-        found: dict[str, type[Self]] = {}
+        by_name: dict[str, type[Self]] = {}
         for kind in _below(cls):
             name = getattr(kind, cls.named_by, None)
-            if isinstance(name, str) and not kind.__abstractmethods__ and not issubclass(kind, found.get(name, ())):
-                found[name] = kind
-        return found
+            if isinstance(name, str) and not kind.__abstractmethods__ and not issubclass(kind, by_name.get(name, ())):
+                by_name[name] = kind
+        return by_name
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:
-        """Read a value as whichever class has its kind; the core itself knows nothing of pydantic."""
+        """Read a value as the class of its kind; the core itself does not import pydantic."""
         if not source.__abstractmethods__:
             return handler(source)
         choices = {name: handler.generate_schema(kind) for name, kind in cls.known().items()}
@@ -59,14 +59,14 @@ class Kind(abc.ABC):
 
 
 def _below(root: type[Kind]) -> Iterator[Any]:
-    """Yield the classes below one in the order in which they were made."""
+    """Yield the subclasses of a class, in the order of their definition."""
     for kind in root.__subclasses__():
         yield kind
         yield from _below(kind)
 
 
 def _refusing(named_by: str, removed: Mapping[str, str]) -> Callable[[Any], Any]:
-    """Return a function that refuses values of kinds that were removed, and returns all others."""
+    """Return a function that refuses values of removed kinds and returns all others."""
 
     def check(value: Any) -> Any:
         name = value.get(named_by) if isinstance(value, dict) else None

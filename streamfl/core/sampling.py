@@ -1,4 +1,4 @@
-"""Randomness that depends on what is drawn for, never on when or how often: keyed generators and hashes."""
+"""Randomness that depends only on its purpose, never on the order of draws: keyed generators and hashes."""
 
 import hashlib
 
@@ -8,7 +8,7 @@ from streamfl.core.arrays import IntArray
 
 
 def generator(seed: int, *key: str | int) -> np.random.Generator:
-    """Return a generator for one purpose: the same seed and key give the same stream, whatever was drawn before.
+    """Return a generator for one purpose. The same seed and key give the same stream, whatever was drawn before.
 
     >>> int(generator(0, "schedule", 5).integers(1000)) == int(generator(0, "schedule", 5).integers(1000))
     True
@@ -29,7 +29,7 @@ def digest(*key: str | int) -> int:
 def ranks(seed: int, client: str, ordinals: IntArray) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
     """Return a hash of each record's ordinal, shape (n,): SplitMix64 of the ordinal under a key of seed and client.
 
-    The records with the smallest ranks are a uniform sample, the same one wherever they are read from.
+    The records with the smallest ranks are a uniform sample, the same wherever they are read.
 
     >>> [int(r) >> 32 for r in ranks(0, "c0", np.array([0, 1]))]
     [2918314858, 4122075266]
@@ -44,7 +44,7 @@ def ranks(seed: int, client: str, ordinals: IntArray) -> np.ndarray[tuple[int], 
 def sampled_rounds(seed: int, rounds: tuple[int, ...], most: int) -> tuple[int, ...]:
     """Return at most `most` of the rounds, those with the smallest hash, in increasing order.
 
-    The choice is stable: a round that leaves never comes back as more rounds arrive.
+    The choice is stable: a round that left the sample never comes back as more rounds arrive.
 
     >>> sampled_rounds(0, (1, 2, 3, 4, 5), 3)
     (1, 4, 5)

@@ -15,7 +15,7 @@ import numpy as np
 from streamfl.core.arrays import IntArray
 from streamfl.core.errors import UsageError
 from streamfl.core.protocol.records import Batch, Rejection, Span
-from streamfl.ports import Decoded, Standpoint
+from streamfl.ports import ClientProgress, Decoded
 
 TOO_MANY = "more clients in this partition than one host may serve"
 
@@ -232,11 +232,11 @@ class PartitionReader:
             if source.end is not None and source.end < position:
                 source.end = None
 
-    def settled(self, standpoints: Mapping[str, Standpoint]) -> int:
+    def settled(self, progress: Mapping[str, ClientProgress]) -> int:
         """Return the position before which nobody here needs anything any more."""
         needed = [self.head]
         for client, source in self.clients.items():
-            at = standpoints.get(client)
+            at = progress.get(client)
             if at is None or at.pending or source.waiting or source.lags:
                 needed.append(at.positions.get(self.name, source.begun) if at else source.begun)
         return min(needed)

@@ -1,4 +1,4 @@
-"""The clocks: a real one, and one that is moved by hand. This is the only file that reads the time."""
+"""The clocks: a real one and a manual one. This is the only file that reads the time."""
 
 import math
 import time
@@ -7,43 +7,43 @@ from dataclasses import dataclass
 
 from streamfl.core.errors import BrokenInvariantError
 
-# A service looks at least so often (seconds) whether it is to stop.
+# The longest wait of a service (seconds), after which it checks whether to stop.
 LONGEST_WAIT = 0.5
 
 
 @dataclass(frozen=True)
 class SystemClock:
-    """The machine's clock: seconds since 1970, so that the closing time of a round means the same everywhere."""
+    """The system clock: seconds since 1970, so that the closing time of a round means the same on every host."""
 
     def now(self) -> float:
         """Return the time."""
         return time.time()
 
     def sleep_until(self, moment: float) -> None:
-        """Sleep until it is that time."""
+        """Sleep until that time."""
         time.sleep(max(0.0, moment - time.time()))
 
 
 @dataclass(frozen=True)
 class ListeningClock(SystemClock):
-    """The machine's clock of a service, which listens while it waits.
+    """The system clock for a service that listens while it waits.
 
     Parameters
     ----------
     listen
-        Returns when something may have arrived, or after so many seconds.
+        Returns when a message may have arrived, or after so many seconds.
     """
 
     listen: Callable[[float], None]
 
     def sleep_until(self, moment: float) -> None:
-        """Return when it is that time, or earlier when there may be something to do."""
+        """Wait until that time, or until something may have arrived."""
         self.listen(max(0.0, min(moment - time.time(), LONGEST_WAIT)))
 
 
 @dataclass
 class ManualClock:
-    """A clock that only moves when told to, or when something waits for it.
+    """A clock that moves only when it is set, or when a node waits for a time.
 
     >>> clock = ManualClock()
     >>> clock.sleep_until(2.5)
@@ -58,12 +58,12 @@ class ManualClock:
         return self.time
 
     def sleep_until(self, moment: float) -> None:
-        """Make it that time, never earlier.
+        """Advance to that time; never go back.
 
         Raises
         ------
         BrokenInvariantError
-            It is never that time: everyone waits for another one.
+            The time is infinite: every machine waits for another one.
         """
         if moment == math.inf:
             raise BrokenInvariantError("every machine waits for another one")
@@ -71,5 +71,5 @@ class ManualClock:
 
 
 def stopwatch() -> float:
-    """Return seconds that only grow, for measuring durations."""
+    """Return monotonic seconds, for measuring durations."""
     return time.perf_counter()

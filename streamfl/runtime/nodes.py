@@ -1,4 +1,7 @@
-"""A machine with its ports: hands events in, carries decisions out. Threads and sockets stay behind the ports."""
+"""Nodes: a machine with its ports. A node passes events to the machine and carries out its decisions.
+
+Threads and sockets stay behind the ports.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -37,17 +40,17 @@ class Node(Protocol):
         ...
 
     def step(self, now: float) -> bool:
-        """Do what there is to do now; tell whether there was anything."""
+        """Handle what has arrived or is due; return whether there was anything."""
         ...
 
 
 def unobserved(event: object) -> None:
-    """Observe nothing; what a client dropped is a defect, since nobody else is told of it.
+    """Ignore events, but raise what a client dropped: without an observer it would go unnoticed.
 
     Raises
     ------
     Exception
-        What was wrong with it.
+        The error of the dropped message.
     """
     if isinstance(event, Dropped):
         raise event.error
@@ -60,9 +63,9 @@ class ClientNode:
     Parameters
     ----------
     machine, source, link
-        The client, where its records come from, and its way to the coordinator.
+        The client, the source of its records, and its link to the coordinator.
     observe
-        Called with everything that the client measures or answers locally, or could not use.
+        Called with the client's local measurements, and with messages that it could not use.
     """
 
     machine: Client
@@ -70,7 +73,7 @@ class ClientNode:
     link: ClientLink
     observe: Callable[[Predicted | PostUpdate | Dropped], None] = unobserved
     finished: bool = False
-    _told_end: bool = False
+    _end_reported: bool = False
 
     @property
     def wakes_at(self) -> float | None:
@@ -78,14 +81,14 @@ class ClientNode:
         return self.machine.wakes_at
 
     def step(self, now: float) -> bool:
-        """Hand over messages that arrived, then records that it has room for."""
+        """Pass on messages that have arrived, then records that the client has room for."""
         events: list[ClientEvent] = list(self.link.receive())
         for event in events:
             self.handle(event, now)
         return self._read(now) or self._tick(now) or bool(events)
 
     def stop(self, now: float) -> None:
-        """Let the client end: it sends what is under way, and leaves."""
+        """Stop the client: it finishes its update in flight, and leaves."""
         self.handle(Stopped(), now)
 
     def _read(self, now: float) -> bool:
@@ -93,8 +96,8 @@ class ClientNode:
         batches = tuple(self.source.poll(room)) if room else ()
         if batches:
             self.handle(RecordsRead(batches), now)
-        elif self.source.ended and not self._told_end:
-            self._told_end = True
+        elif self.source.ended and not self._end_reported:
+            self._end_reported = True
             self.handle(SourceEnded(), now)
         else:
             return False
@@ -107,7 +110,7 @@ class ClientNode:
         return due
 
     def handle(self, event: ClientEvent, now: float) -> None:
-        """Hand over one event, and carry out what the client decides."""
+        """Pass one event to the client, and carry out its decisions."""
         for decision in self.machine.handle(event, now):
             self._carry_out(decision, now)
 
@@ -117,7 +120,7 @@ class ClientNode:
                 self.link.send(message)
             case Seek(positions):
                 self.source.seek(positions)
-                self._told_end = False
+                self._end_reported = False
             case Fetch(positions):
                 self.handle(RecordsFetched(tuple(self.source.fetch(positions))), now)
             case Predicted() | PostUpdate() | Dropped():
@@ -128,14 +131,14 @@ class ClientNode:
 
 @dataclass
 class CoordinatorNode:
-    """A coordinator with its link; a message that is refused for what it says is kept before its place is left.
+    """A coordinator with its link. A message refused for its content is kept before the input moves past it.
 
     Parameters
     ----------
     machine, link
-        The coordinator and its way to all clients.
+        The coordinator and its link to all clients.
     observe
-        Called with every message that it publishes, and every refusal.
+        Called with every published message and every refusal.
     """
 
     machine: Coordinator
@@ -149,11 +152,11 @@ class CoordinatorNode:
         return self.machine.wakes_at
 
     def start(self, now: float) -> None:
-        """Begin, or go on from the last commit."""
+        """Begin, or continue from the last commit."""
         self._carry_out(self.machine.start(now))
 
     def step(self, now: float) -> bool:
-        """Hand over the messages that arrived, and the time when it is due."""
+        """Pass on messages that have arrived, and a Tick when it is due."""
         busy = False
         for message in self.link.receive():
             busy = True
@@ -165,15 +168,15 @@ class CoordinatorNode:
         return due or busy
 
     def _carry_out(self, decisions: Sequence[CoordinatorDecision], sender: str | None = None) -> None:
-        """Carry decisions out; what is refused of `sender` is the message that was taken out last."""
+        """Carry out decisions; a refusal of `sender` concerns the last received message."""
         for decision in decisions:
             match decision:
                 case Publish(messages):
                     self.link.publish(messages)
-                    self._tell(messages)
+                    self._observe_all(messages)
                 case Commit(messages):
                     self.link.commit(messages, self.machine.state)
-                    self._tell(messages)
+                    self._observe_all(messages)
                 case Refused(client, reason, is_fault):
                     if is_fault and sender is not None and client == bounded(sender):
                         self.link.refuse(reason)
@@ -181,6 +184,6 @@ class CoordinatorNode:
                 case Finished():
                     self.finished = True
 
-    def _tell(self, messages: Sequence[FromCoordinator]) -> None:
+    def _observe_all(self, messages: Sequence[FromCoordinator]) -> None:
         for message in messages:
             self.observe(message)

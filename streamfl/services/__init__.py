@@ -1,1 +1,1 @@
-"""Long-running processes of a live federation: assembly of machines, ports and settings only."""
+"""The processes of a live federation: they only assemble machines, ports and settings."""

@@ -1,4 +1,4 @@
-"""`streamfl check`: whether a federation could run as it is set up, and what to do where it could not."""
+"""`streamfl check`: whether a federation can run with its settings, and the remedy for each problem."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ STYLES = {"ok": "green", "warning": "yellow", "error": "bold red"}
 
 
 def findings(settings: FederationSettings) -> Sequence[Finding]:
-    """Return what was found, in the order in which things are needed.
+    """Return the findings, in the order in which a federation needs things.
 
     Raises
     ------
@@ -22,14 +22,14 @@ def findings(settings: FederationSettings) -> Sequence[Finding]:
     return connect(settings).findings(settings.placement, settings.record_format)
 
 
-def show(found: Sequence[Finding], console: Console) -> None:
-    """Print a line for every finding, and its remedy under it.
+def show(all_findings: Sequence[Finding], console: Console) -> None:
+    """Print each finding, with its remedy below.
 
     >>> show([Finding("f.updates", "warning", "one copy", "make three")], Console())
     warning  f.updates: one copy
              -> make three
     """
-    for finding in found:
+    for finding in all_findings:
         line = f"{finding.state:<8} {finding.subject}: {finding.found}"
         console.print(line, style=STYLES[finding.state], highlight=False, soft_wrap=True, markup=False)
         if finding.remedy:

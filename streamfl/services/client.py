@@ -1,4 +1,4 @@
-"""`streamfl client`: one process that serves the clients whose records the group gives it."""
+"""`streamfl client`: one process that runs the clients assigned to it by the group of hosts."""
 
 import secrets
 from collections.abc import Callable, Mapping
@@ -11,7 +11,7 @@ from streamfl.core.client.settings import ClientSettings
 from streamfl.core.errors import UsageError
 from streamfl.core.protocol.decisions import Dropped
 from streamfl.core.protocol.messages import FromCoordinator, Joined, Left, Restarted, RoundClosed
-from streamfl.ports import Connector, Host, Source, Standpoint
+from streamfl.ports import ClientProgress, Connector, Host, Source
 from streamfl.runtime.clock import ListeningClock
 from streamfl.runtime.loop import run
 from streamfl.runtime.nodes import ClientNode
@@ -23,17 +23,17 @@ LOG = structlog.get_logger("streamfl.client")
 # Seconds between two commits of the group's offsets, which are only a hint.
 SETTLE_EVERY = 5.0
 
-# Clients that failed are named in the last line, so many of them.
-NAMES_TOLD = 10
+# The most failed clients that are named in the last line.
+MOST_NAMES = 10
 
-# Seconds after all clients have left until that is taken for the end: longer than a takeover, after which a client
-# comes back if its records go on.
+# Seconds after all clients have left until the federation counts as over. It is longer than a takeover, after which a
+# client comes back if it has more records.
 FOR_GOOD = 30.0
 
 
 @dataclass
 class Totals:
-    """The accounts of clients that were here: records read = accepted + rejected + pending."""
+    """Sums over this host's clients: records read = accepted + rejected + pending."""
 
     read: int = 0
     accepted: int = 0
@@ -41,7 +41,7 @@ class Totals:
     pending: int = 0
 
     def add(self, machine: Client) -> None:
-        """Add a client's accounts."""
+        """Add the counts of a client."""
         accounted = machine.accounted or 0
         self.read += accounted + machine.pending
         self.accepted += accounted - machine.rejected
@@ -51,25 +51,25 @@ class Totals:
 
 @dataclass
 class HostNode:
-    """The clients of one process as one node of the loop; they come and go as the group shares them.
+    """The clients of one process as one node of the loop; the group of hosts assigns and removes them.
 
     Parameters
     ----------
     host
-        Where their records and links come from.
+        The source of records and links.
     settings
-        How they work.
+        How the clients work.
     stop
-        Set when the process is to end: then every client sends what is under way, and leaves.
+        Set when the process is to end: every client then finishes its update in flight and leaves.
     stop_within
-        Seconds for that.
+        The most seconds that this takes.
     until_end
-        Whether to end when the records of all clients here have ended and are learnt; and, since clients that come
-        after the coordinator's end would wait for ever, when all that took part anywhere have left for good.
+        Whether to end when the records of all clients here have ended and are learnt. The node also ends when all
+        clients of the federation have left for good: new clients would wait for ever, as the coordinator has ended.
     incarnation
-        Makes the name of a client's start from the time; a later start has a greater one.
+        Returns a client's incarnation, given the time; a later start has a greater one.
     failed
-        The clients that were stopped because their records cannot be had, and why; the others go on.
+        The clients that were stopped because their records are not available, with the reason. The others continue.
     """
 
     host: Host
@@ -88,26 +88,26 @@ class HostNode:
 
     @property
     def wakes_at(self) -> float | None:
-        """Return when the first client wants a Tick, or the time to end is up."""
+        """Return when the first client wants a Tick, or when the process is to end."""
         moments = [node.wakes_at for node in self.nodes.values() if not node.finished]
         moments += [self._deadline, self._ends_at]
         return min((moment for moment in moments if moment is not None), default=None)
 
     @property
     def _ends_at(self) -> float | None:
-        """Return when the federation is over, as far as it is known: nobody takes part, and nobody has records."""
-        alive = (node for name, node in self.nodes.items() if name not in self.failed)
-        lives = any(node.machine.pending and not node.source.ended for node in alive)
-        if not self.until_end or self._all_left_at is None or lives:
+        """Return when the federation counts as over: all clients have left, and none here has records; else None."""
+        not_failed = (node for name, node in self.nodes.items() if name not in self.failed)
+        has_records = any(node.machine.pending and not node.source.ended for node in not_failed)
+        if not self.until_end or self._all_left_at is None or has_records:
             return None
         return self._all_left_at + FOR_GOOD
 
     def step(self, now: float) -> bool:
-        """Give every client its turn."""
+        """Step every client."""
         self._follow(self.host.hosted(), now)
-        told = self.host.told()
-        for message in told:
-            self._tell(message)
+        messages = self.host.told()
+        for message in messages:
+            self._log(message)
             self._note(message, now)
         self._begin_to_stop(now)
         busy = [self._step(name, node, now) for name, node in self.nodes.items() if not node.finished]
@@ -116,10 +116,10 @@ class HostNode:
                 self._fail(name, node, f"evicted: {node.machine.evicted}")
         self._settle(now)
         self.finished = self._is_over(now)
-        return any(busy) or bool(told) or self.finished
+        return any(busy) or bool(messages) or self.finished
 
     def _step(self, client: str, node: ClientNode, now: float) -> bool:
-        """Give one client its turn; if its records cannot be had, it leaves, and the others go on."""
+        """Step one client; if its records are not available, it leaves, and the others continue."""
         try:
             busy = node.step(now)
         except UsageError as error:
@@ -127,7 +127,7 @@ class HostNode:
             node.stop(now)
             busy = True
         if node.finished:
-            self.host.drop(client)  # nobody takes what its link would hear from now on
+            self.host.drop(client)  # nothing reads its link from now on
         return busy
 
     def _fail(self, client: str, node: ClientNode, reason: str) -> None:
@@ -135,33 +135,33 @@ class HostNode:
         self.failed[client] = reason
 
     def _follow(self, hosted: Mapping[str, Source], now: float) -> None:
-        """Start the clients that are new here, and let go of those that are not here any more."""
+        """Start the clients that were assigned to this host, and drop those that were removed."""
         for client in [name for name, node in self.nodes.items() if hosted.get(name) is not node.source]:
-            LOG.info("given up", client=client)
+            LOG.info("client released", client=client)
             if not self.nodes.pop(client).finished:
                 self.host.drop(client)
         for client, source in hosted.items():
-            over = client in self.nodes and self._may_come_back(client, self.nodes[client])
-            if (client not in self.nodes or over) and not self.stop.requested:
-                LOG.info("taken", client=client)
+            restarts = client in self.nodes and self._may_come_back(client, self.nodes[client])
+            if (client not in self.nodes or restarts) and not self.stop.requested:
+                LOG.info("client taken", client=client)
                 machine = Client(self.settings, client, self.incarnation(now))
-                self.nodes[client] = ClientNode(machine, source, self.host.link(client), self._tell_dropped)
+                self.nodes[client] = ClientNode(machine, source, self.host.link(client), self._log_dropped)
 
     def _may_come_back(self, client: str, node: ClientNode) -> bool:
-        """Tell whether a client has left and has records again; one that has failed stays out."""
+        """Tell whether a client has left and has records again; a failed client does not come back."""
         has_failed = client in self.failed or node.machine.evicted
         return node.finished and not node.source.ended and not has_failed
 
-    def _tell_dropped(self, event: object) -> None:
-        """Tell the first of what a client could not use, and then ever fewer."""
+    def _log_dropped(self, event: object) -> None:
+        """Log the first unusable message of a client, then the 2nd, the 4th, the 8th and so on."""
         if isinstance(event, Dropped):
             dropped = self.nodes[event.client].machine.dropped
             if dropped.bit_count() == 1:
-                LOG.warning("unusable", client=event.client, reason=str(event.error), dropped=dropped)
+                LOG.warning("message dropped", client=event.client, reason=str(event.error), dropped=dropped)
 
     def _begin_to_stop(self, now: float) -> None:
         if self.stop.requested and self._deadline is None:
-            LOG.info("ending", clients=len(self.nodes), within=self.stop_within)
+            LOG.info("stopping", clients=len(self.nodes), within=self.stop_within)
             self._deadline = now + self.stop_within
             for node in self.nodes.values():
                 node.stop(now)
@@ -179,12 +179,13 @@ class HostNode:
             self.settle()
 
     def settle(self) -> None:
-        """Tell the group how far the clients are."""
+        """Report the clients' progress to the group."""
         machines = {name: node.machine for name, node in self.nodes.items()}
-        self.host.settle({name: Standpoint(m.positions, m.pending) for name, m in machines.items() if m.positions})
+        progress = {name: ClientProgress(m.positions, m.pending) for name, m in machines.items() if m.positions}
+        self.host.settle(progress)
 
     def _note(self, message: FromCoordinator, now: float) -> None:
-        """Note who takes part, here or on another host."""
+        """Note which clients take part, here or on another host."""
         match message:
             case Joined():
                 self._taking_part.add(message.client)
@@ -196,18 +197,18 @@ class HostNode:
                 return
         self._all_left_at = None if self._taking_part else now
 
-    def _tell(self, message: FromCoordinator) -> None:
+    def _log(self, message: FromCoordinator) -> None:
         match message:
             case RoundClosed():
-                mine = [accepted for accepted in message.accepted if accepted.client in self.nodes]
+                hosted = [accepted for accepted in message.accepted if accepted.client in self.nodes]
                 LOG.info(
                     "round",
                     round=message.round,
                     epoch=message.epoch,
                     entry=message.entry,
-                    clients=len(mine),
-                    records=sum(accepted.records for accepted in mine),
-                    rejected=sum(accepted.rejected for accepted in mine),
+                    clients=len(hosted),
+                    records=sum(accepted.records for accepted in hosted),
+                    rejected=sum(accepted.rejected for accepted in hosted),
                 )
             case Restarted():
                 LOG.warning("restart", round=message.round, epoch=message.epoch, cause=message.cause)
@@ -219,7 +220,7 @@ class HostNode:
                 pass
 
     def totals(self) -> Totals:
-        """Return the accounts of the clients that are here."""
+        """Return the sums over this host's clients."""
         totals = Totals()
         for node in self.nodes.values():
             totals.add(node.machine)
@@ -227,33 +228,33 @@ class HostNode:
 
 
 def incarnation(now: float) -> str:
-    """Return the name of a start: hosts' clocks must agree to within the time that a takeover takes."""
+    """Return a new incarnation: the clocks of hosts must agree to within the time of a takeover."""
     return f"{int(1e6 * now):020d}.{secrets.token_hex(4)}"
 
 
 def serve_clients(settings: FederationSettings, connector: Connector, stop: Stop, *, until_end: bool) -> None:
-    """Serve clients until told to end or, if wanted, until their records have ended.
+    """Run clients until stopped or, with `until_end`, until their records have ended.
 
     Parameters
     ----------
     settings, connector
-        What the process is told, and the log that carries the federation.
+        The settings of the process, and the log of the federation.
     stop
-        Set when it is to end.
+        Set when the process is to end.
     until_end
-        Whether it ends with its clients' records.
+        Whether it ends when its clients' records end.
 
     Raises
     ------
     PeerError
         Another host of the same name has taken over, or the log does not answer.
     UsageError
-        Topics do not fit; or, at the end, clients have failed: records of theirs were deleted before they were
-        accepted, say.
+        Topics do not fit; or, at the end, clients have failed, for example because their records were deleted before
+        they were accepted.
     """
     LOG.info("equal bytes", promised=not settings.unequal, because_of=list(settings.unequal))
     if settings.rounds.least == 1:
-        LOG.warning("records may leave alone", least=1, remedy="raise rounds.least: one record can be solved for")
+        LOG.warning("single records may be sent", least=1, remedy="raise rounds.least: one record can be solved for")
     connector.prepare()
     host = connector.host(settings.client.host, settings.placement, settings.record_format)
     clock = ListeningClock(host.listen)
@@ -265,12 +266,12 @@ def serve_clients(settings: FederationSettings, connector: Connector, stop: Stop
         _close(node, host)
         host.close()
     if node.failed:
-        told = "; ".join(f"{client}: {reason}" for client, reason in list(node.failed.items())[:NAMES_TOLD])
-        raise UsageError(f"{len(node.failed)} of the clients failed: {told}")
+        reasons = "; ".join(f"{client}: {reason}" for client, reason in list(node.failed.items())[:MOST_NAMES])
+        raise UsageError(f"{len(node.failed)} of the clients failed: {reasons}")
 
 
 def _close(node: HostNode, host: Host) -> None:
-    """Tell how much was read, accepted, rejected, and is pending."""
+    """Log how many records were read, accepted and rejected, and are pending."""
     totals, counts = node.totals(), host.counts
     LOG.info(
         "ended",
@@ -286,5 +287,5 @@ def _close(node: HostNode, host: Host) -> None:
         ignored=counts.ignored,
         unknown=counts.unknown,
         failed=len(node.failed),
-        failed_clients=list(node.failed)[:NAMES_TOLD],
+        failed_clients=list(node.failed)[:MOST_NAMES],
     )

@@ -1,4 +1,4 @@
-"""The commands of a live federation. They import what they need when they run, so that help is there at once."""
+"""The commands of a live federation. They import what they need when they run, so that --help is fast."""
 
 import sys
 from collections.abc import Callable
@@ -22,7 +22,7 @@ def _service(command: Callable[..., None]) -> Callable[..., None]:
             "assignments",
             metavar="TABLE.NAME=VALUE",
             multiple=True,
-            help="A setting that comes before the file and the environment; may be repeated.",
+            help="A setting that overrides the file and the environment; may be repeated.",
         ),
         click.option(
             "--settings",
@@ -30,7 +30,7 @@ def _service(command: Callable[..., None]) -> Callable[..., None]:
             type=click.Path(path_type=Path),
             required=True,
             metavar="F",
-            help="The federation's TOML file; deploy/federation.toml is one to begin with.",
+            help="The federation's TOML file; start from deploy/federation.toml.",
         ),
     ):
         command = option(command)
@@ -50,7 +50,7 @@ def _loaded(path: Path, assignments: tuple[str, ...]) -> "FederationSettings":
 @_service
 @click.option("--until-end", is_flag=True, help="End when all clients have left: for recorded streams.")
 def coordinator(path: Path, assignments: tuple[str, ...], *, until_end: bool) -> None:
-    """Run the rounds of a federation; restarted, it goes on where it was."""
+    """Run the rounds of a federation; after a restart it continues where it was."""
     from streamfl.services.connectors import connect  # noqa: PLC0415
     from streamfl.services.coordinator import serve_coordinator  # noqa: PLC0415
     from streamfl.services.stopping import stopped_by_signals  # noqa: PLC0415
@@ -62,10 +62,10 @@ def coordinator(path: Path, assignments: tuple[str, ...], *, until_end: bool) ->
 
 @click.command()
 @_service
-@click.option("--host", metavar="NAME", help="Name of this process among the hosts; else the machine's name.")
+@click.option("--host", metavar="NAME", help="Name of this process among the hosts; default: the machine's name.")
 @click.option("--until-end", is_flag=True, help="End when the records have ended: for recorded streams.")
 def client(path: Path, assignments: tuple[str, ...], host: str | None, *, until_end: bool) -> None:
-    """Serve clients: read their records, learn, send what was learnt. Several such processes share the clients."""
+    """Run clients: read their records, learn, send updates. Several such processes share the clients."""
     from streamfl.services.client import serve_clients  # noqa: PLC0415
     from streamfl.services.connectors import connect  # noqa: PLC0415
     from streamfl.services.stopping import stopped_by_signals  # noqa: PLC0415
@@ -78,7 +78,7 @@ def client(path: Path, assignments: tuple[str, ...], host: str | None, *, until_
 @click.command()
 @_service
 @click.option("--rounds", type=click.IntRange(1), help="End after so many rounds.")
-@click.option("--from-start", is_flag=True, help="Begin with the first round that is still in the log.")
+@click.option("--from-start", is_flag=True, help="Begin with the oldest round in the log.")
 def watch(path: Path, assignments: tuple[str, ...], rounds: int | None, *, from_start: bool) -> None:
     """Show a federation's rounds and restarts as they happen."""
     from streamfl.services.connectors import connect  # noqa: PLC0415
@@ -91,13 +91,13 @@ def watch(path: Path, assignments: tuple[str, ...], rounds: int | None, *, from_
 @click.command()
 @_service
 def check(path: Path, assignments: tuple[str, ...]) -> None:
-    """Check brokers, topics, rights, and the schema on real records; each finding with its remedy."""
+    """Check brokers, topics, rights, and the schema on real records; show each finding with its remedy."""
     from streamfl.services.check import findings, show  # noqa: PLC0415
 
     settings = _loaded(path, assignments)
-    found = findings(settings)
-    show(found, _output())
-    if any(finding.state == "error" for finding in found):
+    results = findings(settings)
+    show(results, _output())
+    if any(finding.state == "error" for finding in results):
         sys.exit(1)
 
 
@@ -105,19 +105,23 @@ def check(path: Path, assignments: tuple[str, ...]) -> None:
 @click.argument("file")
 @_service
 @click.option(
-    "--clients", type=click.IntRange(1), help="How many; else 10, or as many as the column of --split has values."
+    "--clients",
+    type=click.IntRange(1),
+    help="How many; default: 10, or the number of values in the column of --split.",
 )
 @click.option("--split", default="round-robin", show_default=True, help="round-robin, column:NAME or dirichlet:A.")
-@click.option("--inject", metavar="KIND@R,...", help="Impose drift at these rounds, such as class-swap@30,55.")
-@click.option("--rate", type=click.FloatRange(0.0, min_open=True), help="Records a second in all; else all at once.")
-@click.option("--limit", type=click.IntRange(1), help="Most records in all.")
-@click.option("--end", is_flag=True, help="Tell readers that nothing more will come; see client --until-end.")
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of everything drawn.")
-@click.option("--label", metavar="COL", help="The label's column; else as in replay.")
+@click.option("--inject", metavar="KIND@R,...", help="Inject drift at these rounds, for example class-swap@30,55.")
+@click.option(
+    "--rate", type=click.FloatRange(0.0, min_open=True), help="Records a second in all; default: as fast as possible."
+)
+@click.option("--limit", type=click.IntRange(1), help="The most records in all.")
+@click.option("--end", is_flag=True, help="Mark the end of every stream; see client --until-end.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of all random draws.")
+@click.option("--label", metavar="COL", help="The column of the label; default: as in replay.")
 @click.option("--drop", metavar="COL,...", default="", help="Columns to leave out.")
-@click.option("--time", metavar="COL", help="The column that tells the time: no feature.")
+@click.option("--time", metavar="COL", help="The column with the time, which is not a feature.")
 def produce(file: str, path: Path, assignments: tuple[str, ...], **options: Any) -> None:
-    """Write a recorded stream to where the clients read: FILE as in replay, or covtype, the built-in sample."""
+    """Write a recorded stream to the clients' topics: FILE as in replay, or covtype, the built-in sample."""
     from rich.progress import Progress  # noqa: PLC0415
 
     from streamfl.services.connectors import connect  # noqa: PLC0415
@@ -143,10 +147,10 @@ def produce(file: str, path: Path, assignments: tuple[str, ...], **options: Any)
 
 @click.command(name="compile")
 def compile_() -> None:
-    """Compile what learns record by record, so that no process waits for it: for images and read-only installations.
+    """Compile the code that learns record by record, so that no process has to wait for it.
 
-    It is kept in the folder that NUMBA_CACHE_DIR names, beside the package, or in the user's own cache: in the first
-    that can be written to. Any of them is read, also where it is read-only by then.
+    This is for images and read-only installations. The machine code is kept in the first folder that can be written
+    to: the one that NUMBA_CACHE_DIR names, the package's, or the user's cache. All are read, even if read-only.
     """
     from streamfl.core.between.native.learner import NativeLearner  # noqa: PLC0415
     from streamfl.core.protocol.native.settings import NativeSettings  # noqa: PLC0415
@@ -157,19 +161,21 @@ def compile_() -> None:
 
 
 def _kept_in() -> str:
-    """Return where machine code is kept.
+    """Return the folder in which the machine code is kept.
 
     Raises
     ------
     UsageError
-        No folder could be written to: every process compiles for itself.
+        No folder could be written to: every process compiles again.
     """
     from streamfl.core.between.native.kernels.softmax import rounds_say  # noqa: PLC0415
     from streamfl.core.errors import UsageError  # noqa: PLC0415
 
     folder = cast(Any, rounds_say).stats.cache_path
     if folder is None:
-        raise UsageError("compiled, and nowhere kept: no folder can be written to; set NUMBA_CACHE_DIR to one")
+        raise UsageError(
+            "compiled, but not kept: no cache folder can be written to; set NUMBA_CACHE_DIR to one that can"
+        )
     return str(folder)
 
 

@@ -26,22 +26,24 @@ from streamfl.services.stopping import Stop
 
 LOG = structlog.get_logger("streamfl.coordinator")
 
-# Seconds without a closed round after which it is told who is waited for; then after twice as many, and so on.
+# Seconds without a closed round before a log line says which clients are waited for; the interval then doubles.
 QUIET = 30.0
-NAMES_TOLD = 10
 
-# Clients whose last refusal is remembered; anybody who may write can invent names.
+# The most clients named in one log line.
+MOST_NAMES = 10
+
+# The most clients whose last refusal is remembered: any writer can invent names.
 MOST_REFUSALS = 10_000
 
 
 @dataclass
 class CoordinatorLog:
-    """Tells what the coordinator does, and who keeps it waiting."""
+    """Logs the coordinator's events, and the clients that it waits for."""
 
     _refusals: dict[str, str] = field(default_factory=dict)
 
     def take(self, event: FromCoordinator | Refused) -> None:
-        """Tell one event."""
+        """Log one event."""
         match event:
             case RoundClosed():
                 self._closed(event)
@@ -84,7 +86,7 @@ class CoordinatorLog:
                 pass
 
     def _refused(self, refused: Refused) -> None:
-        """Tell a refusal; the same again and again is told once, and when the round stalls."""
+        """Log a refusal; repeated ones are logged once, and again if the round stalls."""
         if self._refusals.get(refused.client) == refused.reason:
             return
         kept = {"dead_letter": True} if refused.is_fault else {}
@@ -111,42 +113,42 @@ class CoordinatorLog:
             self._refusals.pop(accepted.client, None)
 
     def waiting(self, machine: Coordinator, seconds: float) -> None:
-        """Tell who keeps the round open, and why as far as is known."""
+        """Log which clients keep the round open, and why if known."""
         waited = sorted(machine.waited_for)
-        told = [f"{name} (refused: {self._refusals[name]})" if name in self._refusals else name for name in waited]
+        named = [f"{name} (refused: {self._refusals[name]})" if name in self._refusals else name for name in waited]
         state = machine.state
-        evicted = listed(evicted_of(state))
+        evicted = evicted_field(evicted_of(state))
         if state.agreement is None:
             there, needed = machine.introduced, machine.settings.expect
             LOG.warning("waiting for clients to join", joined=there, expected=needed, seconds=round(seconds))
         elif waited:
             LOG.warning(
-                "waiting for scores" if machine.is_choosing else "waiting for updates",
+                "waiting for scores" if machine.is_scoring else "waiting for updates",
                 round=state.round,
-                clients=told[:NAMES_TOLD],
-                more=max(0, len(told) - NAMES_TOLD),
+                clients=named[:MOST_NAMES],
+                more=max(0, len(named) - MOST_NAMES),
                 seconds=round(seconds),
                 **evicted,
             )
         elif evicted:
-            LOG.warning("nobody is waited for: all have left, or were evicted", seconds=round(seconds), **evicted)
+            LOG.warning("no client is waited for: all have left or were evicted", seconds=round(seconds), **evicted)
 
 
 def evicted_of(state: CoordinatorState) -> list[str]:
-    """Return the clients that were evicted: their records are pending until a new start of them joins."""
+    """Return the evicted clients: their records are pending until a new incarnation joins."""
     return sorted(name for name, member in state.members.items() if member.evicted)
 
 
-def listed(evicted: list[str]) -> dict[str, object]:
-    """Return what a line of the log says of clients that were evicted; nothing if there are none."""
+def evicted_field(evicted: list[str]) -> dict[str, object]:
+    """Return the log field that names evicted clients; empty if there are none."""
     if not evicted:
         return {}
-    return {"evicted": [*evicted[:NAMES_TOLD], *(["..."] if len(evicted) > NAMES_TOLD else [])]}
+    return {"evicted": [*evicted[:MOST_NAMES], *(["..."] if len(evicted) > MOST_NAMES else [])]}
 
 
 @dataclass
 class CoordinatorService:
-    """The coordinator as a node of the loop: it ends when told to, or with its clients if that is wanted."""
+    """The coordinator as a node of the loop: it ends when stopped or, with `until_end`, after its clients."""
 
     node: CoordinatorNode
     log: CoordinatorLog
@@ -155,7 +157,7 @@ class CoordinatorService:
     finished: bool = False
     _at: tuple[int, bool] = (0, False)
     _since: float = 0.0
-    _next_word: float = 0.0
+    _next_line: float = 0.0
 
     @property
     def wakes_at(self) -> float | None:
@@ -163,7 +165,7 @@ class CoordinatorService:
         return self.node.wakes_at
 
     def step(self, now: float) -> bool:
-        """Let the machine do what there is to do."""
+        """Step the machine."""
         busy = self.node.step(now)
         self.finished = self.stop.requested or (self.until_end and self.node.finished)
         self._watch(now)
@@ -173,21 +175,21 @@ class CoordinatorService:
         state = self.node.machine.state
         at = (state.entry, state.agreement is not None)
         if at != self._at:
-            self._at, self._since, self._next_word = at, now, now + QUIET
-        elif now >= self._next_word:
+            self._at, self._since, self._next_line = at, now, now + QUIET
+        elif now >= self._next_line:
             self.log.waiting(self.node.machine, now - self._since)
-            self._next_word = now + 2.0 * (now - self._since)
+            self._next_line = now + 2.0 * (now - self._since)
 
 
 def serve_coordinator(settings: FederationSettings, connector: Connector, stop: Stop, *, until_end: bool) -> None:
-    """Run the coordinator until it is told to end, fenced by another one, or, if wanted, left by all clients.
+    """Run the coordinator until it is stopped, fenced by another one or, with `until_end`, left by all clients.
 
     Parameters
     ----------
     settings, connector
-        What it is told, and the log that carries the federation.
+        The settings of the process, and the log of the federation.
     stop
-        Set when it is to end.
+        Set when the process is to end.
     until_end
         Whether it ends when all clients have left.
 
@@ -205,7 +207,7 @@ def serve_coordinator(settings: FederationSettings, connector: Connector, stop: 
         clock = ListeningClock(link.listen)
         node.start(clock.now())
         run([CoordinatorService(node, log, stop, until_end)], clock)
-        _close(machine)  # not after an error: what the machine knows may never have been committed
+        _close(machine)  # not after an error: the machine's state may not have been committed
     finally:
         link.close()
 
@@ -215,7 +217,7 @@ def _machine(settings: FederationSettings, link: ServedCoordinatorLink) -> Coord
     if before is None:
         LOG.info("a new federation", federation=settings.federation.name, expects=settings.federation.expect)
     else:
-        LOG.info("going on", round=before.round, epoch=before.master.epoch, entry=before.entry)
+        LOG.info("resumed", round=before.round, epoch=before.master.epoch, entry=before.entry)
     LOG.info("equal bytes", promised=not settings.unequal, because_of=list(settings.unequal))
 
     def recover() -> CoordinatorState:
@@ -225,11 +227,11 @@ def _machine(settings: FederationSettings, link: ServedCoordinatorLink) -> Coord
 
 
 def _close(machine: Coordinator) -> None:
-    """Tell how much was read, accepted and rejected since the federation began, from the ledger."""
+    """Log how many records were read, accepted and rejected since the federation began, from the ledger."""
     state = machine.state
     accepted = sum(member.accepted for member in state.members.values())
     rejected = sum(member.rejected for member in state.members.values())
-    evicted = listed(evicted_of(state))
+    evicted = evicted_field(evicted_of(state))
     if evicted:
         LOG.warning("records of evicted clients are pending", clients=evicted["evicted"])
     LOG.info(

@@ -1,4 +1,4 @@
-"""The connectors that are installed, by entry point `streamfl.connectors`, and the settings of their own."""
+"""The installed connectors, by entry point `streamfl.connectors`, and their own settings."""
 
 from collections.abc import Mapping
 from importlib.metadata import EntryPoint, entry_points
@@ -27,18 +27,20 @@ def connector_named(name: str) -> type[Connector]:
     Raises
     ------
     UsageError
-        None of that name is installed, or what is cannot be imported, or is none.
+        No connector of that name is installed, or it cannot be imported, or it has no settings model.
     """
-    found = installed()
-    if name not in found:
-        raise UsageError(f"[federation] connector: no {name!r} is installed; there are {', '.join(sorted(found))}")
+    connectors = installed()
+    if name not in connectors:
+        raise UsageError(
+            f"[federation] connector: no {name!r} is installed; there are {', '.join(sorted(connectors))}"
+        )
     try:
-        connector: type[Connector] = found[name].load()
+        connector: type[Connector] = connectors[name].load()
     except (ImportError, AttributeError) as error:
         raise UsageError(f"[federation] connector: {name!r} cannot be imported: {error}; install it anew") from error
     model = getattr(connector, "Settings", None)
     if not (isinstance(model, type) and issubclass(model, BaseModel)):
-        raise UsageError(f"[federation] connector: {name!r} has no model `Settings`; ask those who wrote it for one")
+        raise UsageError(f"[federation] connector: {name!r} has no model `Settings`; ask its authors for one")
     return connector
 
 
@@ -48,11 +50,11 @@ def section(name: str, model: type[BaseModel], table: Mapping[str, object]) -> B
     Parameters
     ----------
     name
-        Of the connector, and so of its section.
+        The name of the connector and its section.
     model
-        Its own.
+        The connector's settings model.
     table
-        What the section says.
+        The content of the section.
 
     Raises
     ------

@@ -10,12 +10,12 @@ LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNI
 
 
 def configure(level: str, form: Literal["auto", "json", "text"]) -> None:
-    """Set up structlog, and let warnings of other libraries come the same way.
+    """Set up structlog, and log other libraries' warnings in the same form.
 
     Parameters
     ----------
     level
-        The least that is told.
+        The lowest level that is logged.
     form
         `json`, `text`, or `auto`: text on a terminal.
     """

@@ -1,4 +1,4 @@
-"""`streamfl produce`: a recorded stream, written to where the clients of a live federation read."""
+"""`streamfl produce`: write a recorded stream to the topics that the clients of a live federation read."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -14,10 +14,10 @@ from streamfl.services.stopping import Stop
 from streamfl.streams.dealing import Log
 from streamfl.streams.table import Table
 
-# Records a packed message.
+# Records per packed message.
 PACK = 64
 
-# Seconds between two looks at the rate: shorter waits are not kept by any machine.
+# Seconds ahead of the rate before a wait: shorter sleeps are not accurate.
 BEAT = 0.05
 
 Encode = Callable[[str, slice], bytes]
@@ -25,18 +25,18 @@ Encode = Callable[[str, slice], bytes]
 
 @dataclass(frozen=True)
 class Production:
-    """What is written, and how fast.
+    """The records to write, and the rate.
 
     Parameters
     ----------
     table, logs
-        The records, and which of them each client gets, in which order.
+        The records, and by client which of them it gets, in order.
     rate
         Records a second in all; None is as fast as possible.
     limit
-        Most records in all; None is all.
+        The most records in all; None is all.
     end
-        Whether to tell readers that nothing more will come.
+        Whether to mark the end of every stream.
     """
 
     table: Table
@@ -52,7 +52,7 @@ class Production:
         return every if self.limit is None else min(every, self.limit)
 
     def messages(self, pack: int) -> Iterator[tuple[str, slice]]:
-        """Return whose records come next, and which of them: clients take turns, as if they lived at one time.
+        """Yield the client and the slice of records of each message; clients take turns.
 
         >>> table = Table("t", ("a",), np.zeros((5, 1)), np.zeros(5), ("x",), np.arange(5))
         >>> logs = {"c0": Log(np.array([0, 2, 4]), np.zeros(3)), "c1": Log(np.array([1, 3]), np.zeros(2))}
@@ -76,7 +76,7 @@ def produce(
     stop: Stop,
     progress: Callable[[int], None],
 ) -> int:
-    """Write the records and return how many were written; it ends early when told to.
+    """Write the records and return how many were written; it ends early if stopped.
 
     Raises
     ------
@@ -112,8 +112,8 @@ def _finish(writer: RecordWriter, *, end: bool) -> None:
 def _encoder(settings: FederationSettings, production: Production) -> tuple[Encode, int]:
     table, logs = production.table, production.logs
     if bool(table.labels) != (settings.federation.task == "classification"):
-        found = "labels" if table.labels else "targets"
-        raise UsageError(f"{table.name} has {found}, and [federation] task is {settings.federation.task}; correct it")
+        kind = "labels" if table.labels else "targets"
+        raise UsageError(f"{table.name} has {kind}, and [federation] task is {settings.federation.task}; correct it")
     if settings.records.format == "packed":
         return _packed(table, logs, settings.federation.task), PACK
     return _json(table, logs, settings.field_map), 1

@@ -1,4 +1,4 @@
-"""The settings of a live federation: one TOML file, the environment, and flags, in rising order of precedence."""
+"""The settings of a live federation: a TOML file, the environment, and flags, in rising order of precedence."""
 
 import os
 import socket
@@ -30,7 +30,7 @@ from streamfl.settings import LearningSettings, ProfileSettings
 
 PREFIX = "STREAMFL_"
 
-# Records that a client holds at most when the clock closes rounds: how many come in an interval is not known.
+# The most records that a client holds if the clock closes rounds: the number per interval is not known.
 MANY = 10_000
 
 
@@ -39,12 +39,12 @@ class _Table(BaseModel):
 
 
 class Federation(_Table):
-    """`[federation]`: what all of its processes agree on.
+    """`[federation]`: settings that all processes of a federation share.
 
     `name` is the first part of its topics' names. Round 1 opens when `expect` clients have joined. `horizon` is the
-    number of rounds that profile `paper` prepares for. No more than `most_features` and `most_labels` are registered:
-    other features are left out, records of other labels rejected. No more than `most_clients` are remembered, those
-    that have left among them.
+    number of rounds that profile `paper` prepares for. At most `most_features` and `most_labels` are registered:
+    other features are left out, records of other labels rejected. At most `most_clients` are remembered, including
+    those that have left.
     """
 
     name: str = Field("federation", pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=200)
@@ -64,9 +64,10 @@ class RoundSettings(_Table):
 
     With `clock = "interval"` clients close their buffers every `interval` seconds, with `records` when they hold
     `size` records. A round closes with `quorum` updates (`all`: of every client that is present), or `deadline`
-    seconds after clients were to close (0: no deadline). A client without an update in `expire_after` rounds is not
-    waited for until it is heard of again. Of fewer than `least` good records nothing leaves a client: they wait for
-    more. It protects each client by itself, so hosts may differ in it; with 1 every record may leave alone.
+    seconds after clients should have closed their buffers (0: no deadline). A client without an update in
+    `expire_after` rounds is not waited for until it sends one. A client with fewer than `least` good records sends
+    nothing about them: they wait for more. `least` protects each client's own records, so hosts may differ in it;
+    with 1, sums over a single record may be sent.
     """
 
     clock: Literal["records", "interval"] = "interval"
@@ -87,23 +88,23 @@ class RoundSettings(_Table):
     def _a_round_may_leave(self) -> Self:
         if self.size < self.least:
             raise ValueError(
-                f"size is {self.size} and least is {self.least}: of fewer records than rounds.least nothing leaves a "
-                "client; make rounds.size at least that, or rounds.least smaller"
+                f"size is {self.size} and least is {self.least}: a client sends nothing about "
+                "fewer than rounds.least records; make rounds.size at least that, or rounds.least smaller"
             )
         return self
 
 
 class Records(_Table):
-    """`[records]`: where records are, whose they are, and how messages hold them; `[records.fields]` maps JSON.
+    """`[records]`: where records are, which client each belongs to, and their format; `[records.fields]` maps JSON.
 
-    With `schema = "closed"` nothing counts but what `[records.fields]` names, its labels included.
+    With `schema = "closed"` only the fields and labels that `[records.fields]` names are used.
     """
 
     topics: tuple[str, ...] = Field(min_length=1)
     clients: Literal["topic", "partition", "key"] = "topic"
     partitions: int | None = Field(None, ge=1)
     format: Literal["json", "packed"] = "json"
-    shape: Literal["open", "closed"] = Field("open", alias="schema")  # pydantic's models have a `schema` of their own
+    shape: Literal["open", "closed"] = Field("open", alias="schema")  # pydantic's models have a `schema` already
     start: Literal["earliest", "latest"] = "earliest"
     lost: Literal["stop", "skip"] = "stop"
     late_after: float = Field(60.0, gt=0.0)
@@ -116,19 +117,17 @@ class Records(_Table):
                 'clients = "key" needs format = "json" and the field that names the client: fields.client'
             )
         if any(name.count("*") > 1 for name in self.topics):
-            raise ValueError("topics: one * at most in a name")
+            raise ValueError("topics: at most one * in a name")
         if self.clients != "topic" and any("*" in name for name in self.topics):
             raise ValueError('topics: a * names clients, which needs clients = "topic"')
         if "closed" in self.fields.model_fields_set:
-            raise ValueError('fields.closed: leave it out, schema = "closed" says it')
+            raise ValueError('fields.closed: leave it out, schema = "closed" sets it')
         if self.shape == "closed" and self.format != "json":
             raise ValueError('schema = "closed" needs format = "json": packed messages name their fields themselves')
         if self.shape == "closed" and not (self.fields.features or self.fields.categories):
-            raise ValueError(
-                'schema = "closed" needs the features that there are: fields.features, fields.categories'
-            )
+            raise ValueError('schema = "closed" needs all features: fields.features, fields.categories')
         if self.shape == "open" and self.fields.labels:
-            raise ValueError('fields.labels are all there are, which schema = "closed" says')
+            raise ValueError('fields.labels needs schema = "closed": the list is of all labels')
         return self
 
 
@@ -137,8 +136,8 @@ class ClientProcess(_Table):
 
     `host` is its name in the group of hosts: each has its own, the same after a restart. `buffer` is the most records
     a client holds that are not yet accepted (twice `rounds.size`, or 10,000 with `clock = "interval"`); above it its
-    partition is paused. `retry` is when a client that hears
-    nothing asks again, `stop_within` how long a clean end may take, all in seconds.
+    partition is paused. A client without an answer asks again after `retry` seconds. A clean stop may take
+    `stop_within` seconds.
     """
 
     host: str = Field(default_factory=socket.gethostname)
@@ -155,10 +154,10 @@ class Logs(_Table):
 
 
 class FederationSettings(BaseSettings):
-    """Everything that a process of a live federation is told.
+    """All settings of a process of a live federation.
 
     Each table of the file is a field; `STREAMFL_ROUNDS__SIZE` in the environment is `size` in `[rounds]`. The section
-    that is named like the connector is the connector's, and `load` has its own model read it.
+    with the connector's name belongs to the connector, and `load` reads it with the connector's own model.
     """
 
     model_config = SettingsConfigDict(
@@ -182,13 +181,13 @@ class FederationSettings(BaseSettings):
                 f"client.buffer holds {buffer} records, and rounds.size is {size}; make it at least that"
             )
         if self.records.fields.task != self.federation.task and "task" in self.records.fields.model_fields_set:
-            raise ValueError("records.fields.task: leave it out, [federation] says it")
+            raise ValueError("records.fields.task: leave it out, [federation] sets it")
         if (
             self.records.shape == "closed"
             and self.federation.task == "classification"
             and not self.records.fields.labels
         ):
-            raise ValueError('records.schema: "closed" needs the labels that there are: records.fields.labels')
+            raise ValueError('records.schema: "closed" needs all labels: records.fields.labels')
         if self.federation.task == "regression" and self.records.fields.labels:
             raise ValueError("records.fields.labels: leave them out, the task is regression")
         _ = self.record_format
@@ -197,12 +196,12 @@ class FederationSettings(BaseSettings):
 
     @property
     def section(self) -> BaseModel:
-        """Return the settings of the connector, by its own model: the section of its name, of what was loaded."""
+        """Return the settings of the connector, read with its own model from its section."""
         return self._section
 
     @property
     def limits(self) -> Limits:
-        """Return how many names the federation registers; a logistic model tells two labels apart."""
+        """Return how many names the federation registers; a logistic model has two labels."""
         federation = self.federation
         logistic = self.learning.loss(federation.task) == "logistic"
         labels = min(2, federation.most_labels) if logistic else federation.most_labels
@@ -215,7 +214,7 @@ class FederationSettings(BaseSettings):
 
     @property
     def coordinator_machine(self) -> CoordinatorSettings:
-        """Return what the coordinator machine is told."""
+        """Return the settings of the coordinator machine."""
         rounds = self.rounds
         return CoordinatorSettings(
             learner=self.learner,
@@ -232,7 +231,7 @@ class FederationSettings(BaseSettings):
 
     @property
     def partitions(self) -> tuple[str, ...]:
-        """Return which partition of the log may be a client's, as the coordinator is told it.
+        """Return the patterns of a client's partition for the coordinator.
 
         >>> from streamfl.services.settings import FederationSettings, Records
         >>> FederationSettings(records=Records(topics=("forest.*", "meadow"))).partitions
@@ -249,7 +248,7 @@ class FederationSettings(BaseSettings):
 
     @property
     def client_machine(self) -> ClientSettings:
-        """Return what the client machines are told."""
+        """Return the settings of the client machines."""
         return ClientSettings(
             learner=self.learner,
             round_size=self.rounds.size,
@@ -263,23 +262,23 @@ class FederationSettings(BaseSettings):
     @property
     def placement(self) -> Placement:
         """Return where the records are."""
-        told = self.records
-        return Placement(told.topics, told.clients, told.partitions, told.start, told.lost, told.late_after)
+        at = self.records
+        return Placement(at.topics, at.clients, at.partitions, at.start, at.lost, at.late_after)
 
     @property
     def record_format(self) -> RecordFormat:
-        """Return how messages hold records."""
+        """Return the format of records in messages."""
         return record_format(self.records.format, self.field_map, self.limits)
 
     @property
     def field_map(self) -> FieldMap:
-        """Return which field is what."""
-        told = {"task": self.federation.task, "closed": self.records.shape == "closed"}
-        return self.records.fields.model_copy(update=told)
+        """Return the map of fields."""
+        update = {"task": self.federation.task, "closed": self.records.shape == "closed"}
+        return self.records.fields.model_copy(update=update)
 
     @property
     def unequal(self) -> tuple[str, ...]:
-        """Return the settings because of which two runs over the same records may differ; none if models are equal.
+        """Return the settings that let two runs over the same records differ; empty if the models are equal.
 
         >>> settings = FederationSettings(records=Records(topics=("r.*",)), rounds=RoundSettings(clock="records"))
         >>> settings.unequal
@@ -293,16 +292,16 @@ class FederationSettings(BaseSettings):
             f"rounds.deadline = {rounds.deadline}": rounds.deadline > 0.0,
             'records.start = "latest"': records.start == "latest",
             'records.lost = "skip"': records.lost == "skip",
-            # Who joins when round 1 has begun takes part from a round on that depends on when.
+            # A client that joins after round 1 has begun takes part from a round that depends on timing.
             f"federation.expect = {expect}": expect < self._clients,
-            # What a client's own mixture leaves asleep is forgotten when its host is killed.
+            # A killed host loses the mixtures of its clients, on which it depends which models sleep.
             f'learning.features = "{features}"': features != "rounds",
         }
         return tuple(setting for setting, differs in differ.items() if differs)
 
     @property
     def _clients(self) -> int:
-        """Return how many clients there are; where only the log or the records tell, two are supposed."""
+        """Return the number of clients; two if only the log or the records determine it."""
         records = self.records
         if records.clients == "topic" and not any("*" in name for name in records.topics):
             return len(records.topics)
@@ -311,7 +310,7 @@ class FederationSettings(BaseSettings):
         return 2
 
     def first_state(self) -> CoordinatorState:
-        """Return where a coordinator stands that has never committed."""
+        """Return the state of a coordinator that has never committed."""
         return CoordinatorState(self.profile.master(self.federation.horizon, self.learner))
 
 
@@ -323,15 +322,15 @@ def load(path: Path, flags: Mapping[str, Any] | None = None) -> FederationSettin
     path
         The TOML file.
     flags
-        Nested like the file; they come first.
+        Nested like the file; they override all else.
 
     Raises
     ------
     UsageError
-        The file cannot be read, or names the first setting that is wrong, never its value.
+        The file cannot be read, or a setting is wrong; the message names the first one, never its value.
     """
 
-    class Told(FederationSettings):
+    class Layered(FederationSettings):
         @classmethod
         def settings_customise_sources(
             cls,
@@ -341,23 +340,23 @@ def load(path: Path, flags: Mapping[str, Any] | None = None) -> FederationSettin
             dotenv_settings: PydanticBaseSettingsSource,
             file_secret_settings: PydanticBaseSettingsSource,
         ) -> tuple[PydanticBaseSettingsSource, ...]:
-            told = InitSettingsSource(settings_cls, dict(flags or {}))
-            return told, env_settings, TomlConfigSettingsSource(settings_cls, path)
+            given = InitSettingsSource(settings_cls, dict(flags or {}))
+            return given, env_settings, TomlConfigSettingsSource(settings_cls, path)
 
     if not path.is_file():
-        raise UsageError(f"{path}: no such file; deploy/federation.toml is one to begin with")
-    # Any table will do in the section of a connector: only the model of the one that is chosen reads its own.
+        raise UsageError(f"{path}: no such file; start from deploy/federation.toml")
+    # A connector's section may be any table: only the model of the chosen connector reads its own.
     sections: dict[str, Any] = {
         name: (dict[str, Any], Field({}, repr=False)) for name in installed() if _may_name_a_section(name)
     }
-    loaded = create_model("Loaded", __base__=Told, **sections)
+    loaded = create_model("Loaded", __base__=Layered, **sections)
     _check_environment(os.environ, loaded.model_fields)
     try:
         settings = loaded()
         settings._section = _section_of(settings)
     except ValidationError as error:
         raise UsageError(f"{path}: {first_of(error, loaded)}") from None
-    except UsageError as error:  # of a model, a detector or a connector
+    except UsageError as error:  # from a model, a detector or a connector
         raise UsageError(f"{path}: {error}") from error
     except ValueError as error:  # not TOML, or not UTF-8
         raise UsageError(f"{path}: {error}") from error
@@ -373,22 +372,22 @@ def _section_of(settings: FederationSettings) -> BaseModel:
 
 
 def _may_name_a_section(name: str) -> bool:
-    """Tell whether a connector's name is free: of no table that there is already, and of nothing else in settings."""
+    """Tell whether a connector's name is free: no table and no other attribute of the settings has it."""
     taken = name in FederationSettings.model_fields or hasattr(FederationSettings, name)
     return not taken and not name.startswith("_")
 
 
 def _check_environment(environment: Mapping[str, str], tables: Collection[str]) -> None:
-    """Refuse a variable that means a setting of a table that there is not: it would be passed over."""
+    """Refuse an environment variable for a table that does not exist: it would be ignored."""
     for variable in environment:
         table, nested, _ = variable.removeprefix(PREFIX).partition("__")
         if variable.startswith(PREFIX) and nested and table.lower() not in tables:
-            meant = did_you_mean(table.lower(), tables)
-            raise UsageError(f"{variable} in the environment: there is no table [{table.lower()}]{meant}")
+            suggestion = did_you_mean(table.lower(), tables)
+            raise UsageError(f"{variable} in the environment: there is no table [{table.lower()}]{suggestion}")
 
 
 def flag(text: str) -> dict[str, Any]:
-    """Return what `--set table.name=value` means; a value that is no TOML is text.
+    """Return the setting in `--set table.name=value`; a value that is not TOML is text.
 
     >>> flag("rounds.size=50"), flag("client.host=plant-7")
     ({'rounds': {'size': 50}}, {'client': {'host': 'plant-7'}})
@@ -396,17 +395,17 @@ def flag(text: str) -> dict[str, Any]:
     Raises
     ------
     UsageError
-        It has no such form.
+        The text has another form.
     """
     name, equals, value = text.partition("=")
     parts = name.strip().split(".")
     if not equals or len(parts) < 2 or not all(parts):
-        raise UsageError(f"--set {name}: say table.name=value, such as rounds.size=50")
+        raise UsageError(f"--set {name}: write table.name=value, for example rounds.size=50")
     nested: Any = _value(value.strip())
     for part in reversed(parts):
         nested = {part: nested}
-    told: dict[str, Any] = nested
-    return told
+    setting: dict[str, Any] = nested
+    return setting
 
 
 def _value(text: str) -> Any:
@@ -417,14 +416,14 @@ def _value(text: str) -> Any:
 
 
 def merged(flags: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return several nested mappings as one; a later one comes first.
+    """Return several nested mappings merged into one; later ones override earlier ones.
 
     >>> merged([{"rounds": {"size": 5}}, {"rounds": {"quorum": 2}}, {"rounds": {"size": 6}}])
     {'rounds': {'size': 6, 'quorum': 2}}
     """
     result: dict[str, Any] = {}
-    for told in flags:
-        for key, value in told.items():
+    for nested in flags:
+        for key, value in nested.items():
             both = isinstance(value, Mapping) and isinstance(result.get(key), Mapping)
             result[key] = merged([result[key], value]) if both else value
     return result

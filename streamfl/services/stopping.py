@@ -1,4 +1,4 @@
-"""Ending a process cleanly when it is told to."""
+"""Stopping a process cleanly on a signal."""
 
 import signal
 from collections.abc import Iterator
@@ -9,14 +9,14 @@ from types import FrameType
 
 @dataclass
 class Stop:
-    """Whether the process was told to end."""
+    """Whether the process was asked to stop."""
 
     requested: bool = False
 
 
 @contextmanager
 def stopped_by_signals() -> Iterator[Stop]:
-    """Take SIGTERM and the first Ctrl-C as a request to end; a second Ctrl-C ends at once."""
+    """Take SIGTERM and the first Ctrl-C as a request to stop; a second Ctrl-C stops at once."""
     stop = Stop()
 
     def request(number: int, frame: FrameType | None) -> None:

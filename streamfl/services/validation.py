@@ -1,4 +1,4 @@
-"""What pydantic finds wrong with settings, in one sentence that shows no value."""
+"""Pydantic's validation errors of settings, as one sentence that shows no value."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,14 +9,14 @@ from streamfl.core.errors import did_you_mean
 
 
 def first_of(error: ValidationError, model: type[BaseModel]) -> str:
-    """Return the first setting that is wrong, and why: an unknown one before others, which may come of it.
+    """Return the first wrong setting and the reason; unknown settings come first, as they may cause the others.
 
     Parameters
     ----------
     error
-        Of the model; what a validator of its own raises ends with what to do.
+        The model's error; messages of its own validators end with the remedy.
     model
-        Whose settings they are.
+        The settings model.
     """
     errors = error.errors(include_input=False, include_url=False)
     first = min(errors, key=lambda one: one["type"] != "extra_forbidden")
@@ -29,7 +29,7 @@ def first_of(error: ValidationError, model: type[BaseModel]) -> str:
 
 
 def settings_in(model: type[BaseModel], tables: Sequence[str] = ()) -> Sequence[str]:
-    """Return the names of the settings of a model, or of a table within it; none where that is no model.
+    """Return the names of the settings of a model, or of a table in it; empty if that is no model.
 
     >>> from streamfl.services.settings import FederationSettings
     >>> settings_in(FederationSettings, ["client"])

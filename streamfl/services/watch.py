@@ -19,16 +19,16 @@ from streamfl.report.words import count
 
 
 def watch(messages: Iterable[FromCoordinator], console: Console, *, rounds: int | None = None) -> None:
-    """Print a line for every round, restart and change of membership, until `rounds` have been seen.
+    """Print a line for every round, restart and change of membership, until `rounds` rounds were seen.
 
     Parameters
     ----------
     messages
-        What the coordinator tells, in order.
+        The coordinator's messages, in order.
     console
         Where to print.
     rounds
-        Rounds after which it ends; None goes on.
+        How many rounds to show; None continues for ever.
     """
     seen = 0
     for message in messages:
@@ -41,7 +41,7 @@ def watch(messages: Iterable[FromCoordinator], console: Console, *, rounds: int 
 
 
 def line(message: FromCoordinator) -> tuple[str, str]:
-    """Return what a person reads of a message, and its style; nothing for what only machines need.
+    """Return the line for a message, and its style; empty for messages that only machines need.
 
     >>> line(Left(client="c3", incarnation="1"))
     ('c3 left', 'dim')
@@ -65,7 +65,7 @@ def line(message: FromCoordinator) -> tuple[str, str]:
 
 
 def refusal_text(refusal: Refusal) -> str:
-    r"""Return what became of a client's message, on one line whatever the reason holds.
+    r"""Return a refusal as text, on one line whatever the reason contains.
 
     >>> refusal_text(Refusal(client="c3", incarnation="1", entry=7, reason="a loss of\nNaN"))
     'refused for entry 7: a loss of NaN'

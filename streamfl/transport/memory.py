@@ -1,4 +1,4 @@
-"""A transport inside one process: the default for replays, and the reference that others are held against."""
+"""A transport inside one process: the default for replays, and the reference for other transports."""
 
 from collections import deque
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from streamfl.core.protocol.messages import FromClient, FromCoordinator, Joined,
 
 @dataclass
 class MemoryTransport:
-    """Links between one coordinator and its clients. Messages are values, so they are handed over as they are.
+    """Links between one coordinator and its clients. Messages are immutable values and are passed on as they are.
 
     >>> from streamfl.core.protocol.messages import Leave
     >>> transport = MemoryTransport()
@@ -27,7 +27,7 @@ class MemoryTransport:
     durable: bool = False
 
     def client(self, name: str) -> "MemoryClientLink":
-        """Return the link of a client; it hears what is published from now on."""
+        """Return the link of a client; it receives what is published from now on."""
         self._to_clients[name] = deque()
         return MemoryClientLink(self._to_coordinator, self._to_clients[name])
 
@@ -38,7 +38,7 @@ class MemoryTransport:
 
 @dataclass(frozen=True)
 class MemoryClientLink:
-    """A client's end."""
+    """A client's link in memory."""
 
     outbox: deque[FromClient]
     inbox: deque[FromCoordinator]
@@ -54,22 +54,22 @@ class MemoryClientLink:
 
 @dataclass(frozen=True)
 class MemoryCoordinatorLink:
-    """The coordinator's end. It saves the state only if asked to: a replay is never continued."""
+    """The coordinator's link in memory. It saves the state only if `durable`: a replay is never continued."""
 
     transport: MemoryTransport
 
     def publish(self, messages: Sequence[FromCoordinator]) -> None:
-        """Tell all clients; an answer to one client only is delivered to that one."""
-        everyone = self.transport._to_clients
+        """Publish to all clients; an answer to one client is delivered to that client only."""
+        inboxes = self.transport._to_clients
         for message in messages:
             if not isinstance(message, Joined | Left):
-                for inbox in everyone.values():
+                for inbox in inboxes.values():
                     inbox.append(message)
-            elif message.client in everyone:
-                everyone[message.client].append(message)
+            elif message.client in inboxes:
+                inboxes[message.client].append(message)
 
     def commit(self, messages: Sequence[FromCoordinator], state: CoordinatorState) -> None:
-        """Tell all clients and save the state."""
+        """Publish to all clients and save the state."""
         if self.transport.durable:
             self.transport._saved = codec.encode(state)
         self.publish(messages)
@@ -79,10 +79,10 @@ class MemoryCoordinatorLink:
         return _drained(self.transport._to_coordinator)
 
     def refuse(self, reason: str) -> None:
-        """Keep nothing: whoever runs a federation in one process is told by what it observes."""
+        """Keep nothing: in one process refusals reach the observer."""
 
     def restore(self) -> CoordinatorState | None:
-        """Return the state that was committed last."""
+        """Return the last committed state."""
         saved = self.transport._saved
         return None if saved is None else codec.decode(CoordinatorState, saved)
 

@@ -27,7 +27,7 @@ from streamfl.log.sample import tried
 from streamfl.log.tensors import Tensors, key_of
 from streamfl.log.topics import Topics
 from streamfl.log.updates import understood
-from streamfl.ports import Decoded, Finding, Placement, ReadingCounts, RecordFormat, Source, Standpoint
+from streamfl.ports import ClientProgress, Decoded, Finding, Placement, ReadingCounts, RecordFormat, Source
 
 POLL, MOST_AT_ONCE, MOST_BYTES = 0.02, 1000, 1 << 30
 
@@ -218,7 +218,7 @@ class DirectoryHost(DirectoryLinks):
                 self.place.bury(letter)
                 self.counts.dead_letters += 1
 
-    def settle(self, standpoints: Mapping[str, Standpoint]) -> None:
+    def settle(self, progress: Mapping[str, ClientProgress]) -> None:
         pass  # the ledger tells a new host where its clients go on
 
     def listen(self, seconds: float) -> None:

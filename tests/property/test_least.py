@@ -37,32 +37,32 @@ class Run:
             end = min(len(good), self.at + min(room, pieces[turns % len(pieces)]))
             piece = cut(source.after(self.at), self.at, end)
             self.at, turns = end, turns + 1
-            self.tell(RecordsRead((piece,)))
+            self.feed(RecordsRead((piece,)))
             self.most = max(self.most, self.held())
             self.read = end
             accounted = self.machine.accounted or 0
             assert accounted + self.machine.pending == end
-        self.tell(SourceEnded())
+        self.feed(SourceEnded())
 
     def held(self) -> int:
         """Count the objects that stand for what it has read."""
         return sum(len(b) + len(b.rejected) + 1 for b in self.machine._buffer.batches)
 
-    def tell(self, event: object) -> None:
+    def feed(self, event: object) -> None:
         for decision in self.machine.handle(event, 0.0):
             match decision:
                 case Send(Join()):
-                    self.tell(joined())
+                    self.feed(joined())
                     for message in opening(self.entry):
-                        self.tell(message)
+                        self.feed(message)
                 case Send(Update() as update):
                     self.updates.append(update)
                     self.entry += 1
-                    self.tell(closed(update.entry, update))
+                    self.feed(closed(update.entry, update))
                     for message in opening(self.entry):
-                        self.tell(message)
+                        self.feed(message)
                 case Send(Leave()):
-                    self.tell(Left(client="c0", incarnation="i1"))
+                    self.feed(Left(client="c0", incarnation="i1"))
                 case Finished():
                     self.finished = True
 

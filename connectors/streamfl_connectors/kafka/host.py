@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from streamfl.core.protocol.messages import FromCoordinator
 from streamfl.log.topics import Topics
-from streamfl.ports import ClientLink, Placement, ReadingCounts, RecordFormat, Source, Standpoint
+from streamfl.ports import ClientLink, ClientProgress, Placement, ReadingCounts, RecordFormat, Source
 from streamfl_connectors.kafka.client_links import ClientLinks
 from streamfl_connectors.kafka.connection import Connection
 from streamfl_connectors.kafka.records import RecordConsumer
@@ -58,9 +58,9 @@ class KafkaHost:
         """Hand out what the coordinator tells, and return it."""
         return self._links.told()
 
-    def settle(self, standpoints: Mapping[str, Standpoint]) -> None:
+    def settle(self, progress: Mapping[str, ClientProgress]) -> None:
         """Tell the group how far the clients are."""
-        self._records.settle(standpoints)
+        self._records.settle(progress)
 
     def listen(self, seconds: float) -> None:
         """Return when the coordinator told something, or it is time to look for records, at last after so long."""

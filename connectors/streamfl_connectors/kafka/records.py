@@ -17,7 +17,7 @@ from streamfl.log.partition import LogSource, PartitionReader, not_held
 from streamfl.log.placement import may_hold_records, wrong_placement
 from streamfl.log.tally import Tally
 from streamfl.log.topics import Topics
-from streamfl.ports import Decoded, Placement, ReadingCounts, RecordFormat, Standpoint
+from streamfl.ports import ClientProgress, Decoded, Placement, ReadingCounts, RecordFormat
 from streamfl_connectors.kafka import dead_letters
 from streamfl_connectors.kafka.absence import Absence, let_go
 from streamfl_connectors.kafka.administration import partition_counts, require
@@ -290,11 +290,11 @@ class RecordConsumer:
 
     # --- settling ----------------------------------------------------------------------------------------------
 
-    def settle(self, standpoints: Mapping[str, Standpoint]) -> None:
+    def settle(self, progress: Mapping[str, ClientProgress]) -> None:
         """Commit how far every partition is settled: a hint for whoever takes over, and for lag tools."""
         offsets = {}
         for partition, reader in self._readers.items():
-            position = reader.settled(standpoints)
+            position = reader.settled(progress)
             offsets[partition] = OffsetAndMetadata(position // self._format.stride, "", -1)
         if not offsets:
             return

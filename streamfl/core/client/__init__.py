@@ -1,1 +1,1 @@
-"""A client: it buffers records, works on them when a round is opened, and answers what is served."""
+"""A client: it buffers records, trains on them in each round, and predicts with the model that serves."""

@@ -12,15 +12,15 @@ from streamfl.core.protocol.registry import Registry
 class Buffer:
     """Records in the order they were read. Sending takes nothing out: only the ledger does, by its positions.
 
-    Good records wait until there are `least` of them. Bad ones must not use up the room that these need: where they
-    have, one object stands for a run of them, so that what is held is bounded however many there are.
+    Good records wait until there are `least` of them. Bad records must not use up the room for these. Once they have
+    used up the capacity, a run of them is kept as one object, so the buffer stays bounded however many there are.
 
     Parameters
     ----------
     capacity
-        Most records, good and bad, that it holds; more bad ones where these leave no room for `least` good ones.
+        The most records it holds, good and bad. It holds more bad ones if they leave no room for `least` good ones.
     least
-        Good records below which nothing of them is sent; at most the capacity.
+        With fewer good records than this, none are sent. At most the capacity.
 
     Examples
     --------
@@ -54,22 +54,22 @@ class Buffer:
         return self.capacity - self.size if self._is_choked() else max(0, self.capacity - self.pending)
 
     @property
-    def moves(self) -> bool:
-        """Tell whether there is anything that may be sent: enough good records, or bad ones before them."""
+    def has_sendable(self) -> bool:
+        """Tell whether an update can be sent: there are enough good records, or bad ones before the first."""
         return self.size >= self.least or any(batch.read for batch in self.leading())
 
     def add(self, batches: Sequence[Batch]) -> None:
-        """Append records that follow those held."""
+        """Append the records that follow."""
         self.batches.extend(batches)
         if self._is_choked():
             self.batches = _condensed(self.batches)
 
     def _is_choked(self) -> bool:
-        """Tell whether bad records have used the capacity up while good ones wait for more."""
+        """Tell whether bad records have used up the capacity before there are `least` good ones."""
         return 0 < self.size < self.least and self.pending >= self.capacity
 
     def head(self, n: int) -> tuple[Batch, ...]:
-        """Return the first n good records with every bad one among them; all records if there are no more."""
+        """Return the first n good records and the bad ones between them, or all records if there are fewer."""
         taken: list[Batch] = []
         for batch in self.batches:
             if n == 0:
@@ -79,26 +79,26 @@ class Buffer:
         return tuple(taken)
 
     def full(self, n: int) -> tuple[Batch, ...]:
-        """Return what a round of n good records takes: these, or all that there is.
+        """Return the records for a round of n good ones: the first n, or all records if there are fewer.
 
-        Where bad records used the capacity up before there were `least` good ones, it is the records up to the
-        `least`-th good one. So it depends on the order of the records alone, not on how they were polled.
+        If bad records used up the capacity before there were `least` good ones, the round ends with the `least`-th
+        good one. So the result depends only on the order of the records, not on how they were polled.
         """
         choked = self.pending > self.capacity and self._good_within_capacity() < self.least
         n = min(n, self.least) if choked else n
         return self.head(n) if self.size >= n else tuple(self.batches)
 
     def closed(self, n: int, *, by_clock: bool) -> tuple[Batch, ...]:
-        """Return the records of a round of n: the first n good ones, or by the clock all there are.
+        """Return the records of a round of n: the first n good ones, or all of them if the clock closes the round.
 
-        Of too few good records none; bad ones before them are accounted for alone.
+        With too few good records, return only the bad ones before the first good one.
         """
         if self.size < self.least:
             return self.leading()
         return tuple(self.batches) if by_clock else self.full(n)
 
     def leading(self) -> tuple[Batch, ...]:
-        """Return the bad records before the first good one; they can be accounted for alone."""
+        """Return the bad records before the first good one: they can be reported without good ones."""
         taken: list[Batch] = []
         for batch in self.batches:
             taken.append(batch.before(int(batch.positions[0])) if len(batch) else batch)
@@ -114,20 +114,20 @@ class Buffer:
         return good
 
     def drop(self, accepted: Sequence[Span]) -> None:
-        """Let go of the records up to the end of each span."""
+        """Drop the records up to the end of each span."""
         ends: Mapping[str, int] = {span.partition: span.end for span in accepted}
         left = [(b, ends.get(b.span.partition, b.span.start)) for b in self.batches]
         self.batches = [b.after(end) for b, end in left if b.span.end > max(end, b.span.start)]
 
     def within(self, registry: Registry, limits: Limits) -> None:
-        """Leave out what a registry that is full has no name for."""
+        """Remove features and records whose names a full registry cannot take."""
         features = registry.features if len(registry.features) >= limits.features else None
         labels = registry.labels if registry.labels and len(registry.labels) >= limits.labels else None
         if features is not None or labels is not None:
             self.batches = [batch.within(features, labels) for batch in self.batches]
 
     def clear(self) -> None:
-        """Forget everything: it will be read again."""
+        """Drop all records: they will be read again."""
         self.batches = []
 
     def covers(self) -> tuple[Span, ...]:
@@ -136,7 +136,7 @@ class Buffer:
 
 
 def _condensed(batches: Iterable[Batch]) -> list[Batch]:
-    """Return batches with one rejection a run of bad records, and those without good ones joined to one another."""
+    """Return the batches with one rejection per run of bad records, and adjacent batches of bad records joined."""
     kept: list[Batch] = []
     last: dict[str, int] = {}
     for batch in batches:

@@ -1,4 +1,4 @@
-"""The records that a client holds back, ready to be scored by today's model."""
+"""Held-out records of earlier rounds, ready to be scored with the current model."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -12,42 +12,42 @@ from streamfl.core.protocol.messages import HeldRecord, HoldoutRule
 from streamfl.core.protocol.records import Batch
 from streamfl.core.protocol.registry import Registry
 
-# Rounds for which a record that is held back is recent, save those of the first rounds, and older records of a label
-# from which on recent ones are compared with, too. A label that comes to a client by drift is compared with other
-# clients' records, not with what the drift has brought.
+# A held-out record counts as recent for RECENT rounds, unless it is from the FIRST rounds. Recent records of a label
+# are compared with only if the client holds at least OLDER older ones of it. So a label that a drift brings to a
+# client is compared with records of other clients, not with the records after the drift.
 RECENT, FIRST, OLDER = 8, 3, 3
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Comparison:
-    """What is held back, and its design matrix, which is kept because the records hardly change from round to round.
+    """Held-out records and their design matrix, which is cached: the records hardly change from round to round.
 
     Parameters
     ----------
-    out
+    holdout
         The records.
     design
         The same in registry coordinates; None until it is needed.
     """
 
-    out: Holdout = field(default_factory=Holdout)
+    holdout: Holdout = field(default_factory=Holdout)
     design: RoundRecords | None = None
 
     def under(self, registry: Registry, since: int) -> "Comparison":
         """Return the records of round `since` and later, with their design under a registry.
 
-        Those of a label that it did not take are let go of.
+        Records of labels that the registry does not have are dropped.
         """
-        out = self.out.since(since).of_labels(registry.labels)
-        if out is self.out and self.design is not None and self.design.registry.version == registry.version:
+        holdout = self.holdout.since(since).of_labels(registry.labels)
+        if holdout is self.holdout and self.design is not None and self.design.registry.version == registry.version:
             return self
-        return Comparison(out, RoundRecords.of([out.records], registry))
+        return Comparison(holdout, RoundRecords.of([holdout.records], registry))
 
     def settled(self, t: int, since: int) -> RoundRecords | None:
-        """Return the design of those that round t is compared with; holding back began in round `since`."""
+        """Return the design of the records that round t is compared with; the holdout began in round `since`."""
         if self.design is None:
             return None
-        old = (self.out.rounds < t - RECENT) | (self.out.rounds < since + FIRST)
+        old = (self.holdout.rounds < t - RECENT) | (self.holdout.rounds < since + FIRST)
         codes = self.design.y.astype(np.intp) if self.design.labels else np.zeros(len(old), np.intp)
         settled = old | (np.bincount(codes[old], minlength=len(self.design.labels) + 1) >= OLDER)[codes]
         if settled.all():
@@ -65,50 +65,50 @@ class Comparison:
         seed: int,
         client: str,
     ) -> tuple["Comparison", BoolArray | None]:
-        """Return what is held back after round t, and which of its records that is, shape (n,); None for none.
+        """Return the holdout after round t, and a mask of the round's records in it, shape (n,); None for none.
 
         Parameters
         ----------
         batches, records
-            The round's records, as they came and as a design.
+            The round's records, as read and as a design.
         held, t, first, seed, client
             As for `Holdout.after`.
         """
-        out = self.out.after(batches, held, t=t, first=first, seed=seed, client=client)
-        if out is self.out or self.design is None:
-            return Comparison(out, self.design), None
+        holdout = self.holdout.after(batches, held, t=t, first=first, seed=seed, client=client)
+        if holdout is self.holdout or self.design is None:
+            return Comparison(holdout, self.design), None
         ordinals = _ordinals(batches, first)
-        # Ordinals grow from round to round, so what is held back is a sorted part of all of these: old, then new.
-        rows = np.searchsorted(np.concatenate([self.out.ordinals, ordinals]), out.ordinals)
-        come = int(np.searchsorted(rows, len(self.out)))
-        old, new = rows[:come], rows[come:] - len(self.out)
+        # Ordinals grow from round to round, so the holdout is a sorted subset of these: old records, then new ones.
+        rows = np.searchsorted(np.concatenate([self.holdout.ordinals, ordinals]), holdout.ordinals)
+        come = int(np.searchsorted(rows, len(self.holdout)))
+        old, new = rows[:come], rows[come:] - len(self.holdout)
         design = RoundRecords(
             records.registry,
             records.labels,
             np.concatenate([self.design.Z[old], records.Z[new]]),
             np.concatenate([self.design.y[old], records.y[new]]),
         )
-        mine = np.zeros(len(ordinals), np.bool_)
-        mine[new] = True
-        return Comparison(out, design), mine if len(new) else None
+        is_new = np.zeros(len(ordinals), np.bool_)
+        is_new[new] = True
+        return Comparison(holdout, design), is_new if len(new) else None
 
     def changes(self, before: "Comparison") -> tuple[tuple[HeldRecord, ...], tuple[int, ...]]:
-        """Return what came to those held back before, and the ordinals of what left."""
-        if self.out is before.out or not (len(self.out) or len(before.out)):
+        """Return the records that are new in the holdout, and the ordinals of those that left it."""
+        if self.holdout is before.holdout or not (len(self.holdout) or len(before.holdout)):
             return (), ()
-        then, now = before.out.ordinals, self.out.ordinals
+        then, now = before.holdout.ordinals, self.holdout.ordinals
         came = np.flatnonzero(~_among(now, then))
         if len(now) - len(came) == len(then):
-            return self.out.places(came), ()
-        return self.out.places(came), tuple(then[~_among(then, now)].tolist())
+            return self.holdout.places(came), ()
+        return self.holdout.places(came), tuple(then[~_among(then, now)].tolist())
 
 
 def _among(some: IntArray, others: IntArray) -> BoolArray:
-    """Tell which of some ordinals are among others, both in order."""
+    """Return which of `some` are among `others`, both sorted."""
     if not len(others):
         return np.zeros(len(some), np.bool_)
-    found: BoolArray = others.take(np.searchsorted(others, some), mode="clip") == some
-    return found
+    present: BoolArray = others.take(np.searchsorted(others, some), mode="clip") == some
+    return present
 
 
 def _ordinals(batches: Sequence[Batch], first: int) -> IntArray:

@@ -14,18 +14,18 @@ from streamfl.core.protocol.records import Batch
 
 @dataclass
 class EarlierRounds:
-    """Records that were kept, as the ledger says which: those that a new start lacks are read again.
+    """Records of earlier rounds, as the ledger lists them. A client that starts anew reads them again.
 
     Parameters
     ----------
     history
         The sample of old rounds.
     comparison
-        The records held back from training.
+        The held-out records.
     no_change
-        The baseline.
+        The baseline predictor.
     awaited
-        The answer whose records are being read again, if any are.
+        The Joined whose records are being read again; None if there is none.
     """
 
     history: History = field(default_factory=History)
@@ -34,11 +34,11 @@ class EarlierRounds:
     awaited: Joined | None = None
 
     def lacks(self, joined: Joined) -> bool:
-        """Tell whether there are other records than the ledger says, so that some have to be read again."""
-        return bool(self._missing(joined)) or set(joined.held) != set(self.comparison.out.places())
+        """Tell whether the records here differ from those the ledger lists, so that some must be read again."""
+        return bool(self._missing(joined)) or set(joined.held) != set(self.comparison.holdout.places())
 
     def await_records(self, joined: Joined) -> Mapping[str, Sequence[int]]:
-        """Wait for the records that an answer names; return their positions, by partition, in order, each once."""
+        """Wait for the records that Joined lists; return their positions by partition, sorted, each once."""
         self.awaited = joined
         return _together(self._missing(joined), joined.held)
 
@@ -49,7 +49,7 @@ class EarlierRounds:
         self.awaited = None
 
     def accept(self, sent: Sent, accepted: Accepted, closed: RoundClosed) -> None:
-        """Keep what the ledger has accepted."""
+        """Keep the records of an accepted update."""
         if sent.kept:
             self.history.rounds[closed.round] = KeptRound(accepted.records / closed.records, sent.kept)
         self.comparison = sent.comparison

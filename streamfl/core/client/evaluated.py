@@ -1,4 +1,4 @@
-"""What a client answered in a round beside the truth, counted; and truth and answers in one unit."""
+"""Counts of a client's right predictions in a round; labels and targets in common units."""
 
 from collections.abc import Mapping
 
@@ -9,27 +9,29 @@ from streamfl.core.learning.local_round import RoundRecords
 from streamfl.core.protocol.messages import Served
 
 
-def counted(records: RoundRecords, served: FloatArray, repeated: FloatArray, shares: Mapping[str, float]) -> Served:
-    """Return how often, or how far, the answers of a round were wrong.
+def served_counts(
+    records: RoundRecords, served: FloatArray, repeated: FloatArray, shares: Mapping[str, float]
+) -> Served:
+    """Return counts of right predictions of a round, or sums of absolute errors in regression.
 
     Parameters
     ----------
     records
-        The round's, with the truth.
+        The round's records, with the truth.
     served
-        What was answered, as label indices or targets in the registry's unit, shape (n,); empty if nothing was.
+        Predictions, as label indices or targets in the registry's unit, shape (n,); empty if there were none.
     repeated
-        What NoChange says, shape (n,).
+        The predictions of NoChange, shape (n,).
     shares
-        By expert, its part in the answers.
+        By expert, its share of the predictions.
 
     Examples
     --------
     >>> from streamfl.core.protocol.registry import Registry
     >>> registry = Registry(1, ("x",), ("a", "b"), np.zeros(1), np.ones(1))
     >>> records = RoundRecords(registry, ("a", "b"), np.zeros((3, 2)), np.array([0.0, 1.0, 1.0]))
-    >>> told = counted(records, np.array([0.0, 1.0, 0.0]), np.array([-1.0, 0.0, 1.0]), {"rounds": 0.5})
-    >>> told.records, told.correct, told.no_change, told.shares
+    >>> served = served_counts(records, np.array([0.0, 1.0, 0.0]), np.array([-1.0, 0.0, 1.0]), {"rounds": 0.5})
+    >>> served.records, served.correct, served.no_change, served.shares
     (3, 2, 1.0, {'rounds': 1.5})
     """
     if not len(served):
@@ -44,16 +46,16 @@ def counted(records: RoundRecords, served: FloatArray, repeated: FloatArray, sha
 
 
 def coded(served: FloatArray, labels: tuple[str, ...], records: RoundRecords) -> FloatArray:
-    """Return answers in the coordinates of a round's records: label indices, or targets in the registry's unit.
+    """Return predictions in the coordinates of a round's records: label indices, or targets in the registry's unit.
 
     Parameters
     ----------
     served
-        Indices of `labels`, -1 where there was no answer; or targets in their own unit.
+        Indices into `labels`, -1 where there was no prediction; or targets in their original unit.
     labels
-        Of whoever answered.
+        The labels of the model that predicted.
     records
-        The round's.
+        The round's records.
     """
     if not records.labels:
         return (served - records.registry.target.centre) / records.registry.target.scale
@@ -63,6 +65,6 @@ def coded(served: FloatArray, labels: tuple[str, ...], records: RoundRecords) ->
 
 
 def natural(values: FloatArray, records: RoundRecords) -> FloatArray:
-    """Return label indices as they are, and targets of the registry's unit in their own."""
+    """Return label indices as they are, and targets converted from the registry's unit to their original one."""
     target = records.registry.target
     return values if records.labels else values * target.scale + target.centre

@@ -1,4 +1,4 @@
-"""Records that a client holds back from training, so that new ones can be compared with them."""
+"""Held-out records: a client keeps them out of training and compares new records with them."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from streamfl.core.protocol.messages import HeldRecord, HoldoutRule
 from streamfl.core.protocol.records import Batch, stacked, union
 from streamfl.core.sampling import ranks
 
-# One record in so many may be held back, by its hash.
+# One record in ONE_IN, chosen by its hash, may be held out.
 ONE_IN = 10
 BAR = np.uint64(2**64 // ONE_IN)
 
@@ -19,10 +19,10 @@ NOTHING, EVERY = np.zeros(0, np.int64), slice(None)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Holdout:
-    """The records held back so far: of each label those with the smallest hash among one in ten.
+    """The held-out records so far: of each label those with the smallest hash among one in ten.
 
-    Which records they are depends on their ordinals alone, so it is the same wherever and however they are read. None
-    of them was ever trained on. Raw records, so that a change of scaler does not spoil them.
+    The choice depends on the records' ordinals alone, so it is the same however they are read. None of them is ever
+    trained on. They are kept raw, so a change of the scaler does not affect them.
 
     Parameters
     ----------
@@ -31,7 +31,7 @@ class Holdout:
     rounds, ordinals
         The round and the ordinal of each, shape (n,).
     partitions, within
-        Names of partitions, and the number of each record's in them, shape (n,).
+        Names of partitions, and the index of each record's partition in them, shape (n,).
 
     Examples
     --------
@@ -54,41 +54,41 @@ class Holdout:
         return len(self.ordinals)
 
     def places(self, rows: IntArray | slice = EVERY) -> tuple[HeldRecord, ...]:
-        """Return where they are, or some of them."""
+        """Return the places of all records, or of some rows."""
         columns = (self.rounds, self.ordinals, self.within, self.records.positions)
-        told = zip(*[column[rows].tolist() for column in columns], strict=True)
+        entries = zip(*[column[rows].tolist() for column in columns], strict=True)
         return tuple(
-            [HeldRecord(round=t, ordinal=o, partition=self.partitions[k], position=p) for t, o, k, p in told]
+            [HeldRecord(round=t, ordinal=o, partition=self.partitions[k], position=p) for t, o, k, p in entries]
         )
 
     def since(self, t: int) -> "Holdout":
-        """Return those of round t and later."""
+        """Return the records of round t and later."""
         kept = self.rounds >= t
         return self if kept.all() else self.only(np.flatnonzero(kept))
 
     def of_labels(self, labels: tuple[str, ...]) -> "Holdout":
-        """Return those of some labels; all in regression."""
-        told = self.records.labels
-        if set(labels).issuperset(told):
+        """Return the records of some labels; all in regression."""
+        own = self.records.labels
+        if set(labels).issuperset(own):
             return self
-        known = np.array([label in labels for label in told], dtype=np.bool_)[self.records.y.astype(np.intp)]
+        known = np.array([label in labels for label in own], dtype=np.bool_)[self.records.y.astype(np.intp)]
         return self if known.all() else self.only(np.flatnonzero(known))
 
     def after(
         self, batches: Sequence[Batch], held: HoldoutRule, *, t: int, first: int, seed: int, client: str
     ) -> "Holdout":
-        """Return what is held back once round t's records have been looked at.
+        """Return the holdout after round t.
 
         Parameters
         ----------
         batches
             The round's records.
         held
-            How many are to be held back.
+            How many records to hold out.
         t, first
             The round, and the ordinal of its first record.
         seed, client
-            Key of the hash.
+            The key of the hash.
         """
         here = self.since(held.since)
         fresh: list[Holdout] = []
@@ -101,7 +101,7 @@ class Holdout:
         return (_joined([here, *fresh]) if fresh else here)._trimmed(held.per_label, seed, client)
 
     def only(self, rows: IntArray) -> "Holdout":
-        """Return some of the records, by increasing row."""
+        """Return the records of some rows, in increasing order."""
         return Holdout(
             self.records.only(rows), self.rounds[rows], self.ordinals[rows], self.partitions, self.within[rows]
         )
@@ -118,14 +118,14 @@ class Holdout:
 
     @classmethod
     def restored(cls, places: Iterable[HeldRecord], batches: Sequence[Batch]) -> "Holdout":
-        """Return what was held back, from records that were read again; those a source no longer has are gone."""
+        """Return the holdout from records that were read again; records that the source has lost are left out."""
         sought = {(place.partition, place.position): place for place in places}
         parts: list[Holdout] = []
         for batch in batches:
-            found = [sought.get((batch.span.partition, p)) for p in batch.positions.tolist()]
-            mine = [(row, place) for row, place in enumerate(found) if place is not None]
-            rounds, ordinals = [place.round for _, place in mine], [place.ordinal for _, place in mine]
-            kept = batch.only(np.array([row for row, _ in mine], np.int64))
+            matches = [sought.get((batch.span.partition, p)) for p in batch.positions.tolist()]
+            held = [(row, place) for row, place in enumerate(matches) if place is not None]
+            rounds, ordinals = [place.round for _, place in held], [place.ordinal for _, place in held]
+            kept = batch.only(np.array([row for row, _ in held], np.int64))
             parts.append(_of(kept, np.array(rounds, np.int64), np.array(ordinals, np.int64)))
         restored = _joined(parts)
         return restored.only(np.argsort(restored.ordinals))

@@ -1,4 +1,4 @@
-"""What a client introduces itself with: sums over its first records, their labels, and the unit of their targets."""
+"""The content of a client's Join: sums over its first records, their labels, and the unit of their targets."""
 
 from streamfl.core.client.round import targets_in
 from streamfl.core.learning.local_round import labels_in
@@ -9,14 +9,14 @@ from streamfl.core.protocol.registry import TargetUnit
 
 
 def introduction(client: str, incarnation: str, first: tuple[Batch, ...], question: int) -> Join:
-    """Return the question where a client stands, which introduces it.
+    """Return the Join that introduces a client and asks for its place in the ledger.
 
     Parameters
     ----------
     client, incarnation
-        Its name and its start.
+        The client's name and incarnation.
     first
-        Its first records; none once it is known.
+        Its first records; none once the coordinator knows the client.
     question
         The number of the question.
 

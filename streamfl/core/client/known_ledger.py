@@ -1,4 +1,4 @@
-"""What a client knows of the ledger: the last entry, its own place, and the round that is open."""
+"""What a client knows of the ledger: the last entry, its own place, and the open round."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -8,14 +8,14 @@ from streamfl.core.protocol.messages import Accepted, Joined, RoundClosed, Round
 
 @dataclass
 class LedgerPlace:
-    """Where a client stands in the ledger: where it reads on, by partition, and records accounted for."""
+    """A client's place in the ledger: its next position by partition, and the records accounted for."""
 
     positions: dict[str, int]
     read: int
     rejected: int
 
     def move(self, accepted: Accepted) -> None:
-        """Move past what the ledger has accepted."""
+        """Move past the records that an entry accepts."""
         self.positions.update({span.partition: span.end for span in accepted.spans})
         self.read += accepted.records + accepted.rejected
         self.rejected += accepted.rejected
@@ -23,20 +23,20 @@ class LedgerPlace:
 
 @dataclass
 class KnownLedger:
-    """What a client knows of the ledger; it may be wrong, as whoever may write where the coordinator does can lie.
+    """What a client knows of the ledger. It may be wrong: anyone who can write to the coordinator's topics can forge.
 
-    So the answer to the newest question is the truth, also where it says less than was known before.
+    The answer to the newest question is the truth, even if it takes the client back.
 
     Parameters
     ----------
     entry
-        The last entry that was seen.
+        The last entry the client has seen.
     place
-        Where the client stands after it; None while that is not known.
+        The client's place after it; None while unknown.
     opened
-        The opening of the round after it, or what may turn out to be: see `open_round`.
+        The opening of the round after it, or a candidate for it: see `open_round`.
     question, answered
-        The newest question that was asked, and the one that was answered last.
+        The number of the newest question, and of the last one that was answered.
 
     Examples
     --------
@@ -59,7 +59,7 @@ class KnownLedger:
 
     @property
     def open_round(self) -> RoundOpened | None:
-        """Return the opening of the entry after the last, if it is here and the client has its place."""
+        """Return the opening of the next entry, if it has arrived and the client knows its place."""
         opened = self.opened
         is_next = self.place is not None and opened is not None and opened.entry == self.entry + 1
         return opened if is_next else None
@@ -67,16 +67,16 @@ class KnownLedger:
     # --- the place ---------------------------------------------------------------------------------------------
 
     def ask(self) -> int:
-        """Return the number of another question."""
+        """Return the number of a new question."""
         self.question += 1
         return self.question
 
     def is_answer(self, joined: Joined) -> bool:
-        """Tell whether it answers the newest question, which is answered once: a late copy says what was."""
+        """Tell whether a Joined is the first answer to the newest question; a later copy is out of date."""
         return joined.question == self.question > self.answered
 
     def lose(self) -> None:
-        """Take the place for unknown; what was believed last tells later whether the answer is another."""
+        """Make the place unknown; keep its positions, to see later whether the answer differs."""
         if self.place is not None:
             self._believed, self.place = self.place.positions, None
 
@@ -86,11 +86,11 @@ class KnownLedger:
         self.opened = self._ahead = None
 
     def differs(self, joined: Joined) -> bool:
-        """Tell whether an answer has other positions than were believed."""
+        """Tell whether an answer has other positions than the client last believed."""
         return joined.positions != (self._believed if self.place is None else self.place.positions)
 
     def take(self, joined: Joined) -> bool:
-        """Take the ledger's word; return whether another round is open than was known."""
+        """Take the place from Joined; return whether the open round is another one."""
         self.answered = joined.question
         self.entry, self._closed = joined.entry - 1, None
         self.place = LedgerPlace(dict(joined.positions), joined.read, joined.rejected)
@@ -99,13 +99,13 @@ class KnownLedger:
     # --- openings and entries ----------------------------------------------------------------------------------
 
     def misses(self, opened: RoundOpened) -> bool:
-        """Tell whether an opening is so far ahead that entries were missed; the one before it may be on its way."""
+        """Tell whether an opening is so far ahead that entries were missed; one entry may still be on its way."""
         return self.place is not None and opened.entry > self.entry + 2
 
     def open(self, opened: RoundOpened) -> bool:
-        """Take the newest opening; return whether another round is open than was known.
+        """Take an opening; return whether the open round is another one.
 
-        While the place is unknown, the farthest opening and the last are kept.
+        While the place is unknown, the opening furthest ahead and the last one are kept.
         """
         if self.place is None:
             farthest = self.opened is None or opened.entry > self.opened.entry
@@ -117,18 +117,18 @@ class KnownLedger:
         return self._turn_to(opened)
 
     def contradicts(self, closed: RoundClosed) -> bool:
-        """Tell whether an entry shows that one was missed, or that the last one was forged."""
+        """Tell whether an entry shows that one was missed or that the last one was forged."""
         last = self._closed
         differs = last is not None and closed.entry == last.entry and closed.accepted != last.accepted
         return differs or closed.entry > self.entry + 1
 
     def close(self, closed: RoundClosed) -> bool:
-        """Move on by the next entry; return whether the round after it is open already."""
+        """Move to the next entry; return whether the round after it is open already."""
         self.entry, self._closed = closed.entry, closed
         return self._turn_to(self._ahead)
 
     def _turn_to(self, *openings: RoundOpened | None) -> bool:
-        """Take the first opening that is of the next entry; tell whether it is another one than before."""
+        """Take the first opening for the next entry; return whether it differs from the current one."""
         opened = next((o for o in openings if o is not None and o.entry == self.entry + 1), None)
         if opened is None:
             return False

@@ -1,23 +1,22 @@
-"""The client machine: reads and buffers records, scores and trains on a round's, follows the ledger.
+"""The client machine: it buffers records, trains on them in each round, and follows the ledger.
 
-Theory of operation. `handle` takes one event and returns what is to be done. It takes the event in (`_take`), and
-then does the next thing for which all that is needed is here (`_proceed`): close the buffer and send an update,
-answer Score, or ask.
+Theory of operation. `handle` takes one event and returns decisions. It updates the state (`_take`), then takes the
+next step for which everything has arrived (`_proceed`): close the buffer and send an update, answer Score, or ask.
 
-In the ordinary course a client asks with Join once it has records (JOINING). Joined tells its place in the ledger. It
-waits for the next round and its models (WAITING), reads the round's records (GATHERING), sends one update for the
-entry after the last, and waits for the ledger (SENT). RoundClosed accepts the update; only then does the buffer let
-the records go. `phase.py` has the whole table; the phase is derived from the state, in `state.py`.
+In the normal course a client sends Join once it has records (JOINING). Joined gives its place in the ledger. The
+client waits for the next round and its models (WAITING), reads the round's records (GATHERING), sends one update for
+the next entry, and waits for the ledger (SENT). RoundClosed accepts the update; only then does the buffer drop the
+records. `phase.py` has the whole table. `state.py` derives the phase from the state.
 
-There is one way back from every fault: a client that does not know its place asks with Join, and Joined tells it. It
-does not know its place when it has just started, when it missed an entry, when another update was accepted in its
-name, and when its update was refused. It also asks when it has heard nothing for a while (`patience.py`). `wakes_at`
-says when it wants a Tick; it is a function of the state, so no timer can be lost.
+There is one way to recover from every fault: a client that does not know its place sends Join, and Joined answers. It
+does not know its place after it starts, after it missed an entry, after another update was accepted under its name,
+and after its update was refused. It also asks when no message has come for a while (`patience.py`). `wakes_at` is the
+time of the next Tick; it is a function of the state, so no timer can be lost.
 
-Whoever may write where the coordinator does can say anything, so what a client knows of the ledger may be wrong
-(`known_ledger.py`). The answer to its newest question is the truth, even where it says less than the client knew, and
-nothing that was told before may keep out what is told later. Where what was told cannot be used, all of it is
-forgotten and asked for again (`_guarded`). So once a forger stops, the client comes back by itself.
+Anyone who can write to the coordinator's topics can forge messages, so what a client knows of the ledger may be wrong
+(`known_ledger.py`). The answer to its newest question is the truth, even if it takes the client back, and no earlier
+message may block a later one. If a message cannot be used, the client forgets all it has received and asks again
+(`_guarded`). So it recovers by itself once a forger stops.
 """
 
 from collections.abc import Callable
@@ -76,12 +75,12 @@ class Client(ClientState):
     name
         The client's name: unique in the federation, the same after a restart.
     incarnation
-        Unique for every start of the client, and greater, as a string, than those of earlier starts: a message of
-        an older incarnation that arrives late is told by it. Part of each attempt.
+        Unique for every start of the client, and greater, as a string, than those of earlier starts: it identifies
+        late messages of an older incarnation. Part of each attempt.
     dropped
-        How often something that was told could not be used.
+        How many messages could not be used.
     evicted
-        Why it was evicted; empty unless it was. Then it has finished, and its records are pending.
+        The reason of its eviction; empty unless it was evicted. Then it has finished, and its records are pending.
 
     Examples
     --------
@@ -99,63 +98,63 @@ class Client(ClientState):
     """
 
     def learn_early(self, batch: Batch) -> None:
-        """Learn the next records between rounds before they are read: later nothing is done again.
+        """Learn the next records between rounds before they are read; they are not learnt again later.
 
-        Nothing happens where no models learn between rounds.
+        Does nothing if no models learn between rounds.
         """
-        self._models.go_on(self._ledger.open_round)
+        self._models.begin_round(self._ledger.open_round)
         self._models.learn_early(batch, self._ledger.opened)
 
     def answer(self, batch: Batch) -> tuple[FloatArray, tuple[str, ...]]:
-        """Return what is served now of some records, whose truth is not looked at, and the labels it is of.
+        """Return predictions of some records, without using their truth, and the labels.
 
         Returns
         -------
-        Probabilities, shape (n, labels), or targets, shape (n, 1); and the labels, none for targets.
+        Probabilities, shape (n, labels), or targets, shape (n, 1); and the labels, empty for targets.
         """
-        self._models.go_on(self._ledger.open_round)
+        self._models.begin_round(self._ledger.open_round)
         return self._models.answer(batch, self._ledger.opened)
 
     # --- one event ---------------------------------------------------------------------------------------------
 
     def handle(self, event: ClientEvent, now: float) -> list[ClientDecision]:
-        """Take one event and return what is to be done, in order.
+        """Handle one event and return the decisions, in order.
 
         Parameters
         ----------
         event
             What happened.
         now
-            The time, in seconds of whatever clock drives the federation.
+            The time in seconds, by the clock that drives the federation.
         """
         if self._left:
             return []
         if isinstance(event, ModelPublished) and not self._awaits_models():
-            return self._told(event, now)  # most of what comes; nothing follows from it until its round is opened
-        if self._is_news(event):
-            self._patience = self._patience.heard(now)
-        decisions = self._told(event, now) if isinstance(event, Message) else self._take(event)
+            return self._receive(event, now)  # most messages; a model has no effect until its round is opened
+        if self._is_awaited(event):
+            self._patience = self._patience.answered(now)
+        decisions = self._receive(event, now) if isinstance(event, Message) else self._take(event)
         if isinstance(event, Tick):
             decisions += self._lose_patience(now)
         return decisions + self._guarded(lambda: self._proceed(now), now)
 
     def _awaits_models(self) -> bool:
-        """Tell whether there may be something to do once a model is here."""
+        """Tell whether there may be something to do when a model arrives."""
         waits = self._measurement.last is not None or self._flight.score is not None
         return waits or self._ledger.open_round is not None
 
-    def _is_news(self, event: ClientEvent) -> bool:
-        """Tell whether an event answers what it waits for, so that there is no need to ask yet.
+    def _is_awaited(self, event: ClientEvent) -> bool:
+        """Tell whether an event is what the client waits for, so that it need not ask yet.
 
-        While it waits for Joined or Left, nothing else is: the others' federation goes on without it.
+        While it waits for Joined or Left, only these count: the federation goes on without it.
         """
         match event:
             case Joined():
-                return self._is_mine(event) and self._ledger.is_answer(event)
+                return self._is_own(event) and self._ledger.is_answer(event)
             case Left():
-                return self._is_mine(event) and self._leaves
+                return self._is_own(event) and self._leaves
             case RoundOpened() if event.entry == self._flight.refused:
-                return False  # told again and again to others, it would put off for ever what is tried again
+                return False  # published again and again for others, it would postpone the next try for ever
             case RoundOpened() | RoundClosed():
                 ledger = self._ledger
                 return ledger.place is not None and event.entry == ledger.entry + 1 and not self._is_done()
@@ -166,8 +165,8 @@ class Client(ClientState):
             case _:
                 return False
 
-    def _told(self, message: FromCoordinator, now: float) -> list[ClientDecision]:
-        """Take a message, unless it cannot be used."""
+    def _receive(self, message: FromCoordinator, now: float) -> list[ClientDecision]:
+        """Take a message, or drop it if it cannot be used."""
 
         def take() -> list[ClientDecision]:
             reason = unusable(message, self.settings.learner.between)
@@ -176,15 +175,15 @@ class Client(ClientState):
         return self._guarded(take, now)
 
     def _guarded(self, do: Callable[[], list[ClientDecision]], now: float) -> list[ClientDecision]:
-        """Do something with what was told; if it cannot be done, forget all that was told, and ask for it later.
+        """Act on received messages; if that raises, forget all that was received and ask for it later.
 
-        What is wrong with what this client was given itself is raised.
+        Errors in this client's own settings and records are raised.
         """
         try:
             return do()
         except (UsageError, BrokenInvariantError, MemoryError):
             raise
-        except Exception as error:  # there is no end to what can be wrong with a forged model
+        except Exception as error:  # a forged model can make anything raise
             self._ledger.forget()
             self._flight.forget()
             self._models = Models(self.name, self.settings.learner)
@@ -196,7 +195,7 @@ class Client(ClientState):
         return [Dropped(self.name, error)]
 
     def _lose_patience(self, now: float) -> list[ClientDecision]:
-        """Ask, or try again what was refused, once nothing was heard for long enough."""
+        """Ask, or try a refused entry again, when the wait has run out."""
         if self.phase.waits:
             if now >= self._patience.ends:
                 self._patience = self._patience.loses()
@@ -220,30 +219,30 @@ class Client(ClientState):
                 self._ended |= isinstance(event, SourceEnded)
                 self._due |= isinstance(event, BufferDue)
                 self._stopped |= isinstance(event, Stopped)
-            case Joined() if self._is_mine(event) and self._ledger.is_answer(event):
+            case Joined() if self._is_own(event) and self._ledger.is_answer(event):
                 return self._joined(event)
-            case Refusal() if self._is_mine(event):
-                return self._was_refused(event)
+            case Refusal() if self._is_own(event):
+                return self._refused(event)
             case RoundOpened():
                 return self._round_opened(event)
             case Score():
                 self._flight.ask(event)
             case RoundClosed() if self._ledger.place is not None:
                 self._round_closed(event, self._ledger.place)
-            case Left() if self._is_mine(event) and self._leaves:
+            case Left() if self._is_own(event) and self._leaves:
                 self._left = True
                 return [Finished()]
             case _:
-                pass  # time alone, or a message for another client, of an older entry, or for people to read
+                pass  # a Tick, or a message for another client, of an older entry, or for people
         return []
 
-    def _is_mine(self, answer: Joined | Left | Refusal) -> bool:
+    def _is_own(self, answer: Joined | Left | Refusal) -> bool:
         return (answer.client, answer.incarnation) == (self.name, self.incarnation)
 
     # --- following the ledger ----------------------------------------------------------------------------------
 
     def _joined(self, joined: Joined) -> list[ClientDecision]:
-        """Take the ledger's word: read on from its positions, and restore the records that it names."""
+        """Follow Joined: continue at its positions, and read the records that it lists again."""
         moved = self._ledger.differs(joined)
         if self._ledger.take(joined):
             self._flight.turn_to(self._ledger.opened)
@@ -267,10 +266,10 @@ class Client(ClientState):
         return [Send(update) for update in self._flight.resume(opened)] if self._ledger.place is not None else []
 
     def _round_closed(self, closed: RoundClosed, place: LedgerPlace) -> None:
-        """Move on by the next entry; after one that was missed, another's attempt, or two that differ, ask."""
+        """Move to the next entry; ask after a missed entry, a foreign attempt, or two entries that differ."""
         own = next((a for a in closed.accepted if a.client == self.name), None)
         sent, is_next = self._flight.sent, closed.entry == self._ledger.entry + 1
-        is_strange = own is not None and (sent is None or not sent.is_what(own, closed))
+        is_strange = own is not None and (sent is None or not sent.is_accepted_by(own, closed))
         if self._ledger.contradicts(closed) or (is_next and is_strange):
             self._lose_place()
         elif is_next:
@@ -287,8 +286,8 @@ class Client(ClientState):
         self._earlier.accept(sent, own, closed)
         self._measurement.accept(sent)
 
-    def _was_refused(self, refusal: Refusal) -> list[ClientDecision]:
-        """Keep the records, ask where it stands, and try again in the next entry, or much later in this one."""
+    def _refused(self, refusal: Refusal) -> list[ClientDecision]:
+        """Keep the records, ask for the place, and try again in the next entry, or much later in this one."""
         if refusal.evicted:
             self._left, self.evicted = True, bounded(refusal.reason) or "no reason was given"
             return [Finished()]
@@ -298,15 +297,15 @@ class Client(ClientState):
         return []
 
     def _lose_place(self) -> None:
-        """Ask where it stands, unless it has asked already."""
+        """Make the place unknown, and ask for it unless that was done already."""
         self._ledger.lose()
         if self._ledger.question == self._ledger.answered:
             self._patience = self._patience.may_ask()
 
-    # --- what there is to do -----------------------------------------------------------------------------------
+    # --- the next step --------------------------------------------------------------------------------------------
 
     def _proceed(self, now: float) -> list[ClientDecision]:
-        """Do the next thing that everything needed for is here."""
+        """Take the next step for which everything has arrived."""
         if self._left:
             return []
         decisions: list[ClientDecision] = [*self._measurement.after(self._ledger.opened, self._models)]
@@ -318,11 +317,11 @@ class Client(ClientState):
         return decisions + self._ask(phase, now) if phase.waits else decisions
 
     def _gather(self, now: float) -> list[ClientDecision]:
-        """Close the buffer and send an update, if it is time."""
+        """Close the buffer and send an update, if the round is full or due."""
         opened = self._ledger.open_round
         if opened is None:
-            raise BrokenInvariantError("records are gathered for no open round")
-        # Before records are counted: those that the registry has no label for make no round full.
+            raise BrokenInvariantError("records are gathered, but no round is open")
+        # Before counting: records whose label the registry cannot take do not fill a round.
         self._buffer.within(self._models.published.registry(opened.registry), self.settings.limits)
         is_time = self._is_full() if opened.closes is None else now >= opened.closes
         if not (self._ended or self._due or is_time):
@@ -335,7 +334,7 @@ class Client(ClientState):
         return [Send(sent.update), *predicted]
 
     def _scores(self) -> Scores | None:
-        """Score the candidates that are asked for on the records that were sent, once they are here."""
+        """Score the candidates on the records of the update, once the candidates have arrived."""
         score, sent, opened = self._flight.score, self._flight.sent, self._ledger.opened
         if score is None or sent is None or opened is None:
             return None
@@ -348,11 +347,11 @@ class Client(ClientState):
     def _work(self) -> Work:
         place = self._ledger.place
         if place is None:
-            raise BrokenInvariantError("a round is worked on by a client that has no place in the ledger")
+            raise BrokenInvariantError("a client works on a round without a place in the ledger")
         return Work(self.settings, self._models, self._earlier, self._measurement, place.read)
 
     def _ask(self, phase: Phase, now: float) -> list[ClientDecision]:
-        """Send what has not been asked since something was heard: Leave when all is done, else Join."""
+        """Send Leave when all is done, else Join, unless it waits for an answer already."""
         question: Question = "leave" if phase is Phase.LEAVING else "join"
         if self._patience.asked == question:
             return []
@@ -363,7 +362,7 @@ class Client(ClientState):
         return [Send(Leave(client=self.name, incarnation=self.incarnation))]
 
     def _join(self) -> Join:
-        """Return the question where it stands; until it is answered, it always introduces the same records."""
+        """Return a Join; until one is answered, it always describes the same records."""
         if self._introduced is None and self._buffer.size >= self.settings.least:
             self._introduced = self._buffer.head(self._size())
         return introduction(self.name, self.incarnation, self._introduced or (), self._ledger.ask())

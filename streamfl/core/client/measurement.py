@@ -1,4 +1,4 @@
-"""What a client tells of its predictions to whoever evaluates it in the same process; no message carries it."""
+"""A client's predictions, for evaluation in the same process; no message carries them."""
 
 from dataclasses import dataclass
 
@@ -13,14 +13,14 @@ from streamfl.core.protocol.messages import RoundOpened, Update
 
 @dataclass
 class Measurement:
-    """Predictions of a round's records, before they were learnt and after.
+    """Predictions of a round's records, before and after training on them.
 
     Parameters
     ----------
     wanted
-        Whether anything is to be told.
+        Whether to report predictions.
     last
-        The update accepted last, until the model that has learnt its records has predicted them.
+        The last accepted update, until the model trained on its records has predicted them.
     """
 
     wanted: bool
@@ -29,18 +29,18 @@ class Measurement:
     def before(
         self, update: Update, records: RoundRecords, result: LocalResult, repeated: FloatArray
     ) -> list[Predicted]:
-        """Tell what was predicted of each record of a round, unless nothing was.
+        """Return the predictions of a round's records; nothing if there were none.
 
         Parameters
         ----------
         update
-            What was sent for the round.
+            The round's update.
         records
-            The round's.
+            The round's records.
         result
-            What came of the work.
+            The losses, steps and predictions of the local round.
         repeated
-            What NoChange says, shape (n,).
+            The predictions of NoChange, shape (n,).
         """
         if not (self.wanted and len(result.served)):
             return []
@@ -58,11 +58,11 @@ class Measurement:
         return [predicted]
 
     def accept(self, sent: Sent) -> None:
-        """Remember an update that was accepted, until its records have been predicted again."""
+        """Remember an accepted update until its records have been predicted again."""
         self.last = sent if self.wanted and sent.update.served.records else None
 
     def after(self, opened: RoundOpened | None, models: Models) -> list[PostUpdate]:
-        """Tell what the model after the last round predicts of its records, once that model is here."""
+        """Return what the model after the last round predicts for its records, once that model has arrived."""
         sent = self.last
         if sent is None or opened is None or opened.round <= sent.update.round:
             return []

@@ -1,4 +1,4 @@
-"""The models that a client has: those published to it, what it learns from them between rounds, and what serves."""
+"""The models that a client has: published models, those it trains between rounds, and the one that serves."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -26,18 +26,18 @@ from streamfl.core.protocol.records import Batch
 
 @dataclass
 class Models:
-    """What one client answers records with.
+    """The models with which one client predicts.
 
     Parameters
     ----------
     client
-        Its name.
+        The client's name.
     learner
         How it learns.
     published
-        The registries and models that arrived last.
+        The registries and models that were received last.
     between
-        What learns between rounds, if anything does.
+        The models that learn between rounds; None if there are none.
     """
 
     client: str
@@ -52,21 +52,21 @@ class Models:
     # --- what is published -------------------------------------------------------------------------------------
 
     def keep(self, published: RegistryPublished | ModelPublished | BetweenPublished) -> None:
-        """Keep what was published until it is superseded."""
+        """Keep a published registry or model until it is superseded."""
         match published:
             case RegistryPublished() | ModelPublished():
                 self.published.add(published)
             case BetweenPublished() if self.between is not None:
                 self.between.take(published)
             case _:
-                pass  # of models that are not learnt here
+                pass  # this client has no models between rounds
 
     def has(self, of: RoundOpened | Score) -> bool:
-        """Tell whether all that a round, or candidates, are of is here."""
-        columns, mine = self.learner.model.columns, asked_of(self.client, of.slots)
-        return self.published.has(of.registry, mine, columns) and self._may_go_on(of)
+        """Tell whether the registry and models of a round, or of candidates, have arrived."""
+        columns, slots = self.learner.model.columns, asked_of(self.client, of.slots)
+        return self.published.has(of.registry, slots, columns) and self._has_agreed_state(of)
 
-    def _may_go_on(self, of: RoundOpened | Score) -> bool:
+    def _has_agreed_state(self, of: RoundOpened | Score) -> bool:
         asks = isinstance(of, RoundOpened) and of.between
         return not asks or (self.between is not None and self.between.has(of.round))
 
@@ -75,7 +75,7 @@ class Models:
         return self.published.weights(asked_of(self.client, asked.slots))
 
     def serving(self, opened: RoundOpened | None) -> Serving | None:
-        """Return what serves a round, once it is here; it is kept, as records may come one by one."""
+        """Return the model that serves a round, once it has arrived; it is cached, as records may come one by one."""
         if self._serving is not None and self._serving.opened is opened:
             return self._serving
         if opened is None or opened.round == 1 or not self.has(opened):
@@ -88,46 +88,46 @@ class Models:
 
     # --- between rounds ----------------------------------------------------------------------------------------
 
-    def go_on(self, opened: RoundOpened | None) -> None:
-        """Go on from the agreed models of the open round, once they are here."""
+    def begin_round(self, opened: RoundOpened | None) -> None:
+        """Start from the agreed state of the open round, once it has arrived."""
         between = self.between
         if between is not None and opened is not None and opened.between and between.has(opened.round):
             between.begin(opened.round)
 
     def learn_early(self, batch: Batch, opened: RoundOpened | None) -> None:
-        """Learn the records that follow those learnt, before the round's others are read."""
+        """Learn the next records, before the rest of the round is read."""
         if self.between is not None:
             self.between.learn_next(batch, self.serving(opened))
 
     def learn(self, opened: RoundOpened, batches: Sequence[Batch]) -> None:
-        """Learn a round's records one by one, from its agreed models on; those learnt early are not learnt again."""
+        """Learn a round's records one by one from its agreed state; records learnt early are not learnt again."""
         if self.between is not None:
             if opened.between:
                 self.between.begin(opened.round)
             self.between.learn(batches, self.serving(opened))
 
     def learnt(self, opened: RoundOpened, limits: Limits) -> Learnt | None:
-        """Return what a round did to the models that learn between rounds, if it is asked for."""
+        """Return what the models between rounds learnt in a round; None if the round does not ask for it."""
         return None if self.between is None or not opened.between else self.between.learnt(limits)
 
     def served(self, records: RoundRecords, by_rounds: FloatArray) -> FloatArray:
-        """Return what was answered of a round's records, coded as they are.
+        """Return the predictions of a round's records, coded like the records.
 
-        Where nothing learns between rounds it is `by_rounds`, what the round's model answers; shape (n,).
+        Without models between rounds these are `by_rounds`, the predictions of the round's model; shape (n,).
         """
         return by_rounds if self.between is None else coded(self.between.served, self.between.labels, records)
 
     def shares(self) -> dict[str, float]:
-        """Return what part each model that learns between rounds has in the answers, by name."""
+        """Return the share of each expert in the predictions, by name."""
         return {} if self.between is None else self.between.shares()
 
     def forget_pending(self) -> None:
-        """Forget what was learnt of pending records, as they are to be read again."""
+        """Forget what was learnt from pending records: they will be read again."""
         if self.between is not None:
             self.between.forget()
 
     def answer(self, batch: Batch, opened: RoundOpened | None) -> tuple[FloatArray, tuple[str, ...]]:
-        """Return what is served now of some records, and the labels it is of: see `Client.answer`."""
+        """Return predictions of some records, and their labels: see `Client.answer`."""
         serving = self.serving(opened)
         if self.between is not None:
             return self.between.answer(batch, serving), self.between.labels

@@ -1,4 +1,4 @@
-"""NoChange, the baseline of every stream: a client's previous label, or target, repeated."""
+"""NoChange, the baseline of every stream: predict the client's previous label or target again."""
 
 from dataclasses import dataclass
 
@@ -9,12 +9,12 @@ from streamfl.core.arrays import FloatArray
 
 @dataclass
 class NoChange:
-    """Repeats the last label a client saw; before the first record it is wrong, in regression 0.
+    """Predicts the last label a client saw. Its first prediction is wrong, in regression 0.
 
     Parameters
     ----------
     last
-        The name of a label, or a target.
+        The last label's name, or the last target.
 
     Examples
     --------
@@ -29,11 +29,11 @@ class NoChange:
     last: str | float | None = None
 
     def predictions(self, y: FloatArray, labels: tuple[str, ...]) -> FloatArray:
-        """Return what it predicts of records in turn: label indices of `labels`, or targets if there are none."""
+        """Return its predictions of successive records: indices into `labels`, or targets if there are none."""
         return np.concatenate([[self._first(labels)], y[:-1]]) if len(y) else y
 
     def learn(self, y: FloatArray, labels: tuple[str, ...]) -> None:
-        """Take the last of some records."""
+        """Remember the last label or target."""
         if len(y):
             self.last = labels[int(y[-1])] if labels else float(y[-1])
 

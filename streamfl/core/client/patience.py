@@ -1,82 +1,82 @@
-"""When a client asks again: the longer it hears nothing, the more seldom."""
+"""When a client asks again: the interval doubles as long as no answer comes."""
 
 from dataclasses import dataclass, replace
 from typing import Literal
 
 Question = Literal["join", "leave"]
 
-# A client asks again after `retry` seconds, then after twice as many, at most doubled so often: 32 times `retry`.
+# A client asks again after `retry` seconds; the interval doubles at most so many times, to 32 times `retry`.
 MOST_DOUBLINGS = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """Since when a client waits, and when it asks again. A value: every method returns another one.
+    """How long a client has waited, and when it asks again. Immutable: every method returns a new value.
 
     Parameters
     ----------
     retry
-        Seconds after which it asks again for the first time.
+        Seconds before it asks again for the first time.
     since
-        When the client last heard what it waits for, or asked.
-    in_vain
-        How often it has lost patience since it last heard anything.
+        When the client last received what it waits for, or asked.
+    unanswered
+        How often the wait has run out since the last answer.
     setbacks
-        How often the client was refused, or could not use what it was told, since its last update that was accepted.
+        Refusals and unusable messages since the last accepted update.
     asked
-        The question that was asked and need not be asked again yet; None if any is to be asked at once.
+        The question that is waiting for an answer; None if the client may ask at once.
 
     Examples
     --------
     >>> asked = Patience(retry=5.0).asks("join", now=10.0)
-    >>> asked.ends, asked.loses().asks("join", now=15.0).ends, asked.loses().heard(now=17.0).ends
+    >>> asked.ends, asked.loses().asks("join", now=15.0).ends, asked.loses().answered(now=17.0).ends
     (15.0, 25.0, 22.0)
     """
 
     retry: float
     since: float = 0.0
-    in_vain: int = 0
+    unanswered: int = 0
     setbacks: int = 0
     asked: Question | None = None
 
     @property
     def ends(self) -> float:
-        """Return when it asks again while it waits for an answer."""
-        return self.since + self.retry * 2.0 ** min(max(self.in_vain, self.setbacks), MOST_DOUBLINGS)
+        """Return when the client asks again while it waits for an answer."""
+        return self.since + self.retry * 2.0 ** min(max(self.unanswered, self.setbacks), MOST_DOUBLINGS)
 
     @property
     def ends_at_last(self) -> float:
-        """Return when it asks though it waits for a time that was told: that time may never come."""
+        """Return when the client asks although it waits for an announced time: that time may never come."""
         return self.since + self.retry * 2.0**MOST_DOUBLINGS
 
-    def heard(self, now: float) -> "Patience":
-        """Return it once the client has heard what it waits for."""
-        return replace(self, since=now, in_vain=0)
+    def answered(self, now: float) -> "Patience":
+        """Return the value after the client has received what it waits for."""
+        return replace(self, since=now, unanswered=0)
 
     def asks(self, question: Question, now: float) -> "Patience":
-        """Return it once the client has asked: it waits for the answer from now on."""
+        """Return the value after the client has asked: it waits for the answer from now on."""
         return replace(self, since=now, asked=question)
 
     def has_asked(self, question: Question) -> "Patience":
-        """Return it once something was sent that asks as well: the question follows only if nothing is heard."""
+        """Return the value after a message that counts as the question: the client asks only if no answer comes."""
         return replace(self, asked=question)
 
     def waits_anew(self, now: float) -> "Patience":
-        """Return it with the waiting begun anew."""
+        """Return the value with the wait started again."""
         return replace(self, since=now)
 
     def loses(self) -> "Patience":
-        """Return it at its end: the client may ask at once, and then waits longer."""
-        return replace(self, asked=None, in_vain=self.in_vain + 1)
+        """Return the value after the wait has run out: the client may ask at once, and then waits longer."""
+        return replace(self, asked=None, unanswered=self.unanswered + 1)
 
     def may_ask(self) -> "Patience":
-        """Return it with leave to ask at once, whatever was asked before."""
+        """Return the value that lets the client ask at once, whatever it asked before."""
         return replace(self, asked=None)
 
     def set_back(self) -> "Patience":
-        """Return it after a refusal, or after something that could not be used: the client waits longer each time."""
+        """Return the value after a refusal or an unusable message: the client waits longer each time."""
         return replace(self, setbacks=self.setbacks + 1)
 
     def succeeds(self) -> "Patience":
-        """Return it once an update was accepted: there are no setbacks any more."""
+        """Return the value after an accepted update: it clears the setbacks."""
         return replace(self, setbacks=0)

@@ -1,4 +1,4 @@
-"""What a client is doing: its phases, and what leads from one to another."""
+"""The phases of a client, and the events that lead from one to another."""
 
 from enum import Enum
 from typing import NamedTuple
@@ -27,27 +27,27 @@ from streamfl.core.protocol.messages import (
 
 
 class Phase(Enum):
-    """The phases of a client. They are derived from its state (`ClientState.phase`) and kept nowhere.
+    """The phases of a client. They are derived from its state (`ClientState.phase`), never stored.
 
     ==========  ==================================================  ============================  =================
     phase       what it does                                        until                         then
     ==========  ==================================================  ============================  =================
-    FILLING     reads the records to join with                      they are enough, or all       JOINING
+    FILLING     reads the records to join with                      enough records, or no more    JOINING
     JOINING     asks for its place in the ledger                    Joined                        RESTORING WAITING
-    RESTORING   reads old records again that the ledger names       RecordsFetched                WAITING
-    WAITING     waits for the next round and its models             all of them are here          GATHERING
-    GATHERING   reads the records of the open round                 they are enough, or in time   SENT
+    RESTORING   reads old records that the ledger lists again       RecordsFetched                WAITING
+    WAITING     waits for the next round and its models             all have arrived              GATHERING
+    GATHERING   reads the records of the open round                 enough records, or the clock  SENT
     SENT        has sent its update, and waits for the ledger       RoundClosed, or Score         WAITING SCORING
-    SCORING     is asked to score candidates, and waits for them    all of them are here          SENT
+    SCORING     is asked to score candidates, and waits for them    all have arrived              SENT
     LEAVING     has nothing left to send, and asks to leave         Left                          LEFT
-    LEFT        has left or was evicted, and does nothing           ever
+    LEFT        has left or was evicted, and does nothing           the end
     ==========  ==================================================  ============================  =================
 
-    One event may lead through several phases: where models and records are here already, Joined leads from JOINING to
-    SENT. A client without records left goes on to LEAVING instead of GATHERING. Wherever its place in the ledger
-    becomes unknown it begins again with JOINING, or with FILLING where it has too few records.
+    One event may lead through several phases: if models and records have arrived already, Joined leads from JOINING
+    to SENT. A client with no records left goes to LEAVING instead of GATHERING. When its place in the ledger becomes
+    unknown it starts again with JOINING, or with FILLING if it has too few records.
 
-    `TRANSITIONS` has all that may follow, and after what; simulations hold every step of every client against it.
+    `TRANSITIONS` lists every allowed transition and its events; simulations check every step of every client.
     """
 
     FILLING = "filling"
@@ -62,12 +62,12 @@ class Phase(Enum):
 
     @property
     def waits(self) -> bool:
-        """Tell whether the next step is the coordinator's, so that the client asks once it hears nothing."""
+        """Tell whether the next step is the coordinator's, so that the client asks if no message comes."""
         return self not in (Phase.FILLING, Phase.GATHERING, Phase.LEFT)
 
 
 class Transition(NamedTuple):
-    """Any phase of `before` may lead to any of `after`, by any event of `by`; Dropped, a decision, counts as one."""
+    """Any phase of `before` may lead to any of `after`, by any event of `by`. Dropped counts as an event."""
 
     before: tuple[Phase, ...]
     by: tuple[type, ...]
@@ -88,7 +88,7 @@ TRANSITIONS = (
     Transition(UNPLACED, (Joined,), (*BEFORE_UPDATE, Phase.SENT, Phase.LEAVING)),
     Transition((Phase.RESTORING,), (RecordsFetched,), (Phase.WAITING, Phase.GATHERING, Phase.SENT)),
     Transition((Phase.WAITING,), (RoundOpened, *MODELS), (Phase.GATHERING, Phase.SENT)),
-    Transition((Phase.GATHERING,), ANYTHING, (Phase.SENT,)),  # its time may have come with any event
+    Transition((Phase.GATHERING,), ANYTHING, (Phase.SENT,)),  # its closing time may pass with any event
     Transition((Phase.SENT,), (Score,), (Phase.SCORING,)),
     Transition((Phase.SCORING,), (*MODELS, Score), (Phase.SENT,)),
     Transition(IN_FLIGHT, (RoundClosed,), (*BEFORE_UPDATE, Phase.SENT, Phase.LEAVING)),
@@ -96,11 +96,11 @@ TRANSITIONS = (
     Transition(BEFORE_UPDATE, (SourceEnded,), (Phase.LEAVING,)),
     Transition((*UNPLACED, *BEFORE_UPDATE), (Stopped,), (Phase.LEAVING,)),
     Transition(ALL_BUT_LEFT, (Left, Refusal), (Phase.LEFT,)),  # Left may come late, and Refusal evict
-    # The place in the ledger becomes unknown, or all that was told is forgotten.
+    # The place in the ledger becomes unknown, or all messages are forgotten.
     Transition((*BEFORE_UPDATE, *IN_FLIGHT), (RoundOpened, RoundClosed, Refusal, Dropped), UNPLACED),
     Transition((Phase.LEAVING,), (RoundOpened, RoundClosed, Dropped), (Phase.JOINING,)),
     Transition((Phase.JOINING, *IN_FLIGHT), (Dropped,), (Phase.LEAVING,)),  # it was stopped
-    # What was believed turns out otherwise: a round of another size, other models, more records, a late answer.
+    # A belief turns out wrong: a round of another size, other models, more records, a late answer.
     Transition((Phase.FILLING,), (RoundOpened, Stopped, Dropped), (Phase.JOINING,)),
     Transition((Phase.JOINING,), (RoundOpened, Dropped), (Phase.FILLING,)),
     Transition((Phase.WAITING,), (RoundClosed, Tick), (Phase.GATHERING, Phase.SENT)),

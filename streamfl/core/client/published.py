@@ -1,4 +1,4 @@
-"""What a client has received on the models topic, until it is superseded."""
+"""The registries and models that a client has received, until they are superseded."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -8,13 +8,14 @@ from streamfl.core.protocol.arrived import Arrived
 from streamfl.core.protocol.messages import ModelPublished, RegistryPublished, Slot
 from streamfl.core.protocol.registry import Registry
 
-# Models that are kept, those of other clients among them, and the numbers in all of them: the oldest arrivals go.
+# The most models that are kept, models for other clients included, and the most numbers in all of them together.
+# Beyond that the oldest arrivals are dropped.
 MODELS, NUMBERS = 512, 2**28
 
 
 @dataclass
 class Published:
-    """The versions of the registry and of every slot that arrived last; messages may come in any order, and twice.
+    """The newest versions of the registry and of every slot, by arrival; messages may come in any order, and twice.
 
     >>> import numpy as np
     >>> here = Published()
@@ -26,10 +27,10 @@ class Published:
 
     registries: Arrived[Registry] = field(default_factory=Arrived)
     slots: dict[str, Arrived[FloatArray]] = field(default_factory=dict)
-    _most: int = 0  # how many numbers there may be in all: those that were dropped count until it is too much
+    _most: int = 0  # an upper bound of the numbers kept: dropped ones count until it is exceeded
 
     def add(self, message: RegistryPublished | ModelPublished) -> None:
-        """Take a message in; what came before the last few is dropped."""
+        """Keep a message; all but the last few versions are dropped."""
         if isinstance(message, RegistryPublished):
             self.registries.take(message.registry.version, message.registry)
             return
@@ -40,34 +41,34 @@ class Published:
             self._shed()
 
     def _shed(self) -> None:
-        """Drop the slots that were told of longest ago, until the others are within bounds."""
+        """Drop the slots that arrived longest ago, until the others are within bounds."""
         numbers = sum(map(_size, self.slots.values()))
         while len(self.slots) > MODELS or (numbers > NUMBERS and len(self.slots) > 1):
             numbers -= _size(self.slots.pop(next(iter(self.slots))))
         self._most = numbers
 
     def has(self, registry: int, slots: Iterable[Slot], columns: Callable[[int], int] | None = None) -> bool:
-        """Tell whether the registry and all the slots are here in the versions named.
+        """Tell whether the registry and all slots have arrived in the versions named.
 
-        With `columns`, a model's columns for so many labels, also whether the weights have the registry's shape.
+        With `columns`, the columns of a model for a number of labels, also check that the weights fit the registry.
         """
         names = self.registries.get(registry)
         if names is None:
             return False
         shape = None if columns is None else (names.rows, columns(len(names.labels)))
-        found = [self._weights(slot) for slot in slots]
-        return all(W is not None and (shape is None or W.shape == shape) for W in found)
+        weights = [self._weights(slot) for slot in slots]
+        return all(W is not None and (shape is None or W.shape == shape) for W in weights)
 
     def registry(self, version: int) -> Registry:
-        """Return the registry of a version that is here."""
+        """Return the registry of a version that has arrived."""
         return self.registries.versions[version]
 
     def weights(self, slots: Iterable[Slot]) -> dict[str, FloatArray]:
-        """Return the weights of slots that are here."""
+        """Return the weights of slots that have arrived."""
         return {slot.name: self.slots[slot.name].versions[slot.version] for slot in slots}
 
     def forget_before(self, slots: Sequence[Slot]) -> None:
-        """Drop what no round can name any more: versions before the oldest that is live."""
+        """Drop the versions that no round can name any more: those before the oldest live one."""
         oldest = min([slot.version for slot in slots], default=0)
         for versions in self.slots.values():
             versions.forget_before(oldest)

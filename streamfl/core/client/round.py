@@ -1,4 +1,4 @@
-"""A client's part of a round: its work on the round's records, and what it tells the coordinator of it."""
+"""A client's part of a round: its work on the round's records, and the messages that report it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -29,24 +29,24 @@ from streamfl.core.protocol.registry import Registry, TargetUnit
 
 @dataclass(frozen=True, eq=False)
 class ClientRound:
-    """The records of one client's round, and what is asked of them.
+    """The records of one client's round, and the work that the round asks for.
 
     Parameters
     ----------
     client
-        Its name.
+        The client's name.
     learner
-        How to learn.
+        How the federation learns.
     opened
-        The round.
+        The open round.
     registry
-        Its names and scales.
+        The round's names and scales.
     batches
-        The records, as they were read.
+        The records, as read.
     first
-        Records that the ledger has accounted for before them.
+        How many records the ledger has accounted for before them.
     before
-        What is held back of earlier rounds.
+        The holdout of earlier rounds.
     """
 
     client: str
@@ -63,16 +63,16 @@ class ClientRound:
         return RoundRecords.of(self.batches, self.registry)
 
     def work(self, weights: Mapping[str, FloatArray], history: History) -> LocalResult:
-        """Score every live model, old records included, and take the local steps.
+        """Score every live model, also on old records, and take the local steps.
 
         Parameters
         ----------
         weights
-            Of the models.
+            The models' weights.
         history
             The sampled rounds.
         """
-        opened, held = self.opened, self._holds
+        opened, held = self.opened, self._holdout_rule
         old = None if held is None else self._compared.settled(opened.round, held.since)
         return self._local_round(opened, weights, old=old, serves=opened.served_by(self.client)).run(history)
 
@@ -96,23 +96,23 @@ class ClientRound:
         learnt: Learnt | None,
         sample: SampledRound | None,
     ) -> Update:
-        """Return what the coordinator is told of the round.
+        """Return the update for the round.
 
         Parameters
         ----------
         result
-            What came of the work.
+            The losses and steps of the local round.
         attempt
-            What tells this message from another one for the same round.
+            The name of this attempt: it differs from any other for the same round.
         served
-            Counts of what was answered.
+            Counts of served predictions.
         learnt
-            What was learnt between rounds.
+            What the models between rounds learnt.
         sample
-            Where those records are that go to the history.
+            The places of the records that go to the history sample.
         """
         opened, registry, records = self.opened, self.registry, self.records
-        strange = registry.unknown_features(self.batches)
+        unknown = registry.unknown_features(self.batches)
         came, left = self.after.changes(self.before)
         return self._update(
             attempt,
@@ -123,8 +123,8 @@ class ClientRound:
             new=result.new,
             old=result.old,
             new_labels=records.labels[len(registry.labels) :],
-            new_features=strange,
-            moments=moments_of(self.batches) if opened.moments or strange else None,
+            new_features=unknown,
+            moments=moments_of(self.batches) if opened.moments or unknown else None,
             second_moments=records.Z.T @ records.Z if opened.second_moments else None,
             squared_norm=float(records.norms.sum()),
             largest_norm=float(np.sqrt(records.norms.max(initial=0.0))),
@@ -137,10 +137,10 @@ class ClientRound:
         )
 
     def empty_update(self, attempt: str) -> Update:
-        """Return what the coordinator is told of a round without good records: the positions of bad ones alone."""
+        """Return the update for a round without good records: only the positions of bad ones."""
         return self._update(attempt, records=0, trained=0, losses={}, differences={})
 
-    def _update(self, attempt: str, **told: Any) -> Update:
+    def _update(self, attempt: str, **fields: Any) -> Update:
         opened = self.opened
         return Update(
             client=self.client,
@@ -151,25 +151,25 @@ class ClientRound:
             registry=opened.registry,
             rejected=sum([batch.bad for batch in self.batches]),
             spans=spans(self.batches),
-            **told,
+            **fields,
         )
 
     def empty_scores(self, asked: Score, attempt: str) -> Scores:
         """Return the answer of a client without good records in the round."""
         return self._scores(asked, attempt, losses={}, differences={})
 
-    def _scores(self, asked: Score, attempt: str, **told: Any) -> Scores:
+    def _scores(self, asked: Score, attempt: str, **fields: Any) -> Scores:
         return Scores(
             client=self.client,
             attempt=attempt,
             entry=asked.entry,
             epoch=asked.epoch,
             stage=asked.stage,
-            **told,
+            **fields,
         )
 
     def sample(self) -> tuple[tuple[Batch, ...], SampledRound | None]:
-        """Return the records that go to the history, and where they are."""
+        """Return the records that go to the history sample, and their places."""
         if not self.opened.keep or not self.batches:
             return (), None
         return chosen(
@@ -183,25 +183,25 @@ class ClientRound:
 
     @property
     def after(self) -> Comparison:
-        """Return what is held back after the round."""
+        """Return the holdout after the round."""
         return self._held_back[0]
 
     @property
-    def _holds(self) -> HoldoutRule | None:
-        """Return what this client is to hold back; it may begin later than others."""
+    def _holdout_rule(self) -> HoldoutRule | None:
+        """Return the holdout rule of this client, which may start later than others."""
         held = self.opened.held
         return None if held is None else HoldoutRule(per_label=held.per_label, since=held.since_at(self.client))
 
     @cached_property
     def _compared(self) -> Comparison:
-        """Return what is held back of earlier rounds, in the coordinates of the registry."""
-        held = self._holds
+        """Return the holdout of earlier rounds, in the coordinates of the registry."""
+        held = self._holdout_rule
         return Comparison() if held is None else self.before.under(self.registry, held.since)
 
     @cached_property
     def _held_back(self) -> tuple[Comparison, BoolArray | None]:
-        """Return what is held back after the round, and which of its records are."""
-        held = self._holds
+        """Return the holdout after the round, and a mask of the round's records in it."""
+        held = self._holdout_rule
         if held is None:
             return Comparison(), None
         return self._compared.after(
@@ -222,13 +222,13 @@ class ClientRound:
         old: RoundRecords | None = None,
         serves: str | None = None,
     ) -> LocalRound:
-        mine = asked_of(self.client, asked.slots)
+        slots = asked_of(self.client, asked.slots)
         return LocalRound(
             learner=self.learner,
             records=self.records,
-            slots=mine,
+            slots=slots,
             weights=weights,
-            trains=self.opened.trained_by(self.client, mine),
+            trains=self.opened.trained_by(self.client, slots),
             serves=serves,
             known_labels=self.opened.known_labels,
             key=(self.client, self.opened.round),
@@ -238,5 +238,5 @@ class ClientRound:
 
 
 def targets_in(batches: tuple[Batch, ...]) -> FloatArray:
-    """Return the truth of all records, in the order read."""
+    """Return the targets of all records, in the order read."""
     return np.concatenate([np.zeros(0), *(batch.y for batch in batches)])

@@ -14,26 +14,26 @@ class ClientSettings:
     Parameters
     ----------
     learner
-        How to learn; the same in the whole federation.
+        How to learn; the same for all clients of a federation.
     round_size
-        Records a round with the `records` clock, and the first records that a client introduces itself with. Several
-        numbers are the sizes of rounds 1, 2, .. of a stream that was recorded by rounds; the last one goes on.
+        Records per round with the `records` clock, and the number of first records in Join. Several numbers are the
+        sizes of rounds 1, 2, .. of a stream that was recorded by rounds; the last one is used from then on.
     clock
         `records`: the buffer is closed when it is full. `interval`: at the time that RoundOpened names.
     least
-        Good records below which nothing of a client leaves, not even the moments of its Join: they stay pending until
-        there are enough. It is each client's own protection; a smaller round size counts as it. With 1 every record
-        may leave alone, and what is told of one record can be solved for it.
+        With fewer good records than this the client sends nothing about them, not even the moments in Join: they stay
+        pending until there are enough. Each client sets it to protect its own records; a smaller round size is raised
+        to it. With 1, sums over a single record may be sent, and the record can be solved for from them.
     capacity
-        Most pending records, good and bad; None is twice the round size. It counts as `least` at least.
+        The most pending records, good and bad; None is twice the round size. At least `least`.
     retry
-        Seconds without news after which it asks where it stands; twice as many each time it hears nothing new. Upon
-        the answer it sends again what it had sent for the open round.
+        Seconds without an answer after which the client asks for its place in the ledger; the interval doubles each
+        time. After the answer it sends its messages for the open round again.
     limits
-        How many names the federation registers: once it has so many, records of other labels are rejected, and other
-        features left out.
+        How many names the federation registers. Beyond that, records of other labels are rejected and other features
+        left out.
     measure
-        Whether to tell Predicted and PostUpdate, for whoever evaluates this client in the same process.
+        Whether to report Predicted and PostUpdate, for evaluation in the same process.
     """
 
     learner: Learner
@@ -46,7 +46,7 @@ class ClientSettings:
     measure: bool = False
 
     def size(self, t: int) -> int:
-        """Return the records of round t.
+        """Return the number of records in round t.
 
         >>> from streamfl.core.learning.algorithms import FedAvg
         >>> from streamfl.models import Softmax
@@ -58,6 +58,6 @@ class ClientSettings:
 
     @property
     def most_pending(self) -> int:
-        """Return the capacity, chosen if it is not given."""
+        """Return the capacity, or its default."""
         largest = self.round_size if isinstance(self.round_size, int) else max(self.round_size)
         return max(self.least, self.capacity or 2 * largest)

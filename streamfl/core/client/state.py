@@ -1,4 +1,4 @@
-"""All that a client remembers, and what follows from it alone: its phase, when it wakes, how much it can take."""
+"""The state of a client, and what follows from it alone: its phase, when it wakes, how many records it can take."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -51,7 +51,7 @@ class ClientState:
 
     @property
     def phase(self) -> Phase:
-        """Return what it is doing: see `Phase`. The order of the questions is the meaning of the phases."""
+        """Return the phase: see `Phase`. The order of these conditions defines the phases."""
         if self._left:
             return Phase.LEFT
         if self._is_done():
@@ -68,7 +68,7 @@ class ClientState:
 
     @property
     def room(self) -> int:
-        """Return how many more records it can take: what may be polled."""
+        """Return how many more records may be polled."""
         return 0 if self._stopped or self._left else self._buffer.room
 
     @property
@@ -78,7 +78,7 @@ class ClientState:
 
     @property
     def accounted(self) -> int | None:
-        """Return how many records the ledger has accepted or rejected; None while it does not know."""
+        """Return how many records the ledger has accepted or rejected; None while the place is unknown."""
         return None if self._ledger.place is None else self._ledger.place.read
 
     @property
@@ -88,22 +88,22 @@ class ClientState:
 
     @property
     def positions(self) -> Mapping[str, int]:
-        """Return where the ledger goes on, by partition, as far as is known: what lies before is settled."""
+        """Return the ledger's next position by partition, as far as known; earlier records are accounted for."""
         return {} if self._ledger.place is None else dict(self._ledger.place.positions)
 
     @property
     def held_back(self) -> Batch:
-        """Return the records that it holds back from training."""
-        return self._earlier.comparison.out.records
+        """Return the held-out records."""
+        return self._earlier.comparison.holdout.records
 
     @property
     def between_rounds(self) -> AtClient | None:
-        """Return what it learns between rounds, if anything."""
+        """Return the models that learn between rounds; None if there are none."""
         return self._models.between
 
     @property
     def wakes_at(self) -> float | None:
-        """Return when it wants a Tick, if nothing happens before; None when it waits for records alone."""
+        """Return when the client wants a Tick, if no event comes first; None if it waits for records alone."""
         phase = self.phase
         if phase is Phase.LEFT:
             return None
@@ -115,14 +115,14 @@ class ClientState:
     # --- what the phase is derived from ------------------------------------------------------------------------
 
     def _is_done(self) -> bool:
-        """Tell whether nothing is left to send, so that the client may leave."""
+        """Tell whether the client has nothing left to send and may leave."""
         if self._stopped:
             return self._flight.sent is None
-        is_empty = self._ended and not self._buffer.moves and self._flight.sent is None
+        is_empty = self._ended and not self._buffer.has_sendable and self._flight.sent is None
         return is_empty and self._ledger.place is not None
 
     def _has_to_join(self) -> bool:
-        """Tell whether it has the records to introduce itself with, or cannot wait for them."""
+        """Tell whether the client has the records for Join, or cannot wait for them."""
         by_clock = self.settings.clock == "interval"
         return self._is_full() or self._ended or self._due or self._stopped or by_clock
 

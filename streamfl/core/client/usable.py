@@ -1,7 +1,7 @@
-"""Whether what a coordinator tells can be used: what is checked of every message before a client takes it.
+"""Checks of every message from the coordinator before a client uses it.
 
-A client cannot know a forged message that is plausible. But what has the wrong shape, or numbers that are none, must
-not end it: it is dropped and told, and the client asks for what it lacks.
+A client cannot detect a plausible forgery. But a message with wrong shapes or impossible numbers must not end it: the
+message is dropped and reported, and the client asks for what it lacks.
 """
 
 from math import isfinite
@@ -20,19 +20,19 @@ from streamfl.core.protocol.messages import (
 )
 from streamfl.core.protocol.registry import wrong_registry
 
-# Outputs of larger weights may have squares that overflow: who scored such a model could say nothing that counts.
+# The squared outputs of larger weights may overflow, and the scores of such a model would be useless.
 LARGEST_WEIGHT = 1e100
 
 
-def unusable(told: FromCoordinator, between: BetweenRounds[Any, Any] | None) -> str | None:
+def unusable(message: FromCoordinator, between: BetweenRounds[Any, Any] | None) -> str | None:
     """Return why a client cannot use a message, or None if it can.
 
     Parameters
     ----------
-    told
+    message
         The message.
     between
-        What learns between rounds there, if anything does.
+        What learns between rounds; None if nothing does.
 
     Examples
     --------
@@ -41,28 +41,33 @@ def unusable(told: FromCoordinator, between: BetweenRounds[Any, Any] | None) -> 
     >>> unusable(model, None)
     'weights that are no matrix of finite numbers, or far too large'
     """
-    match told:
+    match message:
         case RegistryPublished(registry=registry):
             return wrong_registry(registry)
         case ModelPublished():
-            possible = told.largest_weight <= LARGEST_WEIGHT  # false also of NaN
+            possible = message.largest_weight <= LARGEST_WEIGHT  # false also of NaN
             return None if possible else "weights that are no matrix of finite numbers, or far too large"
         case BetweenPublished() if between is not None:
-            return between.unusable(told)
+            return between.unusable(message)
         case Joined():
-            numbers = told.entry, told.rejected + 1, told.read - told.rejected + 1, *told.positions.values()
+            numbers = (
+                message.entry,
+                message.rejected + 1,
+                message.read - message.rejected + 1,
+                *message.positions.values(),
+            )
             possible = min(numbers[:3]) > 0 and min(numbers) >= 0 and max(numbers) < MOST_POSITIONS
             return None if possible else "a place that is none"
         case RoundOpened() | Score():
-            return _wrong_slots(told) or (_wrong_opening(told) if isinstance(told, RoundOpened) else None)
+            return _wrong_slots(message) or (_wrong_opening(message) if isinstance(message, RoundOpened) else None)
         case _:
             return None
 
 
-def _wrong_slots(told: RoundOpened | Score) -> str | None:
-    if len({slot.name for slot in told.slots}) != len(told.slots):
+def _wrong_slots(message: RoundOpened | Score) -> str | None:
+    if len({slot.name for slot in message.slots}) != len(message.slots):
         return "a model twice"
-    return None if all(isfinite(slot.eta) for slot in told.slots) else "a step that is no number"
+    return None if all(isfinite(slot.eta) for slot in message.slots) else "a step that is no number"
 
 
 def _wrong_opening(opened: RoundOpened) -> str | None:

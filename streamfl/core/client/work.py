@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from streamfl.core.client.earlier_rounds import EarlierRounds
-from streamfl.core.client.evaluated import counted, natural
+from streamfl.core.client.evaluated import natural, served_counts
 from streamfl.core.client.in_flight import Sent
 from streamfl.core.client.measurement import Measurement
 from streamfl.core.client.models import Models
@@ -18,20 +18,20 @@ from streamfl.core.protocol.records import Batch
 
 @dataclass(frozen=True)
 class Work:
-    """What the work on a round is done with.
+    """A client's work on one round.
 
     Parameters
     ----------
     settings
         How the client works.
     models
-        Those that it has.
+        The client's models.
     earlier
-        What it keeps of earlier rounds.
+        Records kept from earlier rounds.
     measurement
-        What is told of predictions.
+        Predictions that are reported locally.
     read
-        Records that the ledger has accounted for before the round.
+        How many records the ledger has accounted for before the round.
     """
 
     settings: ClientSettings
@@ -41,47 +41,47 @@ class Work:
     read: int
 
     def update(self, opened: RoundOpened, batches: tuple[Batch, ...], attempt: str) -> tuple[Sent, list[Predicted]]:
-        """Score the round's records, learn them, and return what is to be sent.
+        """Score the round's records, learn them, and return the update and the predictions.
 
         Parameters
         ----------
         opened
-            The round.
+            The open round.
         batches
-            Its records. Without good ones nothing is told of any: neither of those pending nor of those held back.
+            Its records. Without good ones the update says nothing about any records, pending or held out.
         attempt
-            What tells the update from another one for the same round.
+            The name of this attempt: it differs from any other for the same round.
         """
         models, earlier = self.models, self.earlier
         models.published.forget_before(opened.slots)
         earlier.history.retain(opened.sampled)
-        mine = self._part(opened, batches, opened.registry)
+        part = self._part(opened, batches, opened.registry)
         if not any(map(len, batches)):
             models.learn(opened, ())
-            return Sent(mine.empty_update(attempt), batches, (), earlier.comparison, np.zeros(0), ()), []
-        records = mine.records
-        result = mine.work(models.weights(opened), earlier.history)
+            return Sent(part.empty_update(attempt), batches, (), earlier.comparison, np.zeros(0), ()), []
+        records = part.records
+        result = part.work(models.weights(opened), earlier.history)
         models.learn(opened, batches)
         result.served = models.served(records, result.served)
         truth = natural(records.y, records)
         repeated = earlier.no_change.predictions(truth, records.labels)
-        kept, sample = mine.sample()
-        update = mine.update(
+        kept, sample = part.sample()
+        update = part.update(
             result,
             attempt=attempt,
-            served=counted(records, result.served, repeated, models.shares()),
+            served=served_counts(records, result.served, repeated, models.shares()),
             learnt=models.learnt(opened, self.settings.limits),
             sample=sample,
         )
         predicted = self.measurement.before(update, records, result, repeated)
-        return Sent(update, batches, kept, mine.after, truth, records.labels), predicted
+        return Sent(update, batches, kept, part.after, truth, records.labels), predicted
 
     def scores(self, opened: RoundOpened, score: Score, sent: Sent) -> Scores:
-        """Score candidates on the records of an update that was sent."""
-        mine, attempt = self._part(opened, sent.batches, score.registry), sent.update.attempt
+        """Score candidates on the records of the update in flight."""
+        part, attempt = self._part(opened, sent.batches, score.registry), sent.update.attempt
         if not sent.update.records:
-            return mine.empty_scores(score, attempt)
-        return mine.scores(score, self.models.weights(score), self.earlier.history, attempt)
+            return part.empty_scores(score, attempt)
+        return part.scores(score, self.models.weights(score), self.earlier.history, attempt)
 
     def _part(self, opened: RoundOpened, batches: tuple[Batch, ...], registry: int) -> ClientRound:
         return ClientRound(

@@ -1,1 +1,1 @@
-"""The coordinator: it opens rounds, judges what clients send, adds it up, and keeps the ledger."""
+"""The coordinator: it opens rounds, checks the clients' messages, aggregates their updates, and keeps the ledger."""

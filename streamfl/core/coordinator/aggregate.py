@@ -1,4 +1,4 @@
-"""A round's updates become what the profile observes: exact sums, in an order that cannot matter."""
+"""Aggregation of a round's updates into what the profile observes: exact sums, the same in any order."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ from streamfl.core.protocol.registry import placed_columns
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Contribution:
-    """What one client says of one round's models: an Update, or its Scores for an Update."""
+    """One client's losses and steps of a round's models, from an Update or from Scores."""
 
     client: str
     records: int
@@ -37,13 +37,13 @@ class Aggregation:
     Parameters
     ----------
     learner
-        The federation's way of learning.
+        How the federation learns.
     agreement
-        Under which the clients worked; by its second moments steps are whitened.
+        The agreement under which the clients worked; its second moments whiten steps.
     labels
-        The registered labels and then all that any client saw first: the columns of the result.
+        The registered labels, then all new labels of the round: the columns of the result.
     apart
-        The clients whose part in the models of all is left out.
+        The clients whose contributions to the common models are left out.
 
     Examples
     --------
@@ -84,14 +84,14 @@ class Aggregation:
         known_labels: tuple[str, ...],
         serves: str,
     ) -> Observed:
-        """Return what round t brought.
+        """Return what round t has shown.
 
         Parameters
         ----------
         updates
-            What the clients sent.
+            The clients' updates.
         live
-            The models that they were asked about.
+            The models of the round plan.
         t
             The round.
         known_labels
@@ -102,7 +102,7 @@ class Aggregation:
         return Observed(
             round=t,
             records=sum(update.records for update in updates),
-            played=self._all_played(live, [self._said(update, update) for update in updates]),
+            played=self._all_played(live, [self._contribution(update, update) for update in updates]),
             largest_norm=max(update.largest_norm for update in updates),
             loss_bound=score_bound(len(known_labels)),
             known_labels=known_labels,
@@ -111,19 +111,19 @@ class Aggregation:
             serves=serves,
         )
 
-    def answer(self, heard: Sequence[tuple[Update, Scores]], live: tuple[LiveModel, ...]) -> Answer:
-        """Return what candidates were scored with by those who answered, each on the records of its update."""
-        heard = [(update, scores) for update, scores in heard if update.records]
+    def answer(self, scored: Sequence[tuple[Update, Scores]], live: tuple[LiveModel, ...]) -> Answer:
+        """Return the scores of candidates, each client's on the records of its update."""
+        scored = [(update, scores) for update, scores in scored if update.records]
         return Answer(
-            self._all_played(live, [self._said(update, scores) for update, scores in heard]),
-            {update.client: ClientPart(update.records, _sums(scores)) for update, scores in heard},
-            {scores.client: scores.relabelling for _, scores in heard},
+            self._all_played(live, [self._contribution(update, scores) for update, scores in scored]),
+            {update.client: ClientPart(update.records, _sums(scores)) for update, scores in scored},
+            {scores.client: scores.relabelling for _, scores in scored},
         )
 
     def played(self, model: LiveModel, contributions: Sequence[Contribution]) -> Played | None:
-        """Return what was measured of a model, and the model after its step; None where nobody scored it."""
+        """Return the measurements of a model, and the model after its step; None if no client scored it."""
         there = [c for c in contributions if model.name in c.losses and c.records]
-        # Clients apart tell what the models of all lose where nobody else does; they never train them.
+        # Clients with a branch count for common models only if no other client scored them; they never train them.
         scored = [c for c in there if self._is_for(model, c)] or there
         records = sum([c.records for c in scored])
         if not records:
@@ -141,13 +141,15 @@ class Aggregation:
         )
 
     def _all_played(self, live: tuple[LiveModel, ...], contributions: Sequence[Contribution]) -> dict[str, Played]:
-        found = {model.name: self.played(model, contributions) for model in live}
-        return {name: played for name, played in found.items() if played is not None}
+        played_by_name = {model.name: self.played(model, contributions) for model in live}
+        return {name: played for name, played in played_by_name.items() if played is not None}
 
-    def _said(self, update: Update, said: Update | Scores) -> Contribution:
-        """Return what a client says of models: in its update, or in its scores for the same records."""
+    def _contribution(self, update: Update, message: Update | Scores) -> Contribution:
+        """Return a client's contribution, from its update or from its scores for the same records."""
         labels = (*self.agreement.registry.labels, *update.new_labels)
-        return Contribution(update.client, update.records, update.trained, labels, said.losses, said.differences)
+        return Contribution(
+            update.client, update.records, update.trained, labels, message.losses, message.differences
+        )
 
     def _is_for(self, model: LiveModel, contribution: Contribution) -> bool:
         return model.clients is not None or contribution.client not in self.apart
@@ -162,7 +164,7 @@ class Aggregation:
             return start
         mean = weighted_mean(parts)
         if model.whitened:
-            kept = 1.0 - model.eta * self.learner.l2  # the penalty too is measured in whitened features
+            kept = 1.0 - model.eta * self.learner.l2  # the penalty is measured in whitened features, too
             return self.learner.algorithm.from_average(kept * start + self.agreement.whitened(mean))
         algorithm = self.learner.algorithm
         whole = self.learner.exchange == "model"
@@ -195,5 +197,5 @@ def served_in_all(updates: Sequence[Update]) -> Served:
     )
 
 
-def _sums(said: Update | Scores) -> dict[str, float]:
-    return {name: losses.loss for name, losses in said.losses.items()}
+def _sums(message: Update | Scores) -> dict[str, float]:
+    return {name: losses.loss for name, losses in message.losses.items()}

@@ -1,4 +1,4 @@
-"""What the clients agree on, as it follows their records: names, scale, the unit of targets, the features' norm."""
+"""The agreement of all clients, updated from their records: names, scale, unit of targets, the features' norm."""
 
 import math
 from collections.abc import Sequence
@@ -18,12 +18,12 @@ from streamfl.core.protocol.registry import FARTHEST, FARTHEST_UNSCALED, Registr
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Agreement:
-    """The registry, and what it is made from.
+    """The registry, and the sums it is computed from.
 
     Parameters
     ----------
     registry
-        In force for the open round.
+        The registry of the open round.
     squared_norm
         Running mean of |z|^2, by which scale-free steps are divided.
     scaling
@@ -31,9 +31,9 @@ class Agreement:
     moments
         Moments of the features of accepted records since the last restart; they stop growing when the scaler freezes.
     early
-        What is kept of these moments to judge the first values by.
+        What is kept of these moments to judge the first values with.
     settled
-        Whether there was a restart after the scaler froze: from then on it follows only features that have moved.
+        Whether there was a restart after the scaler froze; since then it follows only features that have moved.
     second
         Second moments of the features in registry coordinates; None until any were sent.
 
@@ -56,10 +56,10 @@ class Agreement:
 
     @classmethod
     def of(cls, joins: Sequence[Join], *, scaling: bool, limits: Limits = NAMED) -> "Agreement":
-        """Return the first agreement: the clients' first records tell features, labels and scale.
+        """Return the first agreement: the clients' Joins determine features, labels and scale.
 
-        Their moments serve the first round only: its updates bring those of the same records again. Names beyond the
-        limits are left out: those of the first clients come first.
+        Their moments are used for the first round only, since its updates carry those of the same records again.
+        Names beyond the limits are left out, in the order of the clients.
         """
         moments = merged([join.moments for join in joins])
         moments = moments.aligned(granted(moments.features, (), limits.features))
@@ -79,13 +79,13 @@ class Agreement:
         Parameters
         ----------
         updates
-            Those accepted, by client.
+            The accepted updates, in the order of the clients.
         t
             The round.
         frozen
-            Whether the scaler stays as it is, but for features that were not scaled yet.
+            Whether the scaler is fixed, except for features that have no scale yet.
         unit
-            A new unit of targets, with a new epoch.
+            A new unit of targets; None keeps the old one.
         """
         registry = self._grown(updates)
         if unit is not None:
@@ -97,12 +97,12 @@ class Agreement:
         return replace(grown, second=self._second_after(updates, grown.registry))
 
     def during(self, updates: Sequence[Update]) -> "Agreement":
-        """Return the agreement by which the steps of the round that these updates are of are whitened."""
+        """Return the agreement that whitens the steps of the round of these updates."""
         parts, records = _second_moments(updates)
         return replace(self, second=self._second.beside(parts, records)) if records else self
 
     def whitened(self, slope: FloatArray) -> FloatArray:
-        """Return A^-1 slope, A the second moments; before there are any, a multiple of 1 of the same trace."""
+        """Return A^-1 slope, A the second moments; before there are any, a multiple of 1 with the same trace."""
         if self.second is None:
             return slope * (len(slope) / ((1.0 + RIDGE) * self.squared_norm))
         return self.second.whitened(slope)
@@ -113,7 +113,7 @@ class Agreement:
         return self.second or SecondMoments(np.zeros((d, d)), 0.0)
 
     def _second_after(self, updates: Sequence[Update], registry: Registry) -> SecondMoments | None:
-        """Return the second moments after a round, in the coordinates of its end; none of too many features."""
+        """Return the second moments after a round, in the new coordinates; None with too many features."""
         if registry.rows > EVER:
             return None
         parts, records = _second_moments(updates)
@@ -123,7 +123,7 @@ class Agreement:
         return second.re_expressed(self.registry, registry)
 
     def _scaled(self, seen: Moments, *, frozen: bool) -> "Agreement":
-        """Return the agreement with a scaler that follows moments; if frozen, only for features not scaled yet."""
+        """Return the agreement with its scaler updated from moments; if frozen, only for features without a scale."""
         if frozen:
             return replace(self, registry=self._scaled_where(self.registry.unscaled, seen))
         moments, early = followed(self.moments or NOTHING, self.early, seen)
@@ -135,14 +135,14 @@ class Agreement:
 
     @property
     def knows_little(self) -> bool:
-        """Tell whether too few values were seen since the last restart to know a scale by."""
+        """Tell whether too few values were seen since the last restart to estimate a scale."""
         return self.moments is None or bool(self.moments.count.max(initial=0.0) < FEW)
 
     def _scaled_where(self, names: tuple[str, ...], moments: Moments) -> Registry:
         return self.registry.scaled_by(moments, only=names) if names else self.registry
 
     def restarted(self) -> "Agreement":
-        """Return the agreement of a new epoch: features may have moved, which the records from now on tell."""
+        """Return the agreement of a new epoch: features may have moved, so their moments start again."""
         return replace(self, moments=None, settled=True, early=Early())
 
     def _grown(self, updates: Sequence[Update]) -> Registry:
@@ -158,20 +158,20 @@ class Agreement:
 
 
 def _second_moments(updates: Sequence[Update]) -> tuple[list[FloatArray], int]:
-    """Return the sums of z z^T that were sent, and the number of records behind them."""
-    told = [(u.second_moments, u.records) for u in updates if u.second_moments is not None and u.records]
-    return [moments for moments, _ in told], sum(records for _, records in told)
+    """Return the sums of z z^T in the updates, and their number of records."""
+    sent = [(u.second_moments, u.records) for u in updates if u.second_moments is not None and u.records]
+    return [moments for moments, _ in sent], sum(records for _, records in sent)
 
 
 def labels_seen_first(updates: Sequence[Update]) -> tuple[str, ...]:
-    """Return the labels that a round brought, in the order of their columns after the registered ones."""
+    """Return the new labels of a round, in the order of their columns after the registered ones."""
     return tuple(sorted({label for update in updates for label in update.new_labels}))
 
 
 def middle_unit(parts: Sequence[Join] | Sequence[Update]) -> TargetUnit:
-    """Return the median of the clients' units, those without records left out; a scale of 0 if that leaves none.
+    """Return the median of the clients' units, without clients that have no records; a scale of 0 if none is left.
 
-    Where they have too few records to know a scale, which is 1 then, it is that of their centres.
+    If the clients have too few records to estimate a scale (it is 1 then), return the scale of their centres.
     """
     units = [part.target for part in parts if part.records]
     if not units:
@@ -185,4 +185,6 @@ def _expected_squared_norm(registry: Registry, moments: Moments, records: int) -
     """Return the mean |z|^2 of the records behind the moments, the constant 1 included."""
     seen = moments.count / max(1, records)
     about = (moments.variance + (moments.mean - registry.mean) ** 2) / registry.scale**2
-    return 1.0 + float(np.nansum(seen * np.minimum(about, registry.farthest**2)))  # values farther out count as that
+    return 1.0 + float(
+        np.nansum(seen * np.minimum(about, registry.farthest**2))
+    )  # values farther out are clipped to that

@@ -1,4 +1,4 @@
-"""What is announced of a closed round: a change that was noticed, restarts, and clients that drifted alone."""
+"""The announcements of a closed round: noticed changes, restarts, and local drift."""
 
 from collections.abc import Sequence
 
@@ -12,18 +12,18 @@ Announcement = Noticed | Restarted | LocalDrift
 def announcements(
     closed: RoundClosed, alarm: Alarm | None, decided: Sequence[Restart | LocalDrift]
 ) -> tuple[Announcement, ...]:
-    """Return what is announced of a round beside its entry in the ledger.
+    """Return the announcements of a round beside its ledger entry.
 
     Parameters
     ----------
     closed
         The entry.
     alarm
-        A change that is no reason for a restart, if there was one.
+        A change that is no reason for a restart; None if there was none.
     decided
-        What the profile has decided.
+        The decisions of the profile.
     """
-    return (*(() if alarm is None else (_noticed(closed, alarm),)), *map(_decided, decided))
+    return (*(() if alarm is None else (_noticed(closed, alarm),)), *map(_restarted, decided))
 
 
 def _noticed(closed: RoundClosed, alarm: Alarm) -> Noticed:
@@ -38,17 +38,17 @@ def _noticed(closed: RoundClosed, alarm: Alarm) -> Noticed:
     )
 
 
-def _decided(said: Restart | LocalDrift) -> Restarted | LocalDrift:
-    if isinstance(said, LocalDrift):
-        return said
-    alarm = said.alarm
+def _restarted(decision: Restart | LocalDrift) -> Restarted | LocalDrift:
+    if isinstance(decision, LocalDrift):
+        return decision
+    alarm = decision.alarm
     return Restarted(
-        round=said.round,
-        epoch=said.epoch,
+        round=decision.round,
+        epoch=decision.epoch,
         cause=alarm.cause,
         statistic=alarm.statistic,
         threshold=alarm.threshold,
-        chosen=said.chosen,
+        chosen=decision.chosen,
         since=alarm.since,
         clients=alarm.clients,
         labels=alarm.labels,

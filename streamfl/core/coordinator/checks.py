@@ -1,7 +1,7 @@
-"""What is wrong with a message of a client: the checks that `admission.py` makes, each by itself.
+"""The single checks of a client's message that `admission.py` makes.
 
-A message is refused whole, with the first thing that is wrong with it. What passes cannot make a number that is not
-finite, register a name twice, overflow the exact sum, or move the ledger elsewhere than on.
+A message is refused as a whole, with the first thing that is wrong with it. An accepted message cannot produce a
+number that is not finite, register a name twice, overflow the exact sum, or move the ledger backwards.
 """
 
 import math
@@ -41,19 +41,19 @@ ROUNDING = 1e-9
 
 NO_MEMBER = "not a member"
 
-# No client holds back more records of a label.
+# The most held-out records of one label of a client.
 MOST_HELD = 1000
 
-# No client has so many records: larger whole numbers are no floats.
+# More records than any client has: larger whole numbers are not exact in floats.
 MOST_RECORDS = 2**53
 
-# Partitions that the records of one client may be in, where nothing else says which they are.
+# The most partitions of one client, if the settings do not say which they are.
 MOST_PARTITIONS = 1000
 
-# A sum of errors of predicted targets that can still be added up.
+# The largest sum of absolute errors that can still be added up.
 LARGEST_ERROR = 1e290
 
-# The scales of targets by which weights can be multiplied and divided.
+# The scales of targets with which weights can be multiplied and divided.
 SCALES = (1e-100, 10.0 * LARGEST_TARGET)
 
 
@@ -68,26 +68,26 @@ def refusal(
     members: int,
     limits: Limits = NAMED,
 ) -> Refused | None:
-    """Return why an update does not count, or None if it does.
+    """Return why an update is refused, or None.
 
-    One that comes too late is no fault: honest clients send such.
+    A late update is not a fault: honest clients send them.
 
     Parameters
     ----------
     update
-        What a client sent.
+        The client's update.
     member
         Its account; None if it never joined.
     opened
         The open round.
     already
-        The clients whose updates were accepted for it so far.
+        The clients with an accepted update for the round.
     registry
-        In force for the round.
+        The registry of the round.
     columns
         Columns of a weight matrix for the labels that the client knows.
     members
-        How many clients may be added up.
+        The number of clients in the sum.
     limits
         How many names a federation registers.
     """
@@ -142,9 +142,9 @@ def wrong_introduction(join: Join, limits: Limits = NAMED) -> str | None:
 
 
 def wrong_identity(message: FromClient, limits: Limits = NAMED) -> str | None:
-    """Return why a message cannot say whose it is: names are short, as they are told to everybody, or None.
+    """Return why a message has no valid client and attempt, or None; names are short, as they are published to all.
 
-    The client's may be empty: in one process there may be one only, which needs none.
+    The client's name may be empty: the only client of a process needs none.
 
     >>> wrong_identity(Leave(client="c0", incarnation="7")), wrong_identity(Leave(client="c0", incarnation="7" * 300))
     (None, 'a client, or an attempt of one, without a name')
@@ -155,17 +155,17 @@ def wrong_identity(message: FromClient, limits: Limits = NAMED) -> str | None:
 
 
 def wrong_partitions(update: Update, member: Member, own: Sequence[str]) -> str | None:
-    """Return why an update's records are not in the one partition that is its client's, or None.
+    """Return why an update's records are not in the client's own partition, or None.
 
     Parameters
     ----------
     update
-        What a client sent.
+        The client's update.
     member
         Its account: the partition of its first records stays its own.
     own
-        Which partition may be a client's: names in which `*` stands for the client; `#` at the end is any number.
-        Without any it may be in all.
+        Patterns of a client's partition: `*` stands for the client's name, `#` at the end for any number. Without
+        patterns every partition is allowed.
 
     Examples
     --------
@@ -184,7 +184,7 @@ def wrong_partitions(update: Update, member: Member, own: Sequence[str]) -> str 
 
 
 def is_own(client: str, partition: str, own: Sequence[str]) -> bool:
-    """Tell whether a partition may be a client's; see `wrong_partitions`."""
+    """Tell whether a partition may belong to a client; see `wrong_partitions`."""
     topic, _, number = partition.rpartition("/")
     whole = number.isdecimal() and number.isascii() and (number == "0" or number[0] != "0")
     return any(
@@ -207,36 +207,36 @@ def wrong_scores(
     members: int,
     sample: Sequence[SampledRound] = (),
 ) -> str | None:
-    """Return why scores of candidates do not count, or None if they do.
+    """Return why scores of candidates are refused, or None.
 
     Parameters
     ----------
     scores
-        What a client sent.
+        The client's scores.
     update
-        Its update for the round, of whose records they are.
+        Its update for the round: the scores are on the same records.
     asked
-        What it was asked.
+        The Score that they answer.
     opened
         The open round.
     rows, columns
-        Of a weight matrix, for the labels that the client knows.
+        Rows and columns of a weight matrix for the labels that the client knows.
     fitted
         How many labels are fitted to the outputs of a model.
     members
-        How many clients may be added up.
+        The number of clients in the sum.
     sample
         Its history sample.
     """
     if not update.records:
         nothing = not (scores.losses or scores.differences or scores.relabelling)
         return None if nothing else "no records, and scores of them"
-    mine = asked_of(scores.client, asked.slots)
-    relabelled = {slot.name for slot in mine} & set(asked.relabel)
+    slots = asked_of(scores.client, asked.slots)
+    relabelled = {slot.name for slot in slots} & set(asked.relabel)
     return _wrong_models(
         scores,
         opened,
-        mine,
+        slots,
         records=update.records,
         trained=update.trained,
         shape=(rows, columns),
@@ -246,19 +246,19 @@ def wrong_scores(
 
 
 def _wrong_empty(update: Update) -> str | None:
-    """Return what an update without records tells of records, or None: it moves positions past bad ones alone."""
-    told = (update.losses, update.differences, update.new, update.old, update.new_labels, update.new_features)
+    """Return what an update without good records wrongly says about records, or None; it may only pass bad ones."""
+    per_label = (update.losses, update.differences, update.new, update.old, update.new_labels, update.new_features)
     held = (update.held, update.let_go)
     parts = (update.sample, update.moments, update.second_moments, update.learnt)
-    if any(map(len, (*told, *held))) or any(part is not None for part in parts):
-        return "no records, and something that is told of them"
+    if any(map(len, (*per_label, *held))) or any(part is not None for part in parts):
+        return "no records, and data about them"
     numbers = update.squared_norm == update.largest_norm == 0.0
-    untold = numbers and update.target == TargetUnit() and update.served == Served()
-    return None if untold else "no records, and numbers that are told of them"
+    is_empty = numbers and update.target == TargetUnit() and update.served == Served()
+    return None if is_empty else "no records, and numbers about them"
 
 
 def _wrong_models(
-    said: Update | Scores,
+    message: Update | Scores,
     opened: RoundOpened,
     slots: Sequence[Slot],
     *,
@@ -269,15 +269,15 @@ def _wrong_models(
     sample: Sequence[SampledRound],
 ) -> str | None:
     """Return what is wrong with the losses and differences of the slots that a client was asked about, or None."""
-    if set(said.losses) != {slot.name for slot in slots}:
+    if set(message.losses) != {slot.name for slot in slots}:
         return "losses of other models than were asked for"
-    if not all(_is_loss(said.losses[slot.name], records, _sampled(slot, sample)) for slot in slots):
+    if not all(_is_loss(message.losses[slot.name], records, _sampled(slot, sample)) for slot in slots):
         return "a loss that no scores in [0, 1] add up to"
-    trains = opened.trained_by(said.client, slots)
-    if set(said.differences) != (trains if trained else set()):
+    trains = opened.trained_by(message.client, slots)
+    if set(message.differences) != (trains if trained else set()):
         return "differences of other models than are trained"
     largest = largest_part(trained, members)
-    wrong = (_wrong_difference(name, x, shape, largest) for name, x in said.differences.items())
+    wrong = (_wrong_difference(name, x, shape, largest) for name, x in message.differences.items())
     return next((reason for reason in wrong if reason), None)
 
 
@@ -296,11 +296,11 @@ def _wrong_relabelling(
 
 
 def _sampled(slot: Slot, sample: Sequence[SampledRound]) -> tuple[float, int]:
-    """Return the sum of a client's shares of the rounds on which a model is scored too, and its records of them."""
+    """Return the sum of a client's shares of the old rounds on which a model is scored, and its records of them."""
     if not slot.history:
         return 0.0, 0
-    mine = [kept for kept in sample if kept.round in slot.history]
-    return math.fsum(kept.share for kept in mine), sum(len(kept.ordinals) for kept in mine)
+    rounds = [kept for kept in sample if kept.round in slot.history]
+    return math.fsum(kept.share for kept in rounds), sum(len(kept.ordinals) for kept in rounds)
 
 
 def _is_loss(loss: SlotLosses, records: int, sampled: tuple[float, int]) -> bool:
@@ -351,45 +351,45 @@ def _wrong_positions(update: Update, member: Member, limits: Limits) -> str | No
 
 
 def _wrong_held(update: Update, opened: RoundOpened, member: Member) -> str | None:
-    """Return why what a client holds back cannot be so: it must be of this round's records, each once."""
+    """Return why newly held-out records are impossible: each must be of this round, and there once."""
     if opened.held is None:
-        return "records held back that nobody asked for" if update.held or update.let_go else None
+        return "records held out that were not asked for" if update.held or update.let_go else None
     if len(update.held) + update.trained > update.records:
-        return "records both trained on and held back"
+        return "records both trained on and held out"
     spans = {span.partition: span for span in update.spans}
     ordinals = range(member.read, member.read + update.records + update.rejected)
     for record in update.held:
         span = spans.get(record.partition)
         if record.round != opened.round or span is None or not span.start <= record.position < span.end:
-            return "a record held back that is not of this round"
+            return "a record held out that is not of this round"
         if record.ordinal not in ordinals:
-            return "a record held back under another's number"
+            return "a record held out under another's number"
     in_order = [record.ordinal for record in update.held]
     places = {(record.partition, record.position) for record in update.held}
     if len(places) < len(update.held) or any(a >= b for a, b in pairwise(in_order)):
-        return "a record held back twice, or out of order"
+        return "a record held out twice, or out of order"
     return None
 
 
 def _wrong_hoard(update: Update, member: Member, known: int) -> str | None:
-    """Return why a client holds back too much: places that it never lets go would be remembered for ever."""
+    """Return why a client holds out too many records: places that it never releases would be kept for ever."""
     if not update.held:
         return None
     most = MOST_HELD * max(1, known + len(update.new_labels))
     if len(member.held) + len(update.held) <= most:
-        return None  # whatever it lets go of
+        return None  # whatever it releases
     left = len(member.held) - len({record.ordinal for record in member.held}.intersection(update.let_go))
-    return None if left + len(update.held) <= most else "more records held back than anybody asked for"
+    return None if left + len(update.held) <= most else "more records held out than were asked for"
 
 
 def _wrong_sample(update: Update, opened: RoundOpened, member: Member) -> str | None:
-    """Return why records cannot be those of this round that go to the history, each once."""
+    """Return why a history sample is impossible: its records must be of this round, each once."""
     kept = update.sample
     if kept is None:
         return None
-    places = [(partition, position) for partition, found in kept.positions.items() for position in found]
+    places = [(partition, position) for partition, positions in kept.positions.items() for position in positions]
     if kept.round != opened.round or len(places) > opened.keep or len(kept.ordinals) != len(places):
-        return "a sample that nobody asked for"
+        return "a sample that was not asked for"
     spans = {span.partition: range(span.start, span.end) for span in update.spans}
     here = spans.keys() >= kept.positions.keys() and all(position in spans[name] for name, position in places)
     ordinals = range(member.read, member.read + update.records + update.rejected)
@@ -401,7 +401,7 @@ def _wrong_sample(update: Update, opened: RoundOpened, member: Member) -> str | 
 
 
 def _wrong_served(update: Update, registry: Registry) -> str | None:
-    """Return why so many records cannot have been answered so, or None; a comparison with NaN is false."""
+    """Return why the counts of predictions are impossible, or None; a comparison with NaN is false."""
     served, n = update.served, update.served.records
     if served == Served():
         return None
@@ -424,8 +424,8 @@ def _wrong_label_sums(update: Update, registry: Registry) -> str | None:
     """Return what is wrong with the scores by label of the serving model, or None."""
     labels = {*registry.labels, *update.new_labels} or {""}
     for sums, most in ((update.new, update.records), (update.old, MOST_HELD)):
-        told = {x.label for x in sums}
-        if len(told) < len(sums) or not told <= labels:
+        named = {x.label for x in sums}
+        if len(named) < len(sums) or not named <= labels:
             return "losses of a label that is not known, or comes twice"
         if [x for x in sums if not (0 <= x.count <= most and _is_sum(x))]:
             return "losses by label that no scores in [0, 1] add up to"
@@ -439,19 +439,19 @@ def _is_sum(sums: LabelSums) -> bool:
 
 
 def _wrong_second_moments(update: Update, opened: RoundOpened, rows: int) -> str | None:
-    """Return why second moments cannot be of the update's records: their trace is the squared norms' sum."""
+    """Return why second moments cannot be of the update's records: their trace is the sum of squared norms."""
     C = update.second_moments
     if (C is not None) != opened.second_moments:
-        return "second moments that nobody asked for, or none"
+        return "second moments that were not asked for, or none"
     if C is None:
         return None
     if C.shape != (rows, rows) or not np.isfinite(C).all():
         return "second moments of another shape, or not finite"
     diagonal, slack = np.diag(C), 1e-6 * (1.0 + update.squared_norm)
     if not 0.0 <= diagonal.min() <= diagonal.max() <= update.squared_norm + slack:
-        return "second moments of other records than were told"
+        return "second moments of other records than the norms"
     if abs(float(diagonal.sum()) - update.squared_norm) > slack:
-        return "second moments of other records than were told"
+        return "second moments of other records than the norms"
     sizes = np.sqrt(diagonal)
     if not (np.array_equal(C, C.T) or np.allclose(C, C.T)) or (np.abs(C) > np.outer(sizes, sizes) + slack).any():
         return "impossible second moments"
@@ -467,7 +467,7 @@ def _wrong_numbers(update: Update, registry: Registry) -> str | None:
 
 
 def _wrong_moments(moments: Moments, records: int) -> str | None:
-    """Return why moments cannot be of so many records, none of whose values counts as more than the largest."""
+    """Return why moments are impossible for a number of records with bounded values, or None."""
     parts = (moments.count, moments.mean, moments.m2)
     if len(set(moments.features)) != len(moments.features):
         return "moments of a feature twice"

@@ -1,4 +1,4 @@
-"""Which of several parts make something raise that is done with all of them."""
+"""Finding the parts that make an operation on all parts raise."""
 
 from collections.abc import Callable, Sequence
 from typing import TypeVar
@@ -8,30 +8,30 @@ from streamfl.core.errors import BrokenInvariantError
 Part = TypeVar("Part")
 Result = TypeVar("Result")
 
-# What is wrong, by part.
+# Parts, each with its error.
 Culprits = list[tuple[Part, Exception]]
 
 
 def without_culprits(
     parts: Sequence[Part], attempt: Callable[[list[Part], Culprits[Part]], Result]
 ) -> tuple[Result, Culprits[Part]]:
-    """Return the result of an attempt with all parts but those that make it raise, and these.
+    """Return the result of an attempt without the parts that make it raise, and those parts.
 
-    A culprit is the last part of a shortest prefix that raises; it is left out, and so on.
+    A culprit is the last part of the shortest prefix that raises. It is left out, and the search is repeated.
 
     Parameters
     ----------
     parts
-        In an order that does not depend on when they came.
+        In an order that does not depend on when they arrived.
     attempt
-        Called with some parts, in order, and the culprits so far; it begins from the same state every time.
+        Called with some parts, in order, and the culprits so far; it starts from the same state every time.
 
     Raises
     ------
     Exception
-        What the attempt raises with no part at all: it is nobody's fault.
+        What the attempt raises without any part: no part is at fault.
     BrokenInvariantError
-        What the attempt raises.
+        Raised by the attempt.
 
     Examples
     --------
@@ -46,16 +46,16 @@ def without_culprits(
             return attempt(left, culprits), culprits
         except BrokenInvariantError:
             raise
-        except Exception as error:  # whatever the numbers in a message make raise
+        except Exception as error:  # anything that the numbers in a message make raise
             if not culprits:
-                attempt([], culprits)  # if this raises too, it is nobody's fault
+                attempt([], culprits)  # if this raises too, no part is at fault
             culprits.append((left.pop(_shortest_that_raises(left, attempt, culprits) - 1), error))
 
 
 def _shortest_that_raises(
     parts: list[Part], attempt: Callable[[list[Part], Culprits[Part]], object], culprits: Culprits[Part]
 ) -> int:
-    """Return the length of a prefix that raises, though without its last part it does not; all parts do."""
+    """Return the length of a prefix that raises, but not without its last part; all parts together raise."""
     good, bad = 0, len(parts)
     while bad - good > 1:
         middle = (good + bad) // 2
@@ -63,7 +63,7 @@ def _shortest_that_raises(
             attempt(parts[:middle], culprits)
         except BrokenInvariantError:
             raise
-        except Exception:  # the error that is told is that of all parts
+        except Exception:  # the error reported is that of all parts
             bad = middle
         else:
             good = middle

@@ -1,4 +1,4 @@
-"""The ledger: which records of which client have been accepted; the truth about what was trained on."""
+"""The ledger: which records of which client have been accepted. It is the truth about what was trained on."""
 
 from bisect import bisect_left
 from collections.abc import Iterable
@@ -17,19 +17,19 @@ class Member:
     Parameters
     ----------
     incarnation
-        The start of the client that joined last.
+        The incarnation that joined last.
     left
         Whether it has left; it may come back.
     positions
-        Where each of its partitions goes on.
+        The next position of each of its partitions.
     accepted, rejected
         Records accepted, and bad records passed.
     missed
-        Rounds closed without it since it was last heard of in one.
+        Rounds closed without it since its last update.
     sample
-        Where the records of its history sample are, to be read again after a kill.
+        The places of its history sample, to be read again after a kill.
     held
-        Where those are that it holds back from training, by increasing ordinal.
+        The places of its held-out records, by increasing ordinal.
     refused
         Entries in a row that closed without it because its messages for them were refused.
     evicted
@@ -60,24 +60,24 @@ class Member:
 
     @property
     def counts(self) -> tuple[int, ...]:
-        """Return all that is counted: none of it is ever below 0."""
+        """Return all counts: none is ever below 0."""
         return (*self.positions.values(), self.accepted, self.rejected, self.missed, self.refused)
 
-    def heard(self, incarnation: str) -> "Member":
-        """Return the account of a client that has asked with Join: a member, again if it had left."""
+    def joined(self, incarnation: str) -> "Member":
+        """Return the account after a Join: the client is a member, again if it had left."""
         member = replace(self.copied(), incarnation=incarnation, left=False, missed=0)
         return replace(member, refused=0, evicted=False) if self.evicted else member
 
     def gone(self, incarnation: str) -> "Member":
-        """Return the account of a client that has left."""
+        """Return the account after a Leave."""
         return replace(self.copied(), incarnation=incarnation, left=True)
 
     def copied(self) -> "Member":
-        """Return an account that changes by itself."""
+        """Return an independent copy."""
         return replace(self, positions=dict(self.positions))
 
     def accept(self, update: Update, share: float) -> Accepted:
-        """Enter an update; `share` is its part of the round's records."""
+        """Enter an update; `share` is its share of the round's records."""
         for span in update.spans:
             self.positions[span.partition] = span.end
         self.missed = self.refused = 0
@@ -99,17 +99,17 @@ class Member:
         )
 
     def retain(self, rounds: Iterable[int], *, held_since: int | None) -> None:
-        """Forget the places of rounds no longer in the sample, and of records held back before a round."""
+        """Forget the places of rounds no longer in the sample, and of records held out before a round."""
         kept = set(rounds)
         self.sample = tuple(s for s in self.sample if s.round in kept)
         if held_since is None:
             self.held = ()
-        elif self.held and self.held[0].round < held_since:  # they are in order
+        elif self.held and self.held[0].round < held_since:  # they are sorted
             self.held = tuple(record for record in self.held if record.round >= held_since)
 
 
 def _without(held: tuple[HeldRecord, ...], ordinals: Iterable[int]) -> tuple[HeldRecord, ...]:
-    """Return the records of other ordinals than these; a few of hundreds go, so that most are not looked at.
+    """Return the records without some ordinals. Only a few of hundreds go, so most are copied without a look.
 
     >>> held = tuple(HeldRecord(round=1, ordinal=o, partition="p", position=o) for o in (2, 3, 5, 7))
     >>> [record.ordinal for record in _without(held, (7, 3, 4, 3))]

@@ -1,13 +1,13 @@
-"""The coordinator machine: takes one event after another, and says what is to be done.
+"""The coordinator machine: it handles one event after another, and returns decisions.
 
-Theory of operation. Everything that must survive is in `CoordinatorState`. It changes only together with a Commit: a
-ledger entry, or a change of membership. What a round has collected so far is in `Unsaved`: after a kill the round is
-opened again from the last Commit, clients send again what they sent, and the step is repeated. After an alarm with
-candidates that have not been scored yet, the round waits in a second phase for Scores. Membership changes wait too,
+Theory of operation. Everything that must survive a kill is in `CoordinatorState`. It changes only together with a
+Commit: a ledger entry, or a change of membership. What a round has collected so far is in `Unsaved`: after a kill the
+coordinator opens the round again from the last Commit, clients send their messages again, and the step is repeated.
+If an alarm has candidates without scores, the round waits in a second phase for Scores. Membership changes wait too,
 so that no Commit falls between the profile's alarm and its restart.
 
-Whatever a message says, it cannot end the process or spoil the state. `admission` comes before the first change. If
-anything raises all the same, `recovery` goes back to the last Commit and on without that message.
+No message can end the process or damage the state. `admission` checks a message before anything changes. If handling
+one raises all the same, `recovery` returns to the last Commit and continues without it.
 """
 
 import math
@@ -41,7 +41,7 @@ from streamfl.core.protocol.messages import (
 )
 from streamfl.core.protocol.registry import Registry
 
-# Seconds between two announcements of refusals by themselves: each saves the whole state.
+# Seconds between two separate announcements of refusals: each saves the whole state.
 PAUSE = 1.0
 
 
@@ -53,10 +53,10 @@ class Coordinator:
     settings
         How it works.
     state
-        Where it stands: a new one, or the one of the last Commit.
+        A new state, or the one of the last Commit.
     recover
-        Returns the state of the last Commit, or a new one: where to go on from after a message that could not be
-        handled. Without it what such a message raises is raised.
+        Returns the state of the last Commit, or a new one, from which to continue after a message that could not be
+        handled. Without it, what the message raises is raised.
     log_ends
         See `Admission`.
 
@@ -92,7 +92,7 @@ class Coordinator:
 
     @property
     def state(self) -> CoordinatorState:
-        """Return what every Commit saves."""
+        """Return the state that every Commit saves."""
         return self._rounds.state
 
     @property
@@ -101,14 +101,14 @@ class Coordinator:
 
     @property
     def phase(self) -> Phase:
-        """Return what it is doing."""
+        """Return the phase, derived from the state."""
         if self._unsaved.open is None:
             return Phase.GATHERING if self.state.agreement is None else Phase.STOPPED
-        return Phase.COLLECTING if self._unsaved.undecided is None else Phase.SCORING
+        return Phase.COLLECTING if self._unsaved.pending_alarm is None else Phase.SCORING
 
     @property
-    def is_choosing(self) -> bool:
-        """Tell whether the open round has had its updates, and an alarm waits for scores."""
+    def is_scoring(self) -> bool:
+        """Tell whether an alarm of the open round waits for scores."""
         return self.phase is Phase.SCORING
 
     def start(self, now: float) -> list[CoordinatorDecision]:
@@ -117,16 +117,16 @@ class Coordinator:
         Raises
         ------
         PeerError
-            The state's models do not fit its registry: what was saved is damaged.
+            The state's models do not fit its registry: the saved state is damaged.
         """
         if self.phase is Phase.GATHERING:
             return []
         self._rounds.keep_between()
         self._rounds.open(now)
-        if any(live.W.shape != self._rounds.untrained().shape for live in self._unsaved.opened.opening.live):
+        if any(live.W.shape != self._rounds.untrained().shape for live in self._unsaved.opened.plan.live):
             raise PeerError("the state holds models that do not fit its registry: it is damaged")
-        told = self._rounds.messages()
-        resumed = tuple(replace(m, resumed=True) if isinstance(m, RoundOpened) else m for m in told)
+        messages = self._rounds.messages()
+        resumed = tuple(replace(m, resumed=True) if isinstance(m, RoundOpened) else m for m in messages)
         return [Publish(resumed), *self._finished()]
 
     def digest(self) -> str:
@@ -147,33 +147,33 @@ class Coordinator:
 
     @property
     def wakes_at(self) -> float | None:
-        """Return when it wants a Tick: the deadline of what it waits for, or when refusals may be announced again."""
+        """Return when the coordinator wants a Tick: at its deadline, or when refusals may be announced again."""
         moments = [at for at in (self._closes_at, self._announces_at) if at is not None]
         return min(moments, default=None)
 
     @property
     def _closes_at(self) -> float | None:
-        opened, undecided = self._unsaved.open, self._unsaved.undecided
+        opened, pending_alarm = self._unsaved.open, self._unsaved.pending_alarm
         if opened is None or self.settings.deadline is None:
             return None
-        if undecided is not None:
-            return undecided.since + self.settings.deadline
-        closes = opened.told.closes
+        if pending_alarm is not None:
+            return pending_alarm.since + self.settings.deadline
+        closes = opened.message.closes
         return (opened.since if closes is None else closes) + self.settings.deadline
 
     @property
     def _announces_at(self) -> float | None:
-        """Return when refusals may be announced by themselves; None if there are none."""
+        """Return when refusals may be announced separately; None if there are none."""
         unsaved = self._unsaved
-        if not unsaved.refusals.untold and (self.is_choosing or unsaved.refused == unsaved.saved):
+        if not unsaved.refusals.unannounced and (self.is_scoring or unsaved.refused == unsaved.saved):
             return None
         return -math.inf if self._announced is None else self._announced + PAUSE
 
-    def _due(self, now: float) -> list[CoordinatorDecision]:
-        """Close at the deadline with what there is; with nothing the round goes on."""
+    def _close_if_due(self, now: float) -> list[CoordinatorDecision]:
+        """At the deadline close the round with what it has; without anything it stays open."""
         if self._closes_at is None or now < self._closes_at:
             return []
-        if self.is_choosing or self._has_something():
+        if self.is_scoring or self._has_something():
             return self._recovery.close(now)
         self._unsaved.open = replace(self._unsaved.opened, since=now)
         return []
@@ -181,7 +181,7 @@ class Coordinator:
     # --- events ----------------------------------------------------------------------------------------------------
 
     def handle(self, event: CoordinatorEvent, now: float) -> list[CoordinatorDecision]:
-        """Take one event and return what is to be done, in order.
+        """Handle one event and return the decisions, in order.
 
         Parameters
         ----------
@@ -192,25 +192,25 @@ class Coordinator:
 
         Returns
         -------
-        What is refused, then at most one Commit or Publish, with all that is to be told: an event is one transaction.
+        Refusals, then at most one Commit or Publish with all messages: an event is one transaction.
         """
         if self._recovery.last_saved is None or isinstance(event, Tick):
-            return self._together(self._take(event, now))
+            return self._as_transaction(self._take(event, now))
         before = self._rounds.unsaved.copied()
         try:
-            return self._together(self._take(event, now))
+            return self._as_transaction(self._take(event, now))
         except BrokenInvariantError:
             raise
-        except Exception as error:  # whatever a message makes raise: it is the message that is refused
+        except Exception as error:  # anything that a message makes raise: the message is refused
             self._recovery.restore(before)
             incarnation = "" if isinstance(event, Unusable) else incarnation_of(event)
-            return self._together(self._fault(event.client, incarnation, unhandled(error), now))
+            return self._as_transaction(self._fault(event.client, incarnation, unhandled(error), now))
 
     def _take(self, event: CoordinatorEvent, now: float) -> list[CoordinatorDecision]:
-        said = None if isinstance(event, Tick | Unusable) else event
-        wrong = None if said is None else wrong_identity(said, self.settings.limits)
-        if said is not None and wrong is not None:
-            return self._fault(said.client, "", wrong, now)
+        message = None if isinstance(event, Tick | Unusable) else event
+        wrong = None if message is None else wrong_identity(message, self.settings.limits)
+        if message is not None and wrong is not None:
+            return self._fault(message.client, "", wrong, now)
         match event:
             case Join():
                 return self._join(event, now)
@@ -223,25 +223,25 @@ class Coordinator:
             case Unusable():
                 return self._unusable(event, now)
             case Tick():
-                return self._due(now)
+                return self._close_if_due(now)
 
     def announce(self, now: float) -> list[CoordinatorDecision]:
-        """Tell what was refused since anything was told; to be called when all that has arrived was handled.
+        """Announce new refusals; called after all messages that have arrived were handled.
 
-        It is a Commit, so that counts and places are saved even if no round closes for long; a Publish while
-        candidates are scored. Not more than one a second.
+        This is a Commit, so that counts and positions are saved even if no round closes for a long time; while
+        candidates are scored it is a Publish. At most one a second.
         """
         at = self._announces_at
         if at is None or now < at:
             return []
         self._announced = now
-        told = self._unsaved.refusals.take()
-        return [Publish(told)] if self.is_choosing else self._committed([Commit(told)])
+        refusals = self._unsaved.refusals.take()
+        return [Publish(refusals)] if self.is_scoring else self._committed([Commit(refusals)])
 
-    def _together(self, decisions: list[CoordinatorDecision]) -> list[CoordinatorDecision]:
-        """Return the decisions as one transaction, which announces too what was refused before."""
+    def _as_transaction(self, decisions: list[CoordinatorDecision]) -> list[CoordinatorDecision]:
+        """Return the decisions as one transaction, which also announces earlier refusals."""
         joined = _in_one_transaction(decisions)
-        if self._unsaved.refusals.untold:
+        if self._unsaved.refusals.unannounced:
             joined = [self._with_refusals(decision) for decision in joined]
         return self._committed(joined)
 
@@ -251,7 +251,7 @@ class Coordinator:
         return replace(decision, messages=(*self._unsaved.refusals.take(), *decision.messages))
 
     def _committed(self, decisions: list[CoordinatorDecision]) -> list[CoordinatorDecision]:
-        """Note that the state is being saved, if it is."""
+        """Note that the state is saved, if a Commit is among the decisions."""
         if any(isinstance(decision, Commit) for decision in decisions):
             self._unsaved.members, self._unsaved.saved = {}, self._unsaved.refused
         return decisions
@@ -269,31 +269,31 @@ class Coordinator:
         if member is not None and join.incarnation < member.incarnation:
             return self._refuse(join.client, "an older incarnation")
         if member is not None and member.left and join.incarnation == member.incarnation:
-            # It left, or was evicted, and did not hear it.
+            # It left or was evicted, and has not received the message.
             return [Publish((self._evicted(join) if member.evicted else _left(join),))]
         if member is None or member.left:
-            if self.is_choosing:
+            if self.is_scoring:
                 self._unsaved.deferred[join.client] = join
                 return []
             return [Commit(self._enter(join, member or Member(join.incarnation)))]
-        # Not committed, so that it is answered while candidates are scored too. If a kill takes it back, a late
-        # Join of an older incarnation may be answered, and no client hears that.
+        # Not committed, so that the client is also answered while candidates are scored. If a kill undoes this, a
+        # late Join of an older incarnation may be answered, but no client receives that answer.
         return [Publish(self._enter(join, member))]
 
     def _enter(self, join: Join, member: Member) -> tuple[FromCoordinator, ...]:
-        """Enter a client that has joined into the ledger, and return the answer."""
-        heard = member.heard(join.incarnation)
-        told = (self.state.joined(join, heard), *self._rounds.messages())
-        self._change(join.client, heard)
-        return told
+        """Enter a joining client into the ledger, and return the answer."""
+        account = member.joined(join.incarnation)
+        messages = (self.state.joined(join, account), *self._rounds.messages())
+        self._change(join.client, account)
+        return messages
 
     def _change(self, client: str, member: Member) -> None:
-        """Change a member's account; until it is saved, another copy of it is kept."""
+        """Change a member's account, and keep a copy until it is saved."""
         self._unsaved.members[client] = member.copied()
         self.state.members[client] = member
 
     def _evicted(self, join: Join) -> Refusal:
-        reason = f"evicted: refused for {REFUSALS_IN_A_ROW} entries in a row; start it again when it is mended"
+        reason = f"evicted: refused for {REFUSALS_IN_A_ROW} entries in a row; start it again when it is repaired"
         entry = self.state.entry
         return Refusal(client=join.client, incarnation=join.incarnation, entry=entry, reason=reason, evicted=True)
 
@@ -304,10 +304,10 @@ class Coordinator:
             return [Publish((_left(leave),))]
         if leave.incarnation < member.incarnation:
             return self._refuse(leave.client, "an older incarnation")
-        if self.is_choosing:
+        if self.is_scoring:
             self._unsaved.deferred[leave.client] = leave  # the last one that a client sends counts
             return []
-        # Its Join may have been forgotten with a kill; a late copy of it must not bring it back.
+        # A kill may have lost its Join; a late copy must not bring it back.
         self._change(leave.client, member.gone(leave.incarnation))
         return [Commit((_left(leave),)), *self._finished(), *self._go_on_if_complete(now)]
 
@@ -345,35 +345,35 @@ class Coordinator:
 
     @property
     def waited_for(self) -> set[str]:
-        """Return the clients whose updates the open round lacks of those present, or, after an alarm, whose scores.
+        """Return the present clients that have sent no update for the open round, or after an alarm no scores.
 
-        A client whose message was refused for what it says is not waited for.
+        The coordinator does not wait for a client whose message was refused for its content.
         """
         updates, scores = self._unsaved.updates.keys(), self._unsaved.scores.keys()
-        lacking = updates - scores if self.is_choosing else self.present - updates
+        lacking = updates - scores if self.is_scoring else self.present - updates
         return lacking - self._unsaved.refusals.at_fault.keys()
 
     def _has_something(self) -> bool:
-        """Tell whether the round can be closed: with updates, or because those that came cannot be used."""
+        """Tell whether the round can be closed: it has updates, or updates were refused."""
         return bool(self._unsaved.updates or self._unsaved.refusals.at_fault)
 
     def _go_on_if_complete(self, now: float) -> list[CoordinatorDecision]:
-        """Close the round, or settle its alarm, when there is nothing left to wait for."""
+        """Close the round or settle its alarm, unless a client is still waited for."""
         if self._unsaved.open is None:
             return []
         quorum, lacking = self.settings.quorum, self.waited_for
-        if self.is_choosing:
+        if self.is_scoring:
             return [] if lacking else self._recovery.close(now)
         if lacking and (quorum is None or len(self._unsaved.updates) < quorum):
             return []
         return self._recovery.close(now) if self._has_something() else []
 
     def _catch_up(self, now: float) -> list[CoordinatorDecision]:
-        """Handle the changes of membership that waited for an alarm to be decided."""
+        """Handle the changes of membership that waited for the alarm."""
         waiting, self._unsaved.deferred = self._unsaved.deferred, {}
         return [decision for client in sorted(waiting) for decision in self._take(waiting[client], now)]
 
-    # --- what cannot be used ---------------------------------------------------------------------------------------
+    # --- refusals --------------------------------------------------------------------------------------------------
 
     def _refused(self, refused: Refused, incarnation: str, now: float) -> list[CoordinatorDecision]:
         if refused.is_fault:
@@ -381,12 +381,12 @@ class Coordinator:
         return self._refuse(refused.client, refused.reason)
 
     def _refuse(self, client: str, reason: str) -> list[CoordinatorDecision]:
-        """Refuse a message that comes too late: that is no fault."""
+        """Refuse a message that comes too late; the client is not at fault."""
         self._unsaved.refusals.count += 1
         return [Refused(bounded(client), reason)]
 
     def _unusable(self, unusable: Unusable, now: float) -> list[CoordinatorDecision]:
-        """Refuse what is no message; several in one entry are held against the member under whose key they come."""
+        """Refuse bytes that are no message; several in one entry count against the member whose key they have."""
         client, member = unusable.client, self.state.members.get(unusable.client)
         if member is None or member.left:
             return self._fault(client, "", unusable.reason, now)
@@ -395,7 +395,7 @@ class Coordinator:
         return self._fault(client, member.incarnation if counts[client] >= UNUSABLE else "", unusable.reason, now)
 
     def _fault(self, client: str, incarnation: str, reason: str, now: float) -> list[CoordinatorDecision]:
-        """Refuse a message for what it says, and go on without the member that sent it."""
+        """Refuse a message for its content, and continue without the member that sent it."""
         return [self._unsaved.blame(self.state, client, incarnation, reason), *self._go_on_if_complete(now)]
 
 
@@ -404,19 +404,18 @@ def _left(message: Join | Leave) -> Left:
 
 
 def _in_one_transaction(decisions: list[CoordinatorDecision]) -> list[CoordinatorDecision]:
-    """Return the decisions with everything that is told joined into one, behind what is refused.
+    """Return the decisions with all messages joined into one transaction, after the refusals.
 
-    The state is saved as it is when a Commit is carried out, after all of the event; were it two transactions, a
-    kill between them would lose messages that the state says were told. What is refused is kept before the place
-    where it was read is left behind.
+    A Commit saves the state after the whole event. With two transactions, a kill between them would lose messages
+    that the state counts as published. A refused message is kept before the input moves past it.
     """
-    telling = [decision for decision in decisions if isinstance(decision, Commit | Publish)]
+    publishing = [decision for decision in decisions if isinstance(decision, Commit | Publish)]
     refused: list[CoordinatorDecision] = [decision for decision in decisions if isinstance(decision, Refused)]
-    if len(telling) + len(refused) < 2:
+    if len(publishing) + len(refused) < 2:
         return decisions
-    told = tuple(message for decision in telling for message in decision.messages)
-    saved = any(isinstance(decision, Commit) for decision in telling)
+    messages = tuple(message for decision in publishing for message in decision.messages)
+    saved = any(isinstance(decision, Commit) for decision in publishing)
     ended: list[CoordinatorDecision] = [decision for decision in decisions if isinstance(decision, Finished)]
-    if not telling:
+    if not publishing:
         return [*refused, *ended]
-    return [*refused, Commit(told) if saved else Publish(told), *ended]
+    return [*refused, Commit(messages) if saved else Publish(messages), *ended]

@@ -1,8 +1,8 @@
-"""The names that clients bring: how many a federation takes, and what becomes of an update when some are not.
+"""The new names in clients' messages: how many a federation registers, and how updates lose the others.
 
-Names that cross a limit together are granted in the order of the clients' names, and of one client in the order in
-which it tells them, which is alphabetical. What belongs to the others is taken out of the updates before anything is
-added up; the updates count.
+If the new names of a round exceed a limit, they are granted in the order of the clients' names, and within a client
+in the order of its message, which is alphabetical. What belongs to the other names is removed from the updates before
+aggregation; the updates themselves count.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -15,18 +15,18 @@ from streamfl.core.protocol.registry import Registry
 
 
 def wrong_names(names: Sequence[str], known: Collection[str], most: int, name_bytes: int = NAME_BYTES) -> str | None:
-    """Return why names that one message brings cannot be taken, or None.
+    """Return why the new names of a message are refused, or None.
 
     Parameters
     ----------
     names
-        What the message brings.
+        The new names.
     known
         The names that are registered.
     most
-        How many a federation registers.
+        How many names a federation registers.
     name_bytes
-        How long a name may be.
+        The most bytes of a name.
 
     >>> wrong_names(("a", "b"), ("b",), 4), wrong_names(("a", "b"), (), 1)
     ('a new name that is known, or comes twice', '2 new names, where 1 are the most')
@@ -43,7 +43,7 @@ def wrong_names(names: Sequence[str], known: Collection[str], most: int, name_by
 
 
 def wrong_update_names(update: Update, registry: Registry, limits: Limits) -> str | None:
-    """Return why the names that an update brings cannot be taken, or None."""
+    """Return why the new names of an update are refused, or None."""
     reason = wrong_names(update.new_labels, registry.labels, limits.labels, limits.name_bytes) or wrong_names(
         update.new_features, registry.features, limits.features, limits.name_bytes
     )
@@ -56,14 +56,14 @@ def wrong_update_names(update: Update, registry: Registry, limits: Limits) -> st
 
 
 def wrong_join_names(join: Join, limits: Limits) -> str | None:
-    """Return why the names that a client introduces itself with cannot be taken, or None."""
+    """Return why the names in a Join are refused, or None."""
     return wrong_names(join.labels, (), limits.labels, limits.name_bytes) or wrong_names(
         join.moments.features, (), limits.features, limits.name_bytes
     )
 
 
 def granted(names: Iterable[str], known: Collection[str], most: int) -> tuple[str, ...]:
-    """Return the names that are registered beside those known: the first ones, as many as there is room for.
+    """Return the new names that are registered beside the known ones: the first, as many as there is room for.
 
     >>> granted(["d", "b", "d", "c", "a"], ("a",), 3)
     ('d', 'b')
@@ -107,9 +107,9 @@ class Grant:
         )
 
     def kept_columns(self, new_labels: Sequence[str]) -> list[int]:
-        """Return which columns of a client's weights stay, if it brings some labels."""
-        told = (*self.registry.labels, *new_labels)
-        return [column for column, label in enumerate(told) if label in self.labels]
+        """Return which columns of a client's weights are kept, given its new labels."""
+        labels = (*self.registry.labels, *new_labels)
+        return [column for column, label in enumerate(labels) if label in self.labels]
 
     def update(self, update: Update) -> Update:
         """Return an update without the names that are not granted."""
@@ -135,5 +135,5 @@ class Grant:
     def _cut(self, differences: Mapping[str, FloatArray], update: Update) -> dict[str, FloatArray]:
         """Return differences without the columns of labels that are not granted, where labels have columns."""
         columns = self.kept_columns(update.new_labels)
-        told = len(self.registry.labels) + len(update.new_labels)
-        return {name: x[:, columns] if x.shape[1] == told else x for name, x in differences.items()}
+        all_columns = len(self.registry.labels) + len(update.new_labels)
+        return {name: x[:, columns] if x.shape[1] == all_columns else x for name, x in differences.items()}

@@ -1,4 +1,4 @@
-"""The open round: what the profile asks for, and what clients are told of it."""
+"""The open round: the profile's round plan, and the messages that clients receive."""
 
 from dataclasses import dataclass
 
@@ -22,92 +22,94 @@ class OpenRound:
 
     Parameters
     ----------
-    opening
-        What the profile asks for.
-    told
-        What clients are told of it.
+    plan
+        The profile's round plan.
+    message
+        The RoundOpened that clients receive.
     models
         Its live models, as they are published.
     since
-        When it was opened, in seconds; later if nothing came until the deadline.
+        When it was opened, in seconds; or its last deadline that passed without updates.
     """
 
-    opening: RoundPlan
-    told: RoundOpened
+    plan: RoundPlan
+    message: RoundOpened
     models: tuple[ModelPublished, ...]
     since: float
 
     @classmethod
     def of(
-        cls, state: CoordinatorState, opening: RoundPlan, *, now: float, interval: float | None, moments: bool
+        cls, state: CoordinatorState, plan: RoundPlan, *, now: float, interval: float | None, moments: bool
     ) -> "OpenRound":
-        """Open the round at which a state is.
+        """Open the round of a state.
 
         Parameters
         ----------
         state
             Where the federation stands.
-        opening
-            What the profile asks for.
+        plan
+            The profile's round plan.
         now
             The time, in seconds.
         interval
-            Seconds after which clients close their buffers; None when these are full.
+            Seconds after which clients close their buffers; None closes them when they are full.
         moments
-            Whether clients tell the moments of their features.
+            Whether clients send the moments of their features.
         """
         rounds = state.round - state.restarted
-        told = RoundOpened(
+        message = RoundOpened(
             entry=state.entry,
             round=state.round,
             epoch=state.master.epoch,
-            block=opening.block,
+            block=plan.block,
             registry=state.registry.version,
-            slots=tuple(slot(live, state) for live in opening.live),
-            serves=opening.serves,
+            slots=tuple(slot(live, state) for live in plan.live),
+            serves=plan.serves,
             known_labels=state.known_labels,
             closes=None if interval is None else now + interval,
-            apart=opening.apart,
+            apart=plan.apart,
             moments=moments,
-            second_moments=any(live.whitened for live in opening.live) and wanted(rounds, state.registry.rows),
-            keep=opening.keep,
-            sampled=opening.sampled,
-            held=opening.held,
+            second_moments=any(live.whitened for live in plan.live) and wanted(rounds, state.registry.rows),
+            keep=plan.keep,
+            sampled=plan.sampled,
+            held=plan.held,
             between=state.between is not None,
         )
-        return cls(opening, told, published(opening.live, state), now)
+        return cls(plan, message, published(plan.live, state), now)
 
     @property
     def apart(self) -> frozenset[str]:
         """Return the clients that have a branch of their own."""
-        return frozenset(client for group in self.told.apart for client in group.clients)
+        return frozenset(client for group in self.message.apart for client in group.clients)
 
-    def whole(self, state: CoordinatorState, between: tuple[BetweenPublished, ...]) -> tuple[FromCoordinator, ...]:
-        """Return everything that a client needs that knows nothing of the round."""
+    def all_messages(
+        self, state: CoordinatorState, between: tuple[BetweenPublished, ...]
+    ) -> tuple[FromCoordinator, ...]:
+        """Return all messages that a new client needs for the round."""
         registry = RegistryPublished(registry=state.registry)
-        return (registry, *self.models, *between, self.told)
+        return (registry, *self.models, *between, self.message)
 
-    def following(
+    def new_messages(
         self, state: CoordinatorState, since: int, between: tuple[BetweenPublished, ...]
     ) -> tuple[FromCoordinator, ...]:
-        """Return what a client needs that was there in the round before.
+        """Return the messages that a client of the previous round needs.
 
         Parameters
         ----------
         state
             Where the federation stands.
         since
-            The version of the registry then; a newer one is told.
+            The version of the registry then; a newer one is published.
         between
-            What became of the models that learn between rounds.
+            The changes of the agreed state.
         """
         newer = state.registry.version > since
         registry = (RegistryPublished(registry=state.registry),) if newer else ()
-        return (*registry, *self.models, *between, self.told)
+        return (*registry, *self.models, *between, self.message)
 
 
 def slot(live: LiveModel, state: CoordinatorState) -> Slot:
-    """Return what clients are told of a model beside its weights."""
+    """Return the slot of a model: what RoundOpened and Score say about it."""
     return Slot(
         name=live.name,
         version=state.round,
@@ -120,7 +122,7 @@ def slot(live: LiveModel, state: CoordinatorState) -> Slot:
 
 
 def published(models: tuple[LiveModel, ...], state: CoordinatorState) -> tuple[ModelPublished, ...]:
-    """Return the weights of models, as clients hear them."""
+    """Return the messages with the weights of models."""
     version, registry = state.round, state.registry.version
     return tuple(
         ModelPublished(slot=live.name, version=version, registry=registry, weights=live.W) for live in models

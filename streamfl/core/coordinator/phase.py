@@ -1,4 +1,4 @@
-"""What the coordinator is doing: its phases, and what leads from one to another."""
+"""The phases of the coordinator, and what leads from one to another."""
 
 from enum import Enum
 
@@ -7,7 +7,7 @@ from streamfl.core.protocol.messages import Join
 
 
 class Phase(Enum):
-    """What the coordinator is doing: derived from what it holds, never kept beside it.
+    """The phases of the coordinator. They are derived from its state, never stored.
 
     ==============  ==========================================  ==================================
     from            by                                          to
@@ -20,13 +20,13 @@ class Phase(Enum):
     """
 
     STOPPED = "a saved federation that has not been started"
-    GATHERING = "fewer clients than are expected have joined"
-    COLLECTING = "a round is open, and waits for updates"
+    GATHERING = "fewer clients than expected have joined"
+    COLLECTING = "a round is open and waits for updates"
     SCORING = "an alarm waits for scores of candidates"
 
 
-# The event that may lead from one phase to another. Any message may be the last one that a round waits for: one that
-# is refused ends the waiting for its client.
+# The event that may lead from one phase to another. Any message may be the last one that a round waits for, even a
+# refused one: the round no longer waits for its client.
 TRANSITIONS: dict[tuple[Phase, Phase], type] = {
     (Phase.GATHERING, Phase.COLLECTING): Join,
     (Phase.COLLECTING, Phase.SCORING): object,

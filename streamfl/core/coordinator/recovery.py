@@ -1,7 +1,7 @@
-"""The way back from whatever a message makes raise: to the last Commit, and on without that message.
+"""Recovery from a message that makes something raise: return to the last Commit, and continue without the message.
 
-A copy of the state before every message would cost more than the round. The log has one, of the last Commit, and all
-that changes between two Commits is small: `Unsaved`.
+A copy of the state before every message would cost more than the round. The log has the state of the last Commit, and
+all that changes between two Commits is small: `Unsaved`.
 """
 
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from streamfl.core.coordinator.culprits import Culprits, without_culprits
 from streamfl.core.coordinator.refusals import incarnation_of
 from streamfl.core.coordinator.rounds import Rounds
 from streamfl.core.coordinator.state import CoordinatorState
-from streamfl.core.coordinator.unsaved import Undecided, Unsaved
+from streamfl.core.coordinator.unsaved import PendingAlarm, Unsaved
 from streamfl.core.errors import BrokenInvariantError
 from streamfl.core.profiles.base import Deliberation
 from streamfl.core.protocol.decisions import CoordinatorDecision
@@ -23,16 +23,16 @@ GoOn = Callable[[float], Decisions]
 
 @dataclass
 class Recovery:
-    """Goes on without the messages that make something raise.
+    """Continues without the messages that make something raise.
 
     Parameters
     ----------
     rounds
-        What may raise.
+        The rounds, whose steps may raise.
     last_saved
-        Returns the state of the last Commit, or a new one. Without it what raises is raised.
+        Returns the state of the last Commit, or a new one. Without it exceptions are raised as they are.
     catch_up
-        Handles the changes of membership that waited for an alarm to be decided.
+        Handles the changes of membership that waited for the alarm.
     """
 
     rounds: Rounds
@@ -40,41 +40,41 @@ class Recovery:
     catch_up: GoOn
 
     def restore(self, kept: Unsaved) -> None:
-        """Make everything what it was: from the last Commit, and what has changed since."""
+        """Restore the state of the last Commit, and the changes since then."""
         if self.last_saved is None:
-            raise BrokenInvariantError("there is no state to go on from")
+            raise BrokenInvariantError("there is no state to continue from")
         self.rounds.state = state = self.last_saved()
         self.rounds.unsaved = unsaved = kept.copied()
         state.refused = unsaved.refused
         state.members.update({client: member.copied() for client, member in unsaved.members.items()})
         if state.agreement is not None:
             self.rounds.keep_between()
-        if unsaved.undecided is not None:
-            deliberation = self._deliberated_again(unsaved.undecided)
-            unsaved.undecided = replace(unsaved.undecided, deliberation=deliberation)
+        if unsaved.pending_alarm is not None:
+            deliberation = self._deliberated_again(unsaved.pending_alarm)
+            unsaved.pending_alarm = replace(unsaved.pending_alarm, deliberation=deliberation)
 
-    def _deliberated_again(self, undecided: Undecided) -> Deliberation:
-        """Take the profile from the last Commit to where the alarm is deliberated: nothing depends on when."""
+    def _deliberated_again(self, pending_alarm: PendingAlarm) -> Deliberation:
+        """Take the profile of the last Commit to the same point of its deliberation; the result is the same."""
         master, (observed, _) = self.rounds.state.master, self.rounds.observed()
         alarm = master.close(observed)
         if alarm is None:
             raise BrokenInvariantError("a round that had an alarm has none")
         deliberation = master.deliberate(alarm, observed, self.rounds.untrained())
-        for answer in undecided.answers:
+        for answer in pending_alarm.answers:
             deliberation.ask()
             deliberation.answer(answer)
         deliberation.ask()
         return deliberation
 
     def begin(self, now: float) -> Decisions:
-        """Open round 1 with the clients that wait; those with whom it raises are refused, and it waits for more."""
+        """Open round 1 with the clients that wait. Joins that make it raise are refused, and more are waited for."""
         kept = self.rounds.unsaved.copied()
         joins = [kept.introductions[name] for name in sorted(kept.introductions)]
         try:
             return self.rounds.begin(joins, now)
         except BrokenInvariantError:
             raise
-        except Exception:  # whatever the numbers of an introduction make raise
+        except Exception:  # anything that the numbers in a Join make raise
             if self.last_saved is None:
                 raise
 
@@ -89,8 +89,8 @@ class Recovery:
         return begun if len(left) >= self.rounds.settings.expect else begin(left, culprits, wait=True)
 
     def close(self, now: float) -> Decisions:
-        """Close the open round, or settle its alarm; if that raises, without those messages that cause it."""
-        scoring = self.rounds.unsaved.undecided is not None
+        """Close the open round, or settle its alarm; if that raises, without the messages that cause it."""
+        scoring = self.rounds.unsaved.pending_alarm is not None
         go_on = self.rounds.settle if scoring else self.rounds.close
         if self.last_saved is None:
             return self._caught_up(go_on, now)
@@ -100,7 +100,7 @@ class Recovery:
         except BrokenInvariantError:
             raise
         except Exception:
-            kept.deferred = {}  # they ask again; nor may they be what raises
+            kept.deferred = {}  # these clients ask again; also, they may be the cause
         if not scoring:
             return self._closed(kept, self.rounds.close, now)
         try:
@@ -108,7 +108,7 @@ class Recovery:
         except BrokenInvariantError:
             raise
         except Exception:
-            return self._closed(replace(kept, undecided=None, scores={}), self.rounds.close_unheard, now)
+            return self._closed(replace(kept, pending_alarm=None, scores={}), self.rounds.close_without_scores, now)
 
     def _finite(self, go_on: GoOn, now: float) -> Decisions:
         decisions = self._caught_up(go_on, now)
@@ -117,11 +117,11 @@ class Recovery:
 
     def _caught_up(self, go_on: GoOn, now: float) -> Decisions:
         decisions = go_on(now)
-        scoring = self.rounds.unsaved.undecided is not None
+        scoring = self.rounds.unsaved.pending_alarm is not None
         return decisions if scoring else [*decisions, *self.catch_up(now)]
 
     def _closed(self, kept: Unsaved, close: GoOn, now: float) -> Decisions:
-        """Close the round without those updates that make it raise."""
+        """Close the round without the updates that make it raise."""
 
         def attempt(updates: list[Update], culprits: Culprits[Update]) -> Decisions:
             there = {update.client: update for update in updates}
@@ -135,21 +135,21 @@ class Recovery:
             raise BrokenInvariantError(f"a round without updates cannot be closed: {error!r}") from error
 
     def _settled(self, kept: Unsaved, now: float) -> Decisions:
-        """Settle the alarm without those scores that make it raise."""
+        """Settle the alarm without the scores that make it raise."""
 
         def attempt(scores: list[Scores], culprits: Culprits[Scores]) -> Decisions:
-            heard = {said.client: said for said in scores}
-            return [*self._without(replace(kept, scores=heard), culprits), *self._finite(self.rounds.settle, now)]
+            there = {part.client: part for part in scores}
+            return [*self._without(replace(kept, scores=there), culprits), *self._finite(self.rounds.settle, now)]
 
         return without_culprits([kept.scores[client] for client in sorted(kept.scores)], attempt)[0]
 
     def _without(self, kept: Unsaved, culprits: Culprits[Join] | Culprits[Update] | Culprits[Scores]) -> Decisions:
-        """Make everything what it was, and refuse those messages that were found to make something raise."""
+        """Restore the state, and refuse the messages that were found to make something raise."""
         self.restore(kept)
         state, unsaved = self.rounds.state, self.rounds.unsaved
         return [unsaved.blame(state, part.client, incarnation_of(part), unhandled(error)) for part, error in culprits]
 
 
 def unhandled(error: Exception) -> str:
-    """Return why a message is refused that made something raise."""
+    """Return the reason to refuse a message that made something raise."""
     return f"could not be handled: {type(error).__name__}: {error}"

@@ -1,4 +1,4 @@
-"""The messages that are refused while a ledger entry is open: how many, of whom, and what is still to be told."""
+"""The refusals while a ledger entry is open: how many, of which clients, and which are still to be announced."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -6,31 +6,31 @@ from dataclasses import dataclass, field
 from streamfl.core.bounds import is_name
 from streamfl.core.protocol.messages import FromClient, Join, Leave, Refusal
 
-# Unusable messages under a client's key in one entry, from which on they are held against it: anybody who may write
-# can send one, so the first must not bend a round that waits for all.
+# From so many unusable messages under a client's key in one entry, they count against it. Any writer can send one, so
+# the first must not change a round that waits for all clients.
 UNUSABLE = 3
 
-# Clients that are no members and are told in one entry that they were refused; more are counted only.
+# The most refusals of clients that are no members announced in one entry; more are only counted.
 STRANGERS = 100
 
 
 @dataclass
 class Refusals:
-    """What was refused since an entry was opened.
+    """The refusals since an entry was opened.
 
     Parameters
     ----------
     count
-        All messages, late ones too.
+        All refused messages, including late ones.
     at_fault
-        The members whose messages cannot be used, each with the reason: nobody waits for them. One whose message
-        counts after all is taken out.
+        The members with a refused message, each with the reason: the round does not wait for them. A later message
+        that is accepted removes the member.
     announced
-        The clients of whom a Refusal was announced for this entry: one each is enough.
-    untold
-        What is to be announced with the next message that goes out, by client.
+        The clients with an announced Refusal for this entry: one each is enough.
+    unannounced
+        Refusals to be announced with the next message, by client.
     unusable
-        By member, the messages under its key that were none.
+        By member, how much under its key was no message.
 
     Examples
     --------
@@ -44,46 +44,48 @@ class Refusals:
     count: int = 0
     at_fault: dict[str, str] = field(default_factory=dict)
     announced: set[str] = field(default_factory=set)
-    untold: dict[str, Refusal] = field(default_factory=dict)
+    unannounced: dict[str, Refusal] = field(default_factory=dict)
     unusable: dict[str, int] = field(default_factory=dict)
 
-    def following(self) -> "Refusals":
-        """Return those of the next entry: none yet, but what is still to be announced."""
-        return Refusals(untold=dict(self.untold))
+    def for_next_entry(self) -> "Refusals":
+        """Return the refusals of the next entry: only those still to be announced."""
+        return Refusals(unannounced=dict(self.unannounced))
 
     def __copy__(self) -> "Refusals":
-        """Return a copy that changes by itself."""
-        return Refusals(self.count, dict(self.at_fault), set(self.announced), dict(self.untold), dict(self.unusable))
+        """Return an independent copy."""
+        return Refusals(
+            self.count, dict(self.at_fault), set(self.announced), dict(self.unannounced), dict(self.unusable)
+        )
 
     def blame(self, refusal: Refusal) -> None:
-        """Hold a refusal against a member, and announce it."""
+        """Count a refusal against a member, and announce it."""
         self.at_fault[refusal.client] = refusal.reason
         self._announce(refusal)
 
     def warn(self, refusal: Refusal, members: Iterable[str]) -> None:
-        """Announce a refusal that is held against nobody; of strangers only so many."""
+        """Announce a refusal that counts against no member; for strangers only up to STRANGERS."""
         strangers = self.announced.difference(members)
         if refusal.client not in self.announced and len(strangers) < STRANGERS:
             self._announce(refusal)
 
-    def tell(self, refusal: Refusal) -> None:
-        """Announce this of a client, in place of what was to be announced."""
-        self.untold[refusal.client] = refusal
+    def announce_instead(self, refusal: Refusal) -> None:
+        """Announce this refusal in place of the client's unannounced one."""
+        self.unannounced[refusal.client] = refusal
 
     def take(self) -> tuple[Refusal, ...]:
-        """Return what is to be announced, in the order of names: now it is."""
-        told = tuple(self.untold[client] for client in sorted(self.untold))
-        self.untold = {}
-        return told
+        """Take the refusals to be announced, in the order of names."""
+        taken = tuple(self.unannounced[client] for client in sorted(self.unannounced))
+        self.unannounced = {}
+        return taken
 
     def _announce(self, refusal: Refusal) -> None:
         if refusal.client not in self.announced and is_name(refusal.client) and is_name(refusal.incarnation):
             self.announced.add(refusal.client)
-            self.untold[refusal.client] = refusal
+            self.unannounced[refusal.client] = refusal
 
 
 def incarnation_of(message: FromClient) -> str:
-    """Return the incarnation that sent a message; an attempt is an incarnation and a counter.
+    """Return the incarnation that sent a message. An attempt is an incarnation and a counter.
 
     >>> incarnation_of(Leave(client="c0", incarnation="2026-11-22T10:00"))
     '2026-11-22T10:00'

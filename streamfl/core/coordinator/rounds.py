@@ -1,6 +1,6 @@
-"""Rounds: how one is opened, closed with what it has collected, and entered into the ledger.
+"""Rounds: how one is opened, closed with its updates, and entered into the ledger.
 
-Nothing here catches anything: what an update makes raise is undone, and the update found, by `recovery`.
+Nothing here catches exceptions: `recovery` undoes a step that raises, and finds the update that caused it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ from streamfl.core.coordinator.names import Grant
 from streamfl.core.coordinator.open_round import OpenRound, published, slot
 from streamfl.core.coordinator.settings import CoordinatorSettings
 from streamfl.core.coordinator.state import CoordinatorState
-from streamfl.core.coordinator.unsaved import Undecided, Unsaved
+from streamfl.core.coordinator.unsaved import PendingAlarm, Unsaved
 from streamfl.core.drift.evidence import Observed
 from streamfl.core.errors import BrokenInvariantError, PeerError
 from streamfl.core.learning.between_rounds import Renewal
@@ -49,9 +49,9 @@ class Rounds:
     settings
         How the coordinator works.
     state
-        What every Commit saves.
+        The state that every Commit saves.
     unsaved
-        What none does.
+        What no Commit saves.
     """
 
     settings: CoordinatorSettings
@@ -61,7 +61,7 @@ class Rounds:
     # --- opening ---------------------------------------------------------------------------------------------------
 
     def begin(self, joins: Sequence[Join], now: float) -> list[CoordinatorDecision]:
-        """Open round 1: the first records of all clients tell features, labels and scale."""
+        """Open round 1: the Joins of all clients determine features, labels and scale."""
         state, settings = self.state, self.settings
         state.agreement = Agreement.of(joins, scaling=settings.scaling, limits=settings.limits)
         state.members = {join.client: Member(join.incarnation) for join in joins}
@@ -73,27 +73,29 @@ class Rounds:
         return [Commit((*answers, *self.messages()))]
 
     def open(self, now: float) -> None:
-        """Ask the profile for the round's live models; the same answer however often it is asked."""
+        """Ask the profile for the round plan; it gives the same answer however often it is asked."""
         state = self.state
-        opening = state.master.open(state.round, self.untrained(), state.agreed.squared_norm)
+        plan = state.master.open(state.round, self.untrained(), state.agreed.squared_norm)
         for name, member in state.members.items():
-            member.retain(opening.sampled, held_since=opening.held.since_at(name) if opening.held else None)
+            member.retain(plan.sampled, held_since=plan.held.since_at(name) if plan.held else None)
         opened = OpenRound.of(
             state,
-            opening,
+            plan,
             now=now,
             interval=self.settings.interval,
             moments=self._is_warming_up() or bool(state.registry.unscaled),
         )
-        self.unsaved.following(opened)
+        self.unsaved.collect_for(opened)
 
     def messages(self) -> tuple[FromCoordinator, ...]:
-        """Return everything a client needs that knows nothing of the open round."""
+        """Return all messages that a new client needs for the open round."""
         if self.unsaved.open is None:
             return ()
-        undecided = self.unsaved.undecided
-        scoring: tuple[FromCoordinator, ...] = () if undecided is None else (*undecided.models, undecided.asked)
-        return (*self.unsaved.open.whole(self.state, self._between_published()), *scoring)
+        pending_alarm = self.unsaved.pending_alarm
+        scoring: tuple[FromCoordinator, ...] = (
+            () if pending_alarm is None else (*pending_alarm.models, pending_alarm.asked)
+        )
+        return (*self.unsaved.open.all_messages(self.state, self._between_published()), *scoring)
 
     def untrained(self) -> FloatArray:
         """Return the weights of a model that has learnt nothing, shape (d + 1, columns)."""
@@ -103,7 +105,7 @@ class Rounds:
     # --- closing ---------------------------------------------------------------------------------------------------
 
     def close(self, now: float) -> list[CoordinatorDecision]:
-        """Add the updates up and let the profile look at them."""
+        """Aggregate the updates and pass them to the profile."""
         state, unsaved = self.state, self.unsaved
         updates = [unsaved.updates[client] for client in sorted(unsaved.updates)]
         unsaved.grant = Grant.of(updates, state.registry, self.settings.limits)
@@ -119,11 +121,11 @@ class Rounds:
         return self._deliberate(deliberation, observed, aggregation, (), now)
 
     def observed(self) -> tuple[Observed, Aggregation]:
-        """Return what the round's updates bring, and how they are added up."""
+        """Return what the round's updates show, and how they are aggregated."""
         state, opened, counted = self.state, self.unsaved.opened, self.unsaved.counted
         aggregation = Aggregation.of(self.settings.learner, state.agreed, counted, opened.apart)
         known = state.registry.labels[: state.known_labels]
-        live, serves = opened.opening.live, opened.opening.serves
+        live, serves = opened.plan.live, opened.plan.serves
         observed = aggregation.observed(counted, live, t=state.round, known_labels=known, serves=serves)
         return observed, aggregation
 
@@ -135,10 +137,10 @@ class Rounds:
         answers: tuple[Answer, ...],
         now: float,
     ) -> list[CoordinatorDecision]:
-        """Have scored what must be scored next; when that is nothing, let the profile draw its conclusion."""
+        """Publish the next candidates to be scored; if there are none, let the profile conclude."""
         state, ask = self.state, deliberation.ask()
         if ask is None:
-            self.unsaved.undecided = None
+            self.unsaved.pending_alarm = None
             return self._conclude(observed, (state.master.conclude(deliberation),), now)
         asked = Score(
             entry=state.entry,
@@ -150,25 +152,27 @@ class Rounds:
             relabel=ask.relabel,
         )
         models = published(ask.models, state)
-        undecided = Undecided(deliberation, observed, aggregation, asked, models, ask.models, now, answers)
-        self.unsaved.undecided, self.unsaved.scores = undecided, {}
+        pending_alarm = PendingAlarm(deliberation, observed, aggregation, asked, models, ask.models, now, answers)
+        self.unsaved.pending_alarm, self.unsaved.scores = pending_alarm, {}
         return [Publish((*models, asked))]
 
     def settle(self, now: float) -> list[CoordinatorDecision]:
-        """Hand over what was scored; those silent by now are left out."""
-        undecided, scores = self.unsaved.undecided, self.unsaved.scores
-        if undecided is None:
-            raise BrokenInvariantError("a round is to be settled that had no alarm")
-        heard = [(u, scores[u.client]) for u in self.unsaved.counted if u.client in scores]
-        answer = undecided.aggregation.answer(heard, undecided.live)
-        undecided.deliberation.answer(answer)
-        answers = (*undecided.answers, answer)
-        return self._deliberate(undecided.deliberation, undecided.observed, undecided.aggregation, answers, now)
+        """Pass the scores to the profile; clients that have sent none are left out."""
+        pending_alarm, scores = self.unsaved.pending_alarm, self.unsaved.scores
+        if pending_alarm is None:
+            raise BrokenInvariantError("a round without an alarm is to be settled")
+        scored = [(u, scores[u.client]) for u in self.unsaved.counted if u.client in scores]
+        answer = pending_alarm.aggregation.answer(scored, pending_alarm.live)
+        pending_alarm.deliberation.answer(answer)
+        answers = (*pending_alarm.answers, answer)
+        return self._deliberate(
+            pending_alarm.deliberation, pending_alarm.observed, pending_alarm.aggregation, answers, now
+        )
 
-    def close_unheard(self, now: float) -> list[CoordinatorDecision]:
-        """Close the round, with no client heard after an alarm."""
+    def close_without_scores(self, now: float) -> list[CoordinatorDecision]:
+        """Close the round, without any scores after an alarm."""
         decisions = self.close(now)
-        while self.unsaved.undecided is not None:
+        while self.unsaved.pending_alarm is not None:
             self.unsaved.scores = {}
             decisions = self.settle(now)
         return decisions
@@ -176,21 +180,22 @@ class Rounds:
     def _conclude(
         self, observed: Observed | None, decided: Sequence[Restart | LocalDrift], now: float
     ) -> list[CoordinatorDecision]:
-        """Enter the round into the ledger and open the next, in one transaction; `observed` is None of no records.
+        """Enter the round into the ledger and open the next, in one transaction; `observed` is None without records.
 
-        The order matters: the entry is of the registry under which clients worked, so it comes before that changes;
-        what was learnt between rounds is merged under the labels of after; and the digest is of what serves next.
+        The order matters. The entry names the registry under which the clients worked, so it is made before the
+        registry changes. What was learnt between rounds is merged under the new labels. The digest is of the model
+        that serves next.
         """
         state, opened = self.state, self.unsaved.opened
         closed = self._entry(opened, observed)
         for name in state.active() - self.unsaved.updates.keys():
             state.members[name].missed += 1
-        evicted = self._count_refusals(opened.told.entry)
-        told: tuple[Announcement, ...] = ()
-        learnt: tuple[BetweenPublished, ...] = ()  # told once: of a round that is opened again clients have them
+        evicted = self._count_refusals(opened.message.entry)
+        announced: tuple[Announcement, ...] = ()
+        learnt: tuple[BetweenPublished, ...] = ()  # published once: when a round is opened again, clients have them
         if observed is not None:
-            told = announcements(closed, state.master.noticed, decided)
-            restart = next((said for said in decided if isinstance(said, Restart)), None)
+            announced = announcements(closed, state.master.noticed, decided)
+            restart = next((decision for decision in decided if isinstance(decision, Restart)), None)
             self._change_registry(restarted=restart is not None)
             changed = self._learn_between(opened.apart, restart)
             state.round += 1
@@ -198,29 +203,29 @@ class Rounds:
         state.entry += 1
         self.open(now)
         closed = replace(closed, model=self.digest(), promotions=state.master.promotions)
-        following = self.unsaved.opened.following(state, since=opened.told.registry, between=learnt)
+        following = self.unsaved.opened.new_messages(state, since=opened.message.registry, between=learnt)
         ended = [Finished()] if evicted and not state.active() else []
-        return [Commit((closed, *told, *following)), *ended]
+        return [Commit((closed, *announced, *following)), *ended]
 
     def _entry(self, opened: OpenRound, observed: Observed | None) -> RoundClosed:
-        """Return the ledger entry of the open round, still without what the next one will be."""
+        """Return the ledger entry of the open round, without the fields that depend on the next one."""
         updates = [self.unsaved.updates[client] for client in sorted(self.unsaved.updates)]
-        told, records = opened.told, sum(update.records for update in updates)
+        message, records = opened.message, sum(update.records for update in updates)
         return RoundClosed(
-            entry=told.entry,
-            round=told.round,
-            epoch=told.epoch,
-            block=told.block,
+            entry=message.entry,
+            round=message.round,
+            epoch=message.epoch,
+            block=message.block,
             accepted=tuple(self._accept(update, records) for update in updates),
             records=records,
             trained=sum(update.trained for update in updates),
             rejected=sum(update.rejected for update in updates),
             losses={} if observed is None else {name: played.loss for name, played in observed.played.items()},
-            serves=told.serves,
+            serves=message.serves,
             readings=self.unsaved.readings,
             served=served_in_all(updates),
             model="",
-            registry=told.registry,
+            registry=message.registry,
             refused=self.unsaved.refusals.count,
             unlearnt=sum(update.learnt.unlearnt for update in updates if update.learnt is not None),
         )
@@ -230,9 +235,9 @@ class Rounds:
         return self.state.members[update.client].accept(update, share)
 
     def _count_refusals(self, entry: int) -> bool:
-        """Enter into the ledger which members were refused for an entry; tell whether any was evicted for it.
+        """Count the refused members of an entry in the ledger; return whether any was evicted.
 
-        What is no message evicts nobody: any writer can send it under any key.
+        Bytes that are no message evict no client: any writer can send them under any key.
         """
         refusals, evicted = self.unsaved.refusals, False
         for client, reason in refusals.at_fault.items():
@@ -243,7 +248,7 @@ class Rounds:
             if member.refused >= REFUSALS_IN_A_ROW:
                 member.left = member.evicted = evicted = True
                 why = bounded(f"evicted, refused for {member.refused} entries in a row: {reason}")
-                refusals.tell(
+                refusals.announce_instead(
                     Refusal(client=client, incarnation=member.incarnation, entry=entry, reason=why, evicted=True)
                 )
         return evicted
@@ -251,7 +256,7 @@ class Rounds:
     # --- between rounds --------------------------------------------------------------------------------------------
 
     def _learn_between(self, apart: frozenset[str], restart: Restart | None) -> IntArray | None:
-        """Take over what clients learnt between rounds; return which rows of a table changed, None for all."""
+        """Merge what clients learnt between rounds; return which rows of a table changed, None for all."""
         state, between = self.state, self.settings.learner.between
         if between is None or state.between is None:
             state.between = self._nothing_learnt()
@@ -267,17 +272,17 @@ class Rounds:
         return changed
 
     def _nothing_learnt(self) -> AgreedState | None:
-        """Return what models that learn between rounds begin with, if any do."""
+        """Return the first agreed state of the models that learn between rounds; None if there are none."""
         between = self.settings.learner.between
         return None if between is None else between.initial(self.state.registry.labels)
 
     def keep_between(self) -> None:
-        """Let go of the state of other models than are federated now; these begin with the next round."""
+        """Drop a saved state of models other than the present ones, which then begin with the next round."""
         between, kept = self.settings.learner.between, self.state.between
         self.state.between = None if between is None else between.taken(kept)
 
     def _between_published(self, changed: IntArray | None = None) -> tuple[BetweenPublished, ...]:
-        """Return what clients are told of the models that learn between rounds: all, or the rows that changed."""
+        """Return the message with the agreed state: all of it, or the rows that changed."""
         between, state = self.settings.learner.between, self.state
         if between is None or state.between is None:
             return ()
@@ -286,12 +291,12 @@ class Rounds:
     # --- what serves -----------------------------------------------------------------------------------------------
 
     def require_finite(self) -> None:
-        """Raise if what clients go on from is not finite: the update that made it so is then found, and refused.
+        """Raise if what clients continue from is not finite; the update that caused it is then found and refused.
 
         Raises
         ------
         PeerError
-            Says what is not finite.
+            Names what is not finite.
         """
         registry, W = self.serving()
         numbers: Mapping[str, FloatArray] = {
@@ -317,15 +322,15 @@ class Rounds:
         """
         if self.unsaved.open is None:
             raise PeerError("no round has been opened")
-        opening = self.unsaved.open.opening
-        return self.state.registry, next(live.W for live in opening.live if live.name == opening.serves)
+        plan = self.unsaved.open.plan
+        return self.state.registry, next(live.W for live in plan.live if live.name == plan.serves)
 
     # --- the registry ----------------------------------------------------------------------------------------------
 
     def _change_registry(self, *, restarted: bool) -> None:
-        """Let the agreement follow the round's records, and re-express every kept model."""
+        """Update the agreement with the round's records, and re-express every kept model."""
         state, before, counted = self.state, self.state.agreed, self.unsaved.counted
-        first = state.round == 1  # a client that has joined may have had too few records to tell labels
+        first = state.round == 1  # a client may have joined with too few records to name labels
         frozen = not self._is_warming_up()
         unit = self._unit_after(restarted=restarted)
         after = before.after(counted, t=state.round, frozen=frozen, unit=unit)
@@ -337,11 +342,11 @@ class Rounds:
             state.known_labels = len(after.registry.labels)
         if restarted:
             state.known_labels, state.restarted = len(after.registry.labels), state.round
-        if restarted and (frozen or after.settled):  # before it has frozen for the first time it goes on as it was
+        if restarted and (frozen or after.settled):  # a scaler that never froze needs no new start
             state.agreement, state.rescaled = after.restarted(), state.round
 
     def _unit_after(self, *, restarted: bool) -> TargetUnit | None:
-        """Return the unit of targets from now on; None if it stays."""
+        """Return the new unit of targets; None if it does not change."""
         if self.settings.task != "regression":
             return None
         unit = middle_unit(self.unsaved.counted)

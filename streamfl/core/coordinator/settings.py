@@ -14,17 +14,17 @@ class CoordinatorSettings:
     Parameters
     ----------
     learner
-        How to learn; the same in the whole federation.
+        How to learn; the same for all clients of a federation.
     expect
         Clients that must have joined before round 1 opens.
     quorum
         Updates that close a round; None waits for every member.
     deadline
-        Seconds after the opening (or after clients close their buffers) at which a round closes with what there
-        is; None waits for the quorum.
+        Seconds after the opening (or after clients close their buffers) at which a round closes with the updates it
+        has; None waits for the quorum.
     expire_after
-        Rounds closed without it after which a member is no longer waited for, until it is heard of again; None waits
-        for ever. It matters only where a deadline or a quorum closes rounds without all.
+        Closed rounds without an update after which a member is no longer waited for, until it sends one; None waits
+        for ever. It matters only if a deadline or a quorum closes rounds without all members.
     interval
         Seconds a round lasts with the `interval` clock; None is the `records` clock.
     task
@@ -37,7 +37,7 @@ class CoordinatorSettings:
     limits
         How many names are registered.
     partitions
-        Which partition of the log may be a client's, see `wrong_partitions`; with none given it may have all.
+        Patterns of a client's partition, see `wrong_partitions`; without patterns every partition is allowed.
     """
 
     learner: Learner

@@ -1,4 +1,4 @@
-"""What a coordinator must remember to go on after a kill: the state, saved with every Commit."""
+"""The state with which a coordinator continues after a kill; every Commit saves it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,14 +16,14 @@ from streamfl.core.protocol.registry import Registry, wrong_registry
 
 @dataclass
 class CoordinatorState(ReadsOldNames):
-    """All that a coordinator must remember, saved with every Commit.
+    """All that a coordinator must remember; every Commit saves it.
 
     Parameters
     ----------
     master
         The profile and its models.
     entry
-        Number of the ledger entry that is open.
+        The number of the open ledger entry.
     round
         The open round.
     agreement
@@ -35,11 +35,11 @@ class CoordinatorState(ReadsOldNames):
     restarted
         The round of the last restart; 0 before any.
     rescaled
-        The round of the restart from which on the scaler follows again.
+        The round of the last restart that made the scaler follow the records again.
     between
-        What clients agree on of the models that learn between rounds, if any do.
+        The agreed state of the models that learn between rounds; None if there are none.
     refused
-        Messages refused for what they say, since the federation began.
+        Messages refused for their content since the federation began.
     """
 
     __pydantic_config__: ClassVar[dict[str, object]] = HOLDS_ARRAYS
@@ -58,7 +58,7 @@ class CoordinatorState(ReadsOldNames):
 
     @property
     def chain(self) -> str:
-        """Return the digest of what learns between rounds; empty if nothing does."""
+        """Return the digest of the models that learn between rounds; empty if there are none."""
         return "" if self.between is None else self.between.chain
 
     def active(self) -> set[str]:
@@ -84,7 +84,7 @@ class CoordinatorState(ReadsOldNames):
         return self.agreed.registry
 
     def wrong(self) -> str | None:
-        """Return why no coordinator can have stood so, or None if nothing tells.
+        """Return why no coordinator can have had this state, or None.
 
         >>> from streamfl.core.profiles.experts import Experts
         >>> CoordinatorState(Experts(), entry=3).wrong()
@@ -103,7 +103,7 @@ class CoordinatorState(ReadsOldNames):
         return wrong_registry(self.registry)
 
     def joined(self, join: Join, member: Member) -> Joined:
-        """Return the answer to a member's Join: where the ledger stands, and its own account."""
+        """Return the answer to a member's Join: the open entry, and the member's account."""
         return Joined(
             client=join.client,
             incarnation=member.incarnation,

@@ -1,6 +1,6 @@
-"""What the coordinator knows and no Commit saves: what the open round has collected, and who wants to join.
+"""What the coordinator knows and no Commit saves: messages of the open round, and clients that wait to join.
 
-After a kill it is gone: the round is opened again, and clients send again what they sent.
+After a kill it is lost: the round is opened again, and clients send their messages again.
 """
 
 from collections.abc import Mapping
@@ -23,8 +23,8 @@ from streamfl.core.protocol.messages import Join, Leave, ModelPublished, Refusal
 
 
 @dataclass(frozen=True)
-class Undecided:
-    """A round whose alarm waits for candidates to be scored; `answers` are those of the stages before."""
+class PendingAlarm:
+    """The alarm of a round, while it waits for candidates to be scored; `answers` are those of earlier stages."""
 
     deliberation: Deliberation
     observed: Observed
@@ -36,7 +36,7 @@ class Undecided:
     answers: tuple[Answer, ...] = ()
 
     def is_answered_by(self, scores: Scores) -> bool:
-        """Tell whether scores are of the newest question."""
+        """Tell whether scores answer the newest Score."""
         return (scores.entry, scores.stage) == (self.asked.entry, self.asked.stage)
 
 
@@ -49,34 +49,34 @@ class Unsaved:
     open
         The open round; None before the federation begins, or before a saved one is started.
     updates
-        Those that count, by client.
+        The accepted updates, by client.
     counted
-        The same once the round closes, in the order of the clients' names, with granted names only.
+        The same when the round closes, in the order of the clients' names, with granted names only.
     grant
-        Which names the round may register; None before it closes.
-    undecided
-        The alarm that waits for scores, if one does.
+        The names that the round may register; None before it closes.
+    pending_alarm
+        The alarm that waits for scores; None if there is none.
     scores
-        The answers to it, by client.
+        The scores for it, by client.
     introductions
-        Who waits for the federation to begin, by client.
+        The Joins of clients that wait for the federation to begin, by client.
     deferred
-        Changes of membership that wait for an alarm to be decided, by client.
+        Changes of membership that wait for the alarm, by client.
     refusals
-        What was refused since the entry was opened.
+        The refusals since the entry was opened.
     readings
-        Where the detectors stand after the round's updates.
+        The detectors' readings after the round's updates.
     members
         Copies of the accounts of members that have changed since the last Commit.
-    refused
-        Messages refused for what they say since the federation began, and how many of them are saved.
+    refused, saved
+        How many messages were refused for their content since the federation began, and how many of these are saved.
     """
 
     open: OpenRound | None = None
     updates: dict[str, Update] = field(default_factory=dict)
     counted: tuple[Update, ...] = ()
     grant: Grant | None = None
-    undecided: Undecided | None = None
+    pending_alarm: PendingAlarm | None = None
     scores: dict[str, Scores] = field(default_factory=dict)
     introductions: dict[str, Join] = field(default_factory=dict)
     deferred: dict[str, Join | Leave] = field(default_factory=dict)
@@ -87,7 +87,7 @@ class Unsaved:
     saved: int = 0
 
     def copied(self) -> "Unsaved":
-        """Return a copy that changes by itself."""
+        """Return an independent copy."""
         return replace(
             self,
             updates=dict(self.updates),
@@ -98,10 +98,10 @@ class Unsaved:
             members=dict(self.members),
         )
 
-    def following(self, opened: OpenRound) -> None:
-        """Begin to collect for a round."""
+    def collect_for(self, opened: OpenRound) -> None:
+        """Start collecting for a new round."""
         self.open, self.updates, self.counted, self.grant = opened, {}, (), None
-        self.refusals, self.readings = self.refusals.following(), {}
+        self.refusals, self.readings = self.refusals.for_next_entry(), {}
 
     @property
     def opened(self) -> OpenRound:
@@ -113,13 +113,13 @@ class Unsaved:
             None is open.
         """
         if self.open is None:
-            raise BrokenInvariantError("there is something to do in the open round, but none is open")
+            raise BrokenInvariantError("the open round is asked for, but none is open")
         return self.open
 
     def blame(self, state: CoordinatorState, client: str, incarnation: str, reason: str) -> Refused:
-        """Refuse a message for what it says; it is held against the member whose incarnation sent it.
+        """Refuse a message for its content; it counts against the member whose incarnation sent it.
 
-        Without an incarnation it is not even announced: any writer may have sent it.
+        Without an incarnation the refusal is not announced: any writer may have sent the message.
         """
         reason = bounded(reason)
         self.refused += 1

@@ -90,7 +90,7 @@ class Process:
 
     def serves(self) -> set[str]:
         """Return the clients that a host has now."""
-        return self._there("taken", "given up")
+        return self._there("client taken", "client released")
 
     def members(self) -> set[str]:
         """Return the clients that take part now, as a coordinator says."""

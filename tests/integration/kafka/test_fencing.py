@@ -21,7 +21,7 @@ def test_a_second_coordinator(stopped, federate, small):
     if stopped:
         first.popen.send_signal(signal.SIGSTOP)
     second = federation.start("second", role=("coordinator", "--until-end"))
-    federation.until("the second goes on", lambda: bool(second.said("going on")))
+    federation.until("the second goes on", lambda: bool(second.said("resumed")))
     small.write(until=ROUNDS - 3)
     if stopped:
         federation.until("rounds without the first", lambda: len(second.said("round")) == ROUNDS - 8)

@@ -62,14 +62,14 @@ def test_topics_that_come_later_are_shared_too(federate, small):
 
 def test_a_host_that_is_asked_to_end_and_comes_back(federation, small):
     b, coordinator = host(federation, "b"), host(federation, "coordinator")
-    gone, before = b.serves(), len(b.said("taken"))
+    gone, before = b.serves(), len(b.said("client taken"))
     assert b.terminate() == 0
     (line,) = b.said("ended")
     assert line["read"] == line["accepted"] + line["rejected"] + line["pending"] > 0
 
     federation.running.remove(b)
     again = federation.start("b")
-    federation.until("it has clients again", lambda: len(again.said("taken")) > before)  # its log goes on
+    federation.until("it has clients again", lambda: len(again.said("client taken")) > before)  # its log goes on
     # Not always the same ones: after the session timeout the group deals anew. And who left asks to join only once it
     # has a round of records; the others must not end before.
     small.write(until=ROUNDS, names=gone)

@@ -164,13 +164,13 @@ def test_what_is_held_back_is_never_trained_on_and_its_design_follows(
         then, mine = before.after(batches, records, now, t=t, first=start, seed=SEED, client=CLIENT)
         good = batches[0].positions
         trained |= set(good.tolist() if mine is None else good[~mine].tolist())
-        assert not trained & set(then.out.ordinals.tolist())
-        assert mine is None or set(good[mine].tolist()) == {i for i in then.out.ordinals.tolist() if i >= start}
+        assert not trained & set(then.holdout.ordinals.tolist())
+        assert mine is None or set(good[mine].tolist()) == {i for i in then.holdout.ordinals.tolist() if i >= start}
         came, left = then.changes(comparison)
-        old, today = set(comparison.out.ordinals.tolist()), set(then.out.ordinals.tolist())
+        old, today = set(comparison.holdout.ordinals.tolist()), set(then.holdout.ordinals.tolist())
         assert ({place.ordinal for place in came}, set(left)) == (today - old, old - today)
         assert then.design is not None
-        fresh = RoundRecords.of([then.out.records], REGISTRY)
+        fresh = RoundRecords.of([then.holdout.records], REGISTRY)
         assert then.design.Z.tolist() == fresh.Z.tolist()
         assert then.design.y.tolist() == fresh.y.tolist()
         comparison = then

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from streamfl.core.errors import UsageError
 from streamfl.core.protocol.records import Rejection, Span
 from streamfl.log.partition import TOO_MANY, PartitionReader
-from streamfl.ports import Decoded, Standpoint
+from streamfl.ports import ClientProgress, Decoded
 
 PARTITION = "t/0"
 
@@ -287,25 +287,25 @@ class TestSettled:
     def test_is_the_head_when_nobody_needs_anything(self, driver):
         driver["a"].poll(5)
         driver["b"].poll(5)
-        at = Standpoint({PARTITION: 5}, pending=0)
+        at = ClientProgress({PARTITION: 5}, pending=0)
         assert driver.reader.settled({"a": at, "b": at}) == 5
 
     def test_is_where_the_ledger_is_with_the_one_that_needs_most(self, driver):
         driver["a"].poll(5)
         driver["b"].poll(5)
-        a, b = Standpoint({PARTITION: 3}, pending=1), Standpoint({PARTITION: 2}, pending=1)
+        a, b = ClientProgress({PARTITION: 3}, pending=1), ClientProgress({PARTITION: 2}, pending=1)
         assert driver.reader.settled({"a": a, "b": b}) == 2
-        assert driver.reader.settled({"a": a, "b": Standpoint({PARTITION: 2}, pending=0)}) == 3
+        assert driver.reader.settled({"a": a, "b": ClientProgress({PARTITION: 2}, pending=0)}) == 3
 
     def test_records_that_wait_are_needed(self, driver):
         driver["a"].poll(5)
-        at = Standpoint({PARTITION: 1}, pending=0)
-        assert driver.reader.settled({"a": Standpoint({PARTITION: 5}, 0), "b": at}) == 1
+        at = ClientProgress({PARTITION: 1}, pending=0)
+        assert driver.reader.settled({"a": ClientProgress({PARTITION: 5}, 0), "b": at}) == 1
 
     def test_of_a_client_nothing_is_known_of_all_is_needed(self, driver):
         driver["a"].poll(5)
         driver["b"].poll(5)
-        assert driver.reader.settled({"a": Standpoint({PARTITION: 5}, 0)}) == 0
+        assert driver.reader.settled({"a": ClientProgress({PARTITION: 5}, 0)}) == 0
 
     def test_what_a_lagging_one_has_not_had_is_needed(self):
         driver = Driver(["b", "a", "a", "a", "b"], room=2)
@@ -314,7 +314,7 @@ class TestSettled:
         for name in ("a", "b"):
             driver[name].poll(5)
         assert driver["a"].lags
-        assert driver.reader.settled({name: Standpoint({PARTITION: 3}, 0) for name in ("a", "b")}) == 3
+        assert driver.reader.settled({name: ClientProgress({PARTITION: 3}, 0) for name in ("a", "b")}) == 3
 
 
 class Taken:

@@ -1,4 +1,4 @@
-"""What scripts of events are made of: records, messages by hand, and a federation driven without a transport."""
+"""Parts of scripts of events: records, hand-made messages, and a federation driven without a transport."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -71,13 +71,13 @@ def batch(labels: str, *, start: int = 0, of: str = "c0", values: Sequence[float
     )
 
 
-# --- what a coordinator tells, by hand -------------------------------------------------------------------------
+# --- a coordinator's messages, by hand -------------------------------------------------------------------------
 
 
 def joined(client: str = "c0", *, entry: int = 1, incarnation: str = "i1", **more: Any) -> Joined:
     """Return the answer to its first Join, by default of a client that the ledger knows nothing of."""
-    told: dict[str, Any] = {"positions": {}, "read": 0, "question": 1} | more
-    return Joined(client=client, incarnation=incarnation, entry=entry, **told)
+    fields: dict[str, Any] = {"positions": {}, "read": 0, "question": 1} | more
+    return Joined(client=client, incarnation=incarnation, entry=entry, **fields)
 
 
 def opening(
@@ -92,7 +92,7 @@ def opening(
     """Return what opens a round: the registry, every model, RoundOpened. Models are zero if not given."""
     slots = tuple(replace(slot, version=entry) for slot in slots)
     zero = np.zeros((registry.rows, len(registry.labels)))
-    told: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "entry": entry,
         "round": entry if t is None else t,
         "epoch": 1,
@@ -111,12 +111,12 @@ def opening(
         )
         for slot in slots
     )
-    return (RegistryPublished(registry=registry), *models, RoundOpened(**(told | more)))
+    return (RegistryPublished(registry=registry), *models, RoundOpened(**(fields | more)))
 
 
 def closed(entry: int, *accepted: Update, **more: Any) -> RoundClosed:
     """Return the ledger entry that accepts some updates."""
-    told: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "entry": entry,
         "round": entry,
         "epoch": 1,
@@ -135,7 +135,7 @@ def closed(entry: int, *accepted: Update, **more: Any) -> RoundClosed:
         "model": "",
         "registry": 1,
     }
-    return RoundClosed(**(told | more))
+    return RoundClosed(**(fields | more))
 
 
 def client(name: str = "c0", *, incarnation: str = "i1", **settings: Any) -> Client:
@@ -145,13 +145,13 @@ def client(name: str = "c0", *, incarnation: str = "i1", **settings: Any) -> Cli
     )
 
 
-def tell(machine: Client | Coordinator, *events: Any, now: float = 0.0) -> list[Any]:
+def feed(machine: Client | Coordinator, *events: Any, now: float = 0.0) -> list[Any]:
     """Hand over events in turn, messages as they are, and return all that was decided."""
     return [decision for event in events for decision in handled(machine, event, now)]
 
 
 def handled(machine: Client | Coordinator, event: Any, now: float) -> list[Any]:
-    """Hand over one event and return what was decided; a client's phase must lead to the next by the table."""
+    """Handle one event and return the decisions; the change of a client's phase must be in the table."""
     if isinstance(machine, Coordinator):
         return [*machine.handle(event, now)]
     before = machine.phase
@@ -161,25 +161,25 @@ def handled(machine: Client | Coordinator, event: Any, now: float) -> list[Any]:
 
 
 def sent(decisions: Iterable[Any], kind: type[M]) -> list[M]:
-    """Return the messages of a kind among those that a client sends."""
+    """Return the messages of a kind that a client sends."""
     return [d.message for d in decisions if isinstance(d, Send) and isinstance(d.message, kind)]
 
 
-def told(decisions: Iterable[Any], kind: type[M]) -> list[M]:
-    """Return the messages of a kind among those that a coordinator tells."""
-    telling = [d for d in decisions if isinstance(d, Publish | Commit)]
-    return [message for d in telling for message in d.messages if isinstance(message, kind)]
+def broadcast(decisions: Iterable[Any], kind: type[M]) -> list[M]:
+    """Return the messages of a kind that a coordinator publishes."""
+    publishing = [d for d in decisions if isinstance(d, Publish | Commit)]
+    return [message for d in publishing for message in d.messages if isinstance(message, kind)]
 
 
 def first_update(machine: Client, records: Batch, **more: Any) -> Update:
     """Let a client join, and return its update of round 1."""
-    decisions = tell(machine, RecordsRead((records,)), joined(machine.name, incarnation=machine.incarnation))
-    decisions += tell(machine, *opening(**more))
+    decisions = feed(machine, RecordsRead((records,)), joined(machine.name, incarnation=machine.incarnation))
+    decisions += feed(machine, *opening(**more))
     (update,) = sent(decisions, Update)
     return update
 
 
-# --- what clients tell, by hand --------------------------------------------------------------------------------
+# --- clients' messages, by hand --------------------------------------------------------------------------------
 
 
 def join(name: str, *, incarnation: str = "i1", labels: Sequence[str] = ("a", "b"), **more: Any) -> Join:
@@ -196,7 +196,7 @@ def answer(
     shape = (1 + 1, labels)
     step = 0.01 * (1 + int(name[1:]))
     mine = [slot for slot in opened.slots if slot.is_for(name)]
-    told: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "client": name,
         "attempt": "i1-1",
         "entry": opened.entry,
@@ -211,14 +211,14 @@ def answer(
         "differences": {},
     }
     if records:
-        told |= {
+        fields |= {
             "losses": {slot.name: sums_of(records, loss) for slot in mine},
             "differences": {trained: np.full(shape, step) for trained in opened.trained_by(name, mine)},
             "squared_norm": 2.0 * records,
             "largest_norm": 2.0,
             "second_moments": records * np.eye(2) if opened.second_moments else None,
         }
-    return Update(**(told | more))
+    return Update(**(fields | more))
 
 
 def sums_of(records: int, score: float) -> SlotLosses:
@@ -239,7 +239,7 @@ def scores(update: Update, asked: Score, loss: float, *, exchanged: float = 1.0,
     """
     n, mine = update.records, [slot for slot in asked.slots if slot.is_for(update.client)]
     lost = {slot.name: 1.0 if slot.name in asked.relabel else loss for slot in mine}
-    told: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "client": update.client,
         "attempt": update.attempt,
         "entry": update.entry,
@@ -249,7 +249,7 @@ def scores(update: Update, asked: Score, loss: float, *, exchanged: float = 1.0,
         "differences": {slot.name: np.full((2, 2), 0.5) for slot in mine if slot.trained},
         "relabelling": {slot.name: fits(update, exchanged=exchanged) for slot in mine if slot.name in asked.relabel},
     }
-    return Scores(**(told | more))
+    return Scores(**(fields | more))
 
 
 def plain(**more: Any) -> Promotion:
@@ -260,13 +260,13 @@ def plain(**more: Any) -> Promotion:
 
 def coordinator(expect: int = 2, *, master: Paper | Promotion | None = None, **settings: Any) -> Coordinator:
     """Return a coordinator without scaling, so that the registry stays as it is."""
-    told: dict[str, Any] = {"learner": LEARNER, "expect": expect, "scaling": False} | settings
-    return Coordinator(CoordinatorSettings(**told), CoordinatorState(plain() if master is None else master))
+    fields: dict[str, Any] = {"learner": LEARNER, "expect": expect, "scaling": False} | settings
+    return Coordinator(CoordinatorSettings(**fields), CoordinatorState(plain() if master is None else master))
 
 
 def begun(machine: Coordinator, *names: str, now: float = 0.0) -> RoundOpened:
     """Let clients join, and return the opening of round 1."""
-    (opened,) = told(tell(machine, *(join(name) for name in names), now=now), RoundOpened)
+    (opened,) = broadcast(feed(machine, *(join(name) for name in names), now=now), RoundOpened)
     return opened
 
 

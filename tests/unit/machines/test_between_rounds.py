@@ -1,4 +1,4 @@
-"""Models that learn between rounds, in the machines: who begins where, what counts, and what never does."""
+"""Models that learn between rounds, in the machines: where each client begins, and what counts."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -16,10 +16,12 @@ from unit.machines.script import (
     as_bytes,
     batch,
     begun,
+    broadcast,
     client,
     closed,
     coordinator,
     cut,
+    feed,
     first_update,
     join,
     joined,
@@ -28,8 +30,6 @@ from unit.machines.script import (
     refusals,
     sent,
     swapping,
-    tell,
-    told,
     uncounted,
 )
 
@@ -133,14 +133,14 @@ def native(machine: Client) -> NativeAtClient:
 def test_the_agreed_models_are_those_of_all_accepted_differences_and_all_clients_begin_there(how):
     run = between(how).run()
     models = agreed_by(run)
-    state = run.coordinator.state
-    assert state.between is not None
-    assert state(state.between) == state(models[state.round])
-    assert state.between.seen == sum(entry.records for entry in run.of(RoundClosed)) == 300
+    final = run.coordinator.state
+    assert final.between is not None
+    assert state(final.between) == state(models[final.round])
+    assert final.between.seen == sum(entry.records for entry in run.of(RoundClosed)) == 300
     assert {opened.between for opened in run.of(RoundOpened)} == {True}
     for name in CLIENTS:
         last = native(run.clients[name])
-        assert last.version == state.round - 1
+        assert last.version == final.round - 1
         last.learner.restore()
         np.testing.assert_array_equal(last.learner._models.weights, models[last.version].weights)
         np.testing.assert_array_equal(last.learner._models.table, models[last.version].table.astype(np.float32))
@@ -210,8 +210,8 @@ def test_the_order_in_which_updates_arrive_changes_no_bit():
     for order in permutations(CLIENTS):
         machine = between(rounds=1).coordinator
         joins = {message.client: message for message in between(rounds=1).run().of(Join)}
-        tell(machine, *joins.values())
-        assert refusals(tell(machine, *(first[name] for name in order))) == []
+        feed(machine, *joins.values())
+        assert refusals(feed(machine, *(first[name] for name in order))) == []
         found.add(codec.encode(machine.state))
     assert len(found) == 1
 
@@ -285,7 +285,7 @@ def test_where_labels_have_other_names_models_that_have_not_noticed_take_them_ov
 
 
 class Knowing(Federation):
-    """What clients tell of the models between rounds is that they had all records right."""
+    """Clients report that the models between rounds had all records right."""
 
     def _coordinator(self, event: Any) -> None:
         if isinstance(event, Update) and event.learnt is not None:
@@ -304,7 +304,7 @@ def test_where_all_models_know_better_a_restart_renames_none_of_them():
     assert run.coordinator.state.between.chain == found[max(found)].chain
 
 
-def test_a_restart_wakes_who_sleeps(monkeypatch):
+def test_a_restart_wakes_sleeping_models(monkeypatch):
     monkeypatch.setattr(sleeping, "LEAST_PART", 0.6)
     run = between(FERNS, rounds=17, at=14, size=25).run()
     (restarted,) = run.of(Restarted)
@@ -354,7 +354,7 @@ def test_an_update_that_was_not_accepted_is_learnt_again_from_the_new_models():
     assert as_learnt(first.learnt) == as_learnt(reference(NativeState.none(SETTINGS), records))
     models = after(batch("abba", values=[5.0, -2.0, 1.0, 4.0]))
     published = BetweenPublished(version=2, agreed=models, cells=np.zeros(0))
-    (again,) = sent(tell(machine, closed(1), published, *opening(2, between=True)), Update)
+    (again,) = sent(feed(machine, closed(1), published, *opening(2, between=True)), Update)
     assert again.learnt is not None
     assert as_learnt(again.learnt) == as_learnt(reference(models, records))
     assert as_learnt(again.learnt) != as_learnt(first.learnt)
@@ -367,7 +367,7 @@ def test_records_that_are_read_again_are_learnt_once():
     taken = replace(first, attempt="i0-1")
     models = after(cut(batch("abab"), 0, 2))
     published = BetweenPublished(version=2, agreed=models, cells=np.zeros(0))
-    decisions = tell(
+    decisions = feed(
         machine,
         closed(1, taken),
         joined(entry=2, positions={"c0": 2}, question=2),
@@ -377,7 +377,7 @@ def test_records_that_are_read_again_are_learnt_once():
     assert any(isinstance(decision, Seek) for decision in decisions)
     assert native(machine).learner.records == 0
     rest = batch("abba", start=2)
-    (again,) = sent(tell(machine, RecordsRead((rest,))), Update)
+    (again,) = sent(feed(machine, RecordsRead((rest,))), Update)
     assert again.learnt is not None
     assert as_learnt(again.learnt) == as_learnt(reference(models, rest))
 
@@ -385,15 +385,15 @@ def test_records_that_are_read_again_are_learnt_once():
 @pytest.mark.parametrize("how", [LINEAR, FERNS, learner("auto", neighbours=True)], ids=["linear", "ferns", "auto"])
 def test_what_was_learnt_of_records_that_are_to_be_read_again_is_forgotten_within_the_round(how):
     machine, fresh = (client(learner=how, clock="interval") for _ in range(2))
-    tell(machine, Tick(), joined(), *opening(between=True))
+    feed(machine, Tick(), joined(), *opening(between=True))
     machine.learn_early(batch("ab"))
-    tell(machine, RecordsRead((batch("ab"),)), opening(9)[-1])  # some entries were missed: it asks
-    tell(machine, joined(entry=2, positions={"c0": 1}, question=2), *opening(2, t=1, between=True))
+    feed(machine, RecordsRead((batch("ab"),)), opening(9)[-1])  # some entries were missed: it asks
+    feed(machine, joined(entry=2, positions={"c0": 1}, question=2), *opening(2, t=1, between=True))
     again = batch("bcab", start=1)
     machine.learn_early(cut(again, 1, 3))
-    (update,) = sent(tell(machine, RecordsRead((again,))), Update)
-    tell(fresh, Tick(), joined(entry=2, positions={"c0": 1}), *opening(2, t=1, between=True))
-    (expected,) = sent(tell(fresh, RecordsRead((again,))), Update)
+    (update,) = sent(feed(machine, RecordsRead((again,))), Update)
+    feed(fresh, Tick(), joined(entry=2, positions={"c0": 1}), *opening(2, t=1, between=True))
+    (expected,) = sent(feed(fresh, RecordsRead((again,))), Update)
     assert update.learnt is not None
     assert expected.learnt is not None
     assert as_learnt(update.learnt) == as_learnt(expected.learnt)
@@ -410,29 +410,29 @@ def test_an_entry_without_records_changes_no_model_and_loses_none_for_those_that
     records = {"c0": batch("abab", of="c0"), "c1": batch("bbaa", of="c1")}
 
     def hand(decisions: list[Any]) -> list[Update]:
-        return [update for name, one in clients.items() for update in sent(tell(one, *to(name, decisions)), Update)]
+        return [update for name, one in clients.items() for update in sent(feed(one, *to(name, decisions)), Update)]
 
     def to(name: str, decisions: list[Any]) -> list[Any]:
-        return [m for m in told(decisions, object) if not isinstance(m, Joined) or m.client == name]
+        return [m for m in broadcast(decisions, object) if not isinstance(m, Joined) or m.client == name]
 
     joins = [
-        message for name, one in clients.items() for message in sent(tell(one, RecordsRead((records[name],))), Join)
+        message for name, one in clients.items() for message in sent(feed(one, RecordsRead((records[name],))), Join)
     ]
-    decisions = [d for u in hand(tell(machine, *joins)) for d in tell(machine, u)]
+    decisions = [d for u in hand(feed(machine, *joins)) for d in feed(machine, u)]
     assert machine.state.round == 2
     hand(decisions)
     assert (native(clients["c1"]).version, machine.state.entry) == (1, 2)
     # One bad record, and the round is closed by the clock.
-    (empty,) = sent(tell(clients["c0"], RecordsRead((batch("!", start=4, of="c0"),)), BufferDue()), Update)
+    (empty,) = sent(feed(clients["c0"], RecordsRead((batch("!", start=4, of="c0"),)), BufferDue()), Update)
     machine.settings = replace(machine.settings, quorum=1)
-    decisions = tell(machine, empty)
-    (entry,) = told(decisions, RoundClosed)
+    decisions = feed(machine, empty)
+    (entry,) = broadcast(decisions, RoundClosed)
     assert (entry.entry, entry.round, entry.records) == (2, 2, 0)
-    assert told(decisions, BetweenPublished) == []
+    assert broadcast(decisions, BetweenPublished) == []
     assert machine.state.between is not None
     assert machine.state.between.seen == 8
     hand(decisions)
-    (update,) = sent(tell(clients["c1"], RecordsRead((batch("abab", start=4, of="c1"),))), Update)
+    (update,) = sent(feed(clients["c1"], RecordsRead((batch("abab", start=4, of="c1"),))), Update)
     assert (update.entry, update.round) == (3, 2)
     learner_ = native(clients["c1"]).learner
     learner_.restore()
@@ -467,7 +467,7 @@ def test_without_models_between_rounds_the_model_of_the_last_round_answers():
     assert update.learnt is None
     assert machine.answer(batch("ab"))[1] == ()
     W = {"m": np.array([[2.0, -2.0], [0.0, 0.0]])}
-    tell(machine, closed(1, update), *opening(2, weights=W))
+    feed(machine, closed(1, update), *opening(2, weights=W))
     said, labels = machine.answer(batch("ab"))
     p = 1.0 / (1.0 + np.exp(-4.0))
     assert labels == ("a", "b")
@@ -483,17 +483,17 @@ def test_the_model_that_serves_rounds_is_one_of_the_experts_from_round_two_on():
     alike = client(learner=LINEAR)
     first_update(alike, batch("abab"), between=True)
     wrong = {"m": np.array([[-9.0, 9.0], [0.0, 0.0]])}
-    tell(machine, closed(1, update), published, *opening(2, weights=wrong, between=True))
-    tell(alike, closed(1, update), published, *opening(2, between=True))
+    feed(machine, closed(1, update), published, *opening(2, weights=wrong, between=True))
+    feed(alike, closed(1, update), published, *opening(2, between=True))
     against, uniform = (one.answer(batch("a"))[0][0, 0] for one in (machine, alike))
     assert against < uniform
 
 
-def test_what_is_served_is_told_in_the_rounds_labels():
+def test_served_predictions_are_in_the_rounds_labels():
     machine = client(learner=LINEAR, measure=True)
     # b comes first: the learner counts it 0, the registry 1.
     records = batch("baba")
-    decisions = tell(machine, RecordsRead((records,)), joined(), *opening(between=True))
+    decisions = feed(machine, RecordsRead((records,)), joined(), *opening(between=True))
     (predicted,) = [d for d in decisions if isinstance(d, Predicted)]
     assert predicted.labels == ("a", "b")
     alone = NativeLearner(SETTINGS).learn(records.features, records.X, records.y, records.labels)
@@ -506,29 +506,29 @@ def test_what_is_served_is_told_in_the_rounds_labels():
 
 def test_a_client_that_does_not_learn_between_rounds_cannot_go_on_where_others_do():
     machine = client(learner=LEARNER)
-    decisions = tell(machine, RecordsRead((batch("abab"),)), joined(), *opening(between=True))
+    decisions = feed(machine, RecordsRead((batch("abab"),)), joined(), *opening(between=True))
     assert sent(decisions, Update) == []
 
 
-def test_where_nothing_learns_between_rounds_nothing_is_told_of_it():
+def test_without_models_between_rounds_nothing_about_them_is_published():
     machine = client(learner=LINEAR)
     assert first_update(machine, batch("abab")).learnt is None
-    assert told(tell(coordinator(1), join("c0")), BetweenPublished) == []
+    assert broadcast(feed(coordinator(1), join("c0")), BetweenPublished) == []
 
 
 @pytest.mark.parametrize("has", [True, False])
-def test_an_update_must_tell_of_models_between_rounds_where_there_are_any_and_only_there(has):
+def test_an_update_must_have_models_between_rounds_exactly_if_the_federation_has(has):
     machine = coordinator(2, learner=LINEAR if has else LEARNER)
     opened = begun(machine, "c0", "c1")
     assert opened.between is has
     part = reference(NativeState.none(SETTINGS), batch("abab"))
     wrong = answer(opened, "c1", learnt=None if has else part)
-    assert refusals(tell(machine, wrong)) == [("c1", "models between rounds that not all have")]
-    assert refusals(tell(machine, replace(wrong, learnt=part if has else None))) == []
+    assert refusals(feed(machine, wrong)) == [("c1", "models between rounds that not all have")]
+    assert refusals(feed(machine, replace(wrong, learnt=part if has else None))) == []
 
 
 HOSTILE: dict[str, Callable[[NativeLearnt], NativeLearnt]] = {
-    "a label that nobody knows": lambda part: replace(
+    "a label that is unknown": lambda part: replace(
         part,
         labels=("a", "b", "zzz"),
         weights=np.pad(part.weights, ((0, 0), (0, 0), (0, 1))),
@@ -549,10 +549,10 @@ def test_a_message_that_would_stop_the_coordinator_or_all_clients_is_refused(spo
     part = reference(NativeState.none(SETTINGS), batch("abab"))
     before = uncounted(machine)
     spoilt = messages.decode(messages.encode(answer(opened, "c1", learnt=spoil(part))))
-    assert [name for name, _ in refusals(tell(machine, spoilt))] == ["c1"]
+    assert [name for name, _ in refusals(feed(machine, spoilt))] == ["c1"]
     assert uncounted(machine) == before
     for name in ("c1", "c0"):  # it counts if it comes before the round closes without c1
-        assert refusals(tell(machine, answer(opened, name, learnt=part))) == []
+        assert refusals(feed(machine, answer(opened, name, learnt=part))) == []
     assert machine.state.round == 2
 
 
@@ -564,7 +564,7 @@ def test_the_largest_differences_that_are_admitted_can_be_added_up():
     part = one.learnt()
     most = np.nextafter(2.0**62 / 2.0**32 / 2 / 2 / 4, 0.0)
     large = replace(part, table=np.full(part.table.shape, most))
-    assert refusals(tell(machine, *(answer(opened, name, learnt=large) for name in ("c0", "c1")))) == []
+    assert refusals(feed(machine, *(answer(opened, name, learnt=large) for name in ("c0", "c1")))) == []
     assert machine.state.round == 2
     assert machine.state.between is not None
     assert machine.state.between.table.max() == pytest.approx(most)

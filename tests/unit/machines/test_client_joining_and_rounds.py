@@ -13,11 +13,11 @@ from unit.machines.script import (
     batch,
     client,
     closed,
+    feed,
     first_update,
     joined,
     opening,
     sent,
-    tell,
 )
 
 from streamfl.core.protocol.decisions import Finished, PostUpdate, Predicted, Seek
@@ -36,8 +36,8 @@ def left(incarnation: str = "i1", name: str = "c0") -> Left:
 
 def test_it_introduces_itself_when_its_first_round_is_full():
     machine = client()
-    assert tell(machine, RecordsRead((batch("ab!"),))) == []
-    decisions = tell(machine, RecordsRead((batch("bbab", start=3),)))
+    assert feed(machine, RecordsRead((batch("ab!"),))) == []
+    decisions = feed(machine, RecordsRead((batch("bbab", start=3),)))
     (introduction,) = sent(decisions, Join)
     assert (introduction.client, introduction.incarnation, introduction.labels) == ("c0", "i1", ("a", "b"))
     assert introduction.records == 4
@@ -48,76 +48,76 @@ def test_it_introduces_itself_when_its_first_round_is_full():
 
 def test_a_source_that_ends_early_is_introduced_with_what_it_has():
     machine = client()
-    (introduction,) = sent(tell(machine, RecordsRead((batch("ab"),)), SourceEnded()), Join)
+    (introduction,) = sent(feed(machine, RecordsRead((batch("ab"),)), SourceEnded()), Join)
     assert introduction.records == 2
 
 
-def test_it_asks_once_and_again_when_nothing_is_heard():
+def test_it_asks_once_and_again_without_an_answer():
     machine = client()
-    tell(machine, RecordsRead((batch("abab"),)), now=10.0)
+    feed(machine, RecordsRead((batch("abab"),)), now=10.0)
     assert machine.wakes_at == 15.0
-    assert tell(machine, RecordsRead((batch("ab", start=4),)), now=12.0) == []
-    assert tell(machine, Tick(), now=14.9) == []
-    assert len(sent(tell(machine, Tick(), now=15.0), Join)) == 1
+    assert feed(machine, RecordsRead((batch("ab", start=4),)), now=12.0) == []
+    assert feed(machine, Tick(), now=14.9) == []
+    assert len(sent(feed(machine, Tick(), now=15.0), Join)) == 1
     assert machine.wakes_at == 25.0  # twice as long each time
     for waited in (10.0, 20.0, 40.0, 80.0, 160.0, 160.0):
         now = machine.wakes_at
-        assert len(sent(tell(machine, Tick(), now=now), Join)) == 1
+        assert len(sent(feed(machine, Tick(), now=now), Join)) == 1
         assert machine.wakes_at - now in (waited * 2, 160.0)
 
 
-def test_one_whose_join_was_lost_asks_again_though_the_others_go_on():
+def test_a_client_with_a_lost_join_asks_again_while_the_others_continue():
     machine = client()
-    tell(machine, RecordsRead((batch("abab"),)), now=0.0)
+    feed(machine, RecordsRead((batch("abab"),)), now=0.0)
     joins = []
     for entry in range(1, 40):
-        joins += sent(tell(machine, closed(entry), *opening(entry + 1), Tick(), now=float(entry)), Join)
+        joins += sent(feed(machine, closed(entry), *opening(entry + 1), Tick(), now=float(entry)), Join)
     assert len(joins) >= 3
 
 
 def test_one_that_is_stopped_before_the_federation_begins_leaves_at_once():
     machine = client()
-    assert len(sent(tell(machine, Stopped()), Leave)) == 1
-    assert tell(machine, left()) == [Finished()]
+    assert len(sent(feed(machine, Stopped()), Leave)) == 1
+    assert feed(machine, left()) == [Finished()]
 
 
 def test_answers_to_others_are_not_for_it():
     machine = client()
-    tell(machine, RecordsRead((batch("abab"),)))
-    assert tell(machine, joined("c1"), joined(incarnation="i0"), *opening()) == []
+    feed(machine, RecordsRead((batch("abab"),)))
+    assert feed(machine, joined("c1"), joined(incarnation="i0"), *opening()) == []
     assert machine.accounted is None
 
 
 def test_joined_says_where_to_read_on_and_what_was_accounted_for():
     machine = client(incarnation="i2")
-    tell(machine, RecordsRead((batch("abab"),)))
-    decisions = tell(machine, joined(incarnation="i2", entry=4, positions={"c0": 12}, read=11))
+    feed(machine, RecordsRead((batch("abab"),)))
+    decisions = feed(machine, joined(incarnation="i2", entry=4, positions={"c0": 12}, read=11))
     assert decisions == [Seek({"c0": 12})]
     assert (machine.pending, machine.accounted, machine.room) == (0, 11, 8)
 
 
 def test_a_source_that_had_ended_may_go_on_after_a_seek():
     machine = client(incarnation="i2")
-    tell(machine, RecordsRead((batch("ab"),)), SourceEnded())
-    decisions = tell(machine, joined(incarnation="i2", entry=4, positions={"c0": 1}, read=1), *opening(4))
+    feed(machine, RecordsRead((batch("ab"),)), SourceEnded())
+    decisions = feed(machine, joined(incarnation="i2", entry=4, positions={"c0": 1}, read=1), *opening(4))
     assert sent(decisions, Leave) == sent(decisions, Update) == []
-    (update,) = sent(tell(machine, RecordsRead((batch("b", start=1),)), SourceEnded()), Update)
+    (update,) = sent(feed(machine, RecordsRead((batch("b", start=1),)), SourceEnded()), Update)
     assert update.spans == (Span("c0", 1, 2),)
 
 
 def test_a_stale_joined_moves_nothing():
     machine = client()
     update = first_update(machine, batch("abab"))
-    tell(machine, closed(1, update))
+    feed(machine, closed(1, update))
     assert machine.accounted == 4
-    assert tell(machine, joined(entry=1, positions={"c0": 0}, read=0)) == []
+    assert feed(machine, joined(entry=1, positions={"c0": 0}, read=0)) == []
     assert machine.accounted == 4
 
 
 # --- an update -------------------------------------------------------------------------------------------------
 
 
-def test_an_update_tells_sums_counts_and_a_step_and_no_record():
+def test_an_update_has_sums_counts_and_a_step_and_no_record():
     machine = client()
     update = first_update(machine, batch("aab!b"))
     assert (update.entry, update.round, update.epoch, update.registry) == (1, 1, 1, 1)
@@ -164,8 +164,8 @@ def test_models_for_other_clients_are_neither_scored_nor_waited_for():
     branch = Slot(name="branch", version=1, eta=1.0, clients=("c9",))
     registry, model, *_, opened = opening(slots=(SLOT, branch))
     machine = client()
-    tell(machine, RecordsRead((batch("abab"),)), joined())
-    (update,) = sent(tell(machine, registry, model, opened), Update)
+    feed(machine, RecordsRead((batch("abab"),)), joined())
+    (update,) = sent(feed(machine, registry, model, opened), Update)
     assert set(update.losses) == set(update.differences) == {"m"}
 
 
@@ -182,7 +182,7 @@ def test_a_client_apart_scores_the_models_of_all_and_trains_and_serves_its_own()
     update = first_update(client(), batch("abab"), slots=slots, weights=good, apart=apart)
     assert (update.records, update.trained, set(update.differences)) == (4, 4, {"branch"})
     assert update.losses["m"].loss == pytest.approx(2.0)
-    # What it tells by label, and what it predicts, are of the model that serves it.
+    # Its sums by label and its predictions are of the model that serves it.
     assert sum(sums.loss for sums in update.new) == pytest.approx(update.losses["branch"].loss)
     assert update.served.correct == 4
     other = first_update(client("c1"), batch("abab", of="c1"), slots=(SLOT,), apart=apart)
@@ -211,7 +211,7 @@ def test_with_whitened_slots_the_gradient_is_sent_and_the_penalty_is_not():
     assert plain.differences["m"] == pytest.approx(np.array([[0.5, -0.5], [-30.0, -30.0]]))
 
 
-def test_a_label_that_nobody_knew_gets_a_column_and_scores_one():
+def test_a_new_label_gets_a_column_and_scores_one():
     update = first_update(client(), batch("abzz"))
     assert update.new_labels == ("z",)
     assert update.differences["m"].shape == (2, 3)
@@ -232,9 +232,9 @@ def test_new_features_are_named_and_vanished_ones_are_their_mean():
 def test_nothing_is_sent_before_every_model_is_here():
     machine = client()
     registry, model, opened = opening()
-    tell(machine, RecordsRead((batch("abab"),)), joined())
-    assert tell(machine, opened, registry) == []
-    assert len(sent(tell(machine, model), Update)) == 1
+    feed(machine, RecordsRead((batch("abab"),)), joined())
+    assert feed(machine, opened, registry) == []
+    assert len(sent(feed(machine, model), Update)) == 1
 
 
 # --- the ledger ------------------------------------------------------------------------------------------------
@@ -243,10 +243,10 @@ def test_nothing_is_sent_before_every_model_is_here():
 def test_its_own_attempt_lets_go_of_the_records_and_the_next_round_follows():
     machine = client()
     update = first_update(machine, batch("abab" + "bbbb"))
-    decisions = tell(machine, closed(1, update))
+    decisions = feed(machine, closed(1, update))
     assert sent(decisions, Update) == []
     assert (machine.accounted, machine.pending) == (4, 4)
-    (following,) = sent(tell(machine, *opening(2)), Update)
+    (following,) = sent(feed(machine, *opening(2)), Update)
     assert following.spans == (Span("c0", 4, 8),)
     assert (following.attempt, following.entry, following.round) == ("i1-2", 2, 2)
 
@@ -254,9 +254,9 @@ def test_its_own_attempt_lets_go_of_the_records_and_the_next_round_follows():
 def test_an_entry_without_it_has_the_same_records_sent_under_the_next():
     machine = client()
     update = first_update(machine, batch("abab"))
-    tell(machine, closed(1, records=99))
+    feed(machine, closed(1, records=99))
     assert (machine.accounted, machine.pending) == (0, 4)
-    (again,) = sent(tell(machine, *opening(2)), Update)
+    (again,) = sent(feed(machine, *opening(2)), Update)
     assert again.spans == update.spans
     assert (again.attempt, again.entry) == ("i1-2", 2)
 
@@ -264,37 +264,37 @@ def test_an_entry_without_it_has_the_same_records_sent_under_the_next():
 def test_another_attempt_in_its_name_makes_it_ask_where_it_stands():
     machine = client()
     update = first_update(machine, batch("abab"))
-    decisions = tell(machine, closed(1, replace(update, attempt="i0-7", spans=(Span("c0", 0, 2),))))
+    decisions = feed(machine, closed(1, replace(update, attempt="i0-7", spans=(Span("c0", 0, 2),))))
     assert machine.accounted is None
     assert len(sent(decisions, Join)) == 1
-    decisions = tell(machine, *opening(2), joined(entry=2, positions={"c0": 2}, read=2, question=2))
+    decisions = feed(machine, *opening(2), joined(entry=2, positions={"c0": 2}, read=2, question=2))
     assert Seek({"c0": 2}) in decisions
     assert machine.pending == 0
-    (update,) = sent(tell(machine, RecordsRead((batch("abab", start=2),))), Update)
+    (update,) = sent(feed(machine, RecordsRead((batch("abab", start=2),))), Update)
     assert update.spans == (Span("c0", 2, 6),)
 
 
 def test_a_missed_entry_makes_it_ask_where_it_stands():
     machine = client()
     update = first_update(machine, batch("abab"))
-    decisions = tell(machine, closed(3, replace(update, entry=3)))
+    decisions = feed(machine, closed(3, replace(update, entry=3)))
     assert machine.accounted is None
     assert len(sent(decisions, Join)) == 1
-    assert sent(tell(machine, *opening(4)), Update) == []
-    tell(machine, joined(entry=4, positions={"c0": 4}, read=4, question=2))
-    (update,) = sent(tell(machine, RecordsRead((batch("abab", start=4),))), Update)
+    assert sent(feed(machine, *opening(4)), Update) == []
+    feed(machine, joined(entry=4, positions={"c0": 4}, read=4, question=2))
+    (update,) = sent(feed(machine, RecordsRead((batch("abab", start=4),))), Update)
     assert update.entry == 4
 
 
 def test_older_entries_and_openings_are_discarded():
     machine = client()
     update = first_update(machine, batch("abab" + "bbbb"))
-    tell(machine, closed(1, update))
-    (following,) = sent(tell(machine, *opening(2)), Update)
-    assert tell(machine, closed(1, update)) == []
-    assert tell(machine, *opening(1)) == []
+    feed(machine, closed(1, update))
+    (following,) = sent(feed(machine, *opening(2)), Update)
+    assert feed(machine, closed(1, update)) == []
+    assert feed(machine, *opening(1)) == []
     assert (machine.accounted, machine.pending) == (4, 4)
-    tell(machine, closed(2, following))
+    feed(machine, closed(2, following))
     assert machine.accounted == 8
 
 
@@ -303,23 +303,23 @@ def test_a_coordinator_that_starts_again_has_the_same_update_sent_again():
     update = first_update(machine, batch("abab"))
     *_, opened = opening(resumed=True)
     for _ in range(2):
-        (again,) = sent(tell(machine, opened), Update)
+        (again,) = sent(feed(machine, opened), Update)
         assert as_bytes([again]) == as_bytes([update])
 
 
-def test_an_opening_that_is_told_again_for_another_client_has_nothing_sent_again():
+def test_an_opening_published_again_for_another_client_has_nothing_sent_again():
     machine = client()
     first_update(machine, batch("abab"))
-    assert tell(machine, joined("c1"), *opening()) == []
+    assert feed(machine, joined("c1"), *opening()) == []
 
 
 def test_after_silence_it_asks_and_the_answer_has_the_update_sent_again():
     machine = client()
     update = first_update(machine, batch("abab"))
     assert machine.wakes_at == 5.0
-    (asked,) = sent(tell(machine, Tick(), now=5.0), Join)
+    (asked,) = sent(feed(machine, Tick(), now=5.0), Join)
     assert asked.incarnation == "i1"
-    decisions = tell(machine, joined(question=2), *opening(), now=6.0)
+    decisions = feed(machine, joined(question=2), *opening(), now=6.0)
     assert as_bytes(sent(decisions, Update)) == as_bytes([update])
     assert [d for d in decisions if isinstance(d, Seek)] == []
 
@@ -330,10 +330,10 @@ def test_bad_records_alone_move_the_position_and_open_the_round_again():
     assert (update.records, update.trained, update.rejected) == (0, 0, 8)
     assert update.spans == (Span("c0", 0, 8),)
     assert dict(update.differences) == {}
-    tell(machine, closed(1, update))
+    feed(machine, closed(1, update))
     assert (machine.accounted, machine.pending, machine.room) == (8, 0, 8)
-    tell(machine, *opening(2, t=1))
-    (update,) = sent(tell(machine, RecordsRead((batch("abab", start=8),))), Update)
+    feed(machine, *opening(2, t=1))
+    (update,) = sent(feed(machine, RecordsRead((batch("abab", start=8),))), Update)
     assert (update.entry, update.round, update.spans) == (2, 1, (Span("c0", 8, 12),))
 
 
@@ -343,60 +343,60 @@ def test_bad_records_alone_move_the_position_and_open_the_round_again():
 def test_a_source_that_ends_sends_its_rest_then_leaves():
     machine = client()
     update = first_update(machine, batch("abab" + "ab"))
-    assert sent(tell(machine, SourceEnded()), Leave) == []
-    tell(machine, closed(1, update))
-    (rest,) = sent(tell(machine, *opening(2)), Update)
+    assert sent(feed(machine, SourceEnded()), Leave) == []
+    feed(machine, closed(1, update))
+    (rest,) = sent(feed(machine, *opening(2)), Update)
     assert (rest.records, rest.spans) == (2, (Span("c0", 4, 6),))
-    (leave,) = sent(tell(machine, closed(2, rest)), Leave)
+    (leave,) = sent(feed(machine, closed(2, rest)), Leave)
     assert (leave.client, leave.incarnation) == ("c0", "i1")
-    assert sent(tell(machine, Tick(), now=5.0), Leave) == [leave]
-    assert sent(tell(machine, Tick(), now=15.0), Leave) == [leave]
-    assert tell(machine, left("i0"), left(name="c1")) == []
-    assert tell(machine, left()) == [Finished()]
+    assert sent(feed(machine, Tick(), now=5.0), Leave) == [leave]
+    assert sent(feed(machine, Tick(), now=15.0), Leave) == [leave]
+    assert feed(machine, left("i0"), left(name="c1")) == []
+    assert feed(machine, left()) == [Finished()]
     assert machine.room == 0
     assert machine.wakes_at is None
-    assert tell(machine, *opening(3), RecordsRead((batch("abab"),)), Tick(), now=999.0) == []
+    assert feed(machine, *opening(3), RecordsRead((batch("abab"),)), Tick(), now=999.0) == []
 
 
 def test_one_that_is_stopped_waits_for_its_last_update_and_leaves_the_rest():
     machine = client()
     update = first_update(machine, batch("abab" + "ab"))
-    assert sent(tell(machine, Stopped()), Leave) == []
+    assert sent(feed(machine, Stopped()), Leave) == []
     assert machine.room == 0
-    assert sent(tell(machine, closed(1, update), *opening(2)), Update) == []
-    assert sent(tell(machine, Tick(), now=5.0), Leave)
+    assert sent(feed(machine, closed(1, update), *opening(2)), Update) == []
+    assert sent(feed(machine, Tick(), now=5.0), Leave)
     assert machine.pending == 2
 
 
 # --- the interval clock ----------------------------------------------------------------------------------------
 
 
-def test_by_the_clock_the_buffer_closes_at_the_time_told():
+def test_by_the_clock_the_buffer_closes_at_the_announced_time():
     machine = client(clock="interval", capacity=100)
-    (introduction,) = sent(tell(machine, RecordsRead((batch("ab"),)), now=1.0), Join)
+    (introduction,) = sent(feed(machine, RecordsRead((batch("ab"),)), now=1.0), Join)
     assert introduction.records == 2
-    assert sent(tell(machine, joined(), *opening(closes=7.0), now=2.0), Update) == []
+    assert sent(feed(machine, joined(), *opening(closes=7.0), now=2.0), Update) == []
     assert machine.wakes_at == 7.0
-    assert tell(machine, RecordsRead((batch("abaab", start=2),)), Tick(), now=6.9) == []
-    (update,) = sent(tell(machine, Tick(), now=7.0), Update)
+    assert feed(machine, RecordsRead((batch("abaab", start=2),)), Tick(), now=6.9) == []
+    (update,) = sent(feed(machine, Tick(), now=7.0), Update)
     assert (update.records, update.spans) == (7, (Span("c0", 0, 7),))
 
 
 def test_by_the_clock_a_client_without_records_says_so():
     machine = client(clock="interval")
-    tell(machine, Tick(), now=0.0)
-    tell(machine, joined(), *opening(closes=7.0), now=1.0)
-    (update,) = sent(tell(machine, Tick(), now=7.0), Update)
+    feed(machine, Tick(), now=0.0)
+    feed(machine, joined(), *opening(closes=7.0), now=1.0)
+    (update,) = sent(feed(machine, Tick(), now=7.0), Update)
     assert (update.records, update.trained, update.rejected, update.spans) == (0, 0, 0, ())
 
 
 # --- measurements ----------------------------------------------------------------------------------------------
 
 
-def test_predictions_are_told_before_and_after_a_round():
+def test_predictions_are_reported_before_and_after_a_round():
     machine = client(measure=True)
-    tell(machine, RecordsRead((batch("abba"),)), joined())
-    decisions = tell(machine, *opening())
+    feed(machine, RecordsRead((batch("abba"),)), joined())
+    decisions = feed(machine, *opening())
     (predicted,) = (d for d in decisions if isinstance(d, Predicted))
     assert predicted.labels == ("a", "b")
     assert predicted.truth.tolist() == [0.0, 1.0, 1.0, 0.0]
@@ -404,7 +404,7 @@ def test_predictions_are_told_before_and_after_a_round():
     assert predicted.no_change.tolist() == [-1.0, 0.0, 1.0, 1.0]
     (update,) = sent(decisions, Update)
     good = np.array([[5.0, -5.0], [0.0, 0.0]])
-    decisions = tell(machine, closed(1, update), *opening(2, weights={"m": good}))
+    decisions = feed(machine, closed(1, update), *opening(2, weights={"m": good}))
     (after,) = (d for d in decisions if isinstance(d, PostUpdate))
     assert (after.round, after.predicted.tolist()) == (1, [0.0, 1.0, 1.0, 0.0])
 
@@ -412,25 +412,25 @@ def test_predictions_are_told_before_and_after_a_round():
 def test_no_change_repeats_the_last_label_that_was_accepted():
     machine = client()
     update = first_update(machine, batch("abab" + "bbba"))
-    tell(machine, closed(1, update))
-    (following,) = sent(tell(machine, *opening(2)), Update)
+    feed(machine, closed(1, update))
+    (following,) = sent(feed(machine, *opening(2)), Update)
     assert following.served.no_change == 3.0
 
 
 def test_rounds_may_have_sizes_of_their_own():
     machine = client(round_size=(2, 3))
-    tell(machine, RecordsRead((batch("ababab"),)), joined())
-    (first,) = sent(tell(machine, *opening()), Update)
-    tell(machine, closed(1, first))
-    (second,) = sent(tell(machine, *opening(2)), Update)
+    feed(machine, RecordsRead((batch("ababab"),)), joined())
+    (first,) = sent(feed(machine, *opening()), Update)
+    feed(machine, closed(1, first))
+    (second,) = sent(feed(machine, *opening(2)), Update)
     assert (first.records, second.records) == (2, 3)
 
 
 def test_a_registry_of_a_later_version_is_the_one_that_is_used():
     machine = client()
     update = first_update(machine, batch("abab" + "abab"))
-    tell(machine, closed(1, update))
+    feed(machine, closed(1, update))
     doubled = Registry(2, REGISTRY.features, REGISTRY.labels, np.zeros(1), np.array([0.5]))
-    (following,) = sent(tell(machine, *opening(2, registry=doubled)), Update)
+    (following,) = sent(feed(machine, *opening(2, registry=doubled)), Update)
     assert following.registry == 2
     assert following.squared_norm == pytest.approx(4 * 5.0)

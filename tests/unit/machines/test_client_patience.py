@@ -21,37 +21,37 @@ def test_it_waits_twice_as_long_each_time_but_at_most_32_times():
     assert ends == [25.0, 45.0, 85.0, 165.0, 325.0, 485.0, 645.0, 805.0]
 
 
-def test_what_it_hears_begins_the_waiting_anew_and_is_answered_by_no_question():
+def test_an_answer_restarts_the_wait_and_triggers_no_question():
     waited = Patience(RETRY).asks("join", now=0.0).loses().loses().asks("join", now=7.0)
     assert waited.ends == 27.0
-    heard = waited.heard(now=9.0)
+    heard = waited.answered(now=9.0)
     assert (heard.ends, heard.asked) == (14.0, "join")
 
 
-def test_setbacks_make_it_wait_longer_until_an_update_is_accepted_whatever_it_hears():
+def test_setbacks_lengthen_the_wait_until_an_update_is_accepted():
     refused = Patience(RETRY).set_back().set_back().asks("join", now=100.0)
     assert refused.ends == 120.0
-    assert refused.heard(now=110.0).ends == 130.0
-    assert refused.heard(now=110.0).succeeds().ends == 115.0
+    assert refused.answered(now=110.0).ends == 130.0
+    assert refused.answered(now=110.0).succeeds().ends == 115.0
 
 
-@pytest.mark.parametrize(("in_vain", "setbacks", "ends"), [(0, 0, 5.0), (3, 1, 40.0), (1, 4, 80.0), (9, 6, 160.0)])
-def test_the_longer_of_both_waits_counts(in_vain, setbacks, ends):
-    assert Patience(RETRY, in_vain=in_vain, setbacks=setbacks).ends == ends
+@pytest.mark.parametrize(("unanswered", "setbacks", "ends"), [(0, 0, 5.0), (3, 1, 40.0), (1, 4, 80.0), (9, 6, 160.0)])
+def test_the_longer_of_both_waits_counts(unanswered, setbacks, ends):
+    assert Patience(RETRY, unanswered=unanswered, setbacks=setbacks).ends == ends
 
 
 def test_losing_patience_and_losing_its_place_let_it_ask_at_once_but_only_the_first_counts():
     asked = Patience(RETRY).asks("leave", now=2.0)
-    assert (asked.loses().asked, asked.loses().in_vain) == (None, 1)
-    assert (asked.may_ask().asked, asked.may_ask().in_vain) == (None, 0)
+    assert (asked.loses().asked, asked.loses().unanswered) == (None, 1)
+    assert (asked.may_ask().asked, asked.may_ask().unanswered) == (None, 0)
     assert asked.loses().ends == 12.0
     assert asked.may_ask().ends == 7.0
 
 
 def test_an_update_asks_as_well_and_moves_no_time():
-    assert Patience(RETRY).heard(now=3.0).has_asked("join") == Patience(RETRY, since=3.0, asked="join")
+    assert Patience(RETRY).answered(now=3.0).has_asked("join") == Patience(RETRY, since=3.0, asked="join")
 
 
-def test_a_time_that_was_told_is_waited_for_32_times_as_long_however_often_it_has_asked():
+def test_an_announced_time_is_waited_for_32_times_as_long_however_often_it_has_asked():
     patience = Patience(2.0).loses().set_back().waits_anew(now=6.0)
     assert (patience.ends_at_last, patience.ends) == (70.0, 10.0)

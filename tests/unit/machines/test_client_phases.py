@@ -1,4 +1,4 @@
-"""The phases of a client, by hand: through a life in order, and the ways back; and that a wrong one is noticed."""
+"""The phases of a client, by hand: a whole life in order, recovery, and that a wrong transition is noticed."""
 
 import re
 from dataclasses import replace
@@ -12,12 +12,12 @@ from unit.machines.script import (
     batch,
     client,
     closed,
+    feed,
     fetched,
     first_update,
     joined,
     opening,
     sent,
-    tell,
 )
 
 from streamfl.core.client import phase as phases
@@ -44,7 +44,7 @@ def led(machine: Client, *events: Any, now: float = 0.0) -> list[str]:
     """Return the phase after each event."""
     found = []
     for event in events:
-        tell(machine, event, now=now)
+        feed(machine, event, now=now)
         found.append(machine.phase.name)
     return found
 
@@ -70,7 +70,7 @@ def test_from_the_first_record_to_the_end():
     assert led(machine, RecordsRead((batch("ab"),)), RecordsRead((batch("aba", start=2),))) == ["FILLING", "JOINING"]
     registry, weights, opened = opening()
     assert led(machine, joined(), opened, registry) == ["WAITING"] * 3
-    (update,) = sent(tell(machine, weights), Update)
+    (update,) = sent(feed(machine, weights), Update)
     assert machine.phase is Phase.SENT
     assert led(machine, score(), model(), closed(1, update)) == ["SCORING", "SENT", "WAITING"]
     assert led(machine, *opening(2), RecordsRead((batch("b", start=5),))) == [
@@ -79,7 +79,7 @@ def test_from_the_first_record_to_the_end():
         "GATHERING",
         "GATHERING",
     ]
-    (update,) = sent(tell(machine, SourceEnded()), Update)
+    (update,) = sent(feed(machine, SourceEnded()), Update)
     assert led(machine, closed(2, update), LEFT, Tick()) == ["LEAVING", "LEFT", "LEFT"]
 
 
@@ -91,7 +91,7 @@ def test_with_all_at_hand_one_event_leads_through_several_phases():
 def test_old_records_are_read_again_before_the_next_round_is_worked_on():
     machine, sample = client(incarnation="i2"), SampledRound(round=1, share=0.5, positions={"c0": (0, 3)})
     answer = joined(incarnation="i2", entry=2, positions={"c0": 4}, read=4, sample=(sample,))
-    tell(machine, RecordsRead((batch("abab"),)))
+    feed(machine, RecordsRead((batch("abab"),)))
     assert led(machine, answer, *opening(2)) == ["RESTORING"] * 4
     assert led(machine, RecordsFetched((fetched(batch("abab"), (0, 3)),))) == ["GATHERING"]
 
@@ -111,7 +111,7 @@ def test_old_records_are_read_again_before_the_next_round_is_worked_on():
 )
 def test_what_comes_to_an_end_early(begun, event, after):
     machine = client()
-    tell(machine, *begun)
+    feed(machine, *begun)
     assert led(machine, event) == [after]
 
 
@@ -133,11 +133,11 @@ def test_what_comes_to_an_end_early(begun, event, after):
 )
 def test_where_its_place_becomes_unknown_it_joins_again_once_it_has_records(begun, event, after):
     machine = client()
-    tell(machine, RecordsRead((batch("abab"),)), joined(), *opening()[:2])
+    feed(machine, RecordsRead((batch("abab"),)), joined(), *opening()[:2])
     if begun != "abab":
         machine = client()
-        tell(machine, SourceEnded(), replace(joined(), positions={"c0": 0}), RecordsRead((batch(begun),)))
-    tell(machine, *opening())
+        feed(machine, SourceEnded(), replace(joined(), positions={"c0": 0}), RecordsRead((batch(begun),)))
+    feed(machine, *opening())
     assert led(machine, event) == [after]
 
 
@@ -153,10 +153,10 @@ def test_what_was_refused_waits_until_patience_ends():
 def test_an_answer_with_other_positions_takes_back_what_was_sent():
     machine = client()
     first_update(machine, batch("abab"))
-    tell(machine, Tick(), now=5.0)
-    assert sent(tell(machine, joined(question=2, positions={"c0": 1}, read=1)), Update) == []
+    feed(machine, Tick(), now=5.0)
+    assert sent(feed(machine, joined(question=2, positions={"c0": 1}, read=1)), Update) == []
     assert machine.phase is Phase.GATHERING
-    (update,) = sent(tell(machine, RecordsRead((batch("babb", start=1),))), Update)
+    (update,) = sent(feed(machine, RecordsRead((batch("babb", start=1),))), Update)
     assert update.spans == (Span("c0", 1, 5),)
 
 
@@ -177,7 +177,7 @@ def test_other_models_under_the_same_version_send_it_back_to_waiting():
     machine = client()
     wider = Registry(1, ("x", "y"), ("a", "b"), np.zeros(2), np.ones(2))
     assert led(machine, RecordsRead((batch("abab"),)), Tick()) == ["JOINING", "JOINING"]
-    tell(machine, joined(positions={"c0": 1}))
+    feed(machine, joined(positions={"c0": 1}))
     assert led(machine, *opening(), RegistryPublished(registry=wider), RegistryPublished(registry=REGISTRY)) == [
         "WAITING",
         "WAITING",
@@ -198,7 +198,7 @@ def test_a_round_of_another_size_may_need_more_records_to_join_with():
 
 def test_what_cannot_be_used_has_it_join_again(monkeypatch):
     machine = client()
-    tell(machine, RecordsRead((batch("ab"),)), SourceEnded(), joined(), *opening()[:2])
+    feed(machine, RecordsRead((batch("ab"),)), SourceEnded(), joined(), *opening()[:2])
 
     def broken(*_: Any) -> Any:
         raise IndexError("of a model that was forged")
@@ -248,4 +248,4 @@ def test_a_phase_that_may_not_follow_is_noticed(monkeypatch):
     machine = client()
     first_update(machine, batch("abab"))
     with pytest.raises(AssertionError, match="SCORING"):
-        tell(machine, score())
+        feed(machine, score())

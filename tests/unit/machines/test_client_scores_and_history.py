@@ -10,12 +10,12 @@ from unit.machines.script import (
     batch,
     client,
     closed,
+    feed,
     fetched,
     first_update,
     joined,
     opening,
     sent,
-    tell,
 )
 
 from streamfl.core.protocol.decisions import Fetch, Seek
@@ -43,7 +43,7 @@ def model(weights: np.ndarray = GOOD, version: int = 1) -> ModelPublished:
 def test_candidates_are_scored_on_the_records_of_the_update():
     machine = client()
     update = first_update(machine, batch("abab" + "bbbb"))
-    (scores,) = sent(tell(machine, model(), asked()), Scores)
+    (scores,) = sent(feed(machine, model(), asked()), Scores)
     assert (scores.client, scores.attempt, scores.entry, scores.epoch) == ("c0", update.attempt, 1, 1)
     assert set(scores.losses) == {"scratch"}
     assert scores.losses["scratch"].loss < 0.01
@@ -53,51 +53,51 @@ def test_candidates_are_scored_on_the_records_of_the_update():
 def test_they_are_scored_once_the_models_are_here():
     machine = client()
     first_update(machine, batch("abab"))
-    assert tell(machine, asked()) == []
-    assert len(sent(tell(machine, model()), Scores)) == 1
+    assert feed(machine, asked()) == []
+    assert len(sent(feed(machine, model()), Scores)) == 1
 
 
 def test_after_silence_the_answer_has_the_same_scores_sent_again():
     machine = client()
     first_update(machine, batch("abab"))
-    scores = sent(tell(machine, model(), asked()), Scores)
-    assert sent(tell(machine, joined("c1"), *opening(), asked()), Scores) == []  # another client was told
-    tell(machine, Tick(), now=machine.wakes_at)
-    answered = tell(machine, joined(question=2), *opening(), asked(), now=9.0)
+    scores = sent(feed(machine, model(), asked()), Scores)
+    assert sent(feed(machine, joined("c1"), *opening(), asked()), Scores) == []  # another client was told
+    feed(machine, Tick(), now=machine.wakes_at)
+    answered = feed(machine, joined(question=2), *opening(), asked(), now=9.0)
     assert as_bytes(sent(answered, Scores)) == as_bytes(scores)
 
 
-def test_a_later_stage_is_answered_too_and_told_again_as_it_was():
+def test_a_later_stage_is_answered_too_and_sent_again_unchanged():
     machine = client()
     first_update(machine, batch("abab"))
-    tell(machine, model(), asked(relabel=("scratch",)))
+    feed(machine, model(), asked(relabel=("scratch",)))
     bad = replace(model(-GOOD), slot="relabelled")
     second = asked(stage=2, slots=(replace(SCRATCH, name="relabelled"),))
-    (scores,) = sent(tell(machine, bad, second), Scores)
+    (scores,) = sent(feed(machine, bad, second), Scores)
     assert (scores.stage, set(scores.losses), dict(scores.relabelling)) == (2, {"relabelled"}, {})
     assert scores.losses["relabelled"].loss > 3.9
-    tell(machine, Tick(), now=machine.wakes_at)
-    assert as_bytes(sent(tell(machine, joined(question=2), second, now=9.0), Scores)) == as_bytes([scores])
+    feed(machine, Tick(), now=machine.wakes_at)
+    assert as_bytes(sent(feed(machine, joined(question=2), second, now=9.0), Scores)) == as_bytes([scores])
 
 
 def test_a_coordinator_that_begins_the_round_again_may_ask_for_the_first_stage_again():
     machine = client()
     first_update(machine, batch("abab"))
-    (first,) = sent(tell(machine, model(), asked()), Scores)
+    (first,) = sent(feed(machine, model(), asked()), Scores)
     second = asked(stage=2, slots=(replace(SCRATCH, name="relabelled"),))
-    tell(machine, replace(model(), slot="relabelled"), second)
+    feed(machine, replace(model(), slot="relabelled"), second)
     *_, opened = opening(resumed=True)
-    assert sent(tell(machine, opened), Scores) == []
-    (again,) = sent(tell(machine, asked()), Scores)
+    assert sent(feed(machine, opened), Scores) == []
+    (again,) = sent(feed(machine, asked()), Scores)
     assert as_bytes([again]) == as_bytes([first])
 
 
-def test_which_labels_would_fit_is_told_of_the_slots_named():
+def test_relabelling_sums_are_sent_for_the_named_slots():
     machine = client()
     first_update(machine, batch("abzaba", values=[1, -1, 0, 1, -1, 1]), slots=(SLOT,))
     slots = (SCRATCH, replace(SCRATCH, name="former", trained=False))
     (scores,) = sent(
-        tell(machine, model(), replace(model(), slot="former"), asked(slots=slots, relabel=("former",))), Scores
+        feed(machine, model(), replace(model(), slot="former"), asked(slots=slots, relabel=("former",))), Scores
     )
     assert set(scores.differences) == {"scratch"}
     assert set(scores.relabelling) == {"former"}
@@ -112,29 +112,29 @@ def test_a_target_has_no_labels_to_fit():
     registry = Registry(1, ("x",), (), np.zeros(1), np.ones(1))
     machine = client(learner=LearningSettings().learner("regression", 0))
     first_update(machine, records, registry=registry, weights={"m": np.zeros((2, 1))})
-    (scores,) = sent(tell(machine, model(np.zeros((2, 1))), asked(relabel=("scratch",))), Scores)
+    (scores,) = sent(feed(machine, model(np.zeros((2, 1))), asked(relabel=("scratch",))), Scores)
     assert scores.relabelling["scratch"].shape == (0, 0)
 
 
 def test_a_score_for_another_entry_is_discarded():
     machine = client()
     update = first_update(machine, batch("abab" + "abab"))
-    assert tell(machine, model(), asked(7), asked(0)) == []
-    tell(machine, closed(1, update), *opening(2))
-    assert tell(machine, asked(1)) == []
+    assert feed(machine, model(), asked(7), asked(0)) == []
+    feed(machine, closed(1, update), *opening(2))
+    assert feed(machine, asked(1)) == []
 
 
 def test_one_without_an_update_has_nothing_to_score():
     machine = client()
-    tell(machine, joined())
-    assert tell(machine, *opening(), model(), asked()) == []
+    feed(machine, joined())
+    assert feed(machine, *opening(), model(), asked()) == []
 
 
 def test_candidates_for_other_clients_are_not_scored():
     machine = client()
     first_update(machine, batch("abab"))
     other = replace(SCRATCH, name="branch", clients=("c9",))
-    (scores,) = sent(tell(machine, model(), asked(slots=(SCRATCH, other))), Scores)
+    (scores,) = sent(feed(machine, model(), asked(slots=(SCRATCH, other))), Scores)
     assert set(scores.losses) == {"scratch"}
 
 
@@ -147,8 +147,8 @@ def test_what_is_kept_of_a_round_is_named_and_scored_in_later_ones():
     assert update.sample is not None
     assert update.sample.round == 1
     assert len(update.sample.positions["c0"]) == 3
-    tell(machine, closed(1, update, records=10))
-    (following,) = sent(tell(machine, *opening(2, slots=(HISTORY,), sampled=(1,))), Update)
+    feed(machine, closed(1, update, records=10))
+    (following,) = sent(feed(machine, *opening(2, slots=(HISTORY,), sampled=(1,))), Update)
     measured = following.losses["m"]
     # An untrained model scores 0.5, weighed with the client's share of round 1: 4 of 10 records.
     assert measured.history == pytest.approx(0.4 * 0.5)
@@ -158,16 +158,16 @@ def test_what_is_kept_of_a_round_is_named_and_scored_in_later_ones():
 def test_a_round_that_leaves_the_sample_is_forgotten():
     machine = client()
     update = first_update(machine, batch("abab" + "aaaa"), keep=3)
-    tell(machine, closed(1, update))
-    (following,) = sent(tell(machine, *opening(2, slots=(HISTORY,), sampled=())), Update)
+    feed(machine, closed(1, update))
+    (following,) = sent(feed(machine, *opening(2, slots=(HISTORY,), sampled=())), Update)
     assert (following.losses["m"].history_share, following.losses["m"].history_records) == (0.0, 0)
 
 
 def test_what_was_not_accepted_does_not_enter_the_sample():
     machine = client()
     first_update(machine, batch("abab"), keep=3)
-    tell(machine, closed(1, records=10))
-    (following,) = sent(tell(machine, *opening(2, slots=(HISTORY,), sampled=(1,))), Update)
+    feed(machine, closed(1, records=10))
+    (following,) = sent(feed(machine, *opening(2, slots=(HISTORY,), sampled=(1,))), Update)
     assert following.losses["m"].history_records == 0
 
 
@@ -176,20 +176,20 @@ def test_after_a_restart_the_sample_is_read_again_and_scores_as_before():
     source = batch("ab!bab" + "abbb")
     before = client(round_size=5)
     update = first_update(before, source, keep=3)
-    tell(before, closed(1, update, records=20))
+    feed(before, closed(1, update, records=20))
     second = opening(2, slots=(HISTORY,), sampled=(1,), weights=weights)
-    (undisturbed,) = sent(tell(before, *second, RecordsRead((batch("a", start=10),))), Update)
+    (undisturbed,) = sent(feed(before, *second, RecordsRead((batch("a", start=10),))), Update)
 
     after = client(round_size=5, incarnation="i2")
     assert update.sample is not None
     sample = SampledRound(round=1, share=0.25, positions=update.sample.positions, ordinals=update.sample.ordinals)
-    tell(after, RecordsRead((batch("ab!bab" + "abb"),)))
+    feed(after, RecordsRead((batch("ab!bab" + "abb"),)))
     answer = joined(incarnation="i2", entry=2, positions={"c0": 6}, read=6, sample=(sample,))
-    decisions = tell(after, answer, *second)
+    decisions = feed(after, answer, *second)
     assert decisions == [Seek({"c0": 6}), Fetch({"c0": update.sample.positions["c0"]})]
-    assert tell(after, RecordsRead((batch("abbba", start=6),))) == []
+    assert feed(after, RecordsRead((batch("abbba", start=6),))) == []
     old = fetched(source, update.sample.positions["c0"])
-    (restored,) = sent(tell(after, RecordsFetched((old,))), Update)
+    (restored,) = sent(feed(after, RecordsFetched((old,))), Update)
     assert restored.losses["m"] == undisturbed.losses["m"]
     assert restored.losses["m"].history_records == 3
 
@@ -201,17 +201,17 @@ def test_records_that_are_read_again_together_go_to_their_own_rounds():
         SampledRound(round=1, share=0.5, positions={"c0": (0, 1)}),
         SampledRound(round=2, share=0.25, positions={"c0": (4, 5)}),
     )
-    tell(machine, RecordsRead((batch("abab"),)))
-    decisions = tell(machine, joined(incarnation="i2", entry=3, positions={"c0": 8}, read=8, sample=sample))
+    feed(machine, RecordsRead((batch("abab"),)))
+    decisions = feed(machine, joined(incarnation="i2", entry=3, positions={"c0": 8}, read=8, sample=sample))
     assert Fetch({"c0": (0, 1, 4, 5)}) in decisions
     # A model that always says a: right on all of round 1's sample, wrong on all of round 2's.
     always_a = {"m": np.array([[0.0, 0.0], [50.0, -50.0]])}
     history = replace(SLOT, history=(1, 2))
-    tell(
+    feed(
         machine, *opening(3, slots=(history, replace(SLOT, name="n", history=(2,))), sampled=(1, 2), weights=always_a)
     )
-    tell(machine, RecordsFetched((fetched(source, (0, 1, 4, 5)),)))
-    (update,) = sent(tell(machine, RecordsRead((batch("abab", start=8),))), Update)
+    feed(machine, RecordsFetched((fetched(source, (0, 1, 4, 5)),)))
+    (update,) = sent(feed(machine, RecordsRead((batch("abab", start=8),))), Update)
     assert update.losses["m"].history == pytest.approx(0.5 * 0.0 + 0.25 * 1.0)
     assert (update.losses["m"].history_share, update.losses["m"].history_records) == (0.75, 4)
     assert update.losses["n"].history == pytest.approx(0.25 * 0.5)
@@ -221,25 +221,25 @@ def test_records_that_are_read_again_together_go_to_their_own_rounds():
 def test_old_records_that_are_gone_are_left_out():
     machine = client(incarnation="i2")
     sample = SampledRound(round=1, share=0.25, positions={"c0": (0, 1)})
-    tell(machine, RecordsRead((batch("abab"),)))
-    decisions = tell(machine, joined(incarnation="i2", entry=2, positions={"c0": 4}, read=4, sample=(sample,)))
+    feed(machine, RecordsRead((batch("abab"),)))
+    decisions = feed(machine, joined(incarnation="i2", entry=2, positions={"c0": 4}, read=4, sample=(sample,)))
     assert Fetch({"c0": (0, 1)}) in decisions
-    tell(machine, *opening(2, slots=(HISTORY,), sampled=(1,)), RecordsFetched(()))
-    (update,) = sent(tell(machine, RecordsRead((batch("abab", start=4),))), Update)
+    feed(machine, *opening(2, slots=(HISTORY,), sampled=(1,)), RecordsFetched(()))
+    (update,) = sent(feed(machine, RecordsRead((batch("abab", start=4),))), Update)
     assert (update.losses["m"].history, update.losses["m"].history_share) == (0.0, 0.0)
 
 
 def test_a_sample_that_it_still_has_is_not_fetched_again():
     machine = client()
     update = first_update(machine, batch("abab"), keep=2)
-    tell(machine, closed(1, update))
+    feed(machine, closed(1, update))
     sample = SampledRound(round=1, share=1.0, positions={"c0": (0, 1)})
-    decisions = tell(machine, joined(entry=3, positions={"c0": 4}, read=4, sample=(sample,)))
+    decisions = feed(machine, joined(entry=3, positions={"c0": 4}, read=4, sample=(sample,)))
     assert [d for d in decisions if isinstance(d, Fetch)] == []
 
 
 def test_models_of_older_versions_are_not_mistaken_for_the_named_ones():
     machine = client()
     first_update(machine, batch("abab"), slots=(SLOT,))
-    assert tell(machine, model(version=0), asked()) == []
-    assert len(sent(tell(machine, model(version=1)), Scores)) == 1
+    assert feed(machine, model(version=0), asked()) == []
+    assert len(sent(feed(machine, model(version=1)), Scores)) == 1

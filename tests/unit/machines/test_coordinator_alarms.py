@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from unit.machines.script import answer, as_bytes, begun, coordinator, fits, join, refusals, scores, tell, told
+from unit.machines.script import answer, as_bytes, begun, broadcast, coordinator, feed, fits, join, refusals, scores
 
 from streamfl import codec
 from streamfl.core.coordinator import admission
@@ -41,13 +41,13 @@ def alarmed(**settings: object) -> tuple[Coordinator, Score, dict[str, Update]]:
     machine = coordinator(3, **settings)
     opened = begun(machine, *NAMES)
     for t in range(QUIET):
-        decisions = tell(machine, *(answer(opened, n, loss=0.2, records=100, start=100 * t) for n in NAMES))
-        (opened,) = told(decisions, RoundOpened)
+        decisions = feed(machine, *(answer(opened, n, loss=0.2, records=100, start=100 * t) for n in NAMES))
+        (opened,) = broadcast(decisions, RoundOpened)
     updates = {name: answer(opened, name, loss=0.7, records=100, start=100 * QUIET) for name in NAMES}
-    decisions = tell(machine, *updates.values(), now=50.0)
+    decisions = feed(machine, *updates.values(), now=50.0)
     assert [type(d) for d in decisions] == [Publish]
-    assert told(decisions, RoundClosed) == []
-    (asked,) = told(decisions, Score)
+    assert broadcast(decisions, RoundClosed) == []
+    (asked,) = broadcast(decisions, Score)
     return machine, asked, updates
 
 
@@ -61,8 +61,8 @@ def test_candidates_are_published_and_scored_before_the_round_closes():
         ("former", False),
     ]
     assert (asked.stage, asked.relabel) == (1, ("incumbent", "former"))
-    assert tell(machine, scores(updates["c0"], asked, 0.1), scores(updates["c1"], asked, 0.1)) == []
-    (commit,) = tell(machine, scores(updates["c2"], asked, 0.1))
+    assert feed(machine, scores(updates["c0"], asked, 0.1), scores(updates["c1"], asked, 0.1)) == []
+    (commit,) = feed(machine, scores(updates["c2"], asked, 0.1))
     assert isinstance(commit, Commit)
     closed, restarted = commit.messages[:2]
     assert (closed.entry, closed.round, closed.epoch, closed.records) == (11, 11, 1, 300)
@@ -70,10 +70,10 @@ def test_candidates_are_published_and_scored_before_the_round_closes():
     assert (restarted.round, restarted.epoch, restarted.cause, restarted.chosen) == (11, 2, "glr", "scratch")
     assert restarted.statistic >= restarted.threshold
     assert restarted.since == 11
-    (opened,) = told([commit], RoundOpened)
+    (opened,) = broadcast([commit], RoundOpened)
     assert (opened.entry, opened.round, opened.epoch) == (12, 12, 2)
     # Untrained, and stepped by the difference that came with the scores; the shadow begins anew.
-    models = {model.slot: model.weights for model in told([commit], ModelPublished)}
+    models = {model.slot: model.weights for model in broadcast([commit], ModelPublished)}
     assert not models.pop("shadow").any()
     for weights in models.values():
         assert weights == pytest.approx(0.5)
@@ -81,17 +81,17 @@ def test_candidates_are_published_and_scored_before_the_round_closes():
 
 def test_the_best_live_model_is_kept_when_no_candidate_is_better():
     machine, asked, updates = alarmed()
-    decisions = tell(machine, *(scores(updates[name], asked, 0.9) for name in NAMES))
+    decisions = feed(machine, *(scores(updates[name], asked, 0.9) for name in NAMES))
     # What serves took a longer step than candidates do; before all begin anew from it it takes theirs.
-    (asked,) = told(decisions, Score)
+    (asked,) = broadcast(decisions, Score)
     (slot,) = asked.slots
     assert (asked.stage, slot.name, slot.trained, slot.eta) == (2, "step 16", True, 2.0)
-    (played,) = told(decisions, ModelPublished)
+    (played,) = broadcast(decisions, ModelPublished)
     assert played.weights == pytest.approx(10 * 0.02, abs=1e-6)  # the mean of 0.01, 0.02 and 0.03, in 10 rounds
-    decisions = tell(machine, *(scores(updates[name], asked, 0.7) for name in NAMES))
-    (restarted,) = told(decisions, Restarted)
+    decisions = feed(machine, *(scores(updates[name], asked, 0.7) for name in NAMES))
+    (restarted,) = broadcast(decisions, Restarted)
     assert restarted.chosen == "incumbent"
-    models = {model.slot: model.weights for model in told(decisions, ModelPublished)}
+    models = {model.slot: model.weights for model in broadcast(decisions, ModelPublished)}
     assert not models.pop("shadow").any()
     for weights in models.values():
         assert weights == pytest.approx(10 * 0.02 + 0.5, abs=1e-6)
@@ -100,34 +100,34 @@ def test_the_best_live_model_is_kept_when_no_candidate_is_better():
 def test_those_silent_at_the_deadline_are_left_out():
     machine, asked, updates = alarmed(deadline=5.0)
     assert machine.wakes_at == 55.0
-    assert tell(machine, scores(updates["c1"], asked, 0.1), now=52.0) == []
-    assert tell(machine, Tick(), now=54.0) == []
-    decisions = tell(machine, Tick(), now=55.0)
-    (closed,) = told(decisions, RoundClosed)
+    assert feed(machine, scores(updates["c1"], asked, 0.1), now=52.0) == []
+    assert feed(machine, Tick(), now=54.0) == []
+    decisions = feed(machine, Tick(), now=55.0)
+    (closed,) = broadcast(decisions, RoundClosed)
     assert [a.client for a in closed.accepted] == list(NAMES)
-    (restarted,) = told(decisions, Restarted)
+    (restarted,) = broadcast(decisions, Restarted)
     assert restarted.chosen == "scratch"
 
 
-def test_when_nobody_scores_in_time_the_best_live_model_is_chosen():
+def test_without_scores_in_time_the_best_live_model_is_chosen():
     machine, _, _ = alarmed(deadline=5.0)
-    (restarted,) = told(tell(machine, Tick(), now=55.0), Restarted)
+    (restarted,) = broadcast(feed(machine, Tick(), now=55.0), Restarted)
     assert restarted.chosen == "incumbent"
 
 
 def test_without_a_deadline_all_are_waited_for():
     machine, asked, updates = alarmed()
-    assert (machine.is_choosing, machine.waited_for) == (True, set(NAMES))
-    tell(machine, scores(updates["c0"], asked, 0.1))
+    assert (machine.is_scoring, machine.waited_for) == (True, set(NAMES))
+    feed(machine, scores(updates["c0"], asked, 0.1))
     assert machine.waited_for == {"c1", "c2"}
     assert machine.wakes_at is None
-    assert tell(machine, Tick(), now=1e9) == []
+    assert feed(machine, Tick(), now=1e9) == []
 
 
-def test_scores_that_are_told_again_count_once():
+def test_scores_sent_again_count_once():
     machine, asked, updates = alarmed()
     again = scores(updates["c0"], asked, 0.1)
-    assert tell(machine, again, again, again) == []
+    assert feed(machine, again, again, again) == []
 
 
 @pytest.mark.parametrize(
@@ -156,57 +156,57 @@ def test_scores_that_are_told_again_count_once():
 )
 def test_scores_that_do_not_fit_are_refused(changes, reason):
     machine, asked, updates = alarmed()
-    ((_, said),) = refusals(tell(machine, scores(updates["c0"], asked, 0.1, **changes)))
+    ((_, said),) = refusals(feed(machine, scores(updates["c0"], asked, 0.1, **changes)))
     assert reason in said
-    (closed,) = told(tell(machine, *(scores(u, asked, 0.1) for u in updates.values())), RoundClosed)
+    (closed,) = broadcast(feed(machine, *(scores(u, asked, 0.1) for u in updates.values())), RoundClosed)
     assert closed.refused == 1
 
 
-def test_scores_that_nobody_asked_for_are_refused():
+def test_scores_that_were_not_asked_for_are_refused():
     machine = coordinator(1)
     opened = begun(machine, "c0")
     asked = Score(entry=1, round=1, epoch=1, registry=1, slots=())
-    assert refusals(tell(machine, scores(answer(opened, "c0"), asked, 0.1))) == [("c0", "no scores are asked for")]
+    assert refusals(feed(machine, scores(answer(opened, "c0"), asked, 0.1))) == [("c0", "no scores are asked for")]
 
 
 def test_updates_come_too_late_now():
     machine, _, updates = alarmed()
-    assert refusals(tell(machine, updates["c0"])) == [("c0", "no round is open")]
+    assert refusals(feed(machine, updates["c0"])) == [("c0", "no round is open")]
 
 
-def test_one_that_starts_again_meanwhile_is_told_what_is_asked():
+def test_a_client_that_restarts_meanwhile_gets_the_score_message():
     machine, asked, _ = alarmed()
-    decisions = tell(machine, join("c1", incarnation="i2"))
+    decisions = feed(machine, join("c1", incarnation="i2"))
     assert [type(d) for d in decisions] == [Publish]
-    assert told(decisions, Score) == [asked]
-    assert "scratch" in [model.slot for model in told(decisions, ModelPublished)]
+    assert broadcast(decisions, Score) == [asked]
+    assert "scratch" in [model.slot for model in broadcast(decisions, ModelPublished)]
 
 
 def test_membership_waits_so_that_nothing_is_committed_in_between():
     machine, asked, updates = alarmed()
     before = set(machine.state.active())
-    assert tell(machine, Leave(client="c2", incarnation="i1"), join("c7")) == []
+    assert feed(machine, Leave(client="c2", incarnation="i1"), join("c7")) == []
     assert machine.state.active() == before
-    decisions = tell(machine, *(scores(u, asked, 0.1) for u in updates.values()))
+    decisions = feed(machine, *(scores(u, asked, 0.1) for u in updates.values()))
     assert [type(d) for d in decisions] == [Commit]
-    assert [message.client for message in told(decisions, Left)] == ["c2"]
-    assert [(message.client, message.entry) for message in told(decisions, Joined)] == [("c7", 12)]
+    assert [message.client for message in broadcast(decisions, Left)] == ["c2"]
+    assert [(message.client, message.entry) for message in broadcast(decisions, Joined)] == [("c7", 12)]
     assert machine.state.active() == {"c0", "c1", "c7"}
 
 
 def test_a_kill_in_between_repeats_the_step():
     machine, asked, updates = alarmed()
-    expected = tell(machine, *(scores(u, asked, 0.1) for u in updates.values()))
+    expected = feed(machine, *(scores(u, asked, 0.1) for u in updates.values()))
 
     saved = alarmed_before_the_alarm()
     again = Coordinator(machine.settings, codec.decode(type(machine.state), saved))
     again.start(0.0)
-    (publish,) = tell(again, *updates.values())
-    assert as_bytes(told([publish], Score)) == as_bytes([asked])
-    repeated = tell(again, *(scores(u, asked, 0.1) for u in updates.values()))
-    assert as_bytes(told(repeated, RoundClosed)) == as_bytes(told(expected, RoundClosed))
-    assert as_bytes(told(repeated, Restarted)) == as_bytes(told(expected, Restarted))
-    assert as_bytes(told(repeated, ModelPublished)) == as_bytes(told(expected, ModelPublished))
+    (publish,) = feed(again, *updates.values())
+    assert as_bytes(broadcast([publish], Score)) == as_bytes([asked])
+    repeated = feed(again, *(scores(u, asked, 0.1) for u in updates.values()))
+    assert as_bytes(broadcast(repeated, RoundClosed)) == as_bytes(broadcast(expected, RoundClosed))
+    assert as_bytes(broadcast(repeated, Restarted)) == as_bytes(broadcast(expected, Restarted))
+    assert as_bytes(broadcast(repeated, ModelPublished)) == as_bytes(broadcast(expected, ModelPublished))
 
 
 def alarmed_before_the_alarm() -> bytes:
@@ -214,8 +214,8 @@ def alarmed_before_the_alarm() -> bytes:
     machine = coordinator(3)
     opened = begun(machine, *NAMES)
     for t in range(QUIET):
-        decisions = tell(machine, *(answer(opened, n, loss=0.2, records=100, start=100 * t) for n in NAMES))
-        (opened,) = told(decisions, RoundOpened)
+        decisions = feed(machine, *(answer(opened, n, loss=0.2, records=100, start=100 * t) for n in NAMES))
+        (opened,) = broadcast(decisions, RoundOpened)
     return codec.encode(machine.state)
 
 
@@ -225,11 +225,11 @@ def alarmed_before_the_alarm() -> bytes:
 def exchanging(**settings: object) -> tuple[Coordinator, Score, dict[str, Update]]:
     """Return a coordinator that has heard of all that exchanged labels would fit, what it asks now, the updates."""
     machine, asked, updates = alarmed(**settings)
-    decisions = tell(machine, *(scores(u, asked, 0.6, exchanged=0.1) for u in updates.values()), now=51.0)
+    decisions = feed(machine, *(scores(u, asked, 0.6, exchanged=0.1) for u in updates.values()), now=51.0)
     assert [type(d) for d in decisions] == [Publish]
-    (second,) = told(decisions, Score)
+    (second,) = broadcast(decisions, Score)
     # Columns of what was the incumbent, the other way round; here all columns are alike.
-    (model,) = told(decisions, ModelPublished)
+    (model,) = broadcast(decisions, ModelPublished)
     assert model.slot == "relabelled"
     return machine, second, updates
 
@@ -238,24 +238,24 @@ def test_labels_that_would_surely_fit_better_are_tried_before_the_round_closes()
     machine, second, updates = exchanging()
     assert (second.entry, second.stage, second.relabel) == (11, 2, ())
     assert [(slot.name, slot.trained) for slot in second.slots] == [("relabelled", True)]
-    (commit,) = tell(machine, *(scores(u, second, 0.1) for u in updates.values()))
+    (commit,) = feed(machine, *(scores(u, second, 0.1) for u in updates.values()))
     assert isinstance(commit, Commit)
-    (restarted,) = told([commit], Restarted)
+    (restarted,) = broadcast([commit], Restarted)
     assert restarted.chosen == "relabelled"
-    models = {model.slot: model.weights for model in told([commit], ModelPublished)}
+    models = {model.slot: model.weights for model in broadcast([commit], ModelPublished)}
     # Made from the model that the alarm round played, ten steps of 0.02 (the first of equals), and stepped.
     assert models["step 16"] == pytest.approx(10 * 0.02 + 0.5, abs=1e-6)
 
 
 def test_what_fitted_labels_promise_is_not_enough():
     machine, second, updates = exchanging()
-    (restarted,) = told(tell(machine, *(scores(u, second, 0.65) for u in updates.values())), Restarted)
+    (restarted,) = broadcast(feed(machine, *(scores(u, second, 0.65) for u in updates.values())), Restarted)
     assert restarted.chosen == "scratch"
 
 
 def test_labels_that_fit_no_better_than_a_candidate_are_not_tried():
     machine, asked, updates = alarmed()
-    (commit,) = tell(machine, *(scores(u, asked, 0.1, exchanged=0.1001) for u in updates.values()))
+    (commit,) = feed(machine, *(scores(u, asked, 0.1, exchanged=0.1001) for u in updates.values()))
     assert isinstance(commit, Commit)
 
 
@@ -263,7 +263,7 @@ def test_labels_that_fit_some_and_harm_others_are_not_tried():
     # Gains of 0.5, 0.5 and -0.4: 0.2 in the mean, with a standard error of 0.42.
     machine, asked, updates = alarmed()
     found = zip(updates.values(), (0.1, 0.1, 1.0), strict=True)
-    (commit,) = tell(machine, *(scores(u, asked, 0.6, exchanged=e) for u, e in found))
+    (commit,) = feed(machine, *(scores(u, asked, 0.6, exchanged=e) for u, e in found))
     assert isinstance(commit, Commit)
 
 
@@ -273,13 +273,13 @@ def test_the_permutation_that_is_published_is_the_one_that_fits():
     step = np.array([[0.1, -0.1], [0.0, 0.2]])
     for t in range(QUIET):
         updates = [answer(opened, n, loss=0.2, records=100, start=100 * t) for n in ("c0", "c1")]
-        (opened,) = told(tell(machine, *(stepping(u, step) for u in updates)), RoundOpened)
+        (opened,) = broadcast(feed(machine, *(stepping(u, step) for u in updates)), RoundOpened)
     updates = [answer(opened, n, loss=0.7, records=100, start=100 * QUIET) for n in ("c0", "c1")]
-    (asked,) = told(tell(machine, *(stepping(u, step) for u in updates)), Score)
+    (asked,) = broadcast(feed(machine, *(stepping(u, step) for u in updates)), Score)
     # An older one fits better than the one that the round played.
     fit = {"incumbent": fits(updates[0], exchanged=0.2), "former": fits(updates[0], exchanged=0.1)}
-    decisions = tell(machine, *(scores(u, asked, 0.6, relabelling=fit) for u in updates))
-    (model,) = told(decisions, ModelPublished)
+    decisions = feed(machine, *(scores(u, asked, 0.6, relabelling=fit) for u in updates))
+    (model,) = broadcast(decisions, ModelPublished)
     # The youngest kept from before round 11 is what round 9 played, after eight steps.
     assert model.weights == pytest.approx(8 * step[:, ::-1], abs=1e-6)
 
@@ -288,19 +288,19 @@ def test_one_column_for_one_label_stands_for_no_label_to_fit():
     """A logistic model has one column, also while a single label is known: there are no labels to exchange."""
     learner = LearningSettings(model="logistic").learner("classification", 0)
     machine = coordinator(1, learner=learner)
-    (opened,) = told(tell(machine, join("c0", labels=("a",))), RoundOpened)
+    (opened,) = broadcast(feed(machine, join("c0", labels=("a",))), RoundOpened)
 
     def update(t: int, loss: float) -> Update:
         return one_column(answer(opened, "c0", loss=loss, records=100, start=100 * t))
 
     for t in range(QUIET):
-        (opened,) = told(tell(machine, update(t, 0.2)), RoundOpened)
+        (opened,) = broadcast(feed(machine, update(t, 0.2)), RoundOpened)
     last = update(QUIET, 0.7)
-    (asked,) = told(tell(machine, last), Score)
+    (asked,) = broadcast(feed(machine, last), Score)
     nothing = fitted(np.zeros((0, 0)))
-    decisions = tell(machine, one_column(scores(last, asked, 0.1, relabelling=nothing)))
+    decisions = feed(machine, one_column(scores(last, asked, 0.1, relabelling=nothing)))
     assert refusals(decisions) == []
-    assert len(told(decisions, Restarted)) == 1
+    assert len(broadcast(decisions, Restarted)) == 1
 
 
 def one_column(message: Any) -> Any:
@@ -314,72 +314,72 @@ def stepping(update: Update, step: np.ndarray) -> Update:
 def test_an_answer_that_comes_a_stage_late_is_refused_and_the_client_left_out():
     machine, asked, updates = alarmed(deadline=5.0)
     first = {name: scores(updates[name], asked, 0.6, exchanged=0.1) for name in NAMES}
-    assert tell(machine, first["c0"], first["c1"], now=52.0) == []
-    (second,) = told(tell(machine, Tick(), now=55.0), Score)
+    assert feed(machine, first["c0"], first["c1"], now=52.0) == []
+    (second,) = broadcast(feed(machine, Tick(), now=55.0), Score)
     assert second.stage == 2
-    assert refusals(tell(machine, first["c2"], now=56.0)) == [("c2", "no scores are asked for")]
+    assert refusals(feed(machine, first["c2"], now=56.0)) == [("c2", "no scores are asked for")]
     # A stage has a deadline of its own.
     assert machine.wakes_at == 60.0
-    (closed,) = told(tell(machine, *(scores(updates[n], second, 0.1) for n in NAMES), now=57.0), RoundClosed)
+    (closed,) = broadcast(feed(machine, *(scores(updates[n], second, 0.1) for n in NAMES), now=57.0), RoundClosed)
     assert (closed.records, closed.refused) == (300, 1)
 
 
 def test_those_silent_in_the_second_stage_are_left_out():
     machine, second, updates = exchanging(deadline=5.0)
     assert machine.wakes_at == 56.0
-    assert tell(machine, scores(updates["c1"], second, 0.1), now=52.0) == []
-    (restarted,) = told(tell(machine, Tick(), now=56.0), Restarted)
+    assert feed(machine, scores(updates["c1"], second, 0.1), now=52.0) == []
+    (restarted,) = broadcast(feed(machine, Tick(), now=56.0), Restarted)
     assert restarted.chosen == "relabelled"
 
 
 def test_when_all_are_silent_in_the_second_stage_the_best_of_the_first_is_chosen():
     machine, _, _ = exchanging(deadline=5.0)
-    (restarted,) = told(tell(machine, Tick(), now=56.0), Restarted)
+    (restarted,) = broadcast(feed(machine, Tick(), now=56.0), Restarted)
     assert restarted.chosen == "scratch"
 
 
-def test_answers_that_are_told_again_count_once_in_either_stage():
+def test_answers_sent_again_count_once_in_either_stage():
     machine, asked, updates = alarmed()
     first = [scores(u, asked, 0.6, exchanged=0.1) for u in updates.values()]
-    assert tell(machine, first[0], first[0], first[1], first[0]) == []
-    (second,) = told(tell(machine, first[2]), Score)
-    assert refusals(tell(machine, *first)) == [(name, "no scores are asked for") for name in NAMES]
+    assert feed(machine, first[0], first[0], first[1], first[0]) == []
+    (second,) = broadcast(feed(machine, first[2]), Score)
+    assert refusals(feed(machine, *first)) == [(name, "no scores are asked for") for name in NAMES]
     again = [scores(u, second, 0.1) for u in updates.values()]
-    assert tell(machine, again[0], again[0], again[1], again[1]) == []
-    assert len(told(tell(machine, again[2]), Restarted)) == 1
+    assert feed(machine, again[0], again[0], again[1], again[1]) == []
+    assert len(broadcast(feed(machine, again[2]), Restarted)) == 1
 
 
-def test_one_that_starts_again_in_the_second_stage_is_told_that_stage():
+def test_a_client_that_restarts_in_the_second_stage_gets_that_stage():
     machine, second, _ = exchanging()
-    decisions = tell(machine, join("c1", incarnation="i2"))
-    assert told(decisions, Score) == [second]
-    assert "relabelled" in [model.slot for model in told(decisions, ModelPublished)]
+    decisions = feed(machine, join("c1", incarnation="i2"))
+    assert broadcast(decisions, Score) == [second]
+    assert "relabelled" in [model.slot for model in broadcast(decisions, ModelPublished)]
 
 
 def test_what_raises_in_the_second_stage_leaves_what_was_answered_in_the_first(monkeypatch: pytest.MonkeyPatch):
     machine, second, updates = exchanging()
-    expected = tell(machine, *(scores(u, second, 0.65) for u in updates.values()))
-    assert told(expected, Restarted)[0].chosen == "scratch"  # by its answer to the first
+    expected = feed(machine, *(scores(u, second, 0.65) for u in updates.values()))
+    assert broadcast(expected, Restarted)[0].chosen == "scratch"  # by its answer to the first
     other, second, updates = exchanging()
     before = alarmed_before_the_alarm()
     other._recovery.last_saved = lambda: codec.decode(CoordinatorState, before)
     with monkeypatch.context() as patched:
         patched.setattr(admission, "wrong_scores", lambda *_, **__: 1 / 0)
-        assert len(refusals(tell(other, scores(updates["c0"], second, 0.65)))) == 1
-    decisions = tell(other, *(scores(u, second, 0.65) for u in updates.values()))
+        assert len(refusals(feed(other, scores(updates["c0"], second, 0.65)))) == 1
+    decisions = feed(other, *(scores(u, second, 0.65) for u in updates.values()))
     for kind in (Restarted, ModelPublished):
-        assert as_bytes(told(decisions, kind)) == as_bytes(told(expected, kind))
+        assert as_bytes(broadcast(decisions, kind)) == as_bytes(broadcast(expected, kind))
 
 
 def test_a_kill_in_the_second_stage_repeats_both():
     machine, second, updates = exchanging()
-    expected = tell(machine, *(scores(u, second, 0.1) for u in updates.values()))
+    expected = feed(machine, *(scores(u, second, 0.1) for u in updates.values()))
     again = Coordinator(machine.settings, codec.decode(type(machine.state), alarmed_before_the_alarm()))
     again.start(0.0)
-    (first,) = told(tell(again, *updates.values()), Score)
+    (first,) = broadcast(feed(again, *updates.values()), Score)
     assert first.stage == 1
-    (repeated,) = told(tell(again, *(scores(u, first, 0.6, exchanged=0.1) for u in updates.values())), Score)
+    (repeated,) = broadcast(feed(again, *(scores(u, first, 0.6, exchanged=0.1) for u in updates.values())), Score)
     assert as_bytes([repeated]) == as_bytes([second])
-    decisions = tell(again, *(scores(u, repeated, 0.1) for u in updates.values()))
+    decisions = feed(again, *(scores(u, repeated, 0.1) for u in updates.values()))
     for kind in (RoundClosed, Restarted, ModelPublished):
-        assert as_bytes(told(decisions, kind)) == as_bytes(told(expected, kind))
+        assert as_bytes(broadcast(decisions, kind)) == as_bytes(broadcast(expected, kind))

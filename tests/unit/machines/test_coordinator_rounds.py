@@ -13,15 +13,15 @@ from unit.machines.script import (
     as_bytes,
     batch,
     begun,
+    broadcast,
     client,
     coordinator,
+    feed,
     join,
     opening,
     plain,
     refusals,
     sent,
-    tell,
-    told,
     uncounted,
 )
 
@@ -62,8 +62,8 @@ def leave(name: str, incarnation: str = "i1") -> Leave:
 
 def test_round_one_opens_when_as_many_as_expected_have_joined():
     machine = coordinator(2)
-    assert tell(machine, join("c0"), join("c0")) == []
-    (commit,) = tell(machine, join("c1"))
+    assert feed(machine, join("c0"), join("c0")) == []
+    (commit,) = feed(machine, join("c1"))
     assert isinstance(commit, Commit)
     assert [type(message) for message in commit.messages] == [
         Joined,
@@ -77,15 +77,15 @@ def test_round_one_opens_when_as_many_as_expected_have_joined():
     assert (opened.entry, opened.round, opened.epoch, opened.known_labels) == (1, 1, 1, 2)
     assert [slot.name for slot in opened.slots] == ["step 16", "step 8", "step 4", "step 2", "step 1", "shadow"]
     assert opened.serves == "step 16"
-    assert {message.client for message in told([commit], Joined)} == {"c0", "c1"}
+    assert {message.client for message in broadcast([commit], Joined)} == {"c0", "c1"}
 
 
-def test_what_the_clients_know_is_agreed_on_whoever_came_first():
+def test_the_agreement_does_not_depend_on_the_order_of_joins():
     mine = join("c1", labels=("10", "9"), moments=Moments(("x",), np.array([4.0]), np.array([1.0]), np.array([4.0])))
     yours = join("c0", labels=("2",), moments=Moments(("y",), np.array([4.0]), np.array([3.0]), np.array([16.0])))
     agreed = []
     for joins in ((mine, yours), (yours, mine)):
-        (registry,) = told(tell(coordinator(2, scaling=True), *joins), RegistryPublished)
+        (registry,) = broadcast(feed(coordinator(2, scaling=True), *joins), RegistryPublished)
         agreed.append(registry.registry)
     assert agreed[0].features == agreed[1].features == ("y", "x")
     assert agreed[0].labels == agreed[1].labels == ("2", "9", "10")
@@ -93,60 +93,62 @@ def test_what_the_clients_know_is_agreed_on_whoever_came_first():
     assert agreed[0].scale.tolist() == agreed[1].scale.tolist() == [2.0, 1.0]
 
 
-def test_one_who_comes_later_is_told_the_open_round_and_waited_for():
+def test_a_late_joiner_gets_the_open_round_and_is_waited_for():
     machine = coordinator(1)
     opened = begun(machine, "c0")
-    decisions = tell(machine, join("c1"))
+    decisions = feed(machine, join("c1"))
     assert isinstance(decisions[0], Commit)
-    (answered,) = told(decisions, Joined)
+    (answered,) = broadcast(decisions, Joined)
     assert (answered.client, answered.entry, dict(answered.positions), answered.read) == ("c1", 1, {}, 0)
-    assert told(decisions, RoundOpened) == [opened]
-    assert tell(machine, answer(opened, "c0")) == []
-    (closed,) = told(tell(machine, answer(opened, "c1")), RoundClosed)
+    assert broadcast(decisions, RoundOpened) == [opened]
+    assert feed(machine, answer(opened, "c0")) == []
+    (closed,) = broadcast(feed(machine, answer(opened, "c1")), RoundClosed)
     assert [a.client for a in closed.accepted] == ["c0", "c1"]
 
 
-def test_a_member_that_starts_again_is_told_where_the_ledger_stands():
+def test_a_restarted_member_gets_its_place_in_the_ledger():
     machine = coordinator(1)
     opened = begun(machine, "c0")
-    tell(machine, answer(opened, "c0", records=3, rejected=1, spans=(Span("c0", 0, 4),)))
-    decisions = tell(machine, join("c0", incarnation="i2"))
+    feed(machine, answer(opened, "c0", records=3, rejected=1, spans=(Span("c0", 0, 4),)))
+    decisions = feed(machine, join("c0", incarnation="i2"))
     assert isinstance(decisions[0], Publish)
-    (answered,) = told(decisions, Joined)
+    (answered,) = broadcast(decisions, Joined)
     assert (answered.incarnation, answered.entry) == ("i2", 2)
     assert (dict(answered.positions), answered.read) == ({"c0": 4}, 4)
 
 
 def test_older_incarnations_are_refused():
     machine = coordinator(1)
-    tell(machine, join("c0", incarnation="i5"))
+    feed(machine, join("c0", incarnation="i5"))
     assert (
-        refusals(tell(machine, join("c0", incarnation="i4"), leave("c0", "i4")))
+        refusals(feed(machine, join("c0", incarnation="i4"), leave("c0", "i4")))
         == [("c0", "an older incarnation")] * 2
     )
 
 
-def test_who_leaves_by_a_start_whose_join_was_forgotten_does_not_come_back_by_a_copy_of_that_join():
+def test_a_client_that_left_after_its_join_was_lost_does_not_return_by_a_copy_of_that_join():
     machine = coordinator(2)
     begun(machine, "c0", "c1")
-    tell(machine, leave("c0", "i2"))
-    decisions = tell(machine, join("c0", incarnation="i2"))
-    assert (told(decisions, Joined), told(decisions, Left)) == ([], [Left(client="c0", incarnation="i2")])
+    feed(machine, leave("c0", "i2"))
+    decisions = feed(machine, join("c0", incarnation="i2"))
+    assert (broadcast(decisions, Joined), broadcast(decisions, Left)) == ([], [Left(client="c0", incarnation="i2")])
     assert machine.present == {"c1"}
-    assert [answered.incarnation for answered in told(tell(machine, join("c0", incarnation="i3")), Joined)] == ["i3"]
+    assert [answered.incarnation for answered in broadcast(feed(machine, join("c0", incarnation="i3")), Joined)] == [
+        "i3"
+    ]
 
 
-def test_one_who_has_left_may_come_back_but_not_by_an_old_join():
+def test_a_client_that_left_may_return_but_not_by_an_old_join():
     machine = coordinator(2)
     begun(machine, "c0", "c1")
-    (commit,) = tell(machine, leave("c0"))
+    (commit,) = feed(machine, leave("c0"))
     assert isinstance(commit, Commit)
-    assert told([commit], Left) == [Left(client="c0", incarnation="i1")]
-    (again,) = tell(machine, join("c0"))  # it may have missed the answer, so that it asks where it stands
+    assert broadcast([commit], Left) == [Left(client="c0", incarnation="i1")]
+    (again,) = feed(machine, join("c0"))  # it may have missed the answer, so that it asks where it stands
     assert isinstance(again, Publish)
-    assert told([again], Left) == [Left(client="c0", incarnation="i1")]
+    assert broadcast([again], Left) == [Left(client="c0", incarnation="i1")]
     assert machine.state.active() == {"c1"}
-    (back,) = tell(machine, join("c0", incarnation="i2"))
+    (back,) = feed(machine, join("c0", incarnation="i2"))
     assert isinstance(back, Commit)
     assert machine.state.active() == {"c0", "c1"}
 
@@ -154,41 +156,41 @@ def test_one_who_has_left_may_come_back_but_not_by_an_old_join():
 def test_leaving_twice_is_answered_twice_and_written_once():
     machine = coordinator(2)
     begun(machine, "c0", "c1")
-    tell(machine, leave("c0"))
-    (again,) = tell(machine, leave("c0"))
+    feed(machine, leave("c0"))
+    (again,) = feed(machine, leave("c0"))
     assert isinstance(again, Publish)
-    assert told([again], Left) == [Left(client="c0", incarnation="i1")]
+    assert broadcast([again], Left) == [Left(client="c0", incarnation="i1")]
 
 
 def test_a_stranger_that_leaves_may_go():
-    (answered,) = tell(coordinator(2), leave("c9"))
-    assert told([answered], Left) == [Left(client="c9", incarnation="i1")]
+    (answered,) = feed(coordinator(2), leave("c9"))
+    assert broadcast([answered], Left) == [Left(client="c9", incarnation="i1")]
 
 
 def test_when_the_last_one_leaves_it_is_finished():
     machine = coordinator(2)
     begun(machine, "c0", "c1")
-    assert not any(isinstance(d, Finished) for d in tell(machine, leave("c0")))
-    assert any(isinstance(d, Finished) for d in tell(machine, leave("c1")))
+    assert not any(isinstance(d, Finished) for d in feed(machine, leave("c0")))
+    assert any(isinstance(d, Finished) for d in feed(machine, leave("c1")))
 
 
 def test_a_leave_closes_the_round_that_waited_for_it_alone_in_one_transaction():
     machine = coordinator(2)
     opened = begun(machine, "c0", "c1")
-    tell(machine, answer(opened, "c0"))
-    decisions = tell(machine, leave("c1"))
+    feed(machine, answer(opened, "c0"))
+    decisions = feed(machine, leave("c1"))
     assert [type(d) for d in decisions] == [Commit]
-    assert len(told(decisions, Left)) == len(told(decisions, RoundClosed)) == 1
+    assert len(broadcast(decisions, Left)) == len(broadcast(decisions, RoundClosed)) == 1
 
 
 # --- closing ---------------------------------------------------------------------------------------------------
 
 
-def test_a_closed_round_tells_who_counts_in_all_and_opens_the_next():
+def test_a_closed_round_names_the_accepted_clients_and_opens_the_next():
     machine = coordinator(2)
     opened = begun(machine, "c0", "c1")
-    assert tell(machine, answer(opened, "c1", loss=0.5, records=2)) == []
-    (commit,) = tell(machine, answer(opened, "c0", loss=0.2, records=4, rejected=1, spans=(Span("c0", 0, 5),)))
+    assert feed(machine, answer(opened, "c1", loss=0.5, records=2)) == []
+    (commit,) = feed(machine, answer(opened, "c0", loss=0.2, records=4, rejected=1, spans=(Span("c0", 0, 5),)))
     closed, *_, following = commit.messages
     assert isinstance(commit, Commit)
     assert [(a.client, a.attempt, a.spans, a.records, a.rejected) for a in closed.accepted] == [
@@ -205,8 +207,8 @@ def test_a_closed_round_tells_who_counts_in_all_and_opens_the_next():
 def test_models_are_the_mean_of_the_differences_weighed_by_records():
     machine = coordinator(2)
     opened = begun(machine, "c0", "c1")
-    commit = tell(machine, answer(opened, "c0", records=1), answer(opened, "c1", records=3))
-    for model in told(commit, ModelPublished):
+    commit = feed(machine, answer(opened, "c0", records=1), answer(opened, "c1", records=3))
+    for model in broadcast(commit, ModelPublished):
         assert model.weights == pytest.approx(np.full((2, 2), (1 * 0.01 + 3 * 0.02) / 4), abs=1e-9)
         assert model.version == 2
 
@@ -214,94 +216,94 @@ def test_models_are_the_mean_of_the_differences_weighed_by_records():
 def test_one_without_records_weighs_nothing():
     machine = coordinator(2)
     opened = begun(machine, "c0", "c1")
-    commit = tell(machine, answer(opened, "c0", records=0), answer(opened, "c1", loss=0.4))
-    (closed,) = told(commit, RoundClosed)
+    commit = feed(machine, answer(opened, "c0", records=0), answer(opened, "c1", loss=0.4))
+    (closed,) = broadcast(commit, RoundClosed)
     assert (closed.records, closed.losses["step 16"]) == (4, pytest.approx(0.4))
-    assert told(commit, ModelPublished)[0].weights == pytest.approx(np.full((2, 2), 0.02), abs=1e-9)
+    assert broadcast(commit, ModelPublished)[0].weights == pytest.approx(np.full((2, 2), 0.02), abs=1e-9)
 
 
 def test_bad_records_alone_move_positions_and_open_the_round_again():
     machine = coordinator(2)
     opened = begun(machine, "c0", "c1")
-    models = [m.weights.tolist() for m in told(tell(machine, join("c0")), ModelPublished)]
+    models = [m.weights.tolist() for m in broadcast(feed(machine, join("c0")), ModelPublished)]
     bad = answer(opened, "c0", records=0, rejected=3, spans=(Span("c0", 0, 3),))
-    commit = tell(machine, bad, answer(opened, "c1", records=0, spans=()))
-    (closed,) = told(commit, RoundClosed)
+    commit = feed(machine, bad, answer(opened, "c1", records=0, spans=()))
+    (closed,) = broadcast(commit, RoundClosed)
     assert (closed.entry, closed.round, closed.records, closed.rejected, dict(closed.losses)) == (1, 1, 0, 3, {})
-    (again,) = told(commit, RoundOpened)
+    (again,) = broadcast(commit, RoundOpened)
     assert (again.entry, again.round) == (2, 1)
-    assert [m.weights.tolist() for m in told(commit, ModelPublished)] == models
-    (answered,) = told(tell(machine, join("c0")), Joined)
+    assert [m.weights.tolist() for m in broadcast(commit, ModelPublished)] == models
+    (answered,) = broadcast(feed(machine, join("c0")), Joined)
     assert (dict(answered.positions), answered.read) == ({"c0": 3}, 3)
 
 
 def test_with_a_quorum_stragglers_are_too_late_and_may_send_again():
     machine = coordinator(3, quorum=2)
     opened = begun(machine, "c0", "c1", "c2")
-    assert tell(machine, answer(opened, "c2")) == []
-    commit = tell(machine, answer(opened, "c0"))
-    (closed,) = told(commit, RoundClosed)
+    assert feed(machine, answer(opened, "c2")) == []
+    commit = feed(machine, answer(opened, "c0"))
+    (closed,) = broadcast(commit, RoundClosed)
     assert ([a.client for a in closed.accepted], closed.refused) == (["c0", "c2"], 0)
-    assert refusals(tell(machine, answer(opened, "c1"))) == [("c1", "an older round")]
-    (second,) = told(commit, RoundOpened)
-    commit = tell(machine, answer(second, "c1"), answer(second, "c0", start=4))
-    (closed,) = told(commit, RoundClosed)
+    assert refusals(feed(machine, answer(opened, "c1"))) == [("c1", "an older round")]
+    (second,) = broadcast(commit, RoundOpened)
+    commit = feed(machine, answer(second, "c1"), answer(second, "c0", start=4))
+    (closed,) = broadcast(commit, RoundClosed)
     assert ([a.client for a in closed.accepted], closed.refused) == (["c0", "c1"], 1)
-    (third,) = told(commit, RoundOpened)
-    (closed,) = told(tell(machine, answer(third, "c1", start=4), answer(third, "c2", start=4)), RoundClosed)
+    (third,) = broadcast(commit, RoundOpened)
+    (closed,) = broadcast(feed(machine, answer(third, "c1", start=4), answer(third, "c2", start=4)), RoundClosed)
     assert ([a.client for a in closed.accepted], closed.refused) == (["c1", "c2"], 0)
 
 
 def test_a_quorum_of_more_than_are_left_is_all_of_them():
     machine = coordinator(2, quorum=2)
     opened = begun(machine, "c0", "c1")
-    tell(machine, leave("c1"))
-    assert len(told(tell(machine, answer(opened, "c0")), RoundClosed)) == 1
+    feed(machine, leave("c1"))
+    assert len(broadcast(feed(machine, answer(opened, "c0")), RoundClosed)) == 1
 
 
 def test_at_the_deadline_a_round_closes_with_what_there_is():
     machine = coordinator(2, deadline=3.0)
     opened = begun(machine, "c0", "c1", now=10.0)
     assert machine.wakes_at == 13.0
-    tell(machine, answer(opened, "c1"), now=11.0)
-    assert tell(machine, Tick(), now=12.9) == []
-    (closed,) = told(tell(machine, Tick(), now=13.0), RoundClosed)
+    feed(machine, answer(opened, "c1"), now=11.0)
+    assert feed(machine, Tick(), now=12.9) == []
+    (closed,) = broadcast(feed(machine, Tick(), now=13.0), RoundClosed)
     assert [a.client for a in closed.accepted] == ["c1"]
     assert machine.wakes_at == 16.0
 
 
-def test_who_has_missed_some_rounds_is_not_waited_for_until_it_is_heard_of_again():
+def test_a_client_that_missed_some_rounds_is_not_waited_for_until_it_sends_again():
     machine = coordinator(2, deadline=3.0, expire_after=2)
     opened = begun(machine, "c0", "c1")
     for t in (1, 2):
-        assert tell(machine, answer(opened, "c0", start=4 * t - 4)) == []
+        assert feed(machine, answer(opened, "c0", start=4 * t - 4)) == []
         assert machine.waited_for == {"c1"}
-        (opened,) = told(tell(machine, Tick(), now=3.0 * t), RoundOpened)
+        (opened,) = broadcast(feed(machine, Tick(), now=3.0 * t), RoundOpened)
     assert (machine.present, machine.waited_for) == ({"c0"}, {"c0"})
-    assert tell(machine, answer(opened, "c1")) == []  # what it sends counts, but the others are waited for
-    (closed,) = told(commit := tell(machine, answer(opened, "c0", start=8)), RoundClosed)
+    assert feed(machine, answer(opened, "c1")) == []  # what it sends counts, but the others are waited for
+    (closed,) = broadcast(commit := feed(machine, answer(opened, "c0", start=8)), RoundClosed)
     assert [a.client for a in closed.accepted] == ["c0", "c1"]
-    (opened,) = told(commit, RoundOpened)
+    (opened,) = broadcast(commit, RoundOpened)
     assert machine.waited_for == {"c0", "c1"}
 
 
-def test_a_join_is_heard_of_too():
+def test_a_join_counts_as_sending_again():
     machine = coordinator(2, deadline=3.0, expire_after=1)
     opened = begun(machine, "c0", "c1")
-    tell(machine, answer(opened, "c0"))
-    tell(machine, Tick(), now=3.0)
+    feed(machine, answer(opened, "c0"))
+    feed(machine, Tick(), now=3.0)
     assert machine.waited_for == {"c0"}
-    tell(machine, join("c1"))
+    feed(machine, join("c1"))
     assert machine.waited_for == {"c0", "c1"}
 
 
 def test_at_the_deadline_with_nothing_the_round_goes_on():
     machine = coordinator(2, deadline=3.0)
     opened = begun(machine, "c0", "c1")
-    assert tell(machine, Tick(), now=3.0) == []
+    assert feed(machine, Tick(), now=3.0) == []
     assert machine.wakes_at == 6.0
-    tell(machine, answer(opened, "c0"), now=4.0)
-    assert len(told(tell(machine, Tick(), now=6.0), RoundClosed)) == 1
+    feed(machine, answer(opened, "c0"), now=4.0)
+    assert len(broadcast(feed(machine, Tick(), now=6.0), RoundClosed)) == 1
 
 
 def test_the_deadline_of_a_timed_round_counts_from_the_closing_of_the_buffers():
@@ -313,9 +315,9 @@ def test_the_deadline_of_a_timed_round_counts_from_the_closing_of_the_buffers():
 def test_without_a_deadline_it_waits_for_everyone():
     machine = coordinator(2)
     opened = begun(machine, "c0", "c1")
-    tell(machine, answer(opened, "c0"))
+    feed(machine, answer(opened, "c0"))
     assert machine.wakes_at is None
-    assert tell(machine, Tick(), now=1e9) == []
+    assert feed(machine, Tick(), now=1e9) == []
 
 
 # --- admission -------------------------------------------------------------------------------------------------
@@ -375,42 +377,42 @@ REFUSED: dict[str, tuple[Callable[[Update], Update], str]] = {
 def test_what_does_not_fit_is_refused_counted_and_never_trained_on(spoil: Callable[[Update], Update], reason: str):
     machine = coordinator(2)
     first = begun(machine, "c0", "c1")
-    (second,) = told(tell(machine, answer(first, "c0"), answer(first, "c1")), RoundOpened)
+    (second,) = broadcast(feed(machine, answer(first, "c0"), answer(first, "c1")), RoundOpened)
     honest = answer(second, "c1", start=4)
     before = uncounted(machine)
-    ((_, said),) = refusals(tell(machine, spoil(honest)))
+    ((_, said),) = refusals(feed(machine, spoil(honest)))
     assert reason in said
     assert uncounted(machine) == before
-    commit = tell(machine, honest, answer(second, "c0", start=4))
-    (closed,) = told(commit, RoundClosed)
+    commit = feed(machine, honest, answer(second, "c0", start=4))
+    (closed,) = broadcast(commit, RoundClosed)
     assert (closed.refused, closed.records) == (1, 8)
     assert refusals(commit) == []
     # 0.015 more in every round: the mean of 0.01 and 0.02.
-    assert told(commit, ModelPublished)[0].weights == pytest.approx(np.full((2, 2), 0.03), abs=1e-9)
+    assert broadcast(commit, ModelPublished)[0].weights == pytest.approx(np.full((2, 2), 0.03), abs=1e-9)
 
 
 def test_a_second_update_is_refused_also_if_it_is_another_one():
     machine = coordinator(2)
     opened = begun(machine, "c0", "c1")
     first = answer(opened, "c0")
-    tell(machine, first)
+    feed(machine, first)
     for again in (first, replace(first, attempt="i1-2", records=1, trained=1)):
-        assert refusals(tell(machine, again)) == [("c0", "a second update for the round")]
-    (closed,) = told(tell(machine, answer(opened, "c1")), RoundClosed)
+        assert refusals(feed(machine, again)) == [("c0", "a second update for the round")]
+    (closed,) = broadcast(feed(machine, answer(opened, "c1")), RoundClosed)
     assert (closed.records, closed.refused) == (8, 2)
 
 
-def test_one_who_has_left_is_no_member():
+def test_a_client_that_left_is_no_member():
     machine = coordinator(3)
     opened = begun(machine, "c0", "c1", "c2")
-    tell(machine, leave("c0"))
-    assert refusals(tell(machine, answer(opened, "c0"))) == [("c0", "not a member")]
+    feed(machine, leave("c0"))
+    assert refusals(feed(machine, answer(opened, "c0"))) == [("c0", "not a member")]
 
 
 def test_before_round_one_there_is_nothing_to_update():
     machine = coordinator(2)
     opened = begun(coordinator(2), "c0", "c1")
-    assert refusals(tell(machine, answer(opened, "c0"))) == [("c0", "no round is open")]
+    assert refusals(feed(machine, answer(opened, "c0"))) == [("c0", "no round is open")]
 
 
 # --- models for some clients, and clients apart ----------------------------------------------------------------
@@ -454,12 +456,12 @@ def test_models_that_name_their_clients_are_scored_and_trained_by_those_alone():
     ):
         other = coordinator(2, master=branching())
         begun(other, "c0", "c1")
-        assert refusals(tell(other, wrong)) == [(wrong.client, reason)]
-    commit = tell(machine, answer(opened, "c0", loss=0.52, records=1), answer(opened, "c1", loss=0.5, records=3))
-    (closed,) = told(commit, RoundClosed)
+        assert refusals(feed(other, wrong)) == [(wrong.client, reason)]
+    commit = feed(machine, answer(opened, "c0", loss=0.52, records=1), answer(opened, "c1", loss=0.5, records=3))
+    (closed,) = broadcast(commit, RoundClosed)
     assert closed.losses["step 16"] == pytest.approx(0.505)
     assert closed.losses["step 1"] == pytest.approx(0.52)
-    weights = {model.slot: model.weights[0, 0] for model in told(commit, ModelPublished)}
+    weights = {model.slot: model.weights[0, 0] for model in broadcast(commit, ModelPublished)}
     assert weights["step 16"] == pytest.approx(0.0175, abs=1e-9)
     assert weights["step 4"] == 0.0
     assert weights["step 1"] == pytest.approx(0.01, abs=1e-9)
@@ -471,14 +473,14 @@ def test_a_client_apart_scores_the_models_of_all_and_trains_only_its_own():
     assert opened.apart == (BranchGroup(clients=("c1",), serves="step 1"),)
     assert (opened.served_by("c0"), opened.served_by("c1")) == ("step 16", "step 1")
     of_all = answer(replace(opened, apart=()), "c1")
-    assert refusals(tell(machine, of_all))[0][1] == "differences of other models than are trained"
-    commit = tell(machine, answer(opened, "c1", loss=0.5, records=3), answer(opened, "c0", loss=0.55, records=1))
-    (closed,) = told(commit, RoundClosed)
+    assert refusals(feed(machine, of_all))[0][1] == "differences of other models than are trained"
+    commit = feed(machine, answer(opened, "c1", loss=0.5, records=3), answer(opened, "c0", loss=0.55, records=1))
+    (closed,) = broadcast(commit, RoundClosed)
     assert (closed.records, closed.trained) == (4, 4)
     # What it lost is left out of the models of all, and the step of those is c0's alone.
     assert closed.losses["step 16"] == pytest.approx(0.55)
     assert closed.losses["step 1"] == pytest.approx(0.5)
-    weights = {model.slot: model.weights[0, 0] for model in told(commit, ModelPublished)}
+    weights = {model.slot: model.weights[0, 0] for model in broadcast(commit, ModelPublished)}
     assert weights["step 16"] == weights["shadow"] == pytest.approx(0.01, abs=1e-9)
     assert weights["step 1"] == pytest.approx(0.02, abs=1e-9)
 
@@ -486,10 +488,10 @@ def test_a_client_apart_scores_the_models_of_all_and_trains_only_its_own():
 def test_where_only_clients_apart_have_records_the_models_of_all_stay_as_they_are():
     machine = coordinator(2, master=branching(Parting))
     opened = begun(machine, "c0", "c1")
-    commit = tell(machine, answer(opened, "c0", records=0), answer(opened, "c1", loss=0.9))
-    (closed,) = told(commit, RoundClosed)
-    assert closed.losses["step 16"] == pytest.approx(0.9)  # nobody else knows
-    weights = {model.slot: model.weights[0, 0] for model in told(commit, ModelPublished)}
+    commit = feed(machine, answer(opened, "c0", records=0), answer(opened, "c1", loss=0.9))
+    (closed,) = broadcast(commit, RoundClosed)
+    assert closed.losses["step 16"] == pytest.approx(0.9)  # no other client scored it
+    weights = {model.slot: model.weights[0, 0] for model in broadcast(commit, ModelPublished)}
     assert (weights["step 16"], weights["step 1"]) == (0.0, pytest.approx(0.02, abs=1e-9))
 
 
@@ -497,15 +499,15 @@ def test_a_client_machine_apart_does_what_the_coordinator_admits():
     machine = coordinator(2, master=branching(Parting))
     opened = begun(machine, "c0", "c1")
     other = client("c1")
-    tell(other, RecordsRead((batch("abaa", of="c1"),)))
-    answered = tell(machine, join("c1", question=1))
-    (joined,), (registry,) = told(answered, Joined), told(answered, RegistryPublished)
-    (update,) = sent(tell(other, joined, registry, *told(answered, ModelPublished), opened), Update)
+    feed(other, RecordsRead((batch("abaa", of="c1"),)))
+    answered = feed(machine, join("c1", question=1))
+    (joined,), (registry,) = broadcast(answered, Joined), broadcast(answered, RegistryPublished)
+    (update,) = sent(feed(other, joined, registry, *broadcast(answered, ModelPublished), opened), Update)
     assert set(update.losses) == {slot.name for slot in opened.slots}
     assert set(update.differences) == {"step 1"}
-    commit = tell(machine, update, answer(opened, "c0", loss=0.5))
+    commit = feed(machine, update, answer(opened, "c0", loss=0.5))
     assert refusals(commit) == []
-    weights = {model.slot: model.weights for model in told(commit, ModelPublished)}
+    weights = {model.slot: model.weights for model in broadcast(commit, ModelPublished)}
     assert weights["step 16"] == pytest.approx(np.full((2, 2), 0.01), abs=1e-9)
     assert np.abs(weights["step 1"]).max() > 0.1
 
@@ -523,16 +525,16 @@ def test_whitened_steps_are_taken_by_the_coordinator_in_the_metric_of_the_past_a
     assert opened.second_moments
     assert [(slot.eta, slot.whitened) for slot in opened.slots] == [(16.0, True), (8.0, True), (4.0, True)]
     seen = {"second_moments": np.diag([12.0, 4.0]), "squared_norm": 16.0}
-    commit = tell(machine, *(answer(opened, name, **seen) for name in ("c0", "c1")))
+    commit = feed(machine, *(answer(opened, name, **seen) for name in ("c0", "c1")))
     # A = diag(3, 1) and the ridge times their mean, 2.
     first = 0.015 / (np.array([[3.0], [1.0]]) + 2.0 * RIDGE) * np.ones((2, 2))
-    assert told(commit, ModelPublished)[0].weights == pytest.approx(first, abs=1e-8)
-    (opened,) = told(commit, RoundOpened)
+    assert broadcast(commit, ModelPublished)[0].weights == pytest.approx(first, abs=1e-8)
+    (opened,) = broadcast(commit, RoundOpened)
     wider = {"second_moments": np.diag([20.0, 4.0]), "squared_norm": 24.0}
-    commit = tell(machine, *(answer(opened, name, start=4, **wider) for name in ("c0", "c1")))
+    commit = feed(machine, *(answer(opened, name, start=4, **wider) for name in ("c0", "c1")))
     # The round's own are diag(5, 1), so that A is diag(4, 1) and the ridge times 2.5.
     A = np.array([[4.0], [1.0]]) + 2.5 * RIDGE
-    assert told(commit, ModelPublished)[0].weights == pytest.approx(first + 0.015 / A, abs=1e-8)
+    assert broadcast(commit, ModelPublished)[0].weights == pytest.approx(first + 0.015 / A, abs=1e-8)
 
 
 def test_where_features_become_too_many_second_moments_are_let_go(monkeypatch: pytest.MonkeyPatch):
@@ -540,10 +542,10 @@ def test_where_features_become_too_many_second_moments_are_let_go(monkeypatch: p
     for module in (agreement, second_moments):
         monkeypatch.setattr(module, "EVER", 2)
     machine = coordinator(1, master=whitening())
-    (opened,) = told(tell(machine, answer(begun(machine, "c0"), "c0")), RoundOpened)
+    (opened,) = broadcast(feed(machine, answer(begun(machine, "c0"), "c0")), RoundOpened)
     assert opened.second_moments
     assert machine.state.agreement.second is not None
-    (opened,) = told(tell(machine, answer(opened, "c0", start=4, new_features=("late",))), RoundOpened)
+    (opened,) = broadcast(feed(machine, answer(opened, "c0", start=4, new_features=("late",))), RoundOpened)
     assert not opened.second_moments
     assert machine.state.agreement.second is None
 
@@ -552,11 +554,11 @@ def test_the_penalty_of_whitened_steps_is_a_decay_of_the_weights():
     learner = replace(LEARNER, l2=0.01)
     machine = coordinator(1, master=whitening(), learner=learner)
     opened = begun(machine, "c0")
-    commit = tell(machine, answer(opened, "c0"))
-    (opened,) = told(commit, RoundOpened)
-    W = {model.slot: model.weights for model in told(commit, ModelPublished)}
-    commit = tell(machine, answer(opened, "c0", start=4, differences=dict.fromkeys(W, np.zeros((2, 2)))))
-    for model in told(commit, ModelPublished):
+    commit = feed(machine, answer(opened, "c0"))
+    (opened,) = broadcast(commit, RoundOpened)
+    W = {model.slot: model.weights for model in broadcast(commit, ModelPublished)}
+    commit = feed(machine, answer(opened, "c0", start=4, differences=dict.fromkeys(W, np.zeros((2, 2)))))
+    for model in broadcast(commit, ModelPublished):
         eta = {slot.name: slot.eta for slot in opened.slots}[model.slot]
         assert model.weights == pytest.approx((1.0 - 0.01 * eta) * W[model.slot], abs=1e-12)
 
@@ -581,7 +583,7 @@ NAMES = ("c0", "c1", "c2", "c3", "c4")
 
 def committed(machine: Coordinator, order: list[str]) -> list[bytes]:
     opened = begun(machine, *order)
-    (commit,) = tell(machine, *(awkward(opened, name) for name in order))
+    (commit,) = feed(machine, *(awkward(opened, name) for name in order))
     assert isinstance(commit, Commit)
     return [*as_bytes(commit.messages), codec.encode(machine.state)]
 
@@ -601,14 +603,14 @@ def test_the_reference_is_not_trivial():
 def test_a_coordinator_that_starts_again_opens_the_same_round():
     machine = coordinator(2)
     opened = begun(machine, "c0", "c1")
-    commit = tell(machine, answer(opened, "c0"), answer(opened, "c1"))
+    commit = feed(machine, answer(opened, "c0"), answer(opened, "c1"))
     again = Coordinator(machine.settings, machine.state)
     (publish,) = again.start(5.0)
     assert isinstance(publish, Publish)
-    (resumed,), (before,) = told([publish], RoundOpened), told(commit, RoundOpened)
+    (resumed,), (before,) = broadcast([publish], RoundOpened), broadcast(commit, RoundOpened)
     assert as_bytes([resumed]) == as_bytes([replace(before, resumed=True)])
-    assert as_bytes(told([publish], ModelPublished)) == as_bytes(told(commit, ModelPublished))
-    assert len(told([publish], RegistryPublished)) == 1
+    assert as_bytes(broadcast([publish], ModelPublished)) == as_bytes(broadcast(commit, ModelPublished))
+    assert len(broadcast([publish], RegistryPublished)) == 1
 
 
 def test_a_coordinator_that_never_began_has_nothing_to_open():

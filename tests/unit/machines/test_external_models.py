@@ -14,9 +14,11 @@ from unit.machines.script import (
     as_bytes,
     batch,
     begun,
+    broadcast,
     client,
     coordinator,
     cut,
+    feed,
     joined,
     opening,
     parting,
@@ -24,8 +26,6 @@ from unit.machines.script import (
     refusals,
     sent,
     swapping,
-    tell,
-    told,
 )
 
 from streamfl.core.between.external.admission import within
@@ -191,7 +191,7 @@ def test_clients_that_start_again_at_any_time_come_to_the_same_end(optimizer):
 # --- what cannot be learnt -------------------------------------------------------------------------------------
 
 
-def test_a_third_label_is_unlearnt_by_a_model_of_two_and_nobody_dies_of_it():
+def test_a_third_label_is_not_learnt_by_a_model_of_two_and_ends_no_client():
     records = {name: swapping(name, 8) for name in ("c0", "c1", "c2")}
     late = {name: replace(mine, y=_third(mine, after=100), labels=("a", "b", "z")) for name, mine in records.items()}
     run = federation(linear_model.LogisticRegression(), late).run()
@@ -200,7 +200,7 @@ def test_a_third_label_is_unlearnt_by_a_model_of_two_and_nobody_dies_of_it():
     assert sum(closed.records for closed in run.of(RoundClosed)) == 3 * 160
 
 
-def test_a_model_whose_numbers_burst_is_left_out_and_the_federation_goes_on():
+def test_a_model_with_overflowing_numbers_is_left_out_and_the_federation_continues():
     wild = linear_model.LinearRegression(optim.SGD(1e60), clip_gradient=1e60)
     both = LearningSettings(model=wild).learner("regression", 0)
     records = {name: replace(swapping(name, 4), labels=()) for name in ("c0", "c1")}
@@ -235,10 +235,10 @@ def with_values(state: Exported, value: float) -> Exported:
 
 GOOD = exported("aabb")
 BAD: dict[str, tuple[ExternalLearnt | None, str]] = {
-    "nothing said": (None, "models between rounds that not all have"),
+    "nothing sent": (None, "models between rounds that not all have"),
     "another number of records": (ExternalLearnt(GOOD, 5, 0), "another number of records for the external model"),
     "more unlearnt than there were": (ExternalLearnt(GOOD, 4, 5), "another number of records for the external model"),
-    "learnt, and nothing told": (
+    "learnt, and nothing sent": (
         ExternalLearnt(None, 4, 3),
         "an external model that has learnt, and does not say",
     ),
@@ -259,23 +259,23 @@ BAD: dict[str, tuple[ExternalLearnt | None, str]] = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_what_cannot_be_of_the_guest_is_refused(name):
+def test_what_the_external_model_cannot_have_learnt_is_refused(name):
     said, reason = BAD[name]
     machine = coordinator(learner=learner(NB))
     opened = begun(machine, "c0", "c1")
     assert opened.between
-    (refused,) = refusals(tell(machine, answer(opened, "c1", learnt=said)))
+    (refused,) = refusals(feed(machine, answer(opened, "c1", learnt=said)))
     assert reason in refused[1]
     good = ExternalLearnt(GOOD, 4, 0)
-    decisions = tell(machine, answer(opened, "c1", learnt=good), answer(opened, "c0", learnt=good))
-    (published,) = told(decisions, BetweenPublished)
+    decisions = feed(machine, answer(opened, "c1", learnt=good), answer(opened, "c0", learnt=good))
+    (published,) = broadcast(decisions, BetweenPublished)
     assert (published.version, published.agreed.seen) == (2, 8)
 
 
-def test_a_guest_that_the_federation_has_not_is_refused():
+def test_an_external_model_of_another_federation_is_refused():
     machine = coordinator()
     opened = begun(machine, "c0", "c1")
-    (refused,) = refusals(tell(machine, answer(opened, "c1", learnt=ExternalLearnt(GOOD, 4, 0))))
+    (refused,) = refusals(feed(machine, answer(opened, "c1", learnt=ExternalLearnt(GOOD, 4, 0))))
     assert refused == ("c1", "models between rounds that not all have")
 
 
@@ -285,7 +285,7 @@ def test_parts_that_contradict_one_another_do_not_stop_the_round():
     opened = begun(machine, "c0", "c1", "c2")
     strange = {name: ExternalLearnt(_relabelled(text), 4, 0) for name, text in (("c0", "#1"), ("c1", "#true"))}
     said = [answer(opened, name, learnt=strange.get(name, ExternalLearnt(GOOD, 4, 0))) for name in ("c0", "c1", "c2")]
-    (published,) = told(tell(machine, *said), BetweenPublished)
+    (published,) = broadcast(feed(machine, *said), BetweenPublished)
     assert published.agreed.seen == 8
     counts = {
         row: value for t in published.agreed.state.tables.values() for row, value in _counts(t) if row in "#1ab"
@@ -308,26 +308,26 @@ def _counts(table: ExportedTable) -> list[tuple[str, float]]:
 # --- a client --------------------------------------------------------------------------------------------------
 
 
-def guest_opening(entry: int, state: ExternalState, **more: Any) -> tuple[Any, ...]:
+def external_opening(entry: int, state: ExternalState, **more: Any) -> tuple[Any, ...]:
     return (BetweenPublished(version=entry, agreed=state), *opening(entry, between=True, **more))
 
 
 def test_a_client_waits_for_the_agreed_state_and_asks_for_it():
     machine = client(learner=learner(NB))
-    decisions = tell(machine, RecordsRead((batch("abab"),)), joined(), *opening(1, between=True))
+    decisions = feed(machine, RecordsRead((batch("abab"),)), joined(), *opening(1, between=True))
     assert sent(decisions, Update) == []
     assert machine.wakes_at == 5.0
     fresh = ExternalState(export(NB), ("a", "b"))
-    (update,) = sent(tell(machine, BetweenPublished(version=1, agreed=fresh)), Update)
+    (update,) = sent(feed(machine, BetweenPublished(version=1, agreed=fresh)), Update)
     assert update.learnt is not None
     assert tables(update.learnt.state) == tables(exported("abab"))
 
 
-def test_of_a_round_with_bad_records_only_nothing_is_told():
+def test_a_round_of_bad_records_only_sends_no_models():
     machine = client(learner=learner(NB))
-    tell(machine, RecordsRead((batch("!!!!"),)), BufferDue(), joined())
+    feed(machine, RecordsRead((batch("!!!!"),)), BufferDue(), joined())
     fresh = ExternalState(export(NB), ("a", "b"))
-    (update,) = sent(tell(machine, *guest_opening(1, fresh)), Update)
+    (update,) = sent(feed(machine, *external_opening(1, fresh)), Update)
     assert (update.rejected, update.learnt) == (4, None)
 
 
@@ -336,9 +336,9 @@ def test_records_learnt_before_the_federation_began_are_learnt_again_from_what_a
     records = batch("bbab")
     machine.learn_early(cut(records, 0, 2))
     assert machine.answer(records)[1] == ("b",)
-    tell(machine, RecordsRead((records,)), joined())
+    feed(machine, RecordsRead((records,)), joined())
     fresh = ExternalState(export(linear_model.PAClassifier()), ("a", "b"))
-    (update,) = sent(tell(machine, *guest_opening(1, fresh)), Update)
+    (update,) = sent(feed(machine, *external_opening(1, fresh)), Update)
     over = RiverPass(linear_model.PAClassifier(), labels=("a", "b"))
     for row, label in enumerate("bbab"):
         over.learn_one({"x": float(records.X[row, 0])}, label)
@@ -358,7 +358,7 @@ def test_the_same_events_give_the_same_bytes():
     assert as_bytes(federation(model()).run().log) == as_bytes(federation(model()).run().log)
 
 
-def test_a_guest_of_the_other_task_is_refused():
+def test_an_external_model_of_the_other_task_is_refused():
     with pytest.raises(UsageError, match="LinearRegression is for regression, and this is classification"):
         FederatedRiverModel(linear_model.LinearRegression(), "classification")
 
@@ -379,7 +379,7 @@ def test_parts_that_bring_too_many_names_together_are_taken_in_client_order() ->
     assert agreed_after(base, parts, (), most=6).state.tables["m.weights"].rows == ("x", "a", "b", "c", "d")
 
 
-def test_a_guest_that_has_learnt_too_many_names_is_refused_and_a_client_does_not_tell_of_one() -> None:
+def test_an_external_model_with_too_many_names_is_refused_and_no_client_sends_one() -> None:
     limits = Limits(external_names=3)  # the scaler's rows and columns alone are more
     told_ = CoordinatorSettings(learner=learner(model()), expect=1, limits=limits)
     machine = Coordinator(told_, CoordinatorState(PROFILES["adaptive"]().master))
@@ -387,7 +387,7 @@ def test_a_guest_that_has_learnt_too_many_names_is_refused_and_a_client_does_not
     state = RiverPass(model(), None)
     state.learn_one({"x": 1.0}, "a")
     learnt = ExternalLearnt(state.export(), 4, 0)
-    ((name, reason),) = refusals(tell(machine, answer(opened, "c0", learnt=learnt)))
+    ((name, reason),) = refusals(feed(machine, answer(opened, "c0", learnt=learnt)))
     assert (name, reason) == (
         "c0",
         f"an external model that cannot be merged: {learnt.state.names} names, where 3 are the most",

@@ -141,8 +141,8 @@ def late(name: str, *, labels: bool = False, features: bool = False) -> Batch:
 
 
 def run_of(records: dict[str, Batch], master: Paper | Promotion | None = None, **settings: object) -> Federation:
-    told = CoordinatorSettings(learner=LEARNER, expect=len(records), **settings)
-    machine = Coordinator(told, CoordinatorState(Promotion() if master is None else master))
+    settings_ = CoordinatorSettings(learner=LEARNER, expect=len(records), **settings)
+    machine = Coordinator(settings_, CoordinatorState(Promotion() if master is None else master))
     return Federation(machine, records, ClientSettings(learner=LEARNER, round_size=20)).run()
 
 
@@ -159,9 +159,9 @@ def test_a_late_label_is_registered_with_the_round_that_brought_it(profile):
     opened = {message.round: message for message in run.of(RoundOpened)}
     assert registries[opened[3].registry].labels == ("a", "b")
     assert registries[opened[4].registry].labels == ("a", "b", "z")
-    # With profile adaptive enough of a label that nobody knew is news by itself, and begins an epoch.
-    news = [(restarted.round, restarted.cause, restarted.labels) for restarted in run.of(Restarted)]
-    assert news == ([(3, "new-label", ("z",))] if profile == "adaptive" else [])
+    # With profile adaptive enough of a label that nobody knew is drift by itself, and begins an epoch.
+    drift = [(restarted.round, restarted.cause, restarted.labels) for restarted in run.of(Restarted)]
+    assert drift == ([(3, "new-label", ("z",))] if profile == "adaptive" else [])
     assert opened[4].known_labels == (3 if profile == "adaptive" else 2)
     models = [m for m in run.of(ModelPublished) if m.registry == opened[4].registry]
     assert all(model.weights.shape[1] == 3 for model in models)
@@ -308,8 +308,8 @@ def test_after_a_restart_features_that_have_moved_are_scaled_anew_and_no_others(
     run = run_of(records, warm_up=4)
     began = [restarted.round for restarted in run.of(Restarted)]
     assert len(began) == 1
-    told = {update.round for update in run.of(Update) if update.moments is not None}
-    assert told == {1, 2, 3, 4, *(began[0] + i for i in (1, 2, 3, 4))}
+    with_moments = {update.round for update in run.of(Update) if update.moments is not None}
+    assert with_moments == {1, 2, 3, 4, *(began[0] + i for i in (1, 2, 3, 4))}
     registries = [published.registry for published in run.of(RegistryPublished)]
     settled = registries[4]
     (mean, other), (scale, others) = registries[-1].mean, registries[-1].scale
@@ -320,7 +320,7 @@ def test_after_a_restart_features_that_have_moved_are_scaled_anew_and_no_others(
 
 
 def guessed(name: str, rounds: int, *, size: int = 20) -> Batch:
-    """Return records of two classes that even who knows all about them tells apart in 60 of 100 cases."""
+    """Return records of two classes that even the best classifier separates in only 60 of 100 cases."""
     rng = np.random.default_rng([0, int(name[1:])])
     X = rng.normal(size=(rounds * size, 10))
     chance = 1.0 / (1.0 + np.exp(-X @ np.full(10, 0.16)))
@@ -328,7 +328,7 @@ def guessed(name: str, rounds: int, *, size: int = 20) -> Batch:
     return Batch(Span(name, 0, len(X)), np.arange(len(X)), tuple("fghijklmno"), X, y, ("a", "b"), ())
 
 
-def test_where_hardly_anything_can_be_told_apart_no_model_of_the_longest_steps_serves():
+def test_on_a_hard_stream_no_model_of_the_longest_steps_serves():
     # They lead to one that is sure and wrong on 41 records of 100, and scores 0.41; to be honest scores 0.48.
     run = run_of({name: guessed(name, 60) for name in ("c0", "c1", "c2")})
     assert not {closed.serves for closed in run.of(RoundClosed)[5:]} & {"step 16", "average of step 16"}
@@ -374,8 +374,8 @@ def test_a_restart_while_the_scaler_follows_the_last_one_lets_it_begin_again():
 
 def test_one_client_that_drifts_alone_is_latched_then_served_by_a_branch_and_the_others_go_on():
     run = parting().run()
-    told = [(news.round, news.state, news.clients, news.since) for news in run.of(LocalDrift)]
-    assert told == [(9, "latched", ("c1",), 9), (11, "branched", ("c1",), 9)]
+    drifts = [(drift.round, drift.state, drift.clients, drift.since) for drift in run.of(LocalDrift)]
+    assert drifts == [(9, "latched", ("c1",), 9), (11, "branched", ("c1",), 9)]
     assert run.of(Restarted) == []
     apart = {opened.round: [group.clients for group in opened.apart] for opened in run.of(RoundOpened)}
     assert [t for t, groups in apart.items() if groups] == list(range(10, 28))
@@ -396,8 +396,8 @@ def own(update: Update, opened: RoundOpened) -> set[str]:
 
 def test_a_branch_that_is_no_better_any_more_is_merged_back():
     run = parting(back=14, rounds=36, size=20).run()
-    told = [(news.round, news.state, news.clients) for news in run.of(LocalDrift)]
-    assert told == [(9, "latched", ("c1",)), (11, "branched", ("c1",)), (21, "merged", ("c1",))]
+    drifts = [(drift.round, drift.state, drift.clients) for drift in run.of(LocalDrift)]
+    assert drifts == [(9, "latched", ("c1",)), (11, "branched", ("c1",)), (21, "merged", ("c1",))]
     assert run.of(Restarted) == []
     opened = {message.round: message for message in run.of(RoundOpened)}
     assert [bool(opened[t].apart) for t in (20, 21, 22, 23)] == [True, True, False, False]
@@ -405,7 +405,7 @@ def test_a_branch_that_is_no_better_any_more_is_merged_back():
     assert "step 16" in last.differences
 
 
-def test_a_branch_that_ends_in_the_round_of_another_clients_alarm_is_told():
+def test_a_branch_that_ends_in_the_round_of_another_clients_alarm_is_announced():
     """From round 14 on half of c1's classes are back, so that its branch ends after 46, when c2's are exchanged."""
     size, records = 40, {f"c{i}": swapping(f"c{i}", 58, size=40, at={1: 9, 2: 46}.get(i)) for i in range(8)}
     mine = records["c1"]
@@ -414,11 +414,11 @@ def test_a_branch_that_ends_in_the_round_of_another_clients_alarm_is_told():
     records["c1"] = replace(mine, y=np.where(again, 1.0 - mine.y, mine.y))
     machine = Coordinator(CoordinatorSettings(learner=LEARNER, expect=8), CoordinatorState(Promotion()))
     run = Federation(machine, records, ClientSettings(learner=LEARNER, round_size=size)).run()
-    told = [(news.round, news.state, news.clients) for news in run.of(LocalDrift)]
-    assert (46, "latched", ("c2",)) in told
+    drifts = [(drift.round, drift.state, drift.clients) for drift in run.of(LocalDrift)]
+    assert (46, "latched", ("c2",)) in drifts
     apart = run.of(RoundOpened)[-1].apart
     assert all("c1" not in group.clients for group in apart)
-    assert (47, "merged", ("c1",)) in told
+    assert (47, "merged", ("c1",)) in drifts
 
 
 def test_a_coordinator_that_is_restored_at_every_commit_keeps_clients_apart_as_they_were():
@@ -429,7 +429,7 @@ def test_a_coordinator_that_is_restored_at_every_commit_keeps_clients_apart_as_t
     assert restored.coordinator.digest() == undisturbed.coordinator.digest()
 
 
-def test_clients_apart_that_start_again_go_on_apart_with_the_same_records_held_back():
+def test_restarted_clients_with_a_branch_keep_it_and_their_holdout():
     undisturbed = parting().run()
 
     class Restarting(Federation):

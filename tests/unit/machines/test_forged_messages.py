@@ -1,4 +1,4 @@
-"""Whoever may write where the coordinator does can say anything: once that stops, a client comes back by itself."""
+"""Forged messages on the coordinator's topics: once they stop, a client recovers by itself."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -20,12 +20,12 @@ from unit.machines.script import (
     batch,
     client,
     closed,
+    feed,
     first_update,
     joined,
     opening,
     sent,
     swapping,
-    tell,
 )
 
 from streamfl.core.client import published
@@ -71,34 +71,34 @@ def dropped(decisions: list[Any]) -> list[str]:
 @pytest.mark.parametrize("ahead", [2, 3, FAR])
 def test_an_opening_far_ahead_keeps_no_real_one_out(ahead):
     machine = client()
-    tell(machine, RecordsRead((batch("abab"),)), joined())
-    asked = sent(tell(machine, *opening(ahead)), Join)
+    feed(machine, RecordsRead((batch("abab"),)), joined())
+    asked = sent(feed(machine, *opening(ahead)), Join)
     assert len(asked) == (ahead > 2)  # the entry before the second may be on its way
-    (update,) = sent(tell(machine, joined(question=2), *opening()), Update)
+    (update,) = sent(feed(machine, joined(question=2), *opening()), Update)
     assert update.entry == 1
 
 
 def test_an_opening_far_ahead_is_no_reason_to_ask_twice():
     machine = client()
-    tell(machine, RecordsRead((batch("abab"),)), joined())
-    assert len(sent(tell(machine, *[opening(FAR + i)[-1] for i in range(50)]), Join)) == 1
+    feed(machine, RecordsRead((batch("abab"),)), joined())
+    assert len(sent(feed(machine, *[opening(FAR + i)[-1] for i in range(50)]), Join)) == 1
 
 
 def test_what_comes_before_the_first_answer_keeps_the_real_opening_out_neither():
     machine = client()
-    tell(machine, RecordsRead((batch("abab"),)), opening(FAR)[-1], *opening(57), opening(FAR + 1)[-1])
-    tell(machine, joined(entry=57))
-    # The real one went by between the two; it is told again with the next answer.
-    assert sent(tell(machine, Tick(), now=5.0), Join)
-    assert sent(tell(machine, joined(entry=57, question=2), *opening(57), now=6.0), Update)
+    feed(machine, RecordsRead((batch("abab"),)), opening(FAR)[-1], *opening(57), opening(FAR + 1)[-1])
+    feed(machine, joined(entry=57))
+    # The real one went by between the two; it is published again with the next answer.
+    assert sent(feed(machine, Tick(), now=5.0), Join)
+    assert sent(feed(machine, joined(entry=57, question=2), *opening(57), now=6.0), Update)
 
 
 def test_two_hundred_forged_closings_are_taken_back_by_the_next_answer():
     machine = client()
     update = first_update(machine, batch("abab"))
-    tell(machine, *[closed(entry) for entry in range(1, 201)], now=1.0)
-    (asked,) = sent(tell(machine, Tick(), now=machine.wakes_at), Join)
-    decisions = tell(machine, joined(question=asked.question), *opening(), now=8.0)
+    feed(machine, *[closed(entry) for entry in range(1, 201)], now=1.0)
+    (asked,) = sent(feed(machine, Tick(), now=machine.wakes_at), Join)
+    decisions = feed(machine, joined(question=asked.question), *opening(), now=8.0)
     (again,) = sent(decisions, Update)
     assert (again.entry, again.spans) == (1, update.spans)
     assert [d for d in decisions if isinstance(d, Seek)] == []
@@ -107,12 +107,12 @@ def test_two_hundred_forged_closings_are_taken_back_by_the_next_answer():
 def test_two_closings_of_an_entry_that_differ_make_it_ask():
     machine = client()
     update = first_update(machine, batch("abab" + "bbbb"))
-    tell(machine, closed(1))
-    (asked,) = sent(tell(machine, closed(1, update)), Join)
-    assert sent(tell(machine, closed(1, update)), Join) == []
-    decisions = tell(machine, joined(entry=2, positions={"c0": 4}, read=4, question=asked.question), *opening(2))
+    feed(machine, closed(1))
+    (asked,) = sent(feed(machine, closed(1, update)), Join)
+    assert sent(feed(machine, closed(1, update)), Join) == []
+    decisions = feed(machine, joined(entry=2, positions={"c0": 4}, read=4, question=asked.question), *opening(2))
     assert Seek({"c0": 4}) in decisions
-    assert sent(tell(machine, RecordsRead((batch("bbbb", start=4),))), Update)[0].spans == (Span("c0", 4, 8),)
+    assert sent(feed(machine, RecordsRead((batch("bbbb", start=4),))), Update)[0].spans == (Span("c0", 4, 8),)
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_two_closings_of_an_entry_that_differ_make_it_ask():
 def test_an_acceptance_of_other_records_than_it_sent_is_none(other):
     machine = client()
     update = first_update(machine, batch("abab"))
-    assert len(sent(tell(machine, closed(1, replace(update, **other), records=9)), Join)) == 1
+    assert len(sent(feed(machine, closed(1, replace(update, **other), records=9)), Join)) == 1
     assert machine.pending == 4
 
 
@@ -131,17 +131,17 @@ def test_an_acceptance_of_other_records_than_it_sent_is_none(other):
 def test_an_acceptance_of_more_records_than_there_are_in_all_is_none(records):
     machine = client()
     update = first_update(machine, batch("abab"), keep=2)
-    assert len(sent(tell(machine, closed(1, update, records=records)), Join)) == 1
+    assert len(sent(feed(machine, closed(1, update, records=records)), Join)) == 1
     assert machine.pending == 4
 
 
 def test_an_acceptance_before_any_that_was_forged_is_taken_back_to_the_start():
     machine = client()
     update = first_update(machine, batch("abab" + "aa"))
-    tell(machine, closed(1, update))
+    feed(machine, closed(1, update))
     assert machine.pending == 2
-    (asked,) = sent(tell(machine, Tick(), now=machine.wakes_at), Join)
-    decisions = tell(machine, joined(question=asked.question), now=6.0)
+    (asked,) = sent(feed(machine, Tick(), now=machine.wakes_at), Join)
+    decisions = feed(machine, joined(question=asked.question), now=6.0)
     assert decisions == [Seek({"c0": 0})]  # the ledger names no position yet: it goes on where it began
     assert (machine.pending, machine.accounted) == (0, 0)
 
@@ -149,37 +149,37 @@ def test_an_acceptance_before_any_that_was_forged_is_taken_back_to_the_start():
 def test_one_that_has_lost_its_place_goes_back_to_the_start_if_the_ledger_names_no_position():
     machine = client()
     update = first_update(machine, batch("abab" + "aabb"))
-    tell(machine, closed(1, update))
-    (asked,) = sent(tell(machine, *opening(FAR)), Join)
-    decisions = tell(machine, joined(question=asked.question))
+    feed(machine, closed(1, update))
+    (asked,) = sent(feed(machine, *opening(FAR)), Join)
+    decisions = feed(machine, joined(question=asked.question))
     assert Seek({"c0": 0}) in decisions
     assert (machine.pending, machine.accounted) == (0, 0)
 
 
 def test_an_answer_counts_once_and_only_to_the_newest_question():
     machine = client()
-    tell(machine, RecordsRead((batch("abab"),)))
-    assert tell(machine, joined(question=0), joined(question=2), joined(question=FAR)) == []
+    feed(machine, RecordsRead((batch("abab"),)))
+    assert feed(machine, joined(question=0), joined(question=2), joined(question=FAR)) == []
     assert machine.accounted is None
-    tell(machine, joined(entry=7, positions={"c0": 2}, read=2))
-    assert tell(machine, joined(entry=9, positions={"c0": 9}, read=9)) == []
+    feed(machine, joined(entry=7, positions={"c0": 2}, read=2))
+    assert feed(machine, joined(entry=9, positions={"c0": 9}, read=9)) == []
     assert machine.accounted == 2
 
 
 def test_a_time_that_never_comes_is_not_waited_for():
     machine = client(clock="interval", capacity=100)
-    tell(machine, RecordsRead((batch("abab"),)), joined(), *opening(closes=1e300))
+    feed(machine, RecordsRead((batch("abab"),)), joined(), *opening(closes=1e300))
     assert machine.wakes_at == 5.0 * 2**5
-    (asked,) = sent(tell(machine, Tick(), now=machine.wakes_at), Join)
-    tell(machine, joined(question=asked.question), *opening(closes=170.0), now=165.0)
-    assert sent(tell(machine, Tick(), now=170.0), Update)
+    (asked,) = sent(feed(machine, Tick(), now=machine.wakes_at), Join)
+    feed(machine, joined(question=asked.question), *opening(closes=170.0), now=165.0)
+    assert sent(feed(machine, Tick(), now=170.0), Update)
 
 
-def test_nobody_else_says_that_it_has_left():
+def test_only_its_own_left_ends_it():
     machine = client()
     update = first_update(machine, batch("abab"))
-    assert tell(machine, Left(client="c0", incarnation="i1")) == []
-    tell(machine, closed(1, update))
+    assert feed(machine, Left(client="c0", incarnation="i1")) == []
+    feed(machine, closed(1, update))
     assert machine.accounted == 4
 
 
@@ -189,24 +189,24 @@ def test_nobody_else_says_that_it_has_left():
 def test_versions_far_ahead_and_other_registries_keep_no_real_ones_out():
     registry, model, opened = opening()
     machine = client()
-    tell(machine, RecordsRead((batch("abab"),)), joined())
-    tell(machine, *[replace(model, version=FAR + i) for i in range(10)])
-    tell(machine, *[RegistryPublished(registry=replace(REGISTRY, version=FAR + i)) for i in range(10)])
-    tell(
+    feed(machine, RecordsRead((batch("abab"),)), joined())
+    feed(machine, *[replace(model, version=FAR + i) for i in range(10)])
+    feed(machine, *[RegistryPublished(registry=replace(REGISTRY, version=FAR + i)) for i in range(10)])
+    feed(
         machine,
         RegistryPublished(registry=replace(REGISTRY, features=("x", "y"), mean=np.zeros(2), scale=np.ones(2))),
     )
-    assert sent(tell(machine, opened, model), Update) == []
-    assert sent(tell(machine, registry), Update)
+    assert sent(feed(machine, opened, model), Update) == []
+    assert sent(feed(machine, registry), Update)
 
 
 def test_weights_of_another_shape_are_waited_for_again():
     registry, model, opened = opening()
     machine = client()
-    tell(machine, RecordsRead((batch("abab"),)), joined(), registry, replace(model, weights=np.zeros((7, 3))))
-    assert sent(tell(machine, opened), Update) == []
+    feed(machine, RecordsRead((batch("abab"),)), joined(), registry, replace(model, weights=np.zeros((7, 3))))
+    assert sent(feed(machine, opened), Update) == []
     assert machine.wakes_at == 5.0
-    assert sent(tell(machine, model), Update)
+    assert sent(feed(machine, model), Update)
 
 
 UNUSABLE: dict[str, FromCoordinator] = {
@@ -233,28 +233,28 @@ UNUSABLE: dict[str, FromCoordinator] = {
 @pytest.mark.parametrize("name", UNUSABLE)
 def test_what_cannot_be_used_is_counted_and_forgotten(name):
     machine = client()
-    tell(machine, RecordsRead((batch("abab"),)))
-    assert len(dropped(tell(machine, UNUSABLE[name]))) == machine.dropped == 1
-    assert sent(tell(machine, joined(), *opening()), Update)
+    feed(machine, RecordsRead((batch("abab"),)))
+    assert len(dropped(feed(machine, UNUSABLE[name]))) == machine.dropped == 1
+    assert sent(feed(machine, joined(), *opening()), Update)
 
 
 def test_what_breaks_only_when_it_is_used_does_not_end_it(monkeypatch):
     machine, broken = client(), [True]
     run = type(LEARNER.model).judged
 
-    def judged(self: Any, *told: Any) -> Any:
+    def judged(self: Any, *fields: Any) -> Any:
         if broken.pop() if broken else False:
             raise IndexError("of a model that was forged")
-        return run(self, *told)
+        return run(self, *fields)
 
     monkeypatch.setattr(type(LEARNER.model), "judged", judged)
-    decisions = tell(machine, RecordsRead((batch("abab"),)), joined(), *opening())
+    decisions = feed(machine, RecordsRead((batch("abab"),)), joined(), *opening())
     assert dropped(decisions) == ["of a model that was forged"]
-    (asked,) = sent(tell(machine, Tick(), now=machine.wakes_at), Join)
-    assert sent(tell(machine, joined(question=asked.question), *opening(), now=12.0), Update)
+    (asked,) = sent(feed(machine, Tick(), now=machine.wakes_at), Join)
+    assert sent(feed(machine, joined(question=asked.question), *opening(), now=12.0), Update)
 
 
-def test_what_was_told_is_bounded_whatever_it_is_called():
+def test_received_models_are_bounded_under_any_names():
     here = Published()
     for i in range(3 * MODELS):
         here.add(ModelPublished(slot=f"m{i}", version=i, registry=i, weights=np.zeros((1, 1))))
@@ -285,12 +285,12 @@ def test_the_numbers_of_all_models_are_bounded(monkeypatch):
 def test_one_that_is_refused_asks_where_it_stands_and_goes_on_with_the_next_entry():
     machine = client()
     update = first_update(machine, batch("abab"))
-    decisions = tell(machine, refusal())
+    decisions = feed(machine, refusal())
     assert len(sent(decisions, Join)) == 1
     assert sent(decisions, Update) == []
     assert machine.pending == 4
-    assert sent(tell(machine, joined(question=2), *opening(), now=1.0), Update) == []
-    (again,) = sent(tell(machine, closed(1, records=9), *opening(2), now=2.0), Update)
+    assert sent(feed(machine, joined(question=2), *opening(), now=1.0), Update) == []
+    (again,) = sent(feed(machine, closed(1, records=9), *opening(2), now=2.0), Update)
     assert (again.entry, again.spans) == (2, update.spans)
 
 
@@ -298,13 +298,13 @@ def test_in_the_same_entry_it_tries_again_ever_more_seldom():
     machine, now, waited, question = client(), 0.0, [], 1
     update = first_update(machine, batch("abab"))
     for _ in range(7):
-        assert sent(tell(machine, refusal(), now=now), Join)
-        assert sent(tell(machine, joined(question=question + 1), *opening(), now=now), Update) == []
+        assert sent(feed(machine, refusal(), now=now), Join)
+        assert sent(feed(machine, joined(question=question + 1), *opening(), now=now), Update) == []
         waited.append(machine.wakes_at - now)
         now = machine.wakes_at
         question += 2
-        assert len(sent(tell(machine, Tick(), now=now), Join)) == 1
-        assert as_bytes(sent(tell(machine, joined(question=question), now=now), Update)) == as_bytes([update])
+        assert len(sent(feed(machine, Tick(), now=now), Join)) == 1
+        assert as_bytes(sent(feed(machine, joined(question=question), now=now), Update)) == as_bytes([update])
     assert waited == [10.0, 20.0, 40.0, 80.0, 160.0, 160.0, 160.0]
 
 
@@ -312,11 +312,11 @@ def test_once_an_update_of_it_is_accepted_it_waits_no_longer_than_at_first():
     machine = client()
     first_update(machine, batch("abab" + "bbbb"))
     for question in (2, 3):
-        tell(machine, refusal(question - 1), joined(entry=question, question=question))
-        (update,) = sent(tell(machine, *opening(question)), Update)
+        feed(machine, refusal(question - 1), joined(entry=question, question=question))
+        (update,) = sent(feed(machine, *opening(question)), Update)
     assert machine.wakes_at == 4 * 5.0
-    tell(machine, closed(3, update))
-    assert sent(tell(machine, *opening(4)), Update)
+    feed(machine, closed(3, update))
+    assert sent(feed(machine, *opening(4)), Update)
     assert machine.wakes_at == 5.0
 
 
@@ -324,22 +324,22 @@ def test_refusals_of_others_of_other_starts_and_of_other_entries_are_not_for_it(
     machine = client()
     first_update(machine, batch("abab"))
     others = (refusal(client="c1"), refusal(incarnation="i0"), refusal(2), refusal(2, incarnation="i0", evicted=True))
-    assert tell(machine, *others) == []
+    assert feed(machine, *others) == []
     assert machine.evicted == ""
 
 
 def test_one_that_is_put_out_stops_and_keeps_its_records():
     machine = client()
     first_update(machine, batch("abab"))
-    assert tell(machine, refusal(evicted=True, reason="x" * 1000)) == [Finished()]
+    assert feed(machine, refusal(evicted=True, reason="x" * 1000)) == [Finished()]
     assert (len(machine.evicted), machine.pending, machine.room, machine.wakes_at) == (500, 4, 0, None)
-    assert tell(machine, Tick(), *opening(2), now=99.0) == []
+    assert feed(machine, Tick(), *opening(2), now=99.0) == []
 
 
 def test_one_that_is_put_out_without_a_reason_knows_that_it_was():
     machine = client()
     first_update(machine, batch("abab"))
-    assert tell(machine, refusal(evicted=True, reason="")) == [Finished()]
+    assert feed(machine, refusal(evicted=True, reason="")) == [Finished()]
     assert machine.evicted == "no reason was given"
 
 
@@ -388,9 +388,9 @@ def _registry(machine: Client, n: int) -> list[FromCoordinator]:
 
 
 def _answers(machine: Client, n: int) -> list[FromCoordinator]:
-    told = {"incarnation": machine.incarnation, "entry": n, "positions": {machine.name: n}, "read": n}
+    fields = {"incarnation": machine.incarnation, "entry": n, "positions": {machine.name: n}, "read": n}
     questions = (machine._ledger.answered, machine._ledger.question + n)
-    return [joined(machine.name, question=question, **told) for question in questions]
+    return [joined(machine.name, question=question, **fields) for question in questions]
 
 
 FORGERS: dict[str, Forger] = {

@@ -9,15 +9,15 @@ from unit.machines.script import (
     answer,
     batch,
     begun,
+    broadcast,
     client,
     closed,
     coordinator,
+    feed,
     first_update,
     join,
     refusals,
     sent,
-    tell,
-    told,
     uncounted,
 )
 
@@ -54,7 +54,7 @@ def M(count=1.0, mean=0.0, m2=1.0):
 
 
 def held(**more):
-    """A record that c1 may hold back in round 1, but for what is wrong with it."""
+    """A record that c1 may hold out in round 1, except for what is wrong with it."""
     return HeldRecord(**({"round": 1, "ordinal": 2, "partition": "c1", "position": 2} | more))
 
 
@@ -76,7 +76,7 @@ BAD = {
     "fewer right ones than none": {"served": Served(records=3, correct=-1)},
     "a NoChange that is right more often than asked": {"served": Served(records=3, no_change=4.0)},
     "shares NaN": {"served": Served(records=3, shares={"rounds": np.nan})},
-    "shares of a model that nobody has": {"served": Served(records=3, shares={"mine": 1.0})},
+    "shares of a model that does not exist": {"served": Served(records=3, shares={"mine": 1.0})},
     "a history without rounds": {
         "losses": {n: SlotLosses(loss=1.0, square=1.0, proper=1.0, history_share=1e308) for n in SCORED}
     },
@@ -89,13 +89,13 @@ BAD = {
     "a partition with a name too long": {"spans": (Span("c1" * 200, 0, 4),)},
     "a partition twice": {"spans": (Span("c1", 0, 4), Span("c1", 0, 4))},
     "far too many partitions": {"spans": tuple(Span(f"p{i}", 0, 4) for i in range(1001))},
-    "a sample that nobody asked for": {
+    "a sample that was not asked for": {
         "sample": SampledRound(round=1, share=0.0, positions={"c1": (0,)}, ordinals=(0,))
     },
     "moments of more than its records": {"moments": M(count=5.0)},
     "moments of a mean beyond all squares": {"moments": M(mean=1e200)},
     "moments of a spread beyond its values": {"moments": M(m2=1e250)},
-    "moments of a feature that nobody knows": {"moments": Moments(("y",), np.ones(1), np.zeros(1), np.ones(1))},
+    "moments of a feature that is unknown": {"moments": Moments(("y",), np.ones(1), np.zeros(1), np.ones(1))},
     "a target beyond all targets": {"target": TargetUnit(1e31, 1.0)},
     "a unit by which nothing can be divided": {"target": TargetUnit(0.0, 1e-320)},
     "sums by label of more records than there are": {"new": (sums(count=3), sums("b", count=3))},
@@ -119,28 +119,28 @@ BAD = {
     "second moments of another shape": {"second_moments": 4.0 * np.eye(3)},
     "second moments that are no matrix": {"second_moments": np.ones(2)},
     "second moments negative": {"second_moments": np.diag([-1.0, 4.0])},
-    "second moments of other norms than told": {"second_moments": np.diag([1e308, 1e308])},
-    "second moments of smaller norms than told": {"second_moments": np.diag([1.0, 4.0])},
+    "second moments of other norms than sent": {"second_moments": np.diag([1e308, 1e308])},
+    "second moments of smaller norms than sent": {"second_moments": np.diag([1.0, 4.0])},
     "second moments beyond Cauchy and Schwarz": {"second_moments": np.array([[4.0, 1e6], [1e6, 4.0]])},
     "second moments that are not symmetric": {"second_moments": np.array([[4.0, 2.0], [-2.0, 4.0]])},
     "second moments of no constant": {"second_moments": np.zeros((2, 2))},
     "second moments of fewer constants than records": {"second_moments": np.diag([5.0, 3.0])},
     "more bad records than can be counted": {"rejected": 2**53, "spans": (Span("c1", 0, 2**60),)},
-    "held back and trained on": {"held": (held(),)},
-    "held back before the positions": {"held": (held(position=-1),), "trained": 3},
-    "held back behind the positions": {"held": (held(position=4),), "trained": 3},
-    "held back of another partition": {"held": (held(partition="c0"),), "trained": 3},
-    "held back of a round before": {"held": (held(round=0),), "trained": 3},
-    "held back of a round to come": {"held": (held(round=2),), "trained": 3},
-    "held back twice": {"held": (held(), held()), "trained": 2},
-    "held back out of order": {"held": (held(ordinal=1, position=1), held(ordinal=0, position=0)), "trained": 2},
-    "held back under another's number": {"held": (held(ordinal=2**70),), "trained": 3},
-    "held back under a negative number": {"held": (held(ordinal=-1),), "trained": 3},
+    "held out and trained on": {"held": (held(),)},
+    "held out before the positions": {"held": (held(position=-1),), "trained": 3},
+    "held out behind the positions": {"held": (held(position=4),), "trained": 3},
+    "held out of another partition": {"held": (held(partition="c0"),), "trained": 3},
+    "held out of a round before": {"held": (held(round=0),), "trained": 3},
+    "held out of a round to come": {"held": (held(round=2),), "trained": 3},
+    "held out twice": {"held": (held(), held()), "trained": 2},
+    "held out out of order": {"held": (held(ordinal=1, position=1), held(ordinal=0, position=0)), "trained": 2},
+    "held out under another's number": {"held": (held(ordinal=2**70),), "trained": 3},
+    "held out under a negative number": {"held": (held(ordinal=-1),), "trained": 3},
     "old losses NaN": {"old": (sums(loss=np.nan),)},
     "old squares infinite": {"old": (sums(square=np.inf),)},
     "old losses of more than one a record": {"old": (sums(loss=4.1),)},
     "old losses of fewer than no records": {"old": (sums(count=-1),)},
-    "old losses of more than may be held back": {"old": (sums(count=10**6),)},
+    "old losses of more than may be held out": {"old": (sums(count=10**6),)},
     "old losses of a label twice": {"old": (sums(), sums())},
     "new losses NaN": {"new": (sums(loss=np.nan),)},
     "new squares infinite": {"new": (sums(square=np.inf),)},
@@ -149,7 +149,7 @@ BAD = {
     "new losses of more records than there are": {"new": (sums(count=5),)},
     "new losses beyond all numbers": {"new": (sums(count=10**400),)},
     "new losses of a label twice": {"new": (sums(count=2, square=0.4), sums(count=2, square=0.4))},
-    "new losses of a label that nobody knows": {"new": (sums("zzz"),)},
+    "new losses of a label that is unknown": {"new": (sums("zzz"),)},
 }
 
 
@@ -160,10 +160,10 @@ def test_refused(spoilt):
     assert [slot.name for slot in opened.slots if slot.trained] == RUNGS
     before = uncounted(machine)
     good = {n: replace(answer(opened, n), moments=M()) for n in ("c0", "c1")}
-    (refused,) = tell(machine, replace(good["c1"], **spoilt))
+    (refused,) = feed(machine, replace(good["c1"], **spoilt))
     assert (refused.client, refused.is_fault, machine.state.refused) == ("c1", True, 1)
     assert uncounted(machine) == before
-    (closed,) = told(tell(machine, good["c0"]), RoundClosed)
+    (closed,) = broadcast(feed(machine, good["c0"]), RoundClosed)
     assert [accepted.client for accepted in closed.accepted] == ["c0"]
 
 
@@ -188,18 +188,18 @@ TOLD = {
 
 
 @pytest.mark.parametrize("what", TOLD)
-def test_an_update_without_records_that_tells_of_some_is_refused(what):
+def test_an_update_without_records_that_describes_some_is_refused(what):
     machine = coordinator(2, scaling=True, master=Promotion())
     opened = begun(machine, "c0", "c1")
     empty = answer(opened, "c1", records=0, rejected=2, spans=(Span("c1", 0, 2),))
-    (refused,) = tell(machine, replace(empty, **{what: TOLD[what]}))
+    (refused,) = feed(machine, replace(empty, **{what: TOLD[what]}))
     assert refused.is_fault
     assert refused.reason.startswith("no records, and")
-    assert refusals(tell(machine, empty)) == []
+    assert refusals(feed(machine, empty)) == []
 
 
 HONEST = {
-    "records held back": {"held": (held(ordinal=0, position=0), held()), "trained": 2},
+    "records held out": {"held": (held(ordinal=0, position=0), held()), "trained": 2},
     "nothing trained on": {
         "held": tuple(held(ordinal=i, position=i) for i in range(4)),
         "trained": 0,
@@ -220,45 +220,45 @@ def test_admitted(told_):
     machine = coordinator(2, scaling=True, master=Promotion())
     opened = begun(machine, "c0", "c1")
     good = {n: replace(answer(opened, n), moments=M()) for n in ("c0", "c1")}
-    assert refusals(tell(machine, replace(good["c1"], **told_), good["c0"])) == []
+    assert refusals(feed(machine, replace(good["c1"], **told_), good["c0"])) == []
     assert all(np.isfinite(model.W).all() for model in machine.state.master.main.live(1.0))
 
 
 @pytest.mark.parametrize(("n", "refused"), [(2000, 0), (2001, 1)])
-def test_of_two_labels_no_more_than_two_thousand_records_are_held_back(n, refused):
+def test_with_two_labels_at_most_two_thousand_records_are_held_out(n, refused):
     machine = coordinator(2, scaling=True, master=Promotion())
     opened = begun(machine, "c0", "c1")
     kept = tuple(held(ordinal=i, position=i) for i in range(n))
     update = answer(opened, "c1", records=n, trained=0, held=kept, differences={}, moments=M())
-    assert refusals(tell(machine, update)) == [("c1", "more records held back than anybody asked for")] * refused
+    assert refusals(feed(machine, update)) == [("c1", "more records held out than were asked for")] * refused
 
 
-def test_nobody_holds_back_or_tells_second_moments_unasked():
+def test_held_out_records_and_second_moments_must_be_asked_for():
     for spoilt in ({"held": (held(),), "trained": 3}, {"let_go": (2,)}, {"second_moments": 4.0 * np.eye(2)}):
         machine = coordinator(2)
         opened = begun(machine, "c0", "c1")
         assert (opened.held, opened.second_moments) == (None, False)
-        assert len(refusals(tell(machine, replace(answer(opened, "c1"), **spoilt)))) == 1
+        assert len(refusals(feed(machine, replace(answer(opened, "c1"), **spoilt)))) == 1
 
 
 def test_all_models_together_answer_no_more_than_the_records():
     machine = coordinator(2)
     opened = begun(machine, "c0", "c1")
     served = Served(records=4, shares={"rounds": 2.0, "linear": 2.1})
-    (refused,) = tell(machine, answer(opened, "c1", served=served))
+    (refused,) = feed(machine, answer(opened, "c1", served=served))
     assert (refused.is_fault, refused.reason) == (True, "answers that so many records cannot have had")
 
 
 @pytest.mark.parametrize("moments", [M(mean=np.nan), M(count=[1.0, 1.0])], ids=["NaN", "shapes"])
 def test_join_refused(moments):
-    assert len(refusals(tell(coordinator(1, scaling=True), join("c0", moments=moments)))) == 1
+    assert len(refusals(feed(coordinator(1, scaling=True), join("c0", moments=moments)))) == 1
 
 
 def test_leave_comes_at_once():
     machine = client()
     update = first_update(machine, batch("abab"))
-    tell(machine, SourceEnded())
-    assert sent(tell(machine, closed(1, update)), Leave)
+    feed(machine, SourceEnded())
+    assert sent(feed(machine, closed(1, update)), Leave)
 
 
 def test_no_slot_is_mine():
@@ -269,7 +269,7 @@ def test_no_candidate_is_mine():
     machine = client()
     first_update(machine, batch("abab"))
     other = Slot(name="s", version=1, eta=1.0, clients=("c9",))
-    answered = tell(machine, Score(entry=1, round=1, epoch=1, registry=1, slots=(other,)))
+    answered = feed(machine, Score(entry=1, round=1, epoch=1, registry=1, slots=(other,)))
     (scores,) = sent(answered, Scores)
     assert (scores.losses, scores.differences) == ({}, {})
 
@@ -335,17 +335,17 @@ def test_a_late_feature_is_scaled(scale):
 )
 def test_an_introduction_that_no_honest_client_sends_is_refused(wrong):
     machine = coordinator(1)
-    (refused,) = tell(machine, replace(join("c0"), **wrong))
+    (refused,) = feed(machine, replace(join("c0"), **wrong))
     assert refused.is_fault
     assert begun(machine, "c0").round == 1
 
 
 def test_two_clients_with_infinite_errors_do_not_stop_the_round():
-    """Their sum cannot be told: `math.fsum` raises."""
+    """Their sum cannot be computed: `math.fsum` raises."""
     machine = coordinator(3, task="regression")
     opened = begun(machine, "c0", "c1", "c2")
     for name, error in (("c1", np.inf), ("c2", -np.inf)):
-        (refused,) = tell(machine, replace(answer(opened, name), served=Served(records=4, absolute_error=error)))
+        (refused,) = feed(machine, replace(answer(opened, name), served=Served(records=4, absolute_error=error)))
         assert refused.is_fault
-    (closed,) = told(tell(machine, answer(opened, "c0")), RoundClosed)
+    (closed,) = broadcast(feed(machine, answer(opened, "c0")), RoundClosed)
     assert (closed.records, closed.served) == (4, Served())

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from river import naive_bayes
-from unit.machines.script import LEARNER, PROFILES, Federation, join, swapping, tell, told, uncounted
+from unit.machines.script import LEARNER, PROFILES, Federation, broadcast, feed, join, swapping, uncounted
 
 from streamfl import codec, messages
 from streamfl.core.client.settings import ClientSettings
@@ -179,7 +179,7 @@ def variants(message: FromClient) -> Iterator[tuple[str, FromClient]]:
 
 
 def harmless(decisions: list[Any]) -> list[str]:
-    """Return what a round told that is not finite: nothing."""
+    """Return the values of a round that are not finite: none."""
     told_ = [m for d in decisions if isinstance(d, Commit) for m in d.messages]
     wrong = [f"{m.slot}" for m in told_ if isinstance(m, ModelPublished) and not np.isfinite(m.weights).all()]
     for message in told_:
@@ -199,25 +199,25 @@ COMPILED = pytest.param("between rounds", 6, marks=pytest.mark.compiles)
 
 
 @pytest.mark.parametrize(("run", "entry"), [*ENTRIES, COMPILED], indirect=["run"])
-def test_an_update_with_any_one_field_spoilt_harms_nobody_but_its_sender(run, entry):
+def test_an_update_with_any_one_field_spoilt_harms_only_its_sender(run, entry):
     saved, updates = moment(run, entry)
     reference = begun(run, saved)
-    (closed,) = told(tell(reference, *updates.values()), RoundClosed)
-    assert harmless(tell(begun(run, saved), *updates.values())) == []
+    (closed,) = broadcast(feed(reference, *updates.values()), RoundClosed)
+    assert harmless(feed(begun(run, saved), *updates.values())) == []
     refused = 0
     for what, message in variants(updates[HOSTILE]):
         machine = begun(run, saved)
         before = uncounted(machine)
-        decisions = tell(machine, message)
+        decisions = feed(machine, message)
         if any(isinstance(decision, Refused) for decision in decisions):
             refused += 1
             assert uncounted(machine) == before, what
             assert not machine._unsaved.updates, what
         rest = [updates[name] for name in (HOSTILE, "c0", "c2")]
-        decisions = tell(machine, *rest)
-        while machine.is_choosing:  # it may lie about losses, and so raise an alarm
+        decisions = feed(machine, *rest)
+        while machine.is_scoring:  # it may lie about losses, and so raise an alarm
             decisions = machine._rounds.settle(0.0)
-        (ended,) = told(decisions, RoundClosed)
+        (ended,) = broadcast(decisions, RoundClosed)
         assert harmless(decisions) == [], what
         honest = {a.client: a for a in ended.accepted if a.client != HOSTILE}
         assert honest == {a.client: a for a in closed.accepted if a.client != HOSTILE}, what
@@ -233,7 +233,7 @@ def account(machine: Coordinator, name: str) -> tuple[object, ...]:
 
 
 @pytest.mark.parametrize("run", ["adaptive", "regression"], indirect=True)
-def test_scores_with_any_one_field_spoilt_harm_nobody(run):
+def test_scores_with_any_one_field_spoilt_do_no_harm(run):
     saved, since = next((s, m) for s, m in run.moments if any(isinstance(one, Scores) for one in m))
     updates = [m for m in since if isinstance(m, Update)]
     said = {m.client: m for m in since if isinstance(m, Scores) and m.stage == 1}
@@ -241,34 +241,34 @@ def test_scores_with_any_one_field_spoilt_harm_nobody(run):
     refused = 0
     for what, message in variants(said[HOSTILE]):
         machine = begun(run, saved)
-        assert told(tell(machine, *updates), Score), what
+        assert broadcast(feed(machine, *updates), Score), what
         before = uncounted(machine)
-        decisions = tell(machine, message)
+        decisions = feed(machine, message)
         if any(isinstance(decision, Refused) for decision in decisions):
             refused += 1
             assert (uncounted(machine), machine._unsaved.scores) == (before, {}), what
-        decisions = tell(machine, said[HOSTILE], said["c0"], said["c2"])
-        while machine.is_choosing:
-            asked = told(decisions, Score)[-1]
+        decisions = feed(machine, said[HOSTILE], said["c0"], said["c2"])
+        while machine.is_scoring:
+            asked = broadcast(decisions, Score)[-1]
             later = [m for m in since if isinstance(m, Scores) and m.stage == asked.stage]
-            decisions = tell(machine, *later)
-            if machine.is_choosing and not told(decisions, Score):
+            decisions = feed(machine, *later)
+            if machine.is_scoring and not broadcast(decisions, Score):
                 decisions = machine._rounds.settle(0.0)
         assert harmless(decisions) == [], what
     assert refused > 200
 
 
 @pytest.mark.parametrize("run", ["adaptive"], indirect=True)
-def test_an_introduction_with_any_one_field_spoilt_harms_nobody(run):
+def test_a_join_with_any_one_field_spoilt_does_no_harm(run):
     introduction = join(HOSTILE)
     others = [join("c0"), join("c2")]
     refused = 0
     for what, message in variants(introduction):
         machine = Coordinator(run.coordinator.settings, PROFILES["adaptive"]())
-        decisions = tell(machine, message)
+        decisions = feed(machine, message)
         refused += bool(decisions)
-        decisions = tell(machine, introduction, *others)
-        opened = told(decisions, RoundOpened)[0]
+        decisions = feed(machine, introduction, *others)
+        opened = broadcast(decisions, RoundOpened)[0]
         assert harmless(decisions) == [], what
         assert {"c0", "c2"} <= machine.state.members.keys(), what
         assert math.isfinite(machine.state.agreed.squared_norm), what
@@ -278,10 +278,10 @@ def test_an_introduction_with_any_one_field_spoilt_harms_nobody(run):
 
 
 @pytest.mark.parametrize("run", ["adaptive"], indirect=True)
-def test_a_leave_with_any_one_field_spoilt_harms_nobody(run):
+def test_a_leave_with_any_one_field_spoilt_does_no_harm(run):
     saved, _ = moment(run, 6)
     for what, message in variants(Leave(client=HOSTILE, incarnation="i1")):
         machine = begun(run, saved)
-        tell(machine, message)
+        feed(machine, message)
         assert {"c2"} <= machine.state.active(), what
         assert len(codec.encode(machine.state)) < len(saved) + 300, what

@@ -1,4 +1,4 @@
-"""Below `least` good records nothing of a client leaves: its Join, its updates, its scores, and its end."""
+"""With fewer than `least` good records a client sends nothing about them: Join, updates, scores, its end."""
 
 from dataclasses import dataclass, fields, is_dataclass
 
@@ -10,12 +10,12 @@ from unit.machines.script import (
     client,
     closed,
     cut,
+    feed,
     first_update,
     joined,
     opening,
     sent,
     swapping,
-    tell,
 )
 
 from streamfl.core.client.buffer import Buffer
@@ -34,7 +34,7 @@ from streamfl.settings import LearningSettings, ProfileSettings
 ABOUT_NO_RECORD = {"client", "attempt", "entry", "round", "epoch", "registry", "rejected", "spans"}
 
 
-def tells(value: object) -> set[str]:
+def content(value: object) -> set[str]:
     """Return which fields of a message say anything: hold what is not empty, zero, or the default."""
     return {f.name for f in fields(value) if says(getattr(value, f.name))}
 
@@ -43,51 +43,51 @@ def says(value: object) -> bool:
     if isinstance(value, np.ndarray):
         return value.size > 0
     if is_dataclass(value):
-        return bool(tells(value)) and value != TargetUnit()
+        return bool(content(value)) and value != TargetUnit()
     return value is not None and bool(value)
 
 
 # --- its Join --------------------------------------------------------------------------------------------------
 
 
-def test_a_join_with_too_few_records_tells_nothing_of_them():
+def test_a_join_with_too_few_records_says_nothing_about_them():
     machine = client(clock="interval", least=3, capacity=100)
-    (question,) = sent(tell(machine, RecordsRead((batch("ab"),))), Join)
-    assert tells(question) == {"client", "incarnation", "question"}
+    (question,) = sent(feed(machine, RecordsRead((batch("ab"),))), Join)
+    assert content(question) == {"client", "incarnation", "question"}
 
 
-def test_a_join_with_enough_tells_of_them():
+def test_a_join_with_enough_records_describes_them():
     machine = client(clock="interval", least=3, capacity=100)
-    (question,) = sent(tell(machine, RecordsRead((batch("aba"),))), Join)
+    (question,) = sent(feed(machine, RecordsRead((batch("aba"),))), Join)
     assert (question.records, question.labels, question.moments.count.tolist()) == (3, ("a", "b"), [3.0])
 
 
 def test_rounds_and_room_that_are_smaller_count_as_least():
     machine = client(round_size=2, least=10)
     assert machine.room == 10
-    assert sent(tell(machine, RecordsRead((batch("ab" * 4 + "a"),))), Join) == []
-    (question,) = sent(tell(machine, RecordsRead((batch("b", start=9),))), Join)
+    assert sent(feed(machine, RecordsRead((batch("ab" * 4 + "a"),))), Join) == []
+    (question,) = sent(feed(machine, RecordsRead((batch("b", start=9),))), Join)
     assert question.records == 10
-    (update,) = sent(tell(machine, joined(), *opening()), Update)
+    (update,) = sent(feed(machine, joined(), *opening()), Update)
     assert update.records == 10
 
 
-def test_a_question_that_is_asked_again_tells_of_the_same_records():
+def test_a_repeated_join_describes_the_same_records():
     machine = client(clock="interval", least=3, capacity=100)
-    (first,) = sent(tell(machine, RecordsRead((batch("aba"),))), Join)
-    tell(machine, RecordsRead((batch("a", start=3),)))
-    (again,) = sent(tell(machine, Tick(), now=5.0), Join)
+    (first,) = sent(feed(machine, RecordsRead((batch("aba"),))), Join)
+    feed(machine, RecordsRead((batch("a", start=3),)))
+    (again,) = sent(feed(machine, Tick(), now=5.0), Join)
     # The difference of two sums that overlap in all but one record would be that record.
     assert (again.records, again.moments.mean.tolist()) == (3, first.moments.mean.tolist())
-    tell(machine, joined(question=2), now=6.0)
-    (later,) = sent(tell(machine, Tick(), now=machine.wakes_at), Join)
-    assert tells(later) <= {"client", "incarnation", "question"}
+    feed(machine, joined(question=2), now=6.0)
+    (later,) = sent(feed(machine, Tick(), now=machine.wakes_at), Join)
+    assert content(later) <= {"client", "incarnation", "question"}
 
 
 def test_bad_records_that_use_the_room_up_leave_room_for_least_good_ones():
     buffer = Buffer(capacity=5, least=2)
     buffer.add([batch("!!!!")])
-    assert (buffer.room, buffer.moves) == (1, True)  # leading ones can be accounted for
+    assert (buffer.room, buffer.has_sendable) == (1, True)  # leading ones can be accounted for
     buffer.add([batch("a", start=4)])
     assert (buffer.pending, buffer.size, buffer.room) == (5, 1, 4)
     buffer.add([batch("abb", start=5)])
@@ -103,46 +103,46 @@ def test_bad_records_that_use_the_room_up_leave_room_for_least_good_ones():
 
 def test_by_the_clock_it_answers_no_records_and_they_stay_pending():
     machine = client(clock="interval", least=3, capacity=100)
-    tell(machine, RecordsRead((batch("!!ab!"),)), joined(), *opening(closes=7.0), now=1.0)
-    (update,) = sent(tell(machine, Tick(), now=7.0), Update)
-    assert tells(update) == ABOUT_NO_RECORD
+    feed(machine, RecordsRead((batch("!!ab!"),)), joined(), *opening(closes=7.0), now=1.0)
+    (update,) = sent(feed(machine, Tick(), now=7.0), Update)
+    assert content(update) == ABOUT_NO_RECORD
     assert (update.rejected, update.spans) == (2, (Span("c0", 0, 2),))
-    tell(machine, closed(1, update), *opening(2, t=1, closes=17.0), now=8.0)
+    feed(machine, closed(1, update), *opening(2, t=1, closes=17.0), now=8.0)
     assert (machine.pending, machine.accounted, machine.rejected) == (3, 2, 2)
-    tell(machine, RecordsRead((batch("b", start=5),)), now=9.0)
-    (update,) = sent(tell(machine, Tick(), now=17.0), Update)
+    feed(machine, RecordsRead((batch("b", start=5),)), now=9.0)
+    (update,) = sent(feed(machine, Tick(), now=17.0), Update)
     assert (update.records, update.rejected, update.spans) == (3, 1, (Span("c0", 2, 6),))
 
 
-def test_one_told_to_close_early_sends_nothing_of_too_few():
+def test_a_client_closed_early_sends_nothing_about_too_few():
     machine = client(least=3)
-    tell(machine, RecordsRead((batch("ab"),)), BufferDue(), joined())
-    (update,) = sent(tell(machine, *opening(moments=True, second_moments=True)), Update)
-    assert tells(update) == ABOUT_NO_RECORD - {"rejected", "spans"}
+    feed(machine, RecordsRead((batch("ab"),)), BufferDue(), joined())
+    (update,) = sent(feed(machine, *opening(moments=True, second_moments=True)), Update)
+    assert content(update) == ABOUT_NO_RECORD - {"rejected", "spans"}
     assert machine.pending == 2
 
 
-def test_nothing_of_records_held_back_is_told_without_records():
+def test_an_update_without_records_says_nothing_about_held_out_ones():
     machine = client(least=2, round_size=80)
     update = first_update(machine, batch("ab" * 40), held=HoldoutRule(per_label=10, since=1))
     assert update.held
-    tell(machine, closed(1, update), RecordsRead((batch("a", start=80),)), BufferDue())
-    held = HoldoutRule(per_label=10, since=2)  # those of round 1 are to be let go, which would tell whose they are
-    (empty,) = sent(tell(machine, *opening(2, held=held, second_moments=True, moments=True)), Update)
-    assert tells(empty) == ABOUT_NO_RECORD - {"rejected", "spans"}
+    feed(machine, closed(1, update), RecordsRead((batch("a", start=80),)), BufferDue())
+    held = HoldoutRule(per_label=10, since=2)  # those of round 1 are to be dropped, which would reveal whose they are
+    (empty,) = sent(feed(machine, *opening(2, held=held, second_moments=True, moments=True)), Update)
+    assert content(empty) == ABOUT_NO_RECORD - {"rejected", "spans"}
     assert len(machine.held_back) == len(update.held)
-    tell(machine, closed(2, empty))
+    feed(machine, closed(2, empty))
     assert len(machine.held_back) == len(update.held)
 
 
-def test_scores_of_a_round_without_records_tell_nothing():
+def test_scores_of_a_round_without_records_are_empty():
     machine = client(least=3)
-    tell(machine, RecordsRead((batch("ab"),)), BufferDue(), joined())
+    feed(machine, RecordsRead((batch("ab"),)), BufferDue(), joined())
     registry, model, opened = opening()
-    assert sent(tell(machine, registry, model, opened), Update)
+    assert sent(feed(machine, registry, model, opened), Update)
     asked = Score(entry=1, round=1, epoch=1, registry=1, slots=opened.slots, relabel=(opened.slots[0].name,))
-    (scores,) = sent(tell(machine, asked), Scores)
-    assert tells(scores) == {"client", "attempt", "entry", "epoch", "stage"}
+    (scores,) = sent(feed(machine, asked), Scores)
+    assert content(scores) == {"client", "attempt", "entry", "epoch", "stage"}
 
 
 # --- its end ---------------------------------------------------------------------------------------------------
@@ -151,19 +151,19 @@ def test_scores_of_a_round_without_records_tell_nothing():
 def test_a_rest_that_is_too_small_stays_pending_and_it_leaves():
     machine = client(least=3)
     update = first_update(machine, batch("abab" + "!ab!"))
-    tell(machine, closed(1, update), SourceEnded())
-    (leading,) = sent(tell(machine, *opening(2)), Update)
+    feed(machine, closed(1, update), SourceEnded())
+    (leading,) = sent(feed(machine, *opening(2)), Update)
     assert (leading.records, leading.rejected, leading.spans) == (0, 1, (Span("c0", 4, 5),))
-    (leave,) = sent(tell(machine, closed(2, leading)), Leave)
-    assert tell(machine, Left(client=leave.client, incarnation=leave.incarnation)) == [Finished()]
+    (leave,) = sent(feed(machine, closed(2, leading)), Leave)
+    assert feed(machine, Left(client=leave.client, incarnation=leave.incarnation)) == [Finished()]
     assert (machine.accounted, machine.rejected, machine.pending) == (5, 1, 3)
 
 
 def test_one_with_too_few_records_in_all_joins_and_leaves():
     machine = client(least=3)
-    (question,) = sent(tell(machine, RecordsRead((batch("ab"),)), SourceEnded()), Join)
+    (question,) = sent(feed(machine, RecordsRead((batch("ab"),)), SourceEnded()), Join)
     assert question.records == 0
-    assert sent(tell(machine, joined()), Leave)
+    assert sent(feed(machine, joined()), Leave)
     assert machine.pending == 2
 
 
@@ -209,7 +209,7 @@ def learnt(task: str, profile: str, least: int, starting: int) -> Federation:
 
 @pytest.mark.parametrize("profile", ["adaptive", "paper", "experts"])
 @pytest.mark.parametrize("task", ["classification", "regression"])
-def test_a_federation_whose_joins_told_nothing_learns(task, profile):
+def test_a_federation_with_empty_joins_learns(task, profile):
     blank, known = learnt(task, profile, 10, 2), learnt(task, profile, 1, 15)
     assert {question.records for question in blank.of(Join)} == {0}
     assert {question.records for question in known.of(Join)} <= {14, 15}

@@ -12,9 +12,11 @@ from unit.machines.script import (
     answer,
     batch,
     begun,
+    broadcast,
     client,
     closed,
     coordinator,
+    feed,
     first_update,
     join,
     joined,
@@ -22,8 +24,6 @@ from unit.machines.script import (
     refusals,
     sent,
     swapping,
-    tell,
-    told,
 )
 
 from streamfl.core.bounds import Limits
@@ -62,7 +62,7 @@ def wide(opened: RoundOpened, name: str, start: float, new: tuple[str, ...], **m
 
 
 def registered(decisions) -> Registry:
-    return told(decisions, RegistryPublished)[-1].registry
+    return broadcast(decisions, RegistryPublished)[-1].registry
 
 
 # --- the coordinator -------------------------------------------------------------------------------------------
@@ -77,14 +77,14 @@ def test_labels_that_cross_the_limit_together_are_granted_in_client_order():
         wide(opened, "c0", 100.0, ("v",)),
         wide(opened, "c1", 200.0, ("t", "u")),
     ]
-    decisions = tell(machine, *updates)
+    decisions = feed(machine, *updates)
     assert refusals(decisions) == []
-    (entry,) = told(decisions, RoundClosed)
+    (entry,) = broadcast(decisions, RoundClosed)
     assert [(a.client, a.records) for a in entry.accepted] == [("c0", 4), ("c1", 4), ("c2", 4)]
     assert registered(decisions).labels == ("a", "b", "t", "v")
     # A model moves by the mean of three clients, in thousandths: column a by (100 + 200 + 300) / 3, b by one more,
     # t by 202 / 3, as only c1 has it, v by 102 / 3, as only c0 has.
-    weights = {m.slot: m.weights for m in told(decisions, ModelPublished)}
+    weights = {m.slot: m.weights for m in broadcast(decisions, ModelPublished)}
     row = np.array([200.0, 201.0, 202.0 / 3, 102.0 / 3]) / 1000.0
     trained = min(opened.trained_by("c0", opened.slots))
     np.testing.assert_allclose(weights[trained], [row, 10.0 * row], atol=1e-6)
@@ -93,7 +93,7 @@ def test_labels_that_cross_the_limit_together_are_granted_in_client_order():
 def test_what_is_within_the_limit_is_registered_as_before():
     machine = coordinator(2, limits=Limits(labels=4))
     opened = begun(machine, "c0", "c1")
-    decisions = tell(machine, wide(opened, "c1", 0.0, ("t", "v")), wide(opened, "c0", 0.0, ("v",)))
+    decisions = feed(machine, wide(opened, "c1", 0.0, ("t", "v")), wide(opened, "c0", 0.0, ("v",)))
     assert registered(decisions).labels == ("a", "b", "t", "v")
 
 
@@ -106,7 +106,7 @@ def test_features_that_cross_the_limit_together_are_granted_in_client_order():
         moments = Moments(names, np.full(len(names), 4.0), np.zeros(len(names)), np.full(len(names), 4.0))
         return answer(opened, name, new_features=new, moments=moments)
 
-    decisions = tell(machine, update("c1", ("k", "l")), update("c0", ("p",)))
+    decisions = feed(machine, update("c1", ("k", "l")), update("c0", ("p",)))
     assert refusals(decisions) == []
     assert registered(decisions).features == ("x", "k", "p")
     # What is remembered of features does not grow beyond them either.
@@ -121,10 +121,10 @@ def test_introductions_that_cross_the_limits_begin_with_the_first_clients_names(
         d = len(features)
         return join(name, labels=labels, moments=Moments(features, np.full(d, 4.0), np.zeros(d), np.full(d, 4.0)))
 
-    decisions = tell(machine, introduced("c1", ("x", "k", "l"), ("a", "n")), introduced("c0", ("x", "z"), ("b", "a")))
+    decisions = feed(machine, introduced("c1", ("x", "k", "l"), ("a", "n")), introduced("c0", ("x", "z"), ("b", "a")))
     assert registered(decisions).features == ("x", "z", "k")
     assert registered(decisions).labels == ("a", "b", "n")
-    assert len(told(decisions, RoundOpened)) == 1
+    assert len(broadcast(decisions, RoundOpened)) == 1
 
 
 BROUGHT = Registry(1, ("x",), ("a", "b"), np.zeros(1), np.ones(1))
@@ -216,10 +216,10 @@ def test_an_update_of_names_that_no_reader_takes_is_refused(new, reason):
     shape = (2, 2 + len(new.get("new_labels", ())))
     differences = {name: np.zeros(shape) for name in opened.trained_by("c0", opened.slots)}
     spoilt = answer(opened, "c0", **{"differences": differences, **new})
-    decisions = tell(machine, spoilt)
+    decisions = feed(machine, spoilt)
     assert refusals(decisions) == [("c0", reason)]
-    (again,) = told(decisions, RoundOpened)  # nobody else is there: the entry closes without records
-    assert told(tell(machine, answer(again, "c0")), RoundClosed)
+    (again,) = broadcast(decisions, RoundOpened)  # nobody else is there: the entry closes without records
+    assert broadcast(feed(machine, answer(again, "c0")), RoundClosed)
 
 
 @pytest.mark.parametrize(
@@ -233,7 +233,7 @@ def test_an_update_of_names_that_no_reader_takes_is_refused(new, reason):
 )
 def test_an_introduction_of_names_that_no_reader_takes_is_refused(names):
     machine = coordinator(1, limits=Limits(10, 10))
-    assert len(refusals(tell(machine, join("c0", **names)))) == 1
+    assert len(refusals(feed(machine, join("c0", **names)))) == 1
     assert begun(machine, "c0").round == 1
 
 
@@ -248,20 +248,20 @@ def reading(labels: str, start: int = 0) -> Batch:
 
 def test_once_the_registry_is_full_other_labels_are_rejected_and_other_features_left_out():
     machine = client(limits=Limits(features=1, labels=2))
-    decisions = tell(machine, RecordsRead((reading("aczb"),)), joined(), *opening(registry=FULL))
+    decisions = feed(machine, RecordsRead((reading("aczb"),)), joined(), *opening(registry=FULL))
     assert sent(decisions, Update) == []  # two of four are good: the round is not full
-    (update,) = sent(tell(machine, RecordsRead((reading("ba!a", start=4),))), Update)
+    (update,) = sent(feed(machine, RecordsRead((reading("ba!a", start=4),))), Update)
     assert (update.new_features, update.new_labels) == ((), ())
     assert (update.records, update.rejected) == (4, 2)
     assert update.spans == (Span("c0", 0, 6),)
     # The bad record behind the fourth good one belongs to the next round.
-    tell(machine, closed(1, update))
+    feed(machine, closed(1, update))
     assert (machine.accounted, machine.rejected) == (6, 2)
 
 
 def test_a_registry_with_room_takes_all_that_a_round_brings():
     machine = client(limits=Limits(features=2, labels=3))
-    decisions = tell(machine, RecordsRead((reading("aczb"),)), joined(), *opening(registry=FULL))
+    decisions = feed(machine, RecordsRead((reading("aczb"),)), joined(), *opening(registry=FULL))
     (update,) = sent(decisions, Update)
     assert (update.new_features, update.new_labels) == (("late",), ("c", "z"))
     assert (update.records, update.rejected) == (4, 0)
@@ -276,7 +276,7 @@ def test_where_a_label_was_not_granted_its_records_are_let_go_of():
     of_z = {ordinal for position, ordinal in places.items() if position % 4 == 3}
     assert of_z, "the script holds no record of z back"
     full = Registry(2, ("x",), ("a", "b", "c"), np.zeros(1), np.ones(1))
-    decisions = tell(
+    decisions = feed(
         machine,
         closed(1, first),
         RecordsRead((batch("abcz" * 20, start=60),)),

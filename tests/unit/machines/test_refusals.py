@@ -1,4 +1,4 @@
-"""What cannot be used is refused, counted and told; nobody waits for who sends it, and it ends nothing."""
+"""Unusable messages are refused, counted and announced; no round waits for their sender, and they end nothing."""
 
 import inspect
 import math
@@ -13,12 +13,12 @@ from unit.machines.script import (
     PROFILES,
     answer,
     begun,
+    broadcast,
     coordinator,
+    feed,
     join,
     refusals,
     scores,
-    tell,
-    told,
     uncounted,
 )
 
@@ -51,7 +51,7 @@ def spoilt(opened, name, **more):
 
 def accepted(decisions):
     """Whose updates count in the entry that was closed."""
-    (closed,) = told(decisions, RoundClosed)
+    (closed,) = broadcast(decisions, RoundClosed)
     return [one.client for one in closed.accepted]
 
 
@@ -65,16 +65,16 @@ def leave(name, incarnation="i1"):
 def test_a_client_whose_message_is_at_fault_is_not_waited_for():
     machine = coordinator(2)
     opened = begun(machine, "c0", "c1")
-    assert tell(machine, spoilt(opened, "c1")) == [Refused("c1", "an impossible norm", is_fault=True)]
+    assert feed(machine, spoilt(opened, "c1")) == [Refused("c1", "an impossible norm", is_fault=True)]
     assert machine.waited_for == {"c0"}
-    assert accepted(tell(machine, answer(opened, "c0"))) == ["c0"]
+    assert accepted(feed(machine, answer(opened, "c0"))) == ["c0"]
 
 
 def test_a_fault_closes_the_round_that_waited_for_its_sender_alone_in_one_transaction_behind_the_refusal():
     machine = coordinator(2)
     opened = begun(machine, "c0", "c1")
-    tell(machine, answer(opened, "c0"))
-    refused, commit = tell(machine, spoilt(opened, "c1"))
+    feed(machine, answer(opened, "c0"))
+    refused, commit = feed(machine, spoilt(opened, "c1"))
     assert (type(refused), type(commit)) == (Refused, Commit)
     assert accepted([commit]) == ["c0"]
     assert [m.client for m in commit.messages if isinstance(m, Refusal)] == ["c1"]
@@ -83,24 +83,24 @@ def test_a_fault_closes_the_round_that_waited_for_its_sender_alone_in_one_transa
 def test_a_good_update_of_it_counts_while_the_entry_is_open():
     machine = coordinator(2)
     opened = begun(machine, "c0", "c1")
-    tell(machine, spoilt(opened, "c1"), answer(opened, "c1"))
+    feed(machine, spoilt(opened, "c1"), answer(opened, "c1"))
     assert machine.waited_for == {"c0"}
-    assert accepted(tell(machine, answer(opened, "c0"))) == ["c0", "c1"]
+    assert accepted(feed(machine, answer(opened, "c0"))) == ["c0", "c1"]
     assert machine.state.members["c1"].refused == 0
 
 
 @pytest.mark.parametrize("attempt", ["i0-1", "i2-1", "i1", "-1", ""])
-def test_what_another_incarnation_says_is_held_against_nobody(attempt):
+def test_a_message_of_another_incarnation_counts_against_no_member(attempt):
     machine = coordinator(2)
     opened = begun(machine, "c0", "c1")
-    (refused,) = tell(machine, spoilt(opened, "c1", attempt=attempt))
+    (refused,) = feed(machine, spoilt(opened, "c1", attempt=attempt))
     assert (refused.is_fault, machine.state.refused, machine.waited_for) == (True, 1, {"c0", "c1"})
 
 
 def test_late_messages_are_no_faults_and_are_not_announced():
     machine = coordinator(2)
     opened = begun(machine, "c0", "c1")
-    tell(machine, answer(opened, "c0"))
+    feed(machine, answer(opened, "c0"))
     late = [
         answer(opened, "c0"),
         answer(opened, "c9"),
@@ -109,32 +109,32 @@ def test_late_messages_are_no_faults_and_are_not_announced():
         join("c1", incarnation="i0"),
         leave("c1", "i0"),
     ]
-    decisions = tell(machine, *late)
+    decisions = feed(machine, *late)
     assert [decision.is_fault for decision in decisions] == [False] * len(late)
     assert (machine.state.refused, machine.waited_for, machine.announce(0.0)) == (0, {"c1"}, [])
-    (closed,) = told(tell(machine, answer(opened, "c1")), RoundClosed)
+    (closed,) = broadcast(feed(machine, answer(opened, "c1")), RoundClosed)
     assert closed.refused == len(late)
 
 
 def test_from_the_third_unusable_message_of_an_entry_on_its_client_is_not_waited_for():
     machine = coordinator(2)
     opened = begun(machine, "c0", "c1")
-    tell(machine, answer(opened, "c0"))
+    feed(machine, answer(opened, "c0"))
     junk = Unusable("c1", "neither JSON nor safetensors")
-    assert refusals(tell(machine, junk, junk)) == [("c1", "neither JSON nor safetensors")] * 2
+    assert refusals(feed(machine, junk, junk)) == [("c1", "neither JSON nor safetensors")] * 2
     assert machine.waited_for == {"c1"}
-    assert accepted(tell(machine, junk)) == ["c0"]
+    assert accepted(feed(machine, junk)) == ["c0"]
     assert (machine.state.refused, machine.state.members["c1"].refused) == (3, 0)
-    tell(machine, junk, junk)  # it is counted anew in every entry
+    feed(machine, junk, junk)  # it is counted anew in every entry
     assert machine.waited_for == {"c0", "c1"}
 
 
-def test_unusable_messages_evict_nobody_for_whoever_may_write_can_send_them():
+def test_unusable_messages_evict_no_client_as_any_writer_can_send_them():
     machine = coordinator(2)
     opened = begun(machine, "c0", "c1")
     for i in range(5):
         junk = [Unusable("c1", "junk")] * 3
-        (opened,) = told(tell(machine, answer(opened, "c0", start=4 * i), *junk), RoundOpened)
+        (opened,) = broadcast(feed(machine, answer(opened, "c0", start=4 * i), *junk), RoundOpened)
     assert machine.present == {"c0", "c1"}
     assert machine.state.refused == 15
 
@@ -144,7 +144,7 @@ def test_two_unusable_messages_change_no_byte_of_a_round():
     for junk in (0, 2):
         machine = coordinator(2)
         opened = begun(machine, "c0", "c1")
-        tell(machine, answer(opened, "c0"), *[Unusable("c1", "junk")] * junk, answer(opened, "c1"))
+        feed(machine, answer(opened, "c0"), *[Unusable("c1", "junk")] * junk, answer(opened, "c1"))
         runs.append(uncounted(machine))
     assert runs[0] == runs[1]
 
@@ -153,21 +153,21 @@ def test_nothing_is_remembered_of_strangers_without_number():
     machine = coordinator(2)
     opened = begun(machine, "c0", "c1")
     for i in range(300):
-        tell(machine, Unusable(f"x{i}", "junk"), join(f"y{i}", labels=("a", "a")))
+        feed(machine, Unusable(f"x{i}", "junk"), join(f"y{i}", labels=("a", "a")))
     kept = machine._unsaved.refusals
-    assert (len(kept.untold), len(kept.announced), kept.unusable, kept.at_fault) == (100, 100, {}, {})
+    assert (len(kept.unannounced), len(kept.announced), kept.unusable, kept.at_fault) == (100, 100, {}, {})
     assert machine.state.refused == 600
-    assert accepted(tell(machine, answer(opened, "c0"), answer(opened, "c1"))) == ["c0", "c1"]
+    assert accepted(feed(machine, answer(opened, "c0"), answer(opened, "c1"))) == ["c0", "c1"]
 
 
 def test_long_names_are_not_announced_and_long_reasons_are_cut():
     machine = coordinator(2)
     begun(machine, "c0", "c1")
-    (refused,) = tell(machine, join("x" * 10**6, labels=("a", "a")))
+    (refused,) = feed(machine, join("x" * 10**6, labels=("a", "a")))
     assert len(refused.client) == REASON_CHARS
-    (refused,) = tell(machine, Unusable("c0", "y" * 10**6))
+    (refused,) = feed(machine, Unusable("c0", "y" * 10**6))
     assert len(refused.reason) == REASON_CHARS
-    assert machine._unsaved.refusals.untold == {}
+    assert machine._unsaved.refusals.unannounced == {}
 
 
 def test_whatever_its_name_is_a_refusal_that_is_announced_is_short():
@@ -184,9 +184,9 @@ def test_where_all_are_refused_the_entry_closes_without_records():
     machine = coordinator(2)
     opened = begun(machine, "c0", "c1")
     before = codec.encode(replace(machine.state, entry=0, refused=0, members={}))
-    tell(machine, spoilt(opened, "c0"))
-    decisions = tell(machine, spoilt(opened, "c1"))
-    (closed,), (again,) = told(decisions, RoundClosed), told(decisions, RoundOpened)
+    feed(machine, spoilt(opened, "c0"))
+    decisions = feed(machine, spoilt(opened, "c1"))
+    (closed,), (again,) = broadcast(decisions, RoundClosed), broadcast(decisions, RoundOpened)
     assert (closed.entry, closed.records, closed.accepted, closed.refused) == (1, 0, (), 2)
     assert (again.entry, again.round) == (2, 1)
     assert codec.encode(replace(machine.state, entry=0, refused=0, members={})) == before
@@ -196,8 +196,8 @@ def test_where_all_are_refused_the_entry_closes_without_records():
 def test_at_a_deadline_with_refusals_alone_the_entry_closes_without_records():
     machine = coordinator(2, deadline=3.0)
     opened = begun(machine, "c0", "c1")
-    tell(machine, spoilt(opened, "c0"), now=1.0)
-    (closed,) = told(tell(machine, Tick(), now=3.0), RoundClosed)
+    feed(machine, spoilt(opened, "c0"), now=1.0)
+    (closed,) = broadcast(feed(machine, Tick(), now=3.0), RoundClosed)
     assert (closed.entry, closed.records) == (1, 0)
 
 
@@ -207,12 +207,12 @@ def test_at_a_deadline_with_refusals_alone_the_entry_closes_without_records():
 def refused_for(machine, opened, entries, name="c1", other="c0"):
     """Let one client be refused for some entries, and another be accepted; return what was decided last."""
     for i in range(entries):
-        decisions = tell(machine, spoilt(opened, name), answer(opened, other, start=4 * i))
-        (opened,) = told(decisions, RoundOpened)
+        decisions = feed(machine, spoilt(opened, name), answer(opened, other, start=4 * i))
+        (opened,) = broadcast(decisions, RoundOpened)
     return decisions, opened
 
 
-def test_after_three_entries_in_a_row_a_client_is_put_out_and_told_so_in_the_same_commit():
+def test_after_three_entries_in_a_row_a_client_is_evicted_in_the_same_commit():
     machine = coordinator(2)
     decisions, _ = refused_for(machine, begun(machine, "c0", "c1"), REFUSALS_IN_A_ROW)
     (commit,) = [decision for decision in decisions if isinstance(decision, Commit)]
@@ -227,9 +227,9 @@ def test_after_three_entries_in_a_row_a_client_is_put_out_and_told_so_in_the_sam
 def test_an_entry_in_which_it_counts_or_is_silent_is_not_one_of_the_row():
     machine = coordinator(2, quorum=1)
     _, opened = refused_for(machine, begun(machine, "c0", "c1"), 2)
-    (opened,) = told(tell(machine, answer(opened, "c0", start=8)), RoundOpened)  # nothing was heard of c1
+    (opened,) = broadcast(feed(machine, answer(opened, "c0", start=8)), RoundOpened)  # nothing was heard of c1
     assert machine.state.members["c1"].refused == 2
-    (opened,) = told(tell(machine, answer(opened, "c1")), RoundOpened)
+    (opened,) = broadcast(feed(machine, answer(opened, "c1")), RoundOpened)
     assert machine.state.members["c1"].refused == 0
     refused_for(machine, opened, 2)
     assert not machine.state.members["c1"].evicted
@@ -238,39 +238,39 @@ def test_an_entry_in_which_it_counts_or_is_silent_is_not_one_of_the_row():
 def test_only_a_new_start_brings_it_back():
     machine = coordinator(2)
     _, opened = refused_for(machine, begun(machine, "c0", "c1"), 3)
-    ((_, why),) = refusals(tell(machine, answer(opened, "c1")))
+    ((_, why),) = refusals(feed(machine, answer(opened, "c1")))
     assert why == "not a member"
-    (publish,) = tell(machine, join("c1"))
+    (publish,) = feed(machine, join("c1"))
     (again,) = publish.messages
     assert (type(publish), again.client, again.incarnation, again.evicted) == (Publish, "c1", "i1", True)
-    (commit,) = tell(machine, join("c1", incarnation="i2"))
+    (commit,) = feed(machine, join("c1", incarnation="i2"))
     assert isinstance(commit, Commit)
-    assert told([commit], Joined)[0].read == 0
+    assert broadcast([commit], Joined)[0].read == 0
     member = machine.state.members["c1"]
     assert (member.left, member.evicted, member.refused) == (False, False, 0)
-    tell(machine, answer(opened, "c0", start=12))
+    feed(machine, answer(opened, "c0", start=12))
     assert machine.waited_for == {"c1"}
 
 
 def test_one_that_was_put_out_may_leave():
     machine = coordinator(2)
     refused_for(machine, begun(machine, "c0", "c1"), 3)
-    assert told(tell(machine, leave("c1")), Left) == [Left(client="c1", incarnation="i1")]
+    assert broadcast(feed(machine, leave("c1")), Left) == [Left(client="c1", incarnation="i1")]
 
 
 def test_it_is_finished_when_all_others_have_left():
     machine = coordinator(2)
     decisions, _ = refused_for(machine, begun(machine, "c0", "c1"), 3)
     assert Finished() not in decisions
-    assert Finished() in tell(machine, leave("c0"))
+    assert Finished() in feed(machine, leave("c0"))
 
 
-def test_it_is_finished_when_everybody_is_put_out():
+def test_it_is_finished_when_all_clients_are_evicted():
     machine = coordinator(1)
     opened = begun(machine, "c0")
     for _ in range(3):
-        decisions = tell(machine, spoilt(opened, "c0"))
-        (opened,) = told(decisions, RoundOpened)
+        decisions = feed(machine, spoilt(opened, "c0"))
+        (opened,) = broadcast(decisions, RoundOpened)
     assert isinstance(decisions[-1], Finished)
     assert machine.state.members["c0"].evicted
 
@@ -281,7 +281,7 @@ def test_it_is_finished_when_everybody_is_put_out():
 def test_refusals_are_announced_once_a_client_and_entry_and_saved_with_the_count():
     machine = coordinator(2)
     opened = begun(machine, "c0", "c1")
-    tell(machine, *[spoilt(opened, "c1")] * 5)
+    feed(machine, *[spoilt(opened, "c1")] * 5)
     assert machine.wakes_at == -math.inf
     (commit,) = machine.announce(10.0)
     assert isinstance(commit, Commit)
@@ -293,9 +293,9 @@ def test_refusals_are_announced_once_a_client_and_entry_and_saved_with_the_count
 def test_junk_is_not_worth_a_transaction_each():
     machine = coordinator(2)
     opened = begun(machine, "c0", "c1")
-    tell(machine, spoilt(opened, "c1"))
+    feed(machine, spoilt(opened, "c1"))
     assert len(machine.announce(10.0)) == 1
-    tell(machine, Unusable("x", "junk"))
+    feed(machine, Unusable("x", "junk"))
     assert (machine.announce(10.5), machine.wakes_at) == ([], 10.0 + PAUSE)
     (commit,) = machine.announce(11.0)
     assert commit == Commit(())
@@ -304,8 +304,8 @@ def test_junk_is_not_worth_a_transaction_each():
 def test_what_goes_out_next_announces_them():
     machine = coordinator(3)
     opened = begun(machine, "c0", "c1", "c2")
-    tell(machine, spoilt(opened, "c1"))
-    (publish,) = tell(machine, join("c0", incarnation="i2"))
+    feed(machine, spoilt(opened, "c1"))
+    (publish,) = feed(machine, join("c0", incarnation="i2"))
     assert (type(publish), [m.client for m in publish.messages if isinstance(m, Refusal)]) == (Publish, ["c1"])
     (commit,) = machine.announce(0.0)  # a Publish has not saved the count
     assert commit == Commit(())
@@ -313,7 +313,7 @@ def test_what_goes_out_next_announces_them():
 
 def test_a_join_before_the_beginning_is_refused_with_its_reason():
     machine = coordinator(2)
-    (refused,) = tell(machine, join("c0", labels=("a", "a")))
+    (refused,) = feed(machine, join("c0", labels=("a", "a")))
     assert refused.is_fault
     (commit,) = machine.announce(0.0)
     assert [(m.client, m.entry, m.reason) for m in commit.messages] == [("c0", 1, "an impossible introduction")]
@@ -323,9 +323,9 @@ def test_a_join_before_the_beginning_is_refused_with_its_reason():
 
 def test_the_answer_to_a_join_names_the_question():
     machine = coordinator(2)
-    (first, second) = told(tell(machine, join("c0", question=3), join("c1", question=5)), Joined)
+    (first, second) = broadcast(feed(machine, join("c0", question=3), join("c1", question=5)), Joined)
     assert (first.question, second.question) == (3, 5)
-    assert told(tell(machine, join("c1", incarnation="i2", question=1)), Joined)[0].question == 1
+    assert broadcast(feed(machine, join("c1", incarnation="i2", question=1)), Joined)[0].question == 1
 
 
 class Link:
@@ -377,42 +377,42 @@ def deliberating(machine=None, *, after=lambda opened: ()):
     What `after` an opening comes first is decided by the caller.
     """
     machine = machine or coordinator(3)
-    (opened,) = told(tell(machine, *(join(name) for name in ("c0", "c1", "c2"))), RoundOpened)
+    (opened,) = broadcast(feed(machine, *(join(name) for name in ("c0", "c1", "c2"))), RoundOpened)
     for t in range(200):
         loss = 0.1 if t < 20 else 0.9
         updates = {n: answer(opened, n, loss=loss, records=100, start=100 * t) for n in ("c0", "c1", "c2")}
-        decisions = tell(machine, *after(opened), *updates.values())
-        asked = told(decisions, Score)
+        decisions = feed(machine, *after(opened), *updates.values())
+        asked = broadcast(decisions, Score)
         if asked:
             return machine, updates, asked[0]
-        (opened,) = told(decisions, RoundOpened)
+        (opened,) = broadcast(decisions, RoundOpened)
     raise AssertionError("no alarm")
 
 
-def test_whose_scores_are_at_fault_is_not_waited_for_and_told_without_a_commit():
+def test_a_client_with_wrong_scores_is_not_waited_for_and_refused_without_a_commit():
     machine, updates, asked = deliberating()
     assert machine.waited_for == {"c0", "c1", "c2"}
-    tell(machine, scores(updates["c1"], asked, math.nan))
+    feed(machine, scores(updates["c1"], asked, math.nan))
     assert machine.waited_for == {"c0", "c2"}
     (publish,) = machine.announce(0.0)
     assert isinstance(publish, Publish)
     assert [message.client for message in publish.messages] == ["c1"]
-    tell(machine, Unusable("x", "junk"))
+    feed(machine, Unusable("x", "junk"))
     assert (machine.announce(5.0), machine.wakes_at) == ([], None)  # its count is saved with the round
-    decisions = tell(machine, scores(updates["c0"], asked, 0.1), scores(updates["c2"], asked, 0.1))
+    decisions = feed(machine, scores(updates["c0"], asked, 0.1), scores(updates["c2"], asked, 0.1))
     assert accepted(_ended(machine, updates, decisions)) == ["c0", "c1", "c2"]
     assert machine.state.members["c1"].refused == 0  # its update counted
 
 
-def test_whose_update_counted_after_all_is_waited_for_again_when_scores_are_asked_for():
+def test_a_client_with_a_good_second_update_is_waited_for_when_scores_are_asked_for():
     machine, _, _ = deliberating(after=lambda opened: [spoilt(opened, "c1")])
     assert machine.waited_for == {"c0", "c1", "c2"}
 
 
 def _ended(machine, updates, decisions):
     """Answer whatever is still asked."""
-    while asked := told(decisions, Score):
-        decisions = tell(machine, *(scores(update, asked[0], 0.1) for update in updates.values()))
+    while asked := broadcast(decisions, Score):
+        decisions = feed(machine, *(scores(update, asked[0], 0.1) for update in updates.values()))
     return decisions
 
 
@@ -431,7 +431,7 @@ class Saved:
     def restore(self):
         return self.first() if self.bytes is None else codec.decode(CoordinatorState, self.bytes)
 
-    def tell(self, *events, now=0.0):
+    def feed(self, *events, now=0.0):
         """Hand over events, and carry out what is decided; return it."""
         decisions = []
         for event in events:
@@ -452,7 +452,7 @@ class Saved:
             [(update.client, update.attempt) for update in machine._unsaved.updates.values()],
             sorted(machine._unsaved.scores),
             sorted(machine._unsaved.introductions),
-            machine.is_choosing,
+            machine.is_scoring,
         )
 
 
@@ -494,25 +494,25 @@ def to_the_end(saved, opened, start):
     """Let two more rounds close, and return the digest of the model."""
     for t in range(2):
         updates = [scaled(opened, name, start=start + 4 * t) for name in ("c0", "c1", "c2")]
-        (opened,) = told(saved.tell(*updates), RoundOpened)
+        (opened,) = broadcast(saved.feed(*updates), RoundOpened)
     return saved.machine.digest()
 
 
 def prepared(event):
     """A coordinator that has begun and stands before an event, the open round, and the event."""
     saved = Saved()
-    (opened,) = told(saved.tell(*(join(name) for name in ("c0", "c1", "c2"))), RoundOpened)
-    saved.tell(join("c1", incarnation="i2"))  # not committed
+    (opened,) = broadcast(saved.feed(*(join(name) for name in ("c0", "c1", "c2"))), RoundOpened)
+    saved.feed(join("c1", incarnation="i2"))  # not committed
     match event:
         case "join again":
             return saved, opened, join("c1", incarnation="i3")
         case "join":
             return saved, opened, join("c3")
         case "update":
-            saved.tell(scaled(opened, "c0"))
+            saved.feed(scaled(opened, "c0"))
             return saved, opened, scaled(opened, "c1", attempt="i2-1")
         case "leave":
-            saved.tell(scaled(opened, "c0"), join("c3"))
+            saved.feed(scaled(opened, "c0"), join("c3"))
             return saved, opened, leave("c3")
     raise AssertionError(event)
 
@@ -520,7 +520,7 @@ def prepared(event):
 @pytest.mark.parametrize("event", ["join", "join again", "update", "leave"])
 def test_wherever_handling_raises_the_message_is_refused_and_everything_is_what_it_was(event):
     reference, _, message = prepared(event)
-    reference.tell(message)
+    reference.feed(message)
     expected = reference.state()
     at = 0
     while True:
@@ -536,33 +536,33 @@ def test_wherever_handling_raises_the_message_is_refused_and_everything_is_what_
         assert saved.machine.state.members["c1"].incarnation == incarnation == "i2"
         for decision in decisions:
             saved.carry_out(decision)
-        saved.tell(message)  # it comes again, and now it counts
+        saved.feed(message)  # it comes again, and now it counts
         assert saved.state() == expected, raised
     assert at > 5
 
 
 def test_what_was_refused_since_the_last_commit_stays_counted_when_something_raises(monkeypatch):
     saved = Saved(2)
-    (opened,) = told(saved.tell(join("c0"), join("c1")), RoundOpened)
-    saved.tell(Unusable("x", "junk"), spoilt(opened, "c1"))
+    (opened,) = broadcast(saved.feed(join("c0"), join("c1")), RoundOpened)
+    saved.feed(Unusable("x", "junk"), spoilt(opened, "c1"))
     monkeypatch.setattr(admission, "refusal", lambda *_, **__: 1 / 0)
-    saved.tell(scaled(opened, "c0"))
+    saved.feed(scaled(opened, "c0"))
     assert saved.machine.state.refused == 3
 
 
 def before_the_last():
     saved = Saved()
-    (opened,) = told(saved.tell(*(join(name) for name in ("c0", "c1", "c2"))), RoundOpened)
-    saved.tell(scaled(opened, "c0"), scaled(opened, "c2"))
+    (opened,) = broadcast(saved.feed(*(join(name) for name in ("c0", "c1", "c2"))), RoundOpened)
+    saved.feed(scaled(opened, "c0"), scaled(opened, "c2"))
     return saved, opened
 
 
 def test_wherever_closing_raises_the_round_closes_all_the_same():
     undisturbed, opened = before_the_last()
-    (second,) = told(undisturbed.tell(scaled(opened, "c1")), RoundOpened)
+    (second,) = broadcast(undisturbed.feed(scaled(opened, "c1")), RoundOpened)
     model = to_the_end(undisturbed, second, 4)
     without, opened = before_the_last()
-    (second,) = told(without.tell(spoilt(opened, "c1")), RoundOpened)
+    (second,) = broadcast(without.feed(spoilt(opened, "c1")), RoundOpened)
     expected = uncounted(without.machine)
     at, closed, refused = 0, 0, 0
     while True:
@@ -573,7 +573,7 @@ def test_wherever_closing_raises_the_round_closes_all_the_same():
             break
         for decision in decisions:
             saved.carry_out(decision)
-        (second,) = told(decisions, RoundOpened)
+        (second,) = broadcast(decisions, RoundOpened)
         if refusals(decisions):  # the message could not be judged: the round closes without it
             refused += 1
             assert uncounted(saved.machine) == expected, raised
@@ -587,20 +587,20 @@ def test_wherever_closing_raises_the_round_closes_all_the_same():
 def scoring():
     saved = Saved()
     saved, updates, asked = _deliberating(saved)
-    saved.tell(scores(updates["c0"], asked, 0.1), scores(updates["c2"], asked, 0.1))
+    saved.feed(scores(updates["c0"], asked, 0.1), scores(updates["c2"], asked, 0.1))
     return saved, updates, asked
 
 
 def _deliberating(saved):
-    (opened,) = told(saved.tell(*(join(name) for name in ("c0", "c1", "c2"))), RoundOpened)
+    (opened,) = broadcast(saved.feed(*(join(name) for name in ("c0", "c1", "c2"))), RoundOpened)
     for t in range(60):
         loss = 0.1 if t < 12 else 0.9
         updates = {n: scaled(opened, n, loss=loss, records=100, start=100 * t) for n in ("c0", "c1", "c2")}
-        decisions = saved.tell(*updates.values())
-        asked = told(decisions, Score)
+        decisions = saved.feed(*updates.values())
+        asked = broadcast(decisions, Score)
         if asked:
             return saved, updates, asked[0]
-        (opened,) = told(decisions, RoundOpened)
+        (opened,) = broadcast(decisions, RoundOpened)
     raise AssertionError("no alarm")
 
 
@@ -621,19 +621,19 @@ def asking(alarmed):
     saved.bytes = data
     saved.machine = Coordinator(saved.machine.settings, codec.decode(CoordinatorState, data), saved.restore)
     saved.machine.start(0.0)
-    (again,) = told(saved.tell(*updates.values()), Score)
+    (again,) = broadcast(saved.feed(*updates.values()), Score)
     assert again == asked
-    assert told(saved.tell(scores(updates["c0"], asked, 0.1), scores(updates["c2"], asked, 0.1)), Score) == []
+    assert broadcast(saved.feed(scores(updates["c0"], asked, 0.1), scores(updates["c2"], asked, 0.1)), Score) == []
     return saved
 
 
 def test_wherever_scoring_raises_the_alarm_is_settled_all_the_same(alarmed):
     _, updates, asked = alarmed
     reference = asking(alarmed)
-    _finish(reference, updates, reference.tell(scores(updates["c1"], asked, 0.1)))
+    _finish(reference, updates, reference.feed(scores(updates["c1"], asked, 0.1)))
     model = reference.machine.digest()
     without = asking(alarmed)
-    _finish(without, updates, without.tell(scores(updates["c1"], asked, math.nan)))
+    _finish(without, updates, without.feed(scores(updates["c1"], asked, math.nan)))
     assert reference.machine.state.round == without.machine.state.round
     at, settled, refused = 0, 0, 0
     while True:
@@ -666,9 +666,9 @@ def test_what_raises_before_the_last_scores_leaves_the_deliberation_as_it_was(al
 
 
 def _finish(saved, updates, decisions):
-    while asked := told(decisions, Score):
-        decisions = saved.tell(*(scores(update, asked[0], 0.1) for update in updates.values()))
-    assert len(told(decisions, RoundClosed)) == 1
+    while asked := broadcast(decisions, Score):
+        decisions = saved.feed(*(scores(update, asked[0], 0.1) for update in updates.values()))
+    assert len(broadcast(decisions, RoundClosed)) == 1
 
 
 # --- those that cannot be added up -----------------------------------------------------------------------------
@@ -689,16 +689,16 @@ def poisoned(monkeypatch, *names):
 def test_the_updates_with_which_a_round_cannot_be_closed_are_refused_and_it_closes_without_them(monkeypatch):
     names = [f"c{i}" for i in range(9)]
     saved, other = Saved(9), Saved(9)
-    (opened,) = told(saved.tell(*map(join, names)), RoundOpened)
-    other.tell(*map(join, names))
+    (opened,) = broadcast(saved.feed(*map(join, names)), RoundOpened)
+    other.feed(*map(join, names))
     poisoned(monkeypatch, "c2", "c7")
-    decisions = saved.tell(*(scaled(opened, name) for name in names))
+    decisions = saved.feed(*(scaled(opened, name) for name in names))
     reason = "could not be handled: OverflowError: numbers too large"
     assert refusals(decisions) == [("c2", reason), ("c7", reason)]
     assert accepted(decisions) == [name for name in names if name not in ("c2", "c7")]
-    assert sorted(m.client for m in told(decisions, Refusal)) == ["c2", "c7"]
+    assert sorted(m.client for m in broadcast(decisions, Refusal)) == ["c2", "c7"]
     assert saved.machine.state.members["c7"].refused == 1
-    other.tell(*(spoilt(opened, n) if n in ("c2", "c7") else scaled(opened, n) for n in names))
+    other.feed(*(spoilt(opened, n) if n in ("c2", "c7") else scaled(opened, n) for n in names))
     assert uncounted(saved.machine) == uncounted(other.machine)
 
 
@@ -717,8 +717,8 @@ def test_numbers_that_become_infinite_without_raising_are_found_too(monkeypatch,
 
     monkeypatch.setattr(Agreement, "after", after)
     saved = Saved(3)
-    (opened,) = told(saved.tell(*map(join, ("c0", "c1", "c2"))), RoundOpened)
-    decisions = saved.tell(*(scaled(opened, name) for name in ("c0", "c1", "c2")))
+    (opened,) = broadcast(saved.feed(*map(join, ("c0", "c1", "c2"))), RoundOpened)
+    decisions = saved.feed(*(scaled(opened, name) for name in ("c0", "c1", "c2")))
     assert [name for name, _ in refusals(decisions)] == ["c1"]
     assert accepted(decisions) == ["c0", "c2"]
     assert np.isfinite(saved.machine.state.registry.scale).all()
@@ -727,20 +727,20 @@ def test_numbers_that_become_infinite_without_raising_are_found_too(monkeypatch,
 
 def test_at_a_deadline_too(monkeypatch):
     saved = Saved(3, deadline=2.0)
-    (opened,) = told(saved.tell(*map(join, ("c0", "c1", "c2"))), RoundOpened)
+    (opened,) = broadcast(saved.feed(*map(join, ("c0", "c1", "c2"))), RoundOpened)
     poisoned(monkeypatch, "c1")
-    saved.tell(scaled(opened, "c0"), scaled(opened, "c1"))
-    decisions = saved.tell(Tick(), now=2.0)
+    saved.feed(scaled(opened, "c0"), scaled(opened, "c1"))
+    decisions = saved.feed(Tick(), now=2.0)
     assert accepted(decisions) == ["c0"]
     assert [name for name, _ in refusals(decisions)] == ["c1"]
 
 
-def test_a_round_that_cannot_be_closed_without_anybody_is_our_defect(monkeypatch):
+def test_a_round_that_cannot_be_closed_without_updates_is_our_defect(monkeypatch):
     saved = Saved(1)
-    (opened,) = told(saved.tell(join("c0")), RoundOpened)
+    (opened,) = broadcast(saved.feed(join("c0")), RoundOpened)
     monkeypatch.setattr(Rounds, "_entry", lambda *_: 1 / 0)
     with pytest.raises(BrokenInvariantError, match="without updates cannot be closed"):
-        saved.tell(scaled(opened, "c0"))
+        saved.feed(scaled(opened, "c0"))
 
 
 def test_without_a_state_to_go_on_from_it_is_raised(monkeypatch):
@@ -748,7 +748,7 @@ def test_without_a_state_to_go_on_from_it_is_raised(monkeypatch):
     opened = begun(machine, "c0")
     poisoned(monkeypatch, "c0")
     with pytest.raises(OverflowError):
-        tell(machine, answer(opened, "c0"))
+        feed(machine, answer(opened, "c0"))
 
 
 def test_an_introduction_with_which_it_cannot_begin_is_refused_and_it_waits_for_another(monkeypatch):
@@ -761,17 +761,17 @@ def test_an_introduction_with_which_it_cannot_begin_is_refused_and_it_waits_for_
 
     monkeypatch.setattr(Agreement, "of", classmethod(of))
     saved = Saved(2)
-    decisions = saved.tell(join("c0"), join("c1"))
+    decisions = saved.feed(join("c0"), join("c1"))
     assert refusals(decisions) == [("c1", "could not be handled: OverflowError: numbers too large")]
-    assert (told(decisions, RoundOpened), saved.machine.introduced) == ([], 1)
-    assert len(told(saved.tell(join("c2")), RoundOpened)) == 1
+    assert (broadcast(decisions, RoundOpened), saved.machine.introduced) == ([], 1)
+    assert len(broadcast(saved.feed(join("c2")), RoundOpened)) == 1
     assert sorted(saved.machine.state.members) == ["c0", "c2"]
 
 
 def test_scores_that_cannot_be_added_up_are_dropped(alarmed, monkeypatch):
     _, updates, asked = alarmed
     without = asking(alarmed)
-    _finish(without, updates, without.tell(scores(updates["c1"], asked, math.nan)))
+    _finish(without, updates, without.feed(scores(updates["c1"], asked, math.nan)))
     whole = Aggregation.answer
 
     def answer_(self, heard, live):
@@ -781,14 +781,14 @@ def test_scores_that_cannot_be_added_up_are_dropped(alarmed, monkeypatch):
 
     monkeypatch.setattr(Aggregation, "answer", answer_)
     saved = asking(alarmed)
-    decisions = saved.tell(scores(updates["c1"], asked, 0.1))
+    decisions = saved.feed(scores(updates["c1"], asked, 0.1))
     assert [name for name, _ in refusals(decisions)] == ["c1"]
     monkeypatch.setattr(Aggregation, "answer", whole)
     _finish(saved, updates, decisions)
     assert uncounted(saved.machine) == uncounted(without.machine)
 
 
-def test_where_no_scores_can_be_used_the_round_closes_with_none_heard(alarmed, monkeypatch):
+def test_without_usable_scores_the_round_closes_without_scores(alarmed, monkeypatch):
     _, updates, asked = alarmed
 
     def deaf(self, heard, live):
@@ -799,12 +799,12 @@ def test_where_no_scores_can_be_used_the_round_closes_with_none_heard(alarmed, m
     whole = Aggregation.answer
     monkeypatch.setattr(Aggregation, "answer", deaf)
     saved = asking(alarmed)
-    decisions = saved.tell(scores(updates["c1"], asked, 0.1))
+    decisions = saved.feed(scores(updates["c1"], asked, 0.1))
     assert [name for name, _ in refusals(decisions)] == ["c0", "c1", "c2"]
     assert accepted(decisions) == ["c0", "c1", "c2"]
 
 
-def test_who_joins_while_candidates_are_scored_cannot_keep_the_round_open(alarmed, monkeypatch):
+def test_a_join_while_candidates_are_scored_cannot_keep_the_round_open(alarmed, monkeypatch):
     whole = Coordinator._enter
 
     def enter(self, join_, member):
@@ -814,11 +814,11 @@ def test_who_joins_while_candidates_are_scored_cannot_keep_the_round_open(alarme
 
     _, updates, asked = alarmed
     without = asking(alarmed)
-    _finish(without, updates, without.tell(scores(updates["c1"], asked, 0.1)))
+    _finish(without, updates, without.feed(scores(updates["c1"], asked, 0.1)))
     monkeypatch.setattr(Coordinator, "_enter", enter)
     saved = asking(alarmed)
-    assert saved.tell(join("c9")) == []  # it waits for the end of the round
-    _finish(saved, updates, saved.tell(scores(updates["c1"], asked, 0.1)))
+    assert saved.feed(join("c9")) == []  # it waits for the end of the round
+    _finish(saved, updates, saved.feed(scores(updates["c1"], asked, 0.1)))
     assert uncounted(saved.machine) == uncounted(without.machine)
 
 
@@ -871,22 +871,22 @@ def test_a_client_has_its_own_partition_and_no_other(by):
     own, name, good, bad = PLACES[by]
     for partition, is_good in [*((p, True) for p in good), *((p, False) for p in bad)]:
         machine = coordinator(2, partitions=own)
-        (opened,) = told(tell(machine, join("c0"), join(name)), RoundOpened)
+        (opened,) = broadcast(feed(machine, join("c0"), join(name)), RoundOpened)
         update = replace(answer(opened, "c1", spans=(Span(partition, 0, 4),)), client=name)
         expected = [] if is_good else [(name, f"records of {partition}, which is not its partition")]
-        assert refusals(tell(machine, update)) == expected
+        assert refusals(feed(machine, update)) == expected
 
 
 def test_the_partition_of_its_first_records_stays_its_own():
     machine = coordinator(1, partitions=("t/#",))
     opened = begun(machine, "c0")
     both = (Span("t/1", 0, 2), Span("t/2", 0, 2))
-    assert refusals(tell(coordinator_like(machine, opened), answer(opened, "c0", spans=both))) == [
+    assert refusals(feed(coordinator_like(machine, opened), answer(opened, "c0", spans=both))) == [
         ("c0", "records of another partition than before")
     ]
-    (opened,) = told(tell(machine, answer(opened, "c0", spans=(Span("t/1", 0, 4),))), RoundOpened)
+    (opened,) = broadcast(feed(machine, answer(opened, "c0", spans=(Span("t/1", 0, 4),))), RoundOpened)
     moved = answer(opened, "c0", spans=(Span("t/2", 0, 4),))
-    assert refusals(tell(machine, moved)) == [("c0", "records of another partition than before")]
+    assert refusals(feed(machine, moved)) == [("c0", "records of another partition than before")]
 
 
 def coordinator_like(machine, opened):
@@ -907,17 +907,17 @@ def test_the_ends_of_logs_are_asked_only_where_a_position_goes_farther():
     machine._admission.log_ends = ends
     opened = begun(machine, "c0")
     for start, calls in ((0, 1), (4, 1)):  # up to 4, then up to 8: less than 10
-        (opened,) = told(tell(machine, answer(opened, "c0", start=start)), RoundOpened)
+        (opened,) = broadcast(feed(machine, answer(opened, "c0", start=start)), RoundOpened)
         assert asked == [["c0"]] * calls
-    decisions = tell(machine, answer(opened, "c0", start=8))
+    decisions = feed(machine, answer(opened, "c0", start=8))
     assert refusals(decisions) == [("c0", "positions of c0 beyond the end of its log")]
     assert machine.state.members["c0"].positions == {"c0": 8}
     assert asked == [["c0"], ["c0"]]
-    (opened,) = told(decisions, RoundOpened)
-    (opened,) = told(tell(machine, answer(opened, "c0", start=8, records=2)), RoundOpened)
+    (opened,) = broadcast(decisions, RoundOpened)
+    (opened,) = broadcast(feed(machine, answer(opened, "c0", start=8, records=2)), RoundOpened)
     assert asked == [["c0"], ["c0"]]  # the end itself is known by now
     behind = answer(opened, "c0", start=10, records=1)
-    assert refusals(tell(machine, behind)) == [("c0", "positions of c0 beyond the end of its log")]
+    assert refusals(feed(machine, behind)) == [("c0", "positions of c0 beyond the end of its log")]
 
 
 @pytest.mark.parametrize("end", [10**12, 2**63 - 1, 2**63, 10**400])
@@ -925,42 +925,42 @@ def test_an_end_beyond_the_log_moves_no_position(end):
     machine = coordinator(2)
     machine._admission.log_ends = lambda partitions: dict.fromkeys(partitions, 100)
     opened = begun(machine, "c0", "c1")
-    (refused,) = tell(machine, answer(opened, "c1", spans=(Span("c1", 0, end),)))
+    (refused,) = feed(machine, answer(opened, "c1", spans=(Span("c1", 0, end),)))
     assert refused.is_fault
-    assert accepted(tell(machine, answer(opened, "c0"))) == ["c0"]
+    assert accepted(feed(machine, answer(opened, "c0"))) == ["c0"]
     assert machine.state.members["c1"].positions == {}
 
 
-def test_an_end_that_cannot_be_told_refuses_nobody():
+def test_an_unknown_end_of_a_log_refuses_no_update():
     machine = coordinator(1)
     machine._admission.log_ends = dict.fromkeys
     opened = begun(machine, "c0")
-    assert accepted(tell(machine, answer(opened, "c0"))) == ["c0"]
+    assert accepted(feed(machine, answer(opened, "c0"))) == ["c0"]
 
 
 # --- too many clients ------------------------------------------------------------------------------------------
 
 
-def test_no_more_clients_are_remembered_than_the_limit_whoever_may_write_can_invent_names():
+def test_no_more_clients_are_remembered_than_the_limit_as_any_writer_can_invent_names():
     machine = coordinator(2, limits=Limits(clients=3))
     begun(machine, "c0", "c1")
-    assert told(tell(machine, join("c2")), Joined)
+    assert broadcast(feed(machine, join("c2")), Joined)
     why = "one client more than the 3 that the federation takes"
-    assert refusals(tell(machine, *(join(f"x{i}") for i in range(50)))) == [(f"x{i}", why) for i in range(50)]
+    assert refusals(feed(machine, *(join(f"x{i}") for i in range(50)))) == [(f"x{i}", why) for i in range(50)]
     assert set(machine.state.members) == {"c0", "c1", "c2"}
-    tell(machine, leave("c2", "i1"))
-    assert refusals(tell(machine, join("x"))) == [("x", why)]  # where c2 goes on must still be known
-    assert told(tell(machine, join("c2", incarnation="i2")), Joined)
+    feed(machine, leave("c2", "i1"))
+    assert refusals(feed(machine, join("x"))) == [("x", why)]  # where c2 goes on must still be known
+    assert broadcast(feed(machine, join("c2", incarnation="i2")), Joined)
 
 
 def test_nor_while_candidates_are_scored():
     machine, _, _ = deliberating(coordinator(3, limits=Limits(clients=5)))
     why = "one client more than the 5 that the federation takes"
-    assert refusals(tell(machine, *(join(f"x{i}") for i in range(50)))) == [(f"x{i}", why) for i in range(2, 50)]
-    assert refusals(tell(machine, join("x1"))) == []  # it waits already
+    assert refusals(feed(machine, *(join(f"x{i}") for i in range(50)))) == [(f"x{i}", why) for i in range(2, 50)]
+    assert refusals(feed(machine, join("x1"))) == []  # it waits already
 
 
 def test_nor_before_it_has_begun():
     machine = coordinator(9, limits=Limits(clients=3))
-    tell(machine, *(join(f"x{i}") for i in range(50)))
+    feed(machine, *(join(f"x{i}") for i in range(50)))
     assert machine.introduced == 3

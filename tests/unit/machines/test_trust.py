@@ -1,4 +1,4 @@
-"""What messages tell about records: docs/trust.md, shown. With `least` 1 all; below 10, by default, nothing."""
+"""What messages reveal of records, as docs/trust.md says: all with `least` 1, nothing below the default 10."""
 
 from collections.abc import Iterator
 
@@ -12,12 +12,12 @@ from unit.machines.script import (
     batch,
     client,
     closed,
+    feed,
     first_update,
     opening,
     sent,
-    tell,
 )
-from unit.machines.test_least import ABOUT_NO_RECORD, tells
+from unit.machines.test_least import ABOUT_NO_RECORD, content
 
 from streamfl.core.client.settings import ClientSettings
 from streamfl.core.coordinator.machine import Coordinator
@@ -44,7 +44,7 @@ def test_records_that_leave_alone_are_rebuilt_exactly_with_their_labels():
     update = first_update(machine, batch(labels, values=values.tolist()), second_moments=True)
     found = [rebuilt(update)]
     for entry in range(2, 121):
-        decisions = tell(machine, closed(entry - 1, update), *opening(entry, second_moments=True))
+        decisions = feed(machine, closed(entry - 1, update), *opening(entry, second_moments=True))
         (update,) = sent(decisions, Update)
         found.append(rebuilt(update))
     assert [label for _, label in found] == list(labels)
@@ -65,7 +65,7 @@ def test_of_twenty_records_the_sum_is_exact():
 
 
 class Round6:
-    """What anybody who reads the topics has of client c0's update of round 6: ten records of a default federation."""
+    """What a reader of the topics has of client c0's update of round 6: ten records of a default federation."""
 
     def __init__(self, features: int) -> None:
         names = tuple("xy"[:features])
@@ -103,7 +103,7 @@ class Round6:
         return np.concatenate([moments.ravel(), *slopes, *losses, *([s.loss, s.square] for s in new)])
 
     def would_be_sent(self, z: np.ndarray) -> np.ndarray:
-        """Return the same of records that somebody thinks of, those of label a first."""
+        """Return the same for guessed records, those of label a first."""
         Z = np.column_stack([z.reshape(10, -1), np.ones(10)])
         outputs = {name: Z @ W for name, W in self.weights.items()}
         model, known = LEARNER.model, self.opened.known_labels
@@ -154,12 +154,12 @@ def test_no_message_about_fewer_than_ten_records_carries_anything():
     updates = run.of(Update)
     few = [update for update in updates if update.records < 10]
     assert {update.records for update in few} == {0}
-    assert any(tells(update) == ABOUT_NO_RECORD for update in few)
-    assert all(tells(update) <= ABOUT_NO_RECORD for update in few)
+    assert any(content(update) == ABOUT_NO_RECORD for update in few)
+    assert all(content(update) <= ABOUT_NO_RECORD for update in few)
 
     questions = [question for question in run.of(Join) if question.records < 10]
     assert {question.client for question in questions} == {"c0", "c1", "c2"}
-    assert all(tells(question) == {"client", "incarnation", "question"} for question in questions)
+    assert all(content(question) == {"client", "incarnation", "question"} for question in questions)
 
     of_some = {(update.client, update.attempt) for update in updates if update.records}
     assert all((scores.client, scores.attempt) in of_some for scores in run.of(Scores))
@@ -174,5 +174,5 @@ def test_with_least_1_such_messages_do_carry_something():
     machine = client(round_size=4, capacity=4, least=1)
     update = first_update(machine, batch("!!!b"))
     assert update.records == 1
-    assert {"new", "losses", "differences"} <= tells(update)
-    assert sent(tell(machine, RecordsRead((batch("a", start=4),)), *opening(1)), Update) == []
+    assert {"new", "losses", "differences"} <= content(update)
+    assert sent(feed(machine, RecordsRead((batch("a", start=4),)), *opening(1)), Update) == []

@@ -1,9 +1,9 @@
-"""The coordinator as a service: what it tells, whom it waits for, when it ends."""
+"""The coordinator as a service: what it logs, which clients it waits for, when it ends."""
 
 import numpy as np
 import pytest
 from structlog.testing import capture_logs
-from unit.machines.script import answer, coordinator, join, told
+from unit.machines.script import answer, broadcast, coordinator, join
 
 from streamfl.core.coordinator import admission
 from streamfl.core.coordinator.machine import Coordinator
@@ -28,12 +28,12 @@ class Federation:
         node = CoordinatorNode(self.machine, self.transport.coordinator(), self.log.take)
         self.stop = Stop()
         self.service = CoordinatorService(node, self.log, self.stop, until_end)
-        self.hears = self.transport.client("observer")
+        self.received = self.transport.client("observer")
 
     def step(self, now, *messages):
         """Hand over messages, take a turn, and return what was logged."""
         for message in messages:
-            self.hears.send(message)
+            self.received.send(message)
         with capture_logs() as logged:
             self.service.step(now)
         return logged
@@ -41,7 +41,7 @@ class Federation:
     def begun(self, now=0.0):
         """Let two clients join, and return the opening of round 1."""
         self.step(now, join("c0"), join("c1"))
-        return next(message for message in self.hears.receive() if isinstance(message, RoundOpened))
+        return next(message for message in self.received.receive() if isinstance(message, RoundOpened))
 
 
 def one_bad(opened, client):
@@ -54,12 +54,12 @@ def warnings(logged):
 
 
 class TestWaiting:
-    def test_for_clients_to_join_is_told_with_how_many_there_are(self):
+    def test_for_clients_to_join_is_logged_with_their_number(self):
         federation = Federation()
         federation.step(0.0, join("c0"))
         assert warnings(federation.step(QUIET - 0.1)) == []
-        (told_,) = warnings(federation.step(QUIET))
-        assert told_ == {
+        (warning,) = warnings(federation.step(QUIET))
+        assert warning == {
             "event": "waiting for clients to join",
             "joined": 1,
             "expected": 2,
@@ -67,19 +67,19 @@ class TestWaiting:
             "log_level": "warning",
         }
 
-    def test_for_updates_is_told_with_whose(self):
+    def test_for_updates_is_logged_with_the_clients(self):
         federation = Federation()
         opened = federation.begun()
         federation.step(1.0, answer(opened, "c0"))
-        (told_,) = warnings(federation.step(QUIET))
-        assert (told_["event"], told_["round"], told_["clients"], told_["more"]) == (
+        (warning,) = warnings(federation.step(QUIET))
+        assert (warning["event"], warning["round"], warning["clients"], warning["more"]) == (
             "waiting for updates",
             1,
             ["c1"],
             0,
         )
 
-    def test_for_scores_after_an_alarm_is_told_with_whose(self):
+    def test_for_scores_after_an_alarm_is_logged_with_the_clients(self):
         federation = Federation()
         opened = federation.begun()
         for t in range(11):  # the last round loses much more than those before
@@ -88,21 +88,23 @@ class TestWaiting:
                 for name in ("c0", "c1")
             )
             federation.step(1.0 + t, *said)
-            opened = next((told for told in federation.hears.receive() if isinstance(told, RoundOpened)), opened)
-        assert federation.machine.is_choosing
-        (told_,) = warnings(federation.step(12.0 + QUIET))
-        assert (told_["event"], told_["clients"]) == ("waiting for scores", ["c0", "c1"])
+            opened = next(
+                (message for message in federation.received.receive() if isinstance(message, RoundOpened)), opened
+            )
+        assert federation.machine.is_scoring
+        (warning,) = warnings(federation.step(12.0 + QUIET))
+        assert (warning["event"], warning["clients"]) == ("waiting for scores", ["c0", "c1"])
 
-    def test_for_one_whose_updates_are_refused_is_told_with_the_reason(self):
+    def test_for_a_client_with_refused_updates_is_logged_with_the_reason(self):
         federation = Federation()
         opened = federation.begun()
         wrong = answer(opened, "c1", registry=7)
         refused = warnings(federation.step(1.0, answer(opened, "c0"), wrong))
         assert [(line["event"], line["client"]) for line in refused] == [("refused", "c1")]
-        (told_,) = warnings(federation.step(QUIET))
-        assert told_["clients"] == ["c1 (refused: another registry)"]
+        (warning,) = warnings(federation.step(QUIET))
+        assert warning["clients"] == ["c1 (refused: another registry)"]
 
-    def test_is_told_ever_more_seldom(self):
+    def test_is_logged_ever_more_rarely(self):
         federation = Federation()
         federation.begun()
         moments = [now for now in range(400) if warnings(federation.step(float(now)))]
@@ -115,8 +117,8 @@ class TestWaiting:
         federation.step(QUIET + 1, answer(opened, "c0"), answer(opened, "c1"))
         assert federation.machine.state.round == 2
         assert warnings(federation.step(2 * QUIET)) == []
-        (told_,) = warnings(federation.step(2 * QUIET + 1))
-        assert (told_["round"], told_["clients"], told_["seconds"]) == (2, ["c0", "c1"], 30)
+        (warning,) = warnings(federation.step(2 * QUIET + 1))
+        assert (warning["round"], warning["clients"], warning["seconds"]) == (2, ["c0", "c1"], 30)
 
     def test_for_updates_starts_when_the_first_round_opens(self):
         federation = Federation()
@@ -124,14 +126,14 @@ class TestWaiting:
         federation.step(100.0, join("c0"))
         federation.begun(now=110.0)
         assert warnings(federation.step(139.0)) == []
-        (told_,) = warnings(federation.step(140.0))
-        assert (told_["event"], told_["seconds"]) == ("waiting for updates", 30)
+        (warning,) = warnings(federation.step(140.0))
+        assert (warning["event"], warning["seconds"]) == ("waiting for updates", 30)
 
     def test_for_many_names_the_first(self):
         federation = Federation(coordinator(expect=13))
         federation.step(0.0, *(join(f"c{i:02}") for i in range(13)))
-        (told_,) = warnings(federation.step(QUIET))
-        assert (told_["clients"], told_["more"]) == ([f"c{i:02}" for i in range(10)], 3)
+        (warning,) = warnings(federation.step(QUIET))
+        assert (warning["clients"], warning["more"]) == ([f"c{i:02}" for i in range(10)], 3)
 
 
 def put_out(federation):
@@ -140,24 +142,24 @@ def put_out(federation):
     for t in range(3):
         wrong = answer(opened, "c1", squared_norm=float("nan"))
         logged += federation.step(1.0 + 2 * t, wrong, answer(opened, "c0", start=4 * t))
-        opened = next(m for m in reversed(federation.hears.receive()) if isinstance(m, RoundOpened))
+        opened = next(m for m in reversed(federation.received.receive()) if isinstance(m, RoundOpened))
     return logged, opened
 
 
 class TestRefusals:
-    def test_are_told_with_the_reason_and_that_there_is_a_dead_letter(self):
+    def test_are_logged_with_the_reason_and_the_dead_letter(self):
         federation = Federation()
         opened = federation.begun()
         (line,) = warnings(federation.step(1.0, answer(opened, "c1", squared_norm=float("nan"))))
-        told_ = {name: line[name] for name in ("event", "client", "reason", "dead_letter")}
-        assert told_ == {
+        logged_fields = {name: line[name] for name in ("event", "client", "reason", "dead_letter")}
+        assert logged_fields == {
             "event": "refused",
             "client": "c1",
             "reason": "an impossible norm",
             "dead_letter": True,
         }
 
-    def test_who_is_put_out_is_told_with_the_reason_and_named_while_it_waits(self):
+    def test_an_evicted_client_is_logged_with_the_reason_and_named_while_it_waits(self):
         federation = Federation()
         logged, _ = put_out(federation)
         (line,) = [line for line in logged if line["log_level"] == "error"]
@@ -166,7 +168,7 @@ class TestRefusals:
         (waiting,) = warnings(federation.step(QUIET + 5.0))
         assert (waiting["clients"], waiting["evicted"]) == (["c0"], ["c1"])
 
-    def test_it_ends_without_who_was_put_out_and_says_so(self):
+    def test_it_ends_without_evicted_clients_and_logs_them(self):
         federation = Federation(until_end=True)
         put_out(federation)
         assert not federation.service.finished
@@ -174,11 +176,11 @@ class TestRefusals:
         assert federation.service.finished
         with capture_logs() as logged:
             service._close(federation.machine)
-        told_, ended = logged
-        assert (told_["event"], told_["clients"]) == ("records of evicted clients are pending", ["c1"])
+        warning, ended = logged
+        assert (warning["event"], warning["clients"]) == ("records of evicted clients are pending", ["c1"])
         assert (ended["accepted"], ended["refused"]) == (12, 3)
 
-    def test_names_that_somebody_invents_are_forgotten(self):
+    def test_invented_names_are_forgotten(self):
         log = CoordinatorLog()
         with capture_logs():
             for i in range(service.MOST_REFUSALS + 5):
@@ -187,7 +189,7 @@ class TestRefusals:
 
 
 class TestLog:
-    def test_a_refusal_is_told_once_for_the_same_reason(self):
+    def test_a_refusal_is_logged_once_for_the_same_reason(self):
         log = CoordinatorLog()
         with capture_logs() as logged:
             for reason in ("a", "a", "b", "b"):
@@ -199,18 +201,28 @@ class TestLog:
         opened = federation.begun()
         federation.step(1.0, answer(opened, "c1", registry=7))
         federation.step(2.0, answer(opened, "c0"), answer(opened, "c1"))
-        (told_,) = warnings(federation.step(QUIET + 2.0))
-        assert told_["clients"] == ["c0", "c1"]
+        (warning,) = warnings(federation.step(QUIET + 2.0))
+        assert warning["clients"] == ["c0", "c1"]
 
-    def test_a_round_is_told_with_what_it_brought(self):
+    def test_a_round_is_logged_with_its_counts(self):
         federation = Federation()
         opened = federation.begun()
         logged = federation.step(1.0, answer(opened, "c0"), one_bad(opened, "c1"))
         (closed,) = [line for line in logged if line["event"] == "round"]
-        told_ = {name: closed[name] for name in ("round", "epoch", "entry", "clients", "records", "rejected", "loss")}
-        assert told_ == {"round": 1, "epoch": 1, "entry": 1, "clients": 2, "records": 7, "rejected": 1, "loss": 0.3}
+        logged_fields = {
+            name: closed[name] for name in ("round", "epoch", "entry", "clients", "records", "rejected", "loss")
+        }
+        assert logged_fields == {
+            "round": 1,
+            "epoch": 1,
+            "entry": 1,
+            "clients": 2,
+            "records": 7,
+            "rejected": 1,
+            "loss": 0.3,
+        }
 
-    def test_restarts_are_told_with_their_cause(self):
+    def test_restarts_are_logged_with_their_cause(self):
         log = CoordinatorLog()
         with capture_logs() as logged:
             log.take(
@@ -258,7 +270,7 @@ class TestTheEnd:
         federation.step(2.0, join("c0", incarnation="i2"))
         assert federation.machine.present == {"c0"}
 
-    def test_comes_when_it_is_told_to_end(self):
+    def test_comes_when_it_is_stopped(self):
         federation = Federation()
         federation.begun()
         federation.stop.requested = True
@@ -267,7 +279,7 @@ class TestTheEnd:
 
 
 class Link:
-    """The link of a service in memory; when nothing has come for a while, the process is told to end."""
+    """The link of a service in memory; when nothing has come for a while, the process is stopped."""
 
     def __init__(self, transport, stop, messages=()):
         self.inner, self.stop, self.idle, self.closed = transport.coordinator(), stop, 0, False
@@ -327,10 +339,10 @@ class TestProcess:
         assert first[1]["event"] == "equal bytes"
         assert (first[1]["promised"], first[1]["because_of"]) == (not settings.unequal, list(settings.unequal))
         state = transport.coordinator().restore()
-        opened = told_opening(settings, state)
+        opened = first_opening(settings, state)
         updates = [answer(opened, "c0"), one_bad(opened, "c1")]
         second = serve(settings, Link(transport, Stop(), updates))
-        assert (second[0]["event"], second[0]["round"]) == ("going on", 1)
+        assert (second[0]["event"], second[0]["round"]) == ("resumed", 1)
         (ended,) = [line for line in second if line["event"] == "ended"]
         assert (ended["rounds"], ended["read"], ended["accepted"], ended["rejected"]) == (1, 8, 7, 1)
         assert len(ended["model_sha256"]) == 64
@@ -354,7 +366,7 @@ class TestProcess:
         transport = MemoryTransport(durable=True)
         link = Link(transport, Stop(), [join("c0"), join("c1")])
         serve(settings, link)
-        opened = told_opening(settings, transport.coordinator().restore())
+        opened = first_opening(settings, transport.coordinator().restore())
         link = Link(transport, Stop(), [answer(opened, "c0"), answer(opened, "c1")])
         link.ends = lambda partitions: dict.fromkeys(partitions, 3)
         logged = serve(settings, link)
@@ -375,7 +387,7 @@ class TestProcess:
         assert link.closed
 
 
-def told_opening(settings, state):
+def first_opening(settings, state):
     """The opening that a coordinator tells which goes on from a state."""
-    (opened,) = told(Coordinator(settings.coordinator_machine, state).start(0.0), RoundOpened)
+    (opened,) = broadcast(Coordinator(settings.coordinator_machine, state).start(0.0), RoundOpened)
     return opened

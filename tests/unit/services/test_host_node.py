@@ -14,7 +14,7 @@ from streamfl.core.coordinator.state import CoordinatorState
 from streamfl.core.errors import UsageError
 from streamfl.core.profiles.adaptive.promotion import Promotion
 from streamfl.core.protocol.messages import Join, Leave, ModelPublished, Refusal
-from streamfl.ports import ReadingCounts, Standpoint
+from streamfl.ports import ClientProgress, ReadingCounts
 from streamfl.runtime.clock import ManualClock
 from streamfl.runtime.loop import run
 from streamfl.runtime.nodes import CoordinatorNode
@@ -72,7 +72,7 @@ class Host:
         self.here = dict(here)
         self.dropped, self.settled = [], []
         self.closed = False
-        self.heard = []
+        self.inbox = []
 
     def hosted(self):
         return dict(self.here)
@@ -84,11 +84,11 @@ class Host:
         self.dropped.append(client)
 
     def told(self):
-        heard, self.heard = self.heard, []
-        return heard
+        arrived, self.inbox = self.inbox, []
+        return arrived
 
-    def settle(self, standpoints):
-        self.settled.append(dict(standpoints))
+    def settle(self, progress):
+        self.settled.append(dict(progress))
 
     def listen(self, seconds):
         pass
@@ -106,14 +106,14 @@ class Federation:
         self.ends = ends
         settings = CoordinatorSettings(learner=LEARNER, expect=len(names))
         machine, link = Coordinator(settings, CoordinatorState(Promotion())), self.transport.coordinator()
-        self.coordinator = CoordinatorNode(machine, link, self.tell)
+        self.coordinator = CoordinatorNode(machine, link, self.publish)
         self.clock = ManualClock(time=1000.0)
         self.nodes = []
 
-    def tell(self, message):
-        """Let every host hear what the coordinator tells anybody."""
+    def publish(self, message):
+        """Pass a message of the coordinator to every host."""
         for node in self.nodes:
-            node.host.heard.append(message)
+            node.host.inbox.append(message)
 
     def partition(self, name):
         return Partition(name, self.records[name], ends=self.ends)
@@ -128,7 +128,7 @@ class Federation:
         run([*self.nodes, self.coordinator], self.clock)
 
     def turns(self, n):
-        """Give everybody some turns, a hundredth of a second each."""
+        """Step all nodes some times, a hundredth of a second apart."""
         for _ in range(n):
             for node in (*self.nodes, self.coordinator):
                 node.step(self.clock.now())
@@ -174,7 +174,7 @@ class TestClients:
         federation.run()
         assert federation.ledger() == federation.all_records()
 
-    def test_whose_partition_was_taken_and_given_back_begin_anew(self):
+    def test_that_were_released_and_taken_again_start_anew(self):
         federation = Federation(rounds=6)
         node = federation.host("c0", "c1")
         federation.turns(6)
@@ -198,7 +198,7 @@ class TestClients:
         assert node.nodes["c1"] is not old
         assert federation.ledger() == federation.all_records()
 
-    def test_that_is_evicted_is_told_once_and_the_others_go_on(self):
+    def test_that_is_evicted_is_logged_once_and_the_others_continue(self):
         federation = Federation(rounds=40)
         node = federation.host("c0", "c1")
         federation.turns(3)
@@ -207,14 +207,14 @@ class TestClients:
         with capture_logs() as logs:
             node.nodes["c1"].handle(evicted, federation.clock.now())
             federation.turns(60)
-        told = [(log["client"], log["reason"]) for log in logs if log["event"] == "client failed"]
-        assert told == [("c1", "evicted: why")]
+        failures = [(log["client"], log["reason"]) for log in logs if log["event"] == "client failed"]
+        assert failures == [("c1", "evicted: why")]
         assert list(node.failed) == ["c1"]
         assert node.nodes["c1"].machine is machine
         assert machine.pending > 0
         assert not node.nodes["c0"].finished
 
-    def test_that_are_told_what_cannot_be_used_tell_it_ever_more_seldom_and_go_on(self):
+    def test_that_drop_messages_log_it_ever_more_rarely_and_continue(self):
         federation = Federation(rounds=4)
         node = federation.host("c0", "c1")
         federation.turns(3)
@@ -222,13 +222,13 @@ class TestClients:
         with capture_logs() as logs:
             for _ in range(10):
                 node.nodes["c1"].handle(wrong, federation.clock.now())
-        assert [log["dropped"] for log in logs if log["event"] == "unusable"] == [1, 2, 4, 8]
+        assert [log["dropped"] for log in logs if log["event"] == "message dropped"] == [1, 2, 4, 8]
         federation.run()
         assert federation.ledger() == federation.all_records()
 
 
 class TestFailing:
-    def test_a_client_whose_records_cannot_be_had_leaves_and_the_others_go_on(self):
+    def test_a_client_without_available_records_leaves_and_the_others_continue(self):
         federation = Federation(("c0", "c1", "c2"), rounds=4)
         node = federation.host("c0", "c1", "c2")
         lost = node.host.here["c1"]
@@ -238,9 +238,9 @@ class TestFailing:
         (line,) = [line for line in logged if line["event"] == "client failed"]
         assert (line["client"], line["reason"]) == ("c1", "its records were deleted")
         assert node.failed == {"c1": "its records were deleted"}
-        everybody = federation.all_records()
+        all_records = federation.all_records()
         ledger = federation.ledger()
-        assert {name: ledger[name] for name in ("c0", "c2")} == {name: everybody[name] for name in ("c0", "c2")}
+        assert {name: ledger[name] for name in ("c0", "c2")} == {name: all_records[name] for name in ("c0", "c2")}
         assert sum(ledger["c1"]) + node.nodes["c1"].machine.pending == lost.at == 2 * SIZE
         assert federation.coordinator.machine.present == set()
 
@@ -291,7 +291,7 @@ class TestStopping:
         federation.run()
         assert all(accepted >= SIZE for accepted, _ in federation.ledger().values())
 
-    def test_ends_at_the_deadline_if_nobody_answers(self):
+    def test_ends_at_the_deadline_without_answers(self):
         federation = Federation(ends=False)
         node = federation.host("c0", "c1", until_end=False, stop_within=0.5)
         federation.turns(6)
@@ -305,7 +305,7 @@ class TestStopping:
         node.step(now + 0.5)
         assert node.finished
 
-    def test_takes_nobody_in_any_more(self):
+    def test_takes_no_more_clients(self):
         federation = Federation(ends=False)
         node = federation.host("c0", until_end=False)
         federation.turns(2)
@@ -340,7 +340,7 @@ class TestUntilTheEnd:
         node.step(1000.0)
         assert not node.finished
 
-    def test_is_only_wanted_when_it_is_said(self):
+    def test_is_only_with_the_flag(self):
         federation = Federation(rounds=2)
         node, idle = federation.host("c0", "c1", until_end=False), federation.host(until_end=False)
         federation.turns(60)
@@ -351,7 +351,7 @@ class TestUntilTheEnd:
 
     @pytest.fixture
     def ended(self):
-        """A federation whose coordinator has ended, and a host that served nobody so far."""
+        """A federation after its coordinator has ended, and a host that never had a client."""
         federation = Federation(rounds=2)
         busy, idle = federation.host("c0", "c1"), federation.host()
         federation.turns(60)
@@ -359,7 +359,7 @@ class TestUntilTheEnd:
         assert not idle.finished
         return federation, idle
 
-    def test_comes_for_a_host_that_never_served_anybody(self, ended):
+    def test_comes_for_a_host_that_never_had_a_client(self, ended):
         federation, idle = ended
         run([idle], federation.clock)
         assert idle.finished
@@ -415,7 +415,7 @@ class TestUntilTheEnd:
 
 
 class TestSettling:
-    def test_tells_now_and_then_where_the_ledger_goes_on(self):
+    def test_reports_the_ledgers_next_positions_now_and_then(self):
         federation = Federation(ends=False, rounds=4)
         node = federation.host("c0", "c1", until_end=False)
         federation.turns(60)
@@ -426,11 +426,11 @@ class TestSettling:
             node.step(now + half * SETTLE_EVERY / 2)
         assert len(node.host.settled) == 4
         machines = {name: client.machine for name, client in node.nodes.items()}
-        expected = {name: Standpoint(machine.positions, machine.pending) for name, machine in machines.items()}
+        expected = {name: ClientProgress(machine.positions, machine.pending) for name, machine in machines.items()}
         assert node.host.settled[-1] == expected
         assert all(standpoint.positions[name] > 0 for name, standpoint in expected.items())
 
-    def test_says_nothing_of_a_client_whose_place_is_not_known(self):
+    def test_says_nothing_about_a_client_with_an_unknown_place(self):
         federation = Federation()
         node = federation.host("c0")
         node.step(1000.0)
@@ -447,7 +447,7 @@ class TestAccounts:
         assert totals.read == sum(partition.read for partition in node.host.here.values()) > 0
         assert totals.read == totals.accepted + totals.rejected + totals.pending
         known = [federation.ledger().get(name, (0, 0)) for name in ("c0", "c1")]
-        in_flight = 2 * SIZE  # what the last turn of the coordinator accepted, and the clients have not yet heard
+        in_flight = 2 * SIZE  # what the last turn of the coordinator accepted, and the clients have not yet received
         assert 0 <= sum(accepted for accepted, _ in known) - totals.accepted <= in_flight
 
     def test_at_the_end_nothing_is_pending(self):
@@ -529,7 +529,7 @@ class TestProcess:
         rounds = settings.rounds.model_copy(update={"least": least})
         settings = settings.model_copy(update={"rounds": rounds})
         logged = self.serve(settings, Host(MemoryTransport()), Stop(requested=True))
-        assert [line["event"] for line in logged].count("records may leave alone") == warned
+        assert [line["event"] for line in logged].count("single records may be sent") == warned
 
     def test_settles_before_it_ends(self, settings):
         stop = Stop(requested=True)

@@ -26,10 +26,10 @@ def dealt(source, clients=3):
 
 
 def settings(**tables):
-    told = {"federation": {"name": "f"}, "records": {"topics": ["r.*"]}}
+    merged = {"federation": {"name": "f"}, "records": {"topics": ["r.*"]}}
     for name, values in tables.items():
-        told[name] = told.get(name, {}) | values
-    return FederationSettings.model_validate(told)
+        merged[name] = merged.get(name, {}) | values
+    return FederationSettings.model_validate(merged)
 
 
 class Writer:
@@ -56,10 +56,10 @@ class Connector:
         return self.made
 
 
-def written(production, stop=None, told=None, progress=lambda n: None):
-    """Write, and return the writer and how many records it was told were written."""
+def written(production, stop=None, custom=None, progress=lambda n: None):
+    """Write, and return the writer and the number of records that it reports."""
     connector = Connector()
-    n = produce(told or settings(), connector, production, stop or Stop(), progress)
+    n = produce(custom or settings(), connector, production, stop or Stop(), progress)
     assert connector.clients == list(production.logs)
     return connector.made, n
 
@@ -117,23 +117,23 @@ class TestWriting:
 
     def test_targets_are_numbers(self):
         source = table(3, labels=())
-        writer, _ = written(Production(source, dealt(source, 1)), told=settings(federation={"task": "regression"}))
+        writer, _ = written(Production(source, dealt(source, 1)), custom=settings(federation={"task": "regression"}))
         assert [json.loads(value)["label"] for _, value in writer.written] == [0, 0.25, 0.5]
 
     def test_a_client_is_named_in_the_record_where_the_settings_say_so(self):
         source = table(2)
-        told = settings(records={"topics": ["r"], "clients": "key", "fields": {"client": "site"}})
-        writer, _ = written(Production(source, dealt(source, 2)), told=told)
+        custom = settings(records={"topics": ["r"], "clients": "key", "fields": {"client": "site"}})
+        writer, _ = written(Production(source, dealt(source, 2)), custom=custom)
         assert [json.loads(value)["site"] for _, value in writer.written] == ["c0", "c1"]
 
     @pytest.mark.parametrize(("task", "labels"), [("classification", ("a", "b")), ("regression", ())])
     def test_packed_records_read_back_as_they_were(self, task, labels):
         source = table(2 * PACK + 7, labels)
-        told = settings(federation={"task": task}, records={"format": "packed"})
-        writer, n = written(Production(source, dealt(source, 1)), told=told)
+        custom = settings(federation={"task": task}, records={"format": "packed"})
+        writer, n = written(Production(source, dealt(source, 1)), custom=custom)
         assert (n, len(writer.written)) == (len(source), 3)
         values = [value for _, value in writer.written]
-        decoded = told.record_format.decode(range(3), values)
+        decoded = custom.record_format.decode(range(3), values)
         assert decoded.features == source.features
         assert np.array_equal(decoded.X, source.X)
         y = [decoded.labels[int(i)] for i in decoded.y] if labels else decoded.y
@@ -200,7 +200,7 @@ class TestRate:
             clock.now += clock.costs
             moments.append((clock.now - 100.0, n))
 
-        written(Production(source, dealt(source, 1), rate), told=settings(**tables), progress=progress)
+        written(Production(source, dealt(source, 1), rate), custom=settings(**tables), progress=progress)
         return moments
 
     def test_is_kept_to_within_a_beat(self, clock):

@@ -21,7 +21,7 @@ from streamfl.services.watch import line, watch
 
 
 def closed(t=7, records=600, **more):
-    told = {
+    fields = {
         "entry": t,
         "round": t,
         "epoch": 2,
@@ -37,7 +37,7 @@ def closed(t=7, records=600, **more):
         "model": "",
         "registry": 1,
     }
-    return RoundClosed(**(told | more))
+    return RoundClosed(**(fields | more))
 
 
 RESTARTED = Restarted(round=31, epoch=3, cause="glr", statistic=113.84, threshold=11.7, chosen="scratch", since=30)
@@ -71,11 +71,11 @@ class TestLine:
         assert text.endswith("600 records of 12 clients  3 rejected  1 messages refused")
         assert "rejected" not in line(closed())[0]
 
-    def test_of_a_round_of_targets_tells_the_error(self):
+    def test_of_a_round_of_targets_has_the_error(self):
         text, _ = line(closed(served=Served(records=10, absolute_error=12.5, no_change=31.0)))
         assert "  error 1.25  NoChange 3.1  " in text
 
-    def test_of_a_round_in_which_nothing_was_served_tells_no_accuracy(self):
+    def test_of_a_round_in_which_nothing_was_served_has_no_accuracy(self):
         assert line(closed(served=Served()))[0] == "round    7  epoch 2  loss 0.412  600 records of 12 clients"
 
     @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ class TestWatch:
         assert len(seen([closed(t) for t in range(1, 40)])) == 39
 
 
-def test_a_refusal_is_told_on_one_line_with_its_reason():
+def test_a_refusal_is_one_line_with_its_reason():
     refused = Refusal(client="c3", incarnation="1", entry=7, reason="a loss of\nNaN")
     assert line(refused) == ("c3 refused for entry 7: a loss of NaN", "yellow")
     out = Refusal(client="c3", incarnation="1", entry=9, reason="evicted, refused for 3 entries", evicted=True)

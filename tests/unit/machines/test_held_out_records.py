@@ -1,4 +1,4 @@
-"""Scripts of records that are held back from training: told, kept, let go, and restored after a kill."""
+"""Scripts of held-out records: reported, kept, dropped, and restored after a kill."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,9 +13,11 @@ from unit.machines.script import (
     as_bytes,
     batch,
     begun,
+    broadcast,
     client,
     closed,
     coordinator,
+    feed,
     fetched,
     first_update,
     join,
@@ -23,8 +25,6 @@ from unit.machines.script import (
     opening,
     refusals,
     sent,
-    tell,
-    told,
 )
 
 from streamfl.core.profiles.adaptive.promotion import Promotion
@@ -71,11 +71,11 @@ def first_round(held: HoldoutRule = HELD, **more: object):
 
 def next_update(machine, *before: Update, entry: int = 2, held: HoldoutRule = HELD, **more: object) -> Update:
     """Have updates accepted, and return the next one."""
-    (update,) = sent(tell(machine, closed(entry - 1, *before), *opening(entry, held=held, **more)), Update)
+    (update,) = sent(feed(machine, closed(entry - 1, *before), *opening(entry, held=held, **more)), Update)
     return update
 
 
-def test_some_of_a_round_are_told_scored_and_served_and_not_trained_on():
+def test_held_out_records_are_reported_scored_and_served_and_not_trained_on():
     _, update = first_round()
     good = [i for i in range(79) if label_of(i) != "!"]
     expected = sorted(among_one_in_ten(good))
@@ -103,7 +103,7 @@ def test_at_most_so_many_of_a_label_those_with_the_smallest_hash_and_the_others_
     assert second.let_go
 
 
-def test_the_next_round_tells_how_its_model_scores_them():
+def test_the_next_round_reports_its_models_scores_of_them():
     machine, first = first_round()
     second = next_update(machine, first, weights=ALWAYS_A)
     labels = [label_of(record.ordinal) for record in first.held]
@@ -148,21 +148,21 @@ def test_one_that_is_named_compares_only_with_records_since_its_own_round():
     assert set(second.let_go) == {record.ordinal for record in first.held}
     third = next_update(machine, second, entry=3, held=held)
     assert sum(sums.count for sums in third.old) == len(second.held) > 0
-    # One round that all were told counts if it is the later one; what others are told does not.
+    # A round named for all clients counts if it is the later one; rounds named for others do not.
     assert HoldoutRule(per_label=100, since=3, renewed={"c0": 2}).since_at("c0") == 3
     machine, first = first_round()
     other = next_update(machine, first, held=HoldoutRule(per_label=100, since=1, renewed={"c1": 2}))
     assert sum(sums.count for sums in other.old) == len(first.held)
 
 
-def test_one_apart_keeps_what_it_held_back_unless_it_is_named():
+def test_a_client_with_a_branch_keeps_its_holdout_unless_it_is_named():
     machine, first = first_round()
     second = next_update(machine, first, apart=(BranchGroup(clients=("c0",), serves="m"),))
     assert sum(sums.count for sums in second.old) == len(first.held)
     assert second.let_go == ()
 
 
-def test_when_nobody_asks_any_more_all_are_let_go():
+def test_without_a_holdout_rule_all_are_dropped():
     machine, first = first_round()
     second = next_update(machine, first, held=None)
     assert (second.old, second.held, second.trained) == ((), (), 60)
@@ -184,10 +184,10 @@ def test_an_update_that_does_not_count_holds_nothing_back():
     assert not {r.ordinal for r in third.held} & {r.ordinal for r in second.held}
 
 
-def test_a_coordinator_that_starts_again_has_the_same_records_held_back():
+def test_a_restarted_coordinator_has_the_same_holdout():
     machine, first = first_round()
     *_, opened = opening(1, held=HELD, resumed=True)
-    (again,) = sent(tell(machine, opened), Update)
+    (again,) = sent(feed(machine, opened), Update)
     assert as_bytes([again]) == as_bytes([first])
 
 
@@ -196,17 +196,17 @@ def test_the_ledger_holds_back_once_what_was_refused_and_sent_again():
     opened = begun(machine, "c0", "c1")
     held = tuple(HeldRecord(round=1, ordinal=i, partition="c0", position=i) for i in (1, 3))
     good = answer(opened, "c0", held=held, trained=2)
-    assert refusals(tell(machine, replace(good, registry=9), good, replace(good, attempt="i1-2"))) == [
+    assert refusals(feed(machine, replace(good, registry=9), good, replace(good, attempt="i1-2"))) == [
         ("c0", "another registry"),
         ("c0", "a second update for the round"),
     ]
-    (second,) = told(tell(machine, answer(opened, "c1")), RoundOpened)
+    (second,) = broadcast(feed(machine, answer(opened, "c1")), RoundOpened)
     assert machine.state.members["c0"].held == held
     more = (HeldRecord(round=2, ordinal=6, partition="c0", position=6),)
-    tell(machine, answer(second, "c0", start=4, held=more, let_go=(1, 99), trained=3))
+    feed(machine, answer(second, "c0", start=4, held=more, let_go=(1, 99), trained=3))
     assert machine.state.members["c0"].held == held  # not yet
-    tell(machine, answer(second, "c1", start=4))
-    (answered,) = told(tell(machine, join("c0", incarnation="i2")), Joined)
+    feed(machine, answer(second, "c1", start=4))
+    (answered,) = broadcast(feed(machine, join("c0", incarnation="i2")), Joined)
     assert answered.held == (held[1], *more)
 
 
@@ -216,13 +216,13 @@ def test_the_ledger_holds_back_once_what_was_refused_and_sent_again():
 def restored(first: Update, *, lost: Sequence[int] = (), **more: object) -> tuple[list, Update]:
     """Let another start of the client take over after round 1, and return what it decides, and its next update."""
     machine = client(round_size=SIZE, capacity=400, incarnation="i2")
-    tell(machine, RecordsRead((STREAM,)))
+    feed(machine, RecordsRead((STREAM,)))
     (span,) = first.spans
     told_ = joined(incarnation="i2", entry=2, positions={"c0": span.end}, read=span.end - 500, held=first.held)
-    decisions = tell(machine, told_, *opening(2, held=HELD, **more))
-    assert tell(machine, RecordsRead((STREAM.after(span.end),))) == []  # it waits for what it held back
+    decisions = feed(machine, told_, *opening(2, held=HELD, **more))
+    assert feed(machine, RecordsRead((STREAM.after(span.end),))) == []  # it waits for what it held back
     places = [record.position for record in first.held if record.position not in lost]
-    (update,) = sent(tell(machine, RecordsFetched((fetched(STREAM, places),))), Update)
+    (update,) = sent(feed(machine, RecordsFetched((fetched(STREAM, places),))), Update)
     return decisions, update
 
 
@@ -246,19 +246,19 @@ def test_what_cannot_be_read_any_more_is_left_out():
     assert again.held == next_update(machine, first).held
 
 
-def test_the_history_sample_and_records_held_back_are_read_again_together_each_position_once():
+def test_the_history_sample_and_the_holdout_are_read_again_together_each_position_once():
     machine, first = first_round(keep=10)
     assert first.sample is not None
     sample = replace(first.sample, share=1.0)
     twice = {record.position for record in first.held} & {*first.sample.positions["c0"]}
     machine = client(round_size=SIZE, capacity=400, incarnation="i2")
-    tell(machine, RecordsRead((STREAM,)))
+    feed(machine, RecordsRead((STREAM,)))
     answered = joined(incarnation="i2", entry=2, positions={"c0": 579}, read=79, sample=(sample,), held=first.held)
-    (fetch,) = (d for d in tell(machine, answered) if isinstance(d, Fetch))
+    (fetch,) = (d for d in feed(machine, answered) if isinstance(d, Fetch))
     assert list(fetch.positions["c0"]) == sorted({r.position for r in first.held} | {*first.sample.positions["c0"]})
-    tell(machine, RecordsFetched((fetched(STREAM, fetch.positions["c0"]),)), RecordsRead((STREAM.after(579),)))
+    feed(machine, RecordsFetched((fetched(STREAM, fetch.positions["c0"]),)), RecordsRead((STREAM.after(579),)))
     slots = (replace(SLOT, history=(1,)),)
-    (update,) = sent(tell(machine, *opening(2, slots=slots, sampled=(1,), held=HELD)), Update)
+    (update,) = sent(feed(machine, *opening(2, slots=slots, sampled=(1,), held=HELD)), Update)
     assert update.losses["m"].history_records == 10
     assert sum(sums.count for sums in update.old) == len(first.held)
     assert len(fetch.positions["c0"]) == 10 + len(first.held) - len(twice)
@@ -267,28 +267,28 @@ def test_the_history_sample_and_records_held_back_are_read_again_together_each_p
 def test_records_of_several_partitions_keep_their_own_places():
     parts = tuple(batch("ab" * 60, start=start, of=of) for of, start in (("q", 40), ("p", 7)))
     machine = client(round_size=240, capacity=400)
-    tell(machine, RecordsRead(parts), joined())
-    (first,) = sent(tell(machine, *opening(1, held=HELD)), Update)
+    feed(machine, RecordsRead(parts), joined())
+    (first,) = sent(feed(machine, *opening(1, held=HELD)), Update)
     # Ordinals go on from one partition to the next, as they were read.
     assert {(r.partition, r.position - r.ordinal) for r in first.held} == {("q", 40), ("p", 7 - 120)}
     after = client(round_size=240, capacity=400, incarnation="i2")
-    tell(after, RecordsRead(parts))
+    feed(after, RecordsRead(parts))
     positions = {"q": 160, "p": 127}
     answered = joined(incarnation="i2", entry=2, positions=positions, read=240, held=first.held)
-    (fetch,) = (d for d in tell(after, answered) if isinstance(d, Fetch))
+    (fetch,) = (d for d in feed(after, answered) if isinstance(d, Fetch))
     found = tuple(fetched(part, fetch.positions[part.span.partition]) for part in reversed(parts))
     more = tuple(batch("ab" * 60, start=end, of=of) for of, end in positions.items())
-    tell(after, RecordsFetched(found), RecordsRead(more))
-    (again,) = sent(tell(after, *opening(2, held=HELD, weights=ALWAYS_A)), Update)
-    tell(machine, RecordsRead(more))
+    feed(after, RecordsFetched(found), RecordsRead(more))
+    (again,) = sent(feed(after, *opening(2, held=HELD, weights=ALWAYS_A)), Update)
+    feed(machine, RecordsRead(more))
     undisturbed = next_update(machine, first, weights=ALWAYS_A)
     assert (again.old, again.held, again.let_go) == (undisturbed.old, undisturbed.held, undisturbed.let_go)
 
 
 def test_what_it_still_has_is_not_fetched_again():
     machine, first = first_round()
-    tell(machine, closed(1, first))
-    decisions = tell(machine, joined(entry=2, positions={"c0": 579}, read=79, held=first.held))
+    feed(machine, closed(1, first))
+    decisions = feed(machine, joined(entry=2, positions={"c0": 579}, read=79, held=first.held))
     assert [d for d in decisions if isinstance(d, Fetch)] == []
 
 
@@ -301,19 +301,19 @@ def test_candidates_are_not_trained_on_them_either():
     asked = Score(
         entry=1, round=1, epoch=1, registry=1, slots=(Slot(name="again", version=1, eta=1.0),), relabel=("again",)
     )
-    (scores,) = sent(tell(machine, replace(model, slot="again"), asked), Scores)
+    (scores,) = sent(feed(machine, replace(model, slot="again"), asked), Scores)
     assert np.array_equal(scores.differences["again"], first.differences["m"])
     assert scores.losses["again"] == first.losses["m"]
     # All records have a say in which labels would fit: ln 1/2 each, 40 of a and 20 of b.
     assert scores.relabelling["again"] == pytest.approx(np.log(0.5) * np.array([[40.0, 40.0], [20.0, 20.0]]))
 
 
-def test_a_round_of_which_all_is_held_back_trains_nothing_and_is_admitted():
+def test_a_round_that_is_all_held_out_trains_nothing_and_is_admitted():
     everything = batch("ab", of="c0")
     hashes = ranks(LEARNER.seed, "c0\x1fheld", np.arange(1000))
     at = next(i for i in range(999) if hashes[i] < 2**64 / 10 and hashes[i + 1] < 2**64 / 10)
     machine = client(round_size=2)
-    tell(machine, RecordsRead((everything,)), joined(read=at))
-    (update,) = sent(tell(machine, *opening(1, held=HELD)), Update)
+    feed(machine, RecordsRead((everything,)), joined(read=at))
+    (update,) = sent(feed(machine, *opening(1, held=HELD)), Update)
     assert (update.records, update.trained, len(update.held), dict(update.differences)) == (2, 0, 2, {})
     assert update.spans == (Span("c0", 0, 2),)
