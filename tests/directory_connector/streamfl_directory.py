@@ -101,12 +101,12 @@ class DirectoryLinks(Links):
         super().__init__()
         self.place, self.foreign, self.next = place, 0, 0
         self._newest: Newest[str, Tensors] = Newest(MOST_BYTES)
-        self.hear()
+        self.received()
 
     def send(self, message: FromClient) -> None:
         self.place.updates.append(messages.encode(message))
 
-    def hear(self) -> list[FromCoordinator]:
+    def received(self) -> list[FromCoordinator]:
         heard: list[FromCoordinator] = []
         for transaction in self.place.control.read(self.next):
             self.next = transaction.offset + 1
@@ -207,7 +207,7 @@ class DirectoryHost(DirectoryLinks):
         self._logs[log.name] = log, self._intake.begin(log.topic, int(log.folder.name), start, read_again)
 
     def _read(self, log: Log, reader: PartitionReader) -> None:
-        reader.hold(0, log.end, self._format.stride)
+        reader.check_sought(0, log.end, self._format.stride)
         wanted = reader.wanted()
         found = [] if wanted is None else log.read(wanted // self._format.stride, MOST_AT_ONCE)
         if wanted is not None and found:
@@ -283,7 +283,7 @@ class DirectoryConnector:
         links = DirectoryLinks(self._place)
         links.next = 0 if from_start else links.next
         while True:
-            yield from (message for message in links.hear() if not isinstance(message, Tensors))
+            yield from (message for message in links.received() if not isinstance(message, Tensors))
             time.sleep(POLL)
 
     def findings(self, placement: Placement, records: RecordFormat) -> Sequence[Finding]:

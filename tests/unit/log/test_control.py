@@ -155,7 +155,7 @@ class TestRead:
         reader = ControlReader()
         left = Left(client="c0", incarnation="1")
         assert read(first, *written(left), reader=reader) == [None, left]
-        with pytest.raises(PeerError, match="piece 2 of 2 of an entry, and not those before it"):
+        with pytest.raises(PeerError, match="piece 2 of 2 of an entry, without the pieces before it"):
             reader.read(*second)
 
     def test_pieces_without_end_are_bounded(self):
