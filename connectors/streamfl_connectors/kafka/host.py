@@ -56,7 +56,7 @@ class KafkaHost:
 
     def told(self) -> Sequence[FromCoordinator]:
         """Pass the coordinator's new messages to the links, and return them."""
-        return self._links.distribute()
+        return self._links.told()
 
     def settle(self, standpoints: Mapping[str, Standpoint]) -> None:
         """Commit to the group how far the clients are."""
