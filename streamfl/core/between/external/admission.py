@@ -36,7 +36,7 @@ def wrong_external(
     if learnt.records != records or not 0 <= learnt.unlearnt <= records:
         return "another number of records for the external model than in the update"
     if learnt.state is None:
-        return None if learnt.unlearnt == records else "an external model that learnt records, without its state"
+        return None if learnt.unlearnt == records else "an external model that has learnt, and does not say what"
     reason = (
         _named_too_much(learnt.state, limits)
         or unusable(learnt.state, agreed)
