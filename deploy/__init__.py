@@ -1,1 +1,1 @@
-"""What runs beside the product: a broker for development and tests, a federation's settings to begin with."""
+"""Beside the product: a broker for development and tests, and an example of a federation's settings."""

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Java 17 and Maven, which the tests need for a real Apache Kafka. Installs what is missing, where it may.
+# Installs Java 17 and Maven, if they are missing and it has the rights: the tests need them to run Apache Kafka.
 set -euo pipefail
 
 java_is_there() {

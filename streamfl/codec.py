@@ -1,8 +1,8 @@
-"""Values to bytes and back: JSON for what people may read, safetensors for arrays, pydantic for what may come in.
+"""Encodes values to bytes and decodes them: JSON, with safetensors for arrays, validated by pydantic.
 
 A value is a frozen dataclass of plain fields, nested values and float64 arrays. Without arrays its bytes are JSON;
 with arrays they are a safetensors file whose metadata holds the JSON, in which every array is a reference. Nothing
-is pickled, and a value that does not fit its type is refused.
+is pickled, and a value that does not match its type is refused.
 """
 
 import json
@@ -25,12 +25,12 @@ T = TypeVar("T")
 REFERENCE = "$array"
 METADATA = "value"
 
-# Of all that is wrong with a value, so many things are told.
-ERRORS_TOLD = 3
+# The most errors of a value that a message lists.
+ERRORS_LISTED = 3
 
 
 def _adapter(kind: Any) -> TypeAdapter[Any]:
-    """Return the validator of a type, built once, and again when there are more kinds of what may be in it."""
+    """Return the validator of a type: built once, and again when a kind was registered that may occur in it."""
     return _built(kind, Kind.classes)
 
 
@@ -47,7 +47,7 @@ def split(value: object) -> tuple[Any, dict[str, FloatArray]]:
 
 
 def join(kind: type[T], plain: Any, arrays: Mapping[str, FloatArray]) -> T:
-    """Return the value that `split` took apart.
+    """Return the value that was split into plain data and arrays.
 
     Raises
     ------
@@ -64,15 +64,15 @@ def join(kind: type[T], plain: Any, arrays: Mapping[str, FloatArray]) -> T:
 
 
 def _first(error: ValidationError) -> str:
-    """Return the first things that are wrong, without the input: its own text repeats every bit of that."""
-    found = error.errors(include_url=False, include_context=False, include_input=False)
-    told = [f"{_place(one['loc'])}: {one['msg']}" for one in found[:ERRORS_TOLD]]
-    more = [f"{len(found) - ERRORS_TOLD} more"] if len(found) > ERRORS_TOLD else []
-    return "; ".join([*told, *more])
+    """Return the first errors, without the input, which pydantic's own text would repeat in full."""
+    errors = error.errors(include_url=False, include_context=False, include_input=False)
+    listed = [f"{_place(one['loc'])}: {one['msg']}" for one in errors[:ERRORS_LISTED]]
+    more = [f"{len(errors) - ERRORS_LISTED} more"] if len(errors) > ERRORS_LISTED else []
+    return "; ".join([*listed, *more])
 
 
 def _place(steps: tuple[int | str, ...]) -> str:
-    """Return where something is wrong; what the other side has named may be of any length.
+    """Return the path of an error, with a bound: names from the other side may have any length.
 
     >>> _place(("spans", 0, "x" * 100))
     'spans.0.xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx'
@@ -92,7 +92,7 @@ def encode(value: object, *, header: Mapping[str, object] | None = None) -> byte
 
 
 def pack(plain: Mapping[str, Any], arrays: Mapping[str, FloatArray]) -> bytes:
-    """Return plain data and the arrays that they refer to as bytes."""
+    """Return plain data, and the arrays to which they refer, as bytes."""
     text = json.dumps(plain, separators=(",", ":"), allow_nan=True)
     if not arrays:
         return text.encode()
@@ -118,7 +118,7 @@ def unpack(data: bytes) -> tuple[dict[str, Any], dict[str, FloatArray]]:
 
 
 def decode(kind: type[T], data: bytes) -> T:
-    """Return the value of some bytes.
+    """Return the value that some bytes encode.
 
     >>> from streamfl.core.protocol.messages import ModelPublished
     >>> message = ModelPublished(slot="step 16", version=1, registry=1, weights=np.ones((1, 2)))
@@ -128,7 +128,7 @@ def decode(kind: type[T], data: bytes) -> T:
     Raises
     ------
     PeerError
-        The bytes are not such a value.
+        The bytes do not encode such a value.
     """
     return join(kind, *unpack(data))
 
@@ -160,7 +160,7 @@ def _with(plain: Any, arrays: Mapping[str, FloatArray]) -> Any:
 def _mapping(text: str) -> dict[str, Any]:
     plain = json.loads(text)
     if not isinstance(plain, dict):
-        raise TypeError("a JSON value that is no object")
+        raise TypeError("a JSON value that is not an object")
     if "\\ud" in text.lower():
         json.dumps(plain, ensure_ascii=False).encode()  # refuses half a surrogate pair, which no text may hold
     return plain

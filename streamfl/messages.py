@@ -1,4 +1,4 @@
-"""Messages to bytes and back: the one mapping between the wire and the core."""
+"""Encodes messages to bytes and decodes them: the only mapping between the wire and the core."""
 
 import re
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ TYPES = {kind: name for name, kind in KINDS.items()}
 
 
 def encode(message: FromClient | FromCoordinator) -> bytes:
-    """Return a message as bytes: JSON with its type first, or safetensors when it carries arrays.
+    """Return a message as bytes: JSON with its type first, or safetensors if it has arrays.
 
     >>> from streamfl.core.protocol.messages import Leave
     >>> encode(Leave(client="c0", incarnation="a"))
@@ -31,28 +31,28 @@ def encode(message: FromClient | FromCoordinator) -> bytes:
 
 
 def decode(data: bytes) -> FromClient | FromCoordinator:
-    """Return the message of some bytes.
+    """Return the message that some bytes encode.
 
     Raises
     ------
     PeerError
-        The bytes are no message, or one of an unknown type; a reader counts it and goes on.
+        The bytes are not a message, or one of an unknown type; a reader counts it and continues.
     """
     return understood(*codec.unpack(data))
 
 
 def understood(plain: Mapping[str, Any], arrays: Mapping[str, FloatArray]) -> FromClient | FromCoordinator:
-    """Return the message of what was unpacked.
+    """Return the message of unpacked plain data and arrays.
 
     Raises
     ------
     PeerError
-        It is no message, or one of an unknown type.
+        It is not a message, or one of an unknown type.
     """
     name = plain.get("type")
     kind = KINDS.get(name) if isinstance(name, str) else None
     if kind is None:
-        told = repr(name) if isinstance(name, str) else f"that is a {type(name).__name__}"
-        raise PeerError(bounded(f"a message of unknown type {told}"))
+        what = repr(name) if isinstance(name, str) else f"that is a {type(name).__name__}"
+        raise PeerError(bounded(f"a message of unknown type {what}"))
     message: FromClient | FromCoordinator = codec.join(kind, plain, arrays)
     return message

@@ -1,4 +1,4 @@
-"""The model that serves, as one safe file: safetensors with a JSON header and a format version."""
+"""The incumbent as one file: safetensors with a JSON header and a format version, without a pickle."""
 
 import warnings
 from collections.abc import Sequence
@@ -29,16 +29,16 @@ Unknown = Literal["raise", "ignore"]
 
 @dataclass(frozen=True, eq=False)
 class ServedModel:
-    """Weights with all that predictions need: the registry of features and labels, the scaler, the kind of loss.
+    """Weights with everything that predictions need: the registry of features and labels, the scaler, the loss.
 
     Parameters
     ----------
     task
         `classification` or `regression`.
     loss
-        What was learnt with: tells outputs to predictions.
+        The loss that was learnt with; it decides how outputs become predictions.
     registry
-        Names, scaler, unit of targets.
+        Names, scaler and unit of targets.
     weights
         Shape (d + 1, columns).
     chain
@@ -83,7 +83,7 @@ class ServedModel:
         Raises
         ------
         UsageError
-            It is no such file, of a later format, or damaged.
+            It is not such a file, has a later format, or is damaged.
         """
         plain, arrays = safe_file.read(Path(path), WHAT, newest=FORMAT)
         try:
@@ -94,7 +94,7 @@ class ServedModel:
     def outputs(
         self, X: npt.ArrayLike, features: Sequence[str], *, missing: Missing = "warn", unknown: Unknown = "raise"
     ) -> FloatArray:
-        """Return Z W of records X, shape (n, d): see `predict`."""
+        """Return the outputs Z W of records X, shape (n, columns): see `predict`."""
         try:
             X, features = np.asarray(X, np.float64), tuple(features)
         except (TypeError, ValueError) as error:
@@ -113,10 +113,10 @@ class ServedModel:
         known = self.registry.features
         if not set(features) & set(known):
             raise UsageError(f"the model knows none of these features; it knows {listed(known)}")
-        strange = [name for name in features if name not in set(known)]
-        if strange and unknown == "raise":
+        others = [name for name in features if name not in set(known)]
+        if others and unknown == "raise":
             remedy = 'leave them out, or say unknown="ignore"'
-            raise UsageError(f"the model does not know {listed(strange)}; it knows {listed(known)}; {remedy}")
+            raise UsageError(f"the model does not know {listed(others)}; it knows {listed(known)}; {remedy}")
         lacking = [name for name in known if name not in set(features)]
         if lacking and missing == "warn":
             what = f"{listed(lacking)} of the model's features are missing and count as their means"
@@ -134,14 +134,14 @@ class ServedModel:
         features
             The names of its columns, in any order.
         missing
-            Whether to `warn` of features that X lacks; `mean`: they count as the mean, silently.
+            `warn`: warn about features that X lacks. `mean`: use their means without a warning.
         unknown
-            Whether to `raise` at names that the model does not know; `ignore`: these columns are not used.
+            `raise`: refuse names that the model does not know. `ignore`: do not use these columns.
 
         Raises
         ------
         UsageError
-            X is not of numbers, X and the names do not fit one another, or names are unknown.
+            X is not numeric, its shape does not match the names, or names are unknown.
         """
         predicted = MODELS[self.loss].predict(self.outputs(X, features, missing=missing, unknown=unknown))
         if self.task == "classification":

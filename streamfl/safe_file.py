@@ -1,4 +1,4 @@
-"""A value as one safe file: safetensors with a JSON header, a format version and a digest; nothing is pickled."""
+"""Saves a value as one file: safetensors with a JSON header, a format version and a digest, without a pickle."""
 
 import hashlib
 import json
@@ -12,11 +12,11 @@ from streamfl.core.arrays import FloatArray
 from streamfl.core.errors import PeerError, UsageError
 
 DIGEST = "sha256"
-DIGEST_SINCE = 2  # files of the first format may have none
+DIGEST_SINCE = 2  # files of the first format may lack it
 
 
 def write(path: Path, value: object) -> None:
-    """Write a value with a field `format` to a file: whole or, if anything goes wrong, not at all.
+    """Write a value with a field `format` to a file: completely or, on any failure, not at all.
 
     Raises
     ------
@@ -35,7 +35,7 @@ def write(path: Path, value: object) -> None:
 
 
 def _replace(path: Path, data: bytes) -> None:
-    """Write beside a file, and then take its place: who is killed leaves what was there before."""
+    """Write beside a file, then replace it: a process that is killed leaves the old file."""
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         with beside.open("wb") as file:
@@ -55,14 +55,14 @@ def read(path: Path, what: str, *, newest: int) -> tuple[dict[str, Any], dict[st
     path
         The file.
     what
-        What it should be, for messages.
+        What the file should be, for error messages.
     newest
-        The newest format that is understood.
+        The newest format that can be read.
 
     Raises
     ------
     UsageError
-        It is no such file, of a later format, or damaged.
+        It is not such a file, has a later format, or is damaged.
     """
     try:
         plain, arrays = codec.unpack(path.read_bytes())
@@ -75,10 +75,10 @@ def read(path: Path, what: str, *, newest: int) -> tuple[dict[str, Any], dict[st
         raise UsageError(f"{path}: not {what}")
     if version > newest:
         raise UsageError(f"{path}: format {version}; this version of streamfl reads formats up to {newest}")
-    told = plain.pop(DIGEST, None)
-    if told is None and version >= DIGEST_SINCE:
+    expected = plain.pop(DIGEST, None)
+    if expected is None and version >= DIGEST_SINCE:
         raise UsageError(f"{path}: the file is damaged: its digest is missing; take a copy of it")
-    if told is not None and told != digest(plain, arrays):
+    if expected is not None and expected != digest(plain, arrays):
         raise UsageError(f"{path}: the file is damaged: it is not what was written; take a copy of it")
     return plain, arrays
 
@@ -90,7 +90,7 @@ def digest(plain: Mapping[str, Any], arrays: Mapping[str, FloatArray]) -> str:
     >>> digest({"a": 1}, {"0": np.zeros(2)}) == digest({"a": 1}, {"0": np.zeros((2, 1))})
     False
     """
-    found = hashlib.sha256(json.dumps(plain).encode())
+    sha256 = hashlib.sha256(json.dumps(plain).encode())
     for name, array in sorted(arrays.items()):
-        found.update(f"{name}{array.shape}".encode() + array.tobytes())
-    return found.hexdigest()
+        sha256.update(f"{name}{array.shape}".encode() + array.tobytes())
+    return sha256.hexdigest()

@@ -1,16 +1,16 @@
-"""Ctrl-C waits until the lesson is over: half a lesson would damage what was learnt."""
+"""Delays Ctrl-C until a call has learnt its records: an interruption halfway would spoil the estimator."""
 
-# What `signal` wraps in enums, which takes ten times as long: a lesson may be one record.
+# `signal` wraps this in enums and takes ten times as long; a call may learn a single record.
 import _signal  # type: ignore[import-not-found]
 import threading
 from types import FrameType, TracebackType
 
 
 class Uninterrupted:
-    """A context in which SIGINT is noted; at its end the handler there was is called, by default KeyboardInterrupt.
+    """A context that delays SIGINT: at its end the previous handler is called, by default to raise KeyboardInterrupt.
 
-    Only the main thread is ever interrupted; elsewhere nothing is done, and neither where SIGINT is not handled in
-    Python at all.
+    Only the main thread is ever interrupted, so in other threads it does nothing. It does nothing either if SIGINT is
+    not handled in Python.
 
     Examples
     --------

@@ -18,7 +18,7 @@ from streamfl.core.sampling import generator
 LABELS = ("a", "b", "c")
 
 # What the last prediction leaves behind until the next: it is written before it is read.
-SCRATCH = {"_way", "_said"}
+SCRATCH = {"_arguments", "_predictions"}
 
 
 @dataclass(frozen=True)

@@ -1,1 +1,1 @@
-"""Transports of streamfl that need a broker."""
+"""Connectors of streamfl that need a broker."""

@@ -1,4 +1,4 @@
-"""A broker in the foreground, for people who want one without Docker."""
+"""Runs a broker in the foreground, without Docker."""
 
 import signal
 import sys
@@ -21,10 +21,10 @@ from streamfl.core.errors import UsageError
     show_default=True,
     help="The folder for jars, data and log.",
 )
-@click.option("--fresh", is_flag=True, help="Begin with no data.")
+@click.option("--fresh", is_flag=True, help="Delete the data first.")
 def main(port: int, folder: Path, fresh: bool) -> None:
     """Run Apache Kafka on 127.0.0.1 until Ctrl-C. Its data stay for the next run."""
-    # Both, for a shell starts what it runs in the background with Ctrl-C ignored.
+    # Both signals: a shell makes background processes ignore Ctrl-C.
     for ending in (signal.SIGINT, signal.SIGTERM):
         signal.signal(ending, signal.default_int_handler)
     try:

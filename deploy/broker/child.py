@@ -1,25 +1,25 @@
-"""A process of ours that ends when we end, whatever ends us."""
+"""A child process that ends with this process, even if this process is killed."""
 
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-# Reads until its input closes, as it does when we are gone, even killed; then it ends the child. The system's own
-# signal for this (PDEATHSIG) comes when the *thread* that started the child ends, and on Linux only.
+# Reads until its input closes, which also happens when this process is killed; then it ends the child. The system's
+# own signal for this (PDEATHSIG) comes when the *thread* that started the child ends, and only on Linux.
 GUARD = 'read -r _; kill -TERM "$1"'
 
 
 class Child:
-    """A running process, in a session of its own: Ctrl-C in the terminal reaches us only, and we end it in order.
+    """A running process in a session of its own: Ctrl-C reaches only this process, which then ends it in order.
 
     Parameters
     ----------
     command
-        What to run.
+        The command.
     folder
-        Where to run it.
+        Its working directory.
     log
-        The file to which what it says is added.
+        The file to which its output is appended.
     """
 
     def __init__(self, command: Sequence[str], *, folder: Path, log: Path) -> None:
@@ -37,17 +37,17 @@ class Child:
         )
 
     def is_alive(self) -> bool:
-        """Return whether it still runs."""
+        """Tell whether it still runs."""
         return self.process.poll() is None
 
     def stop(self, patience: float = 15.0) -> None:
-        """Ask it to end; kill it when it has not after so many seconds."""
+        """Ask it to end; kill it if it has not ended after so many seconds."""
         self.process.terminate()
         try:
             self.process.wait(patience)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
-        # Last: if we are killed while we wait, the guard is still there.
+        # Last: if this process is killed while it waits, the guard still ends the child.
         self._guard.kill()
         self._guard.communicate()

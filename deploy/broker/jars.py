@@ -1,4 +1,4 @@
-"""Apache Kafka's jars, fetched once through Maven."""
+"""Fetches Apache Kafka's jars once, through Maven."""
 
 import hashlib
 import shutil
@@ -14,15 +14,15 @@ PATIENCE = 600.0  # seconds; on a fast line it takes 6
 
 
 def folder_of_jars(cache: Path) -> Path:
-    """Return where the jars of this `pom.xml` are, once they have been fetched.
+    """Return the folder of the jars of this `pom.xml`, whether or not they are fetched yet.
 
-    The folder is named by what the pom says and appears with all its jars at once: there is no half of a cache.
+    Its name is a digest of the pom, and it appears with all jars at once: the cache is never incomplete.
     """
     return cache.resolve() / hashlib.sha256(POM.read_bytes()).hexdigest()[:12]
 
 
 def fetched(cache: Path) -> Path:
-    """Return the folder of the jars; fetch them if they are not there. Several processes may do so at once.
+    """Return the folder of the jars, and fetch them if they are missing. Several processes may do so at once.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ def fetched(cache: Path) -> Path:
     jars = folder_of_jars(cache)
     if not jars.is_dir():
         with locked(cache / "lock"):
-            if not jars.is_dir():  # another process may have fetched them while we waited
+            if not jars.is_dir():  # another process may have fetched them meanwhile
                 _fetch(jars)
     return jars
 
@@ -49,7 +49,7 @@ def version(jars: Path) -> str:
 
 def _fetch(jars: Path) -> None:
     partial = jars.with_name("partial")
-    shutil.rmtree(partial, ignore_errors=True)  # of one that was killed
+    shutil.rmtree(partial, ignore_errors=True)  # left by a process that was killed
     partial.mkdir()
     pom = shutil.copy(POM, partial)
     _run(
@@ -67,5 +67,5 @@ def _run(command: list[str]) -> None:
     except subprocess.TimeoutExpired:
         raise UsageError(f"Maven did not fetch Apache Kafka's jars within {PATIENCE:.0f} s. {REMEDY}") from None
     if ran.returncode != 0:
-        said = "\n".join((ran.stdout + ran.stderr).strip().splitlines()[:3])
-        raise UsageError(f"Maven could not fetch Apache Kafka's jars. {REMEDY} It said:\n{said}")
+        output = "\n".join((ran.stdout + ran.stderr).strip().splitlines()[:3])
+        raise UsageError(f"Maven could not fetch Apache Kafka's jars. {REMEDY} Its output:\n{output}")

@@ -1,4 +1,4 @@
-"""A lock between processes: a file that one of them holds."""
+"""A lock between processes, by a file."""
 
 import fcntl
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ def locked(file: Path, *, wait: bool = True) -> Iterator[None]:
     Parameters
     ----------
     file
-        Made if it is missing, with its folder, and left behind.
+        The file, which is made with its folder if it is missing, and not deleted.
     wait
         Whether to wait for another holder.
 

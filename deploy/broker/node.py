@@ -1,4 +1,4 @@
-"""A broker: Apache Kafka as one process of ours, that is its own controller."""
+"""A broker: Apache Kafka as one child process, which is its own controller."""
 
 import base64
 import shutil
@@ -26,16 +26,16 @@ LINES_OF_LOG = 12  # in an error
 
 
 class Broker:
-    """A broker on 127.0.0.1 that keeps its data in a folder. Made by `start`; as a context manager it stops.
+    """A broker on 127.0.0.1 with its data in a folder. Made by `start`; as a context manager it stops at the end.
 
     Attributes
     ----------
     bootstrap
-        Where clients find it: "127.0.0.1:PORT".
+        The address for clients: "127.0.0.1:PORT".
     folder
-        Holds `data`, `server.properties` and `broker.log`.
+        The folder with `data`, `server.properties` and `broker.log`.
     version
-        Of Apache Kafka.
+        The version of Apache Kafka.
     """
 
     def __init__(
@@ -68,27 +68,27 @@ class Broker:
         Parameters
         ----------
         folder
-            Its own; what it held when it was stopped is there again.
+            A folder of its own; data of an earlier run are used again.
         port
-            Where clients are served; 0 draws a free one.
+            The port for clients; 0 draws a free one.
         libs
-            Where the jars are kept; without it, `libs` in the folder. They are fetched if they are not there.
+            The folder of the jars, by default `libs` in `folder`. Missing jars are fetched.
         config
             Further properties of the broker.
         client
-            What kafka-python needs to reach a broker with such properties, to ask whether it is there.
+            Settings with which kafka-python reaches a broker with these properties.
         fresh
-            Begin with no data.
+            Whether to delete the data first.
 
         Raises
         ------
         UsageError
-            If the port or the folder is taken, Java or the jars cannot be had, or Kafka does not start: with the
-            last lines of its log.
+            If the port or the folder is taken, Java or the jars are missing, or Kafka does not start; the error has
+            the last lines of its log.
         """
         if port and is_taken(port):
             raise UsageError(f"port {port} of {LOOPBACK} is taken: stop what listens there, or name another port")
-        java()  # before the jars: who has neither hears of Java first
+        java()  # before the jars: if both are missing, the error is about Java
         broker = cls(folder, port, jars.fetched(libs or folder / "libs"), config or {}, client or {})
         try:
             broker._take_folder(fresh=fresh)
@@ -114,7 +114,7 @@ class Broker:
         """
         if self._child is not None and self._child.is_alive():
             return
-        self.down()  # what is left of one that ended by itself
+        self.down()  # clean up after a process that ended on its own
         self._child = Child(
             self._java("-Xmx512m", "kafka.Kafka", "server.properties"), folder=self.folder, log=self.log
         )
@@ -131,17 +131,17 @@ class Broker:
             self._child = None
 
     def stop(self) -> None:
-        """Stop for good: the folder is free for another broker."""
+        """Stop, and free the folder for another broker."""
         self.down()
         self._held.close()
 
     def wait(self) -> None:
-        """Wait for as long as the process runs.
+        """Wait until the process ends.
 
         Raises
         ------
         UsageError
-            When it has ended without being asked to.
+            When it has ended on its own.
         """
         if self._child is not None:
             self._child.process.wait()
@@ -149,7 +149,7 @@ class Broker:
 
     @property
     def data(self) -> Path:
-        """Where its data are."""
+        """The folder of its data."""
         return self.folder / DATA
 
     @property
@@ -171,14 +171,14 @@ class Broker:
             self._format()
 
     def _format(self) -> None:
-        # One that begins with a dash is taken for an option by Kafka's own tools; the = keeps it with its own.
+        # Kafka's tools take an id that begins with a dash for an option; after an = they do not.
         cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         format_it = self._java(
             "kafka.tools.StorageTool", "format", f"--cluster-id={cluster}", "-c", "server.properties"
         )
         with self.log.open("wb") as output:
-            said = subprocess.run(format_it, cwd=self.folder, stdout=output, stderr=output, check=False)  # noqa: S603  Java, with words of ours
-        if said.returncode != 0:
+            done = subprocess.run(format_it, cwd=self.folder, stdout=output, stderr=output, check=False)  # noqa: S603  Java, with words of ours
+        if done.returncode != 0:
             raise self._error("could not make its data folder")
 
     def _java(self, *words: str) -> list[str]:
@@ -197,7 +197,7 @@ class Broker:
                 cluster = admin.describe_cluster()["cluster_id"]
         except KafkaError as error:
             raise self._error(f"does not answer a client ({error!r})") from error
-        # Another broker on the port answers just as well: so it is asked who it is.
+        # Another broker on the port would answer, too: the cluster's id shows whether it is this one.
         if not child.is_alive() or cluster != self._cluster():
             raise self._error(f"did not start; another broker answers on port {self.port}")
 
@@ -211,5 +211,5 @@ class Broker:
 
     def _error(self, what: str) -> UsageError:
         lines = self.log.read_text(errors="replace").splitlines() if self.log.exists() else []
-        told = [line for line in lines if not line.startswith("\tat ")]  # a stack trace hides what it is about
-        return UsageError("\n  ".join([f"Apache Kafka {what}. The last lines of {self.log}:", *told[-LINES_OF_LOG:]]))
+        kept = [line for line in lines if not line.startswith("\tat ")]  # a stack trace would push out the messages
+        return UsageError("\n  ".join([f"Apache Kafka {what}. The last lines of {self.log}:", *kept[-LINES_OF_LOG:]]))

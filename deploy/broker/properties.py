@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from deploy.broker.ports import LOOPBACK
 
-DATA = "data"  # relative to where the broker runs: a comma or an umlaut in the way there cannot hurt
+DATA = "data"  # relative to the broker's folder: a comma or an umlaut in the absolute path would do harm
 
 
 def server_properties(port: int, controller_port: int, config: Mapping[str, str]) -> str:
@@ -13,9 +13,9 @@ def server_properties(port: int, controller_port: int, config: Mapping[str, str]
     Parameters
     ----------
     port, controller_port
-        Where clients are served, and where the node speaks with itself.
+        The port for clients, and the port for the node's own controller.
     config
-        Further properties, and others in place of those here. The clients' listener is named CLIENT.
+        Properties that are added to those here or replace them. The clients' listener is named CLIENT.
     """
     properties = {
         "process.roles": "broker,controller",
@@ -34,7 +34,7 @@ def server_properties(port: int, controller_port: int, config: Mapping[str, str]
         "transaction.state.log.replication.factor": "1",
         "transaction.state.log.min.isr": "1",
         "transaction.state.log.num.partitions": "4",
-        # What takes seconds on a cluster and would take them in every test.
+        # By default these take seconds, which every test would pay.
         "group.initial.rebalance.delay.ms": "0",
         "group.min.session.timeout.ms": "1000",
         "log.cleaner.backoff.ms": "500",

@@ -1,4 +1,4 @@
-"""Java and Maven, as this machine has them."""
+"""Finds Java and Maven on this machine."""
 
 import re
 import shutil
@@ -19,7 +19,7 @@ def java() -> str:
         If there is none, or it is too old.
     """
     path = shutil.which("java")
-    # Some systems have a `java` that only says that Java is not installed: so it is asked.
+    # Some systems have a `java` that only says that Java is not installed: its version shows whether it works.
     version = None if path is None else _java_version(path)
     if path is None or version is None:
         raise UsageError(f"Apache Kafka needs Java {OLDEST_JAVA}; there is no working `java` on the PATH. {REMEDY}")
@@ -43,6 +43,6 @@ def maven() -> str:
 
 
 def _java_version(path: str) -> int | None:
-    said = subprocess.run([path, "-version"], capture_output=True, text=True, check=False)  # noqa: S603  found on the PATH
-    found = re.search(r'version "(\d+)', said.stderr)
-    return int(found[1]) if found else None
+    ran = subprocess.run([path, "-version"], capture_output=True, text=True, check=False)  # noqa: S603  found on the PATH
+    version = re.search(r'version "(\d+)', ran.stderr)
+    return int(version[1]) if version else None

@@ -1,1 +1,1 @@
-"""What any log needs: a partition read for its clients, large values in parts, names of topics, dead letters."""
+"""Shared by connectors to any log: partitions read for their clients, values in parts, topic names, dead letters."""

@@ -1,8 +1,8 @@
-"""How the coordinator's messages lie in `.control`: as JSON for people and programs, none larger than `MOST`.
+"""The coordinator's messages in `.control`: JSON for people and programs, none larger than `MOST`.
 
-A `round-closed` that is larger becomes several, one after another: each is one by itself, with all of its fields and
-some of the updates that it accepts, and says which piece it is (`"piece":"2/3"`). Any other message that is larger
-goes in parts. Readers put both together again.
+A larger `round-closed` is written as several pieces, one after another. Each piece is a `round-closed` of its own,
+with all fields, some of the accepted updates, and its number (`"piece":"2/3"`). Any other larger message is written
+in parts. Readers join both again.
 """
 
 from collections.abc import Iterator
@@ -15,17 +15,17 @@ from streamfl.core.protocol.messages import Accepted, FromCoordinator, RoundClos
 from streamfl.log.parts import PART, Headers, PartAssembly, cut
 from streamfl.log.tensors import Tensors
 
-# Bytes of one message: far below what a broker takes by default, 1 MiB.
+# The most bytes of one message: far below a broker's default limit of 1 MiB.
 MOST = 256 * 1024
 
 PIECE = "piece"
 
-# Bytes of one message in all its pieces or parts; a ledger entry of 100,000 clients takes 20 MB.
+# The most bytes of a message in all its pieces or parts; a ledger entry of 100,000 clients takes 20 MB.
 MOST_WHOLE = 64 * 1024 * 1024
 
 
 def written(message: FromCoordinator, most: int = MOST) -> Iterator[tuple[bytes, Headers]]:
-    """Return the values and headers of what is written for a message, in order.
+    """Yield the values and headers that are written for a message, in order.
 
     >>> from streamfl.core.protocol.messages import Left
     >>> list(written(Left(client="c0", incarnation="a")))
@@ -44,7 +44,7 @@ def written(message: FromCoordinator, most: int = MOST) -> Iterator[tuple[bytes,
 
 
 def _pieces(closed: RoundClosed, size: int, most: int) -> list[bytes]:
-    """Return an entry in pieces, each within its bound if one update and what all pieces repeat allow it."""
+    """Return an entry in pieces, each within the bound unless a single update, with all other fields, exceeds it."""
     groups = _groups(closed, size, most)
     return [
         codec.encode(
@@ -56,26 +56,26 @@ def _pieces(closed: RoundClosed, size: int, most: int) -> list[bytes]:
 
 
 def _groups(closed: RoundClosed, size: int, most: int) -> list[tuple[Accepted, ...]]:
-    """Share the updates out, in order, by their own sizes: a few may have very many spans."""
+    """Divide the updates among pieces, in order, by their sizes: a few may have very many spans."""
     repeated = len(messages.encode(replace(closed, accepted=()))) + len(f'"{PIECE}":"/",') + 2 * len(str(size))
     groups: list[list[Accepted]] = [[]]
     used = repeated
     for accepted in closed.accepted:
-        takes = len(codec.encode(accepted)) + 1
-        if groups[-1] and used + takes > most:
+        size_of_one = len(codec.encode(accepted)) + 1
+        if groups[-1] and used + size_of_one > most:
             groups.append([])
             used = repeated
         groups[-1].append(accepted)
-        used += takes
+        used += size_of_one
     return [tuple(group) for group in groups]
 
 
 @dataclass
 class ControlReader:
-    """Reads `.control` message by message, and puts together what was written in pieces or parts.
+    """Reads `.control` message by message, and joins messages that were written in pieces or parts.
 
-    What lies between the pieces of one entry makes an end of them: one transaction wrote them one after another.
-    Memory is bounded by one message in pieces and one in parts.
+    Any message between the pieces of an entry discards them: one transaction writes them one after another. Memory is
+    bounded by one message in pieces and one in parts.
 
     Examples
     --------
@@ -94,12 +94,12 @@ class ControlReader:
         self._assembly = PartAssembly(self.most_bytes)
 
     def read(self, value: bytes | None, headers: Headers) -> FromCoordinator | None:
-        """Take one message in; return what it completes.
+        """Read one message of the log; return the coordinator's message that it completes, if any.
 
         Raises
         ------
         PeerError
-            It is none of the coordinator's.
+            It is not a message of the coordinator.
         """
         if any(name == PART for name, _ in headers):
             whole = self._assembly.add("", headers, value or b"")
@@ -107,13 +107,13 @@ class ControlReader:
                 return None
             value = whole
         plain, arrays = codec.unpack(value or b"")
-        told = messages.understood(plain, arrays)
-        if isinstance(told, Tensors) or not isinstance(told, FromCoordinator):
-            raise PeerError("neither an entry nor an answer of the coordinator's")
-        if isinstance(told, RoundClosed) and PIECE in plain:
-            return self._joined(told, plain[PIECE], len(value or b""))
+        message = messages.understood(plain, arrays)
+        if isinstance(message, Tensors) or not isinstance(message, FromCoordinator):
+            raise PeerError("not a message of the coordinator for the control topic")
+        if isinstance(message, RoundClosed) and PIECE in plain:
+            return self._joined(message, plain[PIECE], len(value or b""))
         self._forget()
-        return told
+        return message
 
     def _joined(self, closed: RoundClosed, piece: Any, size: int) -> RoundClosed | None:
         """Add a piece to those before it; return the entry with the last."""
@@ -124,7 +124,7 @@ class ControlReader:
         follows = not self._closed or _same(self._closed[0], closed)
         if (number, count) != (len(self._closed) + 1, self._pieces) or not follows:
             self._forget()
-            raise PeerError(f"piece {number} of {count} of an entry, and not those before it")
+            raise PeerError(f"piece {number} of {count} of an entry, without the pieces before it")
         self._bytes += size
         if self._bytes > self.most_bytes:
             self._forget()

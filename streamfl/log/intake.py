@@ -1,4 +1,4 @@
-"""The records that one process reads, from messages to clients: decoded, counted once, routed."""
+"""From messages of a log to the records of clients: decoded, counted once, and routed."""
 
 from collections.abc import Collection, Sequence
 from typing import Protocol
@@ -14,7 +14,7 @@ from streamfl.ports import Decoded, Placement, ReadingCounts, RecordFormat
 
 LOG = structlog.get_logger("streamfl.log.intake")
 
-# Records a client holds, beyond its machine's buffer, before its partition is paused or passes it by.
+# The records that a client holds, beyond its machine's buffer, before its partition is paused or skips it.
 ROOM = 1000
 
 
@@ -23,7 +23,7 @@ class Message(Protocol):
 
     @property
     def offset(self) -> int:
-        """Where it lies."""
+        """Its offset in the partition."""
         ...
 
     @property
@@ -33,33 +33,33 @@ class Message(Protocol):
 
     @property
     def value(self) -> bytes | None:
-        """What it holds."""
+        """Its content; None if it has none."""
         ...
 
 
 class Intake:
-    """Takes the messages of any number of partitions in.
+    """Decodes the messages of any number of partitions and routes their records to clients.
 
     Parameters
     ----------
     placement, records
-        Whose the records are, and how messages hold them.
+        Which client records belong to, and how messages hold them.
     counts
-        Counted into; what is read again was counted the first time.
+        The counts that are updated; records that are read again were counted the first time.
     """
 
     def __init__(self, placement: Placement, records: RecordFormat, counts: ReadingCounts) -> None:
         self._placement = placement
         self._format = records
         self._counts = counts
-        # One for each partition: the names that whoever writes to one may bring take no room from the others'.
+        # One for each partition, so that names written to one take no room from those of the others.
         self._formats: dict[str, RecordFormat] = {}
-        # Positions read before, while this process runs.
+        # By partition, the position up to which this process has read.
         self._seen: dict[str, int] = {}
         self._newest: dict[str, float] = {}
 
     def begin(self, topic: str, number: int, offset: int, read_again: Fetch) -> PartitionReader:
-        """Return a reader of a partition, named `topic/number` as in the ledger, from an offset on."""
+        """Return a reader of a partition from an offset on; its name is `topic/number`, as in the ledger."""
         name = f"{topic}/{number}"
         self._formats[name] = self._format.fresh()
         return PartitionReader(
@@ -71,24 +71,24 @@ class Intake:
         )
 
     def give_up(self, name: str) -> None:
-        """Let go of a partition; what was counted of it stays counted."""
+        """Forget a partition; its counts stay."""
         del self._formats[name]
 
     def take(self, reader: PartitionReader, messages: Sequence[Message], marks: Collection[int]) -> list[DeadLetter]:
-        """Take consecutive messages of a partition in, at least one.
+        """Decode and route consecutive messages of a partition, at least one.
 
         Parameters
         ----------
         reader
-            Of the partition.
+            The partition's reader.
         messages
-            All of them.
+            The messages.
         marks
-            Offsets of those that say that the partition has ended.
+            The offsets of end-of-stream marks among them.
 
         Returns
         -------
-        What to write to the dead letters: each message with bad records that was not read before.
+        The dead letters to write: a letter for each message with bad records that was not read before.
         """
         first, last, stride = messages[0].offset, messages[-1].offset, self._format.stride
         ends = set(marks)
@@ -114,11 +114,11 @@ class Intake:
             return []
         topic, _, number = name.rpartition("/")
         by_offset = {message.offset: message for message in messages}
-        told = ((by_offset[offset], reason) for offset, reason in reasons(bad, self._format.stride).items())
-        return [DeadLetter.of(topic, int(number), m.offset, reason, m.key, m.value) for m, reason in told]
+        wrong = ((by_offset[offset], reason) for offset, reason in reasons(bad, self._format.stride).items())
+        return [DeadLetter.of(topic, int(number), m.offset, reason, m.key, m.value) for m, reason in wrong]
 
     def _count_late(self, name: str, decoded: Decoded, seen: int) -> None:
-        """Count records measured long before others that came earlier."""
+        """Count records that were measured long before earlier ones in the partition."""
         if not len(decoded.times):
             return
         times = decoded.times[(decoded.positions >= seen) & ~np.isnan(decoded.times)]

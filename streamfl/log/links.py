@@ -1,4 +1,4 @@
-"""The links of all clients of one process: what the coordinator says is read once, and handed to each of them."""
+"""The links of all clients of one process: the coordinator's messages are read once, and passed to each of them."""
 
 from abc import ABC, abstractmethod
 from collections import deque
@@ -9,7 +9,7 @@ from streamfl.core.protocol.messages import FromClient, FromCoordinator, Joined,
 
 
 class Links(ABC):
-    """Makes the links of clients, and hands out what the coordinator says. A log says how to send and to hear."""
+    """Makes the links of clients and distributes the coordinator's messages; a log sends and receives."""
 
     def __init__(self) -> None:
         self._links: dict[str, Link] = {}
@@ -19,44 +19,44 @@ class Links(ABC):
         """Send a client's message; if it is lost, the client asks again."""
 
     @abstractmethod
-    def hear(self) -> list[FromCoordinator]:
-        """Return what has arrived since the last time."""
+    def received(self) -> list[FromCoordinator]:
+        """Return the messages that arrived since the last call."""
 
     @abstractmethod
     def current(self) -> Iterable[FromCoordinator]:
         """Return the current models, with which a new link starts."""
 
     def link(self, client: str) -> "Link":
-        """Return a new link for a client: it starts with the current models, and hears what is said from now on."""
+        """Return a new link for a client: it starts with the current models, then gets all further messages."""
         self.told()
         link = self._links[client] = Link(self, deque(self.current()))
         return link
 
     def drop(self, client: str) -> None:
-        """Forget the link of a client that is not here any more."""
+        """Forget the link of a client that has left this process."""
         self._links.pop(client, None)
 
     def told(self) -> list[FromCoordinator]:
-        """Give every link what has arrived, an answer to one client only to that one; return all of it."""
-        heard = self.hear()
-        for message in heard:
+        """Pass new messages to every link, an answer to one client to its link only; return all of them."""
+        received = self.received()
+        for message in received:
             if not isinstance(message, Joined | Left):
                 for link in self._links.values():
                     link.inbox.append(message)
             elif message.client in self._links:
                 self._links[message.client].inbox.append(message)
-        return heard
+        return received
 
 
 @dataclass
 class Link:
-    """`streamfl.ports.ClientLink` of one of the clients."""
+    """`streamfl.ports.ClientLink` of one client."""
 
     links: Links
     inbox: deque[FromCoordinator] = field(default_factory=deque)
 
     def send(self, message: FromClient) -> None:
-        """Send to the coordinator."""
+        """Send a message to the coordinator."""
         self.links.send(message)
 
     def receive(self) -> Sequence[FromCoordinator]:

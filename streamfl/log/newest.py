@@ -1,4 +1,4 @@
-"""The newest value of every key, within bounds: what a compacted topic holds, and what anyone may add to that."""
+"""The newest value of every key, within bounds: the content of a compacted topic, to which any writer may add."""
 
 from collections.abc import Iterator
 from typing import Generic, TypeVar
@@ -6,20 +6,20 @@ from typing import Generic, TypeVar
 K = TypeVar("K")
 V = TypeVar("V")
 
-# Keys at a time; a federation has a few for every live model.
+# The most keys; a federation has a few for every live model.
 MOST_KEYS = 65_536
 
-# What a key costs besides the bytes of its value.
+# The bytes that a key costs besides its value.
 OVERHEAD = 256
 
 
 class Newest(Generic[K, V]):
-    """Values by key, the last that was put last; the oldest go when there are too many or they are too large.
+    """Values by key, in the order in which they were put; the oldest are dropped beyond a number or a size.
 
     Parameters
     ----------
     most_bytes
-        Of all values, and `OVERHEAD` for each.
+        The most bytes of all values, with `OVERHEAD` for each.
 
     Examples
     --------
@@ -36,7 +36,7 @@ class Newest(Generic[K, V]):
         self._values: dict[K, tuple[V, int]] = {}
 
     def put(self, key: K, value: V, size: int) -> None:
-        """Take the newest value of a key, of so many bytes."""
+        """Store the newest value of a key, of `size` bytes."""
         self.drop(key)
         self._values[key] = (value, size + OVERHEAD)
         self._held += size + OVERHEAD
@@ -44,7 +44,7 @@ class Newest(Generic[K, V]):
             self.drop(next(iter(self._values)))
 
     def drop(self, key: K) -> None:
-        """Let go of a key, if it is there."""
+        """Remove a key, if it is there."""
         _, size = self._values.pop(key, (None, 0))
         self._held -= size
 

@@ -1,9 +1,9 @@
-"""One partition of records, routed to the clients that are in it.
+"""One partition of records, routed to its clients.
 
 Theory of operation. A partition is read in blocks from `head` on. Each client needs the records from its own `next`
-position; what lies before it, it has had. A client without room lets a block pass and lags: its `next` stays, and
-once it has room again the partition is read again from there, which the others do not notice. With one client the
-partition is rather paused. So a full buffer stops nobody else, nothing is lost, and memory is bounded.
+position on; it already has those before. A client without room skips a block and lags: its `next` stays, and once it
+has room again the partition is read again from there, which does not affect the others. A partition with one client
+is paused instead. So a full buffer stops no other client, no record is lost, and memory is bounded.
 """
 
 from collections import deque
@@ -33,9 +33,9 @@ class LogSource:
     partition
         Its name in the ledger.
     next
-        The first position that this client has not had.
+        The first position that this client has not received.
     read_again
-        Reads single old records.
+        Reads single old records by position.
     """
 
     partition: str
@@ -55,12 +55,12 @@ class LogSource:
 
     @property
     def waiting(self) -> int:
-        """Count the records that wait to be polled."""
+        """Count the records that are not polled yet."""
         return sum(batch.read for batch in self._inbox)
 
     @property
     def ended(self) -> bool:
-        """Whether an end-of-stream marker has been read and nothing waits."""
+        """Tell whether an end-of-stream mark has been read, and all records before it were polled."""
         return self.end is not None and self.next >= self.end and not self._inbox
 
     def poll(self, limit: int) -> Sequence[Batch]:
@@ -69,7 +69,7 @@ class LogSource:
         Raises
         ------
         UsageError
-            Once, if its records cannot be had; none come any more.
+            Once, if its records cannot be read; no more will come.
         """
         if self._failure is not None:
             reason, self._failure = self._failure, None
@@ -86,19 +86,19 @@ class LogSource:
         return taken
 
     def seek(self, positions: Mapping[str, int]) -> None:
-        """Go on reading at a position, if this partition is named."""
+        """Continue reading at a position, if this partition is named."""
         if self.partition in positions:
             self.next = self.begun = self._given = positions[self.partition]
             self._inbox.clear()
             self.lags, self.sought, self.end = True, True, None
 
     def fail(self, reason: str) -> None:
-        """Stop here: this client's records cannot be had, and its next poll says why."""
+        """Stop: this client's records cannot be read, and its next poll raises the reason."""
         self._inbox.clear()
         self.failed, self._failure = True, reason
 
     def fetch(self, positions: Mapping[str, Sequence[int]]) -> Sequence[Batch]:
-        """Read old records again; what is gone is left out."""
+        """Read old records again, without those that the log no longer holds."""
         wanted = sorted(positions.get(self.partition, ()))
         if not wanted:
             return ()
@@ -110,7 +110,7 @@ class LogSource:
         return (_batch(span, decoded, rows, ()),)
 
     def give(self, start: int, end: int, decoded: Decoded, rows: IntArray, bad: Sequence[Rejection]) -> None:
-        """Take what a block `[start, end)` holds for this client, from `next` on, if the block connects to it."""
+        """Store this client's records of a block `[start, end)`, from `next` on, if the block reaches it."""
         if start > self.next or end <= self.next:
             return
         rows = rows[decoded.positions[rows] >= self.next]
@@ -122,7 +122,7 @@ class LogSource:
             self._given = end
 
     def pass_by(self, end: int) -> None:
-        """Let a block pass that there is no room for."""
+        """Skip a block for which there is no room."""
         self.lags = self.lags or end > self.next
 
 
@@ -137,11 +137,13 @@ class PartitionReader:
     head
         The position that is read next.
     room
-        Records that each client holds before blocks pass it by.
+        The records that each client holds before it skips blocks.
+    read_again
+        Reads single old records by position.
     only
-        The client whose partition it is; None if the records name theirs.
+        The partition's only client; None if the records name their clients.
     most_clients
-        More clients than that are not taken in: their records count as naming no client.
+        The most clients of the partition; records of further ones count as naming no client.
     """
 
     name: str
@@ -160,30 +162,30 @@ class PartitionReader:
         self.clients[client] = LogSource(self.name, start, self.read_again)
 
     def wanted(self) -> int | None:
-        """Return the position to read next, None while nobody has room."""
+        """Return the position to read next, None while no client has room."""
         if not self.clients:
             return self.head
         live = [source for source in self.clients.values() if not source.failed]
-        hungry = [source.next for source in live if source.waiting < self.room]
-        if not hungry:
+        with_room = [source.next for source in live if source.waiting < self.room]
+        if not with_room:
             return None
         behind = [source.next for source in live if source.lags and source.waiting == 0]
-        return min([*behind, self.head]) if self.only is None else min(hungry)
+        return min([*behind, self.head]) if self.only is None else min(with_room)
 
     @property
     def sought(self) -> bool:
-        """Tell whether the ledger has given a position since `hold`."""
+        """Tell whether the ledger has set a position since the last `check_sought`."""
         return any(source.sought for source in self.clients.values())
 
-    def hold(self, begin: int, end: int, stride: int) -> None:
-        """Hold positions that the ledger gave against the end of the log: what lies beyond is no position.
+    def check_sought(self, begin: int, end: int, stride: int) -> None:
+        """Fail the clients whose position in the ledger lies beyond the end of the log.
 
         Parameters
         ----------
         begin, end
-            The first offset that the log still holds, and the one that comes next.
+            The first offset that the log still holds, and its next offset.
         stride
-            Positions that a message takes up.
+            The positions that a message takes up.
         """
         for source in self.clients.values():
             if source.sought and source.next > end * stride:
@@ -191,7 +193,7 @@ class PartitionReader:
             source.sought = False
 
     def take(self, end: int, decoded: Decoded) -> list[Rejection]:
-        """Route the block from `head` to `end`; return the records that are no client's."""
+        """Route the block from `head` to `end`; return the records that belong to no client."""
         start, self.head = self.head, end
         shares = self._shares(decoded)
         strays: list[Rejection] = []
@@ -210,7 +212,7 @@ class PartitionReader:
         return strays
 
     def _shares(self, decoded: Decoded) -> dict[str, tuple[IntArray, list[Rejection]]]:
-        """Return the rows and the bad records of each client; the name "" has those that name none."""
+        """Return the rows and the bad records of each client; "" is the name for records without one."""
         if self.only is not None:
             return {self.only: (np.arange(len(decoded.positions)), list(decoded.rejected))}
         bad: dict[str, list[Rejection]] = {}
@@ -221,19 +223,19 @@ class PartitionReader:
         return {client: (np.flatnonzero(names == client), bad.get(client, [])) for client in present}
 
     def ends_at(self, position: int) -> None:
-        """Note where the end-of-stream marker of the last block is: those who have read on know better."""
+        """Note the position of the end-of-stream mark in the last block, except for clients that have read beyond."""
         for source in self.clients.values():
             if source.next <= self.head:
                 source.end = position
 
     def goes_on(self, position: int) -> None:
-        """Note that there are records up to a position: a marker before it was none."""
+        """Note that there are records up to a position: a mark before it was not the end."""
         for source in self.clients.values():
             if source.end is not None and source.end < position:
                 source.end = None
 
     def settled(self, progress: Mapping[str, ClientProgress]) -> int:
-        """Return the position before which nobody here needs anything any more."""
+        """Return the position before which no client of this process needs a record any more."""
         needed = [self.head]
         for client, source in self.clients.items():
             at = progress.get(client)
@@ -243,16 +245,16 @@ class PartitionReader:
 
 
 def not_held(name: str, offset: int, begin: int, end: int) -> str:
-    """Return why a client fails whose next record a log does not hold, and what to do.
+    """Return why a client fails if the log does not hold its next record, and what to do.
 
     >>> not_held("a/0", 7, 0, 5)
-    'a/0: the ledger goes on at offset 7, but the log holds 0 to 5; the topic is not the one that was read before; \
+    'a/0: the ledger continues at offset 7, but the log holds 0 to 5; the topic is not the one that was read before; \
 take another [federation] name'
     """
-    what = f"{name}: the ledger goes on at offset {offset}, but the log holds {begin} to {end}"
+    what = f"{name}: the ledger continues at offset {offset}, but the log holds {begin} to {end}"
     if offset >= end:
         return f"{what}; the topic is not the one that was read before; take another [federation] name"
-    remedy = 'raise the topic\'s retention; to go on without them, say lost = "skip" in [records]'
+    remedy = 'raise the topic\'s retention; to continue without them, say lost = "skip" in [records]'
     return f"{what}: records were deleted before they were accepted; {remedy}"
 
 
@@ -270,7 +272,7 @@ def _batch(span: Span, decoded: Decoded, rows: IntArray, bad: tuple[Rejection, .
 
 
 def _position_after(batch: Batch, n: int) -> int:
-    """Return the position behind the n-th record, good or bad."""
+    """Return the position after the n-th record, good or bad."""
     bad = [rejection.position for rejection in batch.rejected]
     every = np.sort(np.concatenate([batch.positions, np.array(bad, np.int64)]))
     return int(every[n - 1]) + 1

@@ -1,7 +1,7 @@
-"""Values that may be too large for one message, in parts.
+"""Splits values that may be too large for one message into parts, and puts them together again.
 
-Every part carries the digest of the whole, its own number and how many there are, so parts need no order and no
-manifest: the whole is there when the last of its parts is, and parts of two wholes can never be mixed.
+Every part carries the digest of the whole, its own number and the number of parts. So parts need neither an order nor
+a manifest: the whole is complete when all of its parts are there, and parts of two values can never be mixed.
 """
 
 import hashlib
@@ -15,19 +15,19 @@ Headers = Sequence[tuple[str, bytes]]
 PART = "part"
 DIGEST = "digest"
 
-# Bytes of unfinished values in all, and of those of names that are not known, unless a setting says otherwise.
+# The most bytes of all unfinished values of known names, and of unknown names, unless a setting says otherwise.
 BUDGET, STRANGERS = 512 * 1024 * 1024, 16 * 1024 * 1024
 
-# Unfinished values at a time, by name: a sender that starts thousands and ends none must not fill the memory.
+# The most unfinished values: a sender that starts thousands and finishes none must not fill the memory.
 MOST_UNDER_WAY = 4096
 
-# An unfinished value is forgotten when so many messages have come since its last part.
+# An unfinished value is dropped after so many messages without a part of it.
 EXPIRES_AFTER = 100_000
 
-# Bytes of each header that count; a digest has 64.
+# The bytes of a header that are read; a digest has 64.
 LONGEST = 64
 
-# What a part costs besides its bytes.
+# The bytes that a part costs besides its value.
 OVERHEAD = 256
 
 
@@ -63,7 +63,7 @@ class _UnderWay:
     last: int = 0
 
     def put(self, number: int, value: bytes, at: int) -> int:
-        """Take a part in; return by how many bytes what is held has grown."""
+        """Store a part; return the bytes by which this value has grown."""
         before, had = self.held, self.parts.get(number, b"")
         self.parts[number] = value
         self.size += len(value) - len(had)
@@ -77,14 +77,14 @@ class _UnderWay:
 
 @dataclass(slots=True)
 class _Pool:
-    """Unfinished values within a budget of bytes: the one that has had no part for longest goes first."""
+    """Unfinished values within a budget of bytes; the one without a part for longest is dropped first."""
 
     budget: int
     held: int = 0
     under_way: dict[str, _UnderWay] = field(default_factory=dict)
 
     def put(self, name: str, digest: bytes, count: int, number: int, value: bytes, at: int) -> _UnderWay:
-        """Take a part in as the newest; make room for it."""
+        """Store a part as the newest; drop others to make room for it."""
         whole = self.under_way.pop(name, None)
         if whole is not None and (whole.digest, whole.count) != (digest, count):
             self.held -= whole.held
@@ -97,11 +97,11 @@ class _Pool:
         return whole
 
     def forget(self, name: str) -> None:
-        """Let go of what is under way by a name."""
+        """Drop the unfinished value of a name."""
         self.held -= self.under_way.pop(name).held
 
     def expire(self, before: int) -> None:
-        """Let go of what had its last part before a time."""
+        """Drop the values whose last part came before message number `before`."""
         while self.under_way:
             name, oldest = next(iter(self.under_way.items()))
             if oldest.last >= before:
@@ -109,29 +109,31 @@ class _Pool:
             self.forget(name)
 
 
-def everybody(_: str) -> bool:
+def any_name(_: str) -> bool:
     """Allow any name."""
     return True
 
 
 @dataclass(slots=True)
 class PartAssembly:
-    """Puts parts together again, one whole at a time for each name; a newer one takes the place of an older.
+    """Puts parts together again, one value at a time for each name; a newer value replaces an older one.
 
-    What is unfinished is held within a budget; where that is exceeded, what has had no part for longest is forgotten,
-    and whoever sent it sends again. It is forgotten too after many messages without a part. A part costs the same
-    whatever is held.
+    Unfinished values are held within a budget. Beyond it, the value without a part for longest is dropped, and its
+    sender sends it again. A value is also dropped after many messages without a part. The cost of a part does not
+    depend on what is held.
 
     Parameters
     ----------
     most_bytes
-        Largest whole that is accepted.
+        The largest value that is accepted.
     least
-        Fewest bytes of a part, except of the last: so a whole has at most `most_bytes / least` parts, and one more.
+        The fewest bytes of a part, except the last: so a value has at most `most_bytes / least + 1` parts.
     budget
-        Bytes of unfinished wholes in all, at least those of the largest one.
+        The most bytes of all unfinished values of known names.
+    strangers
+        The most bytes of all unfinished values of unknown names, which so take no room from the known ones.
     allows
-        Tells whether a name is known. The others share `strangers` bytes, so they take no room from those who are.
+        Tells whether a name is known.
 
     Examples
     --------
@@ -144,7 +146,7 @@ class PartAssembly:
     least: int = 1
     budget: int = BUDGET
     strangers: int = STRANGERS
-    allows: Callable[[str], bool] = everybody
+    allows: Callable[[str], bool] = any_name
     _seen: int = 0
     _known: _Pool = field(init=False)
     _others: _Pool = field(init=False)
@@ -154,22 +156,22 @@ class PartAssembly:
 
     @property
     def held(self) -> int:
-        """Return the bytes of what is unfinished, with what every part costs."""
+        """Return the bytes of all unfinished values, with the overhead of every part."""
         return self._known.held + self._others.held
 
     def add(self, name: str, headers: Headers, value: bytes) -> bytes | None:
-        """Take a part in; return the whole when it is complete.
+        """Store a part; return the value if it is complete.
 
         Raises
         ------
         PeerError
-            The part has no such headers, is too small or one too many, the whole is too large for this name, or not
-            what its digest says.
+            The part lacks its headers, is too small or one too many, the value is too large for this name, or it does
+            not match its digest.
         """
         self._seen += 1
         for pool in (self._known, self._others):
             pool.expire(self._seen - EXPIRES_AFTER)
-        number, count, digest = _told(headers)
+        number, count, digest = _part_of(headers)
         if count == 1:
             return self._checked(name, digest, value)
         pool = self._known if self.allows(name) else self._others
@@ -194,15 +196,15 @@ class PartAssembly:
         if len(data) > self.most_bytes:
             raise PeerError(f"{name!r} sends more than {self.most_bytes} bytes in one value")
         if hashlib.sha256(data).hexdigest().encode() != digest:
-            raise PeerError(f"what {name!r} sent is not what its digest says")
+            raise PeerError(f"a value of {name!r} does not match its digest")
         return data
 
 
-def _told(headers: Headers) -> tuple[int, int, bytes]:
-    """Return the number of a part, how many there are, and the digest of the whole."""
-    told = dict(headers)
+def _part_of(headers: Headers) -> tuple[int, int, bytes]:
+    """Return the number of a part, the number of all parts, and the digest of the value."""
+    by_name = dict(headers)
     try:
-        numbers, digest = told[PART], told[DIGEST]
+        numbers, digest = by_name[PART], by_name[DIGEST]
         number, count = (int(n) for n in numbers[:LONGEST].decode().split("/"))
         digest = digest[:LONGEST]
     except (KeyError, ValueError, AttributeError, TypeError) as error:  # a header may have no value at all

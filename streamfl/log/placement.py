@@ -1,4 +1,4 @@
-"""Where the records of clients are: what the settings' names of topics mean."""
+"""Which topics and partitions hold the records of which clients, by the names of topics in the settings."""
 
 import re
 from collections.abc import Container, Mapping, Sequence
@@ -8,7 +8,7 @@ from streamfl.ports import Finding, Placement
 
 
 def pattern(name: str) -> str:
-    """Return the regular expression of the topics that a name means; its group is what the `*` stands for.
+    """Return the regular expression of the topics that a name stands for; its group matches the `*`.
 
     >>> re.fullmatch(pattern("records.*"), "records.c1")[1], re.fullmatch(pattern("records.*"), "records.")
     ('c1', None)
@@ -17,7 +17,7 @@ def pattern(name: str) -> str:
 
 
 def may_hold_records(placement: Placement, own: Container[str], topic: str) -> bool:
-    """Tell whether a topic is one of the placement's, and none of the federation's own.
+    """Tell whether a topic is in the placement, and not one of the federation's own.
 
     >>> [may_hold_records(Placement(("r.*",)), {"r.control"}, topic) for topic in ("r.c1", "r.control", "s")]
     [True, False, False]
@@ -26,15 +26,15 @@ def may_hold_records(placement: Placement, own: Container[str], topic: str) -> b
 
 
 def client_of(placement: Placement, topic: str) -> str:
-    """Return the client whose topic it is: what the `*` of the placement's name stands for, else the topic's name.
+    """Return the client of a topic: the text that matches the `*` of the placement's name, else the topic's name.
 
     >>> client_of(Placement(("forest.records.*",)), "forest.records.c07")
     'c07'
     """
     for name in placement.topics:
-        found = re.fullmatch(pattern(name), topic)
-        if found:
-            return found[1] if found.groups() else topic
+        match = re.fullmatch(pattern(name), topic)
+        if match:
+            return match[1] if match.groups() else topic
     return topic
 
 
@@ -51,7 +51,7 @@ def topic_of(placement: Placement, client: str) -> str:
 
 
 def owner(placement: Placement, topic: str, number: int) -> str | None:
-    """Return the one client of a partition, None if the records name theirs.
+    """Return the only client of a partition, None if the records name their clients.
 
     >>> owner(Placement(("a",), by="partition"), "a", 3)
     'a/3'
@@ -65,16 +65,16 @@ def owner(placement: Placement, topic: str, number: int) -> str | None:
 
 
 def partition_of(placement: Placement, own: Container[str], name: str) -> tuple[str, int] | None:
-    """Return the topic and the number of a partition by its name in the ledger; None if it can hold no records.
+    """Return the topic and the number of a partition by its name in the ledger; None if it cannot hold records.
 
     Parameters
     ----------
     placement
         Which topics hold records.
     own
-        The federation's own topics, which do not.
+        The federation's own topics, which hold none.
     name
-        Whatever a client says.
+        The name in a client's message; it may be anything.
 
     Examples
     --------
@@ -90,10 +90,10 @@ def partition_of(placement: Placement, own: Container[str], name: str) -> tuple[
 def places_of(
     placement: Placement, clients: Sequence[str], topic_of_client: Mapping[str, str]
 ) -> dict[str, tuple[str, int | None]]:
-    """Return where each client's records go.
+    """Return the topic and partition of each client's records.
 
-    By topic: to the one partition of its topic. By partition: client i to partition i. By key: wherever its name
-    leads.
+    By topic: the only partition of its topic. By partition: partition i for client i. By key: None, the partition
+    depends on the hash of its name.
     """
     places: dict[str, tuple[str, int | None]] = {}
     for i, client in enumerate(clients):
@@ -103,7 +103,7 @@ def places_of(
 
 
 def wrong_placement(placement: Placement, partitions: Mapping[str, int]) -> list[Finding]:
-    """Return what is wrong with the partitions of record topics.
+    """Return findings about record topics with a wrong number of partitions.
 
     >>> [finding.found for finding in wrong_placement(Placement(("a",)), {"a": 3})]
     ['topic a has 3 partitions, and one client by topic reads one']

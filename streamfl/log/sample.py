@@ -1,4 +1,4 @@
-"""What is found in a sample of real records, told to people."""
+"""Findings of a check on a sample of real records."""
 
 from collections.abc import Sequence
 
@@ -8,11 +8,12 @@ from streamfl.core.protocol.records import Rejection
 from streamfl.log.intake import Message
 from streamfl.ports import Decoded, Finding, RecordFormat
 
-REASONS_TOLD, NAMES_TOLD = 3, 8
+# The most reasons and names that a finding lists.
+REASONS_LISTED, NAMES_LISTED = 3, 8
 
 
 def listed(names: Sequence[str], at_most: int = 5) -> str:
-    """Name the first few.
+    """Return the first few names as text.
 
     >>> listed("abcd", at_most=2)
     'a, b and 2 more'
@@ -22,18 +23,18 @@ def listed(names: Sequence[str], at_most: int = 5) -> str:
 
 
 def tried(name: str, messages: Sequence[Message], records: RecordFormat, dead_letters: str) -> Finding:
-    """Return what is found when messages of one partition, which hold records, are decoded as clients would.
+    """Return the finding for messages of one partition, decoded as clients would decode them.
 
     Parameters
     ----------
     name
-        Of the partition.
+        The partition.
     messages
-        At least one, without marks of an end.
+        At least one message, without end-of-stream marks.
     records
         How messages hold records.
     dead_letters
-        Where bad records would go.
+        The topic to which clients would write bad records.
     """
     decoded = records.fresh().decode(
         [message.offset for message in messages], [message.value for message in messages]
@@ -42,7 +43,7 @@ def tried(name: str, messages: Sequence[Message], records: RecordFormat, dead_le
 
 
 def judged(name: str, decoded: Decoded, stride: int, dead_letters: str) -> Finding:
-    """Return what is found in messages of one partition.
+    """Return the finding for the decoded messages of one partition.
 
     >>> nothing = np.zeros(0)
     >>> bad = (Rejection(7, "no label"), Rejection(8, "no label"), Rejection(9, "empty"))
@@ -66,17 +67,17 @@ def judged(name: str, decoded: Decoded, stride: int, dead_letters: str) -> Findi
 
 
 def _reasons(rejected: Sequence[Rejection], stride: int) -> str:
-    """Tell the first few reasons, each where it was met first."""
+    """Return the first few reasons as text, each with the place of its first record."""
     first: dict[str, int] = {}
     for rejection in rejected:
         first.setdefault(rejection.reason, rejection.position)
-    told = [f"{_place(position, stride)}: {reason}" for reason, position in first.items()]
-    more = len(told) - REASONS_TOLD
-    return " | ".join(told[:REASONS_TOLD]) + (f" | {more} more reasons" if more > 0 else "")
+    texts = [f"{_place(position, stride)}: {reason}" for reason, position in first.items()]
+    more = len(texts) - REASONS_LISTED
+    return " | ".join(texts[:REASONS_LISTED]) + (f" | {more} more reasons" if more > 0 else "")
 
 
 def _place(position: int, stride: int) -> str:
-    """Tell where a record is.
+    """Return the place of a record as text.
 
     >>> _place(17, 1), _place(17 * 64 + 2, 64)
     ('offset 17', 'offset 17, record 2')
@@ -86,12 +87,12 @@ def _place(position: int, stride: int) -> str:
 
 
 def _described(decoded: Decoded) -> str:
-    """Tell what good records hold."""
+    """Return a description of the good records."""
     seen = int((~np.isnan(decoded.X)).any(axis=0).sum())
     parts = [f"{len(decoded.positions)} records", f"{seen} features"]
     if decoded.labels:
         labels = [decoded.labels[i] for i in np.unique(decoded.y).astype(int)]
-        parts.append(f"labels {listed(labels, NAMES_TOLD)}")
+        parts.append(f"labels {listed(labels, NAMES_LISTED)}")
     else:
         parts.append(f"targets from {decoded.y.min():g} to {decoded.y.max():g}")
     if decoded.clients:

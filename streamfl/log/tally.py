@@ -1,23 +1,23 @@
-"""What arrives and cannot be used, told without filling the log: each of the first, then ever more seldom."""
+"""Logs unusable messages without filling the log: the first ones each, later ones ever more seldom."""
 
 from collections import Counter
 from typing import Any
 
 from streamfl.core.bounds import bounded
 
-# So many of a kind are told one by one; later only the 100th, the 1,000th and so on, with their count.
+# So many of a kind are logged one by one; later only the 100th, the 1,000th and so on, with the count.
 ONE_BY_ONE = 10
 
 
 class Tally:
-    """Counts what cannot be used, by kind.
+    """Counts unusable messages by kind.
 
     Parameters
     ----------
     log
-        Where it is told.
+        The log.
     event
-        What it is called there.
+        The name of the log line.
 
     Examples
     --------
@@ -38,11 +38,11 @@ class Tally:
 
     @property
     def total(self) -> int:
-        """Return how many there were."""
+        """Return the number of messages of all kinds."""
         return self._counts.total()
 
     def note(self, kind: str, reason: str, **place: object) -> None:
-        """Count one more of a kind; tell it if it is its turn."""
+        """Count one more message of a kind; log it if its number is due."""
         self._counts[kind] += 1
         count = self._counts[kind]
         if count <= ONE_BY_ONE or str(count).strip("0") == "1":

@@ -1,15 +1,15 @@
-"""What goes to the models topic, and not to the control topic, which people read: its slot, its version, its key."""
+"""Messages for the models topic, not for the control topic, which people read: their slot, version and key."""
 
 from streamfl.core.protocol.messages import BetweenPublished, ModelPublished, RegistryPublished
 
 Tensors = RegistryPublished | ModelPublished | BetweenPublished
 
-# Slots that no ladder has: the registry, and what learns between rounds, the rows that a round changed or all of it.
-# They stay in the log.
+# Slots that no ladder has: the registry, and the models that learn between rounds, as changed rows or complete. They
+# stay in the log.
 REGISTRY, CHANGES, WHOLE = "", "between-changes", "between"
 STAYING = frozenset((REGISTRY, CHANGES, WHOLE))
 
-# A model's key holds its version modulo this: the two newest of every slot survive compaction.
+# A model's key holds its version modulo this: the two newest versions of every slot survive compaction.
 VERSIONS = 2
 
 
@@ -24,12 +24,12 @@ def slot_of(message: Tensors) -> str:
 
 
 def version_of(message: Tensors) -> int:
-    """Return the version of a message; those of a slot rise."""
+    """Return the version of a message; the versions of a slot grow."""
     return message.registry.version if isinstance(message, RegistryPublished) else message.version
 
 
 def key_of(message: Tensors) -> str:
-    """Return the key of a message, without the number of a part.
+    """Return the key of a message, without the number of the part.
 
     >>> import numpy as np
     >>> key_of(ModelPublished(slot="step 16", version=7, registry=1, weights=np.zeros((1, 1))))

@@ -15,7 +15,7 @@ class Topics:
 
     @property
     def control(self) -> str:
-        """What the coordinator tells, for everyone to read."""
+        """The coordinator's messages, for people and programs to read."""
         return f"{self.federation}.control"
 
     @property
@@ -25,7 +25,7 @@ class Topics:
 
     @property
     def updates(self) -> str:
-        """What clients send, by client."""
+        """The clients' messages, keyed by client."""
         return f"{self.federation}.updates"
 
     @property
@@ -35,22 +35,22 @@ class Topics:
 
     @property
     def dead_letters(self) -> str:
-        """Messages that could not be used, as they were."""
+        """Messages that could not be used, unchanged."""
         return f"{self.federation}.dead-letter"
 
     @property
     def coordinator_group(self) -> str:
-        """The group under which the coordinator's input offsets are kept."""
+        """The group under which the coordinator's input offsets are committed."""
         return f"{self.federation}.coordinator"
 
     @property
     def clients_group(self) -> str:
-        """The group that shares the records among hosts."""
+        """The group that divides the record partitions among hosts."""
         return f"{self.federation}.clients"
 
     @property
     def own(self) -> frozenset[str]:
-        """All of them: none holds records.
+        """All of the federation's own topics; none holds records.
 
         >>> sorted(Topics("forest").own)[:2]
         ['forest.control', 'forest.dead-letter']

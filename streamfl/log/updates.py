@@ -1,4 +1,4 @@
-"""What clients send, as it lies in a log: under the client's name as key, in parts where it is large."""
+"""Reads clients' messages from a log: keyed by the client's name, and in parts if they are large."""
 
 from streamfl import messages
 from streamfl.core.bounds import NAME_BYTES, bounded, is_name
@@ -8,26 +8,26 @@ from streamfl.core.protocol.messages import FromClient
 from streamfl.log.parts import Headers, PartAssembly
 
 
-def heard(
+def completed(
     assembly: PartAssembly, key: bytes | None, headers: Headers, value: bytes | None
 ) -> FromClient | Unusable | None:
-    """Return what one message of a log says, None for a part of what is to come.
+    """Return the client's message that one message of a log completes, None if parts of it are still to come.
 
     Parameters
     ----------
     assembly
-        Of parts, by client.
+        The parts so far, by client.
     key, headers, value
-        Of the message, whoever wrote it.
+        The message of the log, by any writer.
 
     Examples
     --------
-    >>> heard(PartAssembly(100), b"", (), b"junk")
-    Unusable(client='', reason="its key is no client's name of 1 to 256 bytes")
+    >>> completed(PartAssembly(100), b"", (), b"junk")
+    Unusable(client='', reason="its key is not a client's name of 1 to 256 bytes")
     """
     client = _client(key)
     if client is None:
-        return Unusable("", f"its key is no client's name of 1 to {NAME_BYTES} bytes")
+        return Unusable("", f"its key is not a client's name of 1 to {NAME_BYTES} bytes")
     try:
         whole = assembly.add(client, headers, value or b"")
     except PeerError as error:
@@ -36,33 +36,33 @@ def heard(
 
 
 def understood(data: bytes, client: str | None = None) -> FromClient | Unusable:
-    """Return what the bytes of a whole message say, whoever wrote them.
+    """Return the client's message that some bytes encode, by any writer.
 
     Parameters
     ----------
     data
-        Of one message.
+        The bytes of one complete message.
     client
-        In whose name the log has it; None takes the name that the message says.
+        The client under whose name the log has it; None: the message's own name counts.
 
     Examples
     --------
     >>> understood(b'{"type":"leave","client":"c1","incarnation":"a"}', "c0")
-    Unusable(client='c0', reason="no message of client 'c0'")
+    Unusable(client='c0', reason="not a message of client 'c0'")
     """
     try:
-        said = messages.decode(data)
+        message = messages.decode(data)
     except PeerError as error:
         return Unusable(client or "", bounded(str(error)))
-    if not isinstance(said, FromClient) or said.client != (client or said.client):
+    if not isinstance(message, FromClient) or message.client != (client or message.client):
         return Unusable(
-            client or "", bounded(f"no message of client {client!r}" if client else "no message of a client")
+            client or "", bounded(f"not a message of client {client!r}" if client else "not a message of a client")
         )
-    return said
+    return message
 
 
 def _client(key: bytes | None) -> str | None:
-    """Return the client that a message's key names, None if it can be none."""
+    """Return the client's name in a message's key, None if it is not a name."""
     try:
         name = (key or b"").decode()
     except UnicodeDecodeError:

@@ -1,4 +1,4 @@
-"""The models that are averaged across clients; all are convex in their weights."""
+"""The models that clients average; their losses are all convex in the weights."""
 
 from streamfl.models.linear import Linear
 from streamfl.models.logistic import Logistic

@@ -64,15 +64,15 @@ class Linear:
         return np.minimum(losses / self._of(np.array([self.cap])), 1.0)
 
     def proper_scores(self, outputs: FloatArray, y: FloatArray, losses: FloatArray, labels: int) -> FloatArray:
-        """Return the scores: the least belongs to a mean without the outliers, which is what is to be predicted."""
+        """Return the scores: their minimum is a mean without the outliers, which is what should be predicted."""
         return self.scores(losses, labels)
 
     def log_likelihoods(self, outputs: FloatArray) -> FloatArray:
-        """Return nothing: a target is not a label."""
+        """Return no columns: a target is not a label."""
         return np.zeros((len(outputs), 0))
 
     def probabilities(self, outputs: FloatArray) -> FloatArray:
-        """Return nothing: a target is not a label."""
+        """Return no columns: a target is not a label."""
         return np.zeros((len(outputs), 0))
 
     def predict(self, outputs: FloatArray) -> FloatArray:

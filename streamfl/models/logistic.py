@@ -16,7 +16,7 @@ from streamfl.models.softmax import bounded, proper
 class Logistic:
     """Logistic regression of two labels: a single column, the log-odds of label 1 against label 0.
 
-    Half the numbers of a two-column softmax for the same predictions. It cannot grow a third label.
+    It has half the weights of a two-column softmax for the same predictions, but no room for a third label.
 
     >>> model, outputs = Logistic(), np.array([[0.0], [2.0]])
     >>> model.losses(outputs, np.array([1.0, 0.0])).round(4)
@@ -60,11 +60,11 @@ class Logistic:
         return proper(self.predict(outputs) != y, losses, 2)
 
     def log_likelihoods(self, outputs: FloatArray) -> FloatArray:
-        """Return nothing: a single column does not stand for a label."""
+        """Return no columns: the single column is not the output of one label."""
         return np.zeros((len(outputs), 0))
 
     def probabilities(self, outputs: FloatArray) -> FloatArray:
-        """Return those of both labels, 1 / (1 + exp(-odds)) the second.
+        """Return the probabilities of both labels; the second is 1 / (1 + exp(-log-odds)).
 
         >>> Logistic().probabilities(np.array([[0.0], [2.0]])).round(3)
         array([[0.5  , 0.5  ],

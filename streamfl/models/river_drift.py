@@ -1,4 +1,4 @@
-"""Any drift detector of River, by name, on the pooled loss of each round."""
+"""Drift detectors of River, by name, on the pooled loss of each round."""
 
 import ast
 import inspect
@@ -10,18 +10,18 @@ from river import base, drift
 from streamfl.core.drift.detectors.external import ExternalDetector, Watcher
 from streamfl.core.errors import UsageError
 
-# River's defaults are for a number a record; a round is one number. ADWIN is asked in every round, not every 32nd;
-# a sum of 50, which Page-Hinkley waits for, would take hundreds of rounds of losses in [0, 1].
+# River's defaults are for one number a record; here there is one number a round. So ADWIN checks in every round, not
+# in every 32nd, and Page-Hinkley's sum need not reach 50, which takes hundreds of rounds of losses in [0, 1].
 FOR_ROUNDS: dict[str, dict[str, object]] = {
     "ADWIN": {"clock": 1},
     "PageHinkley": {"threshold": 1.0},
 }
 
-# What takes no stream of losses, and why not. The other detectors for hits and misses have sums and bounds that hold
-# for any number in [0, 1].
+# Detectors that cannot take a stream of losses, with the reason. The sums and bounds of the other detectors for hits
+# and misses hold for any number in [0, 1].
 REFUSED = {
     "binary.EDDM": "it measures the records between two errors, and the loss of a round is neither a hit nor a miss",
-    "binary.FHDDM": "it tells when a mean falls, as that of correct predictions does, and never when a loss rises",
+    "binary.FHDDM": "it detects when a mean falls, as that of correct predictions does, and never when a loss rises",
     "DriftRetrainingClassifier": "it is a classifier, which has a detector",
 }
 
@@ -30,13 +30,13 @@ REFUSED = {
 class RiverDetector(ExternalDetector):
     """A detector of `river.drift`, such as ADWIN, KSWIN or binary.HDDMA(drift_confidence=0.01).
 
-    Parameters that are not named are River's, or where those do not suit one number a round, others. `library` and
-    `kind` say what it is where it is saved.
+    Parameters that are not named have River's defaults, or others where these do not suit one number a round.
+    `library` and `kind` identify it in a saved state.
 
     Raises
     ------
     UsageError
-        River has no such detector, it takes no stream of losses, or it cannot be made with these parameters.
+        River has no such detector, it cannot take a stream of losses, or these parameters are invalid.
 
     References
     ----------
@@ -65,11 +65,11 @@ def river_detectors() -> dict[str, type[Any]]:
     'ADWIN DummyDriftDetector KSWIN NoDrift PageHinkley binary.DDM binary.HDDMA binary.HDDMW'
     """
     # Some names in drift.__all__ do not exist.
-    found = vars(drift) | {f"binary.{key}": kind for key, kind in vars(drift.binary).items()}
+    names = vars(drift) | {f"binary.{key}": kind for key, kind in vars(drift.binary).items()}
     kinds = (base.DriftDetector, base.BinaryDriftDetector)
     return {
         key: kind
-        for key, kind in found.items()
+        for key, kind in names.items()
         if inspect.isclass(kind) and issubclass(kind, kinds) and key not in REFUSED
     }
 
@@ -80,12 +80,12 @@ def name_of(detector: base.Base) -> str:
     Parameters
     ----------
     detector
-        An object of `river.drift`; what it has seen so far does not count.
+        An object of `river.drift`; its state is ignored.
 
     Raises
     ------
     UsageError
-        It is of another class, or a parameter is no plain value.
+        It has another class, or a parameter that is not a plain value.
 
     Examples
     --------
@@ -103,8 +103,8 @@ def name_of(detector: base.Base) -> str:
             raise UsageError(
                 f"{kind.__name__}: {key} is no plain value, and detectors are built from their parameters"
             )
-    said = ", ".join(f"{key}={value!r}" for key, value in chosen.items())
-    return f"river:{name}({said})" if said else f"river:{name}"
+    arguments = ", ".join(f"{key}={value!r}" for key, value in chosen.items())
+    return f"river:{name}({arguments})" if arguments else f"river:{name}"
 
 
 def _built(name: str) -> Watcher:
@@ -116,13 +116,13 @@ def _built(name: str) -> Watcher:
         raise UsageError(f"River has no drift detector {plain!r}: take one of {', '.join(sorted(known))}")
     try:
         detector: Watcher = known[plain](**(_parameters(plain, known[plain]) | chosen))
-    except Exception as error:  # whatever a constructor of River says of its parameters
-        raise UsageError(f"River's {plain} cannot be made so: {error}") from error
+    except Exception as error:  # River's constructors raise what they like
+        raise UsageError(f"River's {plain} cannot be made with these parameters: {error}") from error
     return detector
 
 
 def _read(name: str) -> tuple[str, dict[str, Any]]:
-    """Return the class and the parameters of a name, which is read and never evaluated.
+    """Return the class and the parameters in a name, which is parsed and never evaluated.
 
     >>> _read("ADWIN(delta=0.01, clock=8)"), _read("binary.DDM")
     (('ADWIN', {'delta': 0.01, 'clock': 8}), ('binary.DDM', {}))
@@ -135,11 +135,11 @@ def _read(name: str) -> tuple[str, dict[str, Any]]:
             case ast.Call(_, [], keywords) if all(given.arg for given in keywords):
                 return plain, {str(given.arg): ast.literal_eval(given.value) for given in keywords}
     except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
-        pass  # as any other text that is no call with named parameters
-    raise UsageError(f"{name!r} is no detector: say it as in river:ADWIN(delta=0.01)")
+        pass  # like any other text that is not a call with named parameters
+    raise UsageError(f"{name!r} is not a detector: write it as river:ADWIN(delta=0.01)")
 
 
 def _parameters(name: str, kind: type[Any]) -> dict[str, object]:
-    """Return what suits rounds, and a seed where there is one, so that the same losses say the same."""
+    """Return parameters for rounds, and a fixed seed if there is one, so that equal losses give equal alarms."""
     seeds: dict[str, object] = {"seed": 0} if "seed" in inspect.signature(kind).parameters else {}
     return FOR_ROUNDS.get(name, {}) | seeds

@@ -34,8 +34,8 @@ def proper(errors: BoolArray, cross_entropy: FloatArray, labels: int) -> FloatAr
 class Softmax:
     """Multinomial logistic regression: one column a label, cross-entropy in nats.
 
-    A label index at or beyond the number of columns is one that no model knows yet: its record has an infinite loss,
-    scores 1, and pulls no column up: all known ones are pushed down.
+    A label index at or beyond the number of columns is a label that no model knows yet. Its record has an infinite
+    loss and scores 1; its step pushes all known columns down.
 
     >>> model, outputs = Softmax(), np.log(np.array([[0.7, 0.2, 0.1]]))
     >>> model.losses(outputs, np.array([0.0])).round(4), model.scores(np.array([0.3567]), 3).round(4)
@@ -95,7 +95,7 @@ class Softmax:
         return logs
 
     def predict(self, outputs: FloatArray) -> FloatArray:
-        """Return the index of the largest output, the first of equals; -1 while no label is known."""
+        """Return the index of the largest output, the first among equals; -1 while no label is known."""
         if not outputs.shape[1]:
             return np.full(len(outputs), -1.0)
         best: FloatArray = outputs.argmax(axis=1).astype(np.float64)
@@ -114,14 +114,14 @@ class Softmax:
 class _Pass:
     """Exponentials of several models' outputs and what follows from them; arrays of shape (models, labels, n).
 
-    The records come last: NumPy goes along a thousand of them ten times as fast as along a few labels.
+    Records are the last axis: NumPy is ten times as fast along a thousand records as along a few labels.
 
     Parameters
     ----------
     shifted, exponentials, totals
         Outputs less the largest of each record, their exponentials, and the sums of these, shape (models, 1, n).
     records, places
-        The records whose labels have a column, and where in the flattened outputs of a model these are.
+        The records whose labels have a column, and the places of these in the flattened outputs of a model.
     losses
         -ln p(label), shape (models, n); infinite where no column knows the label.
     """
@@ -135,7 +135,7 @@ class _Pass:
 
     @classmethod
     def over(cls, outputs: FloatArray, y: FloatArray) -> "_Pass":
-        """Go through the outputs, of at least one label."""
+        """Compute the exponentials and losses of outputs for at least one label."""
         models, labels, n = outputs.shape
         shifted = outputs - outputs.max(axis=1, keepdims=True)
         exponentials = np.exp(shifted)
@@ -163,10 +163,10 @@ class _Pass:
         return p
 
     def errors(self, y: FloatArray) -> BoolArray:
-        """Tell which records are predicted to have another label, shape (models, n)."""
+        """Return which records get another label than their own, shape (models, n)."""
         models, labels, n = self.shifted.shape
         largest = self.shifted == 0.0
-        # Of equals the first counts, which argmax tells; it costs as much as the losses, and equals are rare.
+        # Among equals the first counts. Only argmax finds it, which costs as much as the losses; equals are rare.
         if np.count_nonzero(largest) != models * n or len(self.records) < n or y.min(initial=0.0) < 0.0:
             return np.asarray(self.shifted.argmax(axis=1) != y)
         right: BoolArray = largest.reshape(models, labels * n).take(self.places, axis=1)
@@ -174,9 +174,9 @@ class _Pass:
 
 
 def _sums_over_labels(p: FloatArray) -> FloatArray:
-    """Return the sums over labels of p, shape (models, labels, n), to the last bit as of records that lie in rows.
+    """Return the sums of p, shape (models, labels, n), over labels, with the same bits as if records were rows.
 
-    NumPy adds fewer than eight numbers one after another, and more in pairs where they lie side by side.
+    NumPy adds fewer than eight numbers in sequence, and more pairwise if they are contiguous.
     """
     if p.shape[1] < 8:
         return np.asarray(p.sum(axis=1, keepdims=True))

@@ -41,7 +41,7 @@ class Message(NamedTuple):
 
 
 class Log:
-    """A partition is a folder: every message is a file that appears whole, and its name is its offset."""
+    """A partition as a folder: every message is a file that appears complete, named by its offset."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.topic = folder, folder.parent.name
@@ -50,7 +50,7 @@ class Log:
 
     @property
     def end(self) -> int:
-        """Return the offset that comes next."""
+        """Return the next offset."""
         while self._path(self._end).exists():
             self._end += 1
         return self._end
@@ -59,7 +59,7 @@ class Log:
         return [Message(offset, self._path(offset).read_bytes()) for offset in range(start, self.end)[:most]]
 
     def append(self, data: bytes, *, at: int | None = None) -> None:
-        """Write a message behind the last one, or at an offset: FileExistsError if another writer has."""
+        """Write a message after the last one, or at an offset: FileExistsError if that is taken."""
         self.folder.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=self.folder, prefix=".") as file:
             file.write(data)
@@ -84,7 +84,7 @@ class Place:
         self._letters = Log(path / self.topics.dead_letters / "0")
 
     def records(self, placement: Placement) -> list[Log]:
-        """Return the partitions of records that there are."""
+        """Return the partitions of records."""
         topics = [
             one for one in sorted(self.path.iterdir()) if may_hold_records(placement, self.topics.own, one.name)
         ]
@@ -95,38 +95,38 @@ class Place:
 
 
 class DirectoryLinks(Links):
-    """The links of a process's clients; they read what the coordinator says from the first transaction on."""
+    """The links of a process's clients; they read the coordinator's messages from the first transaction on."""
 
     def __init__(self, place: Place) -> None:
         super().__init__()
         self.place, self.foreign, self.next = place, 0, 0
         self._newest: Newest[str, Tensors] = Newest(MOST_BYTES)
-        self.hear()
+        self.received()
 
     def send(self, message: FromClient) -> None:
         self.place.updates.append(messages.encode(message))
 
-    def hear(self) -> list[FromCoordinator]:
-        heard: list[FromCoordinator] = []
+    def received(self) -> list[FromCoordinator]:
+        received: list[FromCoordinator] = []
         for transaction in self.place.control.read(self.next):
             self.next = transaction.offset + 1
             try:
-                _, _, told = msgpack.decode(transaction.value, type=Transaction)
-                said = [messages.decode(data) for data in told]
+                _, _, encoded = msgpack.decode(transaction.value, type=Transaction)
+                decoded = [messages.decode(data) for data in encoded]
             except (MsgspecError, PeerError):
                 self.foreign += 1
                 continue
-            heard += [message for message in said if isinstance(message, FromCoordinator)]
-        for model in (message for message in heard if isinstance(message, Tensors)):
+            received += [message for message in decoded if isinstance(message, FromCoordinator)]
+        for model in (message for message in received if isinstance(message, Tensors)):
             self._newest.put(key_of(model), model, len(messages.encode(model)))
-        return heard
+        return received
 
     def current(self) -> Iterator[FromCoordinator]:
         return self._newest.values()
 
 
 class DirectoryCoordinatorLink:
-    """`streamfl.ports.ServedCoordinatorLink`: whoever writes the next transaction first is the coordinator."""
+    """`streamfl.ports.ServedCoordinatorLink`: the first process to write the next transaction coordinates."""
 
     def __init__(self, place: Place, placement: Placement, stride: int) -> None:
         self._place, self._placement, self._stride = place, placement, stride
@@ -136,17 +136,17 @@ class DirectoryCoordinatorLink:
         self._next = len(transactions)
         self.publish([])  # from here on no other coordinator can write
 
-    def publish(self, told: Sequence[FromCoordinator], state: bytes = b"") -> None:
-        data = msgpack.encode((state, self._handled, [messages.encode(message) for message in told]))
+    def publish(self, published: Sequence[FromCoordinator], state: bytes = b"") -> None:
+        data = msgpack.encode((state, self._handled, [messages.encode(message) for message in published]))
         try:
             self._place.control.append(data, at=self._next)
         except FileExistsError:
             raise PeerError("another coordinator of this federation has taken over; this one ends") from None
         self._next += 1
 
-    def commit(self, told: Sequence[FromCoordinator], state: CoordinatorState) -> None:
+    def commit(self, published: Sequence[FromCoordinator], state: CoordinatorState) -> None:
         self._state = codec.encode(state)
-        self.publish(told, self._state)
+        self.publish(published, self._state)
 
     def receive(self) -> Iterator[FromClient | Unusable]:
         for message in self._place.updates.read(self._handled):
@@ -161,8 +161,8 @@ class DirectoryCoordinatorLink:
         return codec.decode(CoordinatorState, self._state) if self._state else None
 
     def ends(self, partitions: Collection[str]) -> Mapping[str, int | None]:
-        ours = {name for name in partitions if partition_of(self._placement, self._place.topics.own, name)}
-        return {name: Log(self._place.path / name).end * self._stride if name in ours else 0 for name in partitions}
+        known = {name for name in partitions if partition_of(self._placement, self._place.topics.own, name)}
+        return {name: Log(self._place.path / name).end * self._stride if name in known else 0 for name in partitions}
 
     def listen(self, seconds: float) -> None:
         time.sleep(min(seconds, POLL))
@@ -172,7 +172,7 @@ class DirectoryCoordinatorLink:
 
 
 class DirectoryHost(DirectoryLinks):
-    """`streamfl.ports.Host`: hosts share the partitions by locks, which end with their processes."""
+    """`streamfl.ports.Host`: hosts divide the partitions by locks, which end with their processes."""
 
     def __init__(self, place: Place, placement: Placement, records: RecordFormat) -> None:
         super().__init__(place)
@@ -207,7 +207,7 @@ class DirectoryHost(DirectoryLinks):
         self._logs[log.name] = log, self._intake.begin(log.topic, int(log.folder.name), start, read_again)
 
     def _read(self, log: Log, reader: PartitionReader) -> None:
-        reader.hold(0, log.end, self._format.stride)
+        reader.check_sought(0, log.end, self._format.stride)
         wanted = reader.wanted()
         found = [] if wanted is None else log.read(wanted // self._format.stride, MOST_AT_ONCE)
         if wanted is not None and found:
@@ -219,7 +219,7 @@ class DirectoryHost(DirectoryLinks):
                 self.counts.dead_letters += 1
 
     def settle(self, progress: Mapping[str, ClientProgress]) -> None:
-        pass  # the ledger tells a new host where its clients go on
+        pass  # a new host learns from the ledger where its clients continue
 
     def listen(self, seconds: float) -> None:
         time.sleep(min(seconds, POLL))
@@ -229,7 +229,7 @@ class DirectoryHost(DirectoryLinks):
 
 
 class DirectoryWriter:
-    """`streamfl.ports.RecordWriter`: an empty message says that nothing more will come."""
+    """`streamfl.ports.RecordWriter`: an empty message is the end-of-stream mark."""
 
     def __init__(self, logs: Mapping[str, Log]) -> None:
         self._logs = logs
@@ -283,7 +283,7 @@ class DirectoryConnector:
         links = DirectoryLinks(self._place)
         links.next = 0 if from_start else links.next
         while True:
-            yield from (message for message in links.hear() if not isinstance(message, Tensors))
+            yield from (message for message in links.received() if not isinstance(message, Tensors))
             time.sleep(POLL)
 
     def findings(self, placement: Placement, records: RecordFormat) -> Sequence[Finding]:

@@ -1,4 +1,4 @@
-"""Brokers that are away while a service runs: borne for a while, then told."""
+"""Tolerates unreachable brokers for a while, while a service runs."""
 
 import time
 from dataclasses import dataclass
@@ -14,19 +14,19 @@ LOG = structlog.get_logger("streamfl.kafka")
 
 @dataclass
 class Absence:
-    """How long the brokers have not answered one reader.
+    """The time for which the brokers have not answered one reader.
 
     Parameters
     ----------
     patience
-        Seconds after which it is too long.
+        The seconds after which the error is raised.
     """
 
     patience: float
     _since: float | None = None
 
     def bear(self, error: PeerError) -> None:
-        """Go on after an error; raise it if it is of another kind, or the brokers have been away too long."""
+        """Tolerate an error; raise it if it has another cause, or the brokers have been away for too long."""
         if not isinstance(error.__cause__, kafka_errors.RetriableError):
             raise error
         if self._since is None:
@@ -41,11 +41,11 @@ class Absence:
 
 
 def let_go(producer: KafkaProducer, seconds: float) -> None:
-    """Close a producer after so many seconds at most, also if it cannot send what it still has."""
+    """Close a producer within so many seconds, even if it has messages that it cannot send."""
     try:
         producer.close(timeout=seconds)
     except kafka_errors.KafkaTimeoutError:
-        # kafka-python gives up halfway then, its thread goes on, and a traceback follows when the process ends.
+        # kafka-python then stops halfway: its thread continues, and raises when the process ends.
         producer._sender.force_close()
         producer._sender.join(1.0)
         producer.close(timeout=1.0)

@@ -1,4 +1,4 @@
-"""The admin step: the topics a federation needs are made, or checked."""
+"""Makes and checks the topics of a federation."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -12,45 +12,45 @@ from streamfl.core.errors import UsageError
 from streamfl.ports import Finding
 from streamfl_connectors.kafka.topics import TopicPlan
 
-# What a message may need above its value: key, headers and the log's own.
+# The bytes that a message may need besides its value: key, headers and those of the log.
 ALLOWANCE = 10_000
 
 
 def partition_counts(admin: KafkaAdminClient, topics: Iterable[str]) -> dict[str, int]:
-    """Return the number of partitions of each of these topics that exists."""
-    told = admin.describe_topics(list(topics))
-    return {topic["name"]: len(topic["partitions"]) for topic in told if not topic["error_code"]}
+    """Return the number of partitions of the topics that exist."""
+    described = admin.describe_topics(list(topics))
+    return {topic["name"]: len(topic["partitions"]) for topic in described if not topic["error_code"]}
 
 
 def visible(admin: KafkaAdminClient, plans: Sequence[TopicPlan]) -> list[TopicPlan]:
     """Return the topics that this log-in may see: a client needs no right to the coordinator's state."""
     hidden = kafka_errors.TopicAuthorizationFailedError.errno
-    told = admin.describe_topics([plan.name for plan in plans])
-    unseen = {topic["name"] for topic in told if topic["error_code"] == hidden}
+    described = admin.describe_topics([plan.name for plan in plans])
+    unseen = {topic["name"] for topic in described if topic["error_code"] == hidden}
     return [plan for plan in plans if plan.name not in unseen]
 
 
 def configs_of(admin: KafkaAdminClient, topics: Sequence[str]) -> dict[str, dict[str, str]]:
-    """Return the settings in force of topics that exist; of none for no topic, for the brokers tell nothing then."""
+    """Return the effective settings of topics that exist."""
     if not topics:
         return {}
     resources = [ConfigResource(ConfigResourceType.TOPIC, topic) for topic in topics]
-    told = admin.describe_configs(resources, config_filter="all")
-    return {name: {key: value["value"] for key, value in entry.items()} for name, entry in told["topic"].items()}
+    described = admin.describe_configs(resources, config_filter="all")["topic"]
+    return {name: {key: value["value"] for key, value in entry.items()} for name, entry in described.items()}
 
 
 def make_missing(admin: KafkaAdminClient, plans: Sequence[TopicPlan], replication: int) -> list[str]:
-    """Make the topics that do not exist and return their names; that another one makes them meanwhile is fine."""
+    """Make the topics that do not exist, and return their names; another process may make them meanwhile."""
     there = partition_counts(admin, (plan.name for plan in plans))
     missing = {plan.name: new_topic(plan, replication) for plan in plans if plan.name not in there}
     if missing:
-        with suppress(kafka_errors.TopicAlreadyExistsError):  # whether all are there is checked next
+        with suppress(kafka_errors.TopicAlreadyExistsError):  # the caller checks whether all exist
             admin.create_topics(missing, wait_for_metadata=True)
     return sorted(missing)
 
 
 def new_topic(plan: TopicPlan, replication: int) -> Mapping[str, Any]:
-    """Return a topic as the brokers want it told when it is made."""
+    """Return the request to make a topic."""
     return {"num_partitions": plan.made_with, "replication_factor": replication, "configs": dict(plan.configs)}
 
 
@@ -60,7 +60,7 @@ def wrong_with(
     configs: Mapping[str, Mapping[str, str]],
     part_bytes: int,
 ) -> list[Finding]:
-    """Return what is wrong with topics, one finding each that is an error or a warning.
+    """Return the errors and warnings about topics.
 
     >>> plan = TopicPlan("f.control", 1, 1, {})
     >>> [finding.found for finding in wrong_with([plan], {"f.control": 3}, {}, 900_000)]
@@ -96,7 +96,7 @@ def _wrong(
 
 
 def require(findings: Sequence[Finding]) -> None:
-    """Raise a UsageError that tells all errors among findings, if there are any."""
+    """Raise a UsageError with all errors among findings, if there are any."""
     errors = [f"{finding.found}; {finding.remedy}" for finding in findings if finding.state == "error"]
     if errors:
         raise UsageError("; ".join(errors))

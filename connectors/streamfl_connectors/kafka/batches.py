@@ -1,8 +1,8 @@
-"""Batches of messages that kafka-python cannot take apart: it would raise at every poll, and nobody could read on.
+"""Reads past batches that kafka-python cannot parse: it would raise at every poll, and no reader could continue.
 
-A broker takes them from anybody who may write: messages compressed in a way that is not installed here, headers whose
-names are no UTF-8, a megabyte that unpacks to a gigabyte. A batch is one writer's, so what is left of it is told as
-one message that no reader can use, at the offset of its last.
+A broker accepts such batches from any writer: messages with a compression that is not installed here, headers with
+names that are not UTF-8, a megabyte that unpacks to a gigabyte. A batch comes from one writer. So the unreadable rest
+of a batch becomes one unusable message, at the offset of the batch's last message.
 """
 
 import gzip
@@ -15,28 +15,28 @@ from kafka.record.default_records import DefaultRecord, DefaultRecordBatch
 
 from streamfl.core.bounds import bounded
 
-# Bytes of a batch once it is unpacked; as it travels it has a megabyte, unless topics take more.
+# The most bytes of an unpacked batch; packed it has at most a megabyte, unless topics accept more.
 MOST_UNPACKED = 64 * 1024 * 1024
 
-# What unpacking may raise: for want of a library, or because of what is packed.
+# Errors of unpacking, for lack of a library or because of the content.
 UNREADABLE = (kafka_errors.UnsupportedCodecError, kafka_errors.CorruptRecordError, OSError, EOFError, zlib.error)
 
 _iterated, _next = DefaultRecordBatch.__iter__, DefaultRecordBatch.__next__
 
 
 class _Lenient(bytearray):
-    """Bytes of which every slice can be read as text."""
+    """Bytes of which every slice can be decoded as text."""
 
     def __getitem__(self, at):  # type: ignore[no-untyped-def]
-        found = super().__getitem__(at)
-        return _Lenient(found) if isinstance(at, slice) else found
+        part = super().__getitem__(at)
+        return _Lenient(part) if isinstance(at, slice) else part
 
     def decode(self, encoding: str = "utf-8", errors: str = "backslashreplace") -> str:
         return super().decode(encoding, errors)
 
 
 def read_leniently() -> None:
-    """Let kafka-python's consumers read every batch to its end."""
+    """Patch kafka-python's consumers so that they read every batch to its end."""
     DefaultRecordBatch.__iter__ = _begin
     DefaultRecordBatch.__next__ = _read
 
@@ -73,7 +73,7 @@ def _read(batch: DefaultRecordBatch) -> DefaultRecord:
 
 
 def _unreadable(batch: DefaultRecordBatch, error: Exception) -> DefaultRecord:
-    """Return one message in place of all that cannot be read: it says why, and is none that any reader knows."""
+    """Return one message in place of the unreadable ones: its value says why, and no reader can decode it."""
     reason = bounded(f"a batch of {batch.records_count} messages that cannot be read: {error}")
     value = reason.encode(errors="backslashreplace")
     return DefaultRecord(len(value), batch.last_offset, batch.max_timestamp, batch.timestamp_type, None, value, [])

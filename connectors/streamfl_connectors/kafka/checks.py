@@ -1,4 +1,4 @@
-"""What `streamfl check` looks at: brokers, topics, rights, the schema on real records. It leaves nothing behind."""
+"""The checks of `streamfl check`: brokers, topics, rights, and the schema on real records. They change nothing."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -22,37 +22,37 @@ from streamfl_connectors.kafka.topics import TopicPlan, plans
 
 Described = Mapping[str, Mapping[str, Any]]
 
-# The first that lets whoever may write to a topic do so idempotently.
+# The first version in which the right to write to a topic includes idempotent writes.
 OLDEST = (3, 0)
 
 
 def findings(
     connection: Connection, topics: Topics, placement: Placement, records: RecordFormat
 ) -> Sequence[Finding]:
-    """Return what was found, in the order in which things are needed; it ends with what nothing else can do without.
+    """Return the findings, in the order in which things are needed, up to the first error that stops the check.
 
     Parameters
     ----------
     connection, topics
-        Of the federation.
+        The connection and the topics of the federation.
     placement, records
-        Where its records are, and how messages hold them.
+        Which topics hold its records, and how messages hold them.
     """
-    found: list[Finding] = []
+    findings: list[Finding] = []
     subject = "brokers"
     try:
         with closing(connection.admin()) as admin:
             check = _Check(connection, admin, topics, placement, records)
-            for subject, look in check.looks():  # noqa: B007  an error names the last one
+            for subject, step in check.steps():  # noqa: B007  an error names the last one
                 with explained(connection.settings.bootstrap_servers):
-                    found += look()
+                    findings += step()
     except (StreamflError, kafka_errors.KafkaError) as error:
-        found.append(failed(subject, error))
-    return found
+        findings.append(failed(subject, error))
+    return findings
 
 
 def failed(subject: str, error: Exception) -> Finding:
-    """Return an error as a finding: our errors end with what to do.
+    """Return an error as a finding; the last part of our errors is the remedy.
 
     >>> failed("brokers", StreamflError("no answer; start it")).remedy
     'start it'
@@ -64,7 +64,7 @@ def failed(subject: str, error: Exception) -> Finding:
 
 
 class _Check:
-    """One check: what was learnt before is at hand for what comes after."""
+    """One check, in which later steps use what earlier ones found."""
 
     def __init__(
         self,
@@ -84,8 +84,8 @@ class _Check:
         self._own: Described = {}
         self._of_records: Described = {}
 
-    def looks(self) -> Iterator[tuple[str, Callable[[], Iterable[Finding]]]]:
-        """Return everything that is looked at."""
+    def steps(self) -> Iterator[tuple[str, Callable[[], Iterable[Finding]]]]:
+        """Yield the steps, each with its subject."""
         yield "brokers", self._cluster
         yield "topics", self._own_topics
         yield "records", self._record_topics
@@ -93,10 +93,10 @@ class _Check:
         yield "records", self._schema
 
     def _cluster(self) -> Iterator[Finding]:
-        told = self._admin.describe_cluster()["brokers"]
-        self._brokers = len(told)
-        version = tuple(self._admin.get_broker_version_data(told[0]["broker_id"]).broker_version)
-        yield broker_finding(self._settings.bootstrap_servers, version, told)
+        brokers = self._admin.describe_cluster()["brokers"]
+        self._brokers = len(brokers)
+        version = tuple(self._admin.get_broker_version_data(brokers[0]["broker_id"]).broker_version)
+        yield broker_finding(self._settings.bootstrap_servers, version, brokers)
 
     def _own_topics(self) -> Iterator[Finding]:
         wanted = plans(self._topics)
@@ -115,19 +115,19 @@ class _Check:
         yield from self._missing(missing)
 
     def _missing(self, missing: Sequence[TopicPlan]) -> Iterator[Finding]:
-        """Ask whether the topics could be made, without making them."""
+        """Check whether missing topics could be made, without making them."""
         if not missing:
             return
         wanted = {plan.name: new_topic(plan, self._settings.replication_factor) for plan in missing}
-        told = self._admin.create_topics(wanted, validate_only=True, raise_errors=False)["topics"]
-        yield from missing_findings(told, self._settings, self._brokers)
+        answers = self._admin.create_topics(wanted, validate_only=True, raise_errors=False)["topics"]
+        yield from missing_findings(answers, self._settings, self._brokers)
 
     def _record_topics(self) -> Iterator[Finding]:
         explicit = [name for name in self._placement.topics if "*" not in name]
         starred = [name for name in self._placement.topics if "*" in name]
         every = self._admin.list_topics() if starred else ()
         matched = {name: [topic for topic in every if re.fullmatch(pattern(name), topic)] for name in starred}
-        yield from _astray(matched, self._own)
+        yield from _own_topics_matched(matched, self._own)
         names = {*explicit, *(topic for topics in matched.values() for topic in topics)} - self._own.keys()
         self._of_records = described(self._admin, sorted(names)) if names else {}
         for name in explicit:
@@ -159,8 +159,8 @@ class _Check:
         return sample.findings(self._connection, _partitions(readable), self._format, self._topics.dead_letters)
 
     @staticmethod
-    def _is(told: Described, name: str, code: int) -> bool:
-        return bool(told[name]["error_code"] == code)
+    def _is(topics: Described, name: str, code: int) -> bool:
+        return bool(topics[name]["error_code"] == code)
 
 
 UNKNOWN: int = kafka_errors.UnknownTopicOrPartitionError.errno
@@ -168,7 +168,7 @@ DENIED: int = kafka_errors.TopicAuthorizationFailedError.errno
 
 
 def described(admin: KafkaAdminClient, names: Sequence[str]) -> Described:
-    """Return what the brokers tell of topics, those that are not there or not seen included."""
+    """Return what the brokers report of topics, including those that do not exist or may not be seen."""
     return {topic["name"]: topic for topic in admin.describe_topics(names)}
 
 
@@ -182,7 +182,7 @@ def _may_read(topic: Mapping[str, Any]) -> bool:
 
 
 def broker_finding(servers: object, version: tuple[int, ...], brokers: Sequence[Mapping[str, Any]]) -> Finding:
-    """Return what is found of the brokers.
+    """Return the finding on the brokers.
 
     >>> broker_finding("b:9092", (4, 1), [{"broker_id": 1, "is_fenced": False}]).found
     'b:9092 answers: 1 broker, Apache Kafka 4.1'
@@ -198,10 +198,12 @@ def broker_finding(servers: object, version: tuple[int, ...], brokers: Sequence[
     return Finding("brokers", "ok", found)
 
 
-def missing_findings(told: Sequence[Mapping[str, Any]], settings: KafkaSettings, brokers: int) -> Iterator[Finding]:
-    """Return what is found of topics that are not there, from the brokers' answers to whether they could be made."""
+def missing_findings(
+    answers: Sequence[Mapping[str, Any]], settings: KafkaSettings, brokers: int
+) -> Iterator[Finding]:
+    """Yield findings on missing topics, from the brokers' answers to whether they could be made."""
     by_code: dict[int, list[Mapping[str, Any]]] = {}
-    for topic in told:
+    for topic in answers:
         by_code.setdefault(topic["error_code"], []).append(topic)
     for code, topics in by_code.items():
         names = listed([topic["name"] for topic in topics])
@@ -225,7 +227,7 @@ def missing_findings(told: Sequence[Mapping[str, Any]], settings: KafkaSettings,
 
 
 def durability(topic: Mapping[str, Any], configs: Mapping[str, str], brokers: int) -> Iterator[Finding]:
-    """Return what is found of the copies of a topic: whether the loss of one broker could stop or undo training."""
+    """Yield findings on the copies of a topic: whether the loss of one broker could stop or undo training."""
     name, parts = topic["name"], topic["partitions"]
     copies = min((len(part["replica_nodes"]) for part in parts), default=0)
     in_sync = min((len(part["isr_nodes"]) for part in parts), default=0)
@@ -247,10 +249,10 @@ def durability(topic: Mapping[str, Any], configs: Mapping[str, str], brokers: in
         yield Finding(name, "warning", found, f"lower min.insync.replicas to {copies - 1}")
 
 
-def _astray(matched: Mapping[str, Sequence[str]], own: Described) -> Iterator[Finding]:
+def _own_topics_matched(matched: Mapping[str, Sequence[str]], own: Described) -> Iterator[Finding]:
     for name, topics in matched.items():
         taken = sorted(own.keys() & set(topics))
         if taken:
-            found = f"{name} means the federation's own {listed(taken)} too, which hold no records"
-            remedy = "nobody reads records there; still, give topics of records names of their own, NAME.records.*"
+            found = f"{name} also matches the federation's own {listed(taken)}, which hold no records"
+            remedy = "they are left out; still, give topics of records names of their own, NAME.records.*"
             yield Finding(name, "warning", found, remedy)

@@ -1,4 +1,4 @@
-"""The links of all clients of one process: one listener and one producer between them."""
+"""The links of all clients of one process, which share one listener and one producer."""
 
 from collections.abc import Callable, Iterable
 
@@ -19,14 +19,14 @@ LOG = structlog.get_logger("streamfl.kafka.client")
 
 
 class ClientLinks(Links):
-    """Makes the links of clients, and hands out what the coordinator tells.
+    """Makes the links of clients, and distributes the coordinator's messages.
 
     Parameters
     ----------
     connection, topics
         Where to read and write.
     wake
-        Called when something may have arrived.
+        Called when a message may have arrived.
     """
 
     def __init__(self, connection: Connection, topics: Topics, wake: Callable[[], None] = lambda: None) -> None:
@@ -38,11 +38,11 @@ class ClientLinks(Links):
 
     @property
     def foreign(self) -> int:
-        """Count the messages that could not be understood."""
+        """Count the messages that could not be decoded."""
         return self._listener.foreign
 
-    def hear(self) -> list[FromCoordinator]:
-        """Return what the listener has heard since the last time."""
+    def received(self) -> list[FromCoordinator]:
+        """Return the messages that the listener has received since the last call."""
         return self._listener.take()
 
     def current(self) -> Iterable[FromCoordinator]:
@@ -61,14 +61,14 @@ class ClientLinks(Links):
             _lost(message.client, error)
 
     def flush(self, seconds: float) -> None:
-        """Return when all that was sent has arrived, or after so many seconds."""
+        """Wait until all messages are stored, or for so many seconds."""
         try:
             self._producer.flush(timeout=seconds)
         except kafka_errors.KafkaError as error:
             LOG.warning("not all was sent", reason=repr(error))
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connections."""
         self.flush(5.0)
         self._listener.close()
         let_go(self._producer, 1.0)

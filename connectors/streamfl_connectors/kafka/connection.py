@@ -1,4 +1,4 @@
-"""How to reach the brokers: kafka-python's clients, all with the same settings, and what its errors mean."""
+"""Makes kafka-python's clients with the same settings, and explains their errors."""
 
 import re
 import time
@@ -20,14 +20,14 @@ T = TypeVar("T")
 
 LOG = structlog.get_logger("streamfl.kafka")
 
-# One attempt to reach the brokers; `patience` says how many are made.
+# Milliseconds of one attempt to reach the brokers; attempts are repeated for `patience` seconds.
 BOOTSTRAP_MS = 5000
 
-# A broker that expects TLS or a log-in where there is none, or the other way round, says nothing and hangs up.
+# A broker that expects TLS or a log-in and gets none, or the reverse, closes the connection without an answer.
 ENDED = re.compile("disconnected|[Hh]andshake")
 
-# What kafka-python raises at once, or in its own thread, when it can do nothing with a setting: also files of keys
-# that are not there.
+# Errors that kafka-python raises, at once or in its own thread, for a setting that it cannot use, such as a key file
+# that does not exist.
 UNUSABLE = (kafka_errors.KafkaConfigurationError, OSError, AssertionError, TypeError, ValueError)
 
 
@@ -40,7 +40,7 @@ class Connection:
     Parameters
     ----------
     settings
-        Of the brokers.
+        The settings.
     """
 
     def __init__(self, settings: KafkaSettings) -> None:
@@ -49,7 +49,7 @@ class Connection:
         self.settings = settings
 
     def consumer(self, **own: Any) -> KafkaConsumer:
-        """Return a consumer of what is committed; nothing commits by itself."""
+        """Return a consumer of committed messages, which commits no offsets on its own."""
         defaults = {
             "enable_auto_commit": False,
             "isolation_level": "read_committed",
@@ -63,12 +63,12 @@ class Connection:
         return self._made(KafkaProducer, {"allow_auto_create_topics": False, **own})
 
     def admin(self) -> KafkaAdminClient:
-        """Return an administrator."""
+        """Return an admin client."""
         return self._made(KafkaAdminClient, {})
 
     @contextmanager
     def administered(self) -> Iterator[KafkaAdminClient]:
-        """Lend an administrator; its errors are explained."""
+        """Provide an admin client for a block, and explain its errors."""
         admin = self.admin()
         try:
             with explained(self.settings.bootstrap_servers):
@@ -79,24 +79,24 @@ class Connection:
     def _made(self, kind: Callable[..., T], own: Mapping[str, Any]) -> T:
         known: Mapping[str, Any] = kind.DEFAULT_CONFIG  # type: ignore[attr-defined]
         shared = {name: value for name, value in self.settings.passed_through.items() if name in known}
-        # Nobody reads kafka-python's own metrics here, and they cost a tenth of a consumer's time.
+        # kafka-python's own metrics are not used here, and cost a tenth of a consumer's time.
         quiet = {"metrics_enabled": False} if "metrics_enabled" in known else {}
         fitting = {"bootstrap_timeout_ms": BOOTSTRAP_MS} | quiet | {k: v for k, v in own.items() if k in known}
         servers = self.settings.bootstrap_servers
         with explained(servers):
             try:
-                with causes.told():
+                with causes.raised():
                     return kind(bootstrap_servers=servers, **(fitting | shared))
             except UNUSABLE as error:
                 raise UsageError(f"[kafka] a setting cannot be used: {error}; correct it") from error
 
     def patiently(self, what: str, attempt: Callable[[], T | None]) -> T:
-        """Return the first answer of `attempt` that is not None, trying again until patience ends.
+        """Return the first result of `attempt` that is not None, repeating it for `patience` seconds.
 
         Raises
         ------
         UsageError
-            It did not come to be in time.
+            There was no result in time.
         """
         until, pause = time.monotonic() + self.settings.patience, 0.1
         while True:
@@ -115,7 +115,7 @@ class Connection:
 
 @contextmanager
 def explained(servers: object) -> Iterator[None]:
-    """Turn kafka-python's errors into ours: who is at fault, and what to do."""
+    """Turn kafka-python's errors into ours, which say whose fault it is and what to do."""
     try:
         yield
     except (kafka_errors.ProducerFencedError, kafka_errors.InvalidProducerEpochError) as error:

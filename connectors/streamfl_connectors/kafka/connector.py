@@ -1,4 +1,4 @@
-"""The connector: makes the links, hosts and writers of a federation on Kafka."""
+"""The connector for Kafka: makes the links, hosts and record writers of a federation."""
 
 from collections.abc import Iterator, Sequence
 from typing import ClassVar
@@ -39,7 +39,7 @@ class KafkaConnector:
     Parameters
     ----------
     federation
-        Its name: the first part of its topics' names.
+        The federation's name: the first part of its topics' names.
     settings
         The `[kafka]` table.
     """
@@ -51,7 +51,7 @@ class KafkaConnector:
         self._topics = Topics(federation)
 
     def prepare(self) -> None:
-        """Make the federation's topics where they are missing, check the others, and wait for brokers, bounded."""
+        """Make the federation's missing topics, check the others; wait for brokers for `patience` seconds."""
         self._connection.patiently("the federation's topics", self._prepared)
 
     def _prepared(self) -> bool | None:
@@ -68,18 +68,18 @@ class KafkaConnector:
             names = [plan.name for plan in seen]
             there = partition_counts(admin, names)
             if len(there) < len(names):
-                return None  # another process is making them: not every broker knows them yet
+                return None  # another process makes them, and not every broker knows them yet
             wrong = wrong_with(seen, there, configs_of(admin, names), settings.part_bytes)
         require(wrong)
         return True
 
     def coordinator(self, placement: Placement, records: RecordFormat) -> KafkaCoordinatorLink:
-        """Return the coordinator's link; it takes over from any other one."""
+        """Return the coordinator's link, which fences any other one."""
         ends = Ends(self._connection, self._topics, placement, records.stride)
         return KafkaCoordinatorLink(self._connection, self._topics, ends)
 
     def host(self, name: str, placement: Placement, records: RecordFormat) -> KafkaHost:
-        """Join the hosts' group, once the topics of the records are there."""
+        """Join the group of hosts, once the topics of the records exist."""
         self._connection.patiently("the topics of the records", lambda: self._records_are_there(placement))
         return KafkaHost(self._connection, self._topics, name, placement, records)
 
@@ -96,7 +96,7 @@ class KafkaConnector:
         return True
 
     def writer(self, placement: Placement, clients: Sequence[str]) -> KafkaRecordWriter:
-        """Return a writer, after making the clients' topics where they are missing; wait for brokers, bounded."""
+        """Return a writer of records, after making missing topics; wait for brokers for `patience` seconds."""
         topics = {client: topic_of(placement, client) for client in clients}
         partitions = {"topic": 1, "partition": len(clients), "key": placement.partitions or 4}[placement.by]
         plans = [TopicPlan(topic, None, partitions, {}) for topic in sorted(set(topics.values()))]
@@ -107,14 +107,14 @@ class KafkaConnector:
         return KafkaRecordWriter(self._connection, places_of(placement, clients, topics), there)
 
     def _records_made(self, plans: Sequence[TopicPlan]) -> dict[str, int] | None:
-        """Make the topics that are missing; return how many partitions each has, None while one is not known yet."""
+        """Make missing topics; return how many partitions each has, None while one is not known yet."""
         with self._connection.administered() as admin:
             make_missing(admin, plans, self._connection.settings.replication_factor)
             there = partition_counts(admin, [plan.name for plan in plans])
         return there if len(there) == len(plans) else None
 
     def control(self, *, from_start: bool) -> Iterator[FromCoordinator]:
-        """Return what the coordinator tells, without end."""
+        """Yield the coordinator's messages, without end."""
         consumer = self._connection.consumer()
         partition = TopicPartition(self._topics.control, 0)
         reader, unusable = ControlReader(), Tally(LOG, "unusable message")
@@ -123,20 +123,20 @@ class KafkaConnector:
             seek = consumer.seek_to_beginning if from_start else consumer.seek_to_end
             seek(partition)
             while True:
-                for found in consumer.poll(timeout_ms=200).values():
-                    for message in found:
+                for batch in consumer.poll(timeout_ms=200).values():
+                    for message in batch:
                         try:
-                            told = reader.read(message.value, message.headers)
+                            whole = reader.read(message.value, message.headers)
                         except PeerError as error:
                             unusable.note(message.topic, str(error), offset=message.offset)
                             continue
-                        if told is not None:
-                            yield told
+                        if whole is not None:
+                            yield whole
         finally:
             consumer.close()
 
     def findings(self, placement: Placement, records: RecordFormat) -> Sequence[Finding]:
-        """Check everything that a federation needs, and try it on real records."""
+        """Check everything that a federation needs, and decode real records."""
         from streamfl_connectors.kafka.checks import findings  # noqa: PLC0415  only `check` needs it
 
         return findings(self._connection, self._topics, placement, records)

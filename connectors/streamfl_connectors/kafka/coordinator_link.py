@@ -1,4 +1,4 @@
-"""The coordinator's end: everything it tells is transactional, so nothing of a fenced one counts."""
+"""The coordinator's link: all of its writes are transactional, so that no write of a fenced coordinator counts."""
 
 import time
 from collections import deque
@@ -21,22 +21,22 @@ from streamfl.log.parts import Headers, PartAssembly, cut
 from streamfl.log.tally import Tally
 from streamfl.log.tensors import STAYING, VERSIONS, Tensors, key_of, slot_of, version_of
 from streamfl.log.topics import Topics
-from streamfl.log.updates import heard
+from streamfl.log.updates import completed
 from streamfl_connectors.kafka import dead_letters
 from streamfl_connectors.kafka.absence import let_go
 from streamfl_connectors.kafka.connection import TAKEN_OVER, Connection, explained
 from streamfl_connectors.kafka.ends import Ends
-from streamfl_connectors.kafka.state_topic import KEYS, Found, last_state
+from streamfl_connectors.kafka.state_topic import KEYS, LastState, last_state
 
 LOG = structlog.get_logger("streamfl.kafka.coordinator")
 
-# Dead letters that wait: when there are as many, or they have so many bytes, they are written at once.
+# Dead letters are written together; at so many, or so many bytes, they are written at once.
 MOST_LETTERS, MOST_LETTER_BYTES = 1000, 4 * 1024 * 1024
 
-# Parts of clients' messages have so many bytes at least, or `part_bytes` if that is less; the last may have fewer.
+# The fewest bytes of a part of a client's message, or `part_bytes` if that is less; the last part may have fewer.
 LEAST_PART = 64 * 1024
 
-# What a dead-letter topic says to a letter that it will never take.
+# Errors of a dead-letter topic for letters that it will never accept.
 NEVER_TAKEN = (
     kafka_errors.MessageSizeTooLargeError,
     kafka_errors.RecordListTooLargeError,
@@ -50,16 +50,16 @@ PAUSE = 0.1
 class KafkaCoordinatorLink:
     """`streamfl.ports.ServedCoordinatorLink` on Kafka.
 
-    Making one fences every other coordinator of the federation: also one that only slept.
+    A new link fences every other coordinator of the federation, also one that was only suspended.
 
     Parameters
     ----------
     connection
         To the brokers.
     topics
-        Of the federation.
+        The federation's topics.
     ends
-        Of the logs of records.
+        The ends of the record partitions.
     """
 
     def __init__(self, connection: Connection, topics: Topics, ends: Ends) -> None:
@@ -91,31 +91,31 @@ class KafkaCoordinatorLink:
         try:
             self._begin()
         except BaseException:
-            self.close()  # its threads would try for ever to connect
+            self.close()  # its threads would try to connect for ever
             raise
 
     def _begin(self) -> None:
-        """Go on from the state that was committed last, and from where messages were read to."""
-        found = self._last_state()
-        self._saved = found.data
-        self._follow(self.restore())
-        self._require_state(found, began=self._assign())
+        """Continue from the state and the input offsets that were committed last."""
+        last = self._last_state()
+        self._saved = last.data
+        self._update_members(self.restore())
+        self._require_state(last, began=self._assign())
 
-    # --- telling -----------------------------------------------------------------------------------------------
+    # --- publishing --------------------------------------------------------------------------------------------
 
-    def publish(self, told: Sequence[FromCoordinator]) -> None:
-        """Tell all clients, all or nothing."""
+    def publish(self, published: Sequence[FromCoordinator]) -> None:
+        """Publish messages to all clients, all or none."""
         self._write_letters()
-        self._transact(told, None)
+        self._transact(published, None)
 
-    def commit(self, told: Sequence[FromCoordinator], state: CoordinatorState) -> None:
-        """Tell all clients, save the state and move the input offsets on, all or nothing."""
+    def commit(self, published: Sequence[FromCoordinator], state: CoordinatorState) -> None:
+        """Publish messages to all clients, save the state and commit the input offsets, all or nothing."""
         self._write_letters()
-        self._transact(told, codec.encode(state))
-        self._follow(state)
+        self._transact(published, codec.encode(state))
+        self._update_members(state)
 
-    def _transact(self, told: Sequence[FromCoordinator], state: bytes | None) -> None:
-        """Carry a transaction out."""
+    def _transact(self, published: Sequence[FromCoordinator], state: bytes | None) -> None:
+        """Carry out a transaction."""
         written = self._written
 
         def attempt(failed: bool) -> None:
@@ -123,7 +123,7 @@ class KafkaCoordinatorLink:
             if failed and self._went_through(state):
                 return
             self._producer.begin_transaction()
-            written = self._write(told, state)
+            written = self._write(published, state)
             self._producer.commit_transaction()
 
         self._repeated(attempt)
@@ -131,11 +131,11 @@ class KafkaCoordinatorLink:
             self._saved, self._saves = state, self._saves + 1
         self._written = written
         self._live = next(
-            (_slots(message) for message in reversed(told) if isinstance(message, RoundOpened)), self._live
+            (_slots(message) for message in reversed(published) if isinstance(message, RoundOpened)), self._live
         )
 
     def _repeated(self, attempt: Callable[[bool], None]) -> None:
-        """Carry a transaction out, again if it failed; bounded, then the coordinator ends and is restarted."""
+        """Carry out a transaction, and repeat it if it failed, for `patience` seconds; then the coordinator ends."""
         until, failed = time.monotonic() + self._settings.patience, False
         while True:
             try:
@@ -151,14 +151,14 @@ class KafkaCoordinatorLink:
                 time.sleep(PAUSE)
 
     def _went_through(self, state: bytes | None) -> bool:
-        """Begin anew after a transaction that failed, and tell whether it had been committed all the same."""
+        """Start a new producer after a failed transaction, and tell whether that one was committed nevertheless."""
         return self._renew(state) != self._saved
 
     def _renew(self, state: bytes | None = None) -> bytes | None:
-        """Begin anew after a transaction that failed; return the last state there is.
+        """Start a new producer after a failed transaction; return the last state.
 
-        A new producer takes over from any other coordinator: so not if one has committed since, which this one, that
-        may have slept, does not know of.
+        A new producer fences any other coordinator. So there must be none that has committed since: this process may
+        have been suspended, and not know of it.
         """
         self._fail_if_overtaken(state)
         let_go(self._producer, 0.0)
@@ -171,10 +171,10 @@ class KafkaCoordinatorLink:
             raise PeerError(TAKEN_OVER)
         return last
 
-    def _write(self, told: Sequence[FromCoordinator], state: bytes | None) -> dict[str, tuple[int, int]]:
-        """Write all of it; return which slots are in the log then, each with its version and most parts."""
+    def _write(self, published: Sequence[FromCoordinator], state: bytes | None) -> dict[str, tuple[int, int]]:
+        """Write messages and state; return the slots in the log afterwards, each with its version and most parts."""
         written = dict(self._written)
-        for message in told:
+        for message in published:
             if not isinstance(message, Tensors):
                 for value, headers in control.written(message):
                     self._send(self._topics.control, value, headers)
@@ -184,7 +184,7 @@ class KafkaCoordinatorLink:
             if version != version_of(message):
                 parts = self._write_parts(self._topics.models, key_of(message), messages.encode(message))
                 written[slot] = (version_of(message), max(parts, most))
-        for slot in self._dead(told):
+        for slot in self._dead(published):
             self._bury(slot)
             del written[slot]
         if state is not None:
@@ -193,7 +193,7 @@ class KafkaCoordinatorLink:
         return written
 
     def _write_parts(self, topic: str, key: str, data: bytes) -> int:
-        """Write a value, and return in how many parts."""
+        """Write a value; return the number of its parts."""
         parts = cut(data, self._settings.part_bytes)
         for part in parts:
             name = f"{key}/{part.number}".encode()
@@ -201,7 +201,7 @@ class KafkaCoordinatorLink:
         return len(parts)
 
     def _send(self, topic: str, value: bytes | None, headers: Headers = (), key: bytes | None = None) -> None:
-        """Write within a transaction; what cannot be written at once fails it, which kafka-python does not see to."""
+        """Write within a transaction; an immediate failure fails the transaction, which kafka-python does not do."""
         sent = self._producer.send(topic, value, key=key, headers=list(headers), partition=0)
         if sent.failed():
             raise sent.exception
@@ -211,17 +211,17 @@ class KafkaCoordinatorLink:
         if offsets:
             self._producer.send_offsets_to_transaction(offsets, self._consumer.group_metadata())
 
-    def _dead(self, told: Sequence[FromCoordinator]) -> set[str]:
+    def _dead(self, published: Sequence[FromCoordinator]) -> set[str]:
         """Return the slots that no open round names any more."""
-        opened = [message for message in told if isinstance(message, RoundOpened)]
+        opened = [message for message in published if isinstance(message, RoundOpened)]
         if not opened:
             return set()
         live = _slots(opened[-1])
-        fresh = {message.slot for message in told if isinstance(message, ModelPublished)}
+        fresh = {message.slot for message in published if isinstance(message, ModelPublished)}
         return set(self._written) - STAYING - live - self._live - fresh
 
     def _bury(self, slot: str) -> None:
-        """Write tombstones, so that compaction lets go of a slot."""
+        """Write tombstones, so that compaction removes a slot."""
         _, parts = self._written[slot]
         for version in range(VERSIONS):
             for part in range(parts):
@@ -239,10 +239,10 @@ class KafkaCoordinatorLink:
             producer.init_transactions()
         return producer
 
-    # --- hearing -----------------------------------------------------------------------------------------------
+    # --- receiving ---------------------------------------------------------------------------------------------
 
     def _assign(self) -> bool:
-        """Read on from the last commit, or from the first message there is; tell whether there was a commit."""
+        """Read from the last committed offset, or from the first message; tell whether any offset was committed."""
         began = False
         with explained(self._settings.bootstrap_servers):
             numbers = self._consumer.partitions_for_topic(self._topics.updates)
@@ -257,7 +257,7 @@ class KafkaCoordinatorLink:
         return began
 
     def receive(self) -> Iterator[FromClient | Unusable]:
-        """Return what has arrived; one that is taken out counts as handled at the next commit."""
+        """Yield the messages that have arrived; a message that was yielded counts as handled at the next commit."""
         if not self._listened:
             self.listen(0.0)
         self._listened = False
@@ -265,19 +265,19 @@ class KafkaCoordinatorLink:
             message = self._arrived.popleft()
             self._handled[TopicPartition(message.topic, message.partition)] = message.offset + 1
             self._taken = message
-            said = heard(self._assembly, message.key, message.headers, message.value)
-            if said is not None:
-                yield said
+            whole = completed(self._assembly, message.key, message.headers, message.value)
+            if whole is not None:
+                yield whole
         self._taken = None
         self._write_letters()
 
     # --- dead letters ------------------------------------------------------------------------------------------
 
     def refuse(self, reason: str) -> None:
-        """Keep the message that was taken out last as a dead letter, once.
+        """Keep the message that was yielded last as a dead letter, once.
 
-        It is written before the offset moves past it, in a transaction of its own with those of the same turn; after
-        a kill it may be there twice, and its place tells.
+        It is written before the offset moves past it, in one transaction with other letters. After a kill it may be
+        written twice, with the same place.
         """
         message, self._taken = self._taken, None
         if message is None:
@@ -291,7 +291,7 @@ class KafkaCoordinatorLink:
             self._write_letters()
 
     def _write_letters(self) -> None:
-        """Write the letters that wait; those that the topic will never take are told and counted, and that is all."""
+        """Write the waiting letters; if the topic will never accept them, they are logged, counted and dropped."""
         letters, self._letters, self._letter_bytes = self._letters, [], 0
         if not letters:
             return
@@ -299,7 +299,7 @@ class KafkaCoordinatorLink:
             self._repeated(lambda failed: self._bury_letters(letters, failed))
         except _NotTakenError as error:
             self.unwritten += len(letters)
-            LOG.error(  # noqa: TRY400  it is the topic's fault: a traceback tells nobody more
+            LOG.error(  # noqa: TRY400  it is the topic's fault: a traceback adds nothing
                 "dead letters were not written",
                 letters=len(letters),
                 in_all=self.unwritten,
@@ -324,19 +324,19 @@ class KafkaCoordinatorLink:
 
     def listen(self, seconds: float) -> None:
         """Return when a message has arrived, or after so many seconds."""
-        self._listened = True  # a second poll at once would, now and then, make the next one wait for half a second
+        self._listened = True  # a second poll at once sometimes makes the next one wait for half a second
         if self._arrived:
             return
         with explained(self._settings.bootstrap_servers):
             polled = self._polled(seconds)
-        for found in polled.values():
-            self._arrived.extend(found)
+        for batch in polled.values():
+            self._arrived.extend(batch)
 
     def _polled(self, seconds: float) -> Mapping[TopicPartition, Sequence[Any]]:
         try:
             polled: Mapping[TopicPartition, Sequence[Any]] = self._consumer.poll(timeout_ms=int(1000 * seconds))
         except kafka_errors.OffsetOutOfRangeError as error:
-            # The clients' messages of long ago are gone; they ask again by themselves.
+            # Old messages of clients are gone; the clients ask again on their own.
             LOG.warning("messages of clients were deleted unread", positions=str(error))
             for partition in error.args[0]:
                 self._consumer.seek_to_beginning(partition)
@@ -344,7 +344,7 @@ class KafkaCoordinatorLink:
         return polled
 
     def ends(self, partitions: Collection[str]) -> Mapping[str, int | None]:
-        """Return the position behind the last record of each partition of the records.
+        """Return the position after the last record of each partition.
 
         Parameters
         ----------
@@ -353,18 +353,18 @@ class KafkaCoordinatorLink:
 
         Returns
         -------
-        0 where there is no such partition of the records; None where it cannot be told, for lack of a right or of an
+        0 for a partition that does not exist, or holds no records; None without the right to see it, or without an
         answer.
         """
         return self._ends.of(partitions)
 
-    # --- remembering -------------------------------------------------------------------------------------------
+    # --- the state ---------------------------------------------------------------------------------------------
 
     def restore(self) -> CoordinatorState | None:
         """Return the state that was committed last, if any."""
         return None if self._saved is None else codec.decode(CoordinatorState, self._saved)
 
-    def _last_state(self) -> Found:
+    def _last_state(self) -> LastState:
         reader = self._connection.consumer()
         try:
             with explained(self._settings.bootstrap_servers):
@@ -372,39 +372,42 @@ class KafkaCoordinatorLink:
         finally:
             reader.close()
 
-    def _require_state(self, found: Found, *, began: bool) -> None:
-        """Tell what could not be used; refuse to begin anew where a federation has begun."""
-        if not found.skipped:
+    def _require_state(self, last: LastState, *, began: bool) -> None:
+        """Log messages that are not states; refuse to start from nothing if the federation has begun."""
+        if not last.skipped:
             return
-        told = "the state before it is used" if found.data is not None else "there is no state"
+        consequence = "the state before it is used" if last.data is not None else "there is no state"
         LOG.error(
-            "unusable messages among the states", topic=self._topics.state, count=found.skipped, consequence=told
+            "unusable messages among the states",
+            topic=self._topics.state,
+            count=last.skipped,
+            consequence=consequence,
         )
-        if found.data is None and began:
+        if last.data is None and began:
             remedy = "restore the topic, or take another [federation] name"
             raise UsageError(f"{self._topics.state} holds no state any more, and the federation has begun; {remedy}")
 
-    def _follow(self, state: CoordinatorState | None) -> None:
-        """Note who are members: only they may send much in parts."""
+    def _update_members(self, state: CoordinatorState | None) -> None:
+        """Note the members: only they may send large values in parts."""
         members = {} if state is None else state.members
         self._members = frozenset(name for name, member in members.items() if not member.evicted)
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connections."""
         self._consumer.close()
         self._ends.close()
         let_go(self._producer, 5.0)
 
 
 class _NotTakenError(Exception):
-    """The dead-letter topic will never take these letters; the cause says why."""
+    """The dead-letter topic will never accept these letters; the cause says why."""
 
 
 FENCED = (kafka_errors.ProducerFencedError, kafka_errors.InvalidProducerEpochError)
 
 
 def _is_fenced(error: BaseException | None) -> bool:
-    """Tell whether another producer has taken over; once its own thread knows, kafka-python only names the reason."""
+    """Tell whether another producer has taken over; kafka-python may only name the error, within another one."""
     return isinstance(error, FENCED) or any(kind.__name__ in repr(error) for kind in FENCED)
 
 

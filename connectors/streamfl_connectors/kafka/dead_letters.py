@@ -1,4 +1,4 @@
-"""The dead-letter topic: how a letter is written."""
+"""Writes dead letters to their topic."""
 
 from kafka import KafkaProducer
 from kafka.producer.future import FutureRecordMetadata
@@ -7,6 +7,6 @@ from streamfl.log.dead_letters import DeadLetter
 
 
 def write(producer: KafkaProducer, topic: str, letter: DeadLetter) -> FutureRecordMetadata:
-    """Write a letter; what is returned tells whether it has arrived."""
+    """Write a letter; the future that is returned says whether it was stored."""
     key = b"" if letter.key is None and letter.value is None else letter.key
     return producer.send(topic, letter.value, key=key, headers=list(letter.headers))

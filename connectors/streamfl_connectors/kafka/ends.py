@@ -1,4 +1,4 @@
-"""Where the logs of records end: nobody can have read further, whatever a client says."""
+"""The ends of record partitions: no client can have read beyond them, whatever its update says."""
 
 import time
 from collections.abc import Collection, Mapping
@@ -21,8 +21,12 @@ LOG = structlog.get_logger("streamfl.kafka.coordinator")
 # Seconds before brokers that did not answer are asked again.
 PAUSE = 0.2
 
-# What says that a topic's end cannot be told, now or ever.
-UNTOLD = (kafka_errors.UnknownTopicOrPartitionError, kafka_errors.AuthorizationError, kafka_errors.InvalidTopicError)
+# Errors of a topic whose end cannot be known, now or ever.
+UNKNOWN_END = (
+    kafka_errors.UnknownTopicOrPartitionError,
+    kafka_errors.AuthorizationError,
+    kafka_errors.InvalidTopicError,
+)
 
 
 class Ends:
@@ -31,13 +35,13 @@ class Ends:
     Parameters
     ----------
     connection
-        To the brokers; whoever asks needs the right to describe the topics.
+        To the brokers, with the right to describe the topics.
     topics
-        The federation's own, which hold no records.
+        The federation's own topics, which hold no records.
     placement
-        Which topics do.
+        Which topics hold records.
     stride
-        Positions that a message takes up.
+        The positions that a message takes up.
     """
 
     def __init__(self, connection: Connection, topics: Topics, placement: Placement, stride: int) -> None:
@@ -48,7 +52,7 @@ class Ends:
         self._admin: KafkaAdminClient | None = None
 
     def of(self, partitions: Collection[str]) -> dict[str, int | None]:
-        """Return the position behind the last committed record of each partition.
+        """Return the position after the last committed record of each partition.
 
         Parameters
         ----------
@@ -57,7 +61,7 @@ class Ends:
 
         Returns
         -------
-        0 for a name that is no partition of the placement; None if the end may not be seen, or nobody answers.
+        0 for a name that is not a partition of the placement; None without the right to see it, or without an answer.
         """
         named = {name: self._partition(name) for name in partitions}
         asked = {partition for partition in named.values() if partition is not None}
@@ -66,53 +70,54 @@ class Ends:
         return {name: 0 if one is None else positions.get(one) for name, one in named.items()}
 
     def _partition(self, name: str) -> TopicPartition | None:
-        found = partition_of(self._placement, self._own, name)
-        return None if found is None else TopicPartition(*found)
+        place = partition_of(self._placement, self._own, name)
+        return None if place is None else TopicPartition(*place)
 
     def _patiently(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int | None]:
         absence = Absence(self._connection.settings.patience)
         while True:
             try:
                 with explained(self._connection.settings.bootstrap_servers):
-                    return self._told(partitions)
+                    return self._asked(partitions)
             except PeerError as error:
                 try:
                     absence.bear(error)
                 except PeerError:
-                    LOG.warning("where logs end is not known", reason=str(error))
+                    LOG.warning("the ends of record partitions are unknown", reason=str(error))
                     return {}
                 time.sleep(PAUSE)
 
-    def _told(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int | None]:
-        """Return the ends that the brokers tell; one that they do not would hide all, so it is looked for then."""
+    def _asked(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int | None]:
+        """Return the ends from the brokers; a partition without one fails the request, and is then left out."""
         self._admin = admin = self._admin or self._connection.admin()
         try:
             return _listed(admin, partitions)
-        except UNTOLD:
+        except UNKNOWN_END:
             counts = _counts(admin, sorted({partition.topic for partition in partitions}))
         there = [one for one in partitions if one.partition < (counts.get(one.topic, 0) or 0)]
         nowhere = {one: None if counts.get(one.topic, 0) is None else 0 for one in partitions if one not in there}
         try:
             return {**nowhere, **(_listed(admin, there) if there else {})}
-        except UNTOLD:  # it was taken away this moment
+        except UNKNOWN_END:  # a partition was deleted at this moment
             return nowhere
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         if self._admin is not None:
             self._admin.close()
 
 
 def _counts(admin: KafkaAdminClient, topics: list[str]) -> dict[str, int | None]:
-    """Return how many partitions each topic has, 0 where there is none, None where it may not be seen."""
-    told = admin.describe_topics(topics)
+    """Return how many partitions each topic has: 0 if it does not exist, None without the right to see it."""
+    described = admin.describe_topics(topics)
     denied = kafka_errors.TopicAuthorizationFailedError.errno
     return {
-        topic["name"]: None if topic["error_code"] == denied else len(topic["partitions"] or ()) for topic in told
+        topic["name"]: None if topic["error_code"] == denied else len(topic["partitions"] or ())
+        for topic in described
     }
 
 
 def _listed(admin: KafkaAdminClient, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
     latest = dict.fromkeys(partitions, OffsetSpec.LATEST)
-    told = admin.list_partition_offsets(latest, isolation_level=IsolationLevel.READ_COMMITTED)
-    return {partition: end.offset for partition, end in told.items()}
+    ends = admin.list_partition_offsets(latest, isolation_level=IsolationLevel.READ_COMMITTED)
+    return {partition: end.offset for partition, end in ends.items()}

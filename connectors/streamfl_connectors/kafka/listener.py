@@ -1,4 +1,4 @@
-"""What the coordinator tells, heard in a thread of its own: so that a round never waits for a poll of records."""
+"""Receives the coordinator's messages in a thread, so that a round never waits for a poll of records."""
 
 import threading
 from collections.abc import Callable
@@ -24,24 +24,24 @@ from streamfl_connectors.kafka.connection import Connection, explained
 
 LOG = structlog.get_logger("streamfl.kafka.listener")
 
-# Messages heard and not yet taken; when there are more, the log keeps them.
+# The most messages that were received and not yet taken; further ones stay in the log.
 MOST_WAITING, MOST_WAITING_BYTES = 1000, 64 * 1024 * 1024
 
-# The current models may have so many times the bytes of the largest update: each is as large, and there are a few.
+# All current models may have so many times the bytes of the largest update: each is as large, and there are a few.
 MODELS_BYTES = 16
 
 POLL_MS = 500
 
 
 class Listener:
-    """Reads `.control` from now on, and `.models` from its start: a compacted topic holds the current ones.
+    """Reads `.control` from its end, and `.models` from its start: this topic is compacted to the current models.
 
     Parameters
     ----------
     connection, topics
         Where to read.
     wake
-        Called, in the listener's thread, when something has arrived.
+        Called in the listener's thread when a message has arrived.
     """
 
     def __init__(self, connection: Connection, topics: Topics, wake: Callable[[], None]) -> None:
@@ -54,7 +54,7 @@ class Listener:
         self._queue: Queue[Any] = Queue(MOST_WAITING)
         self._stop = threading.Event()
         self._failed: StreamflError | None = None
-        self._put_bytes = self._taken_bytes = 0  # one is counted by the thread, the other by who takes
+        self._put_bytes = self._taken_bytes = 0  # the thread writes the former, the caller of `take` the latter
         self._unusable = Tally(LOG, "unusable message")
         self.current: Newest[str, Tensors] = Newest(self._most_bytes)
         self._absence = Absence(connection.settings.patience)
@@ -65,18 +65,18 @@ class Listener:
         self._thread.start()
 
     def _catch_up(self) -> None:
-        """Start at the end of `.control`, then read the models that were there before."""
+        """Go to the end of `.control`, then read all present models."""
         control, models = TopicPartition(self._topics.control, 0), TopicPartition(self._topics.models, 0)
         self._consumer.assign([control, models])
         self._consumer.seek_to_end(control)
         self._consumer.seek_to_beginning(models)
-        self._consumer.position(control)  # fixes where the end is
-        self._consumer.pause(control)  # what is told meanwhile waits in the log
+        self._consumer.position(control)  # fixes the end
+        self._consumer.pause(control)  # messages from now on wait in the log
         end = self._consumer.end_offsets([models])[models]
         newest: Newest[bytes | None, Any] = Newest(self._most_bytes)
         while self._consumer.position(models) < end:
-            for found in self._consumer.poll(timeout_ms=POLL_MS).values():
-                for message in found:
+            for batch in self._consumer.poll(timeout_ms=POLL_MS).values():
+                for message in batch:
                     newest.put(message.key, message, len(message.key or b"") + len(message.value or b""))
         for message in newest.values():
             self._understand(message)
@@ -93,8 +93,8 @@ class Listener:
                     self._stop.wait(POLL_MS / 1000)
                     continue
                 self._absence.over()
-                for found in polled.values():
-                    for message in found:
+                for batch in polled.values():
+                    for message in batch:
                         self._put(message)
                 if polled:
                     self._wake()
@@ -114,16 +114,16 @@ class Listener:
             self._wake()
 
     def take(self) -> list[FromCoordinator]:
-        """Return what was heard since the last time, at most what may wait.
+        """Return the messages received since the last call, at most MOST_WAITING.
 
         Raises
         ------
         PeerError, UsageError
-            The listener has ended, and why.
+            The error with which the listener has ended.
         """
         if self._failed is not None:
             raise self._failed
-        heard: list[FromCoordinator] = []
+        received: list[FromCoordinator] = []
         for _ in range(MOST_WAITING):
             try:
                 message = self._queue.get_nowait()
@@ -132,12 +132,12 @@ class Listener:
             self._taken_bytes += len(message.value or b"")
             understood = self._understand(message)
             if understood is not None:
-                heard.append(understood)
-        return heard
+                received.append(understood)
+        return received
 
     @property
     def foreign(self) -> int:
-        """Count the messages that could not be understood."""
+        """Count the messages that could not be decoded."""
         return self._unusable.total
 
     def _understand(self, message: Any) -> FromCoordinator | None:
@@ -157,16 +157,16 @@ class Listener:
         whole = self._assembly.add(name, message.headers, message.value)
         if whole is None:
             return None
-        told = messages.decode(whole)
-        if not isinstance(told, Tensors):
-            raise PeerError("no model among the models")
-        if key_of(told) != name:
-            raise PeerError(f"{key_of(told)!r} under the key of another model")
-        self.current.put(name, told, len(whole))
-        return told
+        model = messages.decode(whole)
+        if not isinstance(model, Tensors):
+            raise PeerError("not a model, in the topic of models")
+        if key_of(model) != name:
+            raise PeerError(f"{key_of(model)!r} under the key of another model")
+        self.current.put(name, model, len(whole))
+        return model
 
     def close(self) -> None:
-        """End the thread and let go of the connection."""
+        """End the thread and close the connection."""
         self._stop.set()
         self._thread.join(timeout=5.0)
         self._consumer.close()
@@ -179,5 +179,5 @@ def _key(key: bytes | None) -> str:
     except UnicodeDecodeError:
         name, slash = "", ""
     if not slash or not is_name(name):
-        raise PeerError("no key of a model")
+        raise PeerError("not the key of a model")
     return name

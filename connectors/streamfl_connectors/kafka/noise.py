@@ -1,19 +1,19 @@
-"""What kafka-python logs that is no news: slow tasks, and a connection that is used after it was closed."""
+"""Filters noise from kafka-python's log: slow tasks, and connections that are used after they were closed."""
 
 import logging
 from typing import Any
 
 from kafka.net.transport import KafkaTCPTransport
 
-# What waiting for a socket raises once it is closed, or closed and forgotten.
+# The errors of waiting for a socket that was closed, or closed and deleted.
 CLOSED = ("Invalid file descriptor: -1", "Invalid file object: None")
 
 
-def is_news(record: logging.LogRecord) -> bool:
-    """Tell whether a record is more than that a connection was used after it had been closed.
+def is_relevant(record: logging.LogRecord) -> bool:
+    """Tell whether a log record says more than that a connection was used after it was closed.
 
-    kafka-python 3.0.12 tells that with a traceback. Nothing follows: whatever was under way on the connection failed
-    when it was closed.
+    kafka-python 3.0.12 logs that with a traceback. It has no consequence: all requests on the connection failed when
+    it was closed.
     """
     if not record.exc_info:
         return True
@@ -24,13 +24,13 @@ def is_news(record: logging.LogRecord) -> bool:
 
 
 def _is_closed(args: Any) -> bool:
-    """Tell whether a record is about a connection that had been closed before; one that breaks is still open then."""
+    """Tell whether a log record is about a connection that was closed before; one that breaks is still open."""
     return isinstance(args, tuple) and isinstance(args[0], KafkaTCPTransport) and args[0]._closed
 
 
 def leave_out_noise() -> None:
-    """Let kafka-python's log leave out what is no news."""
-    # It warns of every task of a tenth of a second, which a busy machine has many of, and nothing follows from.
+    """Filter noise from kafka-python's log."""
+    # It warns of every task that takes a tenth of a second; a busy machine has many, without a consequence.
     logging.getLogger("kafka.net.selector").setLevel(logging.ERROR)
     for name in ("kafka.net.selector", "kafka.net.transport"):
-        logging.getLogger(name).addFilter(is_news)  # the same one again is not added
+        logging.getLogger(name).addFilter(is_relevant)  # adding the same filter again has no effect

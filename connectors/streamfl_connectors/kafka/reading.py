@@ -1,4 +1,4 @@
-"""What readers of a partition have in common: its name, its bounds, the way to its end, and the mark of that."""
+"""Shared by readers of a partition: its name, its bounds, how it is read to its end, and the end-of-stream mark."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -11,7 +11,7 @@ POLL_MS = 500
 
 
 def name_of(partition: TopicPartition) -> str:
-    """Return the name of a partition in the ledger and in what people read.
+    """Return the name of a partition in the ledger and in messages for people.
 
     >>> name_of(TopicPartition("forest.records.c07", 0))
     'forest.records.c07/0'
@@ -20,21 +20,21 @@ def name_of(partition: TopicPartition) -> str:
 
 
 def bounds(consumer: KafkaConsumer, partition: TopicPartition) -> tuple[int, int]:
-    """Return the first offset that a partition still holds, and the one that comes next."""
+    """Return the first offset that a partition still holds, and its next offset."""
     begin: int = consumer.beginning_offsets([partition])[partition]
     end: int = consumer.end_offsets([partition])[partition]
     return begin, end
 
 
 def read_to(consumer: KafkaConsumer, partition: TopicPartition, end: int) -> Iterator[Sequence[Any]]:
-    """Read the one partition that is assigned up to an offset; give what each poll brings, which may be nothing.
+    """Read the assigned partition up to an offset; yield the messages of each poll, which may be empty.
 
-    The end is told by position, not by the last message seen: a log may end with transaction markers.
+    The position decides where it ends, not the last message: a log may end with transaction markers.
     """
     while consumer.position(partition) < end:
         yield consumer.poll(timeout_ms=POLL_MS).get(partition, ())
 
 
 def is_end(message: Any) -> bool:
-    """Tell whether a message is the mark that its partition has ended."""
+    """Tell whether a message is the end-of-stream mark of its partition."""
     return message.value is None and END_OF_STREAM in dict(message.headers)

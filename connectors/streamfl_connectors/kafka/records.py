@@ -1,4 +1,4 @@
-"""The records of all clients of one host: a member of the group that shares the partitions."""
+"""The records of all clients of one host, which is a member of the group that divides the partitions."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -26,34 +26,35 @@ from streamfl_connectors.kafka.reading import bounds, is_end, name_of, read_to
 
 LOG = structlog.get_logger("streamfl.kafka.records")
 
-# What a fetch may bring, in bytes: of one partition, and in all. It bounds what a client holds beyond its room.
+# The most bytes of a fetch, from one partition and in all. They bound what a client holds beyond its room.
 FETCHED_OF_ONE, FETCHED = 512 * 1024, 16 * 1024 * 1024
 
-# A poll takes all that was fetched. kafka-python 3.0.12 forgets the rest of a fetch that is taken in pieces when its
-# partition is paused in between: after `resume` it is neither handed out nor fetched again.
+# A poll returns everything that was fetched. kafka-python 3.0.12 loses the rest of a fetch if its partition is paused
+# between two polls: after `resume` it is neither returned nor fetched again.
 EVERYTHING = 1_000_000
 
-# Seconds between two looks for topics that a name with a * may mean.
+# Seconds between two searches for topics that match a name with a *.
 LOOK_AGAIN = 5.0
 
-# While the group shares its partitions out anew, a poll waits for it (milliseconds): one that does not hardly ever
-# gets there. Otherwise polls do not wait, the host does.
+# While the group rebalances, a poll waits for so many milliseconds: without a wait it hardly ever joins. Otherwise
+# polls do not wait, the host does.
 GROUP_POLL_MS = 300
 
 
 class RecordConsumer:
-    """Reads the partitions that the group gives this host, and routes them to clients.
+    """Reads the partitions that the group assigns to this host, and routes them to clients.
 
     Parameters
     ----------
     connection, topics
         Where to read.
     host
-        The name of this member of the group, the same after a restart: so it has its partitions back at once.
+        The name of this member of the group. It is the same after a restart, so the host gets its partitions back at
+        once.
     placement, records
-        Which topics hold records, whose they are, and how messages hold them.
+        Which topics hold records, of which clients, and how messages hold them.
     counts
-        Counted into.
+        The counts that are updated.
     """
 
     def __init__(
@@ -94,10 +95,10 @@ class RecordConsumer:
     # --- the group ---------------------------------------------------------------------------------------------
 
     def _subscribe(self) -> None:
-        """Subscribe to the topics there are; look again now and then if names have a *.
+        """Subscribe to the topics that exist; search again now and then if names have a *.
 
-        Not by kafka-python's patterns: with those, a poll that does not wait never joins the group. And not by the
-        consumer's own list of topics: asking it for all of them makes the group share out anew, without end.
+        It does not use kafka-python's patterns: with these, a poll that does not wait never joins the group. Nor does
+        it use the consumer's own list of topics: to ask for all of them makes the group rebalance without end.
         """
         names = self._placement.topics
         starred = any("*" in name for name in names)
@@ -124,7 +125,7 @@ class RecordConsumer:
         return self._admin
 
     def _follow_the_group(self) -> None:
-        """Begin with partitions that were given to this host, and let go of those that were taken."""
+        """Begin to read partitions that were assigned to this host, and forget those that were revoked."""
         assigned = self._consumer.assignment()
         if assigned == self._readers.keys():
             return
@@ -152,13 +153,13 @@ class RecordConsumer:
 
     @property
     def sources(self) -> dict[str, LogSource]:
-        """Return the clients that are here."""
+        """Return the sources of this host's clients, by client."""
         return {client: source for reader in self._readers.values() for client, source in reader.clients.items()}
 
     # --- reading -----------------------------------------------------------------------------------------------
 
     def read(self) -> bool:
-        """Read on where there is room; tell whether there was anything."""
+        """Read further partitions with room; tell whether there were messages."""
         try:
             with explained(self._connection.settings.bootstrap_servers):
                 polled = self._polled()
@@ -181,19 +182,19 @@ class RecordConsumer:
         try:
             polled: Mapping[TopicPartition, Sequence[Any]] = self._consumer.poll(timeout_ms=self._join())
         except kafka_errors.NoOffsetForPartitionError:
-            return {}  # partitions that nobody has read yet: the next turn says where they begin
+            return {}  # partitions without committed offsets: the next call sets where they begin
         except kafka_errors.OffsetOutOfRangeError as error:
             self._lost(error.args[0])
             return {}
         return polled
 
     def _join(self) -> int:
-        """Join the group, if it shares its partitions out anew; return how long a poll waits for that.
+        """Join the group if it rebalances; return how many milliseconds the next poll waits for that.
 
-        A poll of kafka-python 3.0.12 that begins to join because topics are new, or other ones are wanted, may end
-        before the group has answered. Once the answer is on its way, the next poll sees no reason to join any more
-        and never takes it: this member would stay without its new partitions, send no heartbeats and be put out.
-        So the reason is given again until the member has joined.
+        A poll of kafka-python 3.0.12 that begins to join, because topics are new or the subscription has changed, may
+        end before the group has answered. When the answer is on its way, the next poll finds no reason to join, and
+        never reads it: this member would stay without its new partitions, send no heartbeats and be removed. So the
+        reason is repeated until the member has joined.
         """
         if self._consumer.group_metadata().state == MemberState.STABLE:
             return 0
@@ -202,20 +203,20 @@ class RecordConsumer:
 
     @property
     def hungry(self) -> bool:
-        """Tell whether any partition is to be read."""
+        """Tell whether any partition has room, or none is assigned yet."""
         return not self._readers or len(self._paused) < len(self._readers)
 
     def _place(self) -> None:
-        """Hold positions that the ledger gave against the ends of the logs."""
+        """Check positions from the ledger against the ends of the logs."""
         sought = [partition for partition, reader in self._readers.items() if reader.sought]
         if not sought:
             return
         begins, ends = self._consumer.beginning_offsets(sought), self._consumer.end_offsets(sought)
         for partition in sought:
-            self._readers[partition].hold(begins[partition], ends[partition], self._format.stride)
+            self._readers[partition].check_sought(begins[partition], ends[partition], self._format.stride)
 
     def _steer(self) -> None:
-        """Seek, pause and resume, as the clients' positions and room want it."""
+        """Seek, pause and resume partitions by the clients' positions and room."""
         for partition, reader in self._readers.items():
             wanted = reader.wanted()
             if wanted is None:
@@ -246,12 +247,12 @@ class RecordConsumer:
             self._counts.dead_letters += 1
 
     def _not_buried(self, place: tuple[str, int, int], error: Exception) -> None:
-        """Tell of a dead letter that was not written; the record is counted as rejected all the same."""
+        """Log a dead letter that was not written; its record still counts as rejected."""
         topic, partition, offset = place
         self._unwritten.note(topic, repr(error), partition=partition, offset=offset)
 
     def _lost(self, positions: Mapping[TopicPartition, int]) -> None:
-        """Go on at what is left of a log; clients fail that need what it does not hold, unless losses are wanted."""
+        """Continue where a log still holds messages; clients that need lost ones fail, unless losses are allowed."""
         for partition, offset in positions.items():
             begin, end = bounds(self._consumer, partition)
             reader, stride = self._readers[partition], self._format.stride
@@ -268,30 +269,30 @@ class RecordConsumer:
             return self._read_again(partition, positions)
 
     def _read_again(self, partition: TopicPartition, positions: Sequence[int]) -> Decoded:
-        """Return old records by position, through a consumer of their own; what is gone is left out."""
+        """Return old records by position, through a consumer of its own, without those that the log lost."""
         if self._again is None:
             self._again = self._connection.consumer()
         stride = self._format.stride
         wanted = sorted({position // stride for position in positions})
-        found: dict[int, bytes | None] = {}
+        values: dict[int, bytes | None] = {}
         self._again.assign([partition])
         begin, end = bounds(self._again, partition)
         for offset in wanted:
-            if not begin <= offset < end or offset in found:
+            if not begin <= offset < end or offset in values:
                 continue
             self._again.seek(partition, offset)
             until = time.monotonic() + self._connection.settings.patience
             for messages in read_to(self._again, partition, offset + 1):
-                found.update((message.offset, message.value) for message in messages)
+                values.update((message.offset, message.value) for message in messages)
                 if time.monotonic() >= until:
                     break
-        there = [offset for offset in wanted if offset in found]
-        return self._format.fresh().decode(there, [found[offset] for offset in there])
+        there = [offset for offset in wanted if offset in values]
+        return self._format.fresh().decode(there, [values[offset] for offset in there])
 
     # --- settling ----------------------------------------------------------------------------------------------
 
     def settle(self, progress: Mapping[str, ClientProgress]) -> None:
-        """Commit how far every partition is settled: a hint for whoever takes over, and for lag tools."""
+        """Commit how far every partition is settled: a hint for the next host of a partition, and for lag tools."""
         offsets = {}
         for partition, reader in self._readers.items():
             position = reader.settled(progress)
@@ -301,14 +302,14 @@ class RecordConsumer:
         try:
             self._consumer.commit(offsets, timeout_ms=2000)
         except kafka_errors.FencedInstanceIdError:
-            # Only this tells: kafka-python gives up its heartbeats without a word, and goes on polling.
+            # Only this error shows it: kafka-python silently stops its heartbeats and continues to poll.
             with explained(self._connection.settings.bootstrap_servers):
                 raise
         except kafka_errors.KafkaError as error:
             LOG.info("the group's offsets were not committed; they are behind the ledger", reason=repr(error))
 
     def close(self) -> None:
-        """Let go of the connection; a static member keeps its partitions for the session timeout."""
+        """Close the connections; a static member keeps its partitions for the session timeout."""
         let_go(self._letters, 5.0)
         self._consumer.close()
         for other in (self._again, self._admin):

@@ -1,7 +1,7 @@
-"""Who may do what: the rights that clients and the coordinator need, and whether a log-in has them.
+"""Rights: what clients and the coordinator need, and whether a log-in has it.
 
-The brokers are asked what they would allow. What they tell of a log-in itself (topics) is taken at its word; for
-groups a commit to a topic that does not exist is tried, which is refused for the one reason or the other.
+For topics the brokers report the rights of a log-in. For groups a commit to a topic that does not exist is tried, and
+the reason of its refusal shows whether there is a right. Transactional ids are looked up.
 """
 
 import time
@@ -17,8 +17,8 @@ from streamfl.ports import Finding
 
 T = TypeVar("T")
 
-# The brokers' first answers about groups and transactions are that they make room for them.
-ROOM_WITHIN = 10.0
+# Seconds to wait while brokers still load groups and transactions, as they do at the first request.
+LOADED_WITHIN = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Need:
 
 
 def client_needs(topics: Topics, records: Sequence[str]) -> list[Need]:
-    """Return what a client's log-in needs."""
+    """Return the rights that a client's log-in needs."""
     return [
         *(Need("READ", "topic", name) for name in (*records, topics.control, topics.models)),
         *(Need("WRITE", "topic", name) for name in (topics.updates, topics.dead_letters)),
@@ -47,7 +47,7 @@ def client_needs(topics: Topics, records: Sequence[str]) -> list[Need]:
 
 
 def coordinator_needs(topics: Topics, records: Sequence[str]) -> list[Need]:
-    """Return what the coordinator's log-in needs; of records only where they end."""
+    """Return the rights that the coordinator's log-in needs; for records, only to see where they end."""
     written = (topics.control, topics.models, topics.state, topics.dead_letters)
     return [
         *(Need("READ", "topic", name) for name in (topics.updates, topics.state)),
@@ -59,53 +59,54 @@ def coordinator_needs(topics: Topics, records: Sequence[str]) -> list[Need]:
 
 
 def role_findings(missing: Mapping[str, Sequence[Need]], needed: Mapping[str, int]) -> Iterator[Finding]:
-    """Return what is found of each role, from what its log-in lacks of what is needed.
+    """Yield a finding on each role, from the rights that it needs and those that the log-in lacks.
 
-    A log-in is meant for a role when it has at least half of its rights, or no role is nearer: what lacks there is
-    an error. Of another role it is told only, since clients and the coordinator may well have log-ins of their own.
+    A log-in is taken to be for a role if it has at least half of its rights, or no other role fits better: a missing
+    right is then an error. For other roles it is a warning, since clients and the coordinator may have log-ins of
+    their own.
     """
     share = {role: 1.0 - len(lacks) / needed[role] for role, lacks in missing.items()}
     meant = {role for role in missing if share[role] >= 0.5 or share[role] == max(share.values())}
     for role, lacks in missing.items():
         names = ", ".join(map(str, lacks))
         if not lacks:
-            yield Finding(f"rights of {role}", "ok", "this log-in has all that they take")
+            yield Finding(f"rights of {role}", "ok", "this log-in has all rights that it needs")
         elif role in meant:
             yield Finding(f"rights of {role}", "error", f"this log-in lacks {names}", f"grant it {names}")
         else:
             remedy = f"check with the log-in of {role}, or grant this one {names}"
-            yield Finding(f"rights of {role}", "warning", "this log-in is not made for it", remedy)
+            yield Finding(f"rights of {role}", "warning", "this log-in is not meant for this role", remedy)
 
 
 class Rights:
-    """Asks for what a log-in may do.
+    """Checks the rights of a log-in.
 
     Parameters
     ----------
     admin
-        Of the log-in.
+        A connection with the log-in.
     topics
-        The federation's own.
-    told
-        What the brokers told of these and of the records' topics.
+        The federation's own topics.
+    described
+        What the brokers report of these and of the topics of records.
     records
-        The names of the latter.
+        The names of the topics of records.
     """
 
     def __init__(
         self,
         admin: KafkaAdminClient,
         topics: Topics,
-        told: Mapping[str, Mapping[str, Any]],
+        described: Mapping[str, Mapping[str, Any]],
         records: Sequence[str],
     ) -> None:
         self._admin = admin
         self._topics = topics
-        self._told = told
+        self._described = described
         self._records = records
 
     def findings(self) -> Iterator[Finding]:
-        """Return what is found, by role."""
+        """Return the findings, by role."""
         roles = {
             "clients": client_needs(self._topics, self._records),
             "the coordinator": coordinator_needs(self._topics, self._records),
@@ -123,7 +124,7 @@ class Rights:
                 return self._has_transactions(need.name)
 
     def _has_topic(self, need: Need) -> bool:
-        topic = self._told[need.name]
+        topic = self._described[need.name]
         if topic["error_code"] == kafka_errors.TopicAuthorizationFailedError.errno:
             return False
         rights = topic["authorized_operations"]
@@ -133,26 +134,26 @@ class Rights:
         nowhere = TopicPartition(f"{self._topics.federation}.check", 0)
         denied = kafka_errors.GroupAuthorizationFailedError
         try:
-            told = _once_there_is_room(
+            answers = _once_loaded(
                 lambda: self._admin.alter_group_offsets(group, {nowhere: OffsetAndMetadata(0, "", -1)})
             )
         except denied:
             return False
-        return denied not in told.values()
+        return denied not in answers.values()
 
     def _has_transactions(self, name: str) -> bool:
-        """Tell whether a transactional id may be seen: who may not, may not use it either."""
+        """Tell whether a transactional id may be seen; a log-in that may not see it, may not use it either."""
         try:
-            _once_there_is_room(lambda: self._admin.describe_transactions([name]))
+            _once_loaded(lambda: self._admin.describe_transactions([name]))
         except kafka_errors.TransactionalIdAuthorizationFailedError:
             return False
         except kafka_errors.TransactionalIdNotFoundError:
-            return True  # nobody has used it yet
+            return True  # it was never used
         return True
 
 
-def _once_there_is_room(ask: Callable[[], T]) -> T:
-    until = time.monotonic() + ROOM_WITHIN
+def _once_loaded(ask: Callable[[], T]) -> T:
+    until = time.monotonic() + LOADED_WITHIN
     while True:
         try:
             return ask()

@@ -1,4 +1,4 @@
-"""The schema on real records: the newest messages are decoded as clients would, and it is told how that went."""
+"""Checks the schema on real records: the newest messages are decoded as clients would decode them."""
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -7,19 +7,19 @@ from typing import Any
 
 from kafka import KafkaConsumer, TopicPartition
 
-from streamfl.log.sample import NAMES_TOLD, listed, tried
+from streamfl.log.sample import NAMES_LISTED, listed, tried
 from streamfl.ports import Finding, RecordFormat
 from streamfl_connectors.kafka.connection import Connection
 from streamfl_connectors.kafka.reading import is_end, name_of, read_to
 
-# What is read: messages of a partition, their bytes, partitions that hold any, and seconds until it must be there.
+# The most messages and bytes of a partition, the most partitions with messages, and the seconds to wait for each.
 MESSAGES, BYTES, PARTITIONS, PATIENCE = 200, 32 * 1024 * 1024, 5, 20.0
 
 
 def findings(
     connection: Connection, topics: Mapping[str, int], records: RecordFormat, dead_letters: str
 ) -> Iterator[Finding]:
-    """Return what is found in some partitions that hold messages, and which hold none.
+    """Yield findings on some partitions that hold messages, and one on those that hold none.
 
     Parameters
     ----------
@@ -30,7 +30,7 @@ def findings(
     records
         How messages hold records.
     dead_letters
-        Where bad records would go.
+        The topic to which clients would write bad records.
     """
     partitions = [TopicPartition(topic, number) for topic in sorted(topics) for number in range(topics[topic])]
     empty, looked_at = [], 0
@@ -51,19 +51,19 @@ def findings(
 
 
 def _newest(consumer: KafkaConsumer, partition: TopicPartition, begin: int, end: int) -> list[Any]:
-    """Return the newest messages of a partition, without marks of an end."""
-    found: list[Any] = []
+    """Return the newest messages of a partition, without end-of-stream marks."""
+    newest: list[Any] = []
     consumer.assign([partition])
     consumer.seek(partition, max(begin, end - MESSAGES))
     until, size = time.monotonic() + PATIENCE, 0
     for messages in read_to(consumer, partition, end):
-        found += [message for message in messages if not is_end(message)]
+        newest += [message for message in messages if not is_end(message)]
         size += sum(len(message.value or b"") for message in messages)
         if size >= BYTES or time.monotonic() >= until:
             break
-    return found
+    return newest
 
 
 def _nothing_in(names: Sequence[str]) -> Finding:
     remedy = "start what writes there; a client without records takes no part"
-    return Finding("records", "warning", f"no record in {listed(names, NAMES_TOLD)}", remedy)
+    return Finding("records", "warning", f"no record in {listed(names, NAMES_LISTED)}", remedy)

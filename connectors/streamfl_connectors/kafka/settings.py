@@ -12,7 +12,7 @@ from streamfl.log.parts import BUDGET
 
 FILE = "_file"
 
-# What would undo exactly-once training if it were set otherwise.
+# Settings on which exactly-once training depends.
 OURS = {"acks", "auto_offset_reset", "enable_auto_commit", "enable_idempotence", "isolation_level"} | {
     *("group_id", "group_instance_id", "transactional_id"),
     *("key_deserializer", "key_serializer", "value_deserializer", "value_serializer"),
@@ -24,25 +24,25 @@ PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 class KafkaSettings(BaseModel):
     """The `[kafka]` table.
 
-    What is not named here is passed to kafka-python as it is (TLS, SASL, timeouts); a name with `_file` after it is
-    read from that file, which is the place for secrets.
+    Settings that are not named here are passed to kafka-python unchanged (TLS, SASL, timeouts). With `_file` after
+    its name, a setting is read from that file, which is the place for secrets.
 
     Parameters
     ----------
     bootstrap_servers
         One or more `host:port`.
     replication_factor
-        Of the topics that are made.
+        The number of copies of topics that are made.
     session_timeout_ms
-        After which a host that is gone loses its clients to others.
+        Milliseconds after which a host that is gone loses its clients to others.
     transaction_timeout_ms
-        After which the broker ends the transaction of a coordinator that is gone.
+        Milliseconds after which the broker aborts the transaction of a coordinator that is gone.
     part_bytes
         Larger values are sent in parts of so many bytes.
     largest_update
-        Most bytes that one update may have.
+        The most bytes of an update.
     unfinished_bytes
-        Most bytes of clients' values of which parts are still to come, in all; none of them can have more.
+        The most bytes of all clients' values that are not yet complete; a single value cannot have more either.
     patience
         Seconds to wait for brokers and topics before giving up.
 
@@ -69,19 +69,19 @@ class KafkaSettings(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _secrets(cls, told: Any) -> Any:
-        """Take in what is kept in files."""
-        if not isinstance(told, Mapping):
-            return told
+    def _secrets(cls, given: Any) -> Any:
+        """Read settings that are kept in files."""
+        if not isinstance(given, Mapping):
+            return given
         known = set(KafkaConsumer.DEFAULT_CONFIG)
-        from_files = {name: told[name] for name in told if name.endswith(FILE) and name.removesuffix(FILE) in known}
-        rest = {name: value for name, value in told.items() if name not in from_files}
+        from_files = {name: given[name] for name in given if name.endswith(FILE) and name.removesuffix(FILE) in known}
+        rest = {name: value for name, value in given.items() if name not in from_files}
         read = {name.removesuffix(FILE): _contents(name, Path(path)) for name, path in from_files.items()}
         return {name: _typed(name, value) for name, value in (rest | read).items()}
 
     @model_validator(mode="after")
     def _is_understood(self) -> Self:
-        """Refuse what kafka-python would not understand, and what it must not be told."""
+        """Refuse settings that kafka-python does not know, and those that it must not get."""
         known = set(KafkaConsumer.DEFAULT_CONFIG) | set(KafkaProducer.DEFAULT_CONFIG)
         for name, value in self.passed_through.items():
             if name not in known:
@@ -89,13 +89,13 @@ class KafkaSettings(BaseModel):
                 raise ValueError(f"{name}: kafka-python knows no such setting{meant}")
             if name in OURS:
                 raise ValueError(f"{name}: exactly-once training depends on it; leave it out")
-            if name == "security_protocol" and value not in PROTOCOLS:  # kafka-python would take it for PLAINTEXT
+            if name == "security_protocol" and value not in PROTOCOLS:  # kafka-python would use PLAINTEXT
                 raise ValueError(f"{name}: say one of {', '.join(PROTOCOLS)}")
         return self
 
     @property
     def passed_through(self) -> dict[str, Any]:
-        """Return what goes to kafka-python as it is."""
+        """Return the settings that are passed to kafka-python unchanged."""
         return dict(self.model_extra or {})
 
     def __repr__(self) -> str:
@@ -106,7 +106,7 @@ class KafkaSettings(BaseModel):
 
 
 def _typed(name: str, value: Any) -> Any:
-    """Return a number or truth value as such: the environment has texts, which kafka-python would not convert.
+    """Return a value with the type of its default: the environment has text, which kafka-python does not convert.
 
     >>> _typed("request_timeout_ms", "1000"), _typed("ssl_check_hostname", "false"), _typed("ssl_cafile", "1")
     (1000, False, '1')

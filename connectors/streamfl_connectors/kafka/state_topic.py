@@ -1,4 +1,4 @@
-"""The `.state` topic: reading the coordinator's last state from its end."""
+"""The `.state` topic: reads the last coordinator state from its end."""
 
 from collections import deque
 from dataclasses import dataclass
@@ -15,35 +15,35 @@ from streamfl_connectors.kafka.reading import bounds, read_to
 
 LOG = structlog.get_logger("streamfl.kafka.coordinator")
 
-# States are written under these keys in turn: compaction keeps the newest of each, so one is left to fall back on.
+# States are written under these keys in turn: compaction keeps the newest of each, so there is always one before.
 KEYS = ("state", "state-before")
 
-# Messages read back from the end at first; most states have a few parts. Doubled until one is found.
+# The first number of messages that are read from the end, doubled until there is a state; most have a few parts.
 WINDOW = 64
 
-# Candidates that are held at a time, newest last: of a window that has more, the rest is read again.
+# The most complete values held at a time; if a window has more, the older ones are read again.
 MOST_HELD = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """What the topic holds: the last state as it was written, if any, and how many messages after it are none."""
+class LastState:
+    """The last state as it was written, if any, and how many messages after it are not states."""
 
     data: bytes | None
     skipped: int
 
 
-def last_state(consumer: KafkaConsumer, topic: str, most_bytes: int) -> Found:
-    """Return the state that was committed last; what is none of ours is skipped and counted.
+def last_state(consumer: KafkaConsumer, topic: str, most_bytes: int) -> LastState:
+    """Return the state that was committed last; other messages are skipped and counted.
 
     Parameters
     ----------
     consumer
-        Of committed messages.
+        A consumer that reads committed messages only.
     topic
-        Of states.
+        The topic of states.
     most_bytes
-        Largest state.
+        The largest state that is read.
     """
     partition = TopicPartition(topic, 0)
     consumer.assign([partition])
@@ -51,26 +51,26 @@ def last_state(consumer: KafkaConsumer, topic: str, most_bytes: int) -> Found:
     window, skipped = WINDOW, 0
     while begin < end:
         start = max(begin, end - window)
-        wholes, strange = _wholes(consumer, partition, start, end, most_bytes)
+        wholes, others = _wholes(consumer, partition, start, end, most_bytes)
         for _, data in reversed(wholes):
             if _is_state(data):
-                return Found(data, skipped + strange)
+                return LastState(data, skipped + others)
             skipped += 1
         if wholes:
             end, window = wholes[0][0], WINDOW  # before the oldest of them
         elif start == begin:
-            return Found(None, skipped + strange)
+            return LastState(None, skipped + others)
         else:
             window *= 2
-    return Found(None, skipped)
+    return LastState(None, skipped)
 
 
 def _wholes(
     consumer: KafkaConsumer, partition: TopicPartition, start: int, end: int, most_bytes: int
 ) -> tuple[deque[tuple[int, bytes]], int]:
-    """Return the last values that end in a window, each with the offset of its last part; count what is no part."""
+    """Return the last values that end in a window, each with the offset of its last part; count other messages."""
     consumer.seek(partition, start)
-    assembly, strange = PartAssembly(most_bytes), 0
+    assembly, others = PartAssembly(most_bytes), 0
     wholes: deque[tuple[int, bytes]] = deque(maxlen=MOST_HELD)
     for messages in read_to(consumer, partition, end):
         for message in messages:
@@ -79,16 +79,16 @@ def _wholes(
             try:
                 whole = assembly.add(_digest(message.headers), message.headers, message.value)
             except PeerError as error:
-                strange += 1
-                LOG.debug("no state", topic=partition.topic, offset=message.offset, reason=bounded(str(error)))
+                others += 1
+                LOG.debug("not a state", topic=partition.topic, offset=message.offset, reason=bounded(str(error)))
                 continue
             if whole is not None:
                 wholes.append((message.offset, whole))
-    return wholes, strange
+    return wholes, others
 
 
 def _digest(headers: Headers) -> str:
-    """Return the digest of the whole as its name, so that what lies between its parts does no harm."""
+    """Return the digest of the value as its name, so that messages between its parts do no harm."""
     return (dict(headers).get(DIGEST) or b"")[:LONGEST].hex()
 
 

@@ -1,4 +1,4 @@
-"""How the federation's own topics are made and kept on Kafka."""
+"""How the federation's own topics are configured on Kafka."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from streamfl.log.topics import Topics
 
 DAY = 24 * 3600 * 1000
 
-# A compacted topic is read from its start by whoever joins: small segments are compacted soon.
+# Every process that joins reads a compacted topic from its start: small segments are compacted soon.
 COMPACTED = {
     "cleanup.policy": "compact",
     "segment.bytes": str(16 * 1024 * 1024),
@@ -20,9 +20,20 @@ COMPACTED = {
 
 @dataclass(frozen=True, slots=True)
 class TopicPlan:
-    """How one topic should be: `partitions` is None where any number will do, `made_with` what it is created with.
+    """The wanted configuration of a topic.
 
-    Messages have up to `part_bytes`, and up to `largest` whatever that is.
+    Parameters
+    ----------
+    name
+        Its name.
+    partitions
+        The number of partitions; None if any number will do.
+    made_with
+        The number of partitions with which it is made.
+    configs
+        Its settings.
+    largest
+        The most bytes of a message, if that is more than `part_bytes`.
     """
 
     name: str
@@ -33,7 +44,7 @@ class TopicPlan:
 
 
 def plans(topics: Topics) -> tuple[TopicPlan, ...]:
-    """Return how each should be; the order of control, models and state is one partition's."""
+    """Return the wanted configurations; control, models and state need an order, so they have one partition."""
     week = {"cleanup.policy": "delete", "retention.ms": str(7 * DAY)}
     return (
         TopicPlan(topics.control, 1, 1, week, control.MOST),

@@ -1,4 +1,4 @@
-"""Writing records to where clients read them."""
+"""Writes records to the topics from which clients read them."""
 
 from collections.abc import Mapping
 
@@ -8,7 +8,7 @@ from streamfl.core.errors import UsageError
 from streamfl_connectors.kafka.connection import Connection, explained
 
 END_OF_STREAM = "end-of-stream"
-"""The header of a message without a value, which says that nothing more will come in its partition."""
+"""The header of an end-of-stream mark: a message without a value, after which its partition has no more records."""
 
 
 class KafkaRecordWriter:
@@ -19,9 +19,9 @@ class KafkaRecordWriter:
     connection
         To the brokers.
     places
-        The topic and partition of each client; a partition of None goes by the client's name as key.
+        The topic and partition of each client; with None, the client's name is the key that decides.
     partitions
-        Number of partitions of each topic.
+        The number of partitions of each topic.
     """
 
     def __init__(
@@ -34,7 +34,7 @@ class KafkaRecordWriter:
         self._producer: KafkaProducer = connection.producer(linger_ms=20, batch_size=256 * 1024, acks="all")
 
     def write(self, client: str, value: bytes) -> None:
-        """Write one message of a client's."""
+        """Write one message of a client."""
         topic, partition = self._places[client]
         with explained(self._servers):
             sent = self._producer.send(topic, value, key=client.encode(), partition=partition)
@@ -42,7 +42,7 @@ class KafkaRecordWriter:
         self._raise_failure()
 
     def end(self) -> None:
-        """Mark the end of every partition that clients were written to."""
+        """Write an end-of-stream mark to every partition of the clients."""
         written = {self._places[client] for client in self._places}
         ends = {(topic, n) for topic, n in written if n is not None}
         ends |= {(topic, n) for topic, number in written if number is None for n in range(self._partitions[topic])}
@@ -52,7 +52,7 @@ class KafkaRecordWriter:
                 self._producer.send(topic, None, key=key, partition=partition, headers=[(END_OF_STREAM, b"")])
 
     def close(self) -> None:
-        """Return when all has arrived."""
+        """Wait until all messages are stored, then close the connection."""
         with explained(self._servers):
             self._producer.flush()
             self._producer.close()

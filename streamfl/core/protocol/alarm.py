@@ -12,13 +12,13 @@ class Alarm:
     cause
         The detector's name: `glr`, `test1`, `test2`.
     statistic, threshold
-        The number that reached the other.
+        The detector's statistic, and the threshold that it reached.
     since
-        The round with which the change began, as far as the detector can tell.
+        The round in which the change began, as the detector estimates it.
     clients, labels
-        The evidence: whose records, of which labels, changed; empty where a detector sees only the total.
+        The evidence: the clients and labels whose records changed; empty if the detector sees only the total.
     local
-        Whether only the clients named have drifted.
+        Whether only these clients drifted.
     """
 
     cause: str
@@ -32,7 +32,7 @@ class Alarm:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """Where a detector's statistic stands after a round, alarm or not."""
+    """A detector's statistic after a round, with or without an alarm, and its threshold."""
 
     statistic: float
     threshold: float

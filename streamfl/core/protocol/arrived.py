@@ -1,11 +1,11 @@
-"""Versions of a value, by arrival: the last few are kept, whatever they say of themselves."""
+"""The versions of a value that arrived last, whatever their numbers."""
 
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 V = TypeVar("V")
 
-# The open round's version, the one that may arrive before its RoundOpened, and one that is late or forged.
+# The version of the open round, the next one (it may arrive before its RoundOpened), and one that is late or forged.
 VERSIONS = 3
 
 
@@ -13,8 +13,8 @@ VERSIONS = 3
 class Arrived(Generic[V]):
     """The versions of a value that arrived last; messages may come in any order, and twice.
 
-    What arrived last is kept, not what says that it is newest: else a forged version that is far ahead would keep out
-    the true ones for ever.
+    The last arrivals are kept, not the highest numbers: otherwise one forged version with a huge number would shut
+    out the real ones for ever.
 
     >>> arrived = Arrived()
     >>> for version in (1, 900, 2, 1, 3):
@@ -26,16 +26,16 @@ class Arrived(Generic[V]):
     versions: dict[int, V] = field(default_factory=dict)
 
     def take(self, version: int, value: V) -> None:
-        """Take a version in, as the last that arrived; of more than `VERSIONS` the first goes."""
+        """Store a version as the last arrival; beyond `VERSIONS` the first arrival is dropped."""
         self.versions.pop(version, None)
         self.versions[version] = value
         if len(self.versions) > VERSIONS:
             del self.versions[next(iter(self.versions))]
 
     def get(self, version: int) -> V | None:
-        """Return the value of a version, if it is here."""
+        """Return the value of a version, None if it is not stored."""
         return self.versions.get(version)
 
     def forget_before(self, version: int) -> None:
-        """Drop what is older than a version."""
+        """Drop all versions before this one."""
         self.versions = {v: value for v, value in self.versions.items() if v >= version}

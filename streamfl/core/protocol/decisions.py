@@ -1,4 +1,4 @@
-"""What a machine asks the world to do, in the order given."""
+"""Decisions: what a machine asks its runtime to do, in the order given."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,24 +17,36 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Seek:
-    """Client: go on reading at these positions, by partition; every other partition from its start."""
+    """Client: continue reading at these positions, by partition; every other partition from its start."""
 
     positions: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)
 class Fetch:
-    """Client: read these old records again, and hand them over as RecordsFetched."""
+    """Client: read these old records again and return them as RecordsFetched."""
 
     positions: Mapping[str, Sequence[int]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Predicted:
-    """Client: what it predicted of a round's records, for whoever measures or answers locally.
+    """Client: its predictions of a round's records, for local measurement.
 
-    `served`: just before each record was learnt; `at_start`: by the round's first model; `no_change`: the label
-    before. All are indices of `labels`, or targets in their own unit; one entry a record, in the order read.
+    Parameters
+    ----------
+    client, round, attempt, spans
+        Those of the update.
+    truth
+        The labels or targets, shape (n,), in the order read.
+    served
+        The predictions made just before each record was learnt.
+    at_start
+        The predictions of the model with which the round began.
+    no_change
+        The truth of the record before.
+    labels
+        Classification: what the numbers above index. In regression they are targets in the unit of the records.
     """
 
     client: str
@@ -50,7 +62,7 @@ class Predicted:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PostUpdate:
-    """Client: what the model after a round predicts of that round's records."""
+    """Client: the predictions of a round's records by the model after that round, shape (n,)."""
 
     client: str
     round: int
@@ -60,9 +72,10 @@ class PostUpdate:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Dropped:
-    """Client: something that a coordinator told, or what was done with it, cannot be used, and was forgotten.
+    """Client: a message of the coordinator, or the work that it caused, failed and was dropped.
 
-    Whoever runs a live client tells it and goes on. Where nobody else can write it is a defect: `error` is raised.
+    A live client logs it and continues. Where no other process can write to the log it is a defect, and `error` is
+    raised.
     """
 
     client: str
@@ -71,24 +84,30 @@ class Dropped:
 
 @dataclass(frozen=True, slots=True)
 class Publish:
-    """Coordinator: tell all clients, atomically."""
+    """Coordinator: publish messages to all clients, atomically."""
 
     messages: tuple[FromCoordinator, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """Coordinator: tell all clients and save the checkpoint, in one transaction."""
+    """Coordinator: publish messages and save the coordinator state, in one transaction."""
 
     messages: tuple[FromCoordinator, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """Coordinator: a message does not count, and why.
+    """Coordinator: a message does not count.
 
-    `is_fault` tells one that says what no honest client says, and is kept for people to look at, from one that came
-    too late.
+    Parameters
+    ----------
+    client
+        Its sender.
+    reason
+        What is wrong with it, for people.
+    is_fault
+        Whether no correct client sends such a message; it is then kept as a dead letter. Otherwise it was only late.
     """
 
     client: str
@@ -98,7 +117,7 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """Either: there is nothing left to do, ever."""
+    """Client or coordinator: there is nothing left to do, ever."""
 
 
 ClientDecision = Send | Seek | Fetch | Predicted | PostUpdate | Dropped | Finished

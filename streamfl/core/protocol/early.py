@@ -1,4 +1,4 @@
-"""The first values of a feature, judged by those after them: one glitch must not stretch a scale for ever."""
+"""The first values of a feature, checked against later ones: one glitch must not stretch a scale for ever."""
 
 from dataclasses import dataclass, field
 
@@ -7,38 +7,39 @@ import numpy as np
 from streamfl.core.arrays import BoolArray
 from streamfl.core.protocol.moments import FEWEST, NOTHING, Moments, merged
 
-# How many times as large a spread the first values have as those after them, if they do not belong there.
+# The first values are glitches if their spread is more than so many times that of the values after them.
 FARTHER = 20.0
 
-# The mean of values with a few glitches lies within so many deviations of all others; where all move, it need not.
+# Glitches among the first values leave their mean within so many deviations of the later mean. If the whole feature
+# moved, it may lie farther.
 NEAR = 0.5
 
-# Beyond so many values a glitch among them weighs little; and where a feature moves all the time, the spread of all
-# values is that much larger than that of the last few.
+# Beyond so many values a glitch weighs little. Besides, the spread of all values of a feature that moves all the time
+# is that much larger than the spread of its last few.
 FEW = FARTHER * FEWEST
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Early:
-    """Moments of the first values, and of those after them, while there are few; nothing of all other features."""
+    """The moments of the first values, and of those after them; empty for features with enough values."""
 
     first: Moments = field(default=NOTHING)
     later: Moments = field(default=NOTHING)
 
 
-def followed(seen: Moments, early: Early, told: Moments) -> tuple[Moments, Early]:
-    """Return moments after more values, without the first ones where these do not belong there.
+def followed(seen: Moments, early: Early, new: Moments) -> tuple[Moments, Early]:
+    """Return the moments with new values, without the first values of features where these were glitches.
 
-    Whoever sees a few values at a time cannot tell which of them is far out: the next few can.
+    A few values alone do not show which of them is an outlier; the next few do.
 
     Parameters
     ----------
     seen
-        Of all values so far.
+        The moments of all values so far.
     early
-        What is kept of them to judge them by.
-    told
-        Of the new values.
+        What is kept to check the first of them.
+    new
+        The moments of the new values.
 
     Examples
     --------
@@ -53,10 +54,10 @@ def followed(seen: Moments, early: Early, told: Moments) -> tuple[Moments, Early
     >>> seen.count, seen.mean.round(1)
     (array([8.]), array([2.5]))
     """
-    everything = merged([seen, told])
+    everything = merged([seen, new])
     features = everything.features
     before, first = seen.aligned(features), early.first.aligned(features)
-    later = merged([early.later, told]).aligned(features)
+    later = merged([early.later, new]).aligned(features)
     is_early = (before.count < FEW) | (first.count > 0.0)
     judged = is_early & (later.count >= np.maximum(FEWEST, first.count / FARTHER))
     wrong = judged & _are_glitches(first, later)
@@ -67,7 +68,7 @@ def followed(seen: Moments, early: Early, told: Moments) -> tuple[Moments, Early
 
 
 def _are_glitches(first: Moments, later: Moments) -> BoolArray:
-    """Tell where the first values are spread so much farther that some of them do not belong there."""
+    """Return the features whose first values spread so much more than the later ones that some are glitches."""
     deviation, spread = np.sqrt(first.variance), np.sqrt(later.variance)
-    known = spread > 1e-12 * np.abs(later.mean)  # not by rounding alone
+    known = spread > 1e-12 * np.abs(later.mean)  # a smaller spread is rounding
     return known & (deviation > FARTHER * spread) & (np.abs(first.mean - later.mean) < NEAR * deviation)

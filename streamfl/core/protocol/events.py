@@ -1,4 +1,4 @@
-"""What happens to a machine besides messages; every event comes with the time at which it is handled."""
+"""Events other than messages; every event comes with the time at which it is handled."""
 
 from dataclasses import dataclass
 
@@ -8,41 +8,41 @@ from streamfl.core.protocol.records import Batch
 
 @dataclass(frozen=True, slots=True)
 class RecordsRead:
-    """The client's source gave records, in order."""
+    """The client's source returned records, in order."""
 
     batches: tuple[Batch, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class RecordsFetched:
-    """Old records were read again, for the history sample."""
+    """Old records were read again, for the history sample and the holdout."""
 
     batches: tuple[Batch, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class SourceEnded:
-    """No record can ever come again."""
+    """The client's source has ended: no record will follow."""
 
 
 @dataclass(frozen=True, slots=True)
 class BufferDue:
-    """The open round is to be closed with what there is; a client that has not joined does so."""
+    """The client is to close its buffer for the open round; a client that has not joined joins."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stopped:
-    """The machine was told to end cleanly."""
+    """The machine is to end cleanly."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """Time has passed: something that was waited for may be due."""
+    """Time has passed: a deadline may be due."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unusable:
-    """Something arrived in the name of a client, and is no message that can be taken: why."""
+    """A message under a client's name could not be decoded; `reason` says why."""
 
     client: str
     reason: str

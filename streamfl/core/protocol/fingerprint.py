@@ -1,4 +1,4 @@
-"""The digest that says whether two models are the same to the last bit."""
+"""A digest by which two models are equal to the last bit."""
 
 import hashlib
 
@@ -9,10 +9,19 @@ from streamfl.core.protocol.registry import Registry
 
 
 def fingerprint(registry: Registry, W: FloatArray, *, chain: str = "") -> str:
-    """Return the SHA-256 of all that predictions depend on: names, scaler, unit of targets, weights.
+    """Return the SHA-256 of everything that predictions depend on: names, scaler, unit of targets, weights.
 
-    `chain` is the digest of the models that learn between rounds, if any do.
+    Parameters
+    ----------
+    registry
+        Names, scaler and unit of targets.
+    W
+        The weights, shape (d + 1, columns).
+    chain
+        The digest of the models that learn between rounds, if there are any.
 
+    Examples
+    --------
     >>> registry = Registry(1, ("x",), ("a", "b"), np.zeros(1), np.ones(1))
     >>> fingerprint(registry, np.zeros((2, 2)))[:8] == fingerprint(registry, np.ones((2, 2)))[:8]
     False

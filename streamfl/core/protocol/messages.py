@@ -1,8 +1,22 @@
-"""Everything that clients and the coordinator say to one another.
+"""The messages between clients and the coordinator: the specification of the wire.
 
-Messages are immutable values. Those of the coordinator go to all clients, those of a client to the coordinator.
-What carries an older round or epoch than its reader knows is discarded, so order between topics does not matter.
-`streamfl.messages` turns them into bytes and back; the core never sees bytes.
+Messages are immutable values. Every message of the coordinator is published to all clients; every message of a client
+goes to the coordinator. `streamfl.messages` encodes them; the core never sees bytes.
+
+**Conventions.**
+
+- A *position* is the place of a record in its partition, an integer that grows. `Span` is a half-open range of them.
+- An *ordinal* numbers the records of one client, good and bad, from 0, in the order in which they were read.
+- *Rounds*, *epochs*, *entries* and *versions* are integers that grow. Rounds, epochs and entries begin at 1.
+- A *score* is a loss that is bounded and scaled to [0, 1], so it has no unit. A *proper score* is the one by which
+  candidates are compared. `streamfl.models` defines both.
+- z is the standardised feature vector of a record with a constant 1 appended, of length d + 1 for d registered
+  features. A weight matrix has the shape (d + 1, columns), with a column for each label, or one for targets.
+- Times are in seconds on the clock of the process that sends the message.
+- Arrays are float64.
+
+A reader discards a message of an older round or epoch than its own, so the order between topics does not matter. The
+coordinator checks every field of every message of a client, and answers an update that does not count with `Refusal`.
 """
 
 import math
@@ -22,14 +36,14 @@ from streamfl.core.protocol.native.models import NativeState
 from streamfl.core.protocol.records import Span
 from streamfl.core.protocol.registry import Registry, TargetUnit
 
-# What clients agree on of models that learn between rounds, and what a client tells of what it has learnt.
+# The agreed state of the models that learn between rounds, and what a client's records of one round did to it.
 AgreedState = NativeState | ExternalState
 Learnt = NativeLearnt | ExternalLearnt
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Message:
-    """Anything that travels."""
+    """The base class of all messages."""
 
     __pydantic_config__: ClassVar[dict[str, object]] = HOLDS_ARRAYS
 
@@ -39,10 +53,28 @@ class Message:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Join(Message):
-    """A client asks to take part, or asks again where it stands.
+    """Client: asks to take part, or asks again for its position in the ledger.
 
-    `labels`, `moments` and `target` describe its first records; of a client that is known they are not used again.
-    `question` counts the questions of this incarnation; the answer names it.
+    Sent when a client starts, when a partition is assigned to it, when the ledger names an update that it did not
+    send, and again after a pause while no answer comes. `Joined` answers it. `labels`, `moments` and `target`
+    describe the client's first records; they count until round 1 opens, and are ignored for a known member.
+
+    Parameters
+    ----------
+    client
+        The client's name.
+    incarnation
+        A random name of this start of the client's process.
+    moments
+        Counts, means and squared deviations of its features.
+    labels
+        The labels of its first records; empty in regression.
+    target
+        The location and scale of its first targets; unused in classification.
+    records
+        The number of records behind `moments`.
+    question
+        A counter of the questions of this incarnation; `Joined` repeats it.
     """
 
     client: str
@@ -56,10 +88,18 @@ class Join(Message):
 
 @dataclass(frozen=True, kw_only=True)
 class SampledRound:
-    """A client's part of the history sample of one round.
+    """The records of one client in the history sample of one round.
 
-    `share` is p_n of that round: the client's part of all its records. `positions` and `ordinals` are those of
-    the records kept, by partition.
+    Parameters
+    ----------
+    round
+        The round.
+    share
+        p_n of that round: the client's records over the records of all clients, in [0, 1].
+    positions
+        The positions of the records kept, by partition.
+    ordinals
+        Their ordinals.
     """
 
     round: int
@@ -70,7 +110,17 @@ class SampledRound:
 
 @dataclass(frozen=True, kw_only=True)
 class HeldRecord:
-    """Where a record is that a client holds back from training, and since which round."""
+    """A record of a client's holdout, which is kept out of training.
+
+    Parameters
+    ----------
+    round
+        The round in which it was held out.
+    ordinal
+        Its ordinal.
+    partition, position
+        Where it can be read again.
+    """
 
     round: int
     ordinal: int
@@ -80,11 +130,26 @@ class HeldRecord:
 
 @dataclass(frozen=True, kw_only=True)
 class Joined(Message):
-    """The coordinator's answer: where the ledger stands for this client.
+    """Coordinator: answers `Join` with the client's position in the ledger.
 
-    `entry` is the ledger entry that is open. `positions` is where each of its partitions goes on, `read` how many of
-    its records are accounted for, `rejected` how many of those were bad, `sample` what to read again for its history
-    sample, `held` what it holds back from training. `question` is the one that is answered.
+    Parameters
+    ----------
+    client, incarnation
+        Those of the `Join`.
+    entry
+        The number of the open ledger entry.
+    positions
+        The next position to read, by partition; a partition that is not named is read from its start.
+    read
+        The client's records that the ledger accounts for, good and bad.
+    rejected
+        The bad records among them.
+    sample
+        The client's records in the history sample, to be read again.
+    held
+        The client's holdout, to be read again.
+    question
+        The counter of the `Join` that is answered.
     """
 
     client: str
@@ -100,7 +165,15 @@ class Joined(Message):
 
 @dataclass(frozen=True, kw_only=True)
 class Leave(Message):
-    """A client's source has ended, or it was told to stop; all that it sent before still counts."""
+    """Client: its source has ended, or it is to stop. Every update that it sent before still counts.
+
+    Sent again after a pause until `Left` confirms it.
+
+    Parameters
+    ----------
+    client, incarnation
+        As in `Join`.
+    """
 
     client: str
     incarnation: str
@@ -108,7 +181,13 @@ class Leave(Message):
 
 @dataclass(frozen=True, kw_only=True)
 class Left(Message):
-    """The coordinator has taken note of a Leave."""
+    """Coordinator: confirms `Leave`.
+
+    Parameters
+    ----------
+    client, incarnation
+        Those of the `Leave`.
+    """
 
     client: str
     incarnation: str
@@ -116,10 +195,22 @@ class Left(Message):
 
 @dataclass(frozen=True, kw_only=True)
 class Refusal(Message):
-    """A client's message does not count for an entry, and why; the entry does not wait for this client.
+    """Coordinator: a client's message does not count for an entry.
 
-    `incarnation` is that of the message. With `evicted` the client is no member any more: its messages were refused
-    for several entries in a row. Its records stay pending; a new start of it may join again.
+    The entry no longer waits for this client, whose records stay pending. Published at once for every message that no
+    correct client sends.
+
+    Parameters
+    ----------
+    client, incarnation
+        Those of the message.
+    entry
+        The entry for which it does not count.
+    reason
+        What is wrong with it, for people.
+    evicted
+        Whether the client is no longer a member, because its messages were refused for several entries in a row. A
+        new incarnation may join again.
     """
 
     client: str
@@ -134,11 +225,28 @@ class Refusal(Message):
 
 @dataclass(frozen=True, kw_only=True)
 class Slot:
-    """A live model of a round: where to find it, and what to do with it.
+    """A live model of a round: where to find its weights, and what clients do with it.
 
-    `clients` are those it is for, None for all. `history` are the sampled rounds on which it is scored too. With
-    `whitened` the coordinator takes the step: the difference is -eta times the gradient, wherever that would lead.
+    Parameters
+    ----------
+    name
+        The slot's name, under which `ModelPublished` carries the weights.
+    version
+        The version of the weights.
+    eta
+        The step size of its local step.
+    trained
+        Whether clients train it; otherwise they only score it, as for an average.
+    clients
+        The clients that score and train it; None for all.
+    history
+        The sampled rounds on which it is scored as well.
+    whitened
+        Whether the coordinator preconditions the step by second moments. The difference is then -eta times the
+        gradient of the mean loss, without a penalty.
 
+    Examples
+    --------
     >>> Slot(name="branch-0", version=9, eta=0.1, clients=("c3",)).is_for("c4")
     False
     """
@@ -157,15 +265,22 @@ class Slot:
 
 
 def asked_of(client: str, slots: Sequence[Slot]) -> tuple[Slot, ...]:
-    """Return the models that a client is asked about."""
+    """Return the slots that a client scores."""
     return tuple([slot for slot in slots if slot.clients is None or slot.is_for(client)])
 
 
 @dataclass(frozen=True, kw_only=True)
 class HoldoutRule:
-    """What clients hold back from training, to be able to compare: at most `per_label` records of each label.
+    """Which records clients hold out of training, to compare new records with.
 
-    Records of rounds before `since` are let go; for some clients `renewed` names a later round.
+    Parameters
+    ----------
+    per_label
+        The most records of one label that a client holds out.
+    since
+        Records of earlier rounds leave the holdout.
+    renewed
+        A later such round for some clients, by name.
     """
 
     per_label: int
@@ -173,13 +288,21 @@ class HoldoutRule:
     renewed: Mapping[str, int] = field(default_factory=dict)
 
     def since_at(self, client: str) -> int:
-        """Return the round since which a client holds records back."""
+        """Return the first round whose records a client may still hold out."""
         return max(self.since, self.renewed.get(client, 0))
 
 
 @dataclass(frozen=True, kw_only=True)
 class BranchGroup:
-    """Clients that score the models of all but train only those that are for them alone, and how they are served."""
+    """Clients that score the models of all clients, but train only the models that are theirs alone.
+
+    Parameters
+    ----------
+    clients
+        Their names.
+    serves
+        The slot of the model that serves them.
+    """
 
     clients: tuple[str, ...]
     serves: str
@@ -187,15 +310,49 @@ class BranchGroup:
 
 @dataclass(frozen=True, kw_only=True)
 class RoundOpened(Message):
-    """A round begins.
+    """Coordinator: a round begins.
 
-    `entry` is the number of the ledger entry that will close it; a round that brings no record is opened again,
-    under the next entry. `closes` is when clients close their buffers, in seconds; None lets each close when it is
-    full. `serves` names the incumbent. `known_labels` is the number of labels registered when the epoch began.
-    `apart` are groups of clients that do not train the models of all. `keep` is how many records of this round go to
-    the history sample, whose other rounds are `sampled`. `held` is what clients hold back from training. `resumed` is
-    said by a coordinator that was started again, and has lost what was sent to it for this round. `between` tells
-    whether models learn between rounds; theirs is the version of the round.
+    Published when enough clients have joined, in the same transaction as the `RoundClosed` before it, and again by a
+    coordinator that was restarted. The registry and the models that it names come in messages of their own, in any
+    order.
+
+    Parameters
+    ----------
+    entry
+        The ledger entry that will close the round. A round that brings no record is opened again, under the next
+        entry.
+    round, epoch
+        Their numbers.
+    block
+        The number of the block in its epoch.
+    registry
+        The version of the registry in whose coordinates differences are sent.
+    slots
+        The live models.
+    serves
+        The slot of the incumbent, the model that serves.
+    known_labels
+        The number of labels that were registered when the epoch began. Scores are bounded by it.
+    closes
+        When clients close their buffers, in seconds; None: each closes when its own buffer is full.
+    apart
+        Groups of clients that do not train the models of all clients.
+    moments
+        Whether updates carry the moments of features.
+    second_moments
+        Whether updates carry second moments.
+    keep
+        How many of this round's records a client keeps for the history sample.
+    sampled
+        The other rounds in the history sample; records of rounds that are not named leave it.
+    held
+        The rule of the holdout; None: no record is held out.
+    resumed
+        Whether the coordinator was restarted and has lost what it had received for this round: clients send their
+        update again.
+    between
+        Whether models learn between rounds. `BetweenPublished` carries their agreed state, with the number of the
+        round as its version.
     """
 
     entry: int
@@ -217,34 +374,50 @@ class RoundOpened(Message):
     between: bool = False
 
     def group_of(self, client: str) -> BranchGroup | None:
-        """Return the group apart that a client belongs to."""
+        """Return the group in `apart` that a client belongs to, if any."""
         for group in self.apart:
             if client in group.clients:
                 return group
         return None
 
     def served_by(self, client: str) -> str:
-        """Return the name of the model that serves a client."""
+        """Return the slot of the model that serves a client."""
         group = self.group_of(client)
         return self.serves if group is None else group.serves
 
     def trained_by(self, client: str, slots: Sequence[Slot]) -> set[str]:
-        """Return the names of those of some models that a client trains."""
+        """Return which of some slots a client trains, by name."""
         is_apart = self.group_of(client) is not None
-        mine = [slot for slot in slots if slot.trained and slot.is_for(client)]
-        return {slot.name for slot in mine if slot.clients is not None or not is_apart}
+        trained = [slot for slot in slots if slot.trained and slot.is_for(client)]
+        return {slot.name for slot in trained if slot.clients is not None or not is_apart}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RegistryPublished(Message):
-    """The registry of a version: it travels with the models."""
+    """Coordinator: a version of the registry. Published before the first round that uses it.
+
+    Parameters
+    ----------
+    registry
+        Feature order, labels, scaler and unit of targets, with their version.
+    """
 
     registry: Registry
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ModelPublished(Message):
-    """The weights of a slot in a version, shape (d + 1, columns) under the registry of that version."""
+    """Coordinator: the weights of one version of a slot. Published before the first message that names it.
+
+    Parameters
+    ----------
+    slot, version
+        What `Slot` names.
+    registry
+        The version of the registry in whose coordinates the weights are.
+    weights
+        Shape (d + 1, columns).
+    """
 
     slot: str
     version: int
@@ -253,16 +426,23 @@ class ModelPublished(Message):
 
     @cached_property
     def largest_weight(self) -> float:
-        """Return the largest weight in magnitude, NaN if it is no matrix; found once for all clients of a process."""
+        """Return the largest magnitude of a weight, NaN without a matrix; cached for all clients of a process."""
         return float(np.abs(self.weights).max(initial=0.0)) if self.weights.ndim == 2 else math.nan
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class BetweenPublished(Message):
-    """What the clients agree on of the models that learn between rounds, in the version of a round.
+    """Coordinator: the agreed state of the models that learn between rounds. Published for every round.
 
-    With `cells`, the table in `agreed` holds the rows that these name: those that changed since the version before.
-    Without, it is the whole table, for a client that lacks the version before.
+    Parameters
+    ----------
+    version
+        The round that begins with it.
+    agreed
+        The state. Of native models, `table` holds the rows that `cells` names.
+    cells
+        The rows of the table of ferns that changed since the version before, shape (rows,), whole numbers. None: the
+        state is complete, for a client that lacks the version before.
     """
 
     version: int
@@ -272,11 +452,20 @@ class BetweenPublished(Message):
 
 @dataclass(frozen=True, kw_only=True)
 class SlotLosses:
-    """What a client measured of one model: sums over its records, so that totals are exact for any split.
+    """A client's scores of one model, as sums over its records, so that totals are exact for any split.
 
-    `loss` and `square` are sums of scores and of their squares, `proper` that of proper scores. `history` is the sum
-    over the sampled rounds of share x mean score, `history_share` the sum of those shares, `history_records` the
-    records behind it.
+    Parameters
+    ----------
+    loss, square
+        The sums of the scores and of their squares.
+    proper
+        The sum of the proper scores.
+    history
+        The sum over the sampled rounds of share x mean score.
+    history_share
+        The sum of those shares.
+    history_records
+        The records behind `history`.
     """
 
     loss: float
@@ -289,7 +478,17 @@ class SlotLosses:
 
 @dataclass(frozen=True, kw_only=True)
 class LabelSums:
-    """Sums of the incumbent's scores over the records of one label."""
+    """The sums of the incumbent's scores over the records of one label.
+
+    Parameters
+    ----------
+    label
+        The label.
+    count
+        The records.
+    loss, square
+        The sums of their scores and of the squares of these.
+    """
 
     label: str
     count: int
@@ -299,9 +498,20 @@ class LabelSums:
 
 @dataclass(frozen=True, kw_only=True)
 class Served:
-    """Counts over a client's records of the predictions it served, each made just before its record was learnt.
+    """How right the predictions were that a client served, each made just before its record was learnt.
 
-    `shares` is what part each model that learns between rounds has in them, times the records.
+    Parameters
+    ----------
+    records
+        The predictions counted.
+    correct
+        Classification: those that were right.
+    absolute_error
+        Regression: the sum of |prediction - target|, in the unit of the records.
+    no_change
+        The same for the baseline that repeats the truth of the record before: a count, or a sum of errors.
+    shares
+        By the name of each expert, its part in the predictions, in [0, 1], times the records.
     """
 
     records: int = 0
@@ -313,16 +523,57 @@ class Served:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Update(Message):
-    """What a client sends in a round: sums and differences; what these tell of records is in docs/trust.md.
+    """Client: its part of a round. Sent once a round, when its buffer closes; again if it did not count.
 
-    One with `records` 0 has nothing but positions and `rejected`.
+    At most one update a client counts for an entry; `RoundClosed` says which. docs/trust.md says what its numbers
+    reveal of records. An update with `records` 0 has only `spans` and `rejected`.
 
-    `attempt` is its incarnation and a counter. `spans` are the positions its records cover. `new_labels` are those
-    not yet in the registry; differences have a column for each, after the registered ones, and `new_features` are
-    unused until they are registered. `differences` are those of the trained slots. `new` and `old` are the scores by
-    label of the model that serves the client, on this round's records and on those held back; `held` and `let_go`
-    (ordinals) are how this round changes the latter. `squared_norm` is the sum over records of |z|^2, `largest_norm`
-    the largest |z|. `learnt` is what the round did to the models that learn between rounds.
+    Parameters
+    ----------
+    client
+        The client's name.
+    attempt
+        The incarnation and a counter: it tells this update from any other for the same round.
+    entry, round, epoch, registry
+        Those of the `RoundOpened` that it answers.
+    records
+        The good records.
+    trained
+        The records that the differences were trained on: all but those held out; 0 without differences.
+    rejected
+        The bad records.
+    spans
+        The positions that good and bad records cover, one span a partition.
+    losses
+        By slot, the scores before training.
+    differences
+        By trained slot, the weights after the local step minus those before it, in the space in which the base
+        algorithm averages; shape (d + 1, columns). Labels in `new_labels` have columns after the registered ones.
+    new, old
+        The scores by label of the model that serves the client: on this round's records, and on the holdout of
+        earlier rounds.
+    new_labels
+        Labels of its records that are not registered yet.
+    new_features
+        Features of its records that are not registered yet; they are not used before they are.
+    sample
+        The records that it keeps for the history sample, if any.
+    held
+        Records that enter the holdout.
+    let_go
+        The ordinals of records that leave the holdout.
+    moments
+        Of its features, if `RoundOpened.moments`, or if there are new ones.
+    second_moments
+        The sum over records of z z^T, shape (d + 1, d + 1), if `RoundOpened.second_moments`.
+    squared_norm, largest_norm
+        The sum over records of |z|^2, and the largest |z|.
+    target
+        Regression: the location and scale of its targets.
+    served
+        How right its predictions were.
+    learnt
+        What its records did to the models that learn between rounds, if `RoundOpened.between`.
     """
 
     client: str
@@ -355,10 +606,21 @@ class Update(Message):
 
 @dataclass(frozen=True, kw_only=True)
 class Score(Message):
-    """After an alarm: the coordinator asks for candidates to be scored on the alarm round's records.
+    """Coordinator: asks clients to score candidates on the records of the round that raised an alarm.
 
-    For the slots named in `relabel` clients also send the sums S[a, b] of max(log p_b, -2 ln K) over their records of
-    label a. What is asked may depend on the answers before: `stage` counts.
+    Published after an alarm, before the round closes, once for each stage. Clients keep the round's records until
+    `RoundClosed`.
+
+    Parameters
+    ----------
+    entry, round, epoch, registry
+        Those of the open round.
+    slots
+        The candidates; those with `trained` need a difference as well.
+    stage
+        A counter, from 1: what is asked for may depend on the answers of the stage before.
+    relabel
+        The slots of which clients also send sums for relabelling, see `Scores.relabelling`.
     """
 
     entry: int
@@ -372,7 +634,22 @@ class Score(Message):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Scores(Message):
-    """A client's answer to Score."""
+    """Client: answers `Score`.
+
+    A client whose answer has not come by the deadline is left out of the choice.
+
+    Parameters
+    ----------
+    client, attempt
+        As in `Update`; the attempt is that of this answer.
+    entry, epoch, stage
+        Those of the `Score`.
+    losses, differences
+        By slot, as in `Update`.
+    relabelling
+        By slot of `relabel`, the sums S[a, b] of max(ln p_b, -2 ln K) over its records of label a, with p_b the
+        probability of label b and K the number of labels; shape (labels, labels), in nats.
+    """
 
     client: str
     attempt: str
@@ -386,7 +663,17 @@ class Scores(Message):
 
 @dataclass(frozen=True, kw_only=True)
 class Accepted:
-    """An update that counts."""
+    """An update that counts, as a ledger entry names it.
+
+    Parameters
+    ----------
+    client, attempt
+        Those of the update.
+    spans
+        The positions that it covers.
+    records, rejected
+        Its good and bad records.
+    """
 
     client: str
     attempt: str
@@ -397,11 +684,38 @@ class Accepted:
 
 @dataclass(frozen=True, kw_only=True)
 class RoundClosed(Message):
-    """A ledger entry: which updates count. This is the truth about what was trained on.
+    """Coordinator: a ledger entry. It is the truth about which records were trained on.
 
-    Entries have consecutive numbers. One with `records` 0 moves positions only (past bad records): its round is
-    opened again. `losses` are the mean scores of the live models, `readings` where the detectors stand, `model` the
-    digest of the model that serves next. `unlearnt` counts records that a model of another library could not learn.
+    Published at quorum or deadline, in one transaction with the models that it leads to, the coordinator's state, its
+    input offsets and the `RoundOpened` that follows. Entries have consecutive numbers. An entry with `records` 0 only
+    moves positions past bad records: its round is opened again.
+
+    Parameters
+    ----------
+    entry, round, epoch, block
+        Their numbers.
+    accepted
+        The updates that count, by client.
+    records, trained, rejected
+        The totals of these updates.
+    losses
+        By slot, the mean score of the live models before training.
+    serves
+        The slot of the model that served this round.
+    readings
+        By detector, its statistic and threshold.
+    served
+        How right the predictions were that clients served.
+    model
+        The SHA-256 of the model that serves next.
+    registry
+        The version of the registry under which the round was learnt.
+    promotions
+        How often so far a live model has become the incumbent.
+    refused
+        The messages that were refused for this entry.
+    unlearnt
+        The records that an external model could not learn.
     """
 
     entry: int
@@ -425,7 +739,25 @@ class RoundClosed(Message):
 
 @dataclass(frozen=True, kw_only=True)
 class Restarted(Message):
-    """A new epoch begins: why, and from which model."""
+    """Coordinator: a new epoch begins. Published beside the entry of the round that raised the alarm.
+
+    Parameters
+    ----------
+    round
+        The round that raised the alarm.
+    epoch
+        The epoch that begins.
+    cause
+        The detector's name, or `new-label`.
+    statistic, threshold
+        The detector's statistic, and the threshold that it reached.
+    chosen
+        The model that the epoch begins with: `scratch`, `incumbent`, or a candidate.
+    since
+        The round in which the change began, as the detector estimates it.
+    clients, labels
+        The evidence: the clients and labels that changed; empty if the detector sees only the total.
+    """
 
     round: int
     epoch: int
@@ -440,9 +772,21 @@ class Restarted(Message):
 
 @dataclass(frozen=True, kw_only=True)
 class LocalDrift(Message):
-    """Some clients drifted and the rest did not; `state` is latched, branched, merged, returned or released.
+    """Coordinator: some clients drifted and the others did not. Published at every change of `state`.
 
-    Since when, at which labels and how strongly is what the alarm told that named them.
+    Parameters
+    ----------
+    round, epoch
+        When the state changed.
+    clients
+        The clients that drifted.
+    labels, since, statistic, threshold
+        Those of the alarm that named these clients, as in `Restarted`.
+    state
+        `latched`: they no longer train the models of all clients, while candidates are tried on their records alone.
+        `branched`: they are served by, and train, a model of their own. `released`: no candidate gained enough, so
+        there is no branch. `merged`: their branch ended, because it gained next to nothing. `returned`: it ended,
+        because the model of all clients is better for them again.
     """
 
     round: int
@@ -457,7 +801,17 @@ class LocalDrift(Message):
 
 @dataclass(frozen=True, kw_only=True)
 class Noticed(Message):
-    """Something changed that is no drift of the concept, and no reason for a restart: `cause` is class-mix."""
+    """Coordinator: a change that is no drift of the concept, and no reason to restart.
+
+    Parameters
+    ----------
+    round, epoch
+        When it was found.
+    cause
+        `class-mix`: the shares of the labels changed.
+    statistic, threshold, since, labels
+        As in `Restarted`.
+    """
 
     round: int
     epoch: int

@@ -8,24 +8,24 @@ import numpy as np
 from streamfl.core.arrays import BoolArray, FloatArray, IntArray
 from streamfl.core.protocol.records import Batch, union
 
-# Values beyond it count as it, so that no sum of squares overflows, of however many records.
+# Larger values are clipped to it, so that no sum of squares overflows.
 LARGEST = 1e100
 
-# Of at least FEWEST values those count as far out that are farther from the median than FAR times what all but RARE
-# ones are.
+# An outlier, among at least FEWEST values: farther from the median than FAR times the distance within which all but
+# the share RARE of the values lie.
 FEWEST, FAR, RARE = 8, 10.0, 1 / 40
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Moments:
-    """First and second moments of features, missing values left out.
+    """First and second moments of features, without missing values.
 
     Parameters
     ----------
     features
         Names, length d.
     count, mean, m2
-        Values seen, their mean, and the sum of their squared deviations from it; shape (d,) each.
+        The number of values, their mean, and the sum of their squared deviations from it; shape (d,) each.
 
     Examples
     --------
@@ -54,31 +54,31 @@ class Moments:
         return cls(features, count, mean, np.einsum("ij,ij->j", deviation, deviation))
 
     @property
-    def fits(self) -> bool:
-        """Tell whether there is a number of each for every feature."""
+    def is_sound(self) -> bool:
+        """Tell whether all arrays have one number for each feature."""
         return all(part.shape == (len(self.features),) for part in (self.count, self.mean, self.m2))
 
     @property
     def variance(self) -> FloatArray:
-        """Return m2 / count, 0 where nothing was seen."""
+        """Return m2 / count, 0 where there are no values."""
         variance: FloatArray = self.m2 / np.maximum(self.count, 1.0)
         return variance
 
     def only(self, which: BoolArray) -> "Moments":
-        """Return the same moments with none seen of all other features; `which` has shape (d,)."""
+        """Return the moments with a count of 0 for all other features; `which` has shape (d,)."""
         return Moments(self.features, *(np.where(which, a, 0.0) for a in (self.count, self.mean, self.m2)))
 
     def where(self, which: BoolArray, other: "Moments") -> "Moments":
-        """Return the same moments with those of others, of the same features in the same order, for some of these."""
+        """Return the moments, with those of `other` for some features; both have the same features in order."""
         pairs = ((self.count, other.count), (self.mean, other.mean), (self.m2, other.m2))
-        return Moments(self.features, *(np.where(which, theirs, own) for own, theirs in pairs))
+        return Moments(self.features, *(np.where(which, replacement, own) for own, replacement in pairs))
 
     def among(self, features: Collection[str]) -> "Moments":
-        """Return the moments of those of its features that are among some."""
+        """Return the moments of the features that are in `features`."""
         return self.aligned(tuple(name for name in self.features if name in features))
 
     def aligned(self, features: tuple[str, ...]) -> "Moments":
-        """Return the same moments in another order of features, with none seen of those it lacks."""
+        """Return the moments in another order of features, with a count of 0 for features that it lacks."""
         if features == self.features:
             return self
         at = {name: j for j, name in enumerate(self.features)}
@@ -105,9 +105,10 @@ def merged(parts: Sequence[Moments]) -> Moments:
 
 
 def moments_of(batches: Iterable[Batch]) -> Moments:
-    """Return the moments of the features of some batches, values far out counted nearer: see `without_outliers`.
+    """Return the moments of the features of some batches, with outliers moved nearer: see `without_outliers`.
 
-    Batches of one set of features are joined first, so that how a source was polled leaves no trace.
+    Batches with the same features are concatenated first, so that the result does not depend on how a source was
+    polled.
     """
     alike: dict[tuple[str, ...], list[FloatArray]] = {}
     for batch in batches:
@@ -118,11 +119,10 @@ def moments_of(batches: Iterable[Batch]) -> Moments:
 
 
 def without_outliers(X: FloatArray) -> FloatArray:
-    """Return records of which no value is far from all the others of its feature.
+    """Return records with outliers clipped: a sensor's sentinel must not stretch the scale of a feature for ever.
 
-    A value farther from the median than FAR times what all but a fortieth of them are, and at least all but one,
-    becomes one that is so far: a sensor's sentinel must not stretch the scale of a feature for ever. Of fewer than
-    FEWEST, or where most are the same, nothing is known of what is far.
+    The bound is FAR times the distance from the median within which all but a fortieth of a feature's values lie, and
+    at least all but one. Features with fewer than FEWEST values, or with mostly equal ones, are not clipped.
 
     Parameters
     ----------
@@ -135,52 +135,52 @@ def without_outliers(X: FloatArray) -> FloatArray:
     >>> without_outliers(np.vstack([X, X[1:], X[1:], X[1:]]))[0]
     array([  0., -10.])
     """
-    there = _present(np.isnan(X))
-    if there.max(initial=0) < FEWEST:
+    present = _present(np.isnan(X))
+    if present.max(initial=0) < FEWEST:
         return X
-    doubtful = ~_surely_near(X, there)
+    doubtful = ~_surely_near(X, present)
     if not doubtful.any():
         return X
-    nearer = _clipped(X[:, doubtful], there[doubtful])
+    nearer = _clipped(X[:, doubtful], present[doubtful])
     if nearer is None:
         return X
-    found = X.copy()
-    found[:, doubtful] = nearer
-    return found
+    clipped = X.copy()
+    clipped[:, doubtful] = nearer
+    return clipped
 
 
 def _present(missing: BoolArray) -> IntArray:
-    """Return how many values of each feature are not missing: all of them, as a rule, without being counted."""
+    """Return how many values of each feature are not missing; the usual case, all of them, needs no count."""
     n, d = missing.shape
     return n - missing.sum(axis=0) if missing.any() else np.full(d, n)
 
 
-def _rank(there: IntArray) -> IntArray:
-    """Return which of so many distances, in order, is that of all but a fortieth, and at least all but one."""
-    return (np.maximum(there - 1, 0) * (1.0 - RARE)).astype(np.int64)
+def _rank(present: IntArray) -> IntArray:
+    """Return the rank, among sorted distances, within which all but a fortieth lie, and at least all but one."""
+    return (np.maximum(present - 1, 0) * (1.0 - RARE)).astype(np.int64)
 
 
-def _surely_near(X: FloatArray, there: IntArray) -> BoolArray:
-    """Tell of which features no value can be far out, without the median, since to sort costs more than to learn.
+def _surely_near(X: FloatArray, present: IntArray) -> BoolArray:
+    """Return the features that cannot have outliers, without the median: to sort costs more than to learn.
 
-    Whatever lies within a tenth of the range of the median cannot lie in the lowest and in the highest third of the
-    range: if more than a fortieth of the values lies in either, the largest distance is at most FAR times that of all
-    but a fortieth.
+    Values within a tenth of the range of the median cannot lie both in the lowest and in the highest third of the
+    range. So if more than a fortieth of the values lies in each of these, the largest distance is at most FAR times
+    that of all but a fortieth.
     """
     least, most = X.min(axis=0), X.max(axis=0)
     third = (most - least) / 3.0
     few = np.minimum(
         (least + third >= X).sum(axis=0, dtype=np.int32), (most - third <= X).sum(axis=0, dtype=np.int32)
     )
-    near: BoolArray = few >= there - _rank(there)
+    near: BoolArray = few >= present - _rank(present)
     return near
 
 
-def _clipped(X: FloatArray, there: IntArray) -> FloatArray | None:
-    """Return records of which no value is far out, None if that are these; `there` are not missing, by feature."""
-    last, columns = np.maximum(there - 1, 0), np.arange(X.shape[1])
-    median = np.sort(X, axis=0)[last // 2, columns]  # what is missing comes last
+def _clipped(X: FloatArray, present: IntArray) -> FloatArray | None:
+    """Return records with outliers clipped, None if there are none; `present` counts present values by feature."""
+    last, columns = np.maximum(present - 1, 0), np.arange(X.shape[1])
+    median = np.sort(X, axis=0)[last // 2, columns]  # missing values are sorted last
     distances = np.sort(np.abs(X - median), axis=0)
-    bound = FAR * distances[_rank(there), columns]
-    bound[~(bound > 0.0) | (there < FEWEST)] = np.inf
+    bound = FAR * distances[_rank(present), columns]
+    bound[~(bound > 0.0) | (present < FEWEST)] = np.inf
     return np.clip(X, median - bound, median + bound) if (distances[last, columns] > bound).any() else None

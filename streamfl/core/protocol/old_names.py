@@ -1,29 +1,29 @@
-"""Values that were saved or sent by an earlier version, with other names for their fields."""
+"""Reads values of earlier versions, whose fields had other names."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 
 class ReadsOldNames:
-    """A dataclass that is also read from fields by their old names; it is always written with the new ones.
+    """A dataclass that can be read by old names of its fields; it is always written with the new ones.
 
     Attributes
     ----------
     OLD_NAMES
-        The new name of each old one. Of several old names of one field, the one that holds something counts.
+        The new name of each old one. If a field has several old names, the one with a value counts.
     """
 
     OLD_NAMES: ClassVar[Mapping[str, str]] = {}
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: Callable[[Any], Any]) -> Any:
-        """Rename fields before they are validated; the core itself knows nothing of pydantic."""
+        """Rename fields before they are validated; the core does not import pydantic."""
         named = {"type": "no-info", "function": lambda value: renamed(value, cls.OLD_NAMES)}
         return {"type": "function-before", "function": named, "schema": handler(source)}
 
 
 def renamed(value: Any, names: Mapping[str, str]) -> Any:
-    """Return fields by their new names; what is no mapping stays as it is, to be refused where it is read.
+    """Return fields by their new names; anything but a mapping is returned as it is, for validation to refuse.
 
     >>> renamed({"online": None, "guest": 3, "round": 7}, {"online": "between", "guest": "between"})
     {'between': 3, 'round': 7}

@@ -1,4 +1,4 @@
-"""Records as they arrive: columns, with the place of every record in its source.
+"""Records as they arrive: in columns, with the position of every record in its source.
 
 Records travel in batches of columns, never one Python object a record: a federation reads millions of them.
 """
@@ -18,9 +18,9 @@ LARGEST_TARGET = 1e30
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """One bad record: where it stands in its partition, and what is wrong with it.
+    """A bad record: its position in the partition, and what is wrong with it.
 
-    Of a run of bad records without a good one among them, it may stand for all: `count` says how many.
+    It may stand for a run of `count` bad records without a good one among them.
     """
 
     position: int
@@ -48,7 +48,7 @@ class Batch:
     Parameters
     ----------
     span
-        The positions that this batch covers; those it does not name held nothing (a transaction's markers).
+        The positions that this batch covers; those without a record held none (a transaction's markers).
     positions
         The position of each good record, shape (n,), strictly increasing.
     features
@@ -82,7 +82,7 @@ class Batch:
 
     @property
     def read(self) -> int:
-        """Records read: good and bad."""
+        """Count all records, good and bad."""
         return len(self.positions) + self.bad
 
     def head(self, n: int) -> "Batch":
@@ -119,7 +119,7 @@ class Batch:
         return replace(self, positions=self.positions[rows], X=self.X[rows], y=self.y[rows], rejected=())
 
     def sound(self) -> "Batch":
-        """Return the batch with targets too large to be squared among the bad records.
+        """Return the batch with targets too large to be squared moved to the bad records.
 
         >>> batch = Batch(Span("p", 0, 2), np.arange(2), ("a",), np.ones((2, 1)), np.array([1e200, 3.0]))
         >>> batch.sound().y, batch.sound().rejected
@@ -136,12 +136,12 @@ class Batch:
         return replace(self.only(np.flatnonzero(good)), rejected=rejected)
 
     def within(self, features: tuple[str, ...] | None, labels: tuple[str, ...] | None) -> "Batch":
-        """Return the batch without other features, and with the records of other labels among the bad ones.
+        """Return the batch without other features, and with the records of other labels moved to the bad ones.
 
         Parameters
         ----------
         features, labels
-            Those there are; None: any.
+            The names that are kept; None: all.
 
         >>> batch = Batch(Span("p", 0, 2), np.arange(2), ("x", "y"), np.eye(2), np.array([0.0, 1.0]), ("a", "b"))
         >>> kept = batch.within(("y", "z"), ("b",))
@@ -175,7 +175,7 @@ class Batch:
         return replace(good, rejected=tuple(sorted([*self.rejected, *wrong], key=lambda bad: bad.position)))
 
     def ordinals(self, first: int) -> IntArray:
-        """Return the ordinal of each good record, `first` being that of the batch's first record, good or bad.
+        """Return the ordinal of each good record; `first` is that of the batch's first record, good or bad.
 
         >>> batch = Batch(Span("p", 7, 10), np.array([7, 9]), (), np.ones((2, 0)), np.zeros(2), ("x",),
         ...               (Rejection(8, "no label"),))
@@ -193,7 +193,7 @@ class Batch:
         return np.searchsorted([r.position for r in self.rejected], self.positions)
 
     def condensed(self) -> "Batch":
-        """Return the batch with one rejection for each run of bad records: the place and the reason of its first.
+        """Return the batch with one rejection for each run of bad records, with the position and reason of its first.
 
         >>> bad = tuple(Rejection(i, "no label") for i in (7, 8, 10))
         >>> batch = Batch(Span("p", 7, 11), np.array([9]), (), np.ones((1, 0)), np.zeros(1), ("x",), bad)
@@ -229,9 +229,9 @@ def spans(batches: Sequence[Batch]) -> tuple[Span, ...]:
 
 
 def stacked(batches: Sequence[Batch]) -> Batch:
-    """Return the good records of some batches as one, over the union of their features and labels; NaN is missing.
+    """Return the good records of some batches as one batch, over the union of their features and labels.
 
-    Its span is the first one's: it says nothing of where the others came from.
+    A feature that a record lacks is NaN. The span is that of the first batch, and means nothing for the others.
 
     >>> a = Batch(Span("p", 0, 1), np.arange(1), ("x",), np.array([[1.0]]), np.zeros(1), ("a",))
     >>> b = Batch(Span("q", 0, 1), np.arange(1), ("y",), np.array([[2.0]]), np.zeros(1), ("b",))
@@ -255,7 +255,7 @@ def stacked(batches: Sequence[Batch]) -> Batch:
 
 
 def without_infinity(X: FloatArray) -> tuple[FloatArray, int]:
-    """Return values with infinite ones missing, and how many there were.
+    """Return values with NaN for infinite ones, and how many of these there were.
 
     >>> without_infinity(np.array([[1.0, -np.inf], [np.nan, np.inf]]))
     (array([[ 1., nan],
@@ -266,7 +266,7 @@ def without_infinity(X: FloatArray) -> tuple[FloatArray, int]:
 
 
 def union(names: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
-    """Return all names in the order in which they come first.
+    """Return all names in the order of their first appearance.
 
     >>> union([("x", "y"), ("y", "z")])
     ('x', 'y', 'z')
@@ -278,7 +278,7 @@ def union(names: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
 
 
 def aligned(X: FloatArray, features: tuple[str, ...], names: tuple[str, ...]) -> FloatArray:
-    """Return the columns that `names` says, of values whose columns are `features`; NaN where there is none.
+    """Return the columns `names` of values whose columns are `features`; NaN for a name without a column.
 
     >>> aligned(np.array([[1.0, 2.0]]), ("x", "y"), ("y", "z"))
     array([[ 2., nan]])

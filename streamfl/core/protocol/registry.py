@@ -1,4 +1,4 @@
-"""What all clients agree on: the order of features and labels, the scaler, the unit of targets."""
+"""The registry that all clients agree on: the order of features and labels, the scaler, the unit of targets."""
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -12,11 +12,11 @@ from streamfl.core.protocol.early import FARTHER
 from streamfl.core.protocol.moments import Moments
 from streamfl.core.protocol.records import Batch, aligned
 
-# How far out a value counts at most, in deviations: a broken sensor's must not outweigh all records of a round. Where
-# features come as they are, only so far that no gradient overflows.
+# Standardised values are clipped to this many deviations: one broken sensor must not outweigh all records of a round.
+# Without standardisation the bound only prevents an overflow of gradients.
 FARTHEST, FARTHEST_UNSCALED = 50.0, 1e4
 
-# Of so many deviations: where a feature is now, its old scale is of no use.
+# A feature whose mean has moved by so many deviations needs a new scale.
 MOVED = 3.0
 
 
@@ -24,7 +24,7 @@ MOVED = 3.0
 class TargetUnit:
     """A robust location and scale of regression targets: models predict (y - centre) / scale.
 
-    A scale of 0 says that nothing is known; one of 1 that all targets were the same.
+    A scale of 0 means that no target is known; 1 may mean that all targets were equal.
 
     >>> TargetUnit.of(np.array([1.0, 2.0, 3.0, 100.0]))
     TargetUnit(centre=2.5, scale=1.4826)
@@ -39,16 +39,16 @@ class TargetUnit:
         if not len(y):
             return cls()
         centre = float(np.median(y))
-        about = y - centre  # a constant would cost digits
-        return cls(centre, 1.4826 * float(np.median(np.abs(about))) or float(np.std(about)) or 1.0)
+        deviations = y - centre  # a large constant would cost digits
+        return cls(centre, 1.4826 * float(np.median(np.abs(deviations))) or float(np.std(deviations)) or 1.0)
 
     @property
     def is_known(self) -> bool:
-        """Tell whether there was any target."""
+        """Tell whether any target was known."""
         return self.scale > 0.0
 
     def gives_way_to(self, other: "TargetUnit") -> bool:
-        """Tell whether another unit tells what this one does not.
+        """Tell whether another unit should replace this one, which lacks a scale, or has a scale by default.
 
         >>> nothing, same, some = TargetUnit(0.0, 0.0), TargetUnit(5.0, 1.0), TargetUnit(5.0, 0.1)
         >>> nothing.gives_way_to(same), same.gives_way_to(some), some.gives_way_to(TargetUnit(6.0, 0.2))
@@ -59,9 +59,9 @@ class TargetUnit:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Registry:
-    """The coordinates of the weights, in versions.
+    """A version of the coordinates of the weights.
 
-    A row of weights belongs to a feature, the last row to the constant 1; a column belongs to a label.
+    A row of a weight matrix belongs to a feature, the last row to the constant 1; a column belongs to a label.
 
     Parameters
     ----------
@@ -70,12 +70,12 @@ class Registry:
     features, labels
         Names; new ones are appended. In regression there are no labels.
     mean, scale
-        The scaler: z = (x - mean) / scale; shape (d,) each. A mean of NaN is that of a feature whose scale is not
-        known yet: its values count as missing, so its weights stay 0.
+        The scaler: z = (x - mean) / scale; shape (d,) each. A mean of NaN marks a feature whose scale is not known
+        yet: its values count as missing, so its weights stay 0.
     target
         The unit of regression targets.
     farthest
-        Values of z beyond it count as it.
+        The magnitude to which z is clipped.
 
     Examples
     --------
@@ -104,7 +104,7 @@ class Registry:
     def scaled_by(self, moments: Moments, *, only: Collection[str] | None = None) -> "Registry":
         """Return a registry that standardises by these moments; a constant feature is only centred.
 
-        With `only` all other features keep their scale.
+        With `only`, all other features keep their scale.
         """
         aligned = moments.aligned(self.features)
         deviation = np.sqrt(aligned.variance)
@@ -115,18 +115,18 @@ class Registry:
         return replace(self, version=self.version + 1, mean=mean, scale=scale)
 
     def moved(self, moments: Moments) -> tuple[str, ...]:
-        """Return the features whose mean is MOVED deviations or more from where it was, by the larger spread.
+        """Return the features whose mean moved by at least MOVED deviations, by the larger of both spreads.
 
         >>> registry = Registry(1, ("x",), (), np.zeros(1), np.ones(1))
         >>> near, far = (np.array([[mean - 1.0], [mean + 1.0]]) for mean in (2.0, 4.0))
         >>> registry.moved(Moments.of(("x",), near)), registry.moved(Moments.of(("x",), far))
         ((), ('x',))
         """
-        told = moments.aligned(self.features)
-        distance = np.abs(told.mean - self.mean)
-        far = distance >= MOVED * np.maximum(self.scale, np.sqrt(told.variance))
-        there = (told.count > 0) & (told.variance > 0.0)
-        return tuple(compress(self.features, far & there))
+        now = moments.aligned(self.features)
+        distance = np.abs(now.mean - self.mean)
+        far = distance >= MOVED * np.maximum(self.scale, np.sqrt(now.variance))
+        measured = (now.count > 0) & (now.variance > 0.0)
+        return tuple(compress(self.features, far & measured))
 
     @property
     def unscaled(self) -> tuple[str, ...]:
@@ -134,7 +134,7 @@ class Registry:
         return tuple(name for name, mean in zip(self.features, self.mean, strict=True) if np.isnan(mean))
 
     def grown(self, features: Sequence[str], labels: Sequence[str], *, mean: float = np.nan) -> "Registry":
-        """Return a registry with names appended; new features have this mean, and scale 1."""
+        """Return a registry with names appended; new features get this mean, and scale 1."""
         more = len(features)
         return replace(
             self,
@@ -147,8 +147,8 @@ class Registry:
 
     def unknown_features(self, batches: Sequence[Batch]) -> tuple[str, ...]:
         """Return the features of some batches that are not registered, in alphabetical order."""
-        strange = {batch.features for batch in batches if batch.features != self.features}
-        return tuple(sorted({name for features in strange for name in features} - set(self.features)))
+        others = {batch.features for batch in batches if batch.features != self.features}
+        return tuple(sorted({name for features in others for name in features} - set(self.features)))
 
     def in_unit(self, target: TargetUnit) -> "Registry":
         """Return a registry with another unit of targets."""
@@ -168,7 +168,7 @@ class Registry:
             np.multiply(centred, unit, out=z[at : at + len(batch)])
             at += len(batch)
         norms = np.einsum("ij,ij->i", Z, Z)
-        if not norms.max(initial=0.0) <= self.farthest**2:  # a value is missing, or may be too far out
+        if not norms.max(initial=0.0) <= self.farthest**2:  # a value is missing, or may need clipping
             if np.isnan(norms).any():
                 np.nan_to_num(z, copy=False, nan=0.0)
             np.clip(z, -self.farthest, self.farthest, out=z)
@@ -210,8 +210,8 @@ def re_expression(old: Registry, new: Registry, columns: int) -> Callable[[Float
     """Return the map of weights from an old registry to a newer one, under which no prediction changes.
 
     New features and labels get rows and columns of zeros. With z = (x - m) / s and z' = (x - m') / s',
-    w' = w s' / s and b' = b + sum_j w_j (m'_j - m_j) / s_j; a new unit of targets scales and shifts the outputs. What
-    an old scale had moved as far out as may be was a constant, and goes into the intercept.
+    w' = w s' / s and b' = b + sum_j w_j (m'_j - m_j) / s_j; a new unit of targets scales and shifts the outputs. A
+    feature whose values were all clipped under the old scale was a constant, and goes into the intercept.
 
     Parameters
     ----------
@@ -233,7 +233,7 @@ def re_expression(old: Registry, new: Registry, columns: int) -> Callable[[Float
     shift = (np.nan_to_num(new.mean[:d] - old.mean) / old.scale)[:, None]  # weights of an unknown scale are 0
     shift = np.clip(shift, -old.farthest, old.farthest)
     before, after = old.target, new.target
-    # Who knew no unit measured in what is the unit now.
+    # Without a known unit, targets were already measured in the new one.
     same = not before.is_known or before == after
     unit = 1.0 if same else before.scale / after.scale
     offset = 0.0 if same else (before.centre - after.centre) / after.scale
@@ -249,9 +249,9 @@ def re_expression(old: Registry, new: Registry, columns: int) -> Callable[[Float
 
 
 def change_of_coordinates(old: Registry, new: Registry) -> FloatArray:
-    """Return M with z' = M z for a record's features z under an old registry and z' under a newer one.
+    """Return M with z' = M z, z the features of a record under an old registry and z' under a newer one.
 
-    The row of a feature that is scaled anew is 0.
+    The row of a feature with an unusable old scale is 0: see `scaled_anew`.
 
     >>> old = Registry(1, ("x",), ("a",), np.array([0.0]), np.array([1.0]))
     >>> change_of_coordinates(old, Registry(2, ("x",), ("a",), np.array([10.0]), np.array([2.0])))
@@ -261,25 +261,25 @@ def change_of_coordinates(old: Registry, new: Registry) -> FloatArray:
     d = len(old.features)
     M = np.zeros((new.rows, old.rows))
     M[:d, :d] = np.diag(old.scale / new.scale[:d])
-    M[:d, -1] = np.nan_to_num(old.mean - new.mean[:d]) / new.scale[:d]  # what had no scale yet was the mean
+    M[:d, -1] = np.nan_to_num(old.mean - new.mean[:d]) / new.scale[:d]  # a feature without a scale was at its mean
     M[:d][scaled_anew(old, new)] = 0.0
     M[-1, -1] = 1.0
     return M
 
 
 def scaled_anew(old: Registry, new: Registry) -> BoolArray:
-    """Tell of which features an old registry knew no scale that is of any use, if the newer one is right."""
+    """Return the features whose old scale was unusable, if the newer registry is right; shape (d,)."""
     stretched = FARTHER * new.scale[: len(old.scale)] < old.scale
     return _all_far_out(old, new) | (stretched & ~np.isnan(old.mean))
 
 
 def _all_far_out(old: Registry, new: Registry) -> BoolArray:
-    """Tell of which features an old registry had all values as far out as may be, if the newer one is right."""
+    """Return the features whose values the old registry all clipped, if the newer one is right; shape (d,)."""
     return np.abs(np.nan_to_num(new.mean[: len(old.mean)] - old.mean)) > old.farthest * old.scale
 
 
 def widened(W: FloatArray, columns: int) -> FloatArray:
-    """Return W with columns of zeros appended, for labels seen first in this round.
+    """Return W with columns of zeros appended, for labels that are new in this round.
 
     >>> widened(np.array([[1.0]]), 2)
     array([[1., 0.]])
@@ -289,7 +289,7 @@ def widened(W: FloatArray, columns: int) -> FloatArray:
 
 
 def placed_columns(W: FloatArray, columns: IntArray, total: int) -> FloatArray:
-    """Return W with its columns at the given places among `total`, the others 0.
+    """Return W with its columns at the given places among `total` columns, the others 0.
 
     >>> placed_columns(np.array([[1.0, 2.0]]), np.array([0, 2]), 3)
     array([[1., 0., 2.]])

@@ -1,4 +1,4 @@
-"""River models as base learners: what they learn is exported to plain arrays, merged, and imported again."""
+"""River models as external models: their states are exported to named arrays, merged, and imported again."""
 
 from streamfl.core.between.external.merging import merged, refusal
 from streamfl.core.protocol.external.tables import Exported, ExportedTable

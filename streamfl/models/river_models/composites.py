@@ -1,4 +1,4 @@
-"""Estimators of River that are made of others: pipelines, unions and products of steps, one classifier a label."""
+"""River estimators that hold others: pipelines, unions and products of steps, and one-vs-rest classifiers."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -18,7 +18,7 @@ SEPARATORS: dict[type[Any], str] = {
 
 
 def steps_of(model: Any) -> Mapping[str, Any]:
-    """Return the steps of a pipeline, union or product by name; of any other estimator none."""
+    """Return the steps of a pipeline, union or product by name; empty for any other estimator."""
     if type(model) not in SEPARATORS:
         return {}
     steps: Mapping[str, Any] = model.steps if type(model) is compose.Pipeline else model.transformers
@@ -26,7 +26,7 @@ def steps_of(model: Any) -> Mapping[str, Any]:
 
 
 def described(model: Any) -> str:
-    """Return the classes that a model is made of.
+    """Return the classes of a model and its steps as text.
 
     >>> from river import linear_model, preprocessing
     >>> described((preprocessing.StandardScaler() + preprocessing.Normalizer()) | linear_model.PAClassifier())
@@ -43,10 +43,10 @@ def described(model: Any) -> str:
 
 
 def walk(model: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Hand over every estimator of a model after the one that holds it, with its path.
+    """Yield every estimator of a model with its path, each after the estimator that holds it.
 
-    One classifier a label is looked for after its holder was handed over, so that whoever restores the holder's
-    labels on the way meets the classifiers of these labels.
+    The classifiers of a one-vs-rest classifier are looked up after it was yielded. So a caller can restore its labels
+    first, and then gets the classifiers of these labels.
 
     >>> from river import linear_model, preprocessing
     >>> [path for path, _ in walk(preprocessing.StandardScaler() | linear_model.PAClassifier())]
@@ -68,11 +68,11 @@ def _label_tables(model: Any) -> Tables:
 
 
 def _set_labels(model: Any, tables: Tables) -> None:
-    """Make a classifier for every label; one that is there already stays, with what its optimizer keeps."""
-    there = dict(model.classifiers)
+    """Set a classifier for every label; existing ones stay, with the state of their optimizers."""
+    before = dict(model.classifiers)
     model.classifiers.clear()
     for label in tables["labels"].by_row():
-        model.classifiers[label] = there[label] if label in there else model.classifier.clone()
+        model.classifiers[label] = before[label] if label in before else model.classifier.clone()
 
 
 FORMS: dict[type[Any], Form] = {

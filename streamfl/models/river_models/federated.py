@@ -1,4 +1,4 @@
-"""A River model that a federation learns."""
+"""A River model as the external model of a federation."""
 
 import math
 from collections.abc import Hashable, Iterator, Mapping
@@ -24,19 +24,19 @@ Task = Literal["classification", "regression"]
 
 @dataclass(frozen=True, eq=False)
 class FederatedRiverModel:
-    """`streamfl.core.protocol.external.interface.ExternalModel` of River.
+    """`streamfl.core.protocol.external.interface.ExternalModel` for River.
 
     Parameters
     ----------
     model
-        A River estimator or pipeline, whether it has learnt or not: every client begins with an untrained clone.
+        A River estimator or pipeline, trained or not: every client begins with an untrained clone.
     task
-        What the federation learns.
+        The task of the federation.
 
     Raises
     ------
     UsageError
-        It cannot be federated, or is for the other task; the message says why.
+        The model cannot be federated, or is for the other task.
 
     Examples
     --------
@@ -66,16 +66,16 @@ class FederatedRiverModel:
 
     @property
     def name(self) -> str:
-        """Return the classes that it is made of."""
+        """Return the classes of the model and its steps."""
         return described(self.model)
 
     def check(self, labels: tuple[str, ...]) -> None:
-        """Refuse labels that are known beforehand to be too many.
+        """Check labels that are known beforehand.
 
         Raises
         ------
         UsageError
-            It tells two labels apart, and there are more.
+            The model is binary, and there are more than two.
         """
         if self._kind.binary and len(labels) > 2:
             raise UsageError(
@@ -88,15 +88,15 @@ class FederatedRiverModel:
         return export(self.model.clone())
 
     def begin(self, agreed: ExternalState) -> "FederatedRiverPass":
-        """Return a model that goes on from an agreed state.
+        """Return a model that continues from an agreed state.
 
-        An optimizer begins anew: were its state kept, a client that was killed and started again would go on in
-        another way than if nothing had happened.
+        Its optimizer begins anew: with a kept state, a client that was killed and restarted would continue in another
+        way than one that was not.
         """
         return FederatedRiverPass(self.model.clone(), self._kind, agreed)
 
     def refusal(self, state: Exported) -> str | None:
-        """Return why a state cannot be put into this model, or None if it can."""
+        """Return why a state cannot be loaded into this model, or None if it can."""
         try:
             imported(self.model.clone(), state)
         except (PeerError, UsageError) as error:
@@ -105,20 +105,20 @@ class FederatedRiverModel:
 
 
 class FederatedRiverPass:
-    """A River model at one client, between two merges.
+    """A River model at one client, during one round.
 
-    What River raises for a record does not end the client. A record that cannot be learnt counts as unlearnt; what
-    the steps before the one that failed have learnt of it stays. For one that cannot be predicted no label is served,
-    or the target 0.
+    An exception of River does not end the client. A record that cannot be learnt counts as unlearnt; pipeline steps
+    before the one that failed keep what they learnt from it. For a record that cannot be predicted, no label is
+    served, or the target 0.
 
     Parameters
     ----------
     model
-        A clone that is nobody else's.
+        A clone that is used nowhere else.
     kind
-        What it is.
+        The kind of the model.
     agreed
-        Where it begins.
+        The agreed state from which it begins.
     """
 
     def __init__(self, model: base.Estimator, kind: Kind, agreed: ExternalState) -> None:
@@ -126,14 +126,14 @@ class FederatedRiverPass:
         self._agreed = agreed
         self._pass = RiverPass(model, agreed.state)
         self._codes = {label: code for code, label in enumerate(agreed.labels)}
-        # A model of two labels speaks of both from the start; of those that nobody has learnt it knows nothing.
+        # A binary model gives probabilities of both labels from the start; labels never learnt are left out.
         self._known = set(agreed.labels) if agreed.seen else set[str]()
         self.records = 0
         self._unlearnt = 0
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Return the agreed labels and then those that it saw first; none for targets."""
+        """Return the agreed labels, then those that are new at this client; empty in regression."""
         return tuple(self._codes)
 
     def learn(self, batch: Batch) -> FloatArray:
@@ -155,35 +155,35 @@ class FederatedRiverPass:
         return served
 
     def answer(self, batch: Batch) -> FloatArray:
-        """Return what it says of records now: probabilities of `labels`, or targets."""
+        """Return its present predictions: probabilities of `labels`, or targets."""
         if self._kind.task == "regression":
             return np.array([self._target(x) for x in _dicts(batch)]).reshape(len(batch), 1)
         return np.array([self._probabilities(x) for x in _dicts(batch)]).reshape(len(batch), len(self._codes))
 
     def learnt(self) -> ExternalLearnt:
-        """Return what it has learnt; nothing if its numbers cannot be merged, as after a step that was too long."""
-        state = self._told() if self._unlearnt < self.records else None
+        """Return its state; without one if its numbers cannot be merged, as after a step that was too long."""
+        state = self._exported() if self._unlearnt < self.records else None
         return ExternalLearnt(state, self.records, self.records if state is None else self._unlearnt)
 
-    def _told(self) -> Exported | None:
+    def _exported(self) -> Exported | None:
         try:
             state = self._pass.export()
-        except Exception:  # numbers that are complex, or too large to be whole
+        except Exception:  # complex numbers, or numbers too large for an integer
             return None
         return state if unusable(state, self._agreed) is None else None
 
     def _learns(self, x: Mapping[Hashable, float], y: Any) -> bool:
-        """Learn a record, if River can."""
+        """Learn a record; tell whether River could."""
         if y is None:
             return False
         try:
             self._pass.learn_one(x, y)
-        except Exception:  # whatever River says of it
+        except Exception:  # River raises what it likes
             return False
         return True
 
     def _named(self, label: str, code: int) -> str | bool | None:
-        """Return how the model knows a label; None if it does not: of two labels it knows the first two."""
+        """Return a label as the model takes it; None for a third label of a binary model."""
         if not self._kind.binary:
             return label
         return bool(code) if code < 2 else None
@@ -191,24 +191,24 @@ class FederatedRiverPass:
     def _probabilities(self, x: Mapping[Hashable, float]) -> FloatArray:
         """Return the probability of each label, or zeros."""
         p = np.zeros(len(self._codes))
-        for label, share in self._said(x).items():
+        for label, share in self._predicted(x).items():
             if label in self._known:
                 p[self._codes[label]] = share
         return p if np.isfinite(p).all() else np.zeros(len(p))
 
-    def _said(self, x: Mapping[Hashable, float]) -> dict[Any, float]:
+    def _predicted(self, x: Mapping[Hashable, float]) -> dict[Any, float]:
         try:
-            said = self._pass.predict_proba_one(x)
-        except Exception:  # whatever River says of it
+            p = self._pass.predict_proba_one(x)
+        except Exception:  # River raises what it likes
             return {}
         if not self._kind.binary:
-            return said
-        return {label: said[bool(code)] for label, code in self._codes.items() if code < 2}
+            return p
+        return {label: p[bool(code)] for label, code in self._codes.items() if code < 2}
 
     def _target(self, x: Mapping[Hashable, float]) -> float:
         try:
             target = float(self._pass.predict_one(x) or 0.0)
-        except Exception:  # whatever River says of it
+        except Exception:  # River raises what it likes
             return 0.0
         return target if math.isfinite(target) else 0.0
 
@@ -218,6 +218,6 @@ def _most_probable(p: FloatArray) -> float:
 
 
 def _dicts(batch: Batch) -> Iterator[dict[Hashable, float]]:
-    """Return each record as River takes it: without what is missing."""
+    """Yield each record as River takes it: a dict without missing values."""
     for row in batch.X.tolist():
         yield {name: value for name, value in zip(batch.features, row, strict=True) if not math.isnan(value)}

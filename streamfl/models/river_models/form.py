@@ -1,4 +1,4 @@
-"""How the state of one River class is told, and set again."""
+"""How the state of a River class is exported and restored."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -10,11 +10,11 @@ Merging = Literal["nothing", "mean", "sum"]
 Tables = Mapping[str, ExportedTable]
 
 
-def _nothing_told(_: Any) -> Tables:
+def _no_tables(_: Any) -> Tables:
     return {}
 
 
-def _nothing_set(_: Any, __: Tables) -> None:
+def _restore_nothing(_: Any, __: Tables) -> None:
     pass
 
 
@@ -24,21 +24,22 @@ def _no_obstacle(_: Any) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What is federated of one River class; exactly of this class, for a subclass may keep more.
+    """How a River class is federated; only the class itself, because a subclass may have more state.
 
     Parameters
     ----------
     merging
-        `mean`: it is averaged; `sum`: counts, moments and extremes are added up; `nothing`: it learns nothing.
+        `mean`: its weights are averaged. `sum`: its counts and moments are added, its extremes are taken. `nothing`:
+        it learns nothing.
     tables
-        From an estimator to its tables, by name.
+        Returns the tables of an estimator, by name.
     restore
-        Puts tables into an estimator, in place of all that they tell of.
+        Replaces the state of an estimator by tables.
     obstacle
-        Why an estimator with these parameters cannot be federated, and what to take instead; None if it can.
+        Returns why an estimator with these parameters cannot be federated, and what to take instead; None if it can.
     """
 
     merging: Merging = "nothing"
-    tables: Callable[[Any], Tables] = _nothing_told
-    restore: Callable[[Any, Tables], None] = _nothing_set
+    tables: Callable[[Any], Tables] = _no_tables
+    restore: Callable[[Any, Tables], None] = _restore_nothing
     obstacle: Callable[[Any], str | None] = _no_obstacle

@@ -1,4 +1,4 @@
-"""What can be federated, and what for: the registry of River classes."""
+"""Which River models can be federated, and for which task: the registry of River classes."""
 
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -22,16 +22,16 @@ FORMS: dict[type[Any], Form] = {
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What a model that can be federated is.
+    """The kind of a model that can be federated.
 
     Parameters
     ----------
     task
-        `transformation` of a model without a last step that predicts.
+        The task; `transformation` if no last step predicts.
     binary
-        Whether a classifier tells False from True only.
+        Whether it is a classifier of False and True only.
     merging
-        How what it learns is merged: `mean` of weights, `sum` of counts and moments.
+        How its state is merged: `mean` of weights, `sum` of counts and moments.
     """
 
     task: Literal["classification", "regression", "transformation"]
@@ -40,21 +40,21 @@ class Kind:
 
 
 def federable(model: base.Estimator) -> Kind:
-    """Return what kind of model it is, if what several of it learn can be merged.
+    """Return the kind of a model, if the states of several clients can be merged.
 
-    River's `SoftmaxRegression` has no intercept. Give it a constant feature, after the scaler, which would make it 0:
+    River's `SoftmaxRegression` has no intercept. Give it a constant feature after the scaler, which would make it 0:
     `preprocessing.StandardScaler() | feature_extraction.PolynomialExtender(degree=1, include_bias=True) |
     linear_model.SoftmaxRegression()`.
 
     Parameters
     ----------
     model
-        A River estimator or a pipeline, whether it has learnt or not.
+        A River estimator or a pipeline, trained or not.
 
     Raises
     ------
     UsageError
-        It cannot be federated; the message says why, and what to take instead.
+        The model cannot be federated; the message says why, and what to take instead.
 
     Examples
     --------

@@ -1,7 +1,7 @@
-"""Linear models of River: weights that are averaged.
+"""River's linear models: their weights are averaged.
 
-What an optimizer keeps (moments, sums of squares, the number of its steps), and the sums of an L1 penalty, are not
-weights: they stay with the estimator that weights are put into.
+The state of an optimizer (moments, sums of squares, the number of steps), and the sums of an L1 penalty, are not
+weights: they stay with the client's estimator.
 """
 
 from typing import Any
@@ -13,7 +13,7 @@ from streamfl.models.river_models.form import Form, Tables
 
 
 def _obstacle(model: Any) -> str | None:
-    """Refuse optimizers that make the weights anew from sums of their own: merged weights would be overwritten."""
+    """Refuse optimizers that compute the weights from sums of their own, and would overwrite merged weights."""
     first = getattr(model, "initializer", None)
     if isinstance(first, optim.initializers.Normal) and first.seed is None:
         return "its first weights are drawn at random, others at every client: give optim.initializers.Normal a seed"
@@ -61,7 +61,7 @@ def _set_pa(model: Any, tables: Tables) -> None:
 
 
 def _alma_tables(model: Any) -> Tables:
-    # k sets the step and the margin; the mean model has made as many steps as a client in the mean.
+    # k sets the step and the margin; the merged model has made the mean number of steps.
     return {
         "weights": ExportedTable.column("mean", "weight", model.w),
         "steps": ExportedTable.column("mean", "steps", {"k": model.k}),

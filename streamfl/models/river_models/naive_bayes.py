@@ -1,4 +1,4 @@
-"""Naive Bayes of River: counts and moments that are added up, so that what is merged is the model of all records."""
+"""River's naive Bayes: counts and moments are added, so that the merged model is the model of all records."""
 
 from collections.abc import Hashable, Mapping
 from typing import Any
@@ -10,7 +10,7 @@ from streamfl.models.river_models.form import Form, Tables
 
 
 def _counted(counts: Mapping[Hashable, float]) -> dict[Hashable, float]:
-    """Return counts as the whole numbers that they are; frequencies may be fractions."""
+    """Return counts as integers where they are whole; frequencies may be fractions."""
     return {key: int(count) if float(count).is_integer() else count for key, count in counts.items()}
 
 
@@ -68,7 +68,7 @@ def _set_complement(model: Any, tables: Tables) -> None:
 
 
 def _by_feature(model: Any) -> ExportedTable:
-    """Return how often each feature was there, or how much of it, with each label: a row a feature."""
+    """Return the count, or the sum, of each feature with each label: a row for each feature."""
     labels = list(model.class_counts)
     rows = {
         feature: tuple(counts.get(label, 0) for label in labels) for feature, counts in model.feature_counts.items()

@@ -1,4 +1,4 @@
-"""River models by name: an expression of River's classes, read without running it."""
+"""River models by name: an expression of River's classes, which is parsed and never evaluated."""
 
 import ast
 import difflib
@@ -16,32 +16,33 @@ from streamfl.models.river_models.refusals import refusal_of
 
 PREFIX = "river:"
 
-# How `|` and `+` are carried out. A union keeps copies of what it is given, so nothing is shared.
+# The operators of expressions. A union copies its parts, so nothing is shared.
 OPERATORS: dict[type[ast.operator], str] = {ast.BitOr: "|", ast.Add: "+"}
 
-# What an expression may name besides estimators: what models take as parameters.
+# Modules that an expression may name besides those of estimators: classes that models take as parameters.
 PARAMETERS = ("optim", "optim.losses", "optim.schedulers", "optim.initializers")
 
-# How many names are told that are near one that does not exist.
+# How many similar names are suggested for one that does not exist.
 NEAR = 3
 
 
 def named(spec: str) -> base.Estimator:
-    """Return the model that an expression names, once it is sure that it can be federated.
+    """Return the model that an expression names, if it can be federated.
 
     Classes are named as in River, with their module. `|` joins steps to a pipeline, `+` transformers to a union, and
     parentheses hold parameters: numbers, text, lists of them, or other classes. A class without parentheses has
-    River's defaults. The expression is read, not evaluated: only River's own public classes can be named.
+    River's defaults. The expression is parsed, not evaluated: it can name only River's own public classes.
 
     Parameters
     ----------
     spec
-        Such as `river:preprocessing.StandardScaler|linear_model.SoftmaxRegression(optimizer=optim.SGD(0.1))`.
+        The expression, such as
+        `river:preprocessing.StandardScaler|linear_model.SoftmaxRegression(optimizer=optim.SGD(0.1))`.
 
     Raises
     ------
     UsageError
-        It is no such expression, River has no such class, or the model cannot be federated.
+        It is not such an expression, River has no such class, or the model cannot be federated.
 
     Examples
     --------
@@ -90,12 +91,12 @@ def _joined(left: Any, operator: str, right: Any, spec: str) -> Any:
 def _built(kind: type[Any], positional: list[Any], keywords: dict[str, Any], spec: str) -> Any:
     try:
         return kind(*positional, **keywords)
-    except Exception as error:  # whatever a constructor of River says of its parameters
+    except Exception as error:  # River's constructors raise what they like
         raise _refused(spec, f"{kind.__name__} cannot be made with these parameters: {error}") from error
 
 
 def _class(node: ast.expr, spec: str) -> type[Any]:
-    """Return the class that a dotted name stands for, if models with it can be federated."""
+    """Return the class with a dotted name, if models with it can be federated."""
     name, known = ast.unparse(node), _classes()
     if name not in known:
         raise _refused(spec, f"River has no {name}; near it are {', '.join(_near(name, known))}")
@@ -106,7 +107,7 @@ def _class(node: ast.expr, spec: str) -> type[Any]:
 
 
 def _near(name: str, known: Iterable[str]) -> list[str]:
-    """Return the known names that look most like one, its module left out where it has none or a wrong one.
+    """Return the known names most similar to one, compared without their modules.
 
     >>> _near("LogisticRegresion", ["optim.SGD", "linear_model.LinearRegression", "linear_model.LogisticRegression"])
     ['linear_model.LogisticRegression', 'linear_model.LinearRegression', 'optim.SGD']
@@ -119,16 +120,16 @@ def _near(name: str, known: Iterable[str]) -> list[str]:
 @cache
 def _classes() -> dict[str, type[Any]]:
     """Return River's public estimators, optimizers, losses, schedules and initializers by their dotted names."""
-    everything = importlib.import_module("river.api")  # takes a second, so only when names are asked for
-    found = {}
+    everything = importlib.import_module("river.api")  # takes a second, so only when a name is looked up
+    classes = {}
     for module_name in (*everything.__all__, *PARAMETERS):
         module = importlib.import_module(f"river.{module_name}")
         kinds = (base.Base,) if module_name in PARAMETERS else (base.Estimator,)
         for name in getattr(module, "__all__", ()):
             kind = getattr(module, name, None)
             if inspect.isclass(kind) and issubclass(kind, kinds) and not inspect.isabstract(kind):
-                found[f"{module_name}.{name}"] = kind
-    return {name: kind for name, kind in found.items() if kind is not base.Estimator}
+                classes[f"{module_name}.{name}"] = kind
+    return {name: kind for name, kind in classes.items() if kind is not base.Estimator}
 
 
 def _refused(spec: str, reason: str) -> UsageError:

@@ -9,18 +9,18 @@ GROWN = f"trees grown on different records have no mean: take {LINEAR}, or strea
 KEPT = f"it keeps records, which do not leave their client: take {LINEAR}"
 RESAMPLED = f"its members are drawn and judged on one client's stream: take one model, such as {LINEAR}"
 FACTORS = f"factors start at random and have no common order: take {LINEAR} over PolynomialExtender"
-SEVERAL = "a record has one label: take a model of a single one"
+SEVERAL = "a record has one label: take a model for a single label"
 UNLABELLED = "it predicts no label"
-ARRIVAL = "what it keeps depends on the order in which records arrive, another one at every client"
+ARRIVAL = "its state depends on the order in which records arrive, which differs between clients"
 RANDOM = "every client would draw other random numbers"
 CHOOSES = f"it judges models on one client's stream: take one of them, such as {LINEAR}"
 
 # By module of River.
 MODULES: dict[str, str] = {
-    "active": "it chooses whose labels to ask for, and clients have them all: take the model in it",
+    "active": "it chooses which labels to ask for, and clients have all labels: take the model in it",
     "anomaly": UNLABELLED,
     "cluster": UNLABELLED,
-    "compat": f"it is a model of another library, whose state nobody here knows: take {LINEAR}",
+    "compat": f"it is a model of another library, with a state that streamfl does not know: take {LINEAR}",
     "conf": f"its interval is that of one client's errors: take {LINEAR}",
     "drift": "streamfl finds drift itself, in all clients' losses: take the model in it",
     "ensemble": RESAMPLED,
@@ -37,13 +37,13 @@ MODULES: dict[str, str] = {
     "tree": GROWN,
 }
 
-# By class, where the module has others that can be federated, or a better remedy is known.
+# By class, if the module has others that can be federated, or there is a better remedy.
 CLASSES: dict[str, str] = {
     "compose.Grouper": f"it keeps a transformer for each group: take {SCALER} without groups",
     "compose.TargetTransformRegressor": "its functions may keep targets: scale them before",
     "dummy.NoChangeClassifier": ARRIVAL,
-    "dummy.PriorClassifier": "it looks at no feature: take naive_bayes.BernoulliNB",
-    "dummy.StatisticRegressor": "it looks at no feature: take linear_model.LinearRegression",
+    "dummy.PriorClassifier": "it uses no feature: take naive_bayes.BernoulliNB",
+    "dummy.StatisticRegressor": "it uses no feature: take linear_model.LinearRegression",
     "feature_extraction.Agg": f"{ARRIVAL}: aggregate before",
     "feature_extraction.RBFSampler": f"{RANDOM}, for it draws when a feature is first seen: sample before",
     "feature_extraction.RandomTreesEmbedding": f"{RANDOM}, for it draws when a feature is first seen: embed before",

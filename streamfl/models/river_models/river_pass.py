@@ -1,4 +1,4 @@
-"""A client's pass over the records of a round, one at a time, with a River model."""
+"""A client's pass with a River model over the records of a round, one at a time."""
 
 from collections.abc import Hashable, Mapping
 from typing import Any
@@ -13,24 +13,24 @@ from streamfl.models.river_models.state import export, imported
 
 Label = str | int | float | bool
 
-# How a binary label reads when nobody says what the two labels are.
+# The two labels of a binary model by default, and the labels that are read as these.
 FALSE_AND_TRUE: tuple[Label, Label] = (False, True)
 READ_AS: dict[Hashable, bool] = {False: False, True: True, "False": False, "True": True, "0": False, "1": True}
 
 
 class RiverPass:
-    """A River model between two merges: it begins at the base, learns record by record, and hands back an export.
+    """A River model between two merges: it begins at the base, learns record by record, and exports its state.
 
     Parameters
     ----------
     model
-        A River model, which stays as it is; its copy learns. What is not federated, such as the state of an
-        optimizer, is taken over from it: give the `model` of the last pass to keep it, a clone to reset it.
+        A River model, of which a copy learns. State that is not federated, such as that of an optimizer, is copied
+        from it: pass the `model` of the last pass to keep that state, a clone to reset it.
     base
-        Where all clients begin; by default where the model stands.
+        The export from which all clients begin; by default that of the model.
     labels
-        Of a classifier of two labels: the one that is False and the one that is True, in this order at every client.
-        By default labels are truth values, 0 and 1, or the same as text.
+        For a binary classifier: the label that is False and the one that is True, in this order at every client. By
+        default labels are booleans, 0 and 1, or the same as text.
 
     Attributes
     ----------
@@ -40,9 +40,9 @@ class RiverPass:
     Raises
     ------
     UsageError
-        The model cannot be federated or does not predict, or the base is of another model.
+        The model cannot be federated or does not predict, or the base belongs to another model.
     PeerError
-        The base is broken.
+        The base is invalid.
 
     Examples
     --------
@@ -64,12 +64,12 @@ class RiverPass:
         if self._kind.task == "transformation":
             raise UsageError(f"{model} predicts nothing: end it in a classifier or a regressor")
         if labels is not None and (not self._kind.binary or len(set(labels)) != 2):
-            raise UsageError(f"labels={labels}: only a classifier of two labels is told them, and they must differ")
+            raise UsageError(f"labels={labels}: only a binary classifier takes labels, and they must differ")
         self._labels = labels
         self.model: Any = imported(model, export(model) if base is None else base)
 
     def predict_one(self, x: Mapping[Hashable, Any]) -> Label | None:
-        """Return the label or target that the model gives to a record; None while it knows no label."""
+        """Return the label or target that the model predicts; None while it knows no label."""
         predicted = self.model.predict_one(dict(x))
         if self._kind.binary and predicted is not None:
             return self._names[bool(predicted)]
@@ -92,17 +92,17 @@ class RiverPass:
         return {_plain(label): float(share) for label, share in p.items()}
 
     def learn_one(self, x: Mapping[Hashable, Any], y: Label) -> None:
-        """Learn a record. What River raises for one that the model cannot take is passed on.
+        """Learn a record. An exception of River is passed on.
 
         Raises
         ------
         UsageError
-            The label is none of the two, or a regressor's target is no number.
+            The label is neither of the two, or a regressor's target is not a number.
         """
         self.model.learn_one(dict(x), self._target(y))
 
     def export(self) -> Exported:
-        """Return what the model has learnt, the base included."""
+        """Return the state of the model, which includes the base."""
         return export(self.model)
 
     @property
@@ -119,7 +119,7 @@ class RiverPass:
         if y not in known:
             names = " and ".join(repr(name) for name in self._names)
             raise UsageError(
-                f"{y!r} is none of the labels {names}: give the two with labels=(false, true), and for more take "
+                f"{y!r} is neither of the labels {names}: give the two with labels=(false, true), and for more take "
                 "linear_model.SoftmaxRegression or multiclass.OneVsRestClassifier"
             )
         return known[y]
@@ -129,9 +129,9 @@ def _number(y: Label) -> float:
     try:
         return float(y)
     except ValueError as error:
-        raise UsageError(f"{y!r} is no number: a regressor needs targets that are") from error
+        raise UsageError(f"{y!r} is not a number: a regressor needs numeric targets") from error
 
 
 def _plain(value: Any) -> Any:
-    """Return a Python value for one of numpy's."""
+    """Return a Python value for a NumPy scalar."""
     return value.item() if isinstance(value, np.generic) else value

@@ -1,4 +1,4 @@
-"""Scalers of River: moments and extremes of all records. Merged with the weights, for weights belong to a scale."""
+"""River's scalers: moments and extremes of all records, merged with the weights that depend on them."""
 
 import math
 from collections.abc import Hashable, Mapping
@@ -55,7 +55,7 @@ def _set_max_abs(model: Any, tables: Tables) -> None:
 
 
 def _extremes(rule: Rule, extremes: Mapping[Hashable, Any], untaught: float) -> ExportedTable:
-    """Return each feature's extreme, but not of features that were only asked for: River keeps these, too."""
+    """Return each feature's extreme, without features that were only looked up: River stores these, too."""
     return ExportedTable.column(rule, rule, {f: e.get() for f, e in extremes.items() if e.get() != untaught})
 
 

@@ -1,4 +1,4 @@
-"""The state of a River model out of it, as plain arrays, and into another one."""
+"""Exports the state of a River model as named arrays, and imports it into another one."""
 
 import copy
 from typing import TypeVar
@@ -14,15 +14,15 @@ Model = TypeVar("Model", bound=base.Estimator)
 
 
 def export(model: base.Estimator) -> Exported:
-    """Return all that is federated of a model: weights, counts, moments, extremes, labels.
+    """Return the state of a model that is federated: weights, counts, moments, extremes, labels.
 
-    What an optimizer keeps, the number of its steps (which a schedule of rates follows), and the sums of an L1
+    The state of an optimizer, the number of its steps (which a schedule of rates follows), and the sums of an L1
     penalty are not exported.
 
     Raises
     ------
     UsageError
-        It cannot be federated, or a feature or label is neither text nor number.
+        The model cannot be federated, or a feature or label is neither text nor a number.
 
     Examples
     --------
@@ -44,16 +44,15 @@ def export(model: base.Estimator) -> Exported:
 def imported(model: Model, exported: Exported) -> Model:
     """Return a copy of a model with the state of an export.
 
-    What is not exported is the model's own: of a fresh clone that is a fresh start, so that an optimizer's state
-    stays with its client or is reset, as whoever calls wants. Apart from it, `imported(model.clone(), export(model))`
-    goes on exactly like `model`.
+    State that is not exported comes from `model`: pass a clone to reset an optimizer, or the model itself to keep its
+    state. Apart from that state, `imported(model.clone(), export(model))` continues exactly like `model`.
 
     Raises
     ------
     UsageError
-        The export is of another model.
+        The export belongs to another model.
     PeerError
-        It is not as an export of this model must be: names are missing, or there are too many.
+        It is not a valid export of this model: tables are missing, or there are too many.
 
     Examples
     --------
@@ -65,7 +64,7 @@ def imported(model: Model, exported: Exported) -> Model:
     """
     federable(model)
     if described(model) != exported.model:
-        raise UsageError(f"an export of {exported.model} cannot be put into {described(model)}")
+        raise UsageError(f"an export of {exported.model} cannot be loaded into {described(model)}")
     restored = copy.deepcopy(model)
     left = dict(exported.tables)
     for path, estimator in walk(restored):
@@ -76,7 +75,7 @@ def imported(model: Model, exported: Exported) -> Model:
 
 
 def _restore(estimator: base.Estimator, path: str, left: dict[str, ExportedTable]) -> None:
-    """Put the tables of a path into an estimator, and take them from those that are left."""
+    """Restore an estimator from the tables of its path, and remove these from `left`."""
     form = FORMS[type(estimator)]
     tables = {}
     for name, own in form.tables(estimator).items():

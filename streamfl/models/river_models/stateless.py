@@ -1,4 +1,4 @@
-"""Steps of River that learn nothing: the same at every client, since all have the same parameters."""
+"""River's stateless steps: the same at every client, because all clients have the same parameters."""
 
 from typing import Any
 
@@ -14,20 +14,20 @@ def _unseeded(model: Any) -> str | None:
 def _learns_values(model: Any) -> str | None:
     if model.drop_zeros or model.categories is not None:
         return None
-    return "it learns which values there are: give drop_zeros=True, or categories"
+    return "it learns which values occur: give drop_zeros=True, or categories"
 
 
 def _learns_codes(model: Any) -> str | None:
     if model.categories is not None:
         return None
-    return "its codes follow the order in which values arrive, another one at every client: give categories"
+    return "its codes follow the order in which values arrive, which differs between clients: give categories"
 
 
 _STATELESS = Form()
 
 FORMS: dict[type[Any], Form] = {
     compose.Discard: _STATELESS,
-    compose.FuncTransformer: _STATELESS,  # of the function's word: River asks for a pure one
+    compose.FuncTransformer: _STATELESS,  # River requires a pure function
     compose.Prefixer: _STATELESS,
     compose.Renamer: _STATELESS,
     compose.Select: _STATELESS,

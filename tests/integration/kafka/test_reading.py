@@ -112,7 +112,9 @@ def test_a_position_beyond_the_log_fails_its_client_and_no_other(broker, connect
         assert taken(host, "a", 3) == [0, 2, 4]
         host.hosted()["a"].seek({f"{topic}/0": 10**12})
         host.hosted()
-        told = f"{topic}/0: the ledger goes on at offset {10**12}, but the log holds 0 to 6; the topic is not the one"
+        told = (
+            f"{topic}/0: the ledger continues at offset {10**12}, but the log holds 0 to 6; the topic is not the one"
+        )
         with pytest.raises(UsageError, match=told):
             host.hosted()["a"].poll(9)
         write(broker, topic, record(6), record(7, site="b"))
@@ -137,7 +139,7 @@ def test_a_position_that_was_deleted_fails_its_client(by, broker, connector, nam
         source = host.hosted()[client]
         source.seek({f"{topic}/0": 2})
         until(lambda: host.hosted() and source.failed)
-        with pytest.raises(UsageError, match="goes on at offset 2, but the log holds 4 to 6: records were deleted"):
+        with pytest.raises(UsageError, match="continues at offset 2, but the log holds 4 to 6: records were deleted"):
             source.poll(9)
         assert source.poll(9) == []
     finally:

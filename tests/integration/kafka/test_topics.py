@@ -99,7 +99,7 @@ def test_records_that_were_deleted_before_they_were_accepted(lost, federate, sma
     host = federation.start("again", role=("client", "--host", "a", "--until-end"))
     topic = small.places["c1"][0]
     if lost == "stop":
-        told = f"{topic}/0: the ledger goes on at offset {5 * SIZE}, but the log holds {5 * SIZE + LOST} to"
+        told = f"{topic}/0: the ledger continues at offset {5 * SIZE}, but the log holds {5 * SIZE + LOST} to"
         ends_with(federation, host, told)
         assert "records were deleted before they were accepted" in host.error()
         check_only_c1_failed(federation, host)
@@ -126,8 +126,6 @@ def test_a_topic_that_was_made_anew(federate, small):
     small.write(until=ROUNDS, names=["c0", "c2"])
     small.end(["c0", "c2"])
     host = federation.start("again", role=("client", "--host", "a", "--until-end"))
-    told = (
-        f"{topic}/0: the ledger goes on at offset {5 * SIZE}, but the log holds 0 to {SIZE}; the topic is not the one"
-    )
-    ends_with(federation, host, told)
+    reason = f"{topic}/0: the ledger continues at offset {5 * SIZE}, but the log holds 0 to {SIZE}"
+    ends_with(federation, host, f"{reason}; the topic is not the one")
     check_only_c1_failed(federation, host)

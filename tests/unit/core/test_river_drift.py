@@ -168,11 +168,11 @@ def test_parameters_in_a_name_are_heeded() -> None:
 @pytest.mark.parametrize(
     ("name", "why"),
     [
-        ("ADWIN(0.5)", "is no detector"),
-        ("ADWIN(delta=open('x'))", "is no detector"),
-        ("ADWIN(delta=", "is no detector"),
-        ("ADWIN(**{})", "is no detector"),
-        ("ADWIN(dleta=0.5)", "cannot be made so"),
+        ("ADWIN(0.5)", "is not a detector"),
+        ("ADWIN(delta=open('x'))", "is not a detector"),
+        ("ADWIN(delta=", "is not a detector"),
+        ("ADWIN(**{})", "is not a detector"),
+        ("ADWIN(dleta=0.5)", "cannot be made with these parameters"),
         ("Adwin(delta=0.5)", "River has no drift detector 'Adwin'"),
         ("binary.EDDM(alpha=0.5)", "cannot watch the loss of rounds"),
     ],

@@ -733,7 +733,7 @@ def kept(model) -> Any:
     """Return all that the coordinator and the clients hold of models between rounds."""
     federation = model._federation
     clients = {name: node.machine.between_rounds for name, node in federation._clients.items()}
-    return state(federation.state), state(clients, without=["_foreseen"])
+    return state(federation.state), state(clients, without=["_last_prediction"])
 
 
 def test_the_same_seed_gives_the_same_predictions_and_another_seed_other_ferns():

@@ -246,7 +246,7 @@ class TestPatience:
 
 
 def test_a_cause_is_heard_only_while_a_client_is_made():
-    with causes.told():
+    with causes.raised():
         pass
-    with pytest.raises(kafka_errors.KafkaTimeoutError, match="late"), causes.told():
+    with pytest.raises(kafka_errors.KafkaTimeoutError, match="late"), causes.raised():
         raise kafka_errors.KafkaTimeoutError("late")

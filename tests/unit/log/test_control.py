@@ -131,7 +131,7 @@ class TestRead:
                     try:
                         told.append(reader.read(value, headers))
                     except PeerError as error:
-                        assert "not those before it" in str(error)
+                        assert "without the pieces before it" in str(error)
             assert set(told) <= {None}
             assert len([one for one in read(*lines, reader=reader) if one is not None]) == 1
 
@@ -139,7 +139,7 @@ class TestRead:
         one, other = (list(written(closed(100, entry=entry), most=4000)) for entry in (7, 8))
         reader = ControlReader()
         reader.read(*one[0])
-        with pytest.raises(PeerError, match="not those before it"):
+        with pytest.raises(PeerError, match="without the pieces before it"):
             reader.read(*other[1])
 
     @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ class TestRead:
         reader = ControlReader()
         left = Left(client="c0", incarnation="1")
         assert read(first, *written(left), reader=reader) == [None, left]
-        with pytest.raises(PeerError, match="piece 2 of 2 of an entry, and not those before it"):
+        with pytest.raises(PeerError, match="piece 2 of 2 of an entry, without the pieces before it"):
             reader.read(*second)
 
     def test_pieces_without_end_are_bounded(self):
@@ -177,7 +177,7 @@ class TestRead:
         ],
     )
     def test_what_is_not_the_coordinators_or_no_message_of_this_topic_is_refused(self, message):
-        with pytest.raises(PeerError, match="neither an entry nor an answer"):
+        with pytest.raises(PeerError, match="not a message of the coordinator"):
             ControlReader().read(messages.encode(message), ())
 
     @pytest.mark.parametrize("value", [None, b"", b"\xff\x00", b"{}", b"[1]", b"{" * 5000])

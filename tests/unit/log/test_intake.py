@@ -79,5 +79,5 @@ def test_a_position_beyond_the_end_fails_its_client_and_one_at_the_end_does_not(
     source = reader.clients["c0"]
     source.seek({"f.c0/0": position})
     assert reader.sought
-    reader.hold(0, 5, 1)
+    reader.check_sought(0, 5, 1)
     assert (source.failed, reader.sought) == (position > 5, False)

@@ -86,7 +86,7 @@ class TestAssembly:
     def test_what_is_not_what_its_digest_says_is_refused_and_forgotten(self, assembly):
         first, second = cut(DATA, 4)
         added(assembly, first)
-        with pytest.raises(PeerError, match="not what its digest says"):
+        with pytest.raises(PeerError, match="does not match its digest"):
             assembly.add("c0", second.headers, b"EFGH")
         assert added(assembly, first, second) == [None, DATA]
 

@@ -50,5 +50,5 @@ def test_texts_that_are_not_those_of_a_key_are_refused(text):
 
 def test_keys_that_are_equal_in_a_dict_are_refused_together():
     assert keys_of(["#1", "1", "#2"]) == [1, "1", 2]
-    with pytest.raises(PeerError, match="False and 0 are one key of a dict"):
+    with pytest.raises(PeerError, match="False and 0 are the same key of a dict"):
         keys_of(["#0", "#false"])

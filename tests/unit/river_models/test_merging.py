@@ -9,7 +9,8 @@ import pytest
 from streamfl.core.between.external.increments import pooled
 from streamfl.core.errors import PeerError, UsageError
 from streamfl.core.sampling import generator
-from streamfl.models.river_models import Exported, Table, merged, refusal
+from streamfl.models.river_models import Exported, merged, refusal
+from streamfl.models.river_models import ExportedTable as Table
 
 MOMENTS = ("count", "mean", "m2")
 
@@ -129,7 +130,7 @@ def wrong(**tables: Table) -> Exported:
             Exported("M", {"M.moments": Table.of("moments", {"x": (3, 1.0)}, ("count", "mean"))}),
             "M.moments is merged by another rule than in the base, or has other columns",
         ),
-        (wrong(new=Table.of("moments", {"x": (1,)}, ("n",))), "new has columns that are no moments: n"),
+        (wrong(new=Table.of("moments", {"x": (1,)}, ("n",))), "new has columns that are not moments: n"),
         (wrong(new=Table("mean", ("#{}",), ("w",), np.ones((1, 1)))), "new has a name that cannot be used"),
         (wrong(new=Table("mean", ("#1", "#true"), ("w",), np.ones((2, 1)))), "new has a name that cannot be used"),
         (wrong(new=Table("mean", ("x",), ("#x",), np.ones((1, 1)))), "new has a name that cannot be used"),
@@ -151,7 +152,7 @@ def test_one_label_written_in_two_ways_is_refused():
     def part(label: object) -> Exported:
         return Exported("M", {"M.counts": Table.column("sum", "count", {label: 1})})
 
-    reason = "True and 1 are one key of a dict: all clients must write it in the same way"
+    reason = "True and 1 are the same key of a dict: all clients must write it in the same way"
     assert refusal(part(True), part(1)) == "M.counts has counted less than the base"
     with pytest.raises(PeerError, match=reason):
         merged([(part(True), 1.0), (part(1), 1.0)], counts())

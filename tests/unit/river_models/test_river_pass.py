@@ -62,7 +62,7 @@ def test_a_third_label_is_refused_with_what_to_take(labels: Any):
     over = RiverPass(lm.PAClassifier(), labels=labels)
     before = over.export()
     with pytest.raises(
-        UsageError, match=r"'left' is none of the labels .*take linear_model\.SoftmaxRegression or multi"
+        UsageError, match=r"'left' is neither of the labels .*take linear_model\.SoftmaxRegression or multi"
     ):
         over.learn_one({"x": 2.0}, "left")
     assert over.export().tables["PAClassifier.weights"].rows == before.tables["PAClassifier.weights"].rows
@@ -86,7 +86,7 @@ def test_targets_are_numbers():
     for x, y in TARGETS[:50]:
         over.learn_one(x, str(y))
     assert type(over.predict_one({"a": 1.0})) is float
-    with pytest.raises(UsageError, match="'much' is no number"):
+    with pytest.raises(UsageError, match="'much' is not a number"):
         over.learn_one({"a": 1.0}, "much")
     with pytest.raises(UsageError, match="PARegressor is a regressor: it gives no probabilities"):
         over.predict_proba_one({"a": 1.0})
@@ -110,8 +110,8 @@ def test_records_and_predictions_leave_no_trace():
     ("model", "labels", "reason"),
     [
         (pre.StandardScaler(), None, "predicts nothing: end it in a classifier or a regressor"),
-        (nb.GaussianNB(), (0, 1), "only a classifier of two labels is told them"),
-        (lm.PARegressor(), (0, 1), "only a classifier of two labels is told them"),
+        (nb.GaussianNB(), (0, 1), "only a binary classifier takes labels"),
+        (lm.PARegressor(), (0, 1), "only a binary classifier takes labels"),
         (lm.PAClassifier(), (1, True), "they must differ"),
     ],
 )

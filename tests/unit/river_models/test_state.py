@@ -10,7 +10,8 @@ from river_streams import COUNTS, MANY, Stream
 
 from streamfl import codec
 from streamfl.core.errors import PeerError, UsageError
-from streamfl.models.river_models import Exported, Table, export, federable, imported, merged
+from streamfl.models.river_models import Exported, export, federable, imported, merged
+from streamfl.models.river_models import ExportedTable as Table
 
 lm, pre, nb = linear_model, preprocessing, naive_bayes
 
@@ -102,10 +103,10 @@ def exported(model: Any, **tables: Table) -> Exported:
 
 
 def test_an_export_of_another_model_is_refused():
-    with pytest.raises(UsageError, match="an export of PAClassifier cannot be put into PARegressor"):
+    with pytest.raises(UsageError, match="an export of PAClassifier cannot be loaded into PARegressor"):
         imported(lm.PARegressor(), export(lm.PAClassifier()))
     one = pre.StandardScaler() + pre.MinMaxScaler()
-    with pytest.raises(UsageError, match=r"an export of StandardScaler \+ MinMaxScaler cannot be put into MinMax"):
+    with pytest.raises(UsageError, match=r"an export of StandardScaler \+ MinMaxScaler cannot be loaded into MinMax"):
         imported(pre.MinMaxScaler(), export(one))
 
 
@@ -131,7 +132,7 @@ def test_an_export_of_another_model_is_refused():
         (
             lm.SoftmaxRegression(),
             {"SoftmaxRegression.weights": Table("mean", ("x",), ("#1", "#true"), np.ones((1, 2)))},
-            "True and 1 are one key",
+            "True and 1 are the same key",
         ),
         (
             nb.GaussianNB(),

@@ -1,1 +1,1 @@
-"""A model of another library in a federation: what it learns is told as named tables, merged, and put in again."""
+"""External models in a federation: their states are exported as named tables, merged, and imported again."""

@@ -1,4 +1,4 @@
-"""What is wrong with what a client says its external model has learnt: nothing counts that is not possible."""
+"""Checks what a client's update says its external model has learnt: an impossible state is refused."""
 
 import numpy as np
 
@@ -8,33 +8,33 @@ from streamfl.core.protocol.external.interface import ExternalModel
 from streamfl.core.protocol.external.state import ExternalLearnt, ExternalState
 from streamfl.core.protocol.external.tables import Exported
 
-# A name of a model of another library is at most so many times as long as one of a feature.
+# The names of rows may be so many times as long as the name of a feature: they may be derived from several.
 DERIVED = 4
 
-# Larger numbers are not merged: a count times the square of a mean must be finite.
+# Larger numbers are refused: a count times the square of a mean must be finite.
 LARGEST = 1e100
 
 
 def wrong_external(
     learnt: ExternalLearnt, agreed: ExternalState, model: ExternalModel, *, records: int, limits: Limits = NAMED
 ) -> str | None:
-    """Return why what a client has learnt cannot be used, or None.
+    """Return why a client's external model cannot be merged, or None if it can.
 
     Parameters
     ----------
     learnt
-        What it says.
+        The state in the client's update.
     agreed
-        Where it began.
+        The agreed state from which it began.
     model
         The model.
     records
-        How many records its update covers.
+        The number of records that the update covers.
     limits
-        How many names it may have learnt, and how long they may be.
+        The most names that it may have, and their length.
     """
     if learnt.records != records or not 0 <= learnt.unlearnt <= records:
-        return "another number of records for the external model"
+        return "another number of records for the external model than in the update"
     if learnt.state is None:
         return None if learnt.unlearnt == records else "an external model that has learnt, and does not say what"
     reason = (
@@ -47,7 +47,7 @@ def wrong_external(
 
 
 def _named_too_much(state: Exported, limits: Limits) -> str | None:
-    """Return why a state has more names than may be told, or longer ones, or None.
+    """Return why a state has too many names, or too long ones, or None.
 
     Names of rows may be derived: a product of features has the names of both.
     """
@@ -55,18 +55,18 @@ def _named_too_much(state: Exported, limits: Limits) -> str | None:
         return f"{state.names} names, where {limits.external_names} are the most"
     names = (name for path, table in state.tables.items() for name in (path, *table.rows, *table.columns))
     fit = all(is_name(name, DERIVED * limits.name_bytes) for name in names)
-    return None if fit else "names that are far too long"
+    return None if fit else "names that are too long"
 
 
 def within(learnt: ExternalLearnt, limits: Limits) -> ExternalLearnt:
-    """Return what a client may tell of what it has learnt: nothing where its names are too many, or too long."""
+    """Return what a client may send; without a state if its names are too many, or too long."""
     if learnt.state is None or _named_too_much(learnt.state, limits) is None:
         return learnt
     return ExternalLearnt(None, learnt.records, learnt.records)
 
 
 def unusable(state: Exported, agreed: ExternalState) -> str | None:
-    """Return why a state cannot be merged with others that began where it did, or None.
+    """Return why a state cannot be merged with others that began at the same agreed state, or None.
 
     >>> from streamfl.core.protocol.external.tables import ExportedTable
     >>> def exported(x):
@@ -84,7 +84,7 @@ def unusable(state: Exported, agreed: ExternalState) -> str | None:
 
 
 def _counted_more(state: Exported, agreed: ExternalState, records: int) -> str | None:
-    """Return which moments are of more values than a client has records: they would outweigh all others."""
+    """Return which moments count more values than the client has records, and so would outweigh others, or None."""
     for path, table in state.tables.items():
         base = agreed.state.tables.get(path)
         if table.rule != "moments" or not table.rows:

@@ -1,4 +1,4 @@
-"""What the clients agree on of an external model after a round."""
+"""The agreed state of an external model after a round."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -17,20 +17,20 @@ def agreed_after(
     *,
     most: int = NAMED.external_names,
 ) -> ExternalState:
-    """Return the state after a round.
+    """Return the agreed state after a round.
 
     Parameters
     ----------
     before
-        What was agreed on when the round began.
+        The agreed state when the round began.
     parts
-        What each client learnt, in the order of their names; a client weighs what it has learnt of records. One
-        that contradicts those before it is left out: no honest one does. So is one with which there were too
-        many names.
+        The clients' states, in the order of the clients' names, each weighted by the records that it learnt. A state
+        that contradicts earlier ones is left out, since no correct client sends one; so is a state that would make
+        too many names.
     labels
         All labels by now.
     most
-        How many names there may be.
+        The most names that the state may have.
 
     Examples
     --------
@@ -43,22 +43,22 @@ def agreed_after(
     >>> agreed.state.tables["Linear.weights"].single(), agreed.seen
     ({'x': 2.0}, 40)
     """
-    told = [(part.state, part.records - part.unlearnt) for part in parts if part.state is not None]
+    weighted = [(part.state, part.records - part.unlearnt) for part in parts if part.state is not None]
     try:
-        state = merged(told, before.state)
+        state = merged(weighted, before.state)
     except PeerError:
         state = None
     if state is None or state.names > most:
-        told = _without_contradictions(told, before.state, most)
-        state = merged(told, before.state)
-    return replace(before, state=state, labels=labels, seen=before.seen + sum(records for _, records in told))
+        weighted = _without_contradictions(weighted, before.state, most)
+        state = merged(weighted, before.state)
+    return replace(before, state=state, labels=labels, seen=before.seen + sum(records for _, records in weighted))
 
 
 def _without_contradictions(
-    told: Sequence[tuple[Exported, int]], base: Exported, most: int
+    weighted: Sequence[tuple[Exported, int]], base: Exported, most: int
 ) -> list[tuple[Exported, int]]:
     kept: list[tuple[Exported, int]] = []
-    for part in told:
+    for part in weighted:
         try:
             names = merged([*kept, part], base).names
         except PeerError:

@@ -1,4 +1,4 @@
-"""A model of another library at a client: it learns its records as they come, from the agreed state on."""
+"""An external model at a client: from the agreed state on, it learns the client's records as they come."""
 
 from dataclasses import dataclass, field
 
@@ -18,16 +18,16 @@ from streamfl.core.protocol.records import Batch
 
 @dataclass
 class ExternalAtClient(AtClient):
-    """What the model has learnt since the round began, of the records that are pending.
+    """The external model as it has learnt the pending records of the open round.
 
-    It alone serves: what else is known of records is not looked at.
+    It alone makes the client's predictions.
 
     Parameters
     ----------
     model
         The model.
     version
-        Of the agreed state; 0 before any: then it learns from nothing, to begin again with the first round.
+        The version of the agreed state; 0 before any: until the first round it learns from an untrained state.
     """
 
     model: ExternalModel
@@ -42,16 +42,16 @@ class ExternalAtClient(AtClient):
         self.forget()
 
     def take(self, published: BetweenPublished) -> None:
-        """Keep what was published until its round is open."""
+        """Store a published state until its round opens."""
         if isinstance(published.agreed, ExternalState):
             self._published.take(published.version, published.agreed)
 
     def has(self, version: int) -> bool:
-        """Tell whether it can go on from a version."""
+        """Tell whether it can continue from a version."""
         return version == self.version or self._published.get(version) is not None
 
     def begin(self, version: int) -> None:
-        """Go on from the agreed state of a version; what is pending is learnt again, from there."""
+        """Continue from the agreed state of a version; pending records are then learnt again."""
         agreed = self._published.get(version)
         if version != self.version and agreed is not None:
             self.version, self._agreed = version, agreed
@@ -59,37 +59,37 @@ class ExternalAtClient(AtClient):
             self.forget()
 
     def forget(self) -> None:
-        """Forget what was learnt of pending records, as they are to be read again."""
+        """Go back to the agreed state, because pending records will be read again."""
         self._pass = self.model.begin(self._agreed)
         self._served = []
 
     @property
     def records(self) -> int:
-        """Count the pending records that it has learnt."""
+        """Count the pending records that have been learnt."""
         return self._pass.records
 
     def learn_next(self, batch: Batch, _: Serving | None = None) -> None:
-        """Learn the records that follow those it has learnt."""
+        """Learn the next records."""
         self._served.append(self._pass.learn(batch))
 
     def answer(self, batch: Batch, _: Serving | None = None) -> FloatArray:
-        """Return what is served of some records now: probabilities by label, or targets; shape (n, columns)."""
+        """Return the present predictions of records: probabilities by label, or targets; shape (n, columns)."""
         return self._pass.answer(batch)
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Return the labels that predictions are of; none for targets."""
+        """Return the labels of the predictions' columns; empty in regression."""
         return self._pass.labels
 
     @property
     def served(self) -> FloatArray:
-        """Return what was predicted of each record just before it was learnt, shape (records,)."""
+        """Return the prediction of each record just before it was learnt, shape (records,)."""
         return np.concatenate([np.zeros(0), *self._served])
 
     def learnt(self, limits: Limits) -> ExternalLearnt:
-        """Return what the records made of the agreed state; nothing where it has more names than may be told."""
+        """Return the state after the pending records; without it if it has too many names to be sent."""
         return within(self._pass.learnt(), limits)
 
     def shares(self) -> dict[str, float]:
-        """Return what part the model has in the predictions served: all."""
+        """Return the model's share of the predictions: all of them."""
         return {self.model.name: 1.0}

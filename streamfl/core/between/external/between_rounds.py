@@ -1,4 +1,4 @@
-"""A model of another library that learns between rounds, as the machines know it."""
+"""External models behind the interface of `streamfl.core.learning.between_rounds`."""
 
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
@@ -17,7 +17,7 @@ from streamfl.core.protocol.messages import BetweenPublished
 
 @dataclass(frozen=True)
 class ExternalBetweenRounds(BetweenRounds[ExternalState, ExternalLearnt]):
-    """A model of another library: it learns and answers alone.
+    """An external model, which learns and predicts without any other.
 
     Parameters
     ----------
@@ -36,15 +36,15 @@ class ExternalBetweenRounds(BetweenRounds[ExternalState, ExternalLearnt]):
         return {self.model.name}
 
     def initial(self, labels: tuple[str, ...]) -> ExternalState:
-        """Return the state of a model that has learnt nothing, of these labels."""
+        """Return the state of a model that has learnt nothing, for these labels."""
         return ExternalState(self.model.initial(), labels)
 
     def has_made(self, agreed: ExternalState) -> bool:
-        """Tell whether an agreed state can be put into this model."""
+        """Tell whether an agreed state can be loaded into this model."""
         return self.model.refusal(agreed.state) is None
 
     def wrong(self, learnt: ExternalLearnt, agreed: ExternalState, covered: Covered) -> str | None:
-        """Return why what a client has learnt cannot be used, or None."""
+        """Return why what a client learnt cannot be merged, or None if it can."""
         return wrong_external(learnt, agreed, self.model, records=covered.records, limits=covered.limits)
 
     def after(
@@ -57,21 +57,24 @@ class ExternalBetweenRounds(BetweenRounds[ExternalState, ExternalLearnt]):
         renewal: Renewal | None = None,
         limits: Limits,
     ) -> tuple[ExternalState, IntArray | None]:
-        """Return what the clients not apart have learnt; with an epoch that begins anew, it does, too."""
+        """Return the agreed state after a round, merged over all clients that are not in `apart`.
+
+        At a restart it is untrained again, unless the incumbent goes on.
+        """
         if renewal is not None and not renewal.goes_on:
             return self.initial(labels), None
         parts = [part for client, part in learnt.items() if client not in apart]
         return agreed_after(agreed, parts, labels, most=limits.external_names), None
 
     def published(self, agreed: ExternalState, version: int, changed: IntArray | None = None) -> BetweenPublished:
-        """Return the agreed state as clients are told it."""
+        """Return the agreed state as it is published."""
         return BetweenPublished(version=version, agreed=agreed)
 
     def unusable(self, published: BetweenPublished) -> str | None:
-        """Return why a client cannot use what was published, or None if it can."""
+        """Return why a client cannot use a published state, or None if it can."""
         agreed = published.agreed
         return self.model.refusal(agreed.state) if isinstance(agreed, ExternalState) else None
 
     def at_client(self) -> ExternalAtClient:
-        """Return it at a client that has learnt nothing yet."""
+        """Return the model at a client that has learnt nothing yet."""
         return ExternalAtClient(self.model)

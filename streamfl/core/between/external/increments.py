@@ -1,4 +1,4 @@
-"""Counts and moments of all records behind several parts that began at one base, the base counted once."""
+"""Merges counts and moments of parts that began at one base, with the base counted once."""
 
 from collections.abc import Sequence
 
@@ -21,8 +21,8 @@ def pooled(columns: tuple[str, ...], parts: Sequence[FloatArray], base: FloatArr
     """Return the moments of the pooled records.
 
     Sums of squares about the pooled mean are added like counts: m2 = sum_i m2_i(mean) - (k - 1) m2_0(mean) with
-    m2_i(c) = m2_i + n_i (mean_i - c)^2. No term is larger than the result, so nothing is lost however large the base
-    is; taking the base out of each part first (Chan et al. backwards) and merging what is left is the same sum.
+    m2_i(c) = m2_i + n_i (mean_i - c)^2. No term is larger than the result, so no digits are lost however large the
+    base is. Subtracting the base from each part first (Chan et al. backwards) and merging the rest is the same sum.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ def pooled(columns: tuple[str, ...], parts: Sequence[FloatArray], base: FloatArr
 
     Examples
     --------
-    The base has seen 1 and 3; one client 5 after them, the other 7 and 9: in all 1, 3, 5, 7, 9.
+    The base has the values 1 and 3, one client adds 5, the other 7 and 9: together 1, 3, 5, 7, 9.
 
     >>> base, one, other = np.array([[2.0, 2.0, 2.0]]), np.array([[3.0, 3.0, 8.0]]), np.array([[4.0, 5.0, 40.0]])
     >>> pooled(("count", "mean", "m2"), [one, other], base)
@@ -49,12 +49,12 @@ def pooled(columns: tuple[str, ...], parts: Sequence[FloatArray], base: FloatArr
     if len(columns) == 3:
         m2 = np.maximum(added([_about(mean, part, columns) for part in parts], _about(mean, base, columns)), 0.0)
         moments.append(m2 / np.maximum(count, 1.0) if columns[2] == "variance" else m2)
-    # What nobody has seen since stays as it is, to the last bit.
+    # Moments without new values stay the same to the last bit.
     return np.where((count > base[:, 0])[:, None], np.column_stack(moments), base)
 
 
 def _about(mean: FloatArray, part: FloatArray, columns: tuple[str, ...]) -> FloatArray:
-    """Return the sum of squared deviations from some other mean than a part's own."""
+    """Return a part's sum of squared deviations from another mean than its own."""
     count, own_mean, spread = part.T
     m2 = spread * count if columns[2] == "variance" else spread
     deviations: FloatArray = m2 + count * (own_mean - mean) ** 2
@@ -62,7 +62,7 @@ def _about(mean: FloatArray, part: FloatArray, columns: tuple[str, ...]) -> Floa
 
 
 def _mean(parts: Sequence[FloatArray], base: FloatArray, count: FloatArray) -> FloatArray:
-    """Return the pooled mean, reckoned from a mean that one of them has: what is constant stays exactly constant."""
+    """Return the pooled mean, computed from one of the means, so that a constant stays exactly constant."""
     start = np.zeros(len(base))
     for part in (*reversed(parts), base):
         start = np.where(part[:, 0] > 0.0, part[:, 1], start)

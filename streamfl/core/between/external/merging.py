@@ -1,4 +1,4 @@
-"""Exports of several clients to one, by the rule of each table. Nothing here knows River."""
+"""Merges the exports of several clients, by the rule of each table. Nothing here depends on River."""
 
 from collections.abc import Iterable, Sequence
 
@@ -10,39 +10,39 @@ from streamfl.core.errors import PeerError, UsageError
 from streamfl.core.protocol.external.keys import keys_of
 from streamfl.core.protocol.external.tables import FIXED, Exported, ExportedTable, Rule
 
-# Rules under which nothing falls, but for a mean.
+# Rules under which no value falls, except a mean.
 ADDED: tuple[Rule, ...] = ("sum", "moments")
 
-# The columns of moments: a spread is a variance, or a sum of squared deviations; some models keep none.
+# The columns that moments may have: a spread is a variance, or a sum of squared deviations; some models keep none.
 MOMENTS = (("count", "mean"), ("count", "mean", "variance"), ("count", "mean", "m2"))
 
 
 def merged(parts: Sequence[tuple[Exported, float]], base: Exported) -> Exported:
-    """Return the export of the model that the clients have learnt together.
+    """Return the merged export of clients that began at the same base.
 
-    Every client began at `base`. Averaged tables become base + sum_i w_i (part_i - base) / sum_i w_i over the union
-    of their names, a missing value being 0: the weighted mean. Added ones become base + sum_i (part_i - base): the
-    counts, moments and extremes of all records, those behind the base counted once; their counts are their weights.
-    The order of the parts changes nothing but the last bits, and a single part becomes itself. New names follow
-    those of the base, sorted.
+    Averaged tables become base + sum_i w_i (part_i - base) / sum_i w_i over the union of their names, with 0 for a
+    missing value: the weighted mean. Added tables become base + sum_i (part_i - base): the counts and moments of all
+    records, with those behind the base counted once; they need no weights. Extremes are those of all parts. The order
+    of the parts affects only the last bits, and a single part is returned unchanged. New names follow those of the
+    base, sorted.
 
     Parameters
     ----------
     parts
-        What clients exported, and the weight of each: its share or number of records. Without parts, or where all
-        weights are 0, what is averaged stays at the base.
+        The clients' exports, and the weight of each: its share or number of records. Without parts, or if all
+        weights are 0, averaged tables stay at the base.
     base
-        Where all of them began: the last merged export, or that of a model that has learnt nothing.
+        The export from which all of them began: the last merged one, or that of an untrained model.
 
     Returns
     -------
     Exported
-        To be imported by every client, and the next base.
+        The next base, which every client imports.
 
     Raises
     ------
     PeerError
-        A part cannot be one that began at the base (see `refusal`), or parts contradict one another.
+        A part cannot have begun at the base (see `refusal`), or parts contradict one another.
     UsageError
         A weight is negative or not finite.
 
@@ -72,7 +72,7 @@ def merged(parts: Sequence[tuple[Exported, float]], base: Exported) -> Exported:
 
 
 def refusal(part: Exported, base: Exported) -> str | None:
-    """Return why an export cannot be that of a client that began at the base, or None if it can.
+    """Return why an export cannot come from a client that began at the base, or None if it can.
 
     >>> base = Exported("GaussianNB", {"GaussianNB.classes": ExportedTable.column("sum", "count", {"up": 3})})
     >>> refusal(Exported("GaussianNB", {"GaussianNB.classes": ExportedTable.column("sum", "count", {"up": 2})}), base)
@@ -92,7 +92,7 @@ def _table_refusal(table: ExportedTable, base: ExportedTable | None) -> str | No
     if base is not None and not table.is_like(base):
         return "is merged by another rule than in the base, or has other columns"
     if table.rule == "moments" and table.columns not in MOMENTS:
-        return f"has columns that are no moments: {', '.join(table.columns)}"
+        return f"has columns that are not moments: {', '.join(table.columns)}"
     if not np.isfinite(table.values).all():
         return "has values that are not finite"
     if table.rule in ADDED and ((table.values < 0.0) & (np.array(table.columns) != "mean")).any():
@@ -108,7 +108,7 @@ def _table_refusal(table: ExportedTable, base: ExportedTable | None) -> str | No
 
 
 def _check_alike(parts: Sequence[Exported], base: Exported) -> None:
-    """Check that tables which the base does not have yet are of one kind in all parts."""
+    """Check that a table which the base lacks has the same rule and columns in all parts."""
     known = dict(base.tables)
     for i, part in enumerate(parts):
         for path, table in part.tables.items():
@@ -119,7 +119,7 @@ def _check_alike(parts: Sequence[Exported], base: Exported) -> None:
 
 
 def _counted_less(table: ExportedTable, base: ExportedTable) -> bool:
-    """Tell whether a count is smaller than in the base, where it began."""
+    """Tell whether a count is smaller than in the base."""
     if table.rule not in ADDED:
         return False
     columns = base.columns if table.rule == "sum" else base.columns[:1]
@@ -132,7 +132,7 @@ def _shares(weights: list[float]) -> list[float]:
 
 
 def _union(first: Iterable[str], others: Iterable[Iterable[str]]) -> tuple[str, ...]:
-    """Return the first names in their order, then all new ones, sorted: no order of parts is better than another.
+    """Return the first names in their order, then all new ones, sorted, so that the order of parts does not matter.
 
     >>> _union(("z", "b"), [("c",), ("a", "b")])
     ('z', 'b', 'a', 'c')
@@ -147,7 +147,7 @@ def _merged(path: str, parts: Sequence[Exported], shares: Sequence[float], base:
     rows = _union(first.rows, [table.rows for table in tables])
     columns = first.columns if first.rule in FIXED else _union(first.columns, [table.columns for table in tables])
     for texts in (rows, columns):
-        keys_of(texts)  # parts that are good alone may write one key in two ways
+        keys_of(texts)  # parts may be valid alone and still write one key in two ways
     before, after = first.aligned(rows, columns), [table.aligned(rows, columns) for table in tables]
     return ExportedTable(first.rule, rows, columns, _combined(first.rule, columns, after, shares, before))
 

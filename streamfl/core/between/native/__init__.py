@@ -1,1 +1,1 @@
-"""Learning record by record between rounds: fast models, local experts, and how their predictions are mixed."""
+"""Native models: they learn record by record between rounds, and a mixture of their predictions serves."""

@@ -1,4 +1,4 @@
-"""What is wrong with what a client says it has learnt between rounds: nothing counts that is not possible."""
+"""Checks what a client's update says its native models have learnt: impossible numbers are refused."""
 
 import math
 
@@ -9,31 +9,28 @@ from streamfl.core.learning.fixed_point import largest_part
 from streamfl.core.protocol.moments import LARGEST, Moments
 from streamfl.core.protocol.native.learnt import NativeLearnt
 from streamfl.core.protocol.native.models import NativeState
-from streamfl.core.protocol.native.settings import FARTHEST, FERNS, NativeSettings
+from streamfl.core.protocol.native.settings import FARTHEST, FERNS, LARGEST_UNIT, LEAST_UNIT, NativeSettings
 from streamfl.core.protocol.native.sleeping import together
 from streamfl.core.protocol.records import LARGEST_TARGET
 
-# All that may sleep.
+# The groups of experts that may sleep.
 MAY_SLEEP = frozenset(map(together, NativeSettings("auto").experts))
 
-# Beyond these lies nothing that targets lead to.
-LEAST_UNIT, LARGEST_UNIT = 2.0**-110, 2.0**110
-
-# Sums may exceed what they are of by rounding.
+# Relative slack for the rounding of sums.
 ROUNDING = 1e-8
 
 
 def wrong_learnt(learnt: NativeLearnt, agreed: NativeState, covered: Covered) -> str | None:
-    """Return why what a client has learnt cannot be used, or None.
+    """Return why what a client learnt cannot be merged, or None if it can.
 
     Parameters
     ----------
     learnt
-        What it says.
+        What the client's update says.
     agreed
-        The models that it began from.
+        The agreed state from which it began.
     covered
-        What its update covers.
+        The records, names and members that the update covers.
 
     Examples
     --------
@@ -72,9 +69,9 @@ def _wrong_names(learnt: NativeLearnt, agreed: NativeState, covered: Covered) ->
     if not covered.labels >= set(learnt.labels):
         return "a label between rounds that no record has"
     if not MAY_SLEEP.issuperset(learnt.unused):
-        return "experts between rounds that there are not"
+        return "experts between rounds that do not exist"
     if not set(learnt.again) <= set(learnt.features):
-        return "a feature between rounds that began again, and is not there"
+        return "a feature between rounds that began again, and is not among the features"
     if not learnt.moments.features == learnt.features == (learnt.far.features or learnt.features):
         return "moments between rounds of other features"
     return None
@@ -105,7 +102,7 @@ def _wrong_cells(learnt: NativeLearnt, agreed: NativeState) -> str | None:
     cells, visits = learnt.cells, learnt.visits
     whole = np.array_equal(cells, np.floor(cells)) and np.array_equal(visits, np.floor(visits))
     if not whole:
-        return "cells or visits that are no whole numbers"
+        return "cells or visits that are not whole numbers"
     if len(cells) and (cells.min() < 0 or cells.max() >= len(agreed.table)):
         return "cells beyond the table"
     named = np.zeros(len(agreed.table), np.bool_)
@@ -113,7 +110,7 @@ def _wrong_cells(learnt: NativeLearnt, agreed: NativeState) -> str | None:
     if named.sum() != len(cells):
         return "cells that are named twice"
     if len(visits) and (visits.min() < 1 or visits.max() > learnt.records):
-        return "visits that so many records cannot make"
+        return "visits that the records cannot make"
     return None
 
 
@@ -128,24 +125,24 @@ def _wrong_numbers(learnt: NativeLearnt, members: int) -> str | None:
     if not abs(learnt.centre) <= LARGEST_TARGET:
         return "a centre between rounds that targets do not have"
     if not LEAST_UNIT <= learnt.unit <= LARGEST_UNIT or math.frexp(learnt.unit)[0] != 0.5:
-        return "a unit between rounds that is no power of two"
-    # A standardised record reaches no farther, and touches one cell of each fern.
+        return "a unit between rounds that is not a power of two"
+    # Standardised values are clipped, and a record touches one cell of each fern.
     if not 0.0 <= learnt.norms.min() <= learnt.norms.max() <= FERNS + 1.0 + FARTHEST**2 * len(learnt.features):
         return "norms between rounds that no records have"
     return None
 
 
 def _wrong_counts(learnt: NativeLearnt) -> str | None:
-    """Return why so many records cannot bear these labels, or so many of them not have been told right."""
+    """Return why the counts by label cannot be those of the client's records, or None."""
     bearing, right = learnt.bearing, learnt.right
     whole = np.array_equal(bearing, np.floor(bearing)) and np.array_equal(right, np.floor(right))
     if not whole or bearing.min(initial=0.0) < 0 or (learnt.labels and bearing.sum() != learnt.records):
-        return "records by label that are not as many"
-    return "more records that were told right than there are" if ((right < 0) | (right > bearing)).any() else None
+        return "records by label that do not add up to the records"
+    return "more records predicted right than there are" if ((right < 0) | (right > bearing)).any() else None
 
 
 def _wrong_moments(moments: Moments, n: int) -> str | None:
-    """Return why moments cannot be of so many records, none of whose values counts as more than the largest."""
+    """Return why moments cannot be those of n records, whose values are clipped to LARGEST, or None."""
     largest = (1.0 + ROUNDING) * LARGEST
     for part, least, most in (
         (moments.count, 0.0, n),
@@ -158,11 +155,11 @@ def _wrong_moments(moments: Moments, n: int) -> str | None:
 
 
 def _wrong_second(learnt: NativeLearnt, agreed: NativeState) -> str | None:
-    """Return why a matrix is no sum of z z^T over so many records: what is added up must have an inverse."""
+    """Return why a matrix cannot be the sum of z z^T over the records, or None: the total must be invertible."""
     S, n = learnt.second, learnt.records
     if not S.size:
         return None
-    # It is the difference of two sums over all records so far.
+    # The matrix is the difference of two sums over all records so far.
     slack = ROUNDING * (1.0 + FARTHEST**2 * (agreed.seen + n))
     if S[0, 0] != n or not np.array_equal(S, S.T) or np.abs(S).max() > FARTHEST**2 * n + slack:
         return "second moments between rounds that no records have"

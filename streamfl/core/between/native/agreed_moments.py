@@ -1,4 +1,4 @@
-"""The moments that all standardise by between rounds: which values of a round count, and which of before still do."""
+"""The agreed moments by which native models standardise: which new values count, and which old ones still do."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -11,7 +11,7 @@ from streamfl.core.protocol.native.learnt import NativeLearnt
 
 
 class Seen(NamedTuple):
-    """Moments of all values; what the first of them are judged by; and of the last ones, if all are far out."""
+    """The moments of all values; what is kept to check the first ones; and the last ones, if all are outliers."""
 
     moments: Moments = NOTHING
     early: Early = Early()
@@ -19,16 +19,16 @@ class Seen(NamedTuple):
 
 
 def after_round(seen: Seen, parts: Sequence[NativeLearnt]) -> Seen:
-    """Return what has been seen after a round.
+    """Return the moments after a round.
 
-    A feature that began again at clients with most of its values begins again: what was agreed, and what the others
-    saw, is left out. Where it did at fewer, what these saw is left out. Where clients see a few values a round, none
-    begins again by itself: the feature does when all values of the last rounds were far out, eight or more, and not
-    all the same.
+    A feature begins again if it did at clients that hold most of its values: the agreed moments, and those of the
+    other clients, are dropped. If it began again at fewer, the moments of these are dropped. Clients with few values
+    a round cannot begin a feature again alone. It then begins again when all values of the last rounds were outliers,
+    at least eight, and not all equal.
     """
-    moments, told, moved = _begun_again(seen.moments, parts)
+    moments, new, moved = _begun_again(seen.moments, parts)
     early = Early(_without(seen.early.first, moved), _without(seen.early.later, moved))
-    moments, early = followed(moments, early, told)
+    moments, early = followed(moments, early, new)
     features = moments.features
     far = _far_out(seen.far, parts, features)
     begins = (far.count >= FEWEST) & (far.m2 > 0.0)
@@ -39,16 +39,16 @@ def after_round(seen: Seen, parts: Sequence[NativeLearnt]) -> Seen:
 
 
 def _begun_again(seen: Moments, parts: Sequence[NativeLearnt]) -> tuple[Moments, Moments, tuple[str, ...]]:
-    """Return the moments that still count, those of the round that do, and the features that began again."""
-    told = [part.moments for part in parts]
+    """Return the old moments that still count, the new ones that do, and the features that began again."""
+    new = [part.moments for part in parts]
     if not any(part.again for part in parts):
-        return seen, merged(told), ()
-    features = tuple(dict.fromkeys(name for moments in (seen, *told) for name in moments.features))
-    aligned = [moments.aligned(features) for moments in told]
+        return seen, merged(new), ()
+    features = tuple(dict.fromkeys(name for moments in (seen, *new) for name in moments.features))
+    aligned = [moments.aligned(features) for moments in new]
     again = np.array([[name in part.again for name in features] for part in parts])
     count = np.array([moments.count for moments in aligned])
     moved = 2.0 * (count * again).sum(axis=0) > count.sum(axis=0)
-    kept = [moments.only(mine == moved) for moments, mine in zip(aligned, again, strict=True)]
+    kept = [moments.only(began == moved) for moments, began in zip(aligned, again, strict=True)]
     names = tuple(name for name, has in zip(features, moved, strict=True) if has)
     return seen.aligned(features).only(~moved), merged(kept), names
 
@@ -58,7 +58,7 @@ def _without(moments: Moments, features: tuple[str, ...]) -> Moments:
 
 
 def _far_out(before: Moments, parts: Sequence[NativeLearnt], features: tuple[str, ...]) -> Moments:
-    """Return the moments of the last values of each feature that were all far out: of none, if one was not."""
+    """Return the moments of the last values of each feature, as long as all of them were outliers."""
     far = merged([part.far for part in parts]).aligned(features)
     count = sum((part.moments.aligned(features).count for part in parts), np.zeros(len(features)))
     kept = before.aligned(features).only(far.count >= count)

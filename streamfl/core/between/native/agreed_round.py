@@ -1,4 +1,4 @@
-"""What all agree on of the models that learn between rounds, after a round and at restarts."""
+"""The agreed state of native models after a round, and at restarts."""
 
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
@@ -20,35 +20,35 @@ def after_round(
     apart: AbstractSet[str] = frozenset(),
     renamed: tuple[int, ...] | None = None,
 ) -> tuple[NativeState, IntArray | None]:
-    """Return the models after a round, and the rows of the table of ferns that changed; None for all of them.
+    """Return the agreed state after a round, and the rows of the table of ferns that changed; None for all rows.
 
-    A restart wakes who sleeps. Where it found that labels have other names, so they have in the models that have not
-    noticed, and what the alarm's round taught these is dropped.
+    A restart wakes all experts. If it found that labels were swapped, the models that have not followed the swap get
+    it, and lose what the round of the alarm taught them.
 
     Parameters
     ----------
     agreed
-        Where the clients began.
+        The agreed state from which the clients began.
     learnt
-        What each of them learnt, in the order of their names.
+        What each client learnt, by name, in the order of names.
     labels
         All labels by now.
     settings
         How they learn.
     apart
-        The clients that learn for themselves: only what they use counts, so that it stays awake.
+        The clients that learn apart: they add nothing, but the experts that they use stay awake.
     renamed
-        After a restart, what has become of the labels: label a is to be called what label pi(a) was, and nothing
-        where that is not known. None: there was no restart.
+        After a restart, the permutation pi: label a is to be called what label pi(a) was; empty if none is known.
+        None: there was no restart.
     """
-    ours = [part for client, part in learnt.items() if client not in apart]
-    theirs = [part for client, part in learnt.items() if client in apart]
+    parts = [part for client, part in learnt.items() if client not in apart]
+    parts_apart = [part for client, part in learnt.items() if client in apart]
     if renamed is None:
-        return merging.after(agreed, ours, labels, theirs, settings=settings)
+        return merging.after(agreed, parts, labels, parts_apart, settings=settings)
     awake = replace(agreed, rests={})
-    models = renaming.misnamed(awake, ours, labels, renamed)
+    models = renaming.misnamed(awake, parts, labels, renamed)
     if not models.any():
-        return merging.after(awake, ours, labels, theirs, settings=settings)
-    kept = [renaming.untaught(part, models, settings) for part in ours]
-    merged, _ = merging.after(awake, kept, labels, theirs, settings=settings)
+        return merging.after(awake, parts, labels, parts_apart, settings=settings)
+    kept = [renaming.untaught(part, models, settings) for part in parts]
+    merged, _ = merging.after(awake, kept, labels, parts_apart, settings=settings)
     return renaming.renamed(merged, models, renamed, settings), None

@@ -1,4 +1,4 @@
-"""Our own models at a client: they learn its records as they come, from the agreed models on."""
+"""Native models at a client: from the agreed state on, they learn the client's records as they come."""
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
 
 @dataclass
 class NativeAtClient(AtClient):
-    """What a client has learnt since the round began, of the records that are pending.
+    """Native models as they have learnt the pending records of the open round.
 
     Parameters
     ----------
     settings
-        What learns.
+        Which models learn.
     learner
-        The models, from the agreed ones on.
+        The models.
     version
-        Of the agreed models; 1 is nothing learnt, where everybody begins.
+        The version of the agreed state; version 1 is the untrained one, with which every client begins.
 
     Examples
     --------
@@ -58,10 +58,10 @@ class NativeAtClient(AtClient):
         self.learner = NativeLearner(self.settings)
 
     def take(self, published: BetweenPublished) -> None:
-        """Keep what was published until its round is open.
+        """Store a published state until its round opens.
 
-        A version is told with the rows of the table that changed, and whole for those that lack the one before. The
-        rows of a round that is opened again were told the first time.
+        A version is published with the changed rows of the table, and complete for clients that lack the version
+        before. When a round is opened again, its rows are not published again.
         """
         if isinstance(published.agreed, NativeState):
             kept = self._published.get(published.version) or {}
@@ -69,11 +69,11 @@ class NativeAtClient(AtClient):
             self._published.take(published.version, {whole: (published.agreed, published.cells)} | kept)
 
     def has(self, version: int) -> bool:
-        """Tell whether it can go on from a version."""
+        """Tell whether it can continue from a version."""
         return version == self.version or self._next(version) is not None
 
     def begin(self, version: int) -> None:
-        """Go on from the agreed models of a version; what is pending is learnt again, from there."""
+        """Continue from the agreed state of a version; pending records are then learnt again."""
         if version == self.version or (following := self._next(version)) is None:
             return
         agreed, cells = following
@@ -86,43 +86,43 @@ class NativeAtClient(AtClient):
         return (kept.get(False) if version == self.version + 1 else None) or kept.get(True)
 
     def forget(self) -> None:
-        """Forget what was learnt of pending records, as they are to be read again."""
+        """Go back to the agreed state, because pending records will be read again."""
         self.learner.restore()
         self._served = []
 
     @property
     def records(self) -> int:
-        """Count the pending records that it has learnt."""
+        """Count the pending records that have been learnt."""
         return self.learner.records
 
     def learn_next(self, batch: Batch, serving: Serving | None = None) -> None:
-        """Learn the records that follow those it has learnt."""
-        foreseen = self.learner.foresees(batch.features, batch.X, batch.y, batch.labels)
-        others = None if foreseen else self._heard(batch, serving)
-        self._served.append(self.learner.learn(batch.features, batch.X, batch.y, batch.labels, others))
+        """Learn the next records."""
+        predicted = self.learner.has_predicted(batch.features, batch.X, batch.y, batch.labels)
+        rounds = None if predicted else self._of_rounds(batch, serving)
+        self._served.append(self.learner.learn(batch.features, batch.X, batch.y, batch.labels, rounds))
 
     def answer(self, batch: Batch, serving: Serving | None = None) -> FloatArray:
-        """Return what is served of some records now: probabilities by label, or targets; shape (n, columns)."""
-        return self.learner.predicted(batch.features, batch.X, self._heard(batch, serving))
+        """Return the present predictions of records: probabilities by label, or targets; shape (n, columns)."""
+        return self.learner.predicted(batch.features, batch.X, self._of_rounds(batch, serving))
 
-    def _heard(self, batch: Batch, serving: Serving | None) -> FloatArray | None:
-        return None if serving is None else self.learner.heard(serving, batch)
+    def _of_rounds(self, batch: Batch, serving: Serving | None) -> FloatArray | None:
+        return None if serving is None else self.learner.predicted_by_rounds(serving, batch)
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Return the labels that predictions are of; none for targets."""
+        """Return the labels of the predictions' columns; empty in regression."""
         return self.learner.labels
 
     @property
     def served(self) -> FloatArray:
-        """Return what was predicted of each record just before it was learnt, shape (records,)."""
+        """Return the prediction of each record just before it was learnt, shape (records,)."""
         return np.concatenate([np.zeros(0), *self._served])
 
     def learnt(self, _: Limits) -> NativeLearnt:
-        """Return what the records did to the agreed models; its names are those of its records."""
+        """Return what the pending records did to the agreed state."""
         return self.learner.learnt()
 
     def shares(self) -> dict[str, float]:
-        """Return what part each expert has in the predictions served, by name; they sum to 1."""
+        """Return the share of each expert in the predictions, by name; they sum to 1."""
         shares = self.learner.mixture.shares.tolist()
         return dict(zip(self.settings.experts, shares, strict=True))

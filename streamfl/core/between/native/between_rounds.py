@@ -1,4 +1,4 @@
-"""Our own models that learn between rounds, as the machines know them: `streamfl.core.learning.between_rounds`."""
+"""Native models behind the interface of `streamfl.core.learning.between_rounds`."""
 
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
@@ -21,12 +21,12 @@ from streamfl.core.protocol.native.settings import NativeSettings
 
 @dataclass(frozen=True)
 class NativeBetweenRounds(BetweenRounds[NativeState, NativeLearnt]):
-    """Linear models, ferns, nearest neighbours, and a mixture of them.
+    """Linear models, ferns and nearest neighbours, whose predictions are mixed.
 
     Parameters
     ----------
     settings
-        Which of them learn, and what.
+        Which of them learn, and whether they predict labels or targets.
 
     Examples
     --------
@@ -43,19 +43,19 @@ class NativeBetweenRounds(BetweenRounds[NativeState, NativeLearnt]):
 
     @cached_property
     def names(self) -> AbstractSet[str]:
-        """Return the names of the experts that are mixed."""
+        """Return the names of the experts in the mixture."""
         return frozenset(self.settings.experts)
 
     def initial(self, labels: tuple[str, ...]) -> NativeState:
-        """Return models over no names: they learn these as records come."""
+        """Return the state of untrained models; they learn the labels from records, as the features."""
         return NativeState.none(self.settings)
 
     def has_made(self, agreed: NativeState) -> bool:
-        """Tell whether agreed models have the shapes that the settings give them."""
-        return agreed.fits(self.settings, self.settings.table_rows)
+        """Tell whether an agreed state has the shapes that the settings require."""
+        return agreed.is_sound(self.settings, self.settings.table_rows)
 
     def wrong(self, learnt: NativeLearnt, agreed: NativeState, covered: Covered) -> str | None:
-        """Return why what a client has learnt cannot be used, or None."""
+        """Return why what a client learnt cannot be merged, or None if it can."""
         return wrong_learnt(learnt, agreed, covered)
 
     def after(
@@ -68,26 +68,29 @@ class NativeBetweenRounds(BetweenRounds[NativeState, NativeLearnt]):
         renewal: Renewal | None = None,
         limits: Limits,
     ) -> tuple[NativeState, IntArray | None]:
-        """Return the models after a round; they forget by themselves, so that a restart renames labels at most."""
+        """Return the agreed state after a round.
+
+        Native models forget on their own, so a restart does not reset them; it renames labels at most.
+        """
         renamed = None if renewal is None else renewal.renamed
         return after_round(agreed, learnt, labels, self.settings, apart=apart, renamed=renamed)
 
     def published(self, agreed: NativeState, version: int, changed: IntArray | None = None) -> BetweenPublished:
-        """Return the models with all of the table of ferns, or with the rows that changed."""
+        """Return the agreed state as it is published, with the whole table of ferns or the rows that changed."""
         rows = agreed.table.copy() if changed is None else agreed.table.take(changed, axis=0)
         cells = None if changed is None else changed.astype(np.float64)
         return BetweenPublished(version=version, agreed=replace(agreed, table=rows), cells=cells)
 
     def unusable(self, published: BetweenPublished) -> str | None:
-        """Return why a client cannot use what was published, or None if it can."""
+        """Return why a client cannot use a published state, or None if it can."""
         if not isinstance(published.agreed, NativeState):
-            return None  # of another learner: it is not taken
+            return None  # of an external model: it is ignored
         cells, rows = published.cells, self.settings.table_rows
         if cells is not None and (cells.ndim != 1 or not ((cells >= 0) & (cells < rows)).all()):
-            return "rows of a table that has none such"
-        fits = published.agreed.fits(self.settings, rows if cells is None else len(cells))
-        return None if fits else "models between rounds that do not fit their names"
+            return "rows that the table does not have"
+        sound = published.agreed.is_sound(self.settings, rows if cells is None else len(cells))
+        return None if sound else "models between rounds that do not fit their names"
 
     def at_client(self) -> NativeAtClient:
-        """Return them at a client that has learnt nothing yet."""
+        """Return the models at a client that has learnt nothing yet."""
         return NativeAtClient(self.settings)

@@ -1,4 +1,4 @@
-"""Ferns: random binary tests of features, whose answers together name one of a few hundred cells."""
+"""Ferns: sets of random binary tests of features, whose combined answers select a cell of a table."""
 
 from dataclasses import dataclass, field, replace
 
@@ -14,22 +14,22 @@ _ALL_TESTS = FERNS * sum(depth for depth, _ in DEPTHS)
 
 @dataclass(frozen=True, eq=False)
 class Ferns:
-    """The ferns over some features: the same at every client that shares the seed, whatever the features' order.
+    """The ferns over some features: the same at every client with the same seed, whatever the order of features.
 
-    Each test compares one standardised feature with a threshold drawn from N(0, 1). Which feature: every feature
-    draws a number for each test, and the largest wins. So a feature that arrives later takes over only its share of
-    the tests, and what was learnt under the others stays true.
+    Each test compares one standardised feature with a threshold drawn from N(0, 1). For every test a number is drawn
+    for each feature, and the feature with the largest is tested. So a new feature takes over only its share of the
+    tests, and what was learnt with the others remains valid.
 
     Parameters
     ----------
     seed
-        Shared by the federation.
+        The federation's seed.
     features
         Names, length d.
 
     References
     ----------
-    Ozuysal, Calonder, Lepetit, Fua 2010, for ferns; Thaler and Ravishankar 1998, for the largest draw.
+    Ozuysal, Calonder, Lepetit, Fua 2010, for ferns; Thaler and Ravishankar 1998, for the choice by the largest draw.
 
     Examples
     --------
@@ -49,7 +49,7 @@ class Ferns:
         object.__setattr__(self, "_thresholds", generator(self.seed, "fern").standard_normal(_ALL_TESTS))
 
     def over(self, features: tuple[str, ...]) -> "Ferns":
-        """Return the ferns over more features, in which those of before come first."""
+        """Return the ferns over more features; the present ones come first."""
         if features == self.features:
             return self
         chosen, largest = self._chosen.copy(), self._largest.copy()
@@ -60,7 +60,7 @@ class Ferns:
         return replace(self, features=features, _chosen=chosen, _largest=largest)
 
     def cells(self, Z: FloatArray) -> IntArray:
-        """Return the row of the table that each fern of each depth finds for each record.
+        """Return the row of the table that each fern selects for each record.
 
         Parameters
         ----------
@@ -72,11 +72,11 @@ class Ferns:
         Shape (n, TOUCHED), int64: the shallow ferns first.
         """
         cells = np.zeros((len(Z), TOUCHED), np.int64)
-        for z, found in zip(np.hstack([np.ones((len(Z), 1)), Z]), cells, strict=True):
-            find_cells(self.tests, z, found, np.ones(len(DEPTHS), np.bool_), 0, 1)
+        for z, row in zip(np.hstack([np.ones((len(Z), 1)), Z]), cells, strict=True):
+            find_cells(self.tests, z, row, np.ones(len(DEPTHS), np.bool_), 0, 1)
         return cells
 
     @property
     def tests(self) -> Tests:
-        """Return what is tested."""
+        """Return the feature and the threshold of every test."""
         return Tests(self._chosen, self._thresholds)

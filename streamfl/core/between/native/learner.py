@@ -1,4 +1,4 @@
-"""What a client learns between rounds, record by record, and what it tells of it when the round ends."""
+"""The native models of one client: they learn record by record, and report the differences at the end of a round."""
 
 import math
 from dataclasses import dataclass, field, replace
@@ -23,26 +23,24 @@ from streamfl.core.errors import BrokenInvariantError, PeerError
 from streamfl.core.learning.serving import Serving
 from streamfl.core.protocol.native.learnt import NativeLearnt
 from streamfl.core.protocol.native.models import NativeState
-from streamfl.core.protocol.native.settings import MEMORIES, TOUCHED, NativeSettings
+from streamfl.core.protocol.native.settings import LEAST_UNIT, MEMORIES, TOUCHED, NativeSettings
 from streamfl.core.protocol.native.sleeping import unused
 from streamfl.core.protocol.records import Batch, aligned
 
 F = TypeVar("F", np.float32, np.float64)
 
-# So many deviations from its targets a client does not measure them from what is agreed on: a float has 16 digits.
+# If the agreed centre is so many deviations from a client's targets, the client measures from its own mean instead: a
+# float has only 16 digits.
 FAR_OFF = 1e6
-
-# What differences are multiples of, at least, where targets are small.
-LEAST_UNIT = 2.0**-110
 
 NOT_FITTING = "arrays do not fit the names: learning was interrupted, or another thread learns at the same time"
 
-# What is said of a record that is learnt without being predicted again.
-_NOT_AGAIN = np.zeros((0, 0))
+# Room for no predictions: of a record that is learnt without being predicted again.
+_NO_PREDICTIONS = np.zeros((0, 0))
 
 
-class Foreseen(NamedTuple):
-    """The record that was predicted last, and what is served of it: to learn it, none of that need be done again."""
+class LastPrediction(NamedTuple):
+    """The record that was predicted last, and its prediction: to learn it next, none of that work is repeated."""
 
     features: tuple[str, ...]
     values: bytes
@@ -51,12 +49,12 @@ class Foreseen(NamedTuple):
 
 @dataclass
 class NativeLearner:
-    """The agreed models as one client goes on from them.
+    """The native models of one client, which continue from the agreed state.
 
     Parameters
     ----------
     settings
-        Which models.
+        Which models learn.
 
     Examples
     --------
@@ -80,8 +78,8 @@ class NativeLearner:
     _kinds: Kinds = field(init=False)
     _models: Models = field(init=False)
     _touched: Touched = field(init=False)
-    _way: KeptArguments | None = None
-    _foreseen: Foreseen | None = None
+    _arguments: KeptArguments | None = None
+    _last_prediction: LastPrediction | None = None
 
     def __post_init__(self) -> None:
         settings = self.settings
@@ -99,15 +97,15 @@ class NativeLearner:
         self._load()
 
     def _load(self) -> None:
-        """Load what is compiled, or compile it, so that no record waits for it."""
+        """Load the compiled loops, or compile them, so that no record waits for that."""
         none, nothing = np.zeros(0), np.zeros((0, 0))
         with announced():
-            self._send((), nothing, nothing, none, nothing)
+            self._run((), nothing, nothing, none, nothing)
             rounds_say(nothing, none, none, 1.0, np.zeros((1, 0)))
 
     def __getstate__(self) -> dict[str, object]:
-        """Return what a copy goes on from: the way of a record leads through views, which would be copied apart."""
-        return {**self.__dict__, "_way": None, "_foreseen": None}
+        """Return the state of a copy, without the kept arguments: these are views, which would be copied apart."""
+        return {**self.__dict__, "_arguments": None, "_last_prediction": None}
 
     @property
     def records(self) -> int:
@@ -117,24 +115,24 @@ class NativeLearner:
     # --- rounds --------------------------------------------------------------------------------------------------
 
     def begin(self, agreed: NativeState, cells: IntArray | None = None) -> None:
-        """Go on from agreed models; what was learnt since the last ones is theirs by now, or lost.
+        """Continue from an agreed state, which replaces everything learnt since the last one.
 
         Parameters
         ----------
         agreed
-            The models.
+            The agreed state.
         cells
-            The rows of the table that `agreed.table` holds: those that changed since the agreed models of before.
-            None: it holds all.
+            The rows of the table that `agreed.table` holds: those that changed since the state before. None: it holds
+            all rows.
 
         Raises
         ------
         PeerError
-            Their arrays do not fit their names.
+            Its arrays do not fit its names.
         """
         rows = self.settings.table_rows
         named = cells is None or not len(cells) or bool(0 <= cells.min() <= cells.max() < rows)
-        if not named or not agreed.fits(self.settings, rows if cells is None else len(cells)):
+        if not named or not agreed.is_sound(self.settings, rows if cells is None else len(cells)):
             raise PeerError(
                 "agreed models do not fit their names: the coordinator runs another version, or is broken"
             )
@@ -145,7 +143,7 @@ class NativeLearner:
         second = agreed.second.copy()
         centre = self._centre(agreed)
         models = Models(
-            weights=self._begins(agreed, centre),
+            weights=self._weights_about(agreed, centre),
             table=self._changed_table(agreed.table, cells),
             visits=self._models.visits,
             second=second,
@@ -160,14 +158,14 @@ class NativeLearner:
         )
         codes = {label: code for code, label in enumerate(agreed.labels)}
         self.mixture.wake(self._awake(agreed))
-        # Whoever is interrupted below finds arrays that do not fit their names, and is told so.
-        self._way, self._foreseen = None, None
+        # An interruption from here on leaves arrays that do not fit the names: the next call raises.
+        self._arguments, self._last_prediction = None, None
         self._agreed, self._ferns, self._scaler, self._models = agreed, ferns, scaler, models
         self.features, self.labels, self._codes = agreed.features, agreed.labels, codes
-        self._tell_neighbours()
+        self._rename_neighbours()
 
     def _centre(self, agreed: NativeState) -> float:
-        """Return what to measure targets from: the agreed centre, NaN before any; the mean if that lies far off."""
+        """Return the value to measure targets from: the agreed centre, NaN before any; if far off, the own mean."""
         if not agreed.seen or not self.settings.targets:
             return agreed.centre if agreed.seen else math.nan
         targets = self.mixture.mixing.targets
@@ -179,8 +177,8 @@ class NativeLearner:
         mean += float(targets.near[0])
         return mean if abs(agreed.centre - mean) > FAR_OFF * deviation > 0.0 else agreed.centre
 
-    def _begins(self, agreed: NativeState, centre: float) -> FloatArray:
-        """Return the linear weights that say of targets, measured from a centre, what the agreed ones say."""
+    def _weights_about(self, agreed: NativeState, centre: float) -> FloatArray:
+        """Return the agreed linear weights with intercepts for targets that are measured from `centre`."""
         weights = agreed.weights.copy()
         if agreed.seen and centre != agreed.centre:
             weights[0, :, 0] += (agreed.centre - centre) / self.settings.sees
@@ -188,10 +186,10 @@ class NativeLearner:
 
     def _awake(self, agreed: NativeState) -> BoolArray:
         awake = np.array([not agreed.sleeps(expert) for expert in self.settings.experts])
-        return awake if awake.any() else ~awake  # where other experts sleep than here are, somebody must serve
+        return awake if awake.any() else ~awake  # with other experts than the state knows, at least one must serve
 
-    def heard(self, serving: Serving, batch: Batch) -> FloatArray | None:
-        """Return what the model that serves rounds says of records; None while it sleeps."""
+    def predicted_by_rounds(self, serving: Serving, batch: Batch) -> FloatArray | None:
+        """Return the predictions of the expert `rounds`, shape (n, columns); None while it sleeps."""
         if not self.mixture.mixing.awake[-1]:
             return None
         if serving.model.link != "softmax":
@@ -202,56 +200,59 @@ class NativeLearner:
         return rounds_say(X, *serving.arrays)
 
     def remember(self, near: Neighbours | None) -> None:
-        """Take over the last records of a learner that was saved.
+        """Take over the last records of a saved learner.
 
         Raises
         ------
         PeerError
-            They are not what a learner would have saved.
+            No learner with these settings can have saved them.
         """
-        if near is not None and not self._takes(near):
+        if near is not None and not self._can_use(near):
             raise PeerError("the last records of a client do not fit their names: the file is damaged")
-        self._way, self._foreseen = None, None
+        self._arguments, self._last_prediction = None, None
         self.near = near
-        self._tell_neighbours()
+        self._rename_neighbours()
 
-    def _takes(self, near: Neighbours) -> bool:
-        """Tell whether last records are sound, and of a learner with such settings."""
+    def _can_use(self, near: Neighbours) -> bool:
+        """Tell whether last records are sound, and those of a learner with these settings."""
         labelled = bool(near.kept_labels) or not near.seen
         return self.settings.neighbours and near.is_sound and (self.settings.targets or labelled)
 
     def restore(self) -> None:
-        """Go back to the agreed models."""
+        """Go back to the agreed state."""
         self._agreed = replace(self._agreed, table=self._agreed.table[:0])
         self.begin(self._agreed, np.zeros(0, np.int64))
 
     def _changed_table(self, rows: FloatArray, cells: IntArray | None) -> Table:
-        """Return the table without this round's changes, and with the rows that `cells` names, or all."""
+        """Return the table without this round's changes, and with new values in the rows `cells`, or in all."""
         touched, before = self._before()
         table = self._models.table
-        # In this order, so that who is interrupted can begin again.
+        # In this order, so that `begin` can be repeated after an interruption.
         table[touched] = before
         self._models.visits[touched] = 0
         self._touched = _untouched(rows)
         if cells is None:
             return rows.astype(np.float32)
-        # A label that only this client has seen, in a round that did not count, has no column any more.
+        # A label that was new at this client, in an update that did not count, loses its column.
         table = np.ascontiguousarray(_wide(table[..., : rows.shape[-1]], rows.shape[-1]))
-        table[cells] = rows[: len(cells)]  # none, to go back to the agreed models
+        table[cells] = rows[: len(cells)]  # no rows, to go back to the agreed state
         return table
 
     def _before(self) -> tuple[IntArray, Table]:
-        """Return the rows of the table that this round touched, and what they held."""
+        """Return the rows of the table that this round changed, and their values before."""
         rows = int(self._touched.counted["rows"][0])
         return self._touched.cells[:rows], _wide(self._touched.before[:rows], self._models.table.shape[-1])
 
     def learnt(self) -> NativeLearnt:
-        """Return what the records since `begin` did."""
+        """Return what the records since `begin` did to the agreed state."""
         agreed, models = self._agreed, self._models
         start = agreed.grown(self.features[len(agreed.features) :], self.labels[len(agreed.labels) :], table=False)
         centre = float(models.centre[0]) if self.settings.targets and self.records else agreed.centre
         cells, before = self._before()
-        weights, table = models.weights - self._begins(start, centre), models.table.take(cells, axis=0) - before
+        weights, table = (
+            models.weights - self._weights_about(start, centre),
+            models.table.take(cells, axis=0) - before,
+        )
         unit = _unit(weights, table, least=LEAST_UNIT if self.settings.targets else 1.0)
         return NativeLearnt(
             features=self.features,
@@ -281,85 +282,87 @@ class NativeLearner:
         X: FloatArray,
         y: FloatArray,
         labels: tuple[str, ...] = (),
-        others: FloatArray | None = None,
+        rounds: FloatArray | None = None,
     ) -> FloatArray:
         """Predict every record, then learn it, in order.
 
         Parameters
         ----------
         features, X
-            Names, and values, shape (n, d); NaN is a missing one. A feature begins with its first value.
+            Names, and values of shape (n, d); NaN is missing. A feature is new with its first value.
         y, labels
             Label indices in `labels`, or targets; shape (n,).
-        others
-            What one more expert says of each record: probabilities of the first labels of this learner, shape
-            (n, labels), or targets, shape (n, 1). None: nothing.
+        rounds
+            The predictions of the expert `rounds`: probabilities of the first labels of this learner, shape
+            (n, labels), or targets, shape (n, 1). None: it makes none.
 
         Returns
         -------
-        The predicted label indices in this learner's `labels` as they are afterwards (-1 before any label), or
+        The predicted label indices in this learner's `labels` as they are after the call (-1 before any label), or
         targets; shape (n,).
         """
         served = np.zeros(len(X))
-        others = np.zeros((len(X), 0)) if others is None else others
+        rounds = np.zeros((len(X), 0)) if rounds is None else rounds
         for rows in self._parts(features, X, y, labels):
             i = rows.start
-            if self.foresees(features, X[rows], y[rows], labels) and self._foreseen is not None:
-                served[i] = self._foreseen.served
-                self._send(features, X[rows], others[rows], self._truths(y[rows], labels), _NOT_AGAIN)
+            if self.has_predicted(features, X[rows], y[rows], labels) and self._last_prediction is not None:
+                served[i] = self._last_prediction.served
+                self._run(features, X[rows], rounds[rows], self._truths(y[rows], labels), _NO_PREDICTIONS)
                 continue
-            told = None
+            before = None
             if not self._knows(y, labels, i) or self._new(features, X[i]):
-                told = self._served(self.predicted(features, X[i : i + 1], others[i : i + 1]))
-                self._take_in(features, X[i], None if self.settings.targets else labels[int(y[i])])
-            said = np.zeros((rows.stop - i, self._models.weights.shape[-1]))
-            self._send(features, X[rows], others[rows], self._truths(y[rows], labels), said)
-            served[rows] = self._served(said)
-            served[i] = served[i] if told is None else told[0]  # nobody who asked could know what it brings
+                before = self._served(self.predicted(features, X[i : i + 1], rounds[i : i + 1]))
+                self._add_names(features, X[i], None if self.settings.targets else labels[int(y[i])])
+            outputs = np.zeros((rows.stop - i, self._models.weights.shape[-1]))
+            self._run(features, X[rows], rounds[rows], self._truths(y[rows], labels), outputs)
+            served[rows] = self._served(outputs)
+            served[i] = served[i] if before is None else before[0]  # predicted before its new names were known
         return served
 
-    def predicted(self, features: tuple[str, ...], X: FloatArray, others: FloatArray | None = None) -> FloatArray:
-        """Return what it says of records now: probabilities, shape (n, labels), or targets, shape (n, 1)."""
-        said = np.zeros((len(X), self._models.weights.shape[-1]))
-        self._foreseen = None
-        if said.size:
-            self._send(features, X, np.zeros((len(X), 0)) if others is None else others, np.zeros(0), said)
+    def predicted(self, features: tuple[str, ...], X: FloatArray, rounds: FloatArray | None = None) -> FloatArray:
+        """Return its present predictions: probabilities, shape (n, labels), or targets, shape (n, 1)."""
+        outputs = np.zeros((len(X), self._models.weights.shape[-1]))
+        self._last_prediction = None
+        if outputs.size:
+            self._run(features, X, np.zeros((len(X), 0)) if rounds is None else rounds, np.zeros(0), outputs)
             if len(X) == 1 and not self._new(features, X[0]):
-                self._foreseen = Foreseen(features, X.tobytes(), float(self._served(said)[0]))
-        return said
+                self._last_prediction = LastPrediction(features, X.tobytes(), float(self._served(outputs)[0]))
+        return outputs
 
-    def foresees(self, features: tuple[str, ...], X: FloatArray, y: FloatArray, labels: tuple[str, ...] = ()) -> bool:
+    def has_predicted(
+        self, features: tuple[str, ...], X: FloatArray, y: FloatArray, labels: tuple[str, ...] = ()
+    ) -> bool:
         """Tell whether the record to be learnt is the one that was predicted last, with nothing learnt since.
 
-        Not if it brings a label, for which there was no room.
+        False if its label is new: the prediction had no column for it.
         """
-        last = self._foreseen
+        last = self._last_prediction
         if last is None or len(X) != 1 or last.features != features or last.values != X.tobytes():
             return False
         return self._knows(y, labels, 0)
 
-    def _served(self, said: FloatArray) -> FloatArray:
-        """Return the label indices, or targets, that are served where this is said."""
+    def _served(self, outputs: FloatArray) -> FloatArray:
+        """Return the predictions that outputs lead to: label indices (-1 without any label), or targets."""
         if self.settings.targets:
-            return said[:, 0]
-        return said.argmax(axis=1).astype(np.float64) if said.shape[1] else np.full(len(said), -1.0)
+            return outputs[:, 0]
+        return outputs.argmax(axis=1).astype(np.float64) if outputs.shape[1] else np.full(len(outputs), -1.0)
 
-    def _send(
-        self, features: tuple[str, ...], X: FloatArray, others: FloatArray, truths: FloatArray, said: FloatArray
+    def _run(
+        self, features: tuple[str, ...], X: FloatArray, rounds: FloatArray, truths: FloatArray, outputs: FloatArray
     ) -> None:
-        """Send records, which bring no names, on their way: see `predict_and_learn`."""
-        self._foreseen = None  # the mixture learns of what it mixed last
-        way, seen = self._on_the_way(), self._agreed.seen + self.records
+        """Predict and learn records without new names: see `predict_and_learn`."""
+        self._last_prediction = None  # the mixture learns from what it mixed last
+        arguments, seen = self._kept_arguments(), self._agreed.seen + self.records
         remembered = 0 if self.near is None else self.near.seen
         touched = self._room_for(len(truths))
-        X, others = self._aligned(features, X), plain(others)
-        if not predict_and_learn(way, remembered, seen, X, others, truths, said, touched):
+        X, rounds = self._aligned(features, X), plain(rounds)
+        if not predict_and_learn(arguments, remembered, seen, X, rounds, truths, outputs, touched):
             raise BrokenInvariantError(NOT_FITTING)
         if self.near is not None:
             self.near.seen += len(truths)
 
     def _room_for(self, records: int) -> Touched:
-        """Return room for the rows of the table that so many more records may touch for the first time."""
+        """Return arrays with room for the rows of the table that so many more records may be the first to change."""
         touched, table = self._touched, self._models.table
         wanted = min(len(table), int(touched.counted["rows"][0]) + TOUCHED * records)
         if len(touched.cells) < wanted or touched.before.shape[1:] != table.shape[1:]:
@@ -370,9 +373,9 @@ class NativeLearner:
             self._touched = Touched(cells, before, touched.counted)
         return self._touched
 
-    def _on_the_way(self) -> KeptArguments:
-        """Return all that a record's way leads through."""
-        if self._way is None:
+    def _kept_arguments(self) -> KeptArguments:
+        """Return the arguments of the compiled loops, built once for the present names."""
+        if self._arguments is None:
             settings, columns = self.settings, self._models.weights.shape[-1]
             learning = Learning(
                 kinds=self._kinds,
@@ -382,18 +385,18 @@ class NativeLearner:
                 memory=NO_MEMORY if self.near is None else self.near.memory,
                 mixing=self.mixture.mixing,
                 record=Record(np.ones(1 + len(self.features)), np.zeros(TOUCHED * settings.has_ferns, np.int64)),
-                said=room(len(settings.experts), columns),
+                predictions=room(len(settings.experts), columns),
                 targets=settings.targets,
             )
             if not _is_sound(learning, len(self.features), columns):
                 raise BrokenInvariantError(NOT_FITTING)
-            self._way = hold(learning)
-        return self._way
+            self._arguments = hold(learning)
+        return self._arguments
 
     # --- names ---------------------------------------------------------------------------------------------------
 
     def _parts(self, features: tuple[str, ...], X: FloatArray, y: FloatArray, labels: tuple[str, ...]) -> list[slice]:
-        """Return runs of records of which only the first may bring names."""
+        """Return runs of records in which only the first may have new names."""
         if len(X) < 2:
             return [slice(0, len(X))] * len(X)
         known, starts = set(self.features), {0}
@@ -412,11 +415,11 @@ class NativeLearner:
         return tuple(sorted(name for name, value in values if name not in known and not math.isnan(value)))
 
     def _knows(self, y: FloatArray, labels: tuple[str, ...], i: int) -> bool:
-        """Tell whether the truth of a record is no new label."""
+        """Tell whether the truth of a record is a target, or a known label."""
         return self.settings.targets or labels[int(y[i])] in self._codes
 
     def _truths(self, y: FloatArray, labels: tuple[str, ...]) -> FloatArray:
-        """Return the places of labels in `self.labels`, or targets as they are."""
+        """Return the indices of labels in `self.labels`, or targets unchanged."""
         if self.settings.targets:
             return plain(y)
         if len(y) == 1:
@@ -424,8 +427,8 @@ class NativeLearner:
         places = np.array([self._codes.get(label, -1) for label in labels], dtype=np.float64)
         return places[y.astype(np.int64)]
 
-    def _take_in(self, features: tuple[str, ...], x: FloatArray, label: str | None) -> None:
-        """Take in the features that have their first value in a record, and its label."""
+    def _add_names(self, features: tuple[str, ...], x: FloatArray, label: str | None) -> None:
+        """Add the features that have their first value in a record, and its label."""
         new = self._new(features, x)
         more = () if label is None or label in self._codes else (label,)
         names, labels = (*self.features, *new), (*self.labels, *more)
@@ -433,20 +436,20 @@ class NativeLearner:
         models = self._wider(len(new), len(more))
         scaler = self._scaler.grown(len(new))
         codes = self._codes | dict.fromkeys(more, len(self.labels))
-        # Whoever is interrupted below finds arrays that do not fit their names, and is told so.
-        self._way, self._foreseen = None, None
+        # An interruption from here on leaves arrays that do not fit the names: the next call raises.
+        self._arguments, self._last_prediction = None, None
         self._ferns, self._models, self._scaler = ferns, models, scaler
         self.features, self.labels, self._codes = names, labels, codes
-        self._tell_neighbours()
+        self._rename_neighbours()
 
     def _wider(self, features: int, labels: int) -> Models:
-        """Return the models with room for more names, of which nothing is known."""
+        """Return the models with zeros for more features and labels."""
         models, size = self._models, len(self._models.second) + features
         if not models.second.size or not features:
             second, inverse, mean, along = models.second, models.inverse, models.mean, models.along
         else:
             second, inverse = np.pad(models.second, (0, features)), np.pad(models.inverse, (0, features))
-            # Until the inverse is worked out again: what has not been seen has the ridge for its second moment.
+            # Until the inverse is computed again, the second moment of a new feature is the ridge.
             ridge = RIDGE * np.trace(second) / size / max(1, self._agreed.seen + self.records)
             inverse[range(size - features, size), range(size - features, size)] = 1.0 / ridge if ridge else np.nan
             mean, along = np.zeros(second.shape), np.zeros(size)
@@ -461,7 +464,7 @@ class NativeLearner:
             along=along,
         )
 
-    def _tell_neighbours(self) -> None:
+    def _rename_neighbours(self) -> None:
         if self.near is not None:
             self.near.over(self.features, self.labels)
 
@@ -471,13 +474,13 @@ class NativeLearner:
 
 
 def _wide(array: npt.NDArray[F], columns: int) -> npt.NDArray[F]:
-    """Return an array with zeros for more columns in its last axis."""
+    """Return an array with its last axis padded by zeros to so many columns."""
     more = columns - array.shape[-1]
     return np.concatenate([array, np.zeros((*array.shape[:-1], more), array.dtype)], axis=-1) if more else array
 
 
 def _unit(*differences: npt.NDArray[np.floating], least: float = 1.0) -> float:
-    """Return a power of two that brings differences within 1024, and small ones near 1: what can be added up exactly.
+    """Return a power of two in which differences are at most 1024, and small ones near 1, so that sums are exact.
 
     >>> _unit(np.array([0.3, -900.0])), _unit(np.array([1e6]), np.array([-2.0]))
     (1.0, 1024.0)
@@ -492,13 +495,13 @@ def _unit(*differences: npt.NDArray[np.floating], least: float = 1.0) -> float:
 
 
 def _untouched(table: npt.NDArray[F]) -> Touched:
-    """Return that no row of a table has changed."""
+    """Return the record of a round in which no row of the table has changed."""
     return Touched(np.zeros(0, np.int64), table[:0].astype(np.float32), np.zeros(1, COUNTED))
 
 
 def _is_sound(learning: Learning, features: int, columns: int) -> bool:
-    """Tell whether all arrays fit the names: to compiled loops, an array that is too small is other memory."""
-    models, memory, said = learning.models, learning.memory, learning.said
+    """Tell whether all arrays fit the names; compiled loops do not check indices."""
+    models, memory = learning.models, learning.memory
     inputs, count = 1 + features, models.weights.shape[1]
     near = len(MEMORIES) if len(memory.y) else 0
     return (
@@ -514,7 +517,7 @@ def _is_sound(learning: Learning, features: int, columns: int) -> bool:
         and models.along.shape == models.mean.shape[:1]
         and models.centre.shape == (1,)
         and (not near or _is_sound_memory(memory, features, 0 if learning.targets else columns))
-        and said.by_expert.shape == (count + near + 1, columns)
+        and learning.predictions.by_expert.shape == (count + near + 1, columns)
         and len(learning.mixing.best) == learning.mixing.stacked.shape[1] == count + near + 1
     )
 

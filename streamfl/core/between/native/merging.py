@@ -1,4 +1,4 @@
-"""What clients learnt in a round becomes the next agreed models: by weight, and in ferns cell by cell."""
+"""Merges what clients' native models learnt in a round: weighted means, for ferns cell by cell."""
 
 import hashlib
 from collections.abc import Sequence
@@ -24,29 +24,30 @@ def after(
     *,
     settings: NativeSettings | None = None,
 ) -> tuple[NativeState, IntArray]:
-    """Return the models after a round, and the rows of the table that changed.
+    """Return the agreed state after a round, and the rows of the table that changed.
 
-    Linear weights move by the mean of the clients' differences, weighted by their records; a cell of a fern by the
-    mean over those that visited it, weighted by their visits. Differences are never added up: clients that all learnt
-    the same would then go several times as far. What no client uses falls asleep by and by.
+    Linear weights move by the mean of the clients' differences, weighted by records; a cell of a fern moves by the
+    mean over the clients that visited it, weighted by visits. Differences are not added up: clients that learnt the
+    same would then move several times as far. Experts that no client uses fall asleep in time.
 
     Parameters
     ----------
     agreed
-        Where the clients began; its table is changed where it is, as it is too large to be copied every round.
+        The agreed state from which the clients began. Its table is changed in place: it is too large to be copied in
+        every round.
     parts
-        What each client learnt, in the order of their names.
+        What each client learnt, in the order of the clients' names.
     labels
         All labels by now, those of `agreed` first.
     apart
-        What those learnt who add nothing: only what they use counts, so that it stays awake.
+        What clients learnt that add nothing; the experts that they use stay awake.
     settings
-        How they learn; needed where they learn targets.
+        How the models learn; required in regression.
 
     Raises
     ------
     PeerError
-        A difference is too large to be added.
+        A difference is too large to be summed.
 
     Examples
     --------
@@ -92,25 +93,25 @@ def after(
 def _centred(
     moved: NativeState, agreed: NativeState, parts: Sequence[NativeLearnt], settings: NativeSettings
 ) -> NativeState:
-    """Return models that measure targets from the middle of the clients' centres, and say the same.
+    """Return models that measure targets from the median of the clients' centres, with unchanged predictions.
 
-    Each client went on from what was agreed on, or from its own centre if nothing was. How far that was from the
-    middle one, which nobody moves alone, goes into the constants.
+    Each client measured from the agreed centre, or from its own before there was one. The distance from there to the
+    median, which no client can move alone, goes into the intercepts.
     """
-    told, records = np.array([part.centre for part in parts]), np.array([part.records for part in parts])
-    centre = float(np.median(told))
-    began = agreed.centre - centre if agreed.seen else float(records @ (told - centre)) / int(records.sum())
+    centres, records = np.array([part.centre for part in parts]), np.array([part.records for part in parts])
+    centre = float(np.median(centres))
+    distance = agreed.centre - centre if agreed.seen else float(records @ (centres - centre)) / int(records.sum())
     weights = moved.weights.copy()
-    weights[0, :, 0] += began / settings.sees
+    weights[0, :, 0] += distance / settings.sees
     return replace(moved, weights=weights, centre=centre)
 
 
 def _by_visits(parts: Sequence[NativeLearnt], grown: NativeState, unit: float) -> tuple[IntArray, FloatArray]:
-    """Return the cells that anybody visited, and by how much each changes: exact for any order of the clients."""
+    """Return the cells that any client visited, and the change of each: exact for any order of the clients."""
     cells, at = _distinct(np.concatenate([part.cells for part in parts]).astype(np.int64), len(grown.table))
     visits = np.concatenate([part.visits for part in parts])
     differences = np.concatenate([_placed(part.table, part, grown, unit) for part in parts])
-    with np.errstate(over="ignore"):  # what overflows is refused just below
+    with np.errstate(over="ignore"):  # an overflow is refused below
         scaled = np.rint(differences * (visits * SCALE)[:, None, None])
     if not np.abs(scaled).max(initial=0.0) * np.bincount(at, minlength=1).max() < LIMIT:
         raise PeerError("an aggregate overflows the fixed-point range: a client's difference is far too large")
@@ -125,7 +126,7 @@ def _unused_by_all(parts: Sequence[NativeLearnt]) -> list[str]:
 
 
 def _distinct(cells: IntArray, rows: int) -> tuple[IntArray, IntArray]:
-    """Return the cells of a table that are named, in order and once, and where each naming is among them.
+    """Return the distinct cells in order, and the place of each given cell among them.
 
     >>> _distinct(np.array([7, 2, 7]), 9)
     (array([2, 7]), array([1, 0, 1]))
@@ -138,7 +139,7 @@ def _distinct(cells: IntArray, rows: int) -> tuple[IntArray, IntArray]:
 
 
 def _placed(array: FloatArray, part: NativeLearnt, grown: NativeState, unit: float) -> FloatArray:
-    """Return a client's array in a unit, with its columns where the federation has them."""
+    """Return a client's array in units of `unit`, with its columns at the federation's places."""
     array = part.unit / unit * array
     if not grown.labels or part.labels == grown.labels:
         return array
@@ -166,7 +167,7 @@ def _second(part: NativeLearnt, grown: NativeState) -> FloatArray:
 
 
 def _chained(before: str, *changes: FloatArray | IntArray) -> str:
-    """Return a digest of all that has changed so far: that of the whole table would cost more than the round."""
+    """Return a digest of all changes so far: a digest of the whole table would cost more than the round."""
     digest = hashlib.sha256(before.encode())
     for array in changes:
         digest.update(np.ascontiguousarray(array).tobytes())

@@ -1,4 +1,4 @@
-"""Mixtures of the models' predictions: what a client serves. They are its own, and are not sent."""
+"""Mixtures of the experts' predictions, which a client serves. Their weights stay at the client."""
 
 from dataclasses import dataclass, field
 from typing import ClassVar
@@ -11,7 +11,7 @@ from streamfl.core.between.native.kernels.mixing import (
     RUNNING,
     STACKING,
     Mixing,
-    Said,
+    Predictions,
     learn_to_mix_labels,
     learn_to_mix_targets,
     mix_labels,
@@ -23,7 +23,7 @@ from streamfl.core.between.native.running_scaler import known
 
 @dataclass(frozen=True, eq=False)
 class MixtureState:
-    """All that a mixture has learnt: weights of the experts, by fixed share, stacked, and of the three together."""
+    """The saved state of a mixture: expert weights by fixed share and stacked, weights of the three mixtures."""
 
     __pydantic_config__: ClassVar[dict[str, object]] = HOLDS_ARRAYS
 
@@ -36,23 +36,23 @@ class MixtureState:
     near: float = 0.0
     total: float = 0.0
     square: float = 0.0
-    known: int = 0  # files of before have none: then it is `seen`
+    known: int = 0  # older files have none; then it is `seen`
     first: FloatArray = field(default_factory=lambda: np.full(FIRST, np.nan))
 
 
 @dataclass
 class Mixture:
-    """What mixtures share: the weights of the experts, by fixed share and stacked, and of the three together.
+    """The base of both mixtures: expert weights by fixed share and stacked, and the weights of the three mixtures.
 
     Parameters
     ----------
     experts
-        How many there are.
+        The number of experts.
     """
 
     experts: int
     mixing: Mixing = field(init=False)
-    _said: Said = field(init=False)
+    _predictions: Predictions = field(init=False)
 
     def __post_init__(self) -> None:
         """Begin with equal weights."""
@@ -64,7 +64,7 @@ class Mixture:
         )
 
     def state(self) -> MixtureState:
-        """Return what has been learnt."""
+        """Return the state to be saved."""
         best, stacked, outer = (part.copy() for part in self.mixing[:3])
         norm, variance, seen = self.mixing.running[0].item()
         targets, counted = self.mixing.targets, int(self.mixing.targets.seen[0])
@@ -73,7 +73,7 @@ class Mixture:
         return MixtureState(best, stacked, outer, norm, variance, int(seen), *of_targets)
 
     def restore(self, state: MixtureState) -> None:
-        """Go on from what had been learnt."""
+        """Continue from a saved state."""
         self.mixing.best[:], self.mixing.stacked[:], self.mixing.outer[:] = state.best, state.stacked, state.outer
         self.mixing.running[0] = (state.norm, state.variance, state.seen)
         targets, seen = self.mixing.targets, state.known or state.seen
@@ -81,12 +81,12 @@ class Mixture:
         targets.total[:], targets.square[:], targets.first[:, 0] = state.total, state.square, state.first
 
     def wake(self, awake: BoolArray) -> None:
-        """Wake some experts, and let all others sleep: these have no weight until they wake and earn one again.
+        """Wake some experts and put all others to sleep; these lose their weight until they wake and earn one again.
 
         Parameters
         ----------
         awake
-            Which are awake, shape (experts,).
+            The experts that are awake, shape (experts,).
 
         Examples
         --------
@@ -95,23 +95,24 @@ class Mixture:
         >>> mixture.shares
         array([0.5, 0. , 0.5])
         """
-        mixing, gone = self.mixing, self.mixing.awake & ~awake
+        mixing, put_to_sleep = self.mixing, self.mixing.awake & ~awake
         mixing.awake[:] = awake
-        if mixing.best[gone].any() or mixing.stacked[:, gone].any():
-            mixing.best[gone], mixing.stacked[:, gone] = 0.0, 0.0
+        if mixing.best[put_to_sleep].any() or mixing.stacked[:, put_to_sleep].any():
+            mixing.best[put_to_sleep], mixing.stacked[:, put_to_sleep] = 0.0, 0.0
             mixing.best[:] = mixing.best / mixing.best.sum() if mixing.best.any() else awake / awake.sum()
 
     @property
     def shares(self) -> FloatArray:
-        """Return what part each expert has in what is served, about; shape (experts,), summing to 1.
+        """Return the approximate share of each expert in the predictions, shape (experts,), summing to 1.
 
-        What a negative weight argues against is no part; where there are only such weights, all have the same.
+        A negative weight is no share; if a stacked mixture has no positive weight, all experts that are awake share
+        it equally.
         """
         return self._parts(np.maximum(self.mixing.stacked, 0.0))
 
     @property
     def influence(self) -> FloatArray:
-        """Return the same, but what argues against others has a part as well: without it another is served."""
+        """Return the shares with negative weights counted by magnitude: these experts change the predictions, too."""
         return self._parts(np.abs(self.mixing.stacked))
 
     def _parts(self, weights: FloatArray) -> FloatArray:
@@ -123,7 +124,7 @@ class Mixture:
 
 @dataclass
 class LabelMixture(Mixture):
-    """Mixes probabilities: by fixed share, and as two softmaxes over the experts' log-probabilities; then all three.
+    """Mixes probabilities by fixed share and by two softmaxes over the experts' log-probabilities; then these three.
 
     Examples
     --------
@@ -144,21 +145,21 @@ class LabelMixture(Mixture):
         Parameters
         ----------
         P
-            What each expert says, shape (experts, labels).
+            The probabilities that each expert gives, shape (experts, labels).
         """
-        self._said = room(*P.shape)
-        self._said.by_expert[:] = P
-        mix_labels(self.mixing, self._said)
-        return self._said.mixed
+        self._predictions = room(*P.shape)
+        self._predictions.by_expert[:] = P
+        mix_labels(self.mixing, self._predictions)
+        return self._predictions.mixed
 
     def learn(self, truth: float) -> None:
-        """Learn from the index of the label that came, of the record that was mixed last."""
-        learn_to_mix_labels(self.mixing, self._said, int(truth))
+        """Learn the true label's index, of the record that was mixed last."""
+        learn_to_mix_labels(self.mixing, self._predictions, int(truth))
 
 
 @dataclass
 class TargetMixture(Mixture):
-    """Mixes predicted targets: by fixed share under the best one's error, and as two linear combinations; then all.
+    """Mixes predicted targets by fixed share and by two linear combinations; then these three.
 
     Examples
     --------
@@ -173,23 +174,23 @@ class TargetMixture(Mixture):
     """
 
     def mixed(self, predicted: FloatArray) -> float:
-        """Return the prediction, of those of the experts, shape (experts,)."""
-        self._said = room(len(predicted), 1)
-        self._said.by_expert[:, 0] = predicted
-        mix_targets(self.mixing, self._said)
-        return float(self._said.mixed[0])
+        """Return the mixed prediction of the experts' predictions, shape (experts,)."""
+        self._predictions = room(len(predicted), 1)
+        self._predictions.by_expert[:, 0] = predicted
+        mix_targets(self.mixing, self._predictions)
+        return float(self._predictions.mixed[0])
 
     def learn(self, truth: float) -> None:
-        """Learn from the target that came, of the record that was mixed last."""
-        learn_to_mix_targets(self.mixing, self._said, truth)
+        """Learn the true target of the record that was mixed last."""
+        learn_to_mix_targets(self.mixing, self._predictions, truth)
 
 
-def room(experts: int, columns: int) -> Said:
-    """Return room for what is said of a record."""
-    return Said(
+def room(experts: int, columns: int) -> Predictions:
+    """Return arrays for the predictions of one record."""
+    return Predictions(
         by_expert=np.zeros((experts, columns)),
-        given=np.zeros((experts, columns)),
+        bounded=np.zeros((experts, columns)),
         centred=np.zeros((experts, columns)),
-        offered=np.zeros((MIXTURES, columns)),
+        by_mixture=np.zeros((MIXTURES, columns)),
         mixed=np.zeros(columns),
     )

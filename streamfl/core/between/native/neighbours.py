@@ -1,4 +1,4 @@
-"""The nearest of a client's own last records: local experts that are not sent."""
+"""Experts on the nearest of a client's last records; these never leave the client."""
 
 from dataclasses import dataclass, field
 from typing import ClassVar
@@ -6,17 +6,17 @@ from typing import ClassVar
 import numpy as np
 
 from streamfl.core.arrays import HOLDS_ARRAYS, FloatArray, IntArray
-from streamfl.core.between.native.kernels.neighbours import NEAREST, Memory, ask_neighbours, remember
+from streamfl.core.between.native.kernels.neighbours import NEAREST, Memory, predict_by_neighbours, remember
 from streamfl.core.protocol.native.settings import MEMORIES
 
 
 @dataclass
 class Neighbours:
-    """The last records, and what the nearest of them say: two experts, with a short and a long memory.
+    """Two experts, which predict from the nearest of the last 100 and of the last 1000 records.
 
-    The five nearest, and all that are as near as the fifth; one at distance r weighs R / (r + R / 10), R the distance
-    of the fifth. The memory has an order of features and labels of its own, in which they were first met: a round
-    that ends may bring another one, and take names away.
+    The five nearest records count, and all that are as near as the fifth; a record at distance r weighs
+    R / (r + R / 10), R the distance of the fifth. The memory keeps features and labels in the order of their first
+    record, because the agreed order may change at the end of a round, and lose names.
 
     Examples
     --------
@@ -44,27 +44,27 @@ class Neighbours:
     _codes: IntArray = field(default_factory=lambda: np.zeros(0, np.int64))
 
     def __post_init__(self) -> None:
-        """Take arrays that were read from a file as loops do: to be written to, a feature's values side by side."""
+        """Make arrays that were read from a file writable, with the values of a feature contiguous."""
         self.Z, self.y = np.array(self.Z, order="F"), np.array(self.y)
 
     def over(self, features: tuple[str, ...], labels: tuple[str, ...]) -> None:
-        """Take it that from now on features and label indices count in these names; no labels: targets."""
+        """Set the names to which features and label indices refer from now on; without labels: targets."""
         known, kept = dict(self._features), dict(self._labels)
         columns = np.array([known.setdefault(name, len(known)) for name in features], np.int64)
         codes = np.array([kept.setdefault(name, len(kept)) for name in labels], np.int64)
         more = len(known) - self.Z.shape[1]
-        # What had no such feature was at its mean, 0.
+        # Records without a feature are at its mean, 0.
         Z = np.asfortranarray(np.pad(self.Z, ((0, 0), (0, more)))) if more else self.Z
         self._features, self._labels, self._columns, self._codes, self.Z = known, kept, columns, codes, Z
 
     @property
     def kept_labels(self) -> tuple[str, ...]:
-        """Return the labels that were ever kept, in the order in which they were met."""
+        """Return all labels so far, in the order of their first record."""
         return tuple(self._labels)
 
     @property
     def is_sound(self) -> bool:
-        """Tell whether every record fits the names: to compiled loops, an index that is too large is other memory."""
+        """Tell whether all records fit the names; compiled loops do not check indices."""
         places = (self._features.values(), self._labels.values())
         codes = self.y[: max(0, self.seen)]
         return (
@@ -77,31 +77,31 @@ class Neighbours:
 
     @property
     def memory(self) -> Memory:
-        """Return the records, and how their names count now."""
+        """Return the records with the maps to the present names, as the compiled loops take them."""
         place = np.full(len(self._labels), -1)
         place[self._codes] = np.arange(len(self._codes))
         at, distance, nearest = np.zeros(self.Z.shape[1]), np.zeros(len(self.y)), np.zeros(NEAREST)
         return Memory(self.Z.T, self.y, self._columns, self._codes, place, at, distance, nearest)
 
     def learn(self, z: FloatArray, y: float) -> None:
-        """Keep a record in place of the oldest: features, shape (d,), and its label index or target."""
+        """Store a record in place of the oldest: its features, shape (d,), and its label index or target."""
         remember(self.memory, self.seen, np.append(1.0, z), y, not len(self._codes))
         self.seen += 1
 
     def probabilities(self, z: FloatArray) -> FloatArray:
-        """Return what each expert says of a record, shape (experts, labels)."""
-        said = np.zeros((len(MEMORIES), len(self._codes)))
-        ask_neighbours(self.memory, self.seen, np.append(1.0, z), said, 0, targets=False)
-        return said
+        """Return the probabilities of each expert for a record, shape (experts, labels)."""
+        outputs = np.zeros((len(MEMORIES), len(self._codes)))
+        predict_by_neighbours(self.memory, self.seen, np.append(1.0, z), outputs, 0, targets=False)
+        return outputs
 
     def targets(self, z: FloatArray) -> FloatArray:
-        """Return the target that each expert says, shape (experts,); 0 before any record."""
-        said = np.zeros((len(MEMORIES), 1))
-        ask_neighbours(self.memory, self.seen, np.append(1.0, z), said, 0, targets=True)
-        return said[:, 0]
+        """Return the target that each expert predicts, shape (experts,); 0 before any record."""
+        outputs = np.zeros((len(MEMORIES), 1))
+        predict_by_neighbours(self.memory, self.seen, np.append(1.0, z), outputs, 0, targets=True)
+        return outputs[:, 0]
 
 
-# Of nobody, who is asked nothing.
+# The memory of a learner without neighbours.
 _NO_NAMES = np.zeros(0, np.int64)
 NO_MEMORY = Memory(
     np.zeros((0, 0)), np.zeros(0), _NO_NAMES, _NO_NAMES, _NO_NAMES, np.zeros(0), np.zeros(0), np.zeros(0)

@@ -1,4 +1,4 @@
-"""Labels that have other names since a restart: which of the models that learn record by record have not noticed."""
+"""Swapped labels after a restart: which native models have not followed the swap, and how they are corrected."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -14,26 +14,26 @@ from streamfl.core.protocol.native.settings import NativeSettings
 def misnamed(
     agreed: NativeState, parts: Sequence[NativeLearnt], labels: tuple[str, ...], permutation: tuple[int, ...]
 ) -> BoolArray:
-    """Tell which models had most of those records wrong whose label is to have another name.
+    """Return the models that predicted most records of the swapped labels wrong.
 
-    Models of rounds, which are sure of the other names, see records as if they came in no order. Where the next label
-    is mostly the last one, some other naming may fit these better, and what learns record by record knows that it is
-    none. A model that learns fast may also have learnt the other names by itself.
+    The models of rounds, which found the swap, ignore the order of records. If the next label is mostly the last one,
+    a swap may fit them better although there was none, and models that learn record by record know better. A fast
+    model may also have learnt the swap on its own.
 
     Parameters
     ----------
     agreed
-        The models that they began from.
+        The agreed state from which the clients began.
     parts
         What each client learnt in the round of the alarm.
     labels
         All labels.
     permutation
-        Of the first of them: label a is to be called what label pi(a) was.
+        The permutation pi of the first labels: label a is to be called what label pi(a) was.
 
     Returns
     -------
-    Shape (models,). Where no record tells, all; none if no label moves.
+    Shape (models,), bool. Without records of swapped labels, all models; none if pi swaps nothing.
 
     Examples
     --------
@@ -58,14 +58,14 @@ def misnamed(
     array([False,  True,  True])
     """
     moved = [labels[a] for a, b in enumerate(permutation) if a != b]
-    told = [(part, [part.labels.index(name) for name in moved if name in part.labels]) for part in parts]
-    records = sum(float(part.bearing[at].sum()) for part, at in told)
-    right = sum((part.right[:, at].sum(axis=1) for part, at in told), np.zeros(agreed.weights.shape[1]))
+    columns = [(part, [part.labels.index(name) for name in moved if name in part.labels]) for part in parts]
+    records = sum(float(part.bearing[at].sum()) for part, at in columns)
+    right = sum((part.right[:, at].sum(axis=1) for part, at in columns), np.zeros(agreed.weights.shape[1]))
     return (2.0 * right < max(1.0, records)) & bool(moved)
 
 
 def untaught(part: NativeLearnt, models: BoolArray, settings: NativeSettings) -> NativeLearnt:
-    """Return what a client has learnt without what some of the models have."""
+    """Return what a client learnt, without the differences of some models."""
     rows = settings.in_table(models)[part.cells.astype(np.intp)]
     return replace(
         part,
@@ -77,18 +77,18 @@ def untaught(part: NativeLearnt, models: BoolArray, settings: NativeSettings) ->
 def renamed(
     agreed: NativeState, models: BoolArray, permutation: tuple[int, ...], settings: NativeSettings
 ) -> NativeState:
-    """Return the agreed models, some of them with what is column pi(a) as column a; other columns stay.
+    """Return the agreed state with column pi(a) moved to column a in some models; other columns stay.
 
     Parameters
     ----------
     agreed
-        The models; the table of all.
+        The agreed state, with the whole table of ferns.
     models
-        Which of them, shape (models,).
+        The models to change, shape (models,), bool.
     permutation
-        Of the first columns.
+        The permutation pi of the first columns.
     settings
-        By which they are made.
+        The settings of the models.
 
     Examples
     --------
@@ -103,7 +103,7 @@ def renamed(
     columns = np.arange(len(agreed.labels))
     columns[: len(permutation)] = permutation
     rows = settings.in_table(models)
-    # Not by index, which leaves the table by columns in memory: its rows are what is looked up from then on.
+    # `take` keeps rows contiguous, which an index would not: later look-ups are by row.
     weights = np.where(models[:, None], agreed.weights.take(columns, axis=-1), agreed.weights)
     table = np.where(rows[..., None], agreed.table.take(columns, axis=-1), agreed.table)
     return replace(agreed, weights=weights, table=table, chain=f"{agreed.chain}{models}{columns}")

@@ -1,4 +1,4 @@
-"""Standardisation record by record: each by the moments of those before it."""
+"""Standardisation record by record, each by the moments of the records before it."""
 
 from dataclasses import dataclass
 
@@ -12,15 +12,15 @@ from streamfl.core.protocol.moments import Moments
 
 @dataclass
 class RunningScaler:
-    """Scales every record by the moments of all records before it, then counts it in.
+    """Scales every record by the moments of all records before it, then adds the record to the moments.
 
-    Sums are of differences to a fixed point near the values, so that squares do not cancel.
+    Sums are of differences from a fixed point near the values, so that squares do not cancel.
 
     Parameters
     ----------
     sums
-        That point by feature, NaN until a value is seen; the number of values; the sums of their differences and of
-        the squares of these, shape (d,) each; and what it takes to judge values far out, see `Scales`.
+        By feature, shape (d,) each: that point, NaN before the first value; the number of values; the sums of their
+        differences from it and of the squares of these; and what is kept to find outliers, see `Scales`.
 
     Examples
     --------
@@ -35,23 +35,23 @@ class RunningScaler:
 
     @classmethod
     def of(cls, moments: Moments, features: tuple[str, ...]) -> "RunningScaler":
-        """Return the scaler that goes on from some moments."""
+        """Return a scaler that continues from some moments."""
         m = moments.aligned(features)
         near = np.where(m.count > 0.0, m.mean, np.nan)
         return cls(known(near, m.count.copy(), m.m2.copy()))
 
     def grown(self, more: int) -> "RunningScaler":
-        """Return the scaler of more features, that nothing is known of."""
+        """Return the scaler with more features, which have no values yet."""
         new = known(np.full(more, np.nan), np.zeros(more), np.zeros(more))
         return RunningScaler(Scales(*(np.concatenate(both, axis=-1) for both in zip(self.sums, new, strict=True))))
 
     @property
     def again(self) -> BoolArray:
-        """Tell which features have moved so far that they began again, shape (d,)."""
+        """Return the features that moved so far that their moments began again, shape (d,)."""
         return self.sums.again
 
     def moments(self, features: tuple[str, ...], *, since: Moments) -> Moments:
-        """Return the moments of the values counted in since those that it went on from, or since they began again."""
+        """Return the moments of the values since `since`, or since a feature began again."""
         before, sums = since.aligned(features).only(~self.again), self.sums
         count = sums.seen - before.count
         mean = sums.total / np.maximum(count, 1.0)
@@ -59,19 +59,19 @@ class RunningScaler:
         return Moments(features, count, np.nan_to_num(sums.near) + mean, m2)
 
     def far(self, features: tuple[str, ...]) -> Moments:
-        """Return the moments of the last values of each feature, where these were far out one after another."""
+        """Return the moments of the last values of each feature, if these were outliers in a row."""
         last = np.where(np.arange(FIRST)[:, None] < self.sums.streak, self.sums.first, np.nan)
         return Moments.of(features, last)
 
     def scaled(self, X: FloatArray, *, count: bool = True) -> FloatArray:
-        """Return records standardised and clipped, each before it is counted in; a missing value is the mean.
+        """Return records standardised and clipped, each by the records before it; a missing value is the mean.
 
         Parameters
         ----------
         X
             Shape (n, d); NaN is a missing value.
         count
-            Whether they are counted in; else all are standardised by what is known now.
+            Whether each record is then added to the moments; otherwise all are standardised by the present moments.
         """
         X = plain(X)
         Z = np.ones((len(X), 1 + X.shape[1]))
@@ -83,7 +83,7 @@ class RunningScaler:
 
 
 def known(near: FloatArray, seen: FloatArray, square: FloatArray) -> Scales:
-    """Return sums over values of which only their mean is known, how many they are, and their squared deviations."""
+    """Return sums for values of which only the mean, the number, and the sum of squared deviations are known."""
     nothing = np.full((FIRST, len(near)), np.nan)
     streak, again = np.zeros(len(near), np.int64), np.zeros(len(near), np.bool_)
     return Scales(near, seen, np.zeros(len(near)), square, nothing, streak, again)

@@ -1,1 +1,1 @@
-"""What is told of a model of another library: named tables, and what such a model must offer."""
+"""External models: the interface that a model of another library implements, and its state as named tables."""

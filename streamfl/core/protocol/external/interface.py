@@ -1,4 +1,4 @@
-"""What a federation needs of a model of another library: that it learns record by record, and can be told."""
+"""The interface of external models: a model of another library learns record by record and exports its state."""
 
 from typing import Protocol
 
@@ -9,16 +9,16 @@ from streamfl.core.protocol.records import Batch
 
 
 class ExternalPass(Protocol):
-    """An external model at one client, between two merges."""
+    """An external model at one client, during one round."""
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Return the agreed labels and then those that it saw first; none for targets."""
+        """Return the agreed labels, then those that are new at this client; empty in regression."""
         ...
 
     @property
     def records(self) -> int:
-        """Count the records that came."""
+        """Count the records passed to `learn`."""
         ...
 
     def learn(self, batch: Batch) -> FloatArray:
@@ -26,13 +26,13 @@ class ExternalPass(Protocol):
 
         Returns
         -------
-        The predicted label indices in `labels` as they are afterwards (-1 where it knows none), or targets; shape
-        (n,).
+        The predicted label indices in `labels` as they are after the call (-1 while it knows none), or targets;
+        shape (n,).
         """
         ...
 
     def answer(self, batch: Batch) -> FloatArray:
-        """Return what it says of records now: probabilities of `labels`, 0 where it knows none, or targets.
+        """Return its present predictions: probabilities of `labels`, all 0 while it knows none, or targets.
 
         Returns
         -------
@@ -41,16 +41,16 @@ class ExternalPass(Protocol):
         ...
 
     def learnt(self) -> ExternalLearnt:
-        """Return what it has learnt, the agreed state included."""
+        """Return its state, which includes the agreed state, and the numbers of records."""
         ...
 
 
 class ExternalModel(Protocol):
-    """A model of another library; the same at every client and at the coordinator, and never changed."""
+    """A model of another library: immutable, and the same at every client and at the coordinator."""
 
     @property
     def name(self) -> str:
-        """Return what it is called where it is told what serves."""
+        """Return its name in reports, such as the shares of the predictions served."""
         ...
 
     def initial(self) -> Exported:
@@ -58,15 +58,15 @@ class ExternalModel(Protocol):
         ...
 
     def begin(self, agreed: ExternalState) -> ExternalPass:
-        """Return a model that goes on from an agreed state, and from nothing else that came before.
+        """Return a model that continues from an agreed state, and depends on nothing else.
 
         Raises
         ------
         PeerError
-            It is no state of this model.
+            The state does not belong to this model.
         """
         ...
 
     def refusal(self, state: Exported) -> str | None:
-        """Return why a state cannot be put into this model, or None if it can."""
+        """Return why a state cannot be loaded into this model, or None if it can."""
         ...

@@ -1,4 +1,4 @@
-"""River's keys to text and back: features and labels may be words, numbers, truth values, or tuples of them."""
+"""Converts River's keys to text and back: features and labels are text, numbers, booleans, or tuples of these."""
 
 import json
 import math
@@ -9,14 +9,14 @@ import numpy as np
 
 from streamfl.core.errors import PeerError, UsageError
 
-# What begins with it is JSON; every other text is the key itself.
+# Text after this mark is JSON; any other text is the key itself.
 MARK = "#"
 
 
 def text_of(key: Hashable) -> str:
-    """Return the text of a key: a word is its own text, all else is JSON behind a `#`.
+    """Return the text of a key: a string is its own text, any other key is JSON after a `#`.
 
-    Whole numbers are written without a point, as 1 and 1.0 are one key of a dict.
+    Whole numbers are written without a point, because 1 and 1.0 are the same key of a dict.
 
     >>> [text_of(key) for key in ("x", 3, 1.0, True, ("up", 0.5), "#1")]
     ['x', '#3', '#1', '#true', '#["up",0.5]', '#"#1"']
@@ -24,7 +24,7 @@ def text_of(key: Hashable) -> str:
     Raises
     ------
     UsageError
-        The key is something else, which would need a pickle.
+        The key has another type, which would need a pickle.
     """
     if isinstance(key, str) and not key.startswith(MARK):
         return str(key)
@@ -40,7 +40,7 @@ def key_of(text: str) -> Hashable:
     Raises
     ------
     PeerError
-        No key has this text.
+        It is not the text of a key.
     """
     if not text.startswith(MARK):
         return text
@@ -49,30 +49,30 @@ def key_of(text: str) -> Hashable:
         same = text_of(key) == text
     except (ValueError, TypeError, RecursionError, UsageError) as error:
         raise PeerError(f"{text!r} is not the text of a key") from error
-    if not same:  # two texts of one key would be two rows of it
+    if not same:  # a second text of the same key would make a second row
         raise PeerError(f"{text!r} is not the text of a key")
     return key
 
 
 def keys_of(texts: Iterable[str]) -> list[Hashable]:
-    """Return the keys of some texts, all different.
+    """Return the keys of some texts, which must differ.
 
     >>> keys_of(["#1", "#true"])
     Traceback (most recent call last):
     ...
-    streamfl.core.errors.PeerError: True and 1 are one key of a dict: all clients must write it in the same way
+    streamfl.core.errors.PeerError: True and 1 are the same key of a dict: all clients must write it in the same way
 
     Raises
     ------
     PeerError
-        A text is that of no key, or two keys are equal.
+        A text is not the text of a key, or two keys are equal.
     """
     seen: dict[Hashable, Hashable] = {}
     for text in texts:
         key = key_of(text)
         if key in seen:
             raise PeerError(
-                f"{key!r} and {seen[key]!r} are one key of a dict: all clients must write it in the same way"
+                f"{key!r} and {seen[key]!r} are the same key of a dict: all clients must write it in the same way"
             )
         seen[key] = key
     return list(seen)
@@ -96,6 +96,6 @@ def _hashable(plain: Any) -> Hashable:
         case list():
             return tuple(_hashable(part) for part in plain)
         case dict():
-            raise TypeError("an object is no key")
+            raise TypeError("an object cannot be a key")
     key: Hashable = plain
     return key

@@ -1,4 +1,4 @@
-"""What the clients agree on of an external model, and what each of them learns from there on."""
+"""The agreed state of an external model, and what a client learnt from it in a round."""
 
 import hashlib
 from collections.abc import Collection
@@ -13,17 +13,17 @@ from streamfl.core.protocol.external.tables import Exported
 
 @dataclass(frozen=True, eq=False)
 class ExternalLearnt:
-    """What a client's records of one round made of the external model.
+    """The state of a client's external model after one round.
 
     Parameters
     ----------
     state
-        The agreed state and what came to it; None if nothing can be told: no record was learnt, or the model has come
-        to numbers that are not finite.
+        The state, which includes the agreed state from which it began. None if it cannot be sent: no record was
+        learnt, or its numbers are not finite.
     records
-        How many came.
+        The number of records in the round.
     unlearnt
-        Those that the model could not learn.
+        The records among them that the model could not learn.
     """
 
     __pydantic_config__: ClassVar[dict[str, object]] = HOLDS_ARRAYS
@@ -33,22 +33,22 @@ class ExternalLearnt:
     unlearnt: int
 
     def only(self, features: Collection[str], labels: Collection[str]) -> "ExternalLearnt":
-        """Return all of it: how many names its tables may have is a bound of its own."""
+        """Return it unchanged: the number of names in its tables has a bound of its own."""
         return self
 
 
 @dataclass(frozen=True, eq=False)
 class ExternalState:
-    """What the clients agree on: where each of them begins a round.
+    """The agreed state, from which every client begins a round.
 
     Parameters
     ----------
     state
-        What has been learnt.
+        The merged export.
     labels
-        All labels, in the order of the registry: a model of two labels takes the first for False.
+        All labels, in the order of the registry: a binary model maps the first to False.
     seen
-        Records learnt since it was fresh.
+        The number of records learnt since the model was untrained.
     """
 
     __pydantic_config__: ClassVar[dict[str, object]] = HOLDS_ARRAYS
@@ -57,12 +57,12 @@ class ExternalState:
     labels: tuple[str, ...] = ()
     seen: int = 0
 
-    features: ClassVar[tuple[str, ...]] = ()  # its tables name them as they like
+    features: ClassVar[tuple[str, ...]] = ()  # its tables have names of their own
     asleep: ClassVar[tuple[str, ...]] = ()
 
     @property
     def chain(self) -> str:
-        """Return a digest of all of it.
+        """Return a digest of the whole state.
 
         >>> ExternalState(Exported("m", {})).chain == ExternalState(Exported("m", {}), ("a",)).chain
         False

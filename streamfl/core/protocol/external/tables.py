@@ -1,4 +1,4 @@
-"""What a River model has learnt, as plain named arrays."""
+"""The state of an external model as named tables of numbers."""
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
@@ -11,31 +11,31 @@ from streamfl.core.protocol.external.keys import keys_of, text_of
 
 Rule = Literal["mean", "sum", "moments", "least", "most"]
 
-# Rules whose columns are fixed; those of the others are labels, and grow.
+# Rules with fixed columns; under the other rules columns are labels, and new ones are added.
 FIXED: tuple[Rule, ...] = ("moments", "least", "most")
 
-# What a cell holds that was never learnt.
+# The value of a cell that no record has changed.
 MISSING: dict[Rule, float] = {"mean": 0.0, "sum": 0.0, "moments": 0.0, "least": np.inf, "most": -np.inf}
 
 
 @dataclass(frozen=True, eq=False)
 class ExportedTable:
-    """A matrix with a name for every row and column, and the rule by which several are merged.
+    """A matrix with named rows and columns, and the rule by which clients' tables are merged.
 
     Parameters
     ----------
     rule
-        `mean`: weighted mean. `sum`: counts, added. `moments`: columns count, mean and either variance or m2, the sum
-        of squared deviations; merged as those of the pooled records. `least`, `most`: extremes.
+        `mean`: weighted mean. `sum`: counts, added. `moments`: the columns are count, mean and either variance or m2,
+        the sum of squared deviations; merged to the moments of the pooled records. `least`, `most`: the extreme.
     rows, columns
-        Texts of keys; see `keys.py`.
+        The texts of keys; see `keys.py`.
     values
         Shape (rows, columns).
 
     Raises
     ------
     ValueError
-        Shape and names do not fit one another, or a name is there twice.
+        The shape does not match the names, or a name occurs twice.
 
     Examples
     --------
@@ -52,7 +52,7 @@ class ExportedTable:
     values: FloatArray
 
     def __post_init__(self) -> None:
-        """Check that names and numbers belong together."""
+        """Check the names against the shape."""
         if self.values.shape != (len(self.rows), len(self.columns)):
             raise ValueError(f"{len(self.rows)} rows and {len(self.columns)} columns, but {self.values.shape} values")
         if len(set(self.rows)) != len(self.rows) or len(set(self.columns)) != len(self.columns):
@@ -60,18 +60,18 @@ class ExportedTable:
 
     @classmethod
     def column(cls, rule: Rule, name: str, values: Mapping[Hashable, float]) -> "ExportedTable":
-        """Return a table of a single column."""
+        """Return a table with a single column."""
         return cls.of(rule, {key: (value,) for key, value in values.items()}, (name,))
 
     @classmethod
     def of(cls, rule: Rule, rows: Mapping[Hashable, tuple[float, ...]], columns: tuple[str, ...]) -> "ExportedTable":
-        """Return a table of whole rows, each with a value for every column."""
+        """Return a table of complete rows, each with a value for every column."""
         values = np.array(list(rows.values()), dtype=np.float64).reshape(len(rows), len(columns))
         return cls(rule, tuple(text_of(key) for key in rows), columns, values)
 
     @classmethod
     def grid(cls, rule: Rule, columns: Mapping[Hashable, Mapping[Hashable, float]]) -> "ExportedTable":
-        """Return a table of columns that need not have the same rows; what is missing is 0.
+        """Return a table of columns that need not have the same rows; a missing value is 0.
 
         >>> ExportedTable.grid("sum", {"up": {"x": 1}, "down": {"x": 2, "y": 3}}).values
         array([[1., 2.],
@@ -86,7 +86,7 @@ class ExportedTable:
         return self.rule == other.rule and (self.rule not in FIXED or self.columns == other.columns)
 
     def aligned(self, rows: tuple[str, ...], columns: tuple[str, ...]) -> FloatArray:
-        """Return the values in another order of rows and columns; what is not here is what was never learnt."""
+        """Return the values for other rows and columns; names that it lacks get the rule's `MISSING` value."""
         if (rows, columns) == (self.rows, self.columns):
             return self.values
         row_at = {name: i for i, name in enumerate(rows)}
@@ -100,11 +100,11 @@ class ExportedTable:
         return wide
 
     def by_row(self) -> dict[Any, list[float]]:
-        """Return the values of each row, by its key, which may be a tuple."""
+        """Return the values of each row by its key, which may be a tuple."""
         return dict(zip(keys_of(self.rows), self.values.tolist(), strict=True))
 
     def by_column(self) -> dict[Hashable, dict[Hashable, float]]:
-        """Return for each column's key the values of its rows.
+        """Return the values of each column by its key, as a dict by row.
 
         >>> ExportedTable.grid("sum", {True: {"x": 1}, False: {"x": 2}}).by_column()
         {True: {'x': 1.0}, False: {'x': 2.0}}
@@ -123,16 +123,16 @@ class ExportedTable:
 
 @dataclass(frozen=True, eq=False)
 class Exported:
-    """All that is federated of a River model: names, numbers and how they are merged.
+    """The exported state of an external model: everything that a federation merges.
 
-    `streamfl.codec` writes it as JSON and safetensors; nothing in it is a pickle, and reading it runs no code.
+    `streamfl.codec` writes it as JSON and safetensors; it holds no pickle, and reading it runs no code.
 
     Parameters
     ----------
     model
-        The classes that the model is made of, such as `StandardScaler | LogisticRegression`.
+        The classes of the model, such as `StandardScaler | LogisticRegression`.
     tables
-        By path: the steps that lead to an estimator, a dot, and what is told of it.
+        By path: the steps that lead to an estimator, a dot, and the name of the table.
 
     Examples
     --------

@@ -1,1 +1,1 @@
-"""What is told of the models that learn between rounds: values only."""
+"""The values that describe native models, the models of ours that learn between rounds."""

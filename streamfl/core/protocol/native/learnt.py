@@ -1,4 +1,4 @@
-"""What a client tells of what it has learnt between rounds, when the round ends."""
+"""What a client's native models learnt in a round, as its update carries it."""
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
@@ -12,37 +12,38 @@ from streamfl.core.protocol.moments import NOTHING, Moments
 
 @dataclass(frozen=True, eq=False)
 class NativeLearnt:
-    """What a client's records of one round did to the agreed models; arrays as in `NativeState`.
+    """What a client's records of one round did to the agreed state; arrays as in `NativeState`.
 
     Parameters
     ----------
     features, labels
-        The agreed names and then those that it saw first.
+        The agreed names, then the names that are new at this client.
     records
-        How many.
+        The number of records.
     moments
-        Of their features.
+        The moments of their features.
     norms
-        Their mean squared norms.
+        Their mean squared norms, shape (2,).
     second
-        The sum of z z^T.
+        The sum of z z^T, shape (d + 1, d + 1).
     weights
-        The difference of the linear weights.
+        The difference of the linear weights, in units of `unit`.
     cells, visits, table
-        The rows of the table that were touched, how often, and the difference there.
+        The rows of the table that changed, shape (rows,), the visits to each, and the differences there, in units of
+        `unit`, shape (rows, rates, columns).
     unit
-        What `weights` and `table` are multiples of: a power of two, 1 unless targets are large or small.
+        The unit of `weights` and `table`: a power of two, 1 unless targets are large or small.
     bearing, right
-        How many of its records bear each label, shape (columns,), and of how many of these each of the models said so
+        The number of records with each label, shape (columns,), and how many of these each model predicted right
         before it learnt them, shape (models, columns).
     again
-        The features that have moved so far that their moments began again: what had been agreed is not true any more.
+        The features that moved so far that their moments began again: the agreed ones no longer hold.
     far
-        Of their last values, where these were far out one after another, fewer than it takes to begin again.
+        The moments of the last values of each feature, if these were outliers in a row, but too few to begin again.
     centre
-        What it measured targets from: what was agreed on, if anything was.
+        The value from which the client measured targets: the agreed one, if there is one.
     unused
-        Who has no part in what it serves: see `sleeping`.
+        The experts without a share in the client's predictions: see `sleeping`.
     """
 
     __pydantic_config__: ClassVar[dict[str, object]] = HOLDS_ARRAYS
@@ -68,7 +69,7 @@ class NativeLearnt:
     unlearnt: ClassVar[int] = 0  # they learn every good record
 
     def only(self, features: Collection[str], labels: Collection[str]) -> "NativeLearnt":
-        """Return the same without the rows and columns of all other names than these."""
+        """Return a copy without the rows and columns of all other names."""
         kept = [i for i, name in enumerate(self.features) if name in features]
         rows = [0, *(1 + i for i in kept)]
         columns = [i for i, name in enumerate(self.labels) if name in labels]

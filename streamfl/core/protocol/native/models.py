@@ -1,4 +1,4 @@
-"""The models that clients have agreed on, between which each client's own learning runs."""
+"""The agreed state of native models, from which each client's learning starts in every round."""
 
 import math
 from collections.abc import Mapping
@@ -16,35 +16,36 @@ from streamfl.core.protocol.native.sleeping import Rest, together
 
 @dataclass(frozen=True, eq=False)
 class NativeState:
-    """Agreed models, and what their steps need.
+    """The agreed weights of native models, and what their steps need.
 
-    A row of linear weights belongs to the constant 1 or, from row 1 on, to a feature.
+    Row 0 of the linear weights belongs to the constant 1, the rows from 1 on belong to the features.
 
     Parameters
     ----------
     features, labels
-        Names; new ones are appended. For targets there are no labels, and one column.
+        Names; new ones are appended. In regression there are no labels, and one column.
     seen
-        Records learnt.
+        The number of records learnt.
     moments
-        Of the features' values, by which they are standardised.
+        The moments of the features, by which they are standardised.
     norms
-        Mean squared norm of what linear models see, and of what ferns see.
+        The mean squared norms of the inputs of linear models and of ferns, shape (2,).
     second
-        Sum over records of z z^T, shape (d + 1, d + 1); empty without whitened models.
+        The sum over records of z z^T, shape (d + 1, d + 1); empty without whitened models.
     weights
-        Shape (d + 1, models, columns).
+        Linear weights, shape (d + 1, models, columns).
     table
-        What each cell of a fern adds, shape (rows, rates, columns); the ferns of all depths one after another.
+        What each cell of a fern adds to an output, shape (rows, rates, columns); the ferns of all depths one after
+        another.
     chain
         A digest of all changes so far.
     rests
-        Who sleeps: see `sleeping`.
+        The sleep of each group of experts: see `sleeping`.
     early, far
-        By which first values, and features that have moved, are judged: see `agreed_moments`.
+        Moments by which glitches among first values, and features that have moved, are found: see `agreed_moments`.
     centre
-        What targets are measured from: a model says the centre, and what its weights and its cells add. It means
-        nothing before any record was seen; then each client measures from the mean of its own.
+        The value from which targets are measured: a prediction is the centre plus what weights and cells add. Without
+        meaning before the first record; until then each client measures from the mean of its own targets.
 
     Examples
     --------
@@ -76,12 +77,12 @@ class NativeState:
 
     @property
     def asleep(self) -> tuple[str, ...]:
-        """Return which experts sleep."""
+        """Return the groups of experts that sleep."""
         return tuple(name for name, rest in self.rests.items() if rest.left)
 
     @classmethod
     def none(cls, settings: NativeSettings) -> "NativeState":
-        """Return models that have learnt nothing, over no features."""
+        """Return the state of models that have learnt nothing, without features."""
         columns = 1 if settings.targets else 0
         return cls(
             features=(),
@@ -94,14 +95,14 @@ class NativeState:
             table=np.zeros((settings.table_rows, len(FERN), columns)),
         )
 
-    def fits(self, settings: NativeSettings, rows: int) -> bool:
-        """Tell whether all arrays have the shapes that names and settings give them, the table so many rows.
+    def is_sound(self, settings: NativeSettings, rows: int) -> bool:
+        """Tell whether all arrays have the shapes that names and settings require, the table so many rows.
 
-        Compiled loops look at names only: to them, an array that is too small is other memory.
+        Compiled loops do not check indices: in an array that is too small they would touch foreign memory.
         """
         inputs, columns = 1 + len(self.features), 1 if settings.targets else len(self.labels)
         return (
-            all(part.fits for part in (self.moments, self.early.first, self.early.later, self.far))
+            all(part.is_sound for part in (self.moments, self.early.first, self.early.later, self.far))
             and 0 <= self.seen < 2**62
             and math.isfinite(self.centre)
             and all(rest.is_sound for rest in self.rests.values())
@@ -112,7 +113,7 @@ class NativeState:
         )
 
     def grown(self, features: tuple[str, ...], labels: tuple[str, ...], *, table: bool = True) -> "NativeState":
-        """Return the same models with zeros for more names, which are appended; without `table` that stays."""
+        """Return the models with zeros for appended names; with `table` False, the table is left as it is."""
         rows, columns = len(features), len(labels)
         if not rows and not columns:
             return self

@@ -1,4 +1,4 @@
-"""Which models learn record by record: linear ones at several steps, and ferns."""
+"""The native models that learn record by record: linear models and ferns, at several step sizes."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,27 +13,31 @@ Features = Literal["auto", "linear", "ferns"]
 # Rates of normalised steps, and of whitened ones.
 LINEAR, FERN, WHITENED = (10.0,), (0.3, 10.0), (0.01, 0.1)
 
-# Ferns of each depth, and their depths: tests, and the cells they lead to; more tests than bits are hashed.
+# The number of ferns of each depth; and for each depth the tests and cells of a fern. If there are more combinations
+# of answers than cells, they are hashed.
 FERNS = 100
 DEPTHS = ((8, 256), (24, 1024))
 
-# Rows of the table of all ferns, and those that one record touches: one a fern.
+# Rows of the table of all ferns, and the rows that one record touches: one a fern.
 ROWS = FERNS * sum(cells for _, cells in DEPTHS)
 TOUCHED = FERNS * len(DEPTHS)
 
-# How many of the last records each expert on neighbours asks.
+# The last records among which each of the neighbour experts searches.
 MEMORIES = (100, 1000)
 
-# A value farther from its mean, in deviations, counts as this far.
+# Standardised values are clipped to this many deviations.
 FARTHEST = 5.0
 
-# Records that running means reach back.
+# Differences are multiples of a power of two between these. No targets lead beyond them.
+LEAST_UNIT, LARGEST_UNIT = 2.0**-110, 2.0**110
+
+# The window of running means, in records.
 WINDOW = 10_000
 
 
 @dataclass(frozen=True)
 class NativeSettings:
-    """What learns between rounds: the same in the whole federation.
+    """Which native models learn between rounds: the same in the whole federation.
 
     Parameters
     ----------
@@ -41,11 +45,11 @@ class NativeSettings:
         `linear`: steps on the standardised features, some of them whitened. `ferns`: random binary features, each
         model with a linear part. `auto`: both.
     neighbours
-        Whether each client also asks its own last records, which are not sent.
+        Whether each client also has experts on its own nearest records, which are not sent.
     targets
-        Whether targets are predicted, not labels.
+        Whether targets are predicted instead of labels.
     seed
-        Of the ferns.
+        The seed of the ferns.
 
     Examples
     --------
@@ -72,7 +76,7 @@ class NativeSettings:
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """Return the names of the models, in the order of their columns."""
+        """Return the names of the models, in the order of the arrays' axes."""
         linear = tuple(f"linear-{rate:g}" for rate in LINEAR) if self.has_linear else ()
         ferns = tuple(f"fern-{depth}-{rate:g}" for depth, _ in DEPTHS for rate in FERN) if self.has_ferns else ()
         whitened = tuple(f"whitened-{rate:g}" for rate in WHITENED) if self.has_linear else ()
@@ -80,7 +84,7 @@ class NativeSettings:
 
     @cached_property
     def experts(self) -> tuple[str, ...]:
-        """Return the names of all whose predictions are mixed: the models, the neighbours, and what serves rounds."""
+        """Return the names of the experts: the models, the neighbours, and `rounds`, the model that rounds train."""
         near = tuple(f"neighbours-{memory}" for memory in MEMORIES) if self.neighbours else ()
         return (*self.names, *near, "rounds")
 
@@ -92,7 +96,7 @@ class NativeSettings:
 
     @cached_property
     def normalised(self) -> slice:
-        """Return which step along the features themselves; the others are whitened."""
+        """Return which of the models take normalised steps; the others are whitened."""
         return slice(0, self.ferns.stop)
 
     @cached_property
@@ -102,13 +106,13 @@ class NativeSettings:
 
     @cached_property
     def sees(self) -> FloatArray:
-        """Return what part of the features each model sees, the constant 1 among them, shape (models,)."""
+        """Return the factor of the features, and of the constant 1, in each model's input; shape (models,)."""
         sees = np.ones(len(self.names))
-        sees[self.ferns] = 0.5  # a fern's cells are to lead
+        sees[self.ferns] = 0.5  # so that the cells of a fern dominate
         return sees
 
     def in_table(self, models: BoolArray) -> BoolArray:
-        """Return what of the table of all ferns belongs to some of the models, shape (rows, rates).
+        """Return which entries of the table of ferns belong to some of the models, shape (rows, rates).
 
         >>> settings = NativeSettings("ferns")
         >>> settings.in_table(np.array([False, True, False, False])).sum(axis=0)
@@ -121,5 +125,5 @@ class NativeSettings:
 
     @property
     def table_rows(self) -> int:
-        """Return the rows of the table of all ferns."""
+        """Return the number of rows of the table of all ferns."""
         return ROWS if self.has_ferns else 0

@@ -1,6 +1,6 @@
-"""What has no part in what is served sleeps, and wakes now and then: it costs neither time nor messages meanwhile.
+"""Experts without a share in the predictions sleep, and wake now and then. Asleep, they cost no time and no bytes.
 
-Experts that share their work sleep together: ferns of one depth, whitened models, neighbours.
+Experts that share work sleep as a group: ferns of one depth, whitened models, neighbours.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -8,17 +8,28 @@ from dataclasses import dataclass, replace
 
 from streamfl.core.arrays import FloatArray
 
-# A part below this is none.
+# A smaller share counts as none.
 LEAST_PART = 0.01
 
-# Rounds in a row without a part after which experts fall asleep, for how many they sleep at first, and at most.
+# Rounds in a row without a share after which a group falls asleep; for how many it sleeps at first, and at most.
 IDLE, FIRST, LONGEST = 8, 2, 16
 
 
 @dataclass(frozen=True, slots=True)
 class Rest:
-    """The rounds for which experts have had no part, for which they go on sleeping, and will the next time.
+    """The sleep of a group of experts.
 
+    Parameters
+    ----------
+    idle
+        Rounds in a row without a share, while awake.
+    left
+        Rounds of sleep left; 0 while awake.
+    next
+        Rounds of the next sleep.
+
+    Examples
+    --------
     >>> asleep = Rest(idle=7).after()
     >>> asleep, asleep.after().after()
     (Rest(idle=0, left=2, next=4), Rest(idle=7, left=0, next=4))
@@ -32,11 +43,11 @@ class Rest:
 
     @property
     def is_sound(self) -> bool:
-        """Tell whether it can have come about."""
+        """Tell whether `after` can lead to these numbers."""
         return 0 <= self.idle < IDLE and 0 <= self.left <= LONGEST and FIRST <= self.next <= LONGEST
 
     def after(self) -> "Rest":
-        """Return it after one more round without a part; who wakes has one round to earn one."""
+        """Return the sleep after one more round without a share; a group that wakes has one round to earn one."""
         if self.left:
             return replace(self, left=self.left - 1, idle=IDLE - 1 if self.left == 1 else 0)
         if self.idle + 1 < IDLE:
@@ -45,7 +56,7 @@ class Rest:
 
 
 def together(expert: str) -> str:
-    """Return the name of those that an expert sleeps with.
+    """Return the name of the group that an expert sleeps with.
 
     >>> together("fern-24-0.3"), together("whitened-0.1"), together("rounds")
     ('fern-24', 'whitened', 'rounds')
@@ -54,8 +65,15 @@ def together(expert: str) -> str:
 
 
 def unused(experts: Iterable[str], parts: FloatArray) -> tuple[str, ...]:
-    """Return those that have no part in what is served, of experts with these parts.
+    """Return the groups without a share in the predictions.
 
+    Parameters
+    ----------
+    experts, parts
+        The experts and the share of each; a group has the largest share of its experts.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> unused(("fern-8-0.3", "fern-8-10", "rounds"), np.array([0.0, 1.0, 0.0]))
     ('rounds',)
@@ -67,7 +85,7 @@ def unused(experts: Iterable[str], parts: FloatArray) -> tuple[str, ...]:
 
 
 def rested(before: Mapping[str, Rest], unused: Collection[str]) -> dict[str, Rest]:
-    """Return the rests after a round in which nobody used some.
+    """Return the sleep of all groups after a round in which the groups `unused` had no share at any client.
 
     >>> rested({"rounds": Rest(idle=3), "fern-8": Rest(idle=7)}, ["rounds", "neighbours"])
     {'rounds': Rest(idle=4, left=0, next=2), 'neighbours': Rest(idle=1, left=0, next=2)}

@@ -1,1 +1,1 @@
-"""Loops over single records, as machine code; what Python does around them is in the folder above."""
+"""Compiled loops over single records; the Python code around them is in the folder above."""

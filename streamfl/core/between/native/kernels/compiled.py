@@ -1,4 +1,4 @@
-"""Loops over single records as machine code: what NumPy would do in fifty calls a record."""
+"""Compiles loops over single records, for which NumPy would need fifty calls a record."""
 
 import logging
 from collections.abc import Callable, Iterator
@@ -17,7 +17,7 @@ from streamfl.core.between.native.kernels.kept import KERNELS, Kept
 
 F = TypeVar("F", bound=Callable[..., object])
 
-# Python's own logging shows warnings on standard error where nobody has set it up: in a notebook, too.
+# Python's own logging shows warnings on standard error without any set-up, also in a notebook.
 LOG = logging.getLogger("streamfl")
 
 _untyped: Any = structref
@@ -25,13 +25,13 @@ _untyped: Any = structref
 
 @structref.register
 class _HeldType(types.StructRef):
-    """How machine code sees `KeptArguments`."""
+    """The compiled type of `KeptArguments`."""
 
 
 class KeptArguments(structref.StructRefProxy):
-    """Arguments that machine code keeps: to hand over forty arrays anew at every call costs as much as what it does.
+    """Arguments kept for compiled functions: to pass forty arrays at every call costs as much as the work itself.
 
-    Made by a compiled function; another one that is handed it finds them in `inside`.
+    A compiled function makes it; other compiled functions take it and find the arguments in `inside`.
 
     Examples
     --------
@@ -57,9 +57,10 @@ _untyped.define_proxy(KeptArguments, _HeldType, ["inside"])
 
 
 def compiled(function: F) -> F:
-    """Return a function of arrays and numbers that is compiled when it is first called, and kept: see `Kept`.
+    """Return a function of arrays and numbers that is compiled at its first call and cached: see `Kept`.
 
-    Arithmetic is done in the order in which it is written, without fast math: the same bits however records are cut.
+    Arithmetic keeps the order in which it is written, without fast math, so that the bits do not depend on how
+    records are cut into batches.
 
     Examples
     --------
@@ -70,7 +71,7 @@ def compiled(function: F) -> F:
 
 
 def inner(function: F) -> F:
-    """Return a function that only compiled ones call: without what it takes to call it from Python."""
+    """Return a compiled function that only compiled functions call: it has no entry point for Python."""
     return _compiled(function, no_cpython_wrapper=True)
 
 
@@ -78,16 +79,16 @@ def _compiled(function: F, **options: bool) -> F:
     njit: Any = numba.njit  # not all of its options are typed
     made = njit(error_model="numpy", no_cfunc_wrapper=True, **options)(function)
     if Path(function.__code__.co_filename).parent == KERNELS:
-        with suppress(OSError):  # packed without its sources: every process compiles for itself
+        with suppress(OSError):  # installed without its sources: every process compiles for itself
             made._cache = Kept(function)
     return cast(F, made)
 
 
 @contextmanager
 def announced() -> Iterator[None]:
-    """Say on the log that something is being compiled, once, as soon as it begins; what is read back is not.
+    """Log once when a compilation begins; reading from the cache logs nothing.
 
-    Compiling takes ten seconds, on a busy machine a minute and more, and looks like a process that hangs.
+    To compile takes ten seconds, on a busy machine a minute and more, during which the process seems to hang.
 
     Examples
     --------
@@ -100,25 +101,25 @@ def announced() -> Iterator[None]:
 
 
 class _Announcer(event.Listener):
-    """Logs the first beginning of a compilation."""
+    """Logs the start of the first compilation."""
 
-    _said = False
+    _logged = False
 
     def on_start(self, _: event.Event) -> None:
-        """Say it."""
-        if not self._said:
-            self._said = True
+        """Log it."""
+        if not self._logged:
+            self._logged = True
             LOG.warning(
-                "compiling what learns record by record, once after installation: ten seconds to a minute or two "
-                "(streamfl compile does it beforehand)"
+                "compiling the models that learn record by record, once after installation: ten seconds to a minute "
+                "or two (streamfl compile does it beforehand)"
             )
 
     def on_end(self, _: event.Event) -> None:
-        """Say nothing: whoever waited goes on."""
+        """Log nothing."""
 
 
 def plain(array: FloatArray) -> FloatArray:
-    """Return an array as the loops take it: by rows, and not read-only, which would be compiled for once more."""
+    """Return an array as the loops take it: by rows and writable; a read-only one would need another compilation."""
     if array.flags.c_contiguous and array.flags.writeable and array.dtype == np.float64:
         return array
     return np.array(array, np.float64, order="C")

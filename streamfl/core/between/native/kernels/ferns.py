@@ -1,4 +1,4 @@
-"""Which cell each fern leads to: binary tests of a record's features."""
+"""Finds the cell that each fern selects, by binary tests of a record's features."""
 
 import math
 from typing import NamedTuple
@@ -9,12 +9,12 @@ from streamfl.core.arrays import BoolArray, FloatArray, IntArray
 from streamfl.core.between.native.kernels.compiled import compiled
 from streamfl.core.protocol.native.settings import DEPTHS, FERNS
 
-# What numbers with more bits than a fern has cells are hashed by (Knuth 6.4).
+# The multiplier that hashes the answers of ferns with more tests than bits (Knuth 6.4).
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
 class Tests(NamedTuple):
-    """The tests of all ferns, one after another: which feature, and above what. See `Ferns`."""
+    """The tests of all ferns, one after another: the feature and the threshold of each. See `Ferns`."""
 
     feature: IntArray
     threshold: FloatArray
@@ -22,9 +22,9 @@ class Tests(NamedTuple):
 
 @compiled
 def find_cells(tests: Tests, z: FloatArray, cells: IntArray, awake: BoolArray, first_fern: int, rates: int) -> None:
-    """Find the row of the table that each fern leads to; without any feature its first.
+    """Find the row of the table that each fern selects; without any feature it is the fern's first row.
 
-    Whether the ferns of a depth are awake is told at `first_fern` and every `rates` from there.
+    `awake[first_fern + k * rates]` says whether the ferns of depth k are awake.
     """
     test = fern = first = 0
     for k in range(len(DEPTHS)):

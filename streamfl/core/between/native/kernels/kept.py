@@ -1,4 +1,4 @@
-"""Where machine code is kept: in a folder of its own for each version of all that is compiled in."""
+"""The cache of compiled code: a folder for each version of the sources that are compiled."""
 
 import hashlib
 import logging
@@ -18,8 +18,8 @@ from numba.misc.appdirs import AppDirs
 KERNELS = Path(__file__).parent
 CORE = KERNELS.parents[2]
 
-# All that machine code can depend on: the loops, and the files that define the constants that these import. A test
-# holds that they import nothing else.
+# All sources on which compiled code can depend: the loops, and the files with the constants that they import. A test
+# checks that they import nothing else.
 SOURCES = (
     *sorted(KERNELS.glob("*.py")),
     CORE / "arrays.py",
@@ -27,23 +27,23 @@ SOURCES = (
     CORE / "protocol" / "native" / "settings.py",
 )
 
-# Versions that one place keeps: several checkouts may share it, and none is to grow without bound.
+# The most versions in one place: several checkouts may share it, and it must not grow without bound.
 VERSIONS = 4
 
 LOG = logging.getLogger("streamfl")
 
 _config: Any = numba.config
 _CacheFile: Any = IndexDataCacheFile
-_reduce: Any = CompileResult._reduce  # what Numba's files are made of
+_reduce: Any = CompileResult._reduce  # the content of Numba's files
 _rebuild: Any = CompileResult._rebuild
 _dirs: Any = AppDirs
 
 
 @cache
 def version() -> str:
-    """Return the digest of all that decides what machine code does.
+    """Return the digest of everything on which compiled code depends.
 
-    Checked indices are other machine code, which Numba's own files do not tell apart.
+    Code with checked indices differs, which the names of Numba's own files do not show.
     """
     digest = hashlib.sha256(repr((numba.__version__, sys.implementation.cache_tag, checked())).encode())
     for source in SOURCES:
@@ -57,25 +57,22 @@ def checked() -> bool:
 
 
 def places() -> list[Path]:
-    """Return the folders in which to look, and to keep, in this order.
-
-    What `NUMBA_CACHE_DIR` names; beside the sources; the user's own.
-    """
+    """Return the folders for the cache, in order: `NUMBA_CACHE_DIR`, beside the sources, the user's cache."""
     named = [Path(_config.CACHE_DIR)] if _config.CACHE_DIR else []
     user = Path(_dirs(appname="numba", appauthor=False).user_cache_dir)
     return [*named, KERNELS / "__pycache__", user]
 
 
 class Kept:
-    """The machine code of one function, as Numba looks for it and hands it over to be kept.
+    """The cache of one compiled function, with the interface that Numba expects.
 
-    Numba's own cache looks at the file of a function alone, not at those of the functions that it calls, nor at
-    constants; and it reads nothing from a folder that it cannot write to, such as that of an image.
+    Numba's own cache depends on the file of a function alone, not on those of functions that it calls, nor on
+    constants. It also reads nothing from a folder that it cannot write to, such as that of an image.
 
     Parameters
     ----------
     function
-        Defined in one of `SOURCES`.
+        A function in one of `SOURCES`.
     """
 
     def __init__(self, function: Callable[..., object]) -> None:
@@ -84,41 +81,41 @@ class Kept:
 
     @property
     def cache_path(self) -> str | None:
-        """Return the first folder that keeps any of it."""
+        """Return the first folder that holds compiled code of the function."""
         return next((str(folder) for folder in self._folders if any(folder.glob(f"{self._name}-*.nbi"))), None)
 
     def load_overload(self, sig: object, target_context: Any) -> Any:
-        """Return what was compiled for some types of arguments; None if that is kept nowhere."""
+        """Return the code compiled for some types of arguments; None if no folder holds it."""
         target_context.refresh()
         key = sig, target_context.codegen().magic_tuple()
         name = self._file(key)
         for folder in self._folders:
             try:
-                found = _CacheFile(str(folder), name, version()).load(key)
-            except Exception as error:  # a file that was cut off ends no process
-                LOG.warning("machine code in %s cannot be read, and is compiled anew: %r", folder / name, error)
+                code = _CacheFile(str(folder), name, version()).load(key)
+            except Exception as error:  # a damaged file must not end the process
+                LOG.warning("compiled code in %s cannot be read, and is compiled anew: %r", folder / name, error)
                 with suppress(OSError):
                     (folder / f"{name}.nbi").unlink()
                 continue
-            if found is not None:
-                return _rebuild(target_context, *found)
+            if code is not None:
+                return _rebuild(target_context, *code)
         return None
 
     def save_overload(self, sig: object, data: Any) -> None:
-        """Keep what was compiled for some types of arguments, in the first place that can be written to.
+        """Save the code compiled for some types of arguments, in the first folder that can be written to.
 
-        Where none can, every process compiles for itself.
+        If none can, every process compiles for itself.
         """
         key, code = (sig, data.codegen.magic_tuple()), _reduce(data)
         any(_saved(folder, self._file(key), key, code) for folder in self._folders)
 
     def _file(self, key: object) -> str:
-        """Return a name for each kind of arguments: two processes may compile for two of them at once."""
+        """Return a file name for some types of arguments: two processes may compile for different ones at once."""
         return f"{self._name}-{hashlib.sha256(repr(key).encode()).hexdigest()[:16]}"
 
 
 def _saved(folder: Path, name: str, key: object, code: object) -> bool:
-    """Write machine code to a folder; tell whether that could be done."""
+    """Write compiled code to a folder; tell whether that succeeded."""
     try:
         if not folder.is_dir():
             folder.mkdir(parents=True, exist_ok=True)
@@ -130,7 +127,7 @@ def _saved(folder: Path, name: str, key: object, code: object) -> bool:
 
 
 def _forget(newest: Path) -> None:
-    """Remove the oldest other versions from a place."""
+    """Remove all but the newest versions beside a folder."""
     others = [folder for folder in newest.parent.glob("streamfl-*") if folder != newest]
     for folder in sorted(others, key=lambda folder: folder.stat().st_mtime, reverse=True)[VERSIONS - 1 :]:
         shutil.rmtree(folder, ignore_errors=True)

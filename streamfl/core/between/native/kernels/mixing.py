@@ -1,4 +1,4 @@
-"""Mixing what the experts say: by fixed share, and stacked at two rates; then all three."""
+"""Mixes the experts' predictions: by fixed share, and stacked at two rates; then these three."""
 
 import math
 from typing import NamedTuple
@@ -12,10 +12,10 @@ from streamfl.core.between.native.kernels.scaling import Scales
 from streamfl.core.between.native.kernels.softmax import softmax
 from streamfl.core.protocol.native.settings import WINDOW
 
-# What part of its weight an expert gives back to all at every record.
+# The part of its weight that an expert shares out among all experts at every record.
 SHARE = 0.001
 
-# No probability counts as less than this part of a uniform one, no likelihood of a target than this part of the best.
+# The least probability, as a part of a uniform one; and the least likelihood of a target, as a part of the best one.
 FLOOR, LEAST_LIKELY = 0.01, 1e-3
 
 # Rates of the steps by which the weights of stacked experts are learnt.
@@ -26,16 +26,16 @@ SHARED, STACKED, MIXTURES = 0, 1, 1 + len(STACKING)
 ALL_THREE = np.ones(MIXTURES, np.bool_)
 
 
-# Running means of a mixture, over so many records: of the squared norm of what is stacked (of targets: the experts'
-# differences to the first mixture), and of the best expert's squared error.
+# Running means of a mixture, over `records` records: the squared norm of the stacked inputs (of targets: the experts'
+# differences from the first mixture), and the best expert's squared error.
 RUNNING = np.dtype([("norm", np.float64), ("variance", np.float64), ("records", np.float64)])
 
 
 class Mixing(NamedTuple):
-    """Weights of the experts: by fixed share (E,), stacked (2, E), and of the three mixtures (3,).
+    """Weights: of the experts by fixed share (E,) and stacked (2, E), and of the three mixtures (3,).
 
-    `awake` tells which are asked and taught (E,); all others have no weight, see `sleeping`. `running` is one
-    `RUNNING`, shape (1,); `targets` is of the targets, as if they were one feature.
+    `awake` are the experts that predict and learn (E,); all others have no weight, see `sleeping`. `running` is one
+    `RUNNING`, shape (1,); `targets` are the moments of the targets, as of a single feature.
     """
 
     best: FloatArray
@@ -46,65 +46,65 @@ class Mixing(NamedTuple):
     targets: Scales
 
 
-class Said(NamedTuple):
-    """What is said of a record, shapes (E, C), (3, C) for the three mixtures, and (C,) for what is served.
+class Predictions(NamedTuple):
+    """The predictions of one record; targets are measured from the centre.
 
-    By every expert; the same with a floor, and its centred logarithms; by the mixtures; and by all. Targets are
-    measured from the centre.
+    `by_expert`, shape (E, C); `bounded`, the same with a floor, or 0 for experts that sleep; `centred`, the centred
+    logarithms of these; `by_mixture`, shape (3, C); and `mixed`, shape (C,), which is served.
     """
 
     by_expert: FloatArray
-    given: FloatArray
+    bounded: FloatArray
     centred: FloatArray
-    offered: FloatArray
+    by_mixture: FloatArray
     mixed: FloatArray
 
 
 @compiled
-def mix_labels(mixing: Mixing, said: Said) -> None:
-    """Mix probabilities: by fixed share, and as softmaxes over the experts' log-probabilities; then all three."""
-    experts, columns = said.by_expert.shape
+def mix_labels(mixing: Mixing, predictions: Predictions) -> None:
+    """Mix probabilities by fixed share and by softmaxes over the experts' log-probabilities; then these three."""
+    experts, columns = predictions.by_expert.shape
     least = FLOOR / columns
     for k in range(MIXTURES):
         for c in range(columns):
-            said.offered[k, c] = 0.0
+            predictions.by_mixture[k, c] = 0.0
     for e in range(experts):
         if not mixing.awake[e]:
             continue
         mean = 0.0
         for c in range(columns):
-            said.given[e, c] = max(said.by_expert[e, c], least)
-            said.centred[e, c] = math.log(said.given[e, c])
-            mean += said.centred[e, c] / columns
+            predictions.bounded[e, c] = max(predictions.by_expert[e, c], least)
+            predictions.centred[e, c] = math.log(predictions.bounded[e, c])
+            mean += predictions.centred[e, c] / columns
         for c in range(columns):
-            said.centred[e, c] -= mean
-            said.offered[SHARED, c] += mixing.best[e] * said.given[e, c]
+            predictions.centred[e, c] -= mean
+            predictions.by_mixture[SHARED, c] += mixing.best[e] * predictions.bounded[e, c]
             for k in range(len(STACKING)):
-                said.offered[STACKED + k, c] += mixing.stacked[k, e] * said.centred[e, c]
-    softmax(said.offered, STACKED, MIXTURES)
+                predictions.by_mixture[STACKED + k, c] += mixing.stacked[k, e] * predictions.centred[e, c]
+    softmax(predictions.by_mixture, STACKED, MIXTURES)
     total = 0.0
     for c in range(columns):
-        said.mixed[c] = 0.0
+        predictions.mixed[c] = 0.0
         for k in range(MIXTURES):
-            said.mixed[c] += mixing.outer[k] * max(said.offered[k, c], least)
-        total += said.mixed[c]
+            predictions.mixed[c] += mixing.outer[k] * max(predictions.by_mixture[k, c], least)
+        total += predictions.mixed[c]
     for c in range(columns):
-        said.mixed[c] /= total
+        predictions.mixed[c] /= total
 
 
 @compiled
-def learn_to_mix_labels(mixing: Mixing, said: Said, code: int) -> None:
-    """Weigh the experts by the probability each gave to the label that came, and step down the softmaxes' losses."""
-    experts, columns = said.given.shape
+def learn_to_mix_labels(mixing: Mixing, predictions: Predictions, code: int) -> None:
+    """Weigh the experts by the probability that each gave to the true label; step down the softmaxes' losses."""
+    experts, columns = predictions.bounded.shape
     running, square = mixing.running[0], 0.0
     for e in range(experts):
         if not mixing.awake[e]:
             continue
-        mixing.best[e] *= said.given[e, code]
+        mixing.best[e] *= predictions.bounded[e, code]
         for c in range(columns):
-            square += said.centred[e, c] * said.centred[e, c]
+            square += predictions.centred[e, c] * predictions.centred[e, c]
     for k in range(len(mixing.outer)):
-        mixing.outer[k] *= max(said.offered[k, code], FLOOR / columns)
+        mixing.outer[k] *= max(predictions.by_mixture[k, code], FLOOR / columns)
     share(mixing.best, mixing.awake)
     share(mixing.outer, ALL_THREE)
     running.records += 1.0
@@ -115,55 +115,57 @@ def learn_to_mix_labels(mixing: Mixing, said: Said, code: int) -> None:
             for e in range(experts):
                 if not mixing.awake[e]:
                     continue
-                slope = -said.centred[e, code]
+                slope = -predictions.centred[e, code]
                 for c in range(columns):
-                    slope += said.offered[STACKED + k, c] * said.centred[e, c]
+                    slope += predictions.by_mixture[STACKED + k, c] * predictions.centred[e, c]
                 mixing.stacked[k, e] -= size * slope
 
 
 @compiled
-def mix_targets(mixing: Mixing, said: Said) -> None:
-    """Mix predicted targets: by fixed share, and as linear combinations of differences to that; then all three."""
-    said.offered[SHARED, 0] = 0.0
-    for e in range(len(said.given)):
-        said.given[e, 0] = said.by_expert[e, 0] if mixing.awake[e] else 0.0
-        said.offered[SHARED, 0] += mixing.best[e] * said.given[e, 0]
-    said.mixed[0] = mixing.outer[SHARED] * said.offered[SHARED, 0]
+def mix_targets(mixing: Mixing, predictions: Predictions) -> None:
+    """Mix targets by fixed share and by linear combinations of the differences from that; then these three."""
+    predictions.by_mixture[SHARED, 0] = 0.0
+    for e in range(len(predictions.bounded)):
+        predictions.bounded[e, 0] = predictions.by_expert[e, 0] if mixing.awake[e] else 0.0
+        predictions.by_mixture[SHARED, 0] += mixing.best[e] * predictions.bounded[e, 0]
+    predictions.mixed[0] = mixing.outer[SHARED] * predictions.by_mixture[SHARED, 0]
     for k in range(len(STACKING)):
-        said.offered[STACKED + k, 0] = said.offered[SHARED, 0]
-        for e in range(len(said.given)):
+        predictions.by_mixture[STACKED + k, 0] = predictions.by_mixture[SHARED, 0]
+        for e in range(len(predictions.bounded)):
             if mixing.awake[e]:
-                said.offered[STACKED + k, 0] += mixing.stacked[k, e] * (said.given[e, 0] - said.offered[SHARED, 0])
-        said.mixed[0] += mixing.outer[STACKED + k] * said.offered[STACKED + k, 0]
+                predictions.by_mixture[STACKED + k, 0] += mixing.stacked[k, e] * (
+                    predictions.bounded[e, 0] - predictions.by_mixture[SHARED, 0]
+                )
+        predictions.mixed[0] += mixing.outer[STACKED + k] * predictions.by_mixture[STACKED + k, 0]
 
 
 @compiled
-def learn_to_mix_targets(mixing: Mixing, said: Said, truth: float) -> None:
-    """Weigh the experts by their errors under the variance of the best one, and step down the squared errors."""
-    experts, running, least, square = len(said.given), mixing.running[0], math.inf, 0.0
+def learn_to_mix_targets(mixing: Mixing, predictions: Predictions, truth: float) -> None:
+    """Weigh the experts by their errors under the variance of the best one; step down the squared errors."""
+    experts, running, least, square = len(predictions.bounded), mixing.running[0], math.inf, 0.0
     for e in range(experts):
         if mixing.awake[e]:
-            least = min(least, (said.given[e, 0] - truth) ** 2)
-            square += (said.given[e, 0] - said.offered[SHARED, 0]) ** 2
+            least = min(least, (predictions.bounded[e, 0] - truth) ** 2)
+            square += (predictions.bounded[e, 0] - predictions.by_mixture[SHARED, 0]) ** 2
     running.records += 1.0
     rate = 1.0 / min(running.records, WINDOW)
     running.variance += rate * (least - running.variance)
     running.norm += rate * (square - running.norm)
-    weigh(mixing.outer, said.offered, truth, running.variance, ALL_THREE)
-    weigh(mixing.best, said.given, truth, running.variance, mixing.awake)
+    weigh(mixing.outer, predictions.by_mixture, truth, running.variance, ALL_THREE)
+    weigh(mixing.best, predictions.bounded, truth, running.variance, mixing.awake)
     if running.norm > 0.0:
         for k in range(len(STACKING)):
-            # Where experts differ by less than the best of them errs, their differences tell hardly anything.
+            # If experts differ by less than the error of the best one, their differences carry little information.
             size = STACKING[k] / (running.norm + running.variance + 0.5 * STACKING[k] * square)
             for e in range(experts):
                 if mixing.awake[e]:
-                    apart = said.given[e, 0] - said.offered[SHARED, 0]
-                    mixing.stacked[k, e] -= size * (said.offered[STACKED + k, 0] - truth) * apart
+                    apart = predictions.bounded[e, 0] - predictions.by_mixture[SHARED, 0]
+                    mixing.stacked[k, e] -= size * (predictions.by_mixture[STACKED + k, 0] - truth) * apart
 
 
 @inner
 def weigh(weights: FloatArray, predicted: FloatArray, truth: float, variance: float, awake: BoolArray) -> None:
-    """Weigh by normal likelihoods relative to the best one's, none below a part: one outlier must not decide."""
+    """Multiply weights by normal likelihoods relative to the best one, with a floor: one outlier must not decide."""
     least = math.inf
     for e in range(len(weights)):
         if awake[e]:
@@ -177,7 +179,7 @@ def weigh(weights: FloatArray, predicted: FloatArray, truth: float, variance: fl
 
 @compiled
 def share(weights: FloatArray, awake: BoolArray) -> None:
-    """Make weights sum to 1; each expert gives a part of its own back to all (Herbster and Warmuth 1998)."""
+    """Make weights sum to 1; each expert shares out a part of its own among all (Herbster and Warmuth 1998)."""
     total, count = 0.0, 0
     for e in range(len(weights)):
         if awake[e]:

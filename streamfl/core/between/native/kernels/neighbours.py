@@ -1,4 +1,4 @@
-"""What the nearest of the last records say."""
+"""Predictions from the nearest of the last records."""
 
 import math
 from typing import NamedTuple
@@ -7,16 +7,16 @@ from streamfl.core.arrays import FloatArray, IntArray
 from streamfl.core.between.native.kernels.compiled import compiled, inner
 from streamfl.core.protocol.native.settings import MEMORIES
 
-# Neighbours asked, and what no neighbour at all counts, in votes.
+# The number of neighbours, and the votes that are spread over all labels, whatever the neighbours are.
 NEAREST, SMOOTHING = 5, 0.1
 
 
 class Memory(NamedTuple):
-    """The last records in names of their own: see `Neighbours`.
+    """The last records, with names in an order of their own: see `Neighbours`.
 
-    `Z` has a row for each feature, so that distances are worked out along it. `column` tells where a feature is
-    kept, `code` as what a label is kept, and `place` the column of a label that is kept, or -1. `at`, `distance`
-    and `nearest` are scratch.
+    `Z` has a row for each of its features. `column` is the row of each present feature, `code` the number of each
+    present label in the memory, and `place` the present column of each label in the memory, -1 if it has none. `at`,
+    `distance` and `nearest` are scratch.
     """
 
     Z: FloatArray
@@ -30,23 +30,23 @@ class Memory(NamedTuple):
 
 
 @compiled
-def ask_neighbours(
-    memory: Memory, remembered: int, z: FloatArray, said: FloatArray, expert: int, targets: bool
+def predict_by_neighbours(
+    memory: Memory, remembered: int, z: FloatArray, outputs: FloatArray, expert: int, targets: bool
 ) -> None:
-    """Work out what the nearest of the last records say, into the rows of `said` from `expert` on.
+    """Predict from the nearest of the last records, into the rows of `outputs` from `expert` on.
 
-    Those are the five nearest, and all that are as near as the fifth. A neighbour at distance r weighs
-    R / (r + R / 10), R the distance of the farthest of them.
+    The five nearest count, and all that are as near as the fifth. A neighbour at distance r weighs R / (r + R / 10),
+    R the distance of the farthest of them.
     """
     measure(memory, z, min(remembered, len(memory.y)))
     for k in range(len(MEMORIES)):
         kept = min(remembered, MEMORIES[k])
-        vote(memory, remembered, kept, farthest(memory, remembered, kept), said, expert + k, targets)
+        vote(memory, remembered, kept, farthest(memory, remembered, kept), outputs, expert + k, targets)
 
 
 @inner
 def measure(memory: Memory, z: FloatArray, kept: int) -> None:
-    """Work out the squared distances of the last records; a feature that is gone is at its mean, 0."""
+    """Compute the squared distances of the last records; a feature that is gone is at its mean, 0."""
     for k in range(len(memory.at)):
         memory.at[k] = 0.0
     for j in range(len(memory.column)):
@@ -62,59 +62,59 @@ def measure(memory: Memory, z: FloatArray, kept: int) -> None:
 @inner
 def farthest(memory: Memory, remembered: int, kept: int) -> float:
     """Return the squared distance of the fifth nearest of the last records, or of the farthest of fewer."""
-    found, i = 0, (remembered - kept) % len(memory.y)
+    near, i = 0, (remembered - kept) % len(memory.y)
     for _ in range(kept):
         distance = memory.distance[i]
         i = i + 1 if i + 1 < len(memory.y) else 0
-        if found < NEAREST or distance < memory.nearest[NEAREST - 1]:
-            found = min(found + 1, NEAREST)
-            k = found - 1
+        if near < NEAREST or distance < memory.nearest[NEAREST - 1]:
+            near = min(near + 1, NEAREST)
+            k = near - 1
             while k > 0 and memory.nearest[k - 1] > distance:
                 memory.nearest[k] = memory.nearest[k - 1]
                 k -= 1
             memory.nearest[k] = distance
-    return memory.nearest[found - 1] if found else 0.0
+    return memory.nearest[near - 1] if near else 0.0
 
 
 @inner
 def vote(
-    memory: Memory, remembered: int, kept: int, squared_reach: float, said: FloatArray, expert: int, targets: bool
+    memory: Memory, remembered: int, kept: int, squared_reach: float, outputs: FloatArray, expert: int, targets: bool
 ) -> None:
-    """Set the mean target of the nearest, or their votes, which are smoothed; labels that are gone have no column."""
-    columns, total, reach = said.shape[1], 0.0, math.sqrt(squared_reach)
+    """Set the weighted mean target of the nearest, or their smoothed votes; labels that are gone get no vote."""
+    columns, total, reach = outputs.shape[1], 0.0, math.sqrt(squared_reach)
     for c in range(columns):
-        said[expert, c] = 0.0
+        outputs[expert, c] = 0.0
     i = (remembered - kept) % len(memory.y)
     for _ in range(kept):
         if memory.distance[i] <= squared_reach:
             weight = reach / (math.sqrt(memory.distance[i]) + reach / 10.0) if reach > 0.0 else 1.0
             if targets:
-                said[expert, 0] += weight * memory.y[i]
+                outputs[expert, 0] += weight * memory.y[i]
             elif memory.place[int(memory.y[i])] >= 0:
-                said[expert, memory.place[int(memory.y[i])]] += weight
+                outputs[expert, memory.place[int(memory.y[i])]] += weight
             total += weight
         i = i + 1 if i + 1 < len(memory.y) else 0
-    smooth(said, expert, total, targets)
+    smooth(outputs, expert, total, targets)
 
 
 @inner
-def smooth(said: FloatArray, expert: int, total: float, targets: bool) -> None:
-    """Divide by the sum of weights; let no label be without a chance."""
-    columns, sum_of_all = said.shape[1], 0.0
+def smooth(outputs: FloatArray, expert: int, total: float, targets: bool) -> None:
+    """Divide by the sum of weights; give every label a positive probability."""
+    columns, sum_of_all = outputs.shape[1], 0.0
     for c in range(columns):
         if total > 0.0:
-            said[expert, c] /= total
+            outputs[expert, c] /= total
         if not targets:
-            said[expert, c] += SMOOTHING / columns
-        sum_of_all += said[expert, c]
+            outputs[expert, c] += SMOOTHING / columns
+        sum_of_all += outputs[expert, c]
     if not targets:
         for c in range(columns):
-            said[expert, c] /= sum_of_all
+            outputs[expert, c] /= sum_of_all
 
 
 @compiled
 def remember(memory: Memory, remembered: int, z: FloatArray, truth: float, targets: bool) -> None:
-    """Keep a record in place of the oldest."""
+    """Store a record in place of the oldest."""
     at = remembered % len(memory.y)
     for k in range(len(memory.Z)):
         memory.Z[k, at] = 0.0

@@ -1,7 +1,7 @@
-"""The way of one record: it is scaled, finds its cells, is predicted by every expert, mixed, and learnt.
+"""One record: it is scaled, finds its cells, is predicted by every expert, mixed, and learnt.
 
-Shapes: d features, C columns (labels, or 1 for targets), M models, E experts: the models, the neighbours, and one
-more.
+Shapes: d features, C columns (labels, or 1 for targets), M models, E experts: the models, the neighbours, and
+`rounds`, the model that rounds agreed on.
 """
 
 import math
@@ -12,13 +12,13 @@ from streamfl.core.between.native.kernels.compiled import KeptArguments, compile
 from streamfl.core.between.native.kernels.ferns import Tests, find_cells
 from streamfl.core.between.native.kernels.mixing import (
     Mixing,
-    Said,
+    Predictions,
     learn_to_mix_labels,
     learn_to_mix_targets,
     mix_labels,
     mix_targets,
 )
-from streamfl.core.between.native.kernels.neighbours import Memory, ask_neighbours, remember
+from streamfl.core.between.native.kernels.neighbours import Memory, predict_by_neighbours, remember
 from streamfl.core.between.native.kernels.scaling import (
     FIRST,
     Scales,
@@ -29,18 +29,18 @@ from streamfl.core.between.native.kernels.scaling import (
     scale,
 )
 from streamfl.core.between.native.kernels.softmax import softmax
-from streamfl.core.between.native.kernels.steps import Kinds, Models, Touched, ask_models, step
+from streamfl.core.between.native.kernels.steps import Kinds, Models, Touched, predict_by_models, step
 
 
 class Record(NamedTuple):
-    """A record between its prediction and its lesson: the constant 1 and its features (d + 1,), and its cells."""
+    """A standardised record: the constant 1 and its features, shape (d + 1,), and its cells in the table of ferns."""
 
     z: FloatArray
     cells: IntArray
 
 
 class Learning(NamedTuple):
-    """All that the way of a record leads through, and whether targets are learnt."""
+    """All arrays that the loops read and write; `targets` says whether targets are learnt, not labels."""
 
     kinds: Kinds
     scales: Scales
@@ -49,55 +49,56 @@ class Learning(NamedTuple):
     memory: Memory
     mixing: Mixing
     record: Record
-    said: Said
+    predictions: Predictions
     targets: bool
 
 
 @inner
-def predict(learning: Learning, remembered: int, others: FloatArray, i: int) -> float:
-    """Predict the record that is scaled; row i of `others` is what one more expert says, empty if there is none.
+def predict(learning: Learning, remembered: int, rounds: FloatArray, i: int) -> float:
+    """Predict the record that was scaled last; row i of `rounds` is that expert's prediction, empty if it sleeps.
 
-    Returns what is to be added to it: what targets are measured from.
+    Returns the centre of the targets, which is to be added to predicted targets.
     """
-    models, memory, said, awake = learning.models, learning.memory, learning.said, learning.mixing.awake
+    models, memory, awake = learning.models, learning.memory, learning.mixing.awake
+    by_expert = learning.predictions.by_expert
     z, cells = learning.record
-    count, last, centre = models.weights.shape[1], len(said.by_expert) - 1, measured_from(learning, others, i)
+    count, last, centre = models.weights.shape[1], len(by_expert) - 1, centre_of_targets(learning, rounds, i)
     if len(cells):
         find_cells(learning.tests, z, cells, awake, learning.kinds.first_fern, models.table.shape[1])
-    ask_models(models, learning.kinds, z, cells, said.by_expert, awake)
-    for c in range(said.by_expert.shape[1]):
-        said.by_expert[last, c] = 1.0 / said.by_expert.shape[1]
-        if others.shape[1]:  # a label of this round is news to it
-            said.by_expert[last, c] = others[i, c] - centre if c < others.shape[1] else 0.0
+    predict_by_models(models, learning.kinds, z, cells, by_expert, awake)
+    for c in range(by_expert.shape[1]):
+        by_expert[last, c] = 1.0 / by_expert.shape[1]
+        if rounds.shape[1]:  # it does not know labels that are new in this round
+            by_expert[last, c] = rounds[i, c] - centre if c < rounds.shape[1] else 0.0
         elif learning.targets:
-            said.by_expert[last, 0] = mean_of_awake(said.by_expert, awake[:count])
+            by_expert[last, 0] = mean_of_awake(by_expert, awake[:count])
     if not learning.targets:
-        softmax(said.by_expert, 0, count)
+        softmax(by_expert, 0, count)
     if len(memory.y) and awake[count]:
-        ask_neighbours(memory, remembered, z, said.by_expert, count, learning.targets)
-        for e in range(count, last):  # before any record they say 0: the centre
-            said.by_expert[e] -= centre if remembered else 0.0
+        predict_by_neighbours(memory, remembered, z, by_expert, count, learning.targets)
+        for e in range(count, last):  # before any record they predict 0: the centre
+            by_expert[e] -= centre if remembered else 0.0
     if learning.targets:
-        mix_targets(learning.mixing, said)
+        mix_targets(learning.mixing, learning.predictions)
     else:
-        mix_labels(learning.mixing, said)
+        mix_labels(learning.mixing, learning.predictions)
     return centre
 
 
 @inner
-def measured_from(learning: Learning, others: FloatArray, i: int) -> float:
-    """Return what targets are measured from; before any was seen, what one more expert says, or 0; of labels 0."""
+def centre_of_targets(learning: Learning, rounds: FloatArray, i: int) -> float:
+    """Return the value from which targets are measured: before the first one, the prediction of `rounds`, or 0."""
     if not learning.targets:
         return 0.0
     centre: float = learning.models.centre[0]
     if math.isnan(centre):
-        centre = others[i, 0] if others.shape[1] else 0.0
+        centre = rounds[i, 0] if rounds.shape[1] else 0.0
     return centre
 
 
 @inner
 def mean_of_awake(by_expert: FloatArray, awake: BoolArray) -> float:
-    """Return the mean target that models predict."""
+    """Return the mean of the targets that the models that are awake predict."""
     total, count = 0.0, 0
     for m in range(len(awake)):
         if awake[m]:
@@ -108,19 +109,19 @@ def mean_of_awake(by_expert: FloatArray, awake: BoolArray) -> float:
 
 @inner
 def learn(learning: Learning, remembered: int, truth: float, seen: int, touched: Touched) -> None:
-    """Learn the record that was predicted last: its label's column, or its target."""
-    models, said = learning.models, learning.said
+    """Learn the record that was predicted last; `truth` is the column of its label, or its target."""
+    models, predictions = learning.models, learning.predictions
     z, cells = learning.record
-    errors, target = said.by_expert, 0.0
+    errors, target = predictions.by_expert, 0.0
     if learning.targets:
         truth = count_target(learning.mixing.targets, truth)
         if math.isnan(models.centre[0]):
             models.centre[0] = truth
         target = truth - models.centre[0]
-        learn_to_mix_targets(learning.mixing, said, target)
+        learn_to_mix_targets(learning.mixing, predictions, target)
     else:
-        learn_to_mix_labels(learning.mixing, said, int(truth))
-        count_right(models, said.by_expert, int(truth), learning.mixing.awake)
+        learn_to_mix_labels(learning.mixing, predictions, int(truth))
+        count_right(models, predictions.by_expert, int(truth), learning.mixing.awake)
     for m in range(models.weights.shape[1]):
         errors[m, 0 if learning.targets else int(truth)] -= target if learning.targets else 1.0
         if not learning.mixing.awake[m]:
@@ -130,24 +131,27 @@ def learn(learning: Learning, remembered: int, truth: float, seen: int, touched:
         remember(learning.memory, remembered, z, truth, learning.targets)
     if learning.targets and judge_first(learning.mixing.targets, 0):
         unlearn(learning, remembered, seen, touched)
-    if learning.targets and touched.counted[0].records + 1 == seen:  # nothing is agreed on yet
+    if learning.targets and touched.counted[0].records + 1 == seen:  # there is no agreed state yet
         models.centre[0] = mean_target(learning.mixing.targets)
 
 
 @inner
-def count_right(models: Models, said: FloatArray, code: int, awake: BoolArray) -> None:
-    """Count the record under its label, and for each model that gave this one more than any other."""
+def count_right(models: Models, by_expert: FloatArray, code: int, awake: BoolArray) -> None:
+    """Count the record under its label, and for each model that gave this label the largest probability."""
     models.bearing[code] += 1.0
     for m in range(len(models.right)):
         right = awake[m]
-        for c in range(said.shape[1]):
-            right = right and (c == code or said[m, c] < said[m, code])
+        for c in range(by_expert.shape[1]):
+            right = right and (c == code or by_expert[m, c] < by_expert[m, code])
         models.right[m, code] += 1.0 if right else 0.0
 
 
 @inner
 def unlearn(learning: Learning, remembered: int, seen: int, touched: Touched) -> None:
-    """Unlearn what errors of any size have taught: how large errors usually are would be misjudged for ever."""
+    """Undo what was learnt from the first targets, among which there was an outlier.
+
+    The mixture would misjudge the usual size of errors for ever.
+    """
     memory, mixing, models, awake = learning.memory, learning.mixing, learning.models, learning.mixing.awake.sum()
     for i in range(min(FIRST, len(memory.y))):
         memory.y[(remembered - i) % len(memory.y)] = mixing.targets.first[FIRST - 1 - i, 0]
@@ -157,7 +161,7 @@ def unlearn(learning: Learning, remembered: int, seen: int, touched: Touched) ->
     mixing.outer[:] = 1.0 / len(mixing.outer)
     running = mixing.running[0]
     running.norm, running.variance, running.records = 0.0, 0.0, 0.0
-    if seen == FIRST:  # else others have taught the models, too
+    if seen == FIRST:  # otherwise other clients have trained the models, too
         models.centre[0] = mean_target(mixing.targets)
         models.weights[:] = 0.0
         for row in range(touched.counted[0].rows):
@@ -165,10 +169,12 @@ def unlearn(learning: Learning, remembered: int, seen: int, touched: Touched) ->
 
 
 @inner
-def fits(learning: Learning, X: FloatArray, others: FloatArray, truths: FloatArray, predicted: FloatArray) -> bool:
-    """Tell whether records fit what they are to be sent through: in loops, what is too small is other memory."""
-    columns = len(learning.said.mixed)
-    if X.shape[1] != len(learning.record.z) - 1 or len(others) != len(X):
+def is_sound(
+    learning: Learning, X: FloatArray, rounds: FloatArray, truths: FloatArray, predicted: FloatArray
+) -> bool:
+    """Tell whether the shapes of records fit; the loops do not check indices."""
+    columns = len(learning.predictions.mixed)
+    if X.shape[1] != len(learning.record.z) - 1 or len(rounds) != len(X):
         return False
     if len(truths) and len(truths) != len(X):
         return False
@@ -183,7 +189,7 @@ def fits(learning: Learning, X: FloatArray, others: FloatArray, truths: FloatArr
 
 @compiled
 def hold(learning: Learning) -> KeptArguments:
-    """Return all that the way of a record leads through, to be handed over again and again."""
+    """Return the arrays as one argument, to be passed in many calls."""
     return KeptArguments(learning)
 
 
@@ -193,25 +199,26 @@ def predict_and_learn(
     remembered: int,
     seen: int,
     X: FloatArray,
-    others: FloatArray,
+    rounds: FloatArray,
     truths: FloatArray,
     predicted: FloatArray,
     touched: Touched,
 ) -> bool:
-    """Send records on their way: each is predicted, if `predicted`, shape (n, C), has rows, and then learnt.
+    """Predict every record, then learn it, in order.
 
-    It is not learnt if there are no `truths`. What is learnt without being predicted must be what was predicted last.
-    Returns whether they fit; if not, nothing was done.
+    Predictions are written to `predicted`, shape (n, C); without rows there, none are made. Without `truths` nothing
+    is learnt. A record that is learnt without being predicted must be the one that was predicted last. Returns
+    whether the shapes fit; if not, nothing was done.
     """
     learning: Learning = held.inside
-    if not fits(learning, X, others, truths, predicted):
+    if not is_sound(learning, X, rounds, truths, predicted):
         return False
     for i in range(len(X)):
         if len(predicted):
             scale(learning.scales, X, i, learning.record.z)
-            centre = predict(learning, remembered, others, i)
+            centre = predict(learning, remembered, rounds, i)
             for c in range(predicted.shape[1]):
-                predicted[i, c] = learning.said.mixed[c] + centre
+                predicted[i, c] = learning.predictions.mixed[c] + centre
         if len(truths):
             count_in(learning.scales, X, i)
             learn(learning, remembered, truths[i], seen + i + 1, touched)

@@ -1,4 +1,4 @@
-"""Standardising record by record, by the moments of the values before; what is far out counts as less."""
+"""Standardises record by record, by the moments of the values before; outliers count as less."""
 
 import math
 from typing import NamedTuple
@@ -10,25 +10,25 @@ from streamfl.core.between.native.kernels.compiled import compiled, inner
 from streamfl.core.protocol.moments import FAR, FEWEST, LARGEST
 from streamfl.core.protocol.native.settings import FARTHEST
 
-# A spread below this part of the mean is rounding; of targets, which may all lie far from 0, below this one.
+# A spread below this part of the mean is rounding; targets may all lie far from 0, so theirs is smaller.
 LEAST_SPREAD, LEAST_TARGET_SPREAD = 1e-9, 1e-14
 
-# A value farther than so many deviations from the mean of those before it counts as FARTHEST, a target as so many,
-# from the ninth on; while fewer are known than KNOWN, their deviation is rough, and it must be farther. A sentinel is
-# not to be remembered for ever; what really moves, moves its own bounds.
+# From the ninth value on, an outlier lies more than OUTLYING deviations from the mean of the values before it. It
+# counts as FARTHEST deviations, a target as OUTLYING. With fewer values than KNOWN the deviation is rough, and the
+# bound is wider. So a sentinel has no lasting effect, and a feature that really moves, moves its own bounds.
 OUTLYING, KNOWN = 20.0, 30
 
-# So many values far out one after another, not all the same as sentinels are, are where a feature is now. And of the
-# first so many none counts as farther from their median than FAR times what all but one of them are: when they came,
-# nothing was known by which to judge them.
+# After so many outliers in a row, not all equal as sentinels are, a feature begins again at their values. The first
+# so many values are checked when all are known: none counts as farther from their median than FAR times the distance
+# within which all but one of them lie.
 FIRST = FEWEST
 
 
 class Scales(NamedTuple):
-    """Sums over values, of their differences to a fixed point near them: see `RunningScaler`. Shape (d,) each.
+    """Sums of the values' differences from a fixed point near them: see `RunningScaler`. Shape (d,) each.
 
-    `first` keeps the first values, shape (FIRST, d), NaN where they were counted in elsewhere; later those that are
-    far out one after another, `streak` of them. `again` tells which features began again: what had been is forgotten.
+    `first` holds the first values, shape (FIRST, d), NaN if another client counted them; later it holds outliers in a
+    row, `streak` of them. `again` marks the features that began again, without their old moments.
     """
 
     near: FloatArray
@@ -42,7 +42,7 @@ class Scales(NamedTuple):
 
 @inner
 def spread(seen: float, total: float, square: float, near: float, least: float) -> float:
-    """Return the standard deviation of what the sums are of; 0 where it is only rounding, a part of the mean."""
+    """Return the standard deviation of the values; 0 if it is only rounding, below a part of the mean."""
     mean = total / seen
     deviation = math.sqrt(max(square / seen - mean * mean, 0.0))
     return deviation if deviation > least * abs(near + mean) else 0.0
@@ -50,9 +50,9 @@ def spread(seen: float, total: float, square: float, near: float, least: float) 
 
 @compiled
 def scale(scales: Scales, X: FloatArray, i: int, z: FloatArray) -> None:
-    """Standardise row i by the moments of the values before: within 5 deviations; what is not known is 0.
+    """Standardise row i by the moments of the values before, clipped to 5 deviations; a missing value is 0.
 
-    The first of z stays: it is the constant 1.
+    The first element of z stays: it is the constant 1.
     """
     for j in range(X.shape[1]):
         x, z[1 + j] = X[i, j], 0.0
@@ -66,7 +66,7 @@ def scale(scales: Scales, X: FloatArray, i: int, z: FloatArray) -> None:
 
 @compiled
 def count_in(scales: Scales, X: FloatArray, i: int) -> None:
-    """Count the values of row i in."""
+    """Add the values of row i to the moments."""
     for j in range(X.shape[1]):
         if not math.isnan(X[i, j]):
             count(scales, j, X[i, j])
@@ -75,14 +75,14 @@ def count_in(scales: Scales, X: FloatArray, i: int) -> None:
 
 @inner
 def count(scales: Scales, j: int, x: float) -> None:
-    """Count a value of a feature in."""
+    """Add a value of a feature to its moments."""
     value = squarable(scales, j, x)
     moved = value - scales.near[j]
     counted = within(scales, j, moved, FARTHEST, LEAST_SPREAD)
     if counted == moved:
         scales.streak[j] = 0
     elif scales.first[max(scales.streak[j] - 1, 0), j] == value:
-        return  # a sentinel says nothing of the scale, however often it comes
+        return  # a repeated sentinel has no effect, however often it comes
     else:
         scales.first[scales.streak[j], j] = value
         scales.streak[j] += 1
@@ -94,7 +94,7 @@ def count(scales: Scales, j: int, x: float) -> None:
 
 @inner
 def count_target(scales: Scales, y: float) -> float:
-    """Count a target in; return it as it is learnt: what moves, is followed step by step."""
+    """Add a target to the moments; return it as it is learnt, clipped, so that a move is followed step by step."""
     counted = within(scales, 0, squarable(scales, 0, y) - scales.near[0], OUTLYING, LEAST_TARGET_SPREAD)
     add(scales, 0, counted)
     learnt: float = scales.near[0] + counted
@@ -103,14 +103,14 @@ def count_target(scales: Scales, y: float) -> float:
 
 @inner
 def mean_target(scales: Scales) -> float:
-    """Return the mean of the targets, as they counted."""
+    """Return the mean of the targets, as they were counted."""
     mean: float = scales.near[0] + scales.total[0] / scales.seen[0]
     return mean
 
 
 @inner
 def squarable(scales: Scales, j: int, x: float) -> float:
-    """Return a value that can be squared; the first one is what differences are to."""
+    """Return a value clipped so that it can be squared; the first one is the point from which others are measured."""
     value = min(max(x, -LARGEST), LARGEST)
     if math.isnan(scales.near[j]):
         scales.near[j] = value
@@ -121,7 +121,7 @@ def squarable(scales: Scales, j: int, x: float) -> float:
 
 @inner
 def within(scales: Scales, j: int, moved: float, counts_as: float, least: float) -> float:
-    """Return a difference as it counts: as it is, or so many deviations from the mean of those before it."""
+    """Return a difference as it counts: unchanged or, of an outlier, `counts_as` deviations from the mean."""
     seen = scales.seen[j]
     if seen < FIRST:
         return moved
@@ -142,20 +142,20 @@ def add(scales: Scales, j: int, moved: float) -> None:
 
 @inner
 def begin_again(scales: Scales, j: int) -> None:
-    """Go on from the last values alone: the feature has moved for good."""
+    """Restart a feature's moments from its last values alone: it has moved for good."""
     count_again(scales, j, np.median(scales.first[:, j]), math.inf)
     scales.streak[j], scales.again[j] = 0, True
 
 
 @inner
 def judge_first(scales: Scales, j: int) -> bool:
-    """Judge the first values once all are known: count them again, nearer, if one is far out; tell whether it is."""
+    """Check the first values once all are known: if one is an outlier, clip and count them again; tell whether so."""
     if scales.seen[j] != FIRST:
         return False
     median = np.median(scales.first[:, j])
     distances = np.sort(np.abs(scales.first[:, j] - median))
     bound = FAR * distances[FIRST - 2]
-    if not 0.0 < bound < distances[FIRST - 1]:  # not, if some of them are not known here
+    if not 0.0 < bound < distances[FIRST - 1]:  # NaN, if another client counted some of them
         return False
     count_again(scales, j, median, bound)
     return True
@@ -163,7 +163,7 @@ def judge_first(scales: Scales, j: int) -> bool:
 
 @inner
 def count_again(scales: Scales, j: int, median: float, bound: float) -> None:
-    """Count the values that are kept, and no others, none of them farther from their median than a bound."""
+    """Reset the moments to those of the values in `first`, clipped to a bound from their median."""
     scales.near[j], scales.seen[j], scales.total[j], scales.square[j] = median, 0.0, 0.0, 0.0
     for i in range(FIRST):
         moved = min(max(scales.first[i, j] - median, -bound), bound)

@@ -1,4 +1,4 @@
-"""Probabilities of outputs, and what a softmax model of standardised features says."""
+"""Softmax: probabilities from outputs, and the predictions of a softmax model of standardised features."""
 
 import math
 
@@ -25,20 +25,20 @@ def softmax(outputs: FloatArray, first: int, end: int) -> None:
 
 @compiled
 def rounds_say(X: FloatArray, mean: FloatArray, scale: FloatArray, farthest: float, W: FloatArray) -> FloatArray:
-    """Return what a softmax model of standardised features says of records, shape (n, C): see `Registry.design`.
+    """Return the probabilities of a softmax model of standardised features, shape (n, C): see `Registry.design`.
 
     The last row of W, shape (d + 1, C), belongs to the constant 1.
     """
     features, columns = X.shape[1], W.shape[1]
-    said = np.zeros((len(X), columns))
+    outputs = np.zeros((len(X), columns))
     for i in range(len(X)):
         for j in range(features):
             z = (X[i, j] - mean[j]) * (1.0 / scale[j])
             if not math.isnan(z):
                 z = min(max(z, -farthest), farthest)
                 for c in range(columns):
-                    said[i, c] += z * W[j, c]
+                    outputs[i, c] += z * W[j, c]
         for c in range(columns):
-            said[i, c] += W[features, c]
-    softmax(said, 0, len(X))
-    return said
+            outputs[i, c] += W[features, c]
+    softmax(outputs, 0, len(X))
+    return outputs

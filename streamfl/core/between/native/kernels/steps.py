@@ -1,4 +1,4 @@
-"""What each model says of a record, and its step down its loss."""
+"""The outputs of each model for a record, and its step down its loss."""
 
 import math
 from typing import NamedTuple
@@ -10,19 +10,20 @@ from streamfl.core.arrays import BoolArray, FloatArray, IntArray
 from streamfl.core.between.native.kernels.compiled import inner
 from streamfl.core.protocol.native.settings import FERNS, WHITENED, WINDOW
 
-# The part of their mean that is added to second moments, and for how many records their inverse is kept at least.
+# The ridge, as a part of the mean of the second moments; and the fewest records for which an inverse is kept.
 RIDGE, REFRESH = 0.1, 32
 
-# Inputs up to which steps are whitened by all second moments, beyond by their diagonal.
+# Up to so many inputs steps are whitened by all second moments, beyond by their diagonal.
 MOST_WHITENED = 256
 
 Table = npt.NDArray[np.float32]
 
 
 class Kinds(NamedTuple):
-    """What tells the models apart; they come in the order linear, fern, whitened.
+    """The kinds of the models, which come in the order linear, fern, whitened.
 
-    What part of the features each sees, shape (M,); the rate of each normalised step; the first fern; how many.
+    `sees` is the factor of the features in each model's input, shape (M,); `rate` the rate of each normalised step;
+    `first_fern` the first model on ferns, and `ferns` the number of these.
     """
 
     sees: FloatArray
@@ -32,12 +33,13 @@ class Kinds(NamedTuple):
 
 
 class Models(NamedTuple):
-    """What records change: see `NativeState`; and of the round the sums of squared norms, and the cells' visits.
+    """The arrays that records change: see `NativeState`.
 
-    `norms`, their mean, and `norm_sums` are of two inputs, shape (2,): the features, and a fern's cells and features.
-    `bearing` counts the round's records by label (C,), `right` those of which each model said so (M, C). `mean`, of
-    z z^T, and `along`, shape (d + 1,), are scratch. `centre` is what targets are measured from, shape (1,); NaN until
-    one is known.
+    `visits` counts the visits of this round to each cell. `norms`, running means of squared norms, and `norm_sums`,
+    their sums over the round, are of two inputs, shape (2,): the features, and the cells and features of a fern.
+    `bearing` counts the round's records by label (C,), `right` those that each model predicted right (M, C). `mean`,
+    of z z^T, and `along`, shape (d + 1,), are scratch. `centre` is the value from which targets are measured, shape
+    (1,); NaN until it is known.
     """
 
     weights: FloatArray
@@ -54,14 +56,14 @@ class Models(NamedTuple):
     centre: FloatArray
 
 
-# How many rows of the table, and by how many records, a round has changed.
+# The number of rows of the table that a round has changed, and the number of its records.
 COUNTED = np.dtype([("rows", np.int64), ("records", np.int64)])
 
 
 class Touched(NamedTuple):
-    """Rows of the table that this round has changed, and what they held before; `counted` is one `COUNTED`.
+    """The rows of the table that this round has changed, and their values before; `counted` is one `COUNTED`.
 
-    With room for all that a call may touch: (rows,), (rows, rates, C); and (1,).
+    Shapes (rows,), (rows, rates, C) and (1,), with room for all rows that a call may change.
     """
 
     cells: IntArray
@@ -70,10 +72,10 @@ class Touched(NamedTuple):
 
 
 @inner
-def ask_models(
+def predict_by_models(
     models: Models, kinds: Kinds, z: FloatArray, cells: IntArray, outputs: FloatArray, awake: BoolArray
 ) -> None:
-    """Work out what each model says, shape (M, C): its weights along the features, and its cells."""
+    """Compute the outputs of each model, shape (M, C): the product of weights and features, plus its cells."""
     count, columns = models.weights.shape[1:]
     start, end = 0, count
     while end > 1 and not awake[end - 1]:
@@ -108,9 +110,9 @@ def step(
     touched: Touched,
     awake: BoolArray,
 ) -> None:
-    """Take every model's step down its loss, whose derivatives by the outputs are `errors`, shape (M, C).
+    """Take every model's step down its loss; `errors` are the derivatives by the outputs, shape (M, C).
 
-    `seen` counts this record.
+    `seen` is the number of records so far, this one included.
     """
     count, columns = models.weights.shape[1:]
     normalised = len(kinds.rate)
@@ -128,9 +130,9 @@ def step(
 
 @inner
 def normalise(models: Models, kinds: Kinds, z: FloatArray, errors: FloatArray, seen: int) -> None:
-    """Turn derivatives into steps: by the mean squared norm of what a model sees, less for a larger record.
+    """Turn derivatives into steps: divide by the mean squared norm of the input, and by more for a larger record.
 
-    No step overshoots. Ferns see their cells, and half the features.
+    So no step overshoots. The input of ferns is their cells, and the features halved.
     """
     square = 0.0
     for j in range(len(z)):
@@ -150,7 +152,7 @@ def normalise(models: Models, kinds: Kinds, z: FloatArray, errors: FloatArray, s
 def step_cells(
     models: Models, kinds: Kinds, cells: IntArray, steps: FloatArray, touched: Touched, awake: BoolArray
 ) -> None:
-    """Take the ferns' steps in the cells of a record, and note what these held before the round's first step."""
+    """Take the ferns' steps in the cells of a record; save a cell's values before its first step in the round."""
     rates, counted = models.table.shape[1], touched.counted[0]
     for fern in range(len(cells)):
         cell, first = cells[fern], kinds.first_fern + fern // FERNS * rates
@@ -170,7 +172,7 @@ def step_cells(
 
 @inner
 def count_products(models: Models, z: FloatArray) -> None:
-    """Count z z^T in, or its diagonal where no more is used; also while nobody asks, as all records count."""
+    """Add z z^T to the second moments, or its diagonal if no more is used; also while the models sleep."""
     size = len(z)
     for j in range(size):
         if size > MOST_WHITENED:
@@ -182,7 +184,7 @@ def count_products(models: Models, z: FloatArray) -> None:
 
 @inner
 def whitened_step(models: Models, z: FloatArray, errors: FloatArray, seen: int) -> None:
-    """Step along A^-1 z, A the mean of z z^T and a ridge, as it was a few records ago; the last models do."""
+    """Take the whitened models' steps along A^-1 z, A the mean of z z^T plus a ridge, a few records old."""
     size, count, along = len(z), len(WHITENED), models.along
     first = models.weights.shape[1] - count
     if size <= MOST_WHITENED:
@@ -201,7 +203,7 @@ def whitened_step(models: Models, z: FloatArray, errors: FloatArray, seen: int) 
 
 @inner
 def whiten(models: Models, z: FloatArray, seen: int) -> None:
-    """Work out A^-1 z, by rows of a symmetric matrix: no sum waits for the one before."""
+    """Compute A^-1 z by rows of a symmetric matrix, so that no sum waits for the one before."""
     size = len(z)
     if is_stale(models, seen):
         invert(models, seen)
@@ -214,7 +216,7 @@ def whiten(models: Models, z: FloatArray, seen: int) -> None:
 
 @inner
 def standardise(models: Models, z: FloatArray, seen: int) -> None:
-    """Work out A^-1 z for the diagonal of A alone, where the whole of it would cost far more than all the rest."""
+    """Compute A^-1 z for the diagonal of A alone; the whole matrix would cost far more than all other work."""
     size, trace = len(z), 0.0
     for j in range(size):
         trace += models.second[j, j]
@@ -224,9 +226,9 @@ def standardise(models: Models, z: FloatArray, seen: int) -> None:
 
 @inner
 def is_stale(models: Models, seen: int) -> bool:
-    """Tell whether the inverse is to be worked out again: so seldom that it costs no more than the steps.
+    """Tell whether the inverse must be computed again: so seldom that it costs no more than the steps.
 
-    That is, every 32 records, or as many as there are inputs; and whenever there are twice as many records.
+    That is every 32 records, or every d + 1 if that is more, and whenever the number of records has doubled.
     """
     size = len(models.inverse)
     doubled = seen >= REFRESH and seen & (seen - 1) == 0
@@ -235,7 +237,7 @@ def is_stale(models: Models, seen: int) -> bool:
 
 @inner
 def invert(models: Models, seen: int) -> None:
-    """Invert the mean of z z^T and a ridge, by elimination: it is positive definite, so no pivot is sought."""
+    """Invert the mean of z z^T plus a ridge by elimination; it is positive definite, so it needs no pivoting."""
     A, inverse = models.mean, models.inverse
     size = len(A)
     ridge = 0.0

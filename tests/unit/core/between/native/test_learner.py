@@ -280,16 +280,16 @@ def test_what_was_predicted_before_is_learnt_to_the_same_bits(features, targets)
         asked.predicted(*x, known)
         served = [one.learn(*stream.part(i, i + 1), known) for one in (asked, silent)]
         np.testing.assert_array_equal(*served)
-    assert state(asked, without=["_foreseen"]) == state(silent, without=["_foreseen"])
+    assert state(asked, without=["_last_prediction"]) == state(silent, without=["_last_prediction"])
 
 
-def test_a_record_that_brings_a_label_is_not_foreseen_so_that_every_expert_is_asked_again():
+def test_a_new_label_is_predicted_again_by_every_expert():
     learner = NativeLearner(NativeSettings("linear"))
     learner.learn(("x",), np.array([[1.0], [2.0]]), np.array([0.0, 1.0]), ("a", "b"))
     x = ("x",), np.array([[3.0]])
     learner.predicted(*x)
-    assert learner.foresees(*x, np.array([1.0]), ("a", "b", "c"))
-    assert not learner.foresees(*x, np.array([2.0]), ("a", "b", "c"))
+    assert learner.has_predicted(*x, np.array([1.0]), ("a", "b", "c"))
+    assert not learner.has_predicted(*x, np.array([2.0]), ("a", "b", "c"))
 
 
 def test_a_feature_that_is_new_is_taken_in_though_the_record_was_predicted():
@@ -398,7 +398,7 @@ def test_a_learner_that_was_interrupted_says_so_and_touches_no_other_memory(inte
     before = getattr(learner, interrupted)
     learner.learn(*NEWS.part(0, 3))
     setattr(learner, interrupted, before)  # as if it had not come to this
-    learner._way = None
+    learner._arguments = None
     with pytest.raises(BrokenInvariantError, match="interrupted, or another thread"):
         learner.learn(("x", "y"), np.zeros((1, 2)), np.zeros(1), ("z", "a"))
 
@@ -431,7 +431,7 @@ def test_records_of_another_width_are_not_handed_to_the_model_of_rounds():
     serving = Serving(opening()[-1], registry, Softmax(), np.ones((2, 2)))
     batch = Batch(Span("p", 0, 1), np.arange(1), ("x",), np.ones((1, 3)), np.zeros(1))
     with pytest.raises(BrokenInvariantError, match="do not fit"):
-        NativeLearner(NativeSettings("linear")).heard(serving, batch)
+        NativeLearner(NativeSettings("linear")).predicted_by_rounds(serving, batch)
 
 
 @pytest.mark.parametrize("damage", [{"mean": np.zeros(2)}, {"scale": np.ones(0)}])
@@ -439,7 +439,7 @@ def test_a_registry_that_does_not_fit_its_names_is_not_handed_to_loops(damage):
     registry = replace(Registry(1, ("x",), ("a", "b"), np.zeros(1), np.ones(1)), **damage)
     batch = Batch(Span("p", 0, 1), np.arange(1), ("x",), np.ones((1, 1)), np.zeros(1))
     with pytest.raises(PeerError, match="does not fit its features"):
-        NativeLearner(NativeSettings("linear")).heard(
+        NativeLearner(NativeSettings("linear")).predicted_by_rounds(
             Serving(opening()[-1], registry, Softmax(), np.ones((2, 2))), batch
         )
 

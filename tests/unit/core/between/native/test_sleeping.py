@@ -142,8 +142,8 @@ def test_what_serves_rounds_is_not_asked_while_it_sleeps():
     registry = Registry(1, ("x", "y"), LABELS, np.zeros(2), np.ones(2))
     serving = Serving(opening()[-1], registry, Softmax(), np.ones((3, 3)))
     batch = drawn(20).batch(9, 12)
-    assert beginning(models("rounds")).heard(serving, batch) is None
-    said = beginning(models()).heard(serving, batch)
+    assert beginning(models("rounds")).predicted_by_rounds(serving, batch) is None
+    said = beginning(models()).predicted_by_rounds(serving, batch)
     assert said is not None
     assert said.shape == (3, 3)
 

@@ -21,7 +21,7 @@ def test_is_said_once_however_much_is_compiled(said):
     with announced():
         assert (first(1), second(1)) == (2, 3)
     (message,) = said.messages
-    assert message.startswith("compiling what learns record by record, once after installation")
+    assert message.startswith("compiling the models that learn record by record, once after installation")
 
 
 def test_what_is_compiled_already_is_not_said(said):
