@@ -421,7 +421,7 @@ def test_bad_records_are_rejected_counted_and_listed(streamfl: Command, tmp_path
     result = ended.json
     assert (result["records"], result["accepted"], result["rejected"], result["pending"]) == (100, 97, 3, 0)
     assert result["infinite"] == 1
-    assert re.search(r"^infinite +1 value, taken for missing$", ended.err, re.MULTILINE)
+    assert re.search(r"^infinite +1 value, treated as missing$", ended.err, re.MULTILINE)
     for place, reason in ((12, "fields"), (22, "oops"), (42, "missing")):
         assert re.search(rf"line {place}\b.*{reason}", ended.err)
 
@@ -445,7 +445,7 @@ def test_a_rest_of_fewer_than_may_leave_a_client_stays_pending_and_is_told(strea
     ended = streamfl("replay", path, "--clients", 2, "--round-size", 15, "--json", "-")
     result = ended.json
     assert (result["records"], result["accepted"], result["pending"], result["rounds"]) == (70, 60, 10, 2)
-    assert "pending: a client's last records, too few to leave it (--least)" in ended.err
+    assert "pending: a client's last records, fewer than --least, are never sent" in ended.err
     whole = streamfl("replay", path, "--clients", 2, "--round-size", 15, "--least", 5, "--json", "-")
     assert (whole.json["accepted"], whole.json["pending"], whole.json["rounds"]) == (70, 0, 3)
     assert "--least 1" not in whole.err

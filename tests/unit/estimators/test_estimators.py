@@ -181,7 +181,7 @@ def test_one_label_or_target_a_record_is_needed_and_nothing_is_learnt_otherwise(
         with pytest.raises(ValueError, match=f"10 records, and {10 + more} {kind}: one for each is needed"):
             model.learn_many(np.eye(10), given)
     assert said(model, without_site(asked)) == before
-    assert model._federation._since == 0
+    assert model._federation._learnt_in_round == 0
     model.learn_many(np.eye(10), y[:10])
     assert model.summary["rounds"] == 2
 
@@ -193,7 +193,7 @@ def test_labels_of_a_call_that_was_refused_are_not_known():
         model.learn_many(np.zeros((1, 1)), ["b", "c"])
     with pytest.raises(ValueError, match="encode it first"):
         model.learn_one({"0": "broken"}, "d")
-    assert model._known.names == ("a",)
+    assert model._labels.names == ("a",)
 
 
 @BOTH
@@ -242,7 +242,7 @@ def test_a_weight_is_a_number_from_0_to_1000(make, targets, w):
     model = make()
     with pytest.raises(ValueError, match=r"a weight is .*: it must be a number from 0 to 1000"):
         model.learn_one({"x": 1.0}, 1.0, w=w)
-    assert (model.summary["clients"], model._known.names) == (0, ())
+    assert (model.summary["clients"], model._labels.names) == (0, ())
 
 
 def test_a_large_weight_is_so_many_records():
@@ -256,7 +256,7 @@ def test_half_a_weight_is_learnt_half_the_time_the_same_with_the_same_seed():
         model = regressor(seed=seed, round_size=10**6)
         for i in range(400):
             model.learn_one({"x": float(i % 7)}, 1.0, w=w)
-        return model._federation._since
+        return model._federation._learnt_in_round
 
     assert 150 < learnt(0) < 250
     assert learnt(0) == learnt(0)
@@ -318,7 +318,7 @@ def test_what_is_no_label_is_refused_and_nothing_is_learnt(label):
         model.learn_one({"x": 1.0}, label)
     with pytest.raises(ValueError, match="a label is"):
         model.learn_many(np.zeros((2, 1)), ["a", label])
-    assert (model.summary["clients"], model._known.names) == (0, ())
+    assert (model.summary["clients"], model._labels.names) == (0, ())
 
 
 def test_labels_in_a_matrix_are_refused_by_its_shape():
@@ -340,9 +340,9 @@ def test_too_many_labels_are_taken_for_targets(features, most, hint):
     with pytest.raises(ValueError, match=rf"more than {most} labels: are these targets.*{hint}"):
         model.learn_many(np.zeros((most, 1)), [0.5 * i for i in range(most)])
     assert model.predict_proba_one({"0": 1.0}) == {"first": 1.0}
-    assert (model._federation._since, model._known.names) == (1, ("first",))
+    assert (model._federation._learnt_in_round, model._labels.names) == (1, ("first",))
     for i in range(most - 1):
-        model._known.note(model._known.coded([i]))
+        model._labels.add(model._labels.encode([i]))
     with pytest.raises(ValueError, match=f"more than {most} labels"):
         model.learn_one({"0": 1.0}, "one more")
     model.learn_one({"0": 1.0}, "first")
@@ -491,7 +491,7 @@ def test_too_many_clients_of_a_call_are_refused_before_any_is_taught():
     X = np.column_stack([np.zeros(101), np.arange(101)])
     with pytest.raises(ValueError, match="more than 100 clients: is '100' the value"):
         model.learn_many(X, ["a"] * 101)
-    assert (model.summary["clients"], model._known.names) == (0, ())
+    assert (model.summary["clients"], model._labels.names) == (0, ())
 
 
 # --- rounds and drift --------------------------------------------------------------------------------------------
@@ -552,7 +552,7 @@ def test_of_a_file_of_before_it_is_not_known_where_restarts_were(tmp_path):
     saved = SavedEstimator(
         kind="MasterFLClassifier",
         parameters=model._get_params(),
-        labels=tuple(model._known.names),
+        labels=tuple(model._labels.names),
         weighed=0,
         federation=replace(model._federation.saved(), places=(), starts={}),
     )
@@ -792,7 +792,9 @@ def refuses(model: MasterFLClassifier) -> None:
             ask()
 
 
-@pytest.mark.parametrize("place", [EmbeddedFederation._know, EmbeddedFederation._close_round, Client.learn_early])
+@pytest.mark.parametrize(
+    "place", [EmbeddedFederation._add_labels, EmbeddedFederation._close_round, Client.learn_early]
+)
 def test_a_lesson_that_was_broken_off_is_no_silent_end_of_rounds(place, monkeypatch):
     model, broken = classifier(round_size=10), MemoryError("no room")
     model.learn_many(np.arange(9.0)[:, None], ["a", "b", "a"] * 3)

@@ -154,9 +154,9 @@ class TestErrors:
             ("[profile]\nprofile = 'calibrated'", "profile calibrated was removed: begin anew with profile adaptive"),
             ("[learning]\nmirror = 'p-norm'", "mirror: of fedomd, and the algorithm is fedavg"),
             ("[learning]\naverage = 'dual'\nl1 = 0.1", "average and l1: of fedomd, and the algorithm is fedavg"),
-            ("[profile]\nmax_order = 21", "max_order 21: no order; give a whole number from 0 to 20, or none"),
-            ("[profile]\nmax_order = true", "max_order True: no order; give a whole number from 0 to 20, or none"),
-            ("[profile]\nmax_order = 'nine'", "max_order nine: no order; give a whole number from 0 to 20, or none"),
+            ("[profile]\nmax_order = 21", "max_order 21: give a whole number from 0 to 20, or none"),
+            ("[profile]\nmax_order = true", "max_order True: give a whole number from 0 to 20, or none"),
+            ("[profile]\nmax_order = 'nine'", "max_order nine: give a whole number from 0 to 20, or none"),
         ],
     )
     def test_tell_what_would_change_nothing_and_what_is_no_order(self, refused, text, why):
