@@ -175,7 +175,8 @@ def demo(**options: Any) -> None:
     default="auto",
     show_default=True,
     help="softmax, logistic, squared, huber, or a River model to federate, such as "
-    "'river:preprocessing.StandardScaler|linear_model.SoftmaxRegression'. auto: softmax for labels, squared for numbers.",
+    "'river:preprocessing.StandardScaler|linear_model.SoftmaxRegression'. auto: softmax for labels, squared for "
+    "numbers.",
 )
 @click.option(
     "--algorithm",

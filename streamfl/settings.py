@@ -195,7 +195,9 @@ class ProfileSettings(_Settings):
     def _parse_order(cls, value: object) -> object:
         text = str(value)
         if text != "none" and not (text.isdecimal() and int(text) <= HIGHEST_ORDER):
-            raise UsageError(f"max_order {text}: give a whole number from 0 to {HIGHEST_ORDER}, or none")
+            raise UsageError(
+                f"max_order {text}: not an order; give a whole number from 0 to {HIGHEST_ORDER}, or none"
+            )
         return text if text == "none" else int(text)
 
     def master(self, horizon: int, learner: Learner) -> Master:

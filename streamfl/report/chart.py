@@ -170,9 +170,9 @@ def chart(
         x_ticks=_round_ticks(x, rounds[0], canvas.x_ticks),
         y_ticks=_value_ticks(y, canvas.y_ticks),
         bands=bands(epochs, x),
-        paths=tuple(Path(s.colour, path(rounds, s.values, x, y)) for s in series),
+        paths=tuple(Curve(s.colour, path(rounds, s.values, x, y)) for s in series),
         restarts=_restart_lines(shown, places, x, top),
-        drifts=tuple(Line(x(e.round), top, e) for e in drifts if x.low <= e.round <= x.high),
+        drifts=tuple(EventLine(x(e.round), top, e) for e in drifts if x.low <= e.round <= x.high),
     )
 
 
@@ -242,5 +242,5 @@ def _restart_lines(
     for event in events:
         spot = next(remaining) if event.label else None
         rise = top - 4.0 - spot.lane * _LANE - 10.0 if spot else top
-        lines.append(Line(x(event.round), rise, event, spot))
+        lines.append(EventLine(x(event.round), rise, event, spot))
     return tuple(lines)

@@ -207,10 +207,11 @@ def test_it_says_what_the_model_file_would_have_scored_where_that_is_much_worse(
     right = np.mean(np.array(predicted) == y.astype(str))
     assert told["prequential"] > 0.9
     assert told["model_file"] == told["round_start"] == pytest.approx(right, abs=0.05)
-    said = f"the model file would have had accuracy {told['model_file']:.3f}, not {told['prequential']:.3f}: it holds"
+    figures = f"accuracy {told['model_file']:.3f}, not {told['prequential']:.3f}"
+    said = f"the model file alone would have reached {figures}: it holds"
     assert said in ended.err
-    assert "would have had" not in streamfl("replay", path, "--clients", 3).err
-    assert "would have had" not in streamfl("replay", blobs, "--least", "1", "--model-out", to).err
+    assert "would have reached" not in streamfl("replay", path, "--clients", 3).err
+    assert "would have reached" not in streamfl("replay", blobs, "--least", "1", "--model-out", to).err
 
 
 def test_a_file_that_is_no_model_is_refused(tmp_path: Path, blobs: Path):
@@ -390,7 +391,7 @@ def test_other_separators(mark: str, said: str, streamfl: Command, blobs: Path):
     blobs.write_text(blobs.read_text().replace(",", mark))
     assert streamfl("replay", blobs, "--separator", said, "--json", "-").json["model_sha256"] == expected
     ended = streamfl("replay", blobs)
-    assert (ended.code, "say --separator" in ended.err) == (2, True)
+    assert (ended.code, "add --separator" in ended.err) == (2, True)
 
 
 def test_records_from_standard_input(streamfl: Command, blobs: Path, monkeypatch: pytest.MonkeyPatch):
@@ -513,8 +514,8 @@ BAD: dict[str, tuple[str, bytes, tuple[str, ...], str]] = {
     "an option of the other profile": ("f.csv", GOOD, ("--rho-scale", "2"), "--profile paper"),
     "a rho that is no number": ("f.csv", GOOD, ("--profile", "paper", "--rho-scale", "nan"), "1 is the paper"),
     "a gamma that is no number": ("f.csv", GOOD, ("--gamma", "nan"), "--gamma is not a number"),
-    "a map of another algorithm": ("f.csv", GOOD, ("--mirror", "p-norm"), "mirror: of fedomd"),
-    "L1 of another algorithm": ("f.csv", GOOD, ("--l1", "0.1"), "l1: of fedomd"),
+    "a map of another algorithm": ("f.csv", GOOD, ("--mirror", "p-norm"), "mirror: only for fedomd"),
+    "L1 of another algorithm": ("f.csv", GOOD, ("--l1", "0.1"), "l1: only for fedomd"),
     "averages that are the same": (
         "f.csv",
         GOOD,

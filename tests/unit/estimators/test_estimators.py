@@ -178,7 +178,7 @@ def test_one_label_or_target_a_record_is_needed_and_nothing_is_learnt_otherwise(
     before = said(model, without_site(asked))
     kind = "targets" if targets else "labels"
     for given in (y[: 10 + more], np.array(y[: 10 + more])):
-        with pytest.raises(ValueError, match=f"10 records, and {10 + more} {kind}: one for each is needed"):
+        with pytest.raises(ValueError, match=f"10 records but {10 + more} {kind}: give one for each record"):
             model.learn_many(np.eye(10), given)
     assert said(model, without_site(asked)) == before
     assert model._federation._learnt_in_round == 0
@@ -337,7 +337,7 @@ def test_labels_in_a_matrix_are_refused_by_its_shape():
 def test_too_many_labels_are_taken_for_targets(features, most, hint):
     model = classifier(features=features, round_size=10**6)
     model.learn_one({"0": 1.0}, "first")
-    with pytest.raises(ValueError, match=rf"more than {most} labels: are these targets.*{hint}"):
+    with pytest.raises(ValueError, match=rf"more than {most} labels: if they are amounts.*{hint}"):
         model.learn_many(np.zeros((most, 1)), [0.5 * i for i in range(most)])
     assert model.predict_proba_one({"0": 1.0}) == {"first": 1.0}
     assert (model._federation._learnt_in_round, model._labels.names) == (1, ("first",))
@@ -465,7 +465,7 @@ def test_more_than_a_hundred_clients_are_refused_by_the_name_of_the_last():
     model = classifier(client="id", round_size=10**6)
     for i in range(100):
         model.learn_one({"x": 1.0, "id": i}, "a")
-    with pytest.raises(ValueError, match="more than 100 clients: is '100' the value of a feature that names clients"):
+    with pytest.raises(ValueError, match="more than 100 clients: does '100' come from a feature that names clients"):
         model.learn_one({"x": 1.0, "id": 100}, "a")
     model.learn_one({"x": 1.0, "id": 99}, "a")
     assert model.summary["clients"] == 100
@@ -489,7 +489,7 @@ def test_a_client_is_the_same_in_a_frame_with_a_missing_one_as_in_dicts():
 def test_too_many_clients_of_a_call_are_refused_before_any_is_taught():
     model = classifier(client="1", round_size=10**6)
     X = np.column_stack([np.zeros(101), np.arange(101)])
-    with pytest.raises(ValueError, match="more than 100 clients: is '100' the value"):
+    with pytest.raises(ValueError, match="more than 100 clients: does '100' come from"):
         model.learn_many(X, ["a"] * 101)
     assert (model.summary["clients"], model._labels.names) == (0, ())
 
@@ -541,7 +541,7 @@ def test_the_records_of_a_restart_are_counted_through_clients_weights_and_files(
 def test_where_rounds_began_is_known_of_the_last_thousand():
     federation = EmbeddedFederation("classification")
     for t in range(1, 3001):
-        federation._begins(t)
+        federation._note_start(t)
     assert sorted(federation._starts) == list(range(2001, 3001))
 
 
@@ -788,7 +788,7 @@ def refuses(model: MasterFLClassifier) -> None:
         lambda: model.predict_proba_many(np.ones((1, 1))),
         lambda: model.save("nowhere"),
     ):
-        with pytest.raises(UsageError, match=r"broken off by an error, or another thread.*last file that was saved"):
+        with pytest.raises(UsageError, match=r"interrupted by an error, or another thread.*last saved file"):
             ask()
 
 

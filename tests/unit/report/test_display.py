@@ -155,7 +155,7 @@ def test_five_rejections_are_listed_and_the_others_counted(made_up: Build) -> No
 def test_where_many_are_rejected_it_says_what_helps(made_up: Build) -> None:
     console, out, _ = plain()
     summary(console, made_up(rejected=10_000, accepted=82_962), ['line 2, column "a": "x" is not a number'])
-    assert out.getvalue().splitlines()[-5] == "           a column that is often bad is left out with --drop COL"
+    assert out.getvalue().splitlines()[-5] == "           if one column is often bad, leave it out with --drop COL"
 
 
 def test_the_column_that_is_learnt_is_named(made_up: Build) -> None:

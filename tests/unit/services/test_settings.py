@@ -152,11 +152,20 @@ class TestErrors:
             ("[learning]\nalgorithm = 'fedprox'", "no algorithm is called 'fedprox': take one of fedavg, fedomd"),
             ("[profile]\nprofile = 'expert'", "no profile is called 'expert': take one of adaptive, paper, experts"),
             ("[profile]\nprofile = 'calibrated'", "profile calibrated was removed: begin anew with profile adaptive"),
-            ("[learning]\nmirror = 'p-norm'", "mirror: of fedomd, and the algorithm is fedavg"),
-            ("[learning]\naverage = 'dual'\nl1 = 0.1", "average and l1: of fedomd, and the algorithm is fedavg"),
-            ("[profile]\nmax_order = 21", "max_order 21: give a whole number from 0 to 20, or none"),
-            ("[profile]\nmax_order = true", "max_order True: give a whole number from 0 to 20, or none"),
-            ("[profile]\nmax_order = 'nine'", "max_order nine: give a whole number from 0 to 20, or none"),
+            ("[learning]\nmirror = 'p-norm'", "mirror: only for fedomd, and the algorithm is fedavg"),
+            (
+                "[learning]\naverage = 'dual'\nl1 = 0.1",
+                "average and l1: only for fedomd, and the algorithm is fedavg",
+            ),
+            ("[profile]\nmax_order = 21", "max_order 21: not an order; give a whole number from 0 to 20, or none"),
+            (
+                "[profile]\nmax_order = true",
+                "max_order True: not an order; give a whole number from 0 to 20, or none",
+            ),
+            (
+                "[profile]\nmax_order = 'nine'",
+                "max_order nine: not an order; give a whole number from 0 to 20, or none",
+            ),
         ],
     )
     def test_tell_what_would_change_nothing_and_what_is_no_order(self, refused, text, why):
@@ -592,7 +601,7 @@ class TestNames:
             ('features = ["x"]', 'records.schema: "closed" needs the labels'),
             ('labels = ["a"]', 'schema = "closed" needs the features'),
             ('features = ["x"]\nlabels = ["a", "a"]', "labels declared more than once: a"),
-            ('features = ["x"]\nlabels = ["nan"]', 'labels declare "nan", which no record can say'),
+            ('features = ["x"]\nlabels = ["nan"]', 'labels declare "nan", which can never occur'),
             ('features = ["x"]\nlabels = ["a"]\nclosed = true', "fields.closed: leave it out"),
         ],
     )
