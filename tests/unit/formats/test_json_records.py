@@ -424,7 +424,7 @@ def test_whatever_comes_a_reader_keeps_no_more_names_than_its_limits(
         labels |= set(found.labels)
         # Every record is there, as a good one or as one of a label too many; none is lost for its features.
         assert len(found.positions) + len(found.rejected) == len(values)
-        assert all("beyond the 5 labels" in bad.reason for bad in found.rejected)
+        assert all("beyond the limit of 5 labels" in bad.reason for bad in found.rejected)
         assert len(found.features) <= 7
     assert len(labels) <= 5
 

@@ -617,4 +617,4 @@ class TestNames:
 
     def test_more_names_than_there_may_be_are_refused_at_the_start(self, refused):
         fields = {"topics": ["r"], "fields": {"features": ["x", "y"]}}
-        assert "names 2 features, more than the 1" in refused(records=fields, federation={"most_features": 1})
+        assert "names 2 features, but at most 1" in refused(records=fields, federation={"most_features": 1})
