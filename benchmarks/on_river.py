@@ -61,7 +61,7 @@ def made(bench: Bench, results: Results, runs: Sequence[Wanted], jobs: int) -> I
         except FailedError as error:
             return str(error)  # the others go on; the next call tries it again
         results.add(finished, right)
-        return line(finished)
+        return run_line(finished)
 
     pool = ThreadPoolExecutor(jobs)
     try:
@@ -72,7 +72,7 @@ def made(bench: Bench, results: Results, runs: Sequence[Wanted], jobs: int) -> I
         pool.shutdown(cancel_futures=True)  # an interrupt does not wait for the remaining runs
 
 
-def line(run: Run) -> str:
+def run_line(run: Run) -> str:
     name = run.method if run.variant == ONE else f"{run.method} {run.variant}"
     return (
         f"{run.stream:15} {name:32} seed {run.seed}  accuracy {run.accuracy:.4f}"

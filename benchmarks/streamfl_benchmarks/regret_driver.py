@@ -193,7 +193,7 @@ class Driven:
             at = {model.name: i for i, model in enumerate(live)}
             serving = [at[opening.served_by(name)] for name in self._names]
             by_label = scores.by_label[:, range(len(serving)), :, serving]
-            held = self._held_back(opening.held)
+            held = self._held_out(opening.held)
             new = _sums(by_label, scores.chance, EACH * _label_weights(scores.chance))
             old = _sums(by_label, held.chance, held.counts())
         parts = {}
@@ -202,7 +202,7 @@ class Driven:
             parts[name] = ClientPart(size, losses, new[c], old[c])
         return parts
 
-    def _held_back(self, held: HoldoutRule) -> "HeldOut":
+    def _held_out(self, held: HoldoutRule) -> "HeldOut":
         since = min(max(1, held.since), self._t)
         rounds = self._t - since
         mean = (self._chances[-1] - self._chances[since - 1]) / max(1, rounds)
