@@ -348,8 +348,8 @@ def test_measured_cases_are_kept_and_not_measured_again(tmp_path: Path) -> None:
     kept = tmp_path / "regret.json"
     cases = grid([5, 4], [0], ["fedavg", "constant"], ["moving"])
     told: list[Measured] = []
-    first = measure_all(cases[:3], kept, jobs=1, tell=lambda found, done, of: told.append(found))
-    again = measure_all(cases, kept, jobs=1, tell=lambda found, done, of: told.append(found))
+    first = measure_all(cases[:3], kept, jobs=1, report=lambda found, done, of: told.append(found))
+    again = measure_all(cases, kept, jobs=1, report=lambda found, done, of: told.append(found))
     assert [found.case for found in told] == cases
     assert again[:3] == first
     assert load(kept) == sorted(again, key=lambda found: found.case)
@@ -357,7 +357,7 @@ def test_measured_cases_are_kept_and_not_measured_again(tmp_path: Path) -> None:
     content = json.loads(kept.read_text())
     kept.write_text(json.dumps({**content, "design": {**content["design"], "features": 5}}))
     with pytest.raises(UsageError, match="name another file"):
-        measure_all(cases, kept, jobs=1, tell=lambda found, done, of: None)
+        measure_all(cases, kept, jobs=1, report=lambda found, done, of: None)
 
 
 def test_the_figure_has_a_line_for_each_method_and_bound_in_each_panel() -> None:
