@@ -1,10 +1,10 @@
-"""Drift detectors side by side on streams of errors: hits and misses, whose rate of misses rises, or does not.
+"""Compares drift detectors on streams of errors (0 or 1) whose rate rises, or stays the same.
 
 Every detector has its default settings and sees the same streams, each with errors drawn independently. A stream with
-a rise begins with 1500 to 2500 errors at the rate before; the rise is abrupt, or takes 1000 errors. Found is a rise
-with an alarm within 2000 errors of its end, and its delay counts from its beginning: the dummy, which alarms every
-100 errors whatever they are, finds all, so read both together with the run length: errors for each alarm on streams
-without a rise.
+a rise begins with 1500 to 2500 values at the old rate; the rise is abrupt, or takes 1000 values. A rise is found if
+there is an alarm within 2000 values of its end; the delay counts from its beginning. The dummy detector, which alarms
+every 100 values, finds all rises. So read both together with the run length: values per alarm on streams without a
+rise.
 
     python benchmarks/detectors.py --streams 30
 """
@@ -43,7 +43,7 @@ AFTER = 2000
 
 @dataclass(frozen=True)
 class Rise:
-    """A rate of misses, the rate that it rises to, and the errors that it takes to."""
+    """A rise of the error rate: the rates before and after, and the values that it takes."""
 
     before: float
     after: float
@@ -54,7 +54,7 @@ class Rise:
         return f"{self.before:g} to {self.after:g}" + (f" in {self.takes}" if self.takes else "")
 
     def stream(self, seed: int) -> tuple[list[int], int]:
-        """Return the errors of a stream, and the index of the first that is drawn at a higher rate."""
+        """Return the values of a stream, and the index of the first one drawn at a higher rate."""
         rng = generator(seed, "rise", self.title)
         at = int(rng.integers(1500, 2500))
         since = np.arange(at + self.takes + AFTER) - at + 1
@@ -77,7 +77,7 @@ def alarms(detector: base.DriftDetector, errors: list[int]) -> Iterator[int]:
 
 
 def found(build: Callable[[], base.DriftDetector], rise: Rise, streams: int) -> str:
-    """Return how many rises were found, and the median delay: 1 for an alarm at the first error of the rise."""
+    """Return how many rises were found, and the median delay: 1 for an alarm at the first value of the rise."""
     delays = []
     for seed in range(streams):
         errors, at = rise.stream(seed)
@@ -88,7 +88,7 @@ def found(build: Callable[[], base.DriftDetector], rise: Rise, streams: int) -> 
 
 
 def run_length(build: Callable[[], base.DriftDetector], rate: float, streams: int) -> str:
-    """Return errors for each alarm on streams without a rise; with none, more than there were errors."""
+    """Return values per alarm on streams without a rise; without an alarm, more than there were values."""
     count = 0
     for seed in range(streams):
         errors = (generator(seed, "quiet", str(rate)).random(QUIET_LENGTH) < rate).astype(int).tolist()
@@ -98,7 +98,7 @@ def run_length(build: Callable[[], base.DriftDetector], rate: float, streams: in
 
 
 def microseconds(names: list[str], runs: int = 5) -> dict[str, float]:
-    """Return the median time of an update, in runs over a quiet stream that take turns."""
+    """Return the median time of an update, in interleaved runs over a stream without a rise."""
     errors = (generator(0, "time").random(QUIET_LENGTH) < 0.2).astype(int).tolist()
     times: dict[str, list[float]] = {name: [] for name in names}
     for _ in range(runs):
@@ -117,10 +117,8 @@ def row(*cells: str) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--streams", type=int, default=30, help="of each kind")
-    parser.add_argument(
-        "--detector", choices=DETECTORS, action="append", help="may be repeated; all, if none is given"
-    )
+    parser.add_argument("--streams", type=int, default=30, help="streams of each kind")
+    parser.add_argument("--detector", choices=DETECTORS, action="append", help="may be repeated; default: all")
     given = parser.parse_args()
     print(f"Of {given.streams} streams of each kind: rises found; median delay of those. Then errors for each alarm")
     print(f"on quiet streams, {given.streams} of {QUIET_LENGTH:,} errors at each rate.\n")

@@ -1,6 +1,6 @@
-"""Records a second of the estimators on elec2, in the ways they can be fed, beside River's softmax and forest.
+"""Records per second of the estimators on elec2, by way of feeding, beside River's softmax and forest.
 
-CPU time of one process; runs of all are interleaved, the median counts, and compiling is done before.
+CPU time of one process, median of interleaved runs, compilation not included.
 
     python benchmarks/estimator_speed.py --data DIR --runs 5
 """
@@ -20,7 +20,7 @@ Feed = Callable[[], None]
 
 
 def feeds(X: np.ndarray, y: np.ndarray) -> dict[str, Feed]:
-    """Return every way by name, each over all records with a fresh model."""
+    """Return the ways of feeding by name; each feeds all records to a new model."""
     names = [str(j) for j in range(X.shape[1])]
     records = [dict(zip(names, x, strict=True)) for x in X.tolist()]
     labels = y.astype(int).tolist()

@@ -1,7 +1,7 @@
-"""How long the recursion of `excess` runs to a false alarm when baseline and variance are known, by what scores are.
+"""Run length of the recursion of `excess` to a false alarm, with known baseline and variance, by distribution.
 
 The mean run length is at least A if the mean of a round's n scores is Gaussian, or sub-Gaussian with the variance
-that the recursion is told. Where errors are rare it is neither: one in 20 records lies three standard deviations up.
+given to the recursion. With rare errors it is neither: one error in 20 records is three standard deviations up.
 
     python benchmarks/known_variance.py
 """
@@ -26,11 +26,11 @@ def run_length(excess: Callable[[], float], variance: float, threshold: float, m
 
 
 @click.command(help=__doc__.splitlines()[0])
-@click.option("--chance", default=0.005, show_default=True, help="Of an error.")
-@click.option("--records", default=20, show_default=True, help="In a round.")
-@click.option("--asked", default=1e4, show_default=True, help="A, the run length that is asked for.")
+@click.option("--chance", default=0.005, show_default=True, help="Probability of an error.")
+@click.option("--records", default=20, show_default=True, help="Records per round.")
+@click.option("--asked", default=1e4, show_default=True, help="A, the required run length.")
 @click.option("--runs", default=200, show_default=True)
-@click.option("--rounds", default=100_000, show_default=True, help="Of a run at most.")
+@click.option("--rounds", default=100_000, show_default=True, help="The most rounds of a run.")
 @click.option("--seed", default=1, show_default=True)
 def main(chance: float, records: int, asked: float, runs: int, rounds: int, seed: int) -> None:
     variance = chance * (1.0 - chance) / records

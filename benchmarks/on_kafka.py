@@ -1,11 +1,11 @@
-"""A live federation on a real broker, in figures: throughput, delays, recovery, and what idling costs.
+"""Measures a live federation on a real broker: throughput, delays, recovery, and the cost of idling.
 
     python benchmarks/on_kafka.py --json results.json                       everything, about an hour
     python benchmarks/on_kafka.py --tenth --json tenth.json throughput      a tenth of one part
 
-Parts: throughput, restart-delay, empty-round, recovery, idle. The broker is Apache Kafka of this project's own, in a
-temporary folder, unless one is given; processes are those that a user starts. Progress is kept in the JSON file: what
-is there already is not measured again. (Not named kafka.py: from this folder that would hide the library.)
+Parts: throughput, restart-delay, empty-round, recovery, idle. Unless --bootstrap names a broker, an Apache Kafka is
+started in a temporary folder. The processes are those that a user starts. Finished measurements are kept in the JSON
+file and not repeated. (This file is not named kafka.py, which would hide the library.)
 """
 
 import json
@@ -36,7 +36,7 @@ PARTS = {
 
 
 def machine(broker: str) -> dict[str, Any]:
-    """Return what the figures hang on."""
+    """Return the machine and versions that the figures depend on."""
     cpu = [line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")]
     libraries = {name: version(name) for name in ("streamfl", "kafka-python", "crc32c", "msgspec", "numpy")}
     return {
@@ -51,12 +51,14 @@ def machine(broker: str) -> dict[str, Any]:
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("parts", nargs=-1, type=click.Choice(tuple(PARTS)))
-@click.option("--json", "to", type=click.Path(path_type=Path), required=True, help="Where results are kept.")
-@click.option("--bootstrap", metavar="HOST:PORT", help="A broker that runs already; else one is started.")
+@click.option("--json", "to", type=click.Path(path_type=Path), required=True, help="File of results.")
+@click.option("--bootstrap", metavar="HOST:PORT", help="A running broker. Default: start one.")
 @click.option("--runs", type=click.IntRange(1), default=7, show_default=True, help="Repetitions.")
-@click.option("--minutes", type=click.FloatRange(0.0, min_open=True), help="Of idling; else 10, or 1 of a tenth.")
-@click.option("--tenth", is_flag=True, help="A tenth of the size, to try it out.")
-@click.option("--logs", type=click.Path(path_type=Path), help="Keep settings and logs of all processes here.")
+@click.option(
+    "--minutes", type=click.FloatRange(0.0, min_open=True), help="Minutes of idling. Default: 10, or 1 with --tenth."
+)
+@click.option("--tenth", is_flag=True, help="Measure with a tenth of the size, to try it out.")
+@click.option("--logs", type=click.Path(path_type=Path), help="Folder for settings and logs of all processes.")
 def main(
     parts: tuple[str, ...],
     to: Path,
@@ -67,7 +69,7 @@ def main(
     *,
     tenth: bool,
 ) -> None:
-    """Measure PARTS (else all) of a live federation on Kafka, and print them."""
+    """Measure PARTS (default: all) of a live federation on Kafka, and print the figures."""
     done: dict[str, dict[str, Any]] = json.loads(to.read_text()) if to.exists() else {}
     with ExitStack() as stack:
         folder = logs or Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -93,10 +95,10 @@ def main(
 
 
 def run(part: str, world: World, runs: int, done: dict[str, dict[str, Any]], to: Path) -> None:
-    """Measure what is missing of a part, and keep each figure when it is there."""
+    """Make the missing measurements of a part, and save each when it is done."""
     kept = done.setdefault(f"{part}, a tenth" if world.tenth else part, {})
-    found: Iterator[tuple[str, dict[str, Any]]] = PARTS[part][0](world, runs, kept)
-    for key, figures in found:
+    measured: Iterator[tuple[str, dict[str, Any]]] = PARTS[part][0](world, runs, kept)
+    for key, figures in measured:
         kept[key] = figures
         to.write_text(json.dumps(done, indent=1))
         click.echo(f"{part}: {key}: {_short(figures)}", err=True)

@@ -1,4 +1,4 @@
-"""streamfl beside River and CapyMOA, each record predicted and then learnt: fourteen streams, one run.
+"""Compares streamfl with River and CapyMOA, test-then-train, on fourteen streams.
 
     python benchmarks/on_river.py --data DIR --json results/river.json                     everything there is
     python benchmarks/on_river.py --data DIR --json results/river.json --tenth             a tenth of every stream
@@ -6,7 +6,7 @@
     python benchmarks/on_river.py --data DIR --json results/river.json --table-only        what there is so far
 
 DIR holds elec2.npz. CapyMOA needs Java and an environment of its own (`pip install capymoa`); --capymoa-python names
-its interpreter. What has finished is kept in the JSON file and not run again; --again runs a method anew. Several
+its interpreter. Finished runs are kept in the JSON file and not repeated, unless --again names their method. Several
 calls may share a file.
 """
 
@@ -33,20 +33,20 @@ def listed(text: str, known: Sequence[str], option: str) -> list[str]:
     chosen = text.split(",")
     for name in chosen:
         if name not in known:
-            raise UsageError(f"{option}: there is no {name}; there are {', '.join(known)}")
+            raise UsageError(f"{option} {name}: unknown; take some of {', '.join(known)}")
     return [name for name in known if name in chosen]
 
 
 def missing(
     results: Results, runs: Sequence[Wanted], streams: dict[str, Stream], again: Sequence[str]
 ) -> list[Wanted]:
-    """Return the runs that are still to be made."""
+    """Return the missing runs."""
     digests = {name: records.digest for name, records in streams.items()}
     return [run for run in runs if run.method in again or not results.has(run.key(digests[run.stream]))]
 
 
 def made(bench: Bench, results: Results, runs: Sequence[Wanted], jobs: int) -> Iterator[str]:
-    """Make runs and keep them; yield a line about each, and a word about each that could not be made."""
+    """Make runs and keep them; yield a line about each run, and about each method that cannot run."""
     absent: set[str] = set()
 
     def one(run: Wanted) -> str:
@@ -55,24 +55,24 @@ def made(bench: Bench, results: Results, runs: Sequence[Wanted], jobs: int) -> I
         try:
             finished, right = bench.make(run)
         except UnavailableError as error:
-            told = "" if run.method in absent else str(error)
+            message = "" if run.method in absent else str(error)
             absent.add(run.method)
-            return told
+            return message
         except FailedError as error:
             return str(error)  # the others go on; the next call tries it again
         results.add(finished, right)
-        return line(finished)
+        return run_line(finished)
 
     pool = ThreadPoolExecutor(jobs)
     try:
         for future in as_completed([pool.submit(one, run) for run in runs]):
-            if told := future.result():
-                yield told
+            if line := future.result():
+                yield line
     finally:
-        pool.shutdown(cancel_futures=True)  # who interrupts does not wait for all that is left
+        pool.shutdown(cancel_futures=True)  # an interrupt does not wait for the remaining runs
 
 
-def line(run: Run) -> str:
+def run_line(run: Run) -> str:
     name = run.method if run.variant == ONE else f"{run.method} {run.variant}"
     return (
         f"{run.stream:15} {name:32} seed {run.seed}  accuracy {run.accuracy:.4f}"
@@ -83,20 +83,28 @@ def line(run: Run) -> str:
 @click.command(help=__doc__.splitlines()[0])
 @click.option("--json", "path", type=click.Path(dir_okay=False, path_type=Path), required=True)
 @click.option("--data", type=click.Path(file_okay=False, path_type=Path), help="The folder of elec2.npz.")
-@click.option("--streams", default=",".join(STREAMS), help="Commas between; all of them.")
-@click.option("--methods", default=",".join(METHODS), help="Commas between; all of them.")
-@click.option("--variants", default=",".join(VARIANTS), help="Of our own methods: one client, or several.")
-@click.option("--seeds", default="1", help="Of the methods; the streams have theirs.")
-@click.option("--records", type=click.IntRange(min=BATCHES), help="Only the first so many of every stream.")
-@click.option("--tenth", is_flag=True, help="Only the first tenth of every stream.")
-@click.option("--again", default="", help="Methods whose runs are made anew.")
+@click.option("--streams", default=",".join(STREAMS), help="Comma-separated. Default: all.")
+@click.option("--methods", default=",".join(METHODS), help="Comma-separated. Default: all.")
 @click.option(
-    "--jobs", default=1, type=click.IntRange(min=1), help="Runs at a time; more than one spoils the speeds."
+    "--variants", default=",".join(VARIANTS), help="Variants of the streamfl methods: one client, or several."
+)
+@click.option("--seeds", default="1", help="Seeds of the methods; those of the streams are fixed.")
+@click.option(
+    "--records", type=click.IntRange(min=BATCHES), help="Use only the first so many records of every stream."
+)
+@click.option("--tenth", is_flag=True, help="Use only the first tenth of every stream.")
+@click.option("--again", default="", help="Methods whose runs are repeated.")
+@click.option(
+    "--jobs", default=1, type=click.IntRange(min=1), help="Parallel runs; more than one distorts the speeds."
 )
 @click.option("--capymoa-python", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--markdown", type=click.Path(dir_okay=False, path_type=Path), help="Where the tables go too.")
+@click.option(
+    "--markdown", type=click.Path(dir_okay=False, path_type=Path), help="Also write the tables to this file."
+)
 @click.option("--table-only", is_flag=True, help="Run nothing.")
-@click.option("--pair", help="METHOD,METHOD or METHOD:VARIANT,METHOD:VARIANT: their difference on every stream.")
+@click.option(
+    "--pair", help="METHOD,METHOD or METHOD:VARIANT,METHOD:VARIANT: print their difference on every stream."
+)
 def main(
     path: Path,
     data: Path | None,
@@ -123,8 +131,8 @@ def main(
     if not (table_only or pair):
         todo = missing(results, list(wanted(names, chosen, asked, which)), tables, anew)
         click.echo(f"{len(todo)} runs", err=True)
-        for told in made(Bench(tables, capymoa_python), results, todo, jobs):
-            click.echo(told, err=True)
+        for line in made(Bench(tables, capymoa_python), results, todo, jobs):
+            click.echo(line, err=True)
     found = Found(results, {name: records.digest for name, records in tables.items()}, which)
     text = pairs(found, *both(pair)) if pair else summary(found)
     click.echo(text)
@@ -133,7 +141,7 @@ def main(
 
 
 def cut(records: Stream, most: int | None, *, tenth: bool) -> Stream:
-    """Return the part of a stream that is asked for."""
+    """Return the requested part of a stream."""
     return records.first(len(records) // 10) if tenth else records.first(most)
 
 
@@ -141,7 +149,7 @@ def both(pair: str) -> tuple[tuple[str, str], tuple[str, str]]:
     """Return two methods, each with its variant."""
     named = [(method, variant or ONE) for method, _, variant in (part.partition(":") for part in pair.split(","))]
     if len(named) != 2 or not all(method in METHODS and variant in VARIANTS for method, variant in named):
-        raise UsageError(f"--pair {pair}: two methods are wanted, with a comma between")
+        raise UsageError(f"--pair {pair}: give two methods, separated by a comma")
     return named[0], named[1]
 
 

@@ -1,4 +1,4 @@
-"""What it costs to read a CSV file of continuous numbers: user CPU seconds, beside polars, in turns.
+"""Measures user CPU seconds to read a CSV file of continuous numbers, interleaved with polars.
 
 python benchmarks/read_csv.py [--rows 60000] [--columns 54] [--runs 7] [--gaps 0.0]
 """
@@ -17,7 +17,7 @@ from streamfl.streams.readers import read
 
 
 def written(path: Path, rows: int, columns: int, gaps: float) -> None:
-    """Write normal numbers in full length, a part of them missing, and a label of three values."""
+    """Write normal numbers in full precision, a share of them missing, and a label with three values."""
     rng = np.random.default_rng(1)
     X, missing = rng.normal(size=(rows, columns)), rng.random((rows, columns)) < gaps
     with path.open("w") as file:
@@ -49,9 +49,9 @@ def main() -> None:
         }
         for work in readers.values():
             work()
-        told = [{name: user_seconds(work) for name, work in readers.items()} for _ in range(options.runs)]
+        measured = [{name: user_seconds(work) for name, work in readers.items()} for _ in range(options.runs)]
     for name in readers:
-        seconds = sorted(one[name] for one in told)
+        seconds = sorted(one[name] for one in measured)
         print(f"{name:<10}{statistics.median(seconds):.2f} s user CPU [{seconds[0]:.2f}, {seconds[-1]:.2f}]")
 
 

@@ -1,4 +1,4 @@
-"""Targets record by record: `MasterFLRegressor` on River's regression streams, as they are and moved by a constant.
+"""`MasterFLRegressor` on River's regression streams, with targets as they are and shifted by a constant.
 
 Run: python benchmarks/regression.py [--json F]
 """
@@ -37,7 +37,7 @@ def errors(stream: Iterable[tuple[dict, float]], features: str, offset: float) -
 
 
 def no_change(stream: Iterable[tuple[dict, float]]) -> float:
-    """Return the mean absolute error of the target before."""
+    """Return the mean absolute error of repeating the previous target."""
     targets = [y for _, y in stream]
     return sum(abs(b - a) for a, b in pairwise(targets)) / (len(targets) - 1)
 
@@ -50,18 +50,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", type=Path)
     to = parser.parse_args().json
-    told = []
+    results = []
     print(f"| stream | {' | '.join(FEATURES)} | NoChange | largest change by +{OFFSET:g} |")
     print(f"| --- | {'---: | ' * (len(FEATURES) + 2)}")
     for name, stream in STREAMS.items():
         row = {features: errors(stream(), features, 0.0) for features in FEATURES}
         moved = {features: errors(stream(), features, OFFSET) for features in FEATURES}
         worst = max(abs(a - b) for f in FEATURES for a, b in zip(row[f], moved[f], strict=True))
-        told.append({"stream": name, "mae": {f: mean(row[f]) for f in FEATURES}, "moved": worst})
+        results.append({"stream": name, "mae": {f: mean(row[f]) for f in FEATURES}, "moved": worst})
         cells = " | ".join(f"{mean(row[f]):.4g}" for f in FEATURES)
         print(f"| {name} | {cells} | {no_change(stream()):.4g} | {worst:.1e} |", flush=True)
     if to is not None:
-        to.write_text(json.dumps(told, indent=1) + "\n")
+        to.write_text(json.dumps(results, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""How many rounds the whole default detector runs until it gives a false alarm, on covtype without drift.
+"""Measures the rounds to a false alarm of the whole default detector, on covtype without drift.
 
-Everything is as in `streamfl bench drift --method adaptive --drift none`, but for the run length A that is asked of
-the detector. An alarm is a restart or a local drift. Runs that have finished are kept, and not made again.
+Runs are those of `streamfl bench drift --method adaptive --drift none`, with another required run length A. An alarm
+is a restart or a local drift. Finished runs are kept and not repeated.
 
     python benchmarks/run_length.py --data DIR --json results/run-length.json
 """
@@ -25,7 +25,7 @@ from streamfl_benchmarks.processes import pool
 from streamfl_benchmarks.records import Drawn
 
 
-class Asked(ProfileSettings):
+class WithRunLength(ProfileSettings):
     """The default profile with another run length."""
 
     run_length: float
@@ -39,14 +39,14 @@ class Asked(ProfileSettings):
 
 def alarms(run_length: float, stream: DrawnStream, data: Path | None) -> int:
     """Count the rounds with an alarm on a stream."""
-    finished = Federation(Asked(run_length=run_length)).run(
+    finished = Federation(WithRunLength(run_length=run_length)).run(
         Drawn.of(stream, prepared(stream.stream, data)), f"adaptive, A = {run_length:g}"
     )
     return finished.run.false_alarms
 
 
-def told(kept: dict[str, int], rounds: int) -> str:
-    """Return a line for every run length: rounds for each alarm."""
+def table(kept: dict[str, int], rounds: int) -> str:
+    """Return a line per run length: rounds per alarm."""
     made, found = Counter[str](), Counter[str]()
     for name, count in kept.items():
         run_length = name.partition(" ")[0]
@@ -62,10 +62,12 @@ def told(kept: dict[str, int], rounds: int) -> str:
     "--data", type=click.Path(file_okay=False, path_type=Path), help="Holds covtype.npz, if it is not fetched."
 )
 @click.option("--json", "path", type=click.Path(dir_okay=False, path_type=Path), required=True)
-@click.option("--lengths", default="100,1000", show_default=True, help="Rounds to a false alarm that are asked for.")
-@click.option("--seeds", default=40, show_default=True, help="Runs of each, from seed 101 on.")
+@click.option("--lengths", default="100,1000", show_default=True, help="Required rounds to a false alarm.")
+@click.option("--seeds", default=40, show_default=True, help="Runs per length, from seed 101 on.")
 @click.option("--rounds", default=500, show_default=True)
-@click.option("--round-size", default=100, show_default=True, help="Mean records a client; there are 20.")
+@click.option(
+    "--round-size", default=100, show_default=True, help="Mean records per client and round; there are 20 clients."
+)
 @click.option("--jobs", default=2, show_default=True)
 def main(data: Path | None, path: Path, lengths: str, seeds: int, rounds: int, round_size: int, jobs: int) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -85,7 +87,7 @@ def main(data: Path | None, path: Path, lengths: str, seeds: int, rounds: int, r
         for future in as_completed(runs):
             kept[runs[future]] = future.result()
             path.write_text(json.dumps(kept))
-    click.echo(told({name: kept[name] for name in wanted}, rounds))
+    click.echo(table({name: kept[name] for name in wanted}, rounds))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A federation as a step of a River pipeline: scored test-then-train, saved, and gone on with."""
+"""A federation as a step of a River pipeline: scored test-then-train, saved, and loaded again."""
 
 import tempfile
 from pathlib import Path
@@ -14,7 +14,7 @@ print(score)
 
 learner = model["MasterFLClassifier"]
 print(f"{learner.summary['rounds']} rounds, {len(learner.restarts)} restarts")
-print("what answers:", dict(sorted(learner.summary["serving"].items(), key=lambda item: -item[1])[:3]))
+print("shares in the predictions:", dict(sorted(learner.summary["serving"].items(), key=lambda item: -item[1])[:3]))
 
 with tempfile.TemporaryDirectory() as folder:
     path = Path(folder) / "phishing.streamfl"

@@ -1,10 +1,10 @@
-"""Federate a model of River's own: four clients learn apart, and meet after every round."""
+"""Federate a River model: four clients learn separately and are merged after every round."""
 
 from river import datasets, linear_model, metrics, optim, preprocessing
 
 from streamfl import MasterFLClassifier
 
-SPELT = "river:preprocessing.StandardScaler|linear_model.LogisticRegression(optim.SGD(0.1))"
+MODEL = "river:preprocessing.StandardScaler|linear_model.LogisticRegression(optim.SGD(0.1))"
 
 
 def pipeline():
@@ -13,13 +13,13 @@ def pipeline():
 
 
 def dealt():
-    """Yield the records of Phishing in turn to four clients, as a feature that names them."""
+    """Yield the records of Phishing, dealt in turn to four clients that a feature names."""
     for i, (x, y) in enumerate(datasets.Phishing()):
         yield {**x, "client": f"c{i % 4}"}, y
 
 
 def score(model):
-    """Return the accuracy of predicting each record before it is learnt."""
+    """Return the prequential accuracy: each record is predicted before it is learnt."""
     accuracy = metrics.Accuracy()
     for x, y in dealt():
         guess = model.predict_one(x)
@@ -29,13 +29,13 @@ def score(model):
     return accuracy
 
 
-merged = score(MasterFLClassifier(model=SPELT, client="client", round_size=25))
-print(f"four clients that meet:   {merged}")
+merged = score(MasterFLClassifier(model=MODEL, client="client", round_size=25))
+print(f"four clients, merged:   {merged}")
 alone = metrics.Accuracy()
 models = {f"c{i}": pipeline() for i in range(4)}
 for x, y in dealt():
     model = models[x.pop("client")]
     alone.update(y, model.predict_one(x))
     model.learn_one(x, y)
-print(f"four clients that do not: {alone}")
+print(f"four clients, isolated: {alone}")
 assert merged.get() > alone.get()

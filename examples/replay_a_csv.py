@@ -1,7 +1,7 @@
-"""Replay one's own CSV over several clients: what `streamfl replay` does, from Python.
+"""Replay a CSV file over several clients, as `streamfl replay` does, from Python.
 
-Give a file of your own, and its label's column: `python replay_a_csv.py my.csv label`. Without, one is made up: a
-sensor whose meaning turns over half way.
+Give a file and its label column: `python replay_a_csv.py my.csv label`. Without arguments the script writes a file
+itself: readings of two sensors, with the two labels exchanged from the middle on.
 """
 
 import csv
@@ -17,7 +17,7 @@ from streamfl.streams.readers import read
 
 
 def made_up(path: Path, records: int = 4000) -> Path:
-    """Write records of two sensors; from the middle on, hot and cold change places."""
+    """Write records of two sensors; from the middle on, the labels hot and cold are exchanged."""
     rng = random.Random(1)
     with path.open("w", newline="") as file:
         writer = csv.writer(file)
@@ -30,7 +30,7 @@ def made_up(path: Path, records: int = 4000) -> Path:
 
 
 def main(file: str, label: str) -> None:
-    """Replay a file on four clients, and tell what happened."""
+    """Replay a file on four clients and print the result."""
     table = read(file, label=label)
     settings = ReplaySettings(round_size=25, seed=1, learning=LearningSettings(features="auto"))
     result = Replay(table, deal(table, 4, "round-robin", 0), settings).run().result
@@ -40,7 +40,7 @@ def main(file: str, label: str) -> None:
     if result.mae is not None:
         print(f"mean error {result.mae.prequential:.4g}; repeating the last number {result.mae.no_change:.4g}")
     for restart in result.restarts:
-        print(f"round {restart.round}: {restart.cause} since round {restart.since}, went on from {restart.chosen}")
+        print(f"round {restart.round}: {restart.cause} since round {restart.since}, continued with {restart.chosen}")
 
 
 if __name__ == "__main__":

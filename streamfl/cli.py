@@ -1,4 +1,4 @@
-"""The command line. Commands import what they need when they run, so that help is there at once."""
+"""The command line. Commands import their dependencies when they run, so that `--help` is fast."""
 
 import math
 import os
@@ -18,7 +18,7 @@ from streamfl.services.commands import COMMANDS
 if TYPE_CHECKING:
     from rich.console import Console
 
-# BLAS reads these when NumPy is loaded: one thread is faster on matrices of this size, and the same everywhere.
+# BLAS reads these when NumPy is loaded. One thread is faster on small matrices and always gives the same bits.
 for _variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_variable, "1")
 
@@ -33,12 +33,12 @@ def cli() -> None:
 
 for _command in COMMANDS:
     cli.add_command(_command)
-if find_spec("streamfl_benchmarks") is not None:  # a checkout has benchmarks, an installed package has none
+if find_spec("streamfl_benchmarks") is not None:  # only a checkout has benchmarks, not an installed package
     cli.add_command(import_module("streamfl_benchmarks.commands").bench)
 
 
 def _named(what: str) -> Callable[[click.Context, click.Parameter, str], str]:
-    """Return what refuses the name of a profile or an algorithm that there is not; the default is not looked up."""
+    """Return a callback that refuses an unknown profile or algorithm; the default is not looked up, to save time."""
 
     def check(context: click.Context, parameter: click.Parameter, name: str) -> str:
         if name != parameter.default:
@@ -53,13 +53,15 @@ def _named(what: str) -> Callable[[click.Context, click.Parameter, str], str]:
 
 
 def _outputs(command: Any) -> Any:
-    """Add the options for what is written, shared by the commands that run a federation."""
+    """Add the options that `demo` and `replay` share: profile, seed, and the files to write."""
     for option in (
-        click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of everything drawn."),
-        click.option("--predictions", type=click.Path(path_type=Path), help="Write every served prediction (CSV)."),
+        click.option(
+            "--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of all random draws."
+        ),
+        click.option("--predictions", type=click.Path(path_type=Path), help="Write every prediction (CSV)."),
         click.option("--model-out", type=click.Path(path_type=Path), help="Write the final model (safetensors)."),
-        click.option("--per-round", is_flag=True, help="List every round in the JSON."),
-        click.option("--json", "json_to", metavar="F", help="Write the result as JSON; - is standard output."),
+        click.option("--per-round", is_flag=True, help="Include every round in the JSON."),
+        click.option("--json", "json_to", metavar="F", help="Write the result (JSON); - is standard output."),
         click.option("--report", type=click.Path(path_type=Path), metavar="F", help="Write a report (HTML)."),
         click.option(
             "--profile",
@@ -67,7 +69,7 @@ def _outputs(command: Any) -> Any:
             default="adaptive",
             show_default=True,
             callback=_named("profile"),
-            help="How drift is handled, by name: such as experts, paper, or one of another package.",
+            help="How drift is handled: adaptive, experts, paper, or a profile of another package.",
         ),
     ):
         command = option(command)
@@ -77,9 +79,9 @@ def _outputs(command: Any) -> Any:
 @cli.command()
 @_outputs
 def demo(**options: Any) -> None:
-    """Replay real forest records on 20 clients, swapping classes in rounds 30, 55 and 80.
+    """Run 20 clients on real forest records; classes are swapped in rounds 30, 55 and 80.
 
-    The sample's order carries no meaning; the seed draws it anew.
+    The records have no natural order; --seed shuffles them.
     """
     from streamfl.commands import run_replay  # noqa: PLC0415
     from streamfl.replay import ReplaySettings  # noqa: PLC0415
@@ -105,45 +107,76 @@ def demo(**options: Any) -> None:
 @cli.command()
 @click.argument("file")
 @click.option(
-    "--label", metavar="COL", help="The label's column; else one named label, y, target or class, or the last."
+    "--label",
+    metavar="COL",
+    help="The label column. Default: a column named label, y, target or class, else the last one.",
 )
 @click.option("--drop", metavar="COL,...", default="", help="Columns to leave out.")
 @click.option(
     "--time",
     metavar="COL",
-    help="The column that tells the time: no feature, but told of restarts; the file's order is the stream's.",
+    help="The column with the time of each record. It is not a feature; restarts are reported with it. Records keep "
+    "the order of the file.",
 )
 @click.option(
-    "--separator", metavar="CHAR", default=",", show_default=True, help="Between the columns of a CSV file, or tab."
+    "--separator",
+    metavar="CHAR",
+    default=",",
+    show_default=True,
+    help="Separator of a CSV file: one character, or tab.",
 )
 @click.option(
-    "--task", type=click.Choice(["auto", "classification", "regression"]), default="auto", show_default=True
+    "--task",
+    type=click.Choice(["auto", "classification", "regression"]),
+    default="auto",
+    show_default=True,
+    help="auto: regression if any label is a number with a fraction.",
 )
 @click.option(
-    "--clients", type=click.IntRange(1), help="How many; else 10, or as many as the column of --split has values."
+    "--clients",
+    type=click.IntRange(1),
+    help="Number of clients. Default: 10, or the number of values with --split column:NAME.",
 )
-@click.option("--split", default="round-robin", show_default=True, help="round-robin, column:NAME or dirichlet:A.")
+@click.option(
+    "--split",
+    default="round-robin",
+    show_default=True,
+    help="How records are dealt to clients: round-robin; column:NAME, a client per value of a column; or "
+    "dirichlet:A, class proportions per client drawn from Dirichlet(A).",
+)
 @click.option(
     "--round-size",
     type=click.IntRange(1),
-    help="Records a client and round; else about 100 rounds, without --inject of 20 records or more in all.",
+    help="Records per client and round. Default: as many as give about 100 rounds, of at least 20 records in total "
+    "unless --inject is given.",
 )
 @click.option(
     "--least",
     type=click.IntRange(1),
     default=10,
     show_default=True,
-    help="Good records below which nothing of a client leaves; what is left of them at the end stays pending.",
+    help="The fewest good records that a client sends an update about; fewer left at the end stay pending.",
 )
-@click.option("--inject", metavar="KIND@R,...", help="Impose drift: class-swap, class-introduction or permutation.")
-@click.option("--on-bad-record", type=click.Choice(["reject", "stop"]), default="reject", show_default=True)
+@click.option(
+    "--inject",
+    metavar="KIND@R,...",
+    help="Impose a drift from the rounds R on: class-swap, class-introduction or permutation.",
+)
+@click.option(
+    "--on-bad-record",
+    type=click.Choice(["reject", "stop"]),
+    default="reject",
+    show_default=True,
+    help="reject: count bad records and list the first ones. stop: end with an error at the first one.",
+)
 @click.option(
     "--model",
     metavar="NAME",
     default="auto",
     show_default=True,
-    help="softmax, logistic, squared, huber, or one of River's to federate: 'river:preprocessing.StandardScaler|"
-    "linear_model.SoftmaxRegression'.",
+    help="softmax, logistic, squared, huber, or a River model to federate, such as "
+    "'river:preprocessing.StandardScaler|linear_model.SoftmaxRegression'. auto: softmax for labels, squared for "
+    "numbers.",
 )
 @click.option(
     "--algorithm",
@@ -151,69 +184,79 @@ def demo(**options: Any) -> None:
     default="fedavg",
     show_default=True,
     callback=_named("algorithm"),
-    help="What a client does in a round, by name: such as fedomd, or one of another package.",
+    help="The base algorithm that clients run in a round: fedavg, fedomd, or one of another package.",
 )
 @click.option(
     "--mirror",
     type=click.Choice(["euclidean", "hypentropic", "p-norm"]),
-    help="Map of fedomd; else p-norm. With the Euclidean one it is fedavg.",
+    help="fedomd: the mirror map. Default: p-norm. With euclidean it is fedavg.",
 )
 @click.option(
     "--average",
     type=click.Choice(["primal", "dual"]),
-    help="Where fedomd averages clients; else primal, as the paper.",
+    help="fedomd: average the clients in the primal or the dual space. Default: primal, as in the paper.",
 )
-@click.option("--l1", type=click.FloatRange(0.0, 1e6), help="Of fedomd: L1 penalty; else 0.")
-@click.option("--l2", type=click.FloatRange(0.0, 1e6), help="Squared penalty; else 0.")
-@click.option("--local-batch", type=click.IntRange(1), help="Records a local step; else a round is one step.")
+@click.option("--l1", type=click.FloatRange(0.0, 1e6), help="fedomd: weight of the L1 penalty. Default: 0.")
+@click.option("--l2", type=click.FloatRange(0.0, 1e6), help="Weight of the squared penalty. Default: 0.")
+@click.option("--local-batch", type=click.IntRange(1), help="Records per local step. Default: one step per round.")
 @click.option(
     "--gamma",
     type=click.FloatRange(0.0, 1.0, min_open=True),
-    help="Part of a round's records that a client trains on; else 1.",
+    help="Share of a round's records that a client trains on. Default: 1.",
 )
 @click.option(
     "--step",
     type=click.FloatRange(0.0, 1e6, min_open=True),
-    help="Largest step of the profile; else its own: 1 of paper, 16 of adaptive with whitened steps.",
+    help="The profile's largest step size. Default: 1 for paper, 16 for adaptive with whitened steps.",
 )
 @click.option(
     "--features",
     type=click.Choice(["auto", "linear", "ferns", "rounds"]),
-    help="What learns record by record and answers: linear models, ferns, both (auto); with rounds the model of the "
-    "last round answers. Else auto; but rounds for the other profiles than adaptive, and where --model, --algorithm, "
-    "--l2, --local-batch, --gamma or --step says what a round's model is.",
+    help="Models that learn and predict between rounds: linear models, ferns, or both (auto). With rounds there are "
+    "none, and the model of the last round predicts. Default: auto; rounds with a profile other than adaptive, or "
+    "with --model, --algorithm, --l2, --local-batch, --gamma or --step.",
 )
 @click.option(
     "--detector",
     metavar="NAME",
     default="excess",
     show_default=True,
-    help="Of profile adaptive: a drift detector by name, such as glr, or river:NAME for one of river.drift.",
+    help="Profile adaptive: the drift detector: excess, glr, e-detector, one of another package, or river:NAME for "
+    "one of river.drift.",
 )
 @click.option(
-    "--rho-scale", type=click.FloatRange(0.0, 1e6), default=1.0, show_default=True, help="Of profile paper."
+    "--rho-scale",
+    type=click.FloatRange(0.0, 1e6),
+    default=1.0,
+    show_default=True,
+    help="Profile paper: factor of the thresholds of its tests; less makes them more sensitive.",
 )
 @click.option(
     "--optimistic",
     type=click.Choice(["history", "regret"]),
     default="history",
     show_default=True,
-    help="Of profile paper: how low losses could be is told by old records, or by the regret bound.",
+    help="Profile paper: estimate the least possible loss from old records (history) or from the regret bound.",
 )
 @click.option(
     "--start",
     type=click.Choice(["scratch", "warm"]),
-    help="Models begin untrained, or from the one that served last; paper: scratch, experts: warm.",
+    help="Start new models untrained (scratch), or from the last serving one (warm). Default: scratch for paper, "
+    "warm for experts.",
 )
 @click.option(
     "--max-order",
     metavar="N|none",
-    help="Of profiles paper and experts: blocks have at most 2^N rounds, N to 20; else 8. none: no cap, as in the "
-    "theorems.",
+    help="Profiles paper and experts: blocks have at most 2^N rounds, N up to 20. Default: 8. none: no cap, as in "
+    "the theorems.",
 )
 @_outputs
 def replay(file: str, **options: Any) -> None:
-    """Replay a recorded stream: FILE is .csv, .csv.gz, .jsonl, .parquet, .npz (X, y), river:NAME, or - for CSV."""
+    """Replay a recorded stream.
+
+    FILE is .csv, .csv.gz, .jsonl, .parquet or .npz (arrays X and y); or river:NAME, a data set of River; or - for
+    CSV from standard input.
+    """
     from streamfl.commands import run_replay  # noqa: PLC0415
     from streamfl.streams.drift import parse  # noqa: PLC0415
 
@@ -247,23 +290,25 @@ def _table(file: str, options: dict[str, Any]) -> Any:
     )
 
 
-# What only some profiles heed.
+# Options that only some profiles use.
 OF_SOME_PROFILES = ("rho_scale", "optimistic", "start", "detector", "max_order")
 
-# What the settings know by the same names; what was not given is left to them.
+# Options with the same names in the settings, which also have the defaults.
 LEARNING = ("model", "algorithm", "mirror", "average", "l1", "l2", "local_batch", "gamma")
 PROFILE = ("profile", "detector", "rho_scale", "optimistic", "start", "step", "max_order")
 
 
 def _check_profile(profile: str) -> None:
-    """Refuse an option that was given for a profile that does not run: it would change nothing."""
+    """Refuse an option that the chosen profile does not use: it would change nothing."""
     from streamfl.profiles import PROFILES, named_profile  # noqa: PLC0415
 
     source, takes = click.get_current_context().get_parameter_source, named_profile(profile).takes
     for name in OF_SOME_PROFILES:
         if name not in takes and source(name) is click.core.ParameterSource.COMMANDLINE:
             flag, of = name.replace("_", "-"), [one for one, kind in PROFILES.items() if name in kind.takes]
-            raise UsageError(f"--{flag} is of profile {' or '.join(of)}; add --profile {of[0]}, or leave it out")
+            raise UsageError(
+                f"--{flag} is only for profile {' or '.join(of)}; add --profile {of[0]}, or leave it out"
+            )
 
 
 def _settings(options: dict[str, Any]) -> Any:
@@ -284,22 +329,24 @@ def _settings(options: dict[str, Any]) -> Any:
 
 
 def _check_learning(options: dict[str, Any]) -> None:
-    """Refuse what is no number, and what would change nothing or break what another option needs."""
+    """Refuse NaN, options without an effect, and combinations that contradict each other."""
     if math.isnan(options["rho_scale"]):
-        raise UsageError("--rho-scale is not a number; 1 is the paper, less makes the tests more sensitive")
+        raise UsageError("--rho-scale is not a number; 1 is the paper's value, less makes the tests more sensitive")
     for name in ("l1", "l2", "gamma", "step"):
         if options[name] is not None and math.isnan(options[name]):
-            raise UsageError(f"--{name} is not a number; give one, or leave it out")
+            raise UsageError(f"--{name} is not a number; give a number, or leave it out")
     if options["mirror"] == "euclidean" and options["average"] is not None:
-        raise UsageError("--average: with --mirror euclidean both averages are the same; leave it out")
+        raise UsageError(
+            "--average has no effect with --mirror euclidean, where both averages are the same; leave it out"
+        )
     parts = {"local-batch": options["local_batch"], "gamma": None if options["gamma"] == 1.0 else options["gamma"]}
     for flag, given in parts.items():
         if options["optimistic"] == "regret" and given is not None:
-            raise UsageError(f"--optimistic regret holds for one full-batch step a round; leave --{flag} out")
+            raise UsageError(f"--optimistic regret assumes one full-batch step per round; leave --{flag} out")
 
 
 def _features(options: dict[str, Any]) -> Any:
-    """Return what learns between rounds: by default nothing where the base algorithm itself is what is looked at."""
+    """Return the models between rounds. By default there are none if an option sets up the base algorithm."""
     if options["features"] is not None:
         return options["features"]
     chosen = options["model"], options["profile"], options["algorithm"]
@@ -320,14 +367,14 @@ def _named_outputs(options: dict[str, Any]) -> Any:
 
 
 def _console() -> "Console":
-    """Return the console that people read; standard output is kept for what programs read."""
+    """Return a console on standard error, as standard output is for machine-readable results."""
     from rich.console import Console  # noqa: PLC0415
 
     return Console(stderr=True)
 
 
 def main() -> None:
-    """Run a command; an error that has an owner is one line, without a traceback."""
+    """Run a command. An expected error is printed as one line, without a traceback."""
     try:
         cli(standalone_mode=False)
     except (click.exceptions.Abort, KeyboardInterrupt):

@@ -1,4 +1,4 @@
-"""What `demo` and `replay` do: read a stream, deal it to clients, replay it, show and write what came of it."""
+"""The commands `demo` and `replay`: deal a stream to clients, replay it, show progress, and write the outputs."""
 
 import csv
 import json
@@ -26,19 +26,20 @@ from streamfl.streams.drift import Injection, inject
 from streamfl.streams.labels import identifier
 from streamfl.streams.table import Table
 
-# More numbers than that are likely to be amounts, not labels.
+# If there are more numeric labels than this, they are probably amounts: suggest regression.
 MANY_LABELS = 50
 
-# With no --round-size, a file is replayed in about so many rounds, of at least so many records in all, and --least a
-# client: of fewer the detector sees little. Where --inject names rounds, there are as many as its user counts on.
+# Without --round-size a file is replayed in about ROUNDS_WANTED rounds. A round has at least FEWEST records in total
+# (with fewer the detector has little to test), and at least --least per client. With --inject FEWEST does not apply,
+# so that the rounds it names exist.
 ROUNDS_WANTED, FEWEST = 100, 20
 
-ALONE = "--least 1: records may leave a client alone, and what is told of a single one can be solved for it"
+ALONE = "--least 1: an update may be about a single record, and the record can be computed from such an update"
 
 
 @dataclass(frozen=True)
 class Outputs:
-    """Where a command writes, besides the terminal; None writes nothing.
+    """The files that a command writes; None writes nothing.
 
     Parameters
     ----------
@@ -47,11 +48,11 @@ class Outputs:
     per_round
         Whether the JSON lists every round.
     report
-        The HTML page.
+        The HTML report.
     model
-        The model that serves at the end.
+        The final model.
     predictions
-        A CSV line for every record: its number in the file, client, round, label and served prediction.
+        A CSV line per record: its number in the file, client, round, label and prediction.
     """
 
     json: str | None = None
@@ -61,13 +62,13 @@ class Outputs:
     predictions: Path | None = None
 
     def files(self) -> list[tuple[str, Path]]:
-        """Return what is written where."""
+        """Return the kind and path of each file that is written."""
         named = Path(self.json) if self.json not in (None, "-") else None
         places = {"json": named, "report": self.report, "model file": self.model, "predicted": self.predictions}
         return [(what, path) for what, path in places.items() if path is not None]
 
     def check(self, source: str) -> None:
-        """Refuse, before anything runs, a place that cannot be written to, or that holds something else.
+        """Refuse, before anything runs, a path that cannot be written to, or that is in use.
 
         Parameters
         ----------
@@ -77,29 +78,29 @@ class Outputs:
         Raises
         ------
         UsageError
-            Names the first such place.
+            The message names the first such path.
         """
         if self.json == "":
-            raise UsageError("--json: it names no file; name one, or - for standard output")
-        taken = {Path(source).resolve(): "is the file that is read"}
+            raise UsageError("--json: the file name is empty; name a file, or - for standard output")
+        taken = {Path(source).resolve(): "is the input file"}
         for what, path in self.files():
             if path == Path("-"):
-                raise UsageError(f"{what}: - is no file, and standard output is for --json alone; name a file")
+                raise UsageError(f"{what}: only --json can be written to standard output; name a file")
             if path.is_dir() or not path.absolute().parent.is_dir():
                 raise UsageError(f"{path}: cannot be written there; name a file in a directory that exists")
             if path.resolve() in taken:
                 raise UsageError(f"{path}: {taken[path.resolve()]}; name another file")
-            taken[path.resolve()] = "is written to already"
+            taken[path.resolve()] = "is the file of another output"
 
 
 @dataclass
 class PredictionsFile:
-    """Writes the served predictions of a replay as they are made.
+    """Writes the predictions of a replay as they are made.
 
     Parameters
     ----------
     table, logs
-        Tell which record of the file a client's next one is.
+        They give the number in the file of a client's next record.
     to
         An open text file.
     """
@@ -113,19 +114,22 @@ class PredictionsFile:
         self._csv = csv.writer(self.to, lineterminator="\n")
         self._csv.writerow(["record", "client", "round", "label", "predicted"])
 
-    def take(self, told: Predicted) -> None:
+    def add(self, predicted: Predicted) -> None:
         """Write the predictions of one client's round."""
-        done = self._written[told.client]
-        self._written[told.client] += len(told.truth)
-        rows = self.logs[told.client].rows[done : done + len(told.truth)]
+        client, n = predicted.client, len(predicted.truth)
+        start = self._written[client]
+        self._written[client] += n
+        rows = self.logs[client].rows[start : start + n]
         records = self.table.places[rows].tolist()
-        truth, served = _named(told.truth.tolist(), told), _named(told.served.tolist(), told)
-        for record, label, predicted in zip(records, truth, served, strict=True):
-            self._csv.writerow([record, told.client, told.round, label, predicted])
+        truth = _named(predicted.truth.tolist(), predicted.labels)
+        served = _named(predicted.served.tolist(), predicted.labels)
+        for record, label, prediction in zip(records, truth, served, strict=True):
+            self._csv.writerow([record, client, predicted.round, label, prediction])
 
 
-def _named(values: list[float], told: Predicted) -> list[str] | list[float]:
-    return [told.labels[int(v)] if v >= 0 else "" for v in values] if told.labels else values
+def _named(values: list[float], labels: tuple[str, ...]) -> list[str] | list[float]:
+    """Return label indices as names, "" for -1; targets stay as they are."""
+    return [labels[int(v)] if v >= 0 else "" for v in values] if labels else values
 
 
 def run_replay(
@@ -145,12 +149,12 @@ def run_replay(
     Raises
     ------
     UsageError
-        The split, the injection or an output does not fit.
+        The split, the injection or an output cannot be used with this table.
     """
     outputs.check(source)
     river = settings.learning.river_model("classification" if table.labels else "regression")
     if river is not None and outputs.model is not None:
-        raise UsageError(f"--model-out writes streamfl's own models, and {river.name} is River's: leave it out")
+        raise UsageError(f"--model-out cannot write {river.name}, a River model: leave --model-out out")
     remark = identifier(table.label or "label", table.y) if table.labels else ""
     if remark:
         console.print(f"{remark}; name another with --label", highlight=False, soft_wrap=True, markup=False)
@@ -179,28 +183,30 @@ def run_replay(
 
 
 def _size(table: Table, logs: dict[str, Log], given: int | None, fewest: int, least: int) -> int:
-    """Return the records a client and round: those given, or what makes about 100 rounds.
+    """Return the records per client and round: as given, or for about 100 rounds.
 
     Raises
     ------
     UsageError
-        A round, or all that any client has, is less than what may leave a client.
+        A round, or all records of every client, are fewer than `least`.
     """
     if given is not None and given < least:
-        what = f"--round-size {given} is below --least {least}, and of fewer records nothing leaves a client"
+        what = (
+            f"--round-size {given} is below --least {least}, the fewest records that a client sends an update about"
+        )
         raise UsageError(f"{what}; take larger rounds or a smaller --least")
     if max(len(log.rows) for log in logs.values()) < least:
-        what = f"no client has {least} good records, and of fewer nothing leaves a client (--least)"
+        what = f"no client has {least} good records, the fewest that a client sends an update about (--least)"
         raise UsageError(f"{table.name}: {what}; take fewer --clients or a smaller --least")
     return given or max(least, math.ceil(fewest / len(logs)), min(1000, len(table) // (len(logs) * ROUNDS_WANTED)))
 
 
 def _title(replay: Replay) -> str:
-    """Return what is learnt, by how many: a task that was guessed wrong should be seen at once."""
+    """Return source, number of clients and task; a task that was guessed wrong is seen at once."""
     labels = replay.table.labels
     task = f"classification, {counted(len(labels), 'label')}" if labels else "regression"
     amounts = len(labels) > MANY_LABELS and all(label.lstrip("-").isdecimal() for label in labels)
-    hint = "; if they are amounts, say --task regression" if amounts else ""
+    hint = "; if they are amounts, add --task regression" if amounts else ""
     return f"{replay.table.name}: {counted(len(replay.logs), 'client')}, {task}{hint}"
 
 
@@ -222,11 +228,11 @@ def _watched(replay: Replay, injection: Injection | None, outputs: Outputs, cons
                 case Restarted():
                     progress.restart(restart_line(event, replay.time))
                 case LocalDrift():
-                    progress.told(local_text(event))
+                    progress.announce(local_text(event))
                 case Noticed():
-                    progress.told(notice_text(event.round, event.cause, event.since, event.labels))
+                    progress.announce(notice_text(event.round, event.cause, event.since, event.labels))
                 case Predicted() if predictions is not None:
-                    predictions.take(event)
+                    predictions.add(event)
                 case _:
                     pass
 
@@ -258,7 +264,7 @@ def _write(replayed: Replayed, injection: Injection | None, outputs: Outputs) ->
 
 @contextmanager
 def _opened(path: Path) -> Iterator[TextIO]:
-    """Open a text file for writing; what the disk refuses is a UsageError."""
+    """Open a text file for writing; an OSError becomes a UsageError."""
     try:
         with path.open("w", encoding="utf-8", newline="") as file:
             yield file
@@ -267,11 +273,11 @@ def _opened(path: Path) -> Iterator[TextIO]:
 
 
 def as_json(result: Result, *, per_round: bool) -> str:
-    """Return the result as `--json` writes it: what does not apply to the task is left out."""
+    """Return the result as `--json` writes it, without the keys that do not apply to the task."""
     plain = {key: value for key, value in result.model_dump(mode="json").items() if value is not None}
     for key, figures in result.measures.items():
-        of_ours = result.unlearnt is None  # River's have no file
-        plain[key]["model_file"] = figures.model_file if of_ours else None
+        has_file = result.unlearnt is None  # a federated River model has no model file
+        plain[key]["model_file"] = figures.model_file if has_file else None
     if not per_round:
         plain["per_round"] = []
     return json.dumps(plain, indent=1) + "\n"

@@ -1,4 +1,4 @@
-"""What a run says in a terminal: a live line while it goes on, a few plain lines in a log, a summary."""
+"""Terminal output of a run: a live progress line, plain lines in a log, and a closing summary."""
 
 from collections.abc import Sequence
 from types import TracebackType
@@ -15,27 +15,27 @@ from streamfl.evaluation.result import DatedRestart, Figures, Result, RoundLine
 from streamfl.report.story import ledger, unaccounted
 from streamfl.report.words import count, counted, evidence, listed, local_evidence, printable, quantity, serves, share
 
-_MISSING = "-"  # a terminal may know ASCII only
+_MISSING = "-"  # a terminal may support ASCII only
 _LISTED = 5
-_MANY = 0.1  # of the records are bad: one column is
+_MANY = 0.1  # share of bad records from which on a whole column is probably bad
 _KEY = 11
 _COLUMN = 13
-_MUCH = 0.02  # of accuracy: the file of the model is that much worse than what was served
-_TIMES = 1.1  # or its error is so many times as large
+_MUCH = 0.02  # warn if the accuracy of the model file is that much below the prequential one
+_TIMES = 1.1  # or if its error is that many times as large
 
 
 class Progress:
-    """Shows how a run goes: use it as a context manager and tell it every round.
+    """Shows the progress of a run. Use it as a context manager and report every round to it.
 
-    On an interactive terminal one line is kept up to date; restarts and drifts are printed above it and stay.
-    Elsewhere (a file, a pipe, a dumb terminal) about every tenth part of the run gives one plain line.
+    An interactive terminal shows one live line, with restarts and drifts printed above it. Any other output (a file,
+    a pipe, a dumb terminal) gets one plain line for about every tenth of the run.
 
     Parameters
     ----------
     console
         Where to write; its clock gives the rate.
     rounds
-        How many rounds there will be, None if nobody knows.
+        The number of rounds of the run; None if unknown.
     title
         Printed once, at the start.
 
@@ -61,7 +61,7 @@ class Progress:
         self._live: Live | None = None
 
     def __enter__(self) -> Self:
-        _say(self._console, self._title, "bold")
+        _print(self._console, self._title, "bold")
         self._started = self._console.get_time()
         if self._console.is_interactive:
             self._live = self._started_live()
@@ -72,13 +72,13 @@ class Progress:
     ) -> None:
         if self._live is not None:
             self._live.stop()
-        # Where a run stopped is worth a line, above all when an error stopped it.
+        # Show the last round, above all if an error ended the run.
         if not self._printed:
             self._print_round()
 
     def __rich__(self) -> RenderableType:
         """Return the live line as it is now."""
-        # All of it takes 98 columns; on 80 the bar is shorter and NoChange is left to the summary.
+        # The full line takes 98 columns. With 80 the bar is shorter and NoChange is left out; the summary has it.
         roomy = self._console.width >= 100
         text = Text(self._text(no_change=roomy), no_wrap=True, overflow="ellipsis")
         if not self._rounds:
@@ -89,16 +89,16 @@ class Progress:
         return line
 
     def begin(self) -> None:
-        """Tell that learning begins: what came before, such as compiling, is no part of the rate."""
+        """Start the clock of the rate: earlier work, such as compiling, does not count."""
         self._started = self._console.get_time()
 
     def round(self, line: RoundLine) -> None:
-        """Tell that a round was closed.
+        """Report a closed round.
 
         Parameters
         ----------
         line
-            The round, with what it found.
+            The round and its figures.
         """
         self._last, self._printed = line, False
         self._records += line.records
@@ -107,33 +107,33 @@ class Progress:
             self._print_round()
 
     def restart(self, restart: DatedRestart) -> None:
-        """Tell that the run restarted; the line stays.
+        """Print a restart.
 
         Parameters
         ----------
         restart
-            The restart, as the control topic told it.
+            The restart, as published on the control topic.
         """
-        _say(self._console, restart_text(restart), "yellow")
+        _print(self._console, restart_text(restart), "yellow")
 
-    def told(self, news: str) -> None:
-        """Tell of something that is no restart; the line stays."""
-        _say(self._console, news, "yellow")
+    def announce(self, text: str) -> None:
+        """Print an announcement other than a restart."""
+        _print(self._console, text, "yellow")
 
     def drift(self, at: int, kind: str = "") -> None:
-        """Tell that a drift is imposed; the line stays.
+        """Print that a drift is imposed.
 
         Parameters
         ----------
         at
-            The first round that has it.
+            The first round with the drift.
         kind
-            What kind of drift, for instance ``class-swap``.
+            The kind of drift, for instance ``class-swap``.
         """
-        _say(self._console, f"round {count(at)}  drift imposed" + (f": {kind}" if kind else ""), "magenta")
+        _print(self._console, f"round {count(at)}  drift imposed" + (f": {kind}" if kind else ""), "magenta")
 
     def _started_live(self) -> Live:
-        # Standard output may carry the result as JSON: it must not be redirected to where progress is shown.
+        # Standard output may carry the result as JSON, so it must not be redirected to the progress display.
         live = Live(
             self,
             console=self._console,
@@ -147,16 +147,16 @@ class Progress:
 
     def _print_round(self) -> None:
         self._printed = True
-        _say(self._console, self._text())
+        _print(self._console, self._text())
 
     def _text(self, *, no_change: bool = True) -> str:
         if self._last is None:
             return "waiting for the first round"
         seconds = self._console.get_time() - self._started
         line = self._last if no_change else self._last.model_copy(update={"no_change": None})
-        told = round_text(line, self._rounds, self._records / seconds if seconds > 0 else None)
-        few = 2 * line.records < self._most  # what a few say of a round is mostly chance
-        return f"{told}  (of {counted(line.records, 'record')} only)" if few else told
+        text = round_text(line, self._rounds, self._records / seconds if seconds > 0 else None)
+        few = 2 * line.records < self._most  # figures of a few records are mostly chance
+        return f"{text}  (only {counted(line.records, 'record')})" if few else text
 
 
 def _due(at: int, rounds: int | None) -> bool:
@@ -173,21 +173,21 @@ def round_text(line: RoundLine, rounds: int | None, rate: float | None) -> str:
     line
         The round.
     rounds
-        How many rounds there will be, None if nobody knows.
+        The number of rounds of the run; None if unknown.
     rate
-        Records per second since the start, None before any time has passed.
+        Records per second since the start; None before any time has passed.
 
     Returns
     -------
     str
-        Numbers stand under one another from line to line.
+        Round numbers are padded, so that lines are aligned.
 
     >>> line = RoundLine(round=7, epoch=1, block=1, records=9, loss=0.2, accuracy=0.7, no_change=0.38)
     >>> round_text(line, 103, 30000.0)
     'round   7/103  epoch 1  loss 0.200  accuracy 0.700  NoChange 0.380  30,000 records/s'
     """
     text = share if line.mae is None else quantity
-    of = "" if rounds is None or line.round > rounds else f"/{rounds}"  # bad records may make it longer
+    of = "" if rounds is None or line.round > rounds else f"/{rounds}"  # bad records may make a run longer
     parts = [f"round {line.round:>{max(len(of) - 1, 0)}}{of}", f"epoch {line.epoch}"]
     parts.append(f"loss {share(line.loss, _MISSING)}")
     named = (("accuracy", line.accuracy), ("MAE", line.mae), ("NoChange", line.no_change))
@@ -207,13 +207,13 @@ def restart_text(restart: DatedRestart | messages.Restarted) -> str:
     Returns
     -------
     str
-        Its round, the epoch that begins, what raised the alarm, and the model that was chosen.
+        The round, the new epoch, the evidence of the alarm, and the model that the epoch starts with.
 
     >>> restart_text(DatedRestart(round=32, epoch=2, cause="excess", statistic=113.8, threshold=9.21,
-    ...                        chosen="scratch", since=32, clients=("c0", "c1"), labels=("3",)))
-    'round 32  restart -> epoch 2: excess 113.8 > 9.21 since round 32, surely at 2 clients, labels 3, chosen: scratch'
+    ...                        chosen="scratch", since=32, clients=("c0", "c1"), labels=()))
+    'round 32  restart -> epoch 2: excess 113.8 > 9.21 since round 32, confirmed at 2 clients, chosen: scratch'
     """
-    where = f", surely at {counted(len(restart.clients), 'client')}" if restart.clients else ""
+    where = f", confirmed at {counted(len(restart.clients), 'client')}" if restart.clients else ""
     time = f"  {restart.time}" if isinstance(restart, DatedRestart) and restart.time else ""
     return (
         f"round {count(restart.round)}{time}  restart -> epoch {restart.epoch}: {evidence(restart)} "
@@ -222,7 +222,7 @@ def restart_text(restart: DatedRestart | messages.Restarted) -> str:
 
 
 def local_text(drift: messages.LocalDrift) -> str:
-    """Return the line that tells of clients that drifted alone; the evidence comes with the first news of them.
+    """Return a local drift as a line; only the first one, state `latched`, comes with the evidence.
 
     >>> local_text(messages.LocalDrift(round=65, epoch=1, clients=("c3", "c7"), labels=("0", "1"), since=64,
     ...                                state="latched", statistic=23.4, threshold=9.21))
@@ -237,7 +237,7 @@ def local_text(drift: messages.LocalDrift) -> str:
 
 
 def notice_text(t: int, cause: str, since: int, labels: Sequence[str]) -> str:
-    """Return the line that tells of a change that is no drift of the concept.
+    """Return a change that is not a concept drift, such as a new class mix, as a line.
 
     >>> notice_text(70, "class-mix", 66, ["0"])
     'round 70  class-mix since round 66, labels 0'
@@ -250,29 +250,29 @@ def _labels(labels: Sequence[str]) -> str:
 
 
 def summary(console: Console, result: Result, rejections: Sequence[str] = ()) -> None:
-    """Print what a run found, with NoChange beside every accuracy.
+    """Print the result of a run, with NoChange beside every accuracy.
 
     Parameters
     ----------
     console
         Where to write.
     result
-        What the run found.
+        The result of the run.
     rejections
-        Why records were rejected, the first few; `result.rejected` is their total. At most five are listed.
+        The reasons of the first rejected records; `result.rejected` is their total. At most five are printed.
     """
     for heading in _measures(result):
-        _say(console, heading)
+        _print(console, heading)
     for key, value in _lines(result):
-        _say(console, f"{key:<{_KEY}}{value}", "red" if key == "records" and unaccounted(result) else "")
+        _print(console, f"{key:<{_KEY}}{value}", "red" if key == "records" and unaccounted(result) else "")
         if key == "records":
             _list_rejections(console, rejections, result.rejected, result.records)
             if result.pending:
-                _say(console, f"{'':<{_KEY}}pending: a client's last records, too few to leave it (--least)")
+                _print(console, f"{'':<{_KEY}}pending: a client's last records, fewer than --least, are never sent")
 
 
 def file_text(result: Result) -> str:
-    """Return what to know of the model's file, where it is much worse than the headline; else an empty text."""
+    """Return a warning if the model file would predict much worse than the run did; else an empty text."""
     if result.accuracy is not None:
         served, file, measure = result.accuracy.prequential, result.accuracy.model_file, "accuracy"
         worse = served is not None and file is not None and file < served - _MUCH
@@ -283,21 +283,21 @@ def file_text(result: Result) -> str:
     if not worse:
         return ""
     text = share if measure == "accuracy" else quantity
-    lacks = "what learns between them" if result.serving else "the steps that clients take within one"
+    lacks = "the models that learn between rounds" if result.serving else "the steps that clients take within a round"
     return (
-        f"the model file would have had {measure} {text(file)}, not {text(served)}: it holds the model of the rounds "
-        f"without {lacks}"
+        f"the model file alone would have reached {measure} {text(file)}, not {text(served)}: it holds the model "
+        f"merged at the end of a round, without {lacks}"
     )
 
 
 def _list_rejections(console: Console, reasons: Sequence[str], total: int, records: int) -> None:
     for reason in reasons[:_LISTED]:
-        _say(console, f"{'':<{_KEY}}rejected: {reason}")
+        _print(console, f"{'':<{_KEY}}rejected: {reason}")
     rest = total - len(reasons[:_LISTED])
     if reasons and rest > 0:
-        _say(console, f"{'':<{_KEY}}... and {count(rest)} more")
+        _print(console, f"{'':<{_KEY}}... and {count(rest)} more")
     if total > _MANY * records:
-        _say(console, f"{'':<{_KEY}}a column that is often bad is left out with --drop COL")
+        _print(console, f"{'':<{_KEY}}if one column is often bad, leave it out with --drop COL")
 
 
 def _measures(result: Result) -> list[str]:
@@ -328,7 +328,7 @@ def _lines(result: Result) -> list[tuple[str, str]]:
         *serving,
         ("restarts", _restarts(result.restarts)),
         ("records", ledger(result)),
-        *([("infinite", f"{counted(result.infinite, 'value')}, taken for missing")] if result.infinite else []),
+        *([("infinite", f"{counted(result.infinite, 'value')}, treated as missing")] if result.infinite else []),
         *([("unlearnt", f"{count(result.unlearnt)} records")] if result.unlearnt else []),
         ("rounds", count(result.rounds)),
         ("clients", count(result.clients)),
@@ -340,11 +340,11 @@ def _lines(result: Result) -> list[tuple[str, str]]:
 def _restarts(restarts: Sequence[DatedRestart]) -> str:
     if not restarts:
         return "none"
-    told = ", ".join(f"round {count(r.round)} ({r.cause}, {r.chosen})" for r in restarts[:_LISTED])
+    shown = ", ".join(f"round {count(r.round)} ({r.cause}, {r.chosen})" for r in restarts[:_LISTED])
     rest = len(restarts) - _LISTED
-    return f"{count(len(restarts))}: {told}" + (f" and {count(rest)} more" if rest > 0 else "")
+    return f"{count(len(restarts))}: {shown}" + (f" and {count(rest)} more" if rest > 0 else "")
 
 
-def _say(console: Console, text: str, style: str = "") -> None:
-    # Soft: a line that is cut at 80 columns cannot be searched in a log.
+def _print(console: Console, text: str, style: str = "") -> None:
+    # No hard wrap: a line broken at 80 columns cannot be searched in a log.
     console.print(Text(printable(text), style=style), soft_wrap=True, highlight=False)

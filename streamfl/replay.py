@@ -1,4 +1,4 @@
-"""A federation over recorded streams: the very machines of a live one, over the in-memory transport."""
+"""Replays a recorded stream: the state machines of a live federation over the in-memory transport."""
 
 import math
 from collections import Counter
@@ -41,11 +41,11 @@ class ReplaySettings:
     Parameters
     ----------
     round_size
-        Records a client and round.
+        Records per client and round.
     least
-        Good records below which nothing of a client leaves; what is left of them at the end stays pending.
+        The fewest good records that a client sends an update about; fewer left at the end stay pending.
     seed
-        Of everything that is drawn.
+        Seed of all random draws.
     learning, profile
         How the federation learns, and how it handles drift.
     scaling
@@ -68,8 +68,8 @@ Observer = Callable[[FromCoordinator | Refused | Predicted | PostUpdate], None]
 
 
 @dataclass
-class Chronicle:
-    """What happened in a run, gathered from the control messages and the clients' own measurements."""
+class History:
+    """The history of a run, collected from the control messages and the clients' measurements."""
 
     task: Task
     figures: Prequential = field(default_factory=Prequential)
@@ -87,8 +87,8 @@ class Chronicle:
     time_of: Callable[[RoundClosed], str | None] = lambda closed: None
     time: str | None = None
 
-    def take(self, event: FromCoordinator | Refused | Predicted | PostUpdate) -> None:
-        """Take in one event."""
+    def add(self, event: FromCoordinator | Refused | Predicted | PostUpdate) -> None:
+        """Add one event."""
         match event:
             case Predicted() | PostUpdate():
                 self.figures.add(event)
@@ -117,18 +117,18 @@ class Chronicle:
             self.rounds.append(round_line(closed, self.task))
 
     def serving(self) -> dict[str, float]:
-        """Return what part each model that learns between rounds had in what was served."""
+        """Return the share of each model between rounds in the predictions; they sum to 1."""
         total = sum(self.shares.values())
         return {name: round(share / total, 4) for name, share in self.shares.items()}
 
     def mean_loss(self) -> float | None:
-        """Return the mean score of the serving model over all records."""
+        """Return the mean loss of the serving model over all records."""
         records = sum(line.records for line in self.rounds)
         return sum(line.loss * line.records for line in self.rounds) / records if records else None
 
 
 def round_line(closed: RoundClosed, task: Task) -> RoundLine:
-    """Return what the report tells of a closed round."""
+    """Return a closed round as a line of the result."""
     served = closed.served
     regression = task == "regression"
     return RoundLine(
@@ -144,13 +144,13 @@ def round_line(closed: RoundClosed, task: Task) -> RoundLine:
 
 
 def restart_line(restarted: Restarted, time: str | None = None) -> DatedRestart:
-    """Return what the result tells of a restart after a round that ended at a time."""
+    """Return a restart as a line of the result; `time` is when its round ended."""
     return DatedRestart(**asdict(restarted), time=time)
 
 
 @dataclass(frozen=True)
 class Replayed:
-    """A finished run: its result, its rounds, and the model that serves at its end."""
+    """A finished run: its result, its rounds, and the final model."""
 
     result: Result
     rounds: tuple[RoundLine, ...]
@@ -164,13 +164,13 @@ class Replay:
     Parameters
     ----------
     table, logs
-        The records, and which of them each client has, in which order.
+        The records, and the rows of each client in order.
     settings
         How to replay.
     observe
-        Called with everything that happens, as it happens.
+        Called with every event as it happens.
     sizes
-        The sizes of each client's rounds, if the stream was recorded by rounds; else all have `round_size`.
+        The sizes of each client's rounds, if the stream was recorded in rounds; else all have `round_size`.
 
     Examples
     --------
@@ -187,29 +187,29 @@ class Replay:
     settings: ReplaySettings
     observe: Observer = unobserved
     sizes: Mapping[str, tuple[int, ...]] | None = None
-    _chronicle: Chronicle = field(init=False)
+    _history: History = field(init=False)
 
     def __post_init__(self) -> None:
         _check_features(self.table)
-        self._chronicle = Chronicle(self.task, time_of=self._time_of)
+        self._history = History(self.task, time_of=self._time_of)
         river = self.settings.learning.river_model(self.task)
         if river is not None:
             river.check(self.table.labels)
-            self._chronicle.unlearnt = 0
+            self._history.unlearnt = 0
 
     @property
     def task(self) -> Task:
-        """Return what is learnt."""
+        """Return the task."""
         return "classification" if self.table.labels else "regression"
 
     @property
     def time(self) -> str | None:
-        """Return when the last record of the round closed last was measured: ISO 8601, UTC; None if nobody knows."""
-        return self._chronicle.time
+        """Return the time of the last record in the newest closed round: ISO 8601, UTC; None if unknown."""
+        return self._history.time
 
     @property
     def horizon(self) -> int:
-        """Return the number of rounds that the longest log gives."""
+        """Return the number of rounds of the client with the most records."""
         if self.sizes is not None:
             return max(map(len, self.sizes.values()))
         return max((self._rounds(len(log.rows)) for log in self.logs.values()), default=1)
@@ -220,14 +220,14 @@ class Replay:
         return settings.profile.master(self.horizon, settings.learning.learner(self.task, settings.seed))
 
     def _rounds(self, records: int) -> int:
-        """Return the rounds that so many records give; a rest gives one if there is enough of it."""
+        """Return the number of rounds for so many records; a remainder of `least` or more is a round."""
         whole, rest = divmod(records, self.settings.round_size)
         return whole + (rest >= self.settings.least)
 
     def run(self) -> Replayed:
-        """Run the federation to the end of its records."""
+        """Run the federation over all its records."""
         transport = MemoryTransport()
-        coordinator = CoordinatorNode(self._coordinator(), transport.coordinator(), self._take)
+        coordinator = CoordinatorNode(self._coordinator(), transport.coordinator(), self._handle)
         clients = [self._client(name, transport) for name in self.logs]
         began = stopwatch()
         coordinator.start(0.0)
@@ -236,14 +236,14 @@ class Replay:
         pending = sum(node.machine.pending for node in clients)
         return Replayed(
             self._result(coordinator.machine.state, seconds, pending),
-            tuple(self._chronicle.rounds),
+            tuple(self._history.rounds),
             self._model(coordinator.machine),
         )
 
-    def _measured(self, event: Predicted | PostUpdate | Dropped) -> None:
-        if isinstance(event, Dropped):  # nobody else is here who could have told it
+    def _observe_client(self, event: Predicted | PostUpdate | Dropped) -> None:
+        if isinstance(event, Dropped):  # no other process could have caused it
             raise event.error
-        self._take(event)
+        self._handle(event)
 
     def _time_of(self, closed: RoundClosed) -> str | None:
         times = self.table.times
@@ -254,10 +254,10 @@ class Replay:
         known = [float(time) for time in np.concatenate([np.empty(0), *last]) if not math.isnan(time)]
         return iso(max(known)) if known else None
 
-    def _take(self, event: FromCoordinator | Refused | Predicted | PostUpdate) -> None:
-        if isinstance(event, Refused):  # nothing is late or lost here: it would be sent, and refused, for ever
-            raise PeerError(f"what client {event.client} learnt cannot be used: {event.reason}")
-        self._chronicle.take(event)
+    def _handle(self, event: FromCoordinator | Refused | Predicted | PostUpdate) -> None:
+        if isinstance(event, Refused):  # nothing is late or lost here, so it would be sent and refused for ever
+            raise PeerError(f"the update of client {event.client} was refused: {event.reason}")
+        self._history.add(event)
         self.observe(event)
 
     def _coordinator(self) -> Coordinator:
@@ -286,7 +286,7 @@ class Replay:
             incarnation="0",
         )
         source = TableSource(self.table, name, self.logs[name])
-        return ClientNode(machine, source, transport.client(name), self._measured)
+        return ClientNode(machine, source, transport.client(name), self._observe_client)
 
     def _model(self, coordinator: Coordinator) -> ServedModel:
         registry, W = coordinator.serving()
@@ -299,11 +299,11 @@ class Replay:
         )
 
     def _result(self, state: CoordinatorState, seconds: float, pending: int) -> Result:
-        told = self._chronicle
+        history = self._history
         records = sum(map(len, self.logs.values()))
-        if records != told.accepted + told.rejected + pending:
+        if records != history.accepted + history.rejected + pending:
             raise BrokenInvariantError(
-                f"{records} read, {told.accepted} accepted, {told.rejected} rejected, {pending} pending"
+                f"{records} read, {history.accepted} accepted, {history.rejected} rejected, {pending} pending"
             )
         classes = self.task == "classification"
         return Result(
@@ -314,46 +314,46 @@ class Replay:
             seed=self.settings.seed,
             profile=self.settings.profile.profile,
             records=records,
-            accepted=told.accepted,
-            held_out=told.accepted - told.trained,
-            rejected=told.rejected,
+            accepted=history.accepted,
+            held_out=history.accepted - history.trained,
+            rejected=history.rejected,
             pending=pending,
             infinite=self.table.infinite,
-            rounds=len(told.rounds),
+            rounds=len(history.rounds),
             clients=len(self.logs),
             seconds=round(seconds, 3),
             records_per_second=round(records / seconds) if seconds > 0.0 else 0,
-            accuracy=told.figures.accuracy() if classes else None,
-            kappa=told.figures.kappa() if classes else None,
-            mae=None if classes else told.figures.mae(),
-            rmse=None if classes else told.figures.rmse(),
-            loss=Loss(prequential=told.mean_loss()),
-            restarts=tuple(told.restarts),
-            local_drifts=tuple(told.local_drifts),
-            notices=tuple(told.notices),
-            promotions=told.promotions,
-            serving=told.serving(),
-            unlearnt=told.unlearnt,
-            model_sha256=told.model,
-            per_round=tuple(told.rounds),
+            accuracy=history.figures.accuracy() if classes else None,
+            kappa=history.figures.kappa() if classes else None,
+            mae=None if classes else history.figures.mae(),
+            rmse=None if classes else history.figures.rmse(),
+            loss=Loss(prequential=history.mean_loss()),
+            restarts=tuple(history.restarts),
+            local_drifts=tuple(history.local_drifts),
+            notices=tuple(history.notices),
+            promotions=history.promotions,
+            serving=history.serving(),
+            unlearnt=history.unlearnt,
+            model_sha256=history.model,
+            per_round=tuple(history.rounds),
         )
 
 
 def _check_features(table: Table) -> None:
-    """Refuse features that no federation takes.
+    """Check the number of features and the length of their names.
 
     Raises
     ------
     UsageError
-        They are too many, or the name of one is too long.
+        There are too many features, or a name is too long.
     """
     d = len(table.features)
     if d > NAMED.features:
         raise UsageError(
-            f"{table.name}: {d} features, more than the {NAMED.features} that a federation takes; "
-            "leave out others with --drop, or hash them into fewer"
+            f"{table.name}: {d} features, but a federation takes at most {NAMED.features}; "
+            "leave some out with --drop, or hash them into fewer"
         )
     if long := [name for name in table.features if not is_name(name)]:
         raise UsageError(
-            f"{table.name}: a feature's name has more than {NAME_BYTES} bytes: {quoted(long[0])}; shorten it"
+            f"{table.name}: the name of a feature has more than {NAME_BYTES} bytes: {quoted(long[0])}; shorten it"
         )

@@ -1,4 +1,4 @@
-"""What a person may choose, with names and defaults; turned into the core's settings here and nowhere else."""
+"""Settings that users choose, with their defaults; only this module turns them into settings of the core."""
 
 from dataclasses import fields
 from functools import partial
@@ -26,7 +26,7 @@ from streamfl.profiles import named_profile
 Task = Literal["classification", "regression"]
 Loss = Literal["softmax", "logistic", "squared", "huber"]
 
-# What only some algorithms heed.
+# Options that only some algorithms use.
 OF_SOME = {option.name for option in fields(AlgorithmOptions)} - {"radius"}
 
 MODELS: dict[Loss, Model] = {
@@ -44,12 +44,12 @@ class _Settings(BaseModel):
 class LearningSettings(_Settings):
     """The model and the base algorithm.
 
-    `auto` takes a softmax for labels and squared loss for targets. A model of River, as text such as
-    `river:linear_model.SoftmaxRegression` or as an estimator, learns and answers record by record in place of
-    `features` and `neighbours`, and `auto` beside it watches for drift. `features` is what learns record by record
-    between rounds: `linear` models, `ferns`, both (`auto`), or nothing (`rounds`: then a round is one step).
-    `algorithm` is one of this package or of another one that registers it. `mirror`, `average` and `l1` are of
-    `fedomd`, whose map is `p-norm` unless another is named; with the Euclidean one it is FedAvg.
+    `model` is trained once a round; `auto` is softmax for labels and squared loss for targets. With a River model, as
+    text such as `river:linear_model.SoftmaxRegression` or as an estimator, that model learns and predicts record by
+    record in place of `features` and `neighbours`, and the model `auto` detects drift. `features` names the models
+    that learn between rounds: `linear` models, `ferns`, both (`auto`), or none (`rounds`: a round is one step).
+    `algorithm` is the name of a registered base algorithm. `mirror`, `average` and `l1` are options of `fedomd`; with
+    the Euclidean mirror map it is FedAvg.
 
     >>> LearningSettings(algorithm="fedomd", l1=0.01).learner("classification", seed=0).algorithm.l1
     0.01
@@ -70,7 +70,7 @@ class LearningSettings(_Settings):
 
     @field_validator("model")
     @classmethod
-    def _there_is_such_a_model(cls, model: Any) -> Any:
+    def _model_exists(cls, model: Any) -> Any:
         if isinstance(model, base.Estimator):
             federable(model)
         elif isinstance(model, str) and model.startswith(PREFIX):
@@ -81,35 +81,35 @@ class LearningSettings(_Settings):
 
     @field_validator("algorithm")
     @classmethod
-    def _there_is_such_an_algorithm(cls, name: str) -> str:
+    def _algorithm_exists(cls, name: str) -> str:
         named_algorithm(name)
         return name
 
     @model_validator(mode="after")
-    def _has_an_effect(self) -> Self:
+    def _options_have_an_effect(self) -> Self:
         idle = sorted((OF_SOME & self.model_fields_set) - set(named_algorithm(self.algorithm).takes))
         if idle:
             names = " and ".join(idle)
             others = " or ".join(name for name, kind in ALGORITHMS.items() if set(idle) <= set(kind.takes))
             raise UsageError(
-                f"{names}: of {others}, and the algorithm is {self.algorithm}; take {others}, or leave it out"
+                f"{names}: only for {others}, and the algorithm is {self.algorithm}; take {others}, or leave it out"
             )
         return self
 
     def river_model(self, task: Task) -> FederatedRiverModel | None:
-        """Return the model of River that is federated, if one is.
+        """Return the River model to federate, or None.
 
         Raises
         ------
         UsageError
-            It is for the other task.
+            The model is for the other task.
         """
         if isinstance(self.model, base.Estimator):
             return FederatedRiverModel(self.model, task)
         return FederatedRiverModel(named(self.model), task) if self.model.startswith(PREFIX) else None
 
     def learner(self, task: Task, seed: int) -> Learner:
-        """Return the core's description of how to learn.
+        """Return the settings of the core for learning.
 
         Raises
         ------
@@ -128,7 +128,7 @@ class LearningSettings(_Settings):
         )
 
     def _between(self, task: Task, seed: int) -> BetweenRounds[Any, Any] | None:
-        """Return what learns between rounds: a model of River's, our own ones, or nothing."""
+        """Return the models between rounds: a River model, native models, or None."""
         river = self.river_model(task)
         if river is not None:
             return ExternalBetweenRounds(river)
@@ -140,17 +140,17 @@ class LearningSettings(_Settings):
         )
 
     def loss(self, task: Task) -> Loss:
-        """Return the loss that is meant.
+        """Return the loss, with `auto` resolved.
 
         Raises
         ------
         UsageError
-            It is one for the other task.
+            The loss is for the other task.
         """
         own: Loss | None = next((name for name in MODELS if name == self.model), None)
         if own is not None and (MODELS[own].link == "identity") != (task == "regression"):
             what = "numbers, and these are labels" if task == "classification" else "labels, and these are numbers"
-            raise UsageError(f"model {own} predicts {what}: leave it out, or say the other task")
+            raise UsageError(f"model {own} predicts {what}: leave it out, or set the other task")
         return own or ("softmax" if task == "classification" else "squared")
 
     def _algorithm(self) -> Algorithm:
@@ -162,8 +162,8 @@ class LearningSettings(_Settings):
 class ProfileSettings(_Settings):
     """How drift is handled.
 
-    `max_order` caps the blocks of `paper` and the instances of `experts` at 2^max_order rounds, so that a round's
-    cost does not grow; `none` has no cap, as their theorems want.
+    `max_order` caps the blocks of `paper` and the instances of `experts` at 2^max_order rounds, so that the cost of a
+    round stays bounded; `none` removes the cap, as their theorems assume.
 
     >>> type(ProfileSettings(profile="paper").master(100, LearningSettings().learner("regression", seed=0))).__name__
     'Paper'
@@ -180,26 +180,28 @@ class ProfileSettings(_Settings):
 
     @field_validator("profile")
     @classmethod
-    def _there_is_such_a_profile(cls, name: str) -> str:
+    def _profile_exists(cls, name: str) -> str:
         named_profile(name)
         return name
 
     @field_validator("detector")
     @classmethod
-    def _there_is(cls, name: str) -> str:
+    def _detector_exists(cls, name: str) -> str:
         named_detector(name)
         return name
 
     @field_validator("max_order", mode="before")
     @classmethod
-    def _is_an_order(cls, told: object) -> object:
-        text = str(told)
+    def _parse_order(cls, value: object) -> object:
+        text = str(value)
         if text != "none" and not (text.isdecimal() and int(text) <= HIGHEST_ORDER):
-            raise UsageError(f"max_order {text}: no order; give a whole number from 0 to {HIGHEST_ORDER}, or none")
+            raise UsageError(
+                f"max_order {text}: not an order; give a whole number from 0 to {HIGHEST_ORDER}, or none"
+            )
         return text if text == "none" else int(text)
 
     def master(self, horizon: int, learner: Learner) -> Master:
-        """Return the profile in its first state, for a stream of so many rounds."""
+        """Return the profile in its initial state, for a stream of `horizon` rounds."""
         return named_profile(self.profile).of(
             ProfileOptions(
                 learner=learner,

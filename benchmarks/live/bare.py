@@ -28,8 +28,8 @@ def main(bootstrap: str, prefix: str, kind: str, records: int) -> None:
     at, began = 0, time.perf_counter()
     while at < records:
         for found in consumer.poll(timeout_ms=500).values():
-            told = [message for message in found if message.value is not None]  # the end's mark has none
-            decoded = form.decode([message.offset for message in told], [message.value for message in told])
+            valued = [message for message in found if message.value is not None]  # the end mark has no value
+            decoded = form.decode([message.offset for message in valued], [message.value for message in valued])
             n = len(decoded.y)
             rows[at : at + n] = decoded.X
             answers[at : at + n] = decoded.y

@@ -1,4 +1,4 @@
-"""How long a federation on the clock takes: to tell of a drift, and to close a round that nothing came in."""
+"""Delays of a federation with an interval clock: to report a drift, and to close an empty round."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Any
 
 from kafka import TopicPartition
 
-from live.federation import Federation, Told, World, federation, times_of
+from live.federation import Federation, Timed, World, federation, times_of
 from live.records import arriving, clients, produced
 from streamfl.core.protocol.messages import Restarted, RoundClosed, RoundOpened
 
@@ -29,7 +29,7 @@ class Swap:
 
 
 def restart_delay(world: World, runs: int, done: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield, for every swap, the time from its records to Restarted; one federation sees all of them."""
+    """Yield the time from the records of each swap to Restarted; one federation measures all."""
     rounds = [FIRST + APART * i for i in range(runs)]
     swaps = [Swap(i, (at - 1) * EACH) for i, at in enumerate(rounds, 1)]
     if all(f"swap {swap.number}" in done for swap in swaps):
@@ -49,20 +49,20 @@ def restart_delay(world: World, runs: int, done: dict[str, Any]) -> Iterator[tup
 
 
 def _delays(live: Federation, swaps: list[Swap]) -> Iterator[tuple[str, dict[str, Any]]]:
-    told = live.told()
-    restarts = [t for t in told if isinstance(t.message, Restarted)]
+    published = live.messages()
+    restarts = [t for t in published if isinstance(t.message, Restarted)]
     for swap in swaps:
         starts = dict.fromkeys(_partitions(live), swap.offset)
         began = min(times_of(live.world.bootstrap, starts).values())
         end = began + APART * INTERVAL
         found = next((t for t in restarts if began <= t.at < end), None)
-        yield f"swap {swap.number}", {"found": False} if found is None else _delay(live, told, found, began)
+        yield f"swap {swap.number}", {"found": False} if found is None else _delay(live, published, found, began)
 
 
-def _delay(live: Federation, told: list[Told], restarted: Told, began: float) -> dict[str, Any]:
+def _delay(live: Federation, published: list[Timed], restarted: Timed, began: float) -> dict[str, Any]:
     alarm: int = restarted.message.round  # type: ignore[union-attr]
-    closed = next(t.message for t in told if isinstance(t.message, RoundClosed) and t.message.round == alarm)
-    opened = next(t.message for t in told if isinstance(t.message, RoundOpened) and t.message.round == alarm)
+    closed = next(t.message for t in published if isinstance(t.message, RoundClosed) and t.message.round == alarm)
+    opened = next(t.message for t in published if isinstance(t.message, RoundOpened) and t.message.round == alarm)
     ends = {
         TopicPartition(span.partition.rpartition("/")[0], 0): span.end - 1
         for accepted in closed.accepted  # type: ignore[union-attr]
@@ -111,7 +111,7 @@ EMPTY_ROUNDS, EMPTY_INTERVAL = 100, 0.5
 
 
 def empty_round(world: World, _: int, done: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the times from `closes` to RoundClosed, of rounds without records after some with: models are there."""
+    """Yield the times from `closes` to RoundClosed of empty rounds, after rounds with records."""
     if "rounds" in done:
         return
     tables = {
@@ -127,12 +127,12 @@ def empty_round(world: World, _: int, done: dict[str, Any]) -> Iterator[tuple[st
         wanted = world.size(EMPTY_ROUNDS)
         closes: dict[int, float] = {}
         delays: list[float] = []
-        for told in live.news(60 + 2 * wanted * EMPTY_INTERVAL):
-            match told.message:
+        for published in live.new_messages(60 + 2 * wanted * EMPTY_INTERVAL):
+            match published.message:
                 case RoundOpened(entry=entry, closes=float(moment)):
                     closes[entry] = moment
                 case RoundClosed(entry=entry, records=0) if entry in closes:
-                    delays.append(told.at - closes[entry])
+                    delays.append(published.at - closes[entry])
             if len(delays) == wanted:
                 break
         yield "rounds", {"delays": delays}

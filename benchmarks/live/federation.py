@@ -1,4 +1,4 @@
-"""A federation of its own for each measurement: settings, processes, and what its control topic says."""
+"""A live federation for a measurement: settings, processes, and messages of its control topic."""
 
 import json
 import secrets
@@ -25,18 +25,18 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class World:
-    """Where measurements take place.
+    """The environment of measurements.
 
     Parameters
     ----------
     bootstrap
         The broker.
     folder
-        For settings and logs of processes.
+        The folder for settings and logs of processes.
     tenth
-        Whether everything has a tenth of its size.
+        Whether to measure with a tenth of the size.
     minutes
-        How long idle processes are watched.
+        The minutes for which idle processes are watched.
     """
 
     bootstrap: str
@@ -45,20 +45,20 @@ class World:
     minutes: float
 
     def size(self, n: int, least: int = 1) -> int:
-        """Return how much of n there is to be."""
+        """Return n, or a tenth of it."""
         return max(least, n // 10) if self.tenth else n
 
 
 @dataclass(frozen=True)
-class Told:
-    """A message of the coordinator's, and the time that the producer wrote on it (seconds since 1970)."""
+class Timed:
+    """A message of the coordinator, and its timestamp (seconds since 1970)."""
 
     at: float
     message: FromCoordinator
 
 
 def fresh(part: str) -> str:
-    """Return a name that no federation has had."""
+    """Return an unused name of a federation."""
     return f"{part}-{secrets.token_hex(4)}"
 
 
@@ -80,9 +80,9 @@ class Federation:
     Parameters
     ----------
     world
-        Where.
+        The environment.
     tables
-        Its settings, by table of the file; the rest is as below.
+        Its settings, by table of the file; others have defaults.
     """
 
     world: World
@@ -90,7 +90,7 @@ class Federation:
     name: str = field(default_factory=lambda: fresh("bench"))
     processes: list[Process] = field(default_factory=list)
     _reader: KafkaConsumer | None = None
-    _arrived: deque[Told] = field(default_factory=deque)
+    _arrived: deque[Timed] = field(default_factory=deque)
 
     def __post_init__(self) -> None:
         defaults: dict[str, dict[str, Any]] = {
@@ -105,7 +105,9 @@ class Federation:
         for name in names:
             lines.append(f"[{name}]")
             table = defaults.get(name, {}) | self.tables.get(name, {})
-            lines += [f"{key} = {json.dumps(value)}" for key, value in table.items()]  # TOML, for what is used here
+            lines += [
+                f"{key} = {json.dumps(value)}" for key, value in table.items()
+            ]  # valid TOML for the values used here
         self.file = self.world.folder / f"{self.name}.toml"
         self.file.write_text("\n".join(lines) + "\n")
 
@@ -132,9 +134,9 @@ class Federation:
             self._reader.close()
         delete(self.world.bootstrap, lambda topic: topic.startswith(f"{self.name}."))
 
-    # --- what it says ------------------------------------------------------------------------------------------
+    # --- messages ----------------------------------------------------------------------------------------------
 
-    def told(self) -> list[Told]:
+    def messages(self) -> list[Timed]:
         """Return everything on the control topic."""
         partition = TopicPartition(self.topics.control, 0)
         reader = _consumer(self.world.bootstrap)
@@ -142,37 +144,43 @@ class Federation:
             reader.assign([partition])
             reader.seek_to_beginning(partition)
             end = reader.end_offsets([partition])[partition]
-            told: list[Told] = []
+            found: list[Timed] = []
             while reader.position(partition) < end:
-                told += _understood(reader.poll(timeout_ms=500))
-            return told
+                found += _decoded(reader.poll(timeout_ms=500))
+            return found
         finally:
             reader.close()
 
-    def news(self, seconds: float) -> Iterator[Told]:
-        """Return what has not been returned before, for so many seconds at most; then, or without a process, fail."""
+    def new_messages(self, seconds: float) -> Iterator[Timed]:
+        """Yield new messages for at most so many seconds.
+
+        Raises
+        ------
+        PeerError
+            The time is over, or a process has ended.
+        """
         if self._reader is None:
             self._reader = _consumer(self.world.bootstrap)
             self._reader.assign([TopicPartition(self.topics.control, 0)])
             self._reader.seek_to_beginning()
         until = time.monotonic() + seconds
         while time.monotonic() < until:
-            self._arrived.extend(_understood(self._reader.poll(timeout_ms=50)))
-            while self._arrived:  # whoever has seen enough leaves the rest to the next
+            self._arrived.extend(_decoded(self._reader.poll(timeout_ms=50)))
+            while self._arrived:  # the caller may stop early; the rest stays for the next call
                 yield self._arrived.popleft()
             for process in self.processes:
                 process.require_alive()
         words = "\n".join(process.last_words() for process in self.processes)
-        raise PeerError(f"{self.name}: what was waited for did not come within {seconds:.0f} s:\n{words}")
+        raise PeerError(f"{self.name}: the expected message did not arrive within {seconds:.0f} s:\n{words}")
 
-    def when(self, of: str, seconds: float, wanted: Callable[[Any], bool] = lambda _: True) -> Told:
-        """Return the next message of a kind that is wanted."""
-        return next(t for t in self.news(seconds) if type(t.message).__name__ == of and wanted(t.message))
+    def when(self, of: str, seconds: float, wanted: Callable[[Any], bool] = lambda _: True) -> Timed:
+        """Return the next message of a type that fulfils a condition."""
+        return next(t for t in self.new_messages(seconds) if type(t.message).__name__ == of and wanted(t.message))
 
 
 @contextmanager
 def federation(world: World, tables: Mapping[str, Mapping[str, Any]]) -> Iterator[Federation]:
-    """Return a federation that is gone afterwards."""
+    """Run a federation, and remove it afterwards."""
     made = Federation(world, tables)
     try:
         yield made
@@ -190,10 +198,10 @@ def _consumer(bootstrap: str) -> KafkaConsumer:
     )
 
 
-def _understood(polled: Mapping[TopicPartition, list[Any]]) -> list[Told]:
+def _decoded(polled: Mapping[TopicPartition, list[Any]]) -> list[Timed]:
     found = [message for messages_ in polled.values() for message in messages_]
-    decoded = [Told(message.timestamp / 1000, messages.decode(message.value)) for message in found]  # type: ignore[arg-type]
-    return [told for told in decoded if isinstance(told.message, FromCoordinator)]
+    decoded = [Timed(message.timestamp / 1000, messages.decode(message.value)) for message in found]  # type: ignore[arg-type]
+    return [timed for timed in decoded if isinstance(timed.message, FromCoordinator)]
 
 
 def times_of(bootstrap: str, places: Mapping[TopicPartition, int]) -> dict[TopicPartition, float]:
@@ -214,7 +222,7 @@ def times_of(bootstrap: str, places: Mapping[TopicPartition, int]) -> dict[Topic
 
 
 def logged(log: Path, event: str) -> list[tuple[float, dict[str, Any]]]:
-    """Return the lines of a process' log about an event, with their times."""
+    """Return the log lines of a process about an event, with their times."""
     lines = [line for line in log.read_text(errors="replace").splitlines() if line.startswith("{")]
-    said = [json.loads(line) for line in lines]
-    return [(datetime.fromisoformat(one["timestamp"]).timestamp(), one) for one in said if one["event"] == event]
+    entries = [json.loads(line) for line in lines]
+    return [(datetime.fromisoformat(one["timestamp"]).timestamp(), one) for one in entries if one["event"] == event]

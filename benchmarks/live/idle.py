@@ -1,4 +1,4 @@
-"""What a federation costs that nothing comes to."""
+"""The cost of an idle federation."""
 
 import time
 from collections.abc import Iterator
@@ -11,9 +11,9 @@ from live.records import clients, produced
 
 CLIENTS = 10
 SIZE = 100
-HOT = 3.0  # percent of a core from which on the threads are named
+HOT = 3.0  # percent of a core above which threads are listed
 
-# Records a client read before: a process that has worked may idle otherwise than one that has not.
+# Records that each client learns first, as a process that has worked may idle differently.
 BEFORE = 10_000
 
 CLOCKS: dict[str, dict[str, Any]] = {
@@ -47,8 +47,8 @@ def _started(live: Federation, each: int) -> dict[str, Process]:
     produced(live, clients(CLIENTS), each, end=False)
     both = {"coordinator": live.start("coordinator"), "client": live.start("client")}
     seen = 0
-    for told in live.news(300):
-        seen += getattr(told.message, "records", 0)
+    for published in live.new_messages(300):
+        seen += getattr(published.message, "records", 0)
         if seen == CLIENTS * each:
             break
     return both
@@ -77,7 +77,7 @@ def table(done: dict[str, Any]) -> list[str]:
     for clock in CLOCKS:
         if found := done.get(f"clock {clock}"):
             for name, cost in found.items():
-                told = "; ".join(f"{thread}: {p:.1f}" for thread, p in cost["threads"][:3] if cost["hot"])
-                lines.append(f"| {name}, clock {clock} | {cost['percent']:.2f} | {cost['seconds']:.0f} | {told} |")
+                threads = "; ".join(f"{thread}: {p:.1f}" for thread, p in cost["threads"][:3] if cost["hot"])
+                lines.append(f"| {name}, clock {clock} | {cost['percent']:.2f} | {cost['seconds']:.0f} | {threads} |")
     head = ["| idle | percent of a core | seconds | threads, if hot |", "| --- | --- | --- | --- |"]
     return head + lines if lines else []

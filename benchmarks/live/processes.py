@@ -1,4 +1,4 @@
-"""Processes of ours: started, watched and ended by their ids, and what they cost."""
+"""Starts, watches and ends processes by their ids, and measures their CPU time."""
 
 import os
 import shutil
@@ -24,7 +24,7 @@ class Usage:
 
 
 class Process:
-    """A running command that writes what it says to a file.
+    """A running command with its output in a file.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ class Process:
     """
 
     def __init__(self, command: Sequence[str], log: Path) -> None:
-        # Compiled once, as for everybody: else every start would read all of the sources.
+        # With the usual compilation cache; else every start would read all sources.
         environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
         program = Path(sys.executable).parent / command[0]  # an absolute path stays what it is
         self.log = log
@@ -99,22 +99,22 @@ class Process:
         return "\n".join(lines[-LINES_OF_LOG:])
 
     def usage(self) -> Usage:
-        """Return what it has used until now."""
+        """Return its CPU time so far."""
         tasks = Path(f"/proc/{self.pid}/task")
         threads = {int(task.name): _seconds(task / "stat") for task in tasks.iterdir()}
         return Usage(_seconds(Path(f"/proc/{self.pid}/stat")), threads)
 
     def names(self) -> dict[int, str]:
-        """Return what each thread is: its name in Python and its innermost function if py-spy is installed."""
+        """Return the Python name and innermost function of each thread, if py-spy is installed."""
         named = {
             int(task.name): (task / "comm").read_text().strip() for task in Path(f"/proc/{self.pid}/task").iterdir()
         }
         spy = shutil.which("py-spy", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}")
         if spy is None:
             return named
-        said = subprocess.run([spy, "dump", "--pid", str(self.pid)], capture_output=True, text=True, check=False)
+        dump = subprocess.run([spy, "dump", "--pid", str(self.pid)], capture_output=True, text=True, check=False)
         thread = 0
-        for line in said.stdout.splitlines():
+        for line in dump.stdout.splitlines():
             if line.startswith("Thread "):
                 thread = int(line.split()[1], 0)
                 named[thread] = line.split(": ", 1)[-1].strip('"')

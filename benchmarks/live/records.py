@@ -1,4 +1,4 @@
-"""Covtype records on the log, as often as wanted."""
+"""Writes covtype records to the log, repeated as often as needed."""
 
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor

@@ -1,11 +1,11 @@
-"""How long a federation stands still when one of its processes is killed and started again at once."""
+"""How long a federation stops when one of its processes is killed and restarted at once."""
 
 import time
 from collections.abc import Iterator
 from statistics import median
 from typing import Any
 
-from live.federation import Federation, Told, World, federation
+from live.federation import Federation, Timed, World, federation
 from live.records import arriving, clients
 
 CLIENTS = 10
@@ -45,12 +45,12 @@ def _killed(live: Federation, running: dict[str, Any], kind: str) -> dict[str, A
     return {"from_kill": closed.at - killed, "from_start": closed.at - started}
 
 
-def _next_round(live: Federation, kind: str, killed: float) -> Told:
-    """Return the first round that the new process had its part in."""
+def _next_round(live: Federation, kind: str, killed: float) -> Timed:
+    """Return the first round closed with the new process."""
     if kind == "coordinator":
-        return next(t for t in live.news(60) if type(t.message).__name__ == "RoundClosed" and t.at > killed)
+        return next(t for t in live.new_messages(60) if type(t.message).__name__ == "RoundClosed" and t.at > killed)
 
-    def by_the_new(closed: Any) -> bool:  # a client's attempts begin with when it was started, in microseconds
+    def by_the_new(closed: Any) -> bool:  # an attempt begins with the start time of the client in microseconds
         return closed.records and all(int(a.attempt.partition(".")[0]) > 1e6 * killed for a in closed.accepted)
 
     return live.when("RoundClosed", 60, by_the_new)

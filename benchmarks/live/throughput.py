@@ -1,4 +1,4 @@
-"""Records a second from the log to learnt, beside a consumer that only reads, decodes and keeps them."""
+"""Records per second from the log until learnt, beside a consumer that only reads, decodes and keeps them."""
 
 import json
 import sys
@@ -104,13 +104,13 @@ def _live(world: World, prefix: str, case: Case) -> dict[str, Any]:
 def _account(live: Federation, coordinator: Process, client: Process) -> dict[str, Any]:
     """Return the rates of one run.
 
-    `rate` counts from when the client had its first partition, as the bare consumer's does from its first poll.
+    `rate` counts from the assignment of the first partition, that of the bare consumer from its first poll.
     `rounds` counts from the first RoundOpened, when the first buffers are full already. `steady` leaves out the first
     round and what came before it.
     """
-    told = live.told()
-    closed = [t for t in told if isinstance(t.message, RoundClosed) and t.message.records]
-    opened = next(t.at for t in told if isinstance(t.message, RoundOpened))
+    published = live.messages()
+    closed = [t for t in published if isinstance(t.message, RoundClosed) and t.message.records]
+    opened = next(t.at for t in published if isinstance(t.message, RoundOpened))
     records = sum(t.message.records for t in closed)  # type: ignore[union-attr]
     taken = min(at for at, _ in logged(client.log, "partition taken"))
     first, last = closed[0], closed[-1].at

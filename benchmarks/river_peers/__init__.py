@@ -1,1 +1,1 @@
-"""streamfl beside River's and CapyMOA's learners: the same records, one at a time, predicted and then learnt."""
+"""Compares streamfl with the learners of River and CapyMOA, test-then-train on the same records."""

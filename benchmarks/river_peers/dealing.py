@@ -1,4 +1,4 @@
-"""Records dealt to clients in turn, and clients that learn alone."""
+"""Deals records to clients in turn, and trains isolated clients."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,12 +7,12 @@ CLIENT = "client"  # the feature that names a record's client
 
 
 def client_of(record: int, clients: int) -> str:
-    """Return the name of the client that a record is dealt to, by its number from 0 on."""
+    """Return the client of a record by its number from 0 on."""
     return f"c{record % clients}"
 
 
 class Isolated:
-    """Learners that get records in turn and never hear of one another.
+    """Learners that get records in turn and exchange nothing.
 
     Each record is predicted by the learner that is about to learn it, so what counts is the same as for clients that
     merge.

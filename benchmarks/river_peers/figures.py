@@ -1,4 +1,4 @@
-"""How well labels were predicted."""
+"""Metrics of predicted labels."""
 
 import numpy as np
 import numpy.typing as npt
@@ -8,17 +8,17 @@ Marks = npt.NDArray[np.bool_]
 
 
 def repeated(truth: Numbers) -> Numbers:
-    """Return what NoChange predicts: the label before, and nothing (-1) at first."""
+    """Return the predictions of NoChange: the previous label, first -1 for none."""
     return np.concatenate([[-1], truth[:-1]])
 
 
 def accuracy(truth: Numbers, guesses: Numbers) -> float:
-    """Return the part that was right; -1, no prediction, is wrong."""
+    """Return the share of correct predictions; -1, no prediction, is wrong."""
     return float(np.mean(truth == guesses))
 
 
 def kappa(truth: Numbers, guesses: Numbers) -> float | None:
-    """Return Cohen's kappa; records without a prediction (-1) are a label that nobody has.
+    """Return Cohen's kappa; records without a prediction (-1) count as a label of their own.
 
     None if chance alone is always right.
     """
@@ -29,7 +29,7 @@ def kappa(truth: Numbers, guesses: Numbers) -> float | None:
 
 
 def temporal_kappa(truth: Numbers, guesses: Numbers) -> float | None:
-    """Return the kappa of Bifet et al. 2013: what is gained over repeating the last label, of what could be.
+    """Return the kappa of Bifet et al. 2013: the gain over repeating the last label, relative to the possible gain.
 
     None if repeating is always right.
     """

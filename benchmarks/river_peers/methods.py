@@ -1,5 +1,5 @@
-# ruff: noqa: PLC0415 - libraries are imported where a method is made, as told below.
-"""What is compared, each in the form that its library wants records in.
+# ruff: noqa: PLC0415 - libraries are imported where a method is made, see below.
+"""The methods to compare, each with records in the form of its library.
 
 Libraries are imported where a method is made: CapyMOA lives in an environment of its own, without streamfl and River.
 """
@@ -41,13 +41,13 @@ VARIANTS = (ONE, MERGED, ISOLATED)
 
 
 def variants(method: str) -> tuple[str, ...]:
-    """Return which variants there are of a method: peers know one client only."""
+    """Return the variants of a method; peers have one client only."""
     return VARIANTS if method in OURS else (ONE,)
 
 
 @dataclass(frozen=True)
 class Task:
-    """What a learner may know before its first record."""
+    """What a learner knows before its first record."""
 
     features: tuple[str, ...]
     labels: int
@@ -66,7 +66,7 @@ class Learner:
         Takes a ready record and its label's number.
     ready
         Takes the features of some records, shape (m, d), their labels' numbers, and the number of the first one;
-        returns them as its library wants them. Nobody is charged for it.
+        returns them in the form of its library. The time for this does not count.
     size
         Returns the bytes of the model.
     """
@@ -176,7 +176,7 @@ def _capymoa(method: str, task: Task) -> Learner:
 
 
 def _java_heap() -> int:
-    """Return the bytes that are alive in Java's heap: not everything there can be serialised to be measured."""
+    """Return the bytes that are alive in Java's heap: not all of CapyMOA can be serialised to be measured."""
     from java.lang import Runtime, System  # there once CapyMOA has started Java
 
     System.gc()

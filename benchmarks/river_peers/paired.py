@@ -21,12 +21,12 @@ class Difference:
 
     @property
     def at_or_above(self) -> bool:
-        """Tell whether the first method is not behind by more than counts."""
+        """Return whether the first method is behind by less than a difference that counts."""
         return self.mean >= -NEAR
 
     @property
     def surely(self) -> bool:
-        """Tell whether that holds of the whole interval."""
+        """Return whether that holds for the whole interval."""
         return self.low >= -NEAR
 
 

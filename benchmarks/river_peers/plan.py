@@ -1,4 +1,4 @@
-"""Which runs are wanted, and how one is made: in a fresh process, so that none warms up or crowds another."""
+"""The wanted runs, and how one is made: in a new process, so that runs do not affect one another."""
 
 import os
 import subprocess
@@ -32,7 +32,7 @@ class UnavailableError(StreamflError):
 
 @dataclass(frozen=True)
 class Wanted:
-    """One run that is to be made."""
+    """One run to make."""
 
     stream: str
     method: str
@@ -48,7 +48,7 @@ def wanted(
 ) -> Iterator[Wanted]:
     """Yield runs, a method after the other in the order given, so that cheap ones can come first.
 
-    Only those of our own methods have other variants than one client.
+    Only streamfl methods have variants with several clients.
     """
     for method in methods:
         for variant in asked:
@@ -59,7 +59,7 @@ def wanted(
 
 @dataclass(frozen=True)
 class Bench:
-    """Where runs are made.
+    """Makes runs.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ class Bench:
     capymoa: Path | None
 
     def make(self, run: Wanted) -> tuple[Run, Marks]:
-        """Return a run's figures, and which records were right.
+        """Return the figures of a run, and which records were predicted correctly.
 
         Raises
         ------
@@ -102,9 +102,9 @@ class Bench:
         if foreign and self.capymoa is None:
             raise UnavailableError(f"{run.method}: left out; --capymoa-python names an interpreter that has CapyMOA")
         program = str(self.capymoa) if foreign else sys.executable
-        told = (str(given), str(out), run.method, run.variant, str(run.seed))
+        arguments = (str(given), str(out), run.method, run.variant, str(run.seed))
         ended = subprocess.run(
-            [program, "-m", "river_peers.trial", *told],
+            [program, "-m", "river_peers.trial", *arguments],
             env=_environment(foreign=foreign),
             capture_output=True,
             text=True,

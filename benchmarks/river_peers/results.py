@@ -51,13 +51,13 @@ class Run(BaseModel):
 
 
 def key(stream: str, digest: str, method: str, variant: str, seed: int) -> str:
-    """Return what a run is found by."""
+    """Return the key of a run."""
     return f"{stream}/{digest}/{method}/{variant}/{seed}"
 
 
 @dataclass
 class Results:
-    """What has finished. Several processes may add to one file: each takes in what the others have written.
+    """Finished runs. Several processes may add to one file: each merges the runs of the others.
 
     Parameters
     ----------
@@ -71,12 +71,12 @@ class Results:
 
     @classmethod
     def read(cls, path: Path) -> "Results":
-        """Return what a file holds; nothing if there is none.
+        """Return the runs of a file; none if there is no file.
 
         Raises
         ------
         UsageError
-            If it is there and holds something else.
+            If the file exists and is not of this benchmark.
         """
         results = cls(path)
         results._read()
@@ -86,11 +86,11 @@ class Results:
         return key in self.runs
 
     def right(self, key: str) -> npt.NDArray[np.bool_]:
-        """Return which records of a run were predicted rightly, shape (n,)."""
+        """Return which records of a run were predicted correctly, shape (n,)."""
         return np.unpackbits(self.bits[key], count=self.runs[key].records).astype(np.bool_)
 
     def add(self, run: Run, right: npt.NDArray[np.bool_]) -> None:
-        """Take a run, and write all of them."""
+        """Add a run, and write all of them."""
         with _alone(self.path):
             self._read()
             self.runs[run.key] = run
@@ -99,8 +99,8 @@ class Results:
 
     def _read(self) -> None:
         try:
-            told = json.loads(self.path.read_text(encoding="utf-8"))
-            runs = [Run.model_validate(run) for run in told]
+            plain = json.loads(self.path.read_text(encoding="utf-8"))
+            runs = [Run.model_validate(run) for run in plain]
             with np.load(self._beside, allow_pickle=False) as archive:
                 bits = dict(archive)
         except FileNotFoundError:

@@ -3,7 +3,7 @@
 Every generated stream has 20,000 records. Where it changes abruptly, it does so after each quarter: `parts` puts
 generators one after the other, each with its own seed. Classes are not balanced: River balances Sine and Mixed by
 alternating labels, and then the order alone gives every label away. Columns are numbers as River gives them,
-categories included; no method is told which ones those are.
+categories included; no method knows which columns are categories.
 """
 
 import hashlib
@@ -60,7 +60,7 @@ class Stream:
 
     @property
     def digest(self) -> str:
-        """Return what tells these records from any others: results of other ones are not taken for theirs."""
+        """Return a digest of the records, so that results of other records are not mistaken for theirs."""
         numbers = hashlib.blake2b(digest_size=8)
         numbers.update(np.ascontiguousarray(self.X).data)
         numbers.update(np.ascontiguousarray(self.y).data)
@@ -162,7 +162,7 @@ FROM_RIVER: dict[str, Callable[[], Iterable[Record]]] = {
     "waveform": _waveform,
 }
 
-# The cheap ones first: whoever looks early sees the most.
+# The cheap ones first, so that most results are there early.
 STREAMS = (*FROM_RIVER, "elec2", "covtype")
 
 

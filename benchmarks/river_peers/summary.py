@@ -1,4 +1,4 @@
-"""What finished runs say, as Markdown: a table a figure, the best peer, merging and isolation."""
+"""The finished runs as Markdown: a table per metric, the best peer, merging and isolation."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,9 +24,9 @@ class Found:
     results
         All runs that there are, of these records and others.
     digests
-        Of the records of each stream that is told about.
+        The digest of the records of each stream in the summary.
     seeds
-        Those that are averaged; a run that lacks one of them is averaged over what there is.
+        The seeds to average; a run that lacks one of them is averaged over the others.
     """
 
     results: Results
@@ -40,7 +40,7 @@ class Found:
         return [r for r in runs if (r.digest, r.method, r.variant) == sought and r.seed in self.seeds]
 
     def right(self, stream: str, method: str, variant: str = ONE) -> npt.NDArray[np.float64] | None:
-        """Return how often each record was right, shape (n,); None if there is no run."""
+        """Return the share of seeds with a correct prediction of each record, shape (n,); None without a run."""
         runs = self.runs(stream, method, variant)
         if not runs:
             return None
@@ -52,7 +52,7 @@ class Found:
         return None if theirs[0] is None or theirs[1] is None else difference(theirs[0], theirs[1])
 
     def best_peer(self, stream: str) -> tuple[str, float] | None:
-        """Return the peer of the highest accuracy, and that; None as long as none has finished."""
+        """Return the peer with the highest accuracy, and this accuracy; None if none has finished."""
         reached = [(fmean(r.accuracy for r in runs), peer) for peer in PEERS if (runs := self.runs(stream, peer))]
         return (max(reached)[1], max(reached)[0]) if reached else None
 
@@ -169,7 +169,7 @@ def _speeds(found: Found) -> Iterator[str]:
             both = [(found.runs(stream, method), found.runs(stream, peer)) for stream in found.digests]
             there = [(ours, theirs) for ours, theirs in both if ours and theirs]
             # Java compiles and collects in threads of its own: CPU time alone would charge CapyMOA for what a second
-            # core does meanwhile, wall time alone for whoever else uses the machine.
+            # core does meanwhile, wall time alone for other load on the machine.
             if there:
                 rows.append((peer, _ratios(there, _by_cpu), _ratios(there, _by_wall), str(len(there))))
         if rows:

@@ -18,7 +18,7 @@ import numpy as np
 from river_peers.methods import Learner, Task, make
 
 CHUNK = 1000
-UNAVAILABLE = 3  # the exit code of a method whose library is not there
+UNAVAILABLE = 3  # the exit code if the library of a method is not installed
 PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -48,14 +48,14 @@ def run(learner: Learner, X: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, flo
 
 
 def versions(*packages: str) -> list[str]:
-    """Return those that are installed here, with their versions."""
-    told = []
+    """Return the installed packages with their versions."""
+    installed = []
     for package in packages:
         try:
-            told.append(f"{package} {version(package)}")
+            installed.append(f"{package} {version(package)}")
         except PackageNotFoundError:
             continue
-    return told
+    return installed
 
 
 def main(stream: str, out: str, method: str, variant: str, seed: str) -> int:
@@ -63,7 +63,9 @@ def main(stream: str, out: str, method: str, variant: str, seed: str) -> int:
         X, y = archive["X"], archive["y"]
         task = Task(tuple(archive["features"].tolist()), int(archive["labels"]), int(seed))
     try:
-        make(method, variant, task).ready(X[:CHUNK], y[:CHUNK].tolist(), 0)  # loads the libraries: nobody's memory
+        make(method, variant, task).ready(
+            X[:CHUNK], y[:CHUNK].tolist(), 0
+        )  # loads the libraries, whose memory does not count
     except ImportError as error:
         print(error, file=sys.stderr)
         return UNAVAILABLE

@@ -1,1 +1,1 @@
-"""Benchmarks: Master-FL and other methods on the same streams."""
+"""Benchmarks: streamfl and other methods on the same streams."""

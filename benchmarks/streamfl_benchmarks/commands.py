@@ -1,4 +1,4 @@
-"""`streamfl bench`: Master-FL and others on the same streams. Commands import what they need when they run."""
+"""`streamfl bench`: streamfl and other methods on the same streams. Commands import dependencies when they run."""
 
 import math
 import os
@@ -21,25 +21,29 @@ bench.add_command(regret)
 
 
 @bench.command()
-@click.option("--runs", type=click.IntRange(1), default=7, show_default=True, help="Interleaved pairs of runs.")
-@click.option("--rounds", type=click.IntRange(2), default=60, show_default=True, help="Rounds of each.")
-@click.option("--json", "json_to", type=click.Path(path_type=Path), metavar="F", help="Write the figures here too.")
+@click.option(
+    "--runs", type=click.IntRange(1), default=7, show_default=True, help="Number of interleaved pairs of runs."
+)
+@click.option("--rounds", type=click.IntRange(2), default=60, show_default=True, help="Rounds per run.")
+@click.option(
+    "--json", "json_to", type=click.Path(path_type=Path), metavar="F", help="Also write the figures to this file."
+)
 def speed(runs: int, rounds: int, json_to: Path | None) -> None:
-    """Time client-rounds beside the plainest NumPy loop that does the same scores and steps."""
+    """Measure client-rounds per second, beside a plain NumPy loop with the same scores and steps."""
     import json  # noqa: PLC0415
     from dataclasses import asdict  # noqa: PLC0415
 
     from streamfl_benchmarks.speed import speeds  # noqa: PLC0415
 
     _check_place(json_to)
-    found = []
+    measured = []
     for one in speeds(runs, rounds):
         click.echo(
             f"{one.profile}, {one.live} live: {one.ours:,.0f} client-rounds/s, plain NumPy {one.plain:,.0f},"
             f" ratio {one.ratio:.2f} [{one.least:.2f}, {one.largest:.2f}]; {one.peak_mb:.0f} MB above the data"
         )
-        found.append(asdict(one))
-    _write(json_to, json.dumps(found, indent=1) + "\n")
+        measured.append(asdict(one))
+    _write(json_to, json.dumps(measured, indent=1) + "\n")
 
 
 @bench.command()
@@ -50,9 +54,13 @@ def speed(runs: int, rounds: int, json_to: Path | None) -> None:
 @click.option(
     "--drift", "drifts", metavar="KIND,...", default="class-swap", show_default=True,
     help="class-swap, class-introduction, permutation, rare-swap, gradual, recurring, local, none, or recorded: the"
-    " file's records in their order.",
+    " records of the file in order, without an imposed drift.",
 )  # fmt: skip
-@click.option("--at", metavar="R,...", help="First rounds of new concepts; else the paper's, or what fits the kind.")
+@click.option(
+    "--at",
+    metavar="R,...",
+    help="First rounds of new concepts. Default: those of the paper, or of the kind of drift.",
+)
 @click.option(
     "--condition", "conditions", metavar="NAME,...", default="plain", show_default=True,
     help="plain, skew, absent, exchange, sizes or class-mix.",
@@ -62,26 +70,43 @@ def speed(runs: int, rounds: int, json_to: Path | None) -> None:
     "methods",
     metavar="NAME,...",
     required=True,
-    help="Such as adaptive,paper,fedavg; a wrong one lists all.",
+    help="Methods, such as adaptive,paper,fedavg; an unknown name lists all.",
 )
-@click.option("--clients", type=click.IntRange(1), default=20, show_default=True, help="Clients at a time.")
-@click.option("--round-size", type=click.IntRange(1), default=1000, show_default=True, help="Mean records a client.")
+@click.option("--clients", type=click.IntRange(1), default=20, show_default=True, help="Number of clients at a time.")
 @click.option(
-    "--rounds", type=click.IntRange(1), default=500, show_default=True, help="At most, of a recorded stream."
+    "--round-size", type=click.IntRange(1), default=1000, show_default=True, help="Mean records per client and round."
 )
-@click.option("--l2", type=click.FloatRange(0.0), help="Penalty of all methods; else the paper's, 0.0002.")
-@click.option("--seeds", metavar="N,...", default="1", show_default=True, help="Each is a run of its own.")
 @click.option(
-    "--data", type=click.Path(path_type=Path), metavar="DIR", help="Holds mnist.npz, and covtype.npz if wanted."
+    "--rounds",
+    type=click.IntRange(1),
+    default=500,
+    show_default=True,
+    help="Number of rounds; the most of a recorded stream.",
 )
-@click.option("--jobs", type=click.IntRange(1), help="Runs at a time; else one for each core.")
 @click.option(
-    "--json", "json_to", type=click.Path(path_type=Path), metavar="F", help="Keep runs here; those there are skipped."
+    "--l2",
+    type=click.FloatRange(0.0),
+    help="Weight of the L2 penalty, for all methods. Default: that of the paper, 0.0002.",
 )
-@click.option("--markdown", type=click.Path(path_type=Path), metavar="F", help="Write the table here too.")
+@click.option("--seeds", metavar="N,...", default="1", show_default=True, help="Seeds; one run each.")
+@click.option(
+    "--data",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Directory with mnist.npz, and optionally covtype.npz.",
+)
+@click.option("--jobs", type=click.IntRange(1), help="Parallel runs. Default: one per core.")
+@click.option(
+    "--json",
+    "json_to",
+    type=click.Path(path_type=Path),
+    metavar="F",
+    help="File of finished runs; those in it are skipped.",
+)
+@click.option("--markdown", type=click.Path(path_type=Path), metavar="F", help="Also write the table to this file.")
 @click.option("--figure", type=click.Path(path_type=Path), metavar="F", help="Draw the loss over rounds (SVG).")
 def drift(**options: Any) -> None:
-    """Run methods x streams x seeds; all get the same records, drawn afresh in every round or as recorded."""
+    """Run methods x streams x seeds on the same records, drawn afresh in every round or as recorded."""
     from rich.console import Console  # noqa: PLC0415
 
     from streamfl_benchmarks.comparison import settings  # noqa: PLC0415
@@ -134,7 +159,7 @@ def _plan(options: dict[str, Any]) -> Any:
 def _names(flag: str, text: str) -> tuple[str, ...]:
     names = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
     if not names:
-        raise UsageError(f"{flag}: it names nothing; give at least one name")
+        raise UsageError(f"{flag} is empty; give at least one name")
     return names
 
 
@@ -149,7 +174,7 @@ def _numbers(flag: str, text: str) -> tuple[int, ...]:
 
 
 def _check_place(path: Path | None) -> None:
-    """Refuse a place that cannot be written to before hours are spent on what is to be written there."""
+    """Check before a long run that its output file can be written."""
     if path is not None and (path.is_dir() or not path.absolute().parent.is_dir()):
         raise UsageError(f"{path}: cannot be written there; name a file in a directory that exists")
 

@@ -89,7 +89,7 @@ def settings(runs: Iterable[Run]) -> list[Setting]:
 
 
 def title(run: Run) -> str:
-    """Return what a run has in common with those that it is compared with."""
+    """Return a title of the settings that a run shares with those it is compared with."""
     at = f" at {', '.join(map(str, run.at))}" if run.at else ""
     condition = "" if run.condition == "plain" else f", {run.condition}"
     size = f"{run.clients} clients, {run.round_size} records a client, {run.rounds} rounds, penalty {run.l2:g}"
@@ -127,14 +127,14 @@ def _line(method: str, runs: dict[int, Run], reference: dict[int, float]) -> Lin
 
 
 def _local(runs: list[Run]) -> tuple[float | None, float | None, float | None, float | None] | None:
-    told = [run.local for run in runs if run.local is not None]
-    if not told:
+    figures = [run.local for run in runs if run.local is not None]
+    if not figures:
         return None
     return (
-        _mean(x.precision for x in told),
-        _mean(x.recall for x in told),
-        _mean(x.affected for x in told),
-        _mean(x.others for x in told),
+        _mean(x.precision for x in figures),
+        _mean(x.recall for x in figures),
+        _mean(x.affected for x in figures),
+        _mean(x.others for x in figures),
     )
 
 

@@ -1,6 +1,6 @@
-"""What a round costs without a clock: calls of our functions, and calls of NumPy's, as a profiler counts them.
+"""The cost of a round without a clock: calls of Python functions of this package and of NumPy functions.
 
-Times depend on the machine and on who else uses it; these counts do not, so that a test can hold them.
+Times depend on the machine and its load; these counts do not, so a test can check them.
 
     python -m streamfl_benchmarks.cost
 """
@@ -45,7 +45,7 @@ class Cost:
 
 
 class Counter:
-    """A profiler's hook that counts while it is told to.
+    """A profiler hook that counts calls while `counts` is true.
 
     >>> counter = Counter()
     >>> sys.setprofile(counter)
@@ -102,7 +102,7 @@ def cost(profile: str) -> Cost:
 
 
 def _table() -> Table:
-    """Return records for all rounds, and two to spare: when a round's end is told, the next has not begun."""
+    """Return records for all rounds and two more: when a round closes, the next has not opened yet."""
     return gaussian(AFTER + COUNTED + 2, RECORDS)
 
 

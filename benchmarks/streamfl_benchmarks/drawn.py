@@ -1,7 +1,7 @@
-"""Streams of which every round is drawn afresh from a table, with drift and conditions imposed, or as recorded.
+"""Streams drawn afresh from a table in every round, with imposed drift and conditions; or as recorded.
 
-A stream here is a description; its records are drawn when they are wanted. What a client draws is keyed by the seed
-and its name, so it depends neither on other clients nor on the method that learns from it.
+A stream is a description; its records are drawn on demand. The draws of a client depend on the seed and its name
+only, not on other clients or the method.
 """
 
 from bisect import bisect_right
@@ -35,7 +35,7 @@ Rows = npt.NDArray[np.int32]
 
 @dataclass(frozen=True, slots=True)
 class DrawnStream:
-    """What is drawn, and what happens to it.
+    """The description of a drawn stream: its table, drift and condition.
 
     `class-swap`: the labels of (0, 1), (2, 3), (4, 5) are exchanged, at the next drift back again, and so on.
     `class-introduction`: classes are let in, group by group; groups for which no drift is left never come.
@@ -61,7 +61,7 @@ class DrawnStream:
     clients, round_size, rounds
         How many clients at a time; mean n of a client's round, whose size is N(n, 0.2 n); how many rounds.
     seed
-        Of everything drawn.
+        Seed of all draws.
     """
 
     stream: str
@@ -83,11 +83,11 @@ class DrawnStream:
 
     @property
     def is_recorded(self) -> bool:
-        """Tell whether it is the table as it is: nothing is drawn, and nobody knows where it drifts."""
+        """Return whether the records are those of the table in order: nothing is drawn or imposed."""
         return self.drift == RECORDED
 
     def check(self, table: Table) -> None:
-        """Refuse what cannot be drawn.
+        """Refuse a stream that cannot be drawn.
 
         Raises
         ------
@@ -108,7 +108,7 @@ class DrawnStream:
         if self.drift in UNTOUCHED and self.at:
             raise UsageError(f"--drift {self.drift}: nothing is imposed at any round; leave --at out")
         if self.is_recorded and self.condition != "plain":
-            raise UsageError(f"--drift recorded: it is as it is; leave --condition {self.condition} out")
+            raise UsageError(f"--drift recorded has no conditions; leave --condition {self.condition} out")
         there = rounds_recorded(table, self.clients, self.round_size)
         if self.is_recorded and self.rounds > there:
             what = f"{table.name} has {there} rounds of {self.clients} x {self.round_size} records"
@@ -153,29 +153,29 @@ def class_groups(stream: str, labels: int) -> tuple[tuple[int, ...], ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Life:
-    """A client and the rounds in which it exists, both included."""
+class Lifetime:
+    """A client, and the first and last round in which it exists."""
 
     name: str
     first: int
     last: int
 
 
-def lives(stream: DrawnStream) -> tuple[Life, ...]:
-    """Return every client there ever is.
+def lifetimes(stream: DrawnStream) -> tuple[Lifetime, ...]:
+    """Return all clients of a stream.
 
     >>> stream = DrawnStream("covtype", "none", (), "exchange", clients=2, rounds=10)
-    >>> [(life.name, life.first, life.last) for life in lives(stream)]
+    >>> [(lifetime.name, lifetime.first, lifetime.last) for lifetime in lifetimes(stream)]
     [('c0', 1, 3), ('c1', 1, 6), ('c2', 4, 10), ('c3', 7, 10)]
     """
     n, rounds = stream.clients, stream.rounds
     if stream.condition != "exchange":
-        return tuple(Life(f"c{i:0{len(str(n - 1))}}", 1, rounds) for i in range(n))
+        return tuple(Lifetime(f"c{i:0{len(str(n - 1))}}", 1, rounds) for i in range(n))
     half, turns = n // 2, (round(0.3 * rounds), round(0.6 * rounds))
     firsts = [1] * n + [turns[0] + 1] * half + [turns[1] + 1] * half
     lasts = [turns[0]] * half + [turns[1]] * half + [rounds] * n
     width = len(str(len(firsts) - 1))
-    return tuple(Life(f"c{i:0{width}}", *span) for i, span in enumerate(zip(firsts, lasts, strict=True)))
+    return tuple(Lifetime(f"c{i:0{width}}", *span) for i, span in enumerate(zip(firsts, lasts, strict=True)))
 
 
 def affected(stream: DrawnStream, drift: int) -> frozenset[str]:
@@ -188,13 +188,13 @@ def affected(stream: DrawnStream, drift: int) -> frozenset[str]:
     """
     pair = (drift - 1) // 2
     begins = stream.at[2 * pair]
-    present = [life.name for life in lives(stream) if life.first <= begins <= life.last]
+    present = [lifetime.name for lifetime in lifetimes(stream) if lifetime.first <= begins <= lifetime.last]
     chosen = generator(stream.seed, "local", pair).permutation(len(present))[: max(1, round(0.15 * len(present)))]
     return frozenset(present[i] for i in chosen)
 
 
 def concepts(stream: DrawnStream, counts: IntArray) -> IntArray:
-    """Return what each class is called in each phase, shape (drifts + 1, classes).
+    """Return the index of each class in each phase, shape (drifts + 1, classes).
 
     Parameters
     ----------
@@ -253,15 +253,15 @@ def _fresh(stream: DrawnStream, labels: int, drawn: int) -> list[IntArray]:
 
 def absences(stream: DrawnStream) -> dict[str, BoolArray]:
     """Return for each client the rounds in which it has no records, shape (rounds,); never all clients in one."""
-    found = {life.name: np.zeros(stream.rounds, np.bool_) for life in lives(stream)}
+    found = {lifetime.name: np.zeros(stream.rounds, np.bool_) for lifetime in lifetimes(stream)}
     if stream.condition == "absent":
         found = {name: generator(stream.seed, "absent", name).random(stream.rounds) < 0.3 for name in found}
-        # A round without any records is no round: the federation would open it for ever.
+        # A round without any records would never close.
         next(iter(found.values()))[np.all(list(found.values()), axis=0)] = False
     return found
 
 
-def drawn_rounds(stream: DrawnStream, table: Table, life: Life) -> Iterator[tuple[Rows, FloatArray]]:
+def drawn_rounds(stream: DrawnStream, table: Table, lifetime: Lifetime) -> Iterator[tuple[Rows, FloatArray]]:
     """Yield the rows of the table and the labels of a client's rounds, from round 1 to its last.
 
     Rows are drawn without replacement within the round. Where a client's proportions ask for more records of a class
@@ -270,8 +270,8 @@ def drawn_rounds(stream: DrawnStream, table: Table, life: Life) -> Iterator[tupl
     Parameters
     ----------
     stream, table
-        What to draw, from what.
-    life
+        The stream, and the table to draw from.
+    lifetime
         The client; in rounds before its first it has no records.
 
     Yields
@@ -281,37 +281,37 @@ def drawn_rounds(stream: DrawnStream, table: Table, life: Life) -> Iterator[tupl
     truth = table.y.astype(np.int64)
     counts = np.bincount(truth, minlength=len(table.labels))
     names, groups = concepts(stream, counts), class_groups(stream.stream, len(counts))
-    rng, blends = generator(stream.seed, "rounds", life.name), generator(stream.seed, "blend", life.name)
-    absent = absences(stream)[life.name]
-    mean = stream.round_size * (_size_factor(stream, life) if stream.condition == "sizes" else 1.0)
+    rng, blends = generator(stream.seed, "rounds", lifetime.name), generator(stream.seed, "blend", lifetime.name)
+    absent = absences(stream)[lifetime.name]
+    mean = stream.round_size * (_size_factor(stream, lifetime) if stream.condition == "sizes" else 1.0)
     concerned = {
-        i for i in range(1, len(stream.at) + 1) if stream.drift != "local" or life.name in affected(stream, i)
+        i for i in range(1, len(stream.at) + 1) if stream.drift != "local" or lifetime.name in affected(stream, i)
     }
     let_in, pool = -1, Pool.of(truth, range(len(counts)))
-    for t in range(1, life.last + 1):
+    for t in range(1, lifetime.last + 1):
         phase = stream.phase(t)
         if stream.drift == "class-introduction" and phase != let_in:
             pool = Pool.of(truth, [c for group in groups[: phase + 1] for c in group])
             let_in = phase
-        if t < life.first or absent[t - 1]:
+        if t < lifetime.first or absent[t - 1]:
             yield np.zeros(0, np.int32), np.zeros(0)
             continue
         size = min(len(pool.rows), max(1, round(rng.normal(mean, 0.2 * mean))))
-        rows = pool.drawn(rng, size, _mix(stream, life, t, len(counts)))
+        rows = pool.drawn(rng, size, _mix(stream, lifetime, t, len(counts)))
         phases = np.full(size, phase if phase in concerned else 0)
         if stream.drift == "gradual" and phase:
             phases -= blends.random(size) >= (t - stream.at[phase - 1] + 1) / BLEND
         yield rows.astype(np.int32), names[phases, truth[rows]].astype(np.float64)
 
 
-def _size_factor(stream: DrawnStream, life: Life) -> float:
-    return float(10.0 ** generator(stream.seed, "size", life.name).uniform(-0.5, 0.5))
+def _size_factor(stream: DrawnStream, lifetime: Lifetime) -> float:
+    return float(10.0 ** generator(stream.seed, "size", lifetime.name).uniform(-0.5, 0.5))
 
 
-def _mix(stream: DrawnStream, life: Life, t: int, labels: int) -> FloatArray | None:
-    """Return the class proportions that a client's round is drawn with; None: as they are in the table."""
+def _mix(stream: DrawnStream, lifetime: Lifetime, t: int, labels: int) -> FloatArray | None:
+    """Return the class proportions of a client's round; None: those of the table."""
     if stream.condition in {"skew", "exchange"}:
-        return generator(stream.seed, "mix", life.name).dirichlet(np.full(labels, 0.1))
+        return generator(stream.seed, "mix", lifetime.name).dirichlet(np.full(labels, 0.1))
     fifth = (t - 1) * 5 // stream.rounds
     if stream.condition == "class-mix" and fifth:
         return generator(stream.seed, "class-mix", fifth).dirichlet(np.ones(labels))
@@ -339,7 +339,7 @@ class Pool:
         if mix is None:
             return rng.choice(self.rows, size=size, replace=False)
         there = np.array([len(rows) > 0 for rows in self.by_class])
-        # An allowed class never has share 0: the classes of a client may all be yet to come.
+        # An allowed class never has share 0, as all classes of a client may still be absent.
         share = np.where(there, np.maximum(mix, 1e-12), 0.0)
         wanted = rng.multinomial(size, share / share.sum())
         parts = [

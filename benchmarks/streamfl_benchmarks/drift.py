@@ -23,7 +23,7 @@ from streamfl_benchmarks.run import PENALTY, Finished, Run, key
 
 @dataclass(frozen=True)
 class Plan:
-    """What is to be compared on what.
+    """The methods to compare, and the streams.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One run that is to be made."""
+    """One run to make."""
 
     stream: DrawnStream
     method: str
@@ -116,20 +116,20 @@ def _table(stream: str, data: Path | None) -> Table:
 def run_all(
     jobs: Sequence[Job], results: Results, console: Console, *, processes: int, losses: bool = False
 ) -> list[Run]:
-    """Make the runs that the results do not hold yet, and return those of all jobs.
+    """Make the runs that are missing in the results, and return those of all jobs.
 
     Parameters
     ----------
     jobs
-        What is wanted.
+        The wanted runs.
     results
-        What is there; each new run is added when it has finished.
+        The finished runs; each new run is added when it has finished.
     console
-        Where progress is told.
+        The console for progress.
     processes
-        How many runs at a time; each has one BLAS thread, so more than there are cores is of no use.
+        The number of parallel runs; each has one BLAS thread, so more than there are cores does not help.
     losses
-        Whether runs without the losses of their rounds are to be made again, for a figure.
+        Whether to repeat runs without losses per round, which a figure needs.
     """
     missing = [job for job in jobs if not results.has(job.key, losses=losses)]
     with _progress(console) as progress:
@@ -137,7 +137,7 @@ def run_all(
         for finished in _finished(missing, processes):
             results.add(finished)
             progress.advance(task)
-            console.print(told(finished.run), highlight=False, soft_wrap=True, markup=False)
+            console.print(progress_line(finished.run), highlight=False, soft_wrap=True, markup=False)
     return [results.runs[job.key] for job in jobs]
 
 
@@ -157,7 +157,7 @@ def _progress(console: Console) -> Progress:
     return Progress(*columns, console=console, transient=True, disable=not console.is_interactive)
 
 
-def told(run: Run) -> str:
+def progress_line(run: Run) -> str:
     """Return a run as one line of progress."""
     accuracy = run.accuracy
     constants = f" ({run.variant})" if run.variant else ""

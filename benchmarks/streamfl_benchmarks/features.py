@@ -1,4 +1,4 @@
-"""The features that every method gets: the same ones, prepared once, the federation's own scaler being off."""
+"""The features of all methods, prepared once; the scaler of the federation is off."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -32,7 +32,7 @@ def prepared(stream: str, data: Path | None) -> Table:
     Raises
     ------
     UsageError
-        If a file is not there, or is not what its name says.
+        If a file is missing, or does not have the expected content.
 
     >>> table = prepared("covtype", None)
     >>> table.X.shape, round(float(table.X.max() ** 2), 6), table.labels[:2]

@@ -1,4 +1,4 @@
-"""A federation as a method: the very machines of a live one, replayed over a drawn stream."""
+"""A federation as a method of the benchmark: a replay over a drawn stream."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -47,7 +47,7 @@ class Federation:
 
 @dataclass(frozen=True)
 class BestInHindsight:
-    """A federation with a constant to choose, which gets what the peers get: the best one, known after the run.
+    """A federation with a constant that, as for the peers, is the best in hindsight.
 
     Parameters
     ----------
@@ -65,10 +65,10 @@ class BestInHindsight:
 
 @dataclass
 class _Watch:
-    """Fills a meter from what happens.
+    """Fills a meter from the events of a replay.
 
-    The losses that the coordinator tells are in units of the labels known when the epoch began, and of the model that
-    serves most clients; so that methods can be compared, they are computed again from what was published.
+    The losses that the coordinator publishes are scaled by the labels known when the epoch began, and belong to the
+    model that serves most clients. To compare methods, they are recomputed from the published models.
     """
 
     drawn: Drawn

@@ -1,4 +1,4 @@
-"""The paper's figure: the loss of every method over rounds, drifts marked."""
+"""The figure of the paper: the loss of every method over rounds, with drifts marked."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from streamfl.core.arrays import FloatArray
 from streamfl.report.chart import Canvas, Chart, Event, Series, chart
 from streamfl_benchmarks.comparison import REFERENCE, Setting
 
-PAPER = Canvas("wide", width=980, height=300, left=52, right=20, x_marks=12, y_marks=6, hovers=False)
+CANVAS = Canvas("wide", width=980, height=300, left=52, right=20, x_ticks=12, y_ticks=6, hovers=False)
 SMOOTHED = 5
 # Okabe and Ito's colours, which people with any colour vision tell apart.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#18212c", "#8c6d31")
@@ -21,7 +21,7 @@ _LETTER, _KEY, _LINE = 7.4, 44.0, 22.0
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """An entry of a legend: where it stands, and how its line looks."""
+    """An entry of a legend: its place, its text, and the style of its line."""
 
     x: float
     y: float
@@ -46,11 +46,11 @@ def figure(settings: Sequence[Setting], losses: Mapping[str, FloatArray]) -> str
     Parameters
     ----------
     settings
-        What was compared.
+        The settings that were compared.
     losses
         The loss of each round of each run, by the run's key.
     """
-    # A method looks the same in every panel; ours has the first colour and the thickest line wherever it comes in.
+    # A method has the same style in every panel; the reference has the first colour and the thickest line.
     methods = dict.fromkeys(line.method for setting in settings for line in setting.lines)
     order = sorted(methods, key=lambda method: method != REFERENCE)
     panels: list[Panel] = []
@@ -60,11 +60,11 @@ def figure(settings: Sequence[Setting], losses: Mapping[str, FloatArray]) -> str
         top = panels[-1].top + panels[-1].chart_top + panels[-1].chart.height + 24.0
     source = files("streamfl_benchmarks").joinpath("figure.svg.j2").read_text(encoding="utf-8")
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
-    return environment.from_string(source).render(panels=panels, width=PAPER.width, height=top, styles=_styles())
+    return environment.from_string(source).render(panels=panels, width=CANVAS.width, height=top, styles=_styles())
 
 
 def smoothed(losses: FloatArray, over: int = SMOOTHED) -> FloatArray:
-    """Return the mean of each round and those before it, so that nothing shows before it happens.
+    """Return the mean of each round and those before it, so that no change shows early.
 
     Rounds without a loss (NaN) are left out of the means.
 
@@ -91,19 +91,19 @@ def _panel(setting: Setting, losses: Mapping[str, FloatArray], order: Sequence[s
     ]
     rounds = range(1, first.rounds + 1)
     drifts = [Event(at, f"drift at round {at}") for at in first.at]
-    # The best are drawn last, over the others.
-    drawn = chart(PAPER, rounds, series[::-1], epochs=[(1, 1)], drifts=drifts)
+    # The best are drawn last, above the others.
+    drawn = chart(CANVAS, rounds, series[::-1], epochs=[(1, 1)], drifts=drifts)
     keys = _keys([*((s.name, s.colour) for s in series), *([("drift", "drift")] if drifts else [])])
     return Panel(setting.title, top, keys, drawn, keys[-1].y + 10.0)
 
 
 def _keys(entries: Sequence[tuple[str, str]]) -> tuple[Key, ...]:
-    x, y = PAPER.left, 44.0
+    x, y = CANVAS.left, 44.0
     keys = []
     for name, style in entries:
         width = _KEY + _LETTER * len(name)
-        if x + width > PAPER.width - PAPER.right:
-            x, y = PAPER.left, y + _LINE
+        if x + width > CANVAS.width - CANVAS.right:
+            x, y = CANVAS.left, y + _LINE
         keys.append(Key(x, y, name, style))
         x += width + 8.0
     return tuple(keys)

@@ -1,4 +1,4 @@
-"""What a method found, held against what was imposed."""
+"""Compares the findings of a method with the imposed drifts."""
 
 from collections.abc import Sequence
 
@@ -11,7 +11,7 @@ from streamfl_benchmarks.meter import Meter
 LATE = 5  # rounds after a drift in which finding it is no false alarm
 LATE_AFTER_BLEND = 50
 NAMED_WITHIN = 2
-NAMES = {"latched", "branched", "returned"}  # what is told of clients that surely drifted, or drifted back
+NAMES = {"latched", "branched", "returned"}  # states of clients that surely drifted, or drifted back
 
 
 class _Part(BaseModel):
@@ -28,7 +28,7 @@ class Found(_Part):
 
 
 class Local(_Part):
-    """How local drifts were met.
+    """The quality of local findings.
 
     `precision`, `recall`: of the clients named two rounds after each drift; None if there are none to divide by.
     `affected`, `others`: accuracy on the records of those concerned by the latest drift, and of all others.
@@ -53,9 +53,9 @@ def window(stream: DrawnStream, drift: int) -> range:
 
 
 def detections(stream: DrawnStream, found: Sequence[Found]) -> tuple[int | None, ...]:
-    """Return for each drift after how many rounds it was found, 0 being its first; None if it was not.
+    """Return the delay of each drift in rounds, 0 for its first round; None if it was not found.
 
-    A change of the class mix is not a drift of the concept, and finding one not a detection.
+    A change of the class mix is not a concept drift, so finding one is not a detection.
 
     >>> stream = DrawnStream("covtype", "class-swap", (65, 187))
     >>> detections(stream, [Found(round=t, cause="glr") for t in (67, 68, 193)])
@@ -69,7 +69,7 @@ def detections(stream: DrawnStream, found: Sequence[Found]) -> tuple[int | None,
 def false_alarms(stream: DrawnStream, found: Sequence[Found]) -> int:
     """Count the rounds with a finding and no drift in them or the 5 before (gradual: in its course or the 50 after).
 
-    New labels and changes of the class mix are reported as what they are, and do not count.
+    New labels and changes of the class mix are reported as such and do not count.
 
     >>> stream = DrawnStream("covtype", "class-swap", (65,))
     >>> false_alarms(stream, [Found(round=t, cause="glr") for t in (64, 65, 70, 71, 71)])
@@ -79,8 +79,8 @@ def false_alarms(stream: DrawnStream, found: Sequence[Found]) -> int:
     return len(rounds.difference(*(window(stream, i) for i in range(len(stream.at)))))
 
 
-def local_findings(told: Sequence[LocalDrift]) -> list[Found]:
-    """Return the rounds in which clients were named, or found to be back; a branch's latch was told already.
+def local_findings(drifts: Sequence[LocalDrift]) -> list[Found]:
+    """Return the rounds in which clients were named, or found to be back; a branch was already named when latched.
 
     >>> def line(t, state):
     ...     return LocalDrift(
@@ -90,16 +90,16 @@ def local_findings(told: Sequence[LocalDrift]) -> list[Found]:
     """
     latched: set[str] = set()
     found = []
-    for line in told:
+    for line in drifts:
         if line.state in {"latched", "returned"} or (line.state == "branched" and set(line.clients) - latched):
             found.append(Found(round=line.round, cause="local", since=line.since))
         latched = latched | set(line.clients) if line.state == "latched" else latched - set(line.clients)
     return found
 
 
-def local_figures(stream: DrawnStream, told: Sequence[LocalDrift], meter: Meter) -> Local:
-    """Return how the drifts of a stream of kind `local` were met."""
-    named = [named_by(told, at, at + NAMED_WITHIN) for at in stream.at]
+def local_figures(stream: DrawnStream, drifts: Sequence[LocalDrift], meter: Meter) -> Local:
+    """Return the quality of findings on a stream of kind `local`."""
+    named = [named_by(drifts, at, at + NAMED_WITHIN) for at in stream.at]
     true = [affected(stream, drift + 1) for drift in range(len(stream.at))]
     hits = sum(len(n & t) for n, t in zip(named, true, strict=True))
     theirs, others = (0, 0), (0, 0)
@@ -116,12 +116,12 @@ def local_figures(stream: DrawnStream, told: Sequence[LocalDrift], meter: Meter)
     )
 
 
-def named_by(told: Sequence[LocalDrift], first: int, last: int) -> frozenset[str]:
-    """Return the clients named, or found to be back, from round `first` to `last`, let go again or not.
+def named_by(drifts: Sequence[LocalDrift], first: int, last: int) -> frozenset[str]:
+    """Return the clients named, or found to be back, from round `first` to `last`, released again or not.
 
-    Letting go is how both a false name and a drift back that was named end, so it says nothing here.
+    Both a false finding and a drift back end with a release, so releases are ignored.
     """
-    named = [line.clients for line in told if first <= line.round <= last and line.state in NAMES]
+    named = [line.clients for line in drifts if first <= line.round <= last and line.state in NAMES]
     return frozenset(client for clients in named for client in clients)
 
 

@@ -1,4 +1,4 @@
-"""What is counted of a run, by client and round: the same for a federation and for a peer."""
+"""The counts of a run by client and round, the same for federations and peers."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -39,7 +39,7 @@ class Meter:
     loss_sums: FloatArray = field(init=False)
 
     def __post_init__(self) -> None:
-        """Begin with nothing counted."""
+        """Start all counts at 0."""
         self._row = {name: i for i, name in enumerate(self.names)}
         for counts in ("records", "served", "at_start", "post_update", "no_change"):
             setattr(self, counts, np.zeros((len(self.names), self.rounds), np.int64))

@@ -19,14 +19,14 @@ _FEDOMD = LearningSettings(algorithm="fedomd", mirror="p-norm")
 _PAPER = ProfileSettings(profile="paper")
 _WARM = ProfileSettings(profile="paper", start="warm")
 
-# The paper's step is for features of norm about 1; what is best for others is found here, as a peer's constant is.
+# The step of the paper is for features of norm about 1; for others the best is chosen in hindsight, as for peers.
 STEPS = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
 
 NEVER = "river:NoDrift"
 
 
 class Plain(ProfileSettings):
-    """The default profile with a ladder of plain steps: what whitened ones are worth."""
+    """The default profile with a ladder of plain steps, to measure the gain of whitened ones."""
 
     def master(self, horizon: int, learner: Learner) -> Promotion:
         """Return the profile in its first state."""
@@ -59,12 +59,12 @@ FEDERATIONS: Mapping[str, Federation | BestInHindsight] = MappingProxyType(
 
 
 def check(methods: Sequence[str]) -> None:
-    """Refuse a method that there is not.
+    """Refuse unknown methods.
 
     Raises
     ------
     UsageError
-        Names it, and lists those there are.
+        The message lists all methods.
 
     >>> check(["adaptive", "fedavg"])
     >>> check(["sgd"])  # doctest: +ELLIPSIS
@@ -78,7 +78,7 @@ def check(methods: Sequence[str]) -> None:
 
 
 def run(method: str, drawn: Drawn, l2: float = PENALTY) -> Finished:
-    """Run a method over a drawn stream, the penalty having this weight."""
+    """Run a method over a drawn stream, with a penalty of weight `l2`."""
     if method in FEDERATIONS:
         return FEDERATIONS[method].run(drawn, method, l2)
     return run_peer(PEERS[method], drawn, method, l2)

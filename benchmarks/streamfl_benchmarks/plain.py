@@ -1,4 +1,4 @@
-"""A peer as a method: the plain loop, test then train, over a drawn stream."""
+"""A peer as a method of the benchmark: a plain test-then-train loop over a drawn stream."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -19,7 +19,7 @@ from streamfl_benchmarks.run import PENALTY, Finished, finished
 def run_peer(spec: PeerSpec, drawn: Drawn, method: str, l2: float = PENALTY) -> Finished:
     """Run every variant of a peer, and return the one with the best prequential accuracy.
 
-    That is the best constant in hindsight: more than anyone who has to choose before the run could have.
+    That is the best constant in hindsight, an advantage over methods that must choose before the run.
     """
     Z = with_intercept(drawn.table)
     stream = Stream(
@@ -43,7 +43,7 @@ def run_peer(spec: PeerSpec, drawn: Drawn, method: str, l2: float = PENALTY) -> 
 
 @dataclass
 class _Variant:
-    """One choice of constants, and what has been counted of it."""
+    """One choice of constants, and its counts."""
 
     name: str
     peer: Peer

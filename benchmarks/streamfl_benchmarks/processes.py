@@ -1,4 +1,4 @@
-"""Processes for long benchmarks: a run each, ended with whoever started them."""
+"""A pool of processes for long benchmarks, which end with their parent."""
 
 import os
 import signal
@@ -11,9 +11,8 @@ from threading import Thread
 def pool(processes: int) -> ProcessPoolExecutor:
     """Return an executor of so many processes.
 
-    They are not forked: progress is drawn by a thread, and BLAS may have started others. Interrupted, a process just
-    ends: what is to be said about it is said by its parent. So it does where its parent was killed, which it would
-    else wait for for ever.
+    They are not forked, since progress is drawn by a thread and BLAS may have started others. An interrupted process
+    ends silently; its parent reports the interruption. A process also ends if its parent was killed.
     """
     return ProcessPoolExecutor(processes, mp_context=get_context("spawn"), initializer=_begin)
 

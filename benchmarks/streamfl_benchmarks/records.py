@@ -10,7 +10,7 @@ from streamfl.core.arrays import FloatArray, IntArray
 from streamfl.core.protocol.records import Batch, Span
 from streamfl.streams.dealing import Log
 from streamfl.streams.table import Numbers, Table
-from streamfl_benchmarks.drawn import DrawnStream, Rows, drawn_rounds, lives
+from streamfl_benchmarks.drawn import DrawnStream, Rows, drawn_rounds, lifetimes
 from streamfl_benchmarks.peers.base import ClientRecords
 from streamfl_benchmarks.recorded import recorded_rounds
 
@@ -101,7 +101,7 @@ def _rounds(stream: DrawnStream, table: Table) -> Mapping[str, Iterable[tuple[Ro
     if stream.is_recorded:
         clients, size = stream.clients, stream.round_size
         return recorded_rounds(table, clients=clients, round_size=size, rounds=stream.rounds)
-    return {life.name: drawn_rounds(stream, table, life) for life in lives(stream)}
+    return {lifetime.name: drawn_rounds(stream, table, lifetime) for lifetime in lifetimes(stream)}
 
 
 def _joined(rounds: Iterable[tuple[Rows | IntArray, FloatArray]]) -> ClientRounds:

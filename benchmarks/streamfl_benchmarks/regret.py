@@ -22,7 +22,7 @@ from streamfl_benchmarks.regret_driver import EACH, Driven
 from streamfl_benchmarks.regret_players import BALL, METHODS, PLAYERS, MethodName, Player
 from streamfl_benchmarks.regret_streams import BOUND, Stream, StreamName, stream
 
-# What a kept result must have been measured with to be used again.
+# Kept results are used again only if they were measured with the same design.
 DESIGN: dict[str, float] = {
     "clients": regret_streams.CLIENTS,
     "records_per_client": regret_streams.PER_CLIENT,
@@ -36,7 +36,7 @@ DESIGN: dict[str, float] = {
 
 @dataclass(frozen=True, slots=True, order=True)
 class Case:
-    """What is measured once; the smallest horizons come first."""
+    """One measurement; cases are ordered by horizon."""
 
     rounds: int
     stream: StreamName
@@ -46,7 +46,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What came of a case.
+    """The result of a case.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ class Measured:
     seconds
         What it took.
     way
-        Which of the method's ways to play was best, from 0.
+        The index of the best of the method's variants, from 0.
     """
 
     case: Case
@@ -83,7 +83,7 @@ def regret(player: Player, stream: Stream) -> float:
 
 
 def measure(case: Case) -> Measured:
-    """Play a case, in every way that the method has; the least regret counts."""
+    """Play a case with every variant of the method; the least regret counts."""
     with threadpool_limits(1):
         begun = time.perf_counter()
         played = stream(case.stream, case.rounds, case.seed)
@@ -111,9 +111,9 @@ def grid(
 
 
 def measure_all(
-    cases: Sequence[Case], kept: Path | None, *, jobs: int, tell: Callable[[Measured, int, int], None]
+    cases: Sequence[Case], kept: Path | None, *, jobs: int, report: Callable[[Measured, int, int], None]
 ) -> list[Measured]:
-    """Measure the cases that are not in the kept file, adding each to it as it is done.
+    """Measure the cases that are not in the file of results, adding each to it when it is done.
 
     Parameters
     ----------
@@ -123,8 +123,8 @@ def measure_all(
         A JSON file of earlier results; None keeps nothing.
     jobs
         Processes.
-    tell
-        Called after each with it, how many are done, and how many there are.
+    report
+        Called after each case with its result, the number of cases done, and their total.
 
     Returns
     -------
@@ -134,7 +134,7 @@ def measure_all(
     Raises
     ------
     UsageError
-        The file's results are of another design.
+        The results in the file are of another design.
     """
     known = {found.case: found for found in load(kept)} if kept is not None and kept.exists() else {}
     missing = [case for case in cases if case not in known]
@@ -145,7 +145,7 @@ def measure_all(
             known[found.case] = found
             if kept is not None:
                 save(kept, known.values())
-            tell(found, done, len(missing))
+            report(found, done, len(missing))
     return [known[case] for case in cases]
 
 
@@ -155,7 +155,7 @@ def load(path: Path) -> list[Measured]:
     Raises
     ------
     UsageError
-        It is not one of this benchmark, or of another design.
+        The file is not of this benchmark, or of another design.
     """
     try:
         content: dict[str, Any] = json.loads(path.read_text())
@@ -169,7 +169,7 @@ def load(path: Path) -> list[Measured]:
 
 
 def save(path: Path, measured: Iterable[Measured]) -> None:
-    """Write results, so that the file is whole at any time."""
+    """Write the results atomically."""
     rows = [asdict(found) for found in sorted(measured, key=lambda found: found.case)]
     beside = path.with_name(path.name + ".part")
     beside.write_text(json.dumps({"design": DESIGN, "measured": rows}, indent=1) + "\n")

@@ -23,27 +23,29 @@ Name = TypeVar("Name", bound=str)
     metavar="NAME,...",
     default="abrupt,moving",
     show_default=True,
-    help="abrupt, moving, still.",
+    help="Streams: abrupt, moving, still.",
 )
-@click.option("--method", "methods", metavar="NAME,...", help="Such as adaptive,fedavg; all of them by default.")
+@click.option("--method", "methods", metavar="NAME,...", help="Methods, such as adaptive,fedavg. Default: all.")
 @click.option(
-    "--from", "first", type=click.IntRange(4), default=7, show_default=True, help="The least T is 2 to this."
+    "--from", "first", type=click.IntRange(4), default=7, show_default=True, help="The smallest T is 2 to this power."
 )
-@click.option("--to", "last", type=click.IntRange(5), default=14, show_default=True, help="The greatest T.")
-@click.option("--seeds", type=click.IntRange(1), default=5, show_default=True, help="How many.")
-@click.option("--jobs", type=click.IntRange(1), help="Runs at a time; else one for each core.")
+@click.option(
+    "--to", "last", type=click.IntRange(5), default=14, show_default=True, help="The largest T is 2 to this power."
+)
+@click.option("--seeds", type=click.IntRange(1), default=5, show_default=True, help="Number of seeds.")
+@click.option("--jobs", type=click.IntRange(1), help="Parallel runs. Default: one per core.")
 @click.option(
     "--json", "json_to", type=click.Path(path_type=Path), metavar="F",
-    help="Keep runs here; those there are skipped. Take a new file when a method has changed.",
+    help="File of finished runs; those in it are skipped. Use a new file when a method has changed.",
 )  # fmt: skip
-@click.option("--markdown", type=click.Path(path_type=Path), metavar="F", help="Write the tables here too.")
+@click.option("--markdown", type=click.Path(path_type=Path), metavar="F", help="Also write the tables to this file.")
 @click.option("--figure", type=click.Path(path_type=Path), metavar="F", help="Draw regret over T (SVG).")
 def regret(**options: Any) -> None:
-    """Measure dynamic regret with exact losses over T = 2^7 .. 2^14, beside the bounds that it should keep.
+    """Measure dynamic regret with exact losses over T = 2^7 .. 2^14, beside its theoretical bounds.
 
-    The abrupt stream has L = T^0.4 segments with a loss of its own each; the moving one changes in every round, by
-    T^0.4 in all; the still one never changes. No method is told T but FedAvg with step 1/sqrt(T), the oracle and
-    paper. The constant step is the best of six, found in hindsight. A bound that is broken is marked.
+    The abrupt stream has L = T^0.4 segments, each with its own loss; the moving one changes in every round, by T^0.4
+    in total; the still one never changes. Only FedAvg with step 1/sqrt(T), the oracle and paper know T. The constant
+    step is the best of six in hindsight. Violated bounds are marked.
     """
     from streamfl_benchmarks.regret import grid, measure_all  # noqa: PLC0415
     from streamfl_benchmarks.regret_figure import figure  # noqa: PLC0415
@@ -62,7 +64,7 @@ def regret(**options: Any) -> None:
         _chosen("--method", options["methods"], METHODS),
         _chosen("--stream", options["streams"], STREAMS),
     )
-    measured = measure_all(cases, options["json_to"], jobs=options["jobs"] or os.cpu_count() or 1, tell=_tell)
+    measured = measure_all(cases, options["json_to"], jobs=options["jobs"] or os.cpu_count() or 1, report=_report)
     found = curves(measured)
     sys.stdout.write(tables(found))
     if options["markdown"] is not None:
@@ -77,7 +79,7 @@ def _chosen(flag: str, text: str | None, known: tuple[Name, ...]) -> list[Name]:
     wanted = [name.strip() for name in text.split(",")]
     for name in wanted:
         if name not in known:
-            raise UsageError(f"{flag} {name}: not known; there are {', '.join(known)}")
+            raise UsageError(f"{flag} {name}: unknown; take some of {', '.join(known)}")
     return [name for name in known if name in wanted]
 
 
@@ -86,7 +88,7 @@ def _check(place: Path | None) -> None:
         raise UsageError(f"{place}: cannot be written there; name a file in a directory that exists")
 
 
-def _tell(found: "Measured", done: int, of: int) -> None:
-    case = found.case
+def _report(measured: "Measured", done: int, of: int) -> None:
+    case = measured.case
     what = f"{case.stream}, T = {case.rounds}, {case.method}, seed {case.seed}"
-    click.echo(f"{done}/{of}  {what}: regret {found.regret:.3g} in {found.seconds:.1f} s", err=True)
+    click.echo(f"{done}/{of}  {what}: regret {measured.regret:.3g} in {measured.seconds:.1f} s", err=True)

@@ -1,8 +1,8 @@
-"""A profile without clients and messages: it is driven round by round over exact losses.
+"""Drives a profile round by round over exact losses, without clients and messages.
 
-The only place of the regret benchmark that knows how a profile is spoken to. What clients would send is computed as
-the limit of many records: a record of the stream stands for EACH records, and what is held back from training is a
-fair sample of the rounds since the coordinator began to hold back.
+Only this module of the regret benchmark calls a profile. Updates of clients are computed in the limit of many
+records: a record of the stream stands for EACH records, and held-out records are a fair sample of the rounds since
+the coordinator began to hold records out.
 """
 
 from collections.abc import Sequence
@@ -60,7 +60,7 @@ class Scores:
 
 
 def _cross_entropies(outputs: FloatArray) -> FloatArray:
-    """Return in nats what every record loses if its label is 0, and if it is 1, shape (2, *outputs.shape)."""
+    """Return the loss of every record in nats for label 0 and for label 1, shape (2, *outputs.shape)."""
     as_0 = np.logaddexp(0.0, outputs)
     return np.array([as_0, as_0 - outputs])
 
@@ -77,8 +77,8 @@ class Driven:
     radius
         Of the ball that models are kept in.
     bound
-        What the loss in nats is divided by to become a score, a proper one as well: where no loss exceeds it, as a
-        theorem asks for. None: scores are made as elsewhere.
+        The divisor that turns the loss in nats into a score, also a proper one, for losses that never exceed it, as a
+        theorem assumes. None: scores as elsewhere.
 
     Attributes
     ----------
@@ -136,7 +136,7 @@ class Driven:
 
     def _answer(self, models: Sequence[LiveModel], relabel: Sequence[str], loss: RoundLoss) -> Answer:
         played, clients = self._measured(models, loss)
-        # The single column of a logistic model does not stand for a label, so there is nothing to relabel.
+        # The single column of a logistic model is not that of a label, so it cannot be relabelled.
         nothing = {client: {name: np.zeros((0, 0)) for name in relabel} for client in self._names}
         return Answer(played, clients, nothing if relabel else {})
 
@@ -193,7 +193,7 @@ class Driven:
             at = {model.name: i for i, model in enumerate(live)}
             serving = [at[opening.served_by(name)] for name in self._names]
             by_label = scores.by_label[:, range(len(serving)), :, serving]
-            held = self._held_back(opening.held)
+            held = self._held_out(opening.held)
             new = _sums(by_label, scores.chance, EACH * _label_weights(scores.chance))
             old = _sums(by_label, held.chance, held.counts())
         parts = {}
@@ -202,25 +202,25 @@ class Driven:
             parts[name] = ClientPart(size, losses, new[c], old[c])
         return parts
 
-    def _held_back(self, held: HoldoutRule) -> "HeldBack":
+    def _held_out(self, held: HoldoutRule) -> "HeldOut":
         since = min(max(1, held.since), self._t)
         rounds = self._t - since
         mean = (self._chances[-1] - self._chances[since - 1]) / max(1, rounds)
-        return HeldBack(mean, rounds, held.per_label)
+        return HeldOut(mean, rounds, held.per_label)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class HeldBack:
-    """What clients hold back: the mean chance of the label 1 over the rounds since, shape (clients, n)."""
+class HeldOut:
+    """The held-out records of clients: the mean chance of label 1 over their rounds, shape (clients, n)."""
 
     chance: FloatArray
     rounds: int
     per_label: int
 
     def counts(self) -> FloatArray:
-        """Return how many records of each label each client holds back, shape (clients, 2).
+        """Return the number of held-out records by client and label, shape (clients, 2).
 
-        >>> HeldBack(np.full((1, 32), 0.25), rounds=1, per_label=40).counts()
+        >>> HeldOut(np.full((1, 32), 0.25), rounds=1, per_label=40).counts()
         array([[40., 16.]])
         """
         candidates = EACH / ONE_IN * self.rounds * _label_weights(self.chance)

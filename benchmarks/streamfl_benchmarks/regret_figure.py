@@ -1,4 +1,4 @@
-"""Regret over T on logarithmic axes, one panel a stream, the bounds dashed beside it."""
+"""Regret over T on logarithmic axes, one panel per stream, with the bounds dashed."""
 
 import math
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from jinja2 import Environment, StrictUndefined
 
-from streamfl.report.chart import Mark, path
+from streamfl.report.chart import Tick, path
 from streamfl.report.scale import Scale
 from streamfl_benchmarks.regret_players import MethodName
 from streamfl_benchmarks.regret_slopes import Curve
@@ -41,7 +41,7 @@ class Label:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line as the `d` of an SVG path; dashed for a bound."""
+    """A curve as the `d` attribute of an SVG path; dashed for a bound."""
 
     d: str
     colour: str
@@ -58,14 +58,14 @@ class Panel:
     bottom: float
     title: str
     fitted: str
-    x_marks: tuple[Mark, ...]
-    y_marks: tuple[Mark, ...]
+    x_ticks: tuple[Tick, ...]
+    y_ticks: tuple[Tick, ...]
     lines: tuple[Line, ...]
     labels: tuple[Label, ...]
 
 
 def figure(curves: Sequence[Curve]) -> str:
-    """Return the curves as an SVG, a panel for each stream.
+    """Return the curves as an SVG, one panel per stream.
 
     Bounds have the constant that makes them equal to the first method's regret at the smallest T.
     """
@@ -103,8 +103,8 @@ def _panel(curves: Sequence[Curve], left: float, least: float, most: float) -> P
         bottom=_TOP + _PLOT,
         title=f"{first.stream}: {TITLES[first.stream]}",
         fitted=first.method,
-        x_marks=tuple(Mark(x(k), f"2^{k}") for k in exponents),
-        y_marks=tuple(Mark(y(k), f"{10.0**k:,g}") for k in range(low, high + 1)),
+        x_ticks=tuple(Tick(x(k), f"2^{k}") for k in exponents),
+        y_ticks=tuple(Tick(y(k), f"{10.0**k:,g}") for k in range(low, high + 1)),
         lines=tuple(
             Line(path(exponents, [math.log10(v) for v in values], x, y), colour, dash)
             for _, values, colour, dash in drawn
@@ -114,7 +114,7 @@ def _panel(curves: Sequence[Curve], left: float, least: float, most: float) -> P
 
 
 def apart(labels: Sequence[Label], lowest: float) -> tuple[Label, ...]:
-    """Return the labels from top to bottom, moved so that none stands over another or below the plot.
+    """Return the labels from top to bottom, moved so that none overlaps another or lies below the plot.
 
     >>> [label.y for label in apart([Label(50, "b", ""), Label(48, "a", ""), Label(98, "c", "")], lowest=95)]
     [48, 63.0, 95.0]

@@ -1,4 +1,4 @@
-"""The methods of the regret benchmark: a model is shown, then the round's loss is."""
+"""The methods of the regret benchmark: each plays a model, then learns from the loss of the round."""
 
 import math
 from collections.abc import Callable
@@ -19,13 +19,13 @@ MethodName = Literal[
 ]
 METHODS: tuple[MethodName, ...] = get_args(MethodName)
 
-# Of the constant step: whose regret is the least is known after the run.
+# The candidates for the constant step; the best is chosen after the run.
 STEPS = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 
-# Those that are told neither T, nor L, nor Delta.
+# Methods that know neither T, nor L, nor Delta.
 UNINFORMED: frozenset[MethodName] = frozenset({"adaptive", "experts", "experts-theorem", "constant"})
 
-# Models may leave the ball of the minimisers, whose radius no method is told.
+# Models may leave the ball of the minimisers; no method knows its radius.
 BALL = 2.0 * RADIUS
 
 
@@ -92,7 +92,7 @@ def experts(stream: Stream) -> Driven:
 
 
 def experts_theorem(stream: Stream) -> Driven:
-    """Return `experts` with all that its theorem asks for.
+    """Return `experts` under the assumptions of its theorem.
 
     Instances of every order begin from scratch, with the step D / (mu sqrt(2^k)), and are weighed by the unclipped
     loss over its bound on the ball, ln(1 + exp(D |z|)), D the ball's radius and mu the largest |z|.
@@ -105,7 +105,7 @@ def experts_theorem(stream: Stream) -> Driven:
 
 
 def constant(step: float) -> Callable[[Stream], ConstantFedAvg]:
-    """Return what makes FedAvg with a constant step.
+    """Return a factory of FedAvg with a constant step.
 
     >>> played = Stream("abrupt", np.ones((1, 1, 1)), np.zeros((1, 1)), np.zeros(4, dtype=np.int64))
     >>> constant(3.0)(played).play()
@@ -115,12 +115,12 @@ def constant(step: float) -> Callable[[Stream], ConstantFedAvg]:
 
 
 def paper(stream: Stream) -> Driven:
-    """Return the profile `paper` as it is, told T: blocks of 256 rounds at most, thresholds out of reach."""
+    """Return the profile `paper` as it is, knowing T: blocks of at most 256 rounds, unreachable thresholds."""
     return Driven(Paper(PaperSettings(horizon=stream.rounds)), stream.Z, radius=BALL)
 
 
 def paper_uncapped(stream: Stream) -> Driven:
-    """Return `paper` with blocks that double without an end, as its theorem wants."""
+    """Return `paper` with blocks that double without a limit, as its theorem assumes."""
     return Driven(Paper(PaperSettings(horizon=stream.rounds, max_order=20)), stream.Z, radius=BALL)
 
 
@@ -144,7 +144,7 @@ def oracle(stream: Stream) -> ConstantFedAvg:
     return ConstantFedAvg(stream.Z.shape[2], 1.0 / math.sqrt(length), frozenset(starts))
 
 
-# The ways to play of every method, of which the one of least regret counts.
+# The variants of every method; the one of least regret counts.
 PLAYERS: dict[MethodName, tuple[Callable[[Stream], Player], ...]] = {
     "adaptive": (adaptive,),
     "experts": (experts,),

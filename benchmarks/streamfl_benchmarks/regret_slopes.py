@@ -1,4 +1,4 @@
-"""What measured regrets say: how fast they grow with T, and whether a bound is broken."""
+"""The growth of measured regrets with T, and whether they exceed a bound."""
 
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -43,7 +43,7 @@ class Slope:
 
 @dataclass(frozen=True, slots=True)
 class AgainstBound:
-    """How a method stands to a bound whose constant makes both equal at the smallest T.
+    """A method compared with a bound, whose constant makes both equal at the smallest T.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ class AgainstBound:
     values
         The bound with that constant, at every T.
     worst
-        The largest ratio of regret to bound at a greater T, and that T; above 1 the bound is broken.
+        The largest ratio of regret to bound at a greater T, and that T; above 1 the bound is violated.
     """
 
     bound: str
@@ -62,7 +62,7 @@ class AgainstBound:
 
     @property
     def broken(self) -> bool:
-        """Tell whether the regret rises above the bound anywhere."""
+        """Return whether the regret exceeds the bound anywhere."""
         return self.worst > 1.0
 
 
@@ -83,7 +83,7 @@ class Curve:
     slope
         Of log R on log T.
     held
-        How it stands to every bound.
+        The comparison with every bound.
     """
 
     stream: StreamName

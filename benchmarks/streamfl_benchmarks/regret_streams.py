@@ -1,6 +1,6 @@
-"""Streams whose loss is known without noise in every round, for measuring regret.
+"""Streams with a noise-free loss in every round, for measuring regret.
 
-The records' features are the same in every round; what moves is the concept v. Record z has the label 1 with
+The features of the records are the same in every round; only the concept v moves. Record z has the label 1 with
 probability sigma(z.v), and a round holds it with both labels, weighted by their probabilities: as if infinitely many
 labels had been drawn. So F(x) = mean over z of ln(1 + e^(z.x)) - sigma(z.v) z.x, in nats, has no noise, its minimiser
 is v itself, and between two concepts it differs by a linear function of x, whose supremum over a ball is a norm.
@@ -165,7 +165,7 @@ def abrupt(rounds: int, seed: int) -> Stream:
 
 
 def moving(rounds: int, seed: int) -> Stream:
-    """Return a stream whose concept goes round a great circle, a little in every round, with Delta = T^0.4 in all.
+    """Return a stream whose concept moves along a great circle, a little in every round; Delta = T^0.4 in total.
 
     >>> one = moving(128, 0)
     >>> len(one.starts), round(one.variation(), 6), round(128**0.4, 6)
@@ -191,7 +191,7 @@ def _circle(plane: FloatArray, speed: float, rounds: int) -> FloatArray:
 
 
 def _speed(Z: FloatArray, plane: FloatArray, rounds: int, wanted: float) -> float:
-    """Return the angle a round at which the variations add up to what is wanted."""
+    """Return the angle per round at which the variations add up to the wanted total."""
 
     def excess(log_speed: float) -> float:
         return float(variations(Z, _circle(plane, math.exp(log_speed), rounds)).sum()) - wanted

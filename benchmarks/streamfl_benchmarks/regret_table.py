@@ -17,7 +17,7 @@ TITLES: dict[StreamName, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A slope that a method should not exceed, or, of `at_least`, that it should reach."""
+    """A slope that a method should not exceed, or with `at_least` should reach."""
 
     stream: StreamName
     method: MethodName
@@ -25,11 +25,11 @@ class Wanted:
     at_least: bool = False
 
     def met_by(self, slope: Slope) -> bool:
-        """Tell whether a measured slope is on the right side."""
+        """Return whether a measured slope meets the aim."""
         return slope.mean >= self.limit if self.at_least else slope.mean <= self.limit
 
     def text(self, slope: Slope) -> str:
-        """Return what was wanted, what was found, and what follows."""
+        """Return the aim, the measured slope, and whether the aim is met."""
         wanted = f"{self.method}, {self.stream}: slope {'at least' if self.at_least else 'at most'} {self.limit}"
         missed = "**MISSED: the stream is too easy**" if self.at_least else "**BROKEN**"
         return f"{wanted}; {slope_text(slope)}: {'holds' if self.met_by(slope) else missed}"
@@ -52,7 +52,7 @@ def slope_text(slope: Slope) -> str:
 
 
 def tables(curves: Sequence[Curve]) -> str:
-    """Return a section for each stream, and what was wanted of the slopes."""
+    """Return a section per stream, and the aims for the slopes."""
     streams = list(dict.fromkeys(curve.stream for curve in curves))
     parts = [_section(name, [curve for curve in curves if curve.stream == name]) for name in streams]
     verdicts = [f"- {wish.text(c.slope)}" for wish in WANTED for c in curves if _fits(wish, c)]

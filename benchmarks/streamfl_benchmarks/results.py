@@ -1,4 +1,4 @@
-"""Finished runs on disk: what is there already need not be run again."""
+"""Finished runs on disk, which need not be run again."""
 
 import json
 import zipfile
@@ -33,12 +33,12 @@ class Results:
 
     @classmethod
     def read(cls, path: Path | None) -> "Results":
-        """Return what a file holds already; nothing if there is no such file.
+        """Return the runs in a file; none if there is no such file.
 
         Raises
         ------
         UsageError
-            If it is there and holds something else.
+            If the file exists and is not of this benchmark.
         """
         results = cls(path)
         if path is not None and path.exists():
@@ -47,11 +47,11 @@ class Results:
         return results
 
     def has(self, key: str, *, losses: bool) -> bool:
-        """Tell whether a run is there, with the losses of its rounds if they are needed."""
+        """Return whether a run is there, with the losses of its rounds if they are needed."""
         return key in self.runs and (not losses or key in self.losses)
 
     def add(self, finished: Finished) -> None:
-        """Take a run, and write all of them: whoever stops the process loses no finished run."""
+        """Add a run, and write all of them, so that no finished run is lost if the process ends."""
         self.runs[finished.run.key] = finished.run
         self.losses[finished.run.key] = finished.losses
         if self.path is not None:
@@ -94,4 +94,4 @@ def _losses(path: Path) -> Mapping[str, FloatArray]:
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, zipfile.BadZipFile):
-        raise UsageError(f"{path}: it is damaged; delete it, and its runs are made again for a figure") from None
+        raise UsageError(f"{path}: the file is damaged; delete it, and its runs are repeated for a figure") from None

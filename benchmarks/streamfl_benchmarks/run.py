@@ -1,4 +1,4 @@
-"""One run of one method, as it is written down."""
+"""The record of one run of one method."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,12 +17,12 @@ PENALTY = 2e-4  # that of the paper's experiment
 
 
 class Run(BaseModel):
-    """What one method did on one stream with one seed.
+    """The figures of one method on one stream with one seed.
 
-    `variant` names the constants that were best in hindsight, of a method that has some to choose; `seconds` are that
-    variant's. `loss` is the mean cross-entropy of the models of the rounds' starts, in units of 2 ln K and
-    clipped at 1, K being all labels of the stream; a label that a federation has not registered yet counts 1. `l2` is
-    the weight of the penalty. Which alarms are false nobody knows of a stream as it was recorded.
+    `variant` names the constants that were best in hindsight, if the method has some; `seconds` are of that
+    variant. `loss` is the mean cross-entropy of the models at the starts of rounds, in units of 2 ln K and clipped at
+    1, K being the number of labels of the stream; a label that a federation has not registered yet counts 1. `l2` is
+    the weight of the penalty. For a recorded stream it is unknown which alarms are false.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -63,12 +63,12 @@ class Run(BaseModel):
 
     @property
     def key(self) -> str:
-        """Return what tells this run from all others."""
+        """Return the unique name of this run."""
         return key(self.drawn, self.method, self.l2)
 
 
 def key(stream: DrawnStream, method: str, l2: float = PENALTY) -> str:
-    """Return the name of a run; the paper's penalty goes without saying.
+    """Return the name of a run; the penalty of the paper is not mentioned.
 
     >>> key(DrawnStream("covtype", "class-swap", (65, 187), rounds=200, seed=3), "fedavg")
     'covtype class-swap@65,187 plain 20x1000x200 seed 3: fedavg'
@@ -98,7 +98,7 @@ def finished(
     variant: str = "",
     local_drifts: Sequence[LocalDrift] = (),
 ) -> Finished:
-    """Return the run of a method, from what was counted and found in it."""
+    """Return the run of a method from its counts and findings."""
     stream = drawn.stream
     found = [*restarts, *local_findings(local_drifts)]
     run = Run(

@@ -1,8 +1,8 @@
-"""Client-rounds a second beside P: the plainest NumPy loop that does the same scores and steps, without federation.
+"""Client-rounds per second beside P: a plain NumPy loop with the same scores and steps, without federation.
 
-P reads the same records in the same dealing, standardises them with a scaler that it is given, and for each of the
-same number of live models scores every record, takes the gradient, steps, and averages the clients. Runs of both are
-interleaved; what counts is the ratio.
+P reads the same records in the same dealing and standardises them with a given scaler. For each of the same number
+of live models it scores every record, takes the gradient, steps, and averages the clients. Runs of both are
+interleaved; the ratio counts.
 """
 
 import statistics
@@ -29,7 +29,7 @@ LIVE = {"paper": 1, "adaptive": 5}
 
 @dataclass(frozen=True)
 class Speed:
-    """Client-rounds a second of a profile and of P, medians; and their ratio, with the least and the largest.
+    """Medians of client-rounds per second of a profile and of P; and their ratio, with the least and the largest.
 
     `peak_mb` is the memory of a federation above its data, in megabytes.
     """

@@ -1,4 +1,4 @@
-"""River estimators that run a whole federation inside, and the file that one is saved to."""
+"""River estimators that run a whole federation in one process, and the file format that saves them."""
 
 from streamfl.estimators.master_fl import MasterFLClassifier, MasterFLRegressor
 

@@ -1,4 +1,4 @@
-"""A federation inside one process, fed record by record: the very machines of a live one, over memory."""
+"""A federation in one process, fed record by record: the state machines of a live one over an in-memory transport."""
 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence, Sized
@@ -35,25 +35,25 @@ if TYPE_CHECKING:
 
 Task = Literal["classification", "regression"]
 
-# Clients in one process: each has models of its own.
+# Clients in one process. Each has its own models.
 MOST_CLIENTS = 100
 
-# Features: what is learnt record by record has a matrix of them.
+# Features. Models that learn between rounds may hold a matrix of all pairs of features.
 MOST_FEATURES, MOST_BETWEEN_ROUNDS = 20_000, 2_000
 
-# They were counted when they came: the machines refuse none of them.
+# This module checks names when records arrive, so the machines need no limit on their length or number.
 LIMITS = Limits(MOST_FEATURES, MOST_LABELS, name_bytes=2**30, external_names=2**40)
 
-# Rounds are closed by whoever feeds the federation, so no buffer is ever full.
+# The federation closes rounds itself, so no buffer is ever full.
 ENDLESS = 2**40
 
-# Restarts that are remembered, and rounds of which it is known with which record they began.
+# Restarts kept, and rounds whose first record is kept.
 MOST_RESTARTS, MOST_ROUNDS = 1000, 1000
 
 
 @dataclass
-class FedSource:
-    """The source of one client: it is given records, and hands them on when the round is closed."""
+class ClientSource:
+    """The source of one client: queues its records until the round closes."""
 
     name: str
     waiting: list[Batch] = field(default_factory=list)
@@ -61,8 +61,8 @@ class FedSource:
     kept: tuple[Batch, ...] = ()
     ended: bool = False
 
-    def give(self, features: tuple[str, ...], X: FloatArray, y: FloatArray, labels: tuple[str, ...]) -> Batch:
-        """Take records, and return them with their places."""
+    def add(self, features: tuple[str, ...], X: FloatArray, y: FloatArray, labels: tuple[str, ...]) -> Batch:
+        """Queue records, and return them as a batch with their positions."""
         start, self.records = self.records, self.records + len(X)
         span = Span(self.name, start, self.records)
         batch = Batch(span, np.arange(start, self.records), features, X, y, labels)
@@ -70,27 +70,27 @@ class FedSource:
         return batch
 
     def poll(self, limit: int) -> Sequence[Batch]:
-        """Return all that waits, records with the same features as one batch."""
-        batches, self.waiting = [_joined(list(run)) for _, run in groupby(self.waiting, _features)], []
+        """Return all queued records; consecutive records with the same features form one batch."""
+        batches, self.waiting = [_joined(list(run)) for _, run in groupby(self.waiting, _names)], []
         return batches
 
     def seek(self, positions: Mapping[str, int]) -> None:
-        """Go on where it is: nothing is ever read twice."""
+        """Do nothing: no record is ever read twice."""
 
     def fetch(self, positions: Mapping[str, Sequence[int]]) -> Sequence[Batch]:
-        """Return records that were held back when the federation was saved; no others can be asked for."""
+        """Return held-out records of the saved federation; no others can be fetched."""
         wanted = positions.get(self.name, ())
-        found = [batch.only(np.flatnonzero(np.isin(batch.positions, wanted))) for batch in self.kept]
+        batches = [batch.only(np.flatnonzero(np.isin(batch.positions, wanted))) for batch in self.kept]
         self.kept = ()
-        return [batch for batch in found if len(batch)]
+        return [batch for batch in batches if len(batch)]
 
 
-def _features(batch: Batch) -> tuple[str, ...]:
+def _names(batch: Batch) -> tuple[str, ...]:
     return batch.features
 
 
 def _joined(batches: Sequence[Batch]) -> Batch:
-    """Return consecutive batches as one; the labels of each begin with those of the one before."""
+    """Return consecutive batches as one; each batch's labels extend those of the batch before."""
     first, last = batches[0], batches[-1]
     return Batch(
         Span(first.span.partition, first.span.start, last.span.end),
@@ -104,18 +104,18 @@ def _joined(batches: Sequence[Batch]) -> Batch:
 
 @dataclass
 class EmbeddedFederation:
-    """Clients and their coordinator; a round closes when `round_size` records a client have been learnt.
+    """Clients and their coordinator. A round closes after `round_size` records per client on average.
 
     Parameters
     ----------
     task
-        What is learnt.
+        Labels or numbers.
     round_size
-        Records a client and round, on average over those that had any.
+        Records per client and round, averaged over the clients with records.
     learning, profile
-        How.
+        How the clients learn, and how drift is handled.
     seed
-        Of everything that is drawn.
+        Seed of all random draws.
 
     Examples
     --------
@@ -144,21 +144,21 @@ class EmbeddedFederation:
     _transport: MemoryTransport = field(default_factory=MemoryTransport)
     _coordinator: CoordinatorNode | None = None
     _clients: dict[str, ClientNode] = field(default_factory=dict)
-    _sources: dict[str, FedSource] = field(default_factory=dict)
+    _sources: dict[str, ClientSource] = field(default_factory=dict)
     _joined: set[str] = field(default_factory=set)
-    _began: dict[str, MixtureState] = field(default_factory=dict)
-    _heard: dict[str, None] = field(default_factory=dict)
-    _since: int = 0
+    _mixtures_at_start: dict[str, MixtureState] = field(default_factory=dict)
+    _contributors: dict[str, None] = field(default_factory=dict)  # clients with records in the open round
+    _learnt_in_round: int = 0
     _incarnation: int = 0
-    _learns: bool = False
-    _named: set[str] = field(default_factory=set)
+    _learning: bool = False
+    _features: set[str] = field(default_factory=set)
     _pairs_features: bool = field(init=False)
 
     def __post_init__(self) -> None:
         between = self.learning.learner(self.task, self.seed).between
         self._pairs_features = between is not None and between.pairs_features
         if between is not None:
-            between.at_client()  # loads what is compiled: no record is to wait for it
+            between.at_client()  # loads the compiled kernels now, so that the first record need not wait
 
     @property
     def clients(self) -> tuple[str, ...]:
@@ -172,41 +172,41 @@ class EmbeddedFederation:
 
     @property
     def state(self) -> CoordinatorState | None:
-        """Return where the coordinator stands; None before the first round has closed."""
+        """Return the coordinator's state; None before the first round has closed."""
         return None if self._coordinator is None else self._coordinator.machine.state
 
     @property
     def asleep(self) -> list[str]:
-        """Return which of the models that learn between rounds sleep."""
+        """Return the names of the models between rounds that are asleep."""
         between = None if self.state is None else self.state.between
         return [] if between is None else list(between.asleep)
 
     def learn(
         self, client: str, features: tuple[str, ...], X: FloatArray, y: FloatArray, labels: tuple[str, ...] = ()
     ) -> None:
-        """Let a client learn records, in order; a round that they fill is closed.
+        """Let a client learn records, in order, and close each round that they fill.
 
-        Ctrl-C stops it when the records of the open round have been learnt.
+        Ctrl-C takes effect once the records of the open round have been learnt.
 
         Parameters
         ----------
         client
-            Its name; one that is new takes part from the next round on, and answers at once.
+            Its name. A new client answers at once and joins when the round closes.
         features, X
-            Names, and values, shape (n, d); NaN is a missing one, and so is infinity, which is counted.
+            Feature names, and values of shape (n, d). NaN is a missing value; so is infinity, which is counted.
         y, labels
-            Label indices in `labels`, or targets; shape (n,).
+            Indices into `labels`, or targets; shape (n,).
 
         Raises
         ------
         ValueError
-            There are too many clients, or not as many labels or targets as records.
+            There are too many clients, or the number of labels or targets differs from the number of records.
         UsageError
-            A lesson was broken off, or another thread learns.
+            An earlier call was interrupted, or another thread is learning.
         """
-        self.one_each(X, y)
-        self._whole()
-        self._name(features)
+        self.check_lengths(X, y)
+        self._check_uninterrupted()
+        self._add_features(features)
         if len(X):
             self._client(client)
         X, infinite = without_infinity(X)
@@ -214,108 +214,108 @@ class EmbeddedFederation:
         at = 0
         while at < len(X):
             with Uninterrupted():
-                self._learns = True
-                at += self._learn_of_round(client, features, X[at:], y[at:], labels)
-                self._learns = False
+                self._learning = True
+                at += self._learn_in_round(client, features, X[at:], y[at:], labels)
+                self._learning = False
 
-    def _learn_of_round(
+    def _learn_in_round(
         self, client: str, features: tuple[str, ...], X: FloatArray, y: FloatArray, labels: tuple[str, ...]
     ) -> int:
-        """Learn as many records as the round still takes, and close it if they fill it; return how many."""
-        self._heard[client] = None
-        taken = min(len(X), max(1, self.round_size * len(self._heard) - self._since))
-        batch = self._sources[client].give(features, X[:taken], y[:taken], labels)
+        """Learn as many records as the round has room for; close it if it is full. Return how many were learnt."""
+        self._contributors[client] = None
+        taken = min(len(X), max(1, self.round_size * len(self._contributors) - self._learnt_in_round))
+        batch = self._sources[client].add(features, X[:taken], y[:taken], labels)
         self._clients[client].machine.learn_early(batch)
-        self._know(labels, y[:taken])
-        self._since += taken
-        if self._since >= self.round_size * len(self._heard):
+        self._add_labels(labels, y[:taken])
+        self._learnt_in_round += taken
+        if self._learnt_in_round >= self.round_size * len(self._contributors):
             self._close_round()
         return taken
 
-    def _name(self, features: tuple[str, ...]) -> None:
-        """Take note of the names of features, of which there may not be any number.
+    def _add_features(self, features: tuple[str, ...]) -> None:
+        """Add to the known feature names.
 
         Raises
         ------
         ValueError
-            There are too many.
+            There are too many of them.
         """
-        if self._named.issuperset(features):
+        if self._features.issuperset(features):
             return
         most = MOST_BETWEEN_ROUNDS if self._pairs_features else MOST_FEATURES
-        if len(self._named.union(features)) > most:
+        if len(self._features.union(features)) > most:
             raise ValueError(
-                f"more than {most} features: what is learnt of them grows with the square of their number; "
-                "hash them into fewer, as by river.preprocessing.FeatureHasher"
+                f"more than {most} features: memory grows with the square of their number; "
+                "hash them into fewer, for instance with river.preprocessing.FeatureHasher"
             )
-        self._named.update(features)
+        self._features.update(features)
 
-    def _whole(self) -> None:
-        """Refuse to go on from half a lesson: whatever it did to the models is unknown.
+    def _check_uninterrupted(self) -> None:
+        """Refuse to continue after an interrupted call: it may have left the models half updated.
 
         Raises
         ------
         UsageError
-            A lesson was broken off by an exception, or another thread learns.
+            An exception interrupted an earlier call, or another thread is learning.
         """
-        if self._learns:
+        if self._learning:
             raise UsageError(
-                "learning was broken off by an error, or another thread learns at the same time: "
-                "go on from the last file that was saved, or from a copy"
+                "learning was interrupted by an error, or another thread is learning at the same time: "
+                "continue from the last saved file, or from a copy"
             )
 
-    def one_each(self, X: FloatArray, y: Sized) -> None:
-        """Refuse other than one label or target a record: to compiled loops, what is beyond them is other memory.
+    def check_lengths(self, X: FloatArray, y: Sized) -> None:
+        """Require one label or target per record: compiled loops do not check bounds.
 
         Raises
         ------
         ValueError
-            Tells how many there are of each.
+            The message gives both numbers.
         """
         if len(X) != len(y):
             kind = "targets" if self.task == "regression" else "labels"
-            raise ValueError(f"{len(X)} records, and {len(y)} {kind}: one for each is needed")
+            raise ValueError(f"{len(X)} records but {len(y)} {kind}: give one for each record")
 
     def admit(self, clients: Iterable[str]) -> None:
-        """Refuse clients before any of their records is learnt.
+        """Check, before any record is learnt, that there is room for new clients.
 
         Raises
         ------
         ValueError
-            With them there were too many.
+            There would be too many clients.
         """
         new = [name for name in dict.fromkeys(clients) if name not in self._clients]
         room = MOST_CLIENTS - len(self._clients)
         if len(new) > room:
             raise ValueError(
-                f"more than {MOST_CLIENTS} clients: is {new[room]!r} the value of a feature that names clients?"
+                f"more than {MOST_CLIENTS} clients: does {new[room]!r} come from a feature that names clients?"
             )
 
     def answer(self, client: str, features: tuple[str, ...], X: FloatArray) -> FloatArray:
-        """Return what a client serves of records: probabilities of `labels`, or targets; shape (n, columns).
+        """Return a client's predictions: probabilities of `labels`, or targets; shape (n, columns).
 
-        One that has learnt nothing yet is answered for by the first client, and nothing changes by asking.
+        For a client that has learnt nothing yet the first client predicts. Predicting changes no state.
         """
-        self._whole()
+        self._check_uninterrupted()
         node = self._clients.get(client) or next(iter(self._clients.values()), None)
         columns = 1 if self.task == "regression" else len(self.labels)
         X, _ = without_infinity(X)
         if node is None:
             return np.zeros((len(X), columns))
         batch = Batch(Span("", 0, len(X)), np.arange(len(X)), features, X, np.zeros(len(X)))
-        said, labels = node.machine.answer(batch)
+        predicted, labels = node.machine.answer(batch)
         if self.task == "regression":
-            return said if said.shape[1] else np.full((len(X), 1), self._middle_target(node.machine.name))
+            return predicted if predicted.shape[1] else np.full((len(X), 1), self._middle_target(node.machine.name))
         if not labels:
             return np.full((len(X), columns), 1.0 / max(1, columns))
         if labels == self.labels:
-            return said
+            return predicted
         placed = np.zeros((len(X), columns))
-        placed[:, [self.labels.index(label) for label in labels]] = said
+        placed[:, [self.labels.index(label) for label in labels]] = predicted
         return placed
 
     def _middle_target(self, client: str) -> float:
-        """Return the median of the last targets that wait for the end of the first round; 0 if there are none."""
+        """Return the median of the last targets queued before the first round closes; 0 if there are none."""
         return TargetUnit.of(
             np.concatenate([np.zeros(0), *(batch.y for batch in self._sources[client].waiting[-100:])])
         ).centre
@@ -323,19 +323,19 @@ class EmbeddedFederation:
     # --- saving --------------------------------------------------------------------------------------------------
 
     def saved(self) -> SavedFederation:
-        """Return all that it takes to go on from here in another process.
+        """Return everything needed to continue from here in another process.
 
         Raises
         ------
         UsageError
-            A lesson was broken off, or another thread learns.
+            An earlier call was interrupted, or another thread is learning.
         """
-        self._whole()
+        self._check_uninterrupted()
         return SavedFederation(
             rounds=self.rounds,
             labels=self.labels,
-            since=self._since,
-            heard=tuple(self._heard),
+            since=self._learnt_in_round,
+            heard=tuple(self._contributors),
             incarnation=self._incarnation,
             restarts=tuple(self.restarts),
             places=tuple(self.places),
@@ -359,26 +359,28 @@ class EmbeddedFederation:
             pending=tuple(SavedRecords.of(batch) for batch in source.waiting),
             mixture=None if native is None else native.mixture.state(),
             neighbours=None if native is None else native.near,
-            began=self._began.get(name),
+            began=self._mixtures_at_start.get(name),
         )
 
     def _native(self, name: str) -> "NativeLearner | None":
-        """Return our own models at a client, if they learn between rounds: only they know what no message tells."""
+        """Return a client's native models, if any: they hold state that no message carries."""
         between = self._clients[name].machine.between_rounds
         return between.learner if isinstance(between, NativeAtClient) else None
 
     def restore(self, saved: SavedFederation) -> None:
-        """Go on from where another one was saved: what is pending is learnt again, so that nothing is lost."""
+        """Continue from a saved federation: pending records are learnt again, so none is lost."""
         self.rounds, self.labels, self.shares = saved.rounds, saved.labels, dict(saved.shares)
         self.unlearnt = saved.unlearnt
         self.infinite = saved.infinite
         self.restarts.extend(saved.restarts)
-        self.places.extend([RestartPlace()] * (len(saved.restarts) - len(saved.places)))  # of an earlier version
+        self.places.extend(
+            [RestartPlace()] * (len(saved.restarts) - len(saved.places))
+        )  # saved by an earlier version
         self.places.extend(saved.places)
         self._starts = dict(saved.starts)
         self.restarted = max(saved.restarted, len(saved.restarts))
         self.local_drifts.extend(saved.local_drifts)
-        self._since, self._heard = saved.since, dict.fromkeys(saved.heard)
+        self._learnt_in_round, self._contributors = saved.since, dict.fromkeys(saved.heard)
         self._incarnation = saved.incarnation + 1
         for client in saved.clients:
             self._client(client.name, known=client.joined)
@@ -391,9 +393,9 @@ class EmbeddedFederation:
             self._coordinator.start(0.0)
             self._settle()
         if saved.state is not None:
-            self._named.update(() if saved.state.between is None else saved.state.between.features)
+            self._features.update(() if saved.state.between is None else saved.state.between.features)
         for client in saved.clients:
-            self._named.update(*(records.features for records in client.pending))
+            self._features.update(*(records.features for records in client.pending))
             self._learn_again(client)
 
     def _learn_again(self, saved: SavedClient) -> None:
@@ -403,10 +405,10 @@ class EmbeddedFederation:
             _check_experts(native, saved)
         if native is not None and saved.began is not None:
             native.mixture.restore(saved.began)
-            self._began[saved.name] = saved.began
+            self._mixtures_at_start[saved.name] = saved.began
         for records in saved.pending:
-            self.one_each(records.X, records.y)
-            machine.learn_early(source.give(records.features, records.X, records.y, records.labels))
+            self.check_lengths(records.X, records.y)
+            machine.learn_early(source.add(records.features, records.X, records.y, records.labels))
         if native is not None and saved.mixture is not None:
             native.mixture.restore(saved.mixture)
             native.remember(saved.neighbours)
@@ -414,7 +416,7 @@ class EmbeddedFederation:
     # --- rounds --------------------------------------------------------------------------------------------------
 
     def _close_round(self) -> None:
-        """Close the round with what there is: newcomers join first, then all close their buffers."""
+        """Close the round: new clients join first, then all clients close their buffers."""
         if self._coordinator is None:
             self._coordinate(None)
         newcomers = [name for name in self._clients if name not in self._joined]
@@ -426,19 +428,19 @@ class EmbeddedFederation:
                 self._settle()
         self._settle()
         self._joined.update(newcomers)
-        self._began = {
+        self._mixtures_at_start = {
             name: native.mixture.state() for name in self._clients if (native := self._native(name)) is not None
         }
-        self._heard, self._since = {}, 0
+        self._contributors, self._learnt_in_round = {}, 0
 
     def _settle(self) -> None:
-        """Let messages go back and forth until nobody has more to say."""
+        """Deliver messages until no node has any left to send."""
         nodes: list[Node] = [*self._clients.values()]
         if self._coordinator is not None:
             nodes.append(self._coordinator)
         busy = True
         while busy:
-            busy = sum(node.step(0.0) for node in nodes) > 0  # each has its turn
+            busy = sum(node.step(0.0) for node in nodes) > 0  # sum, not any: every node takes its step
 
     def _coordinate(self, state: CoordinatorState | None) -> None:
         if state is None:
@@ -449,7 +451,7 @@ class EmbeddedFederation:
         self._coordinator = CoordinatorNode(machine, self._transport.coordinator(), self._take)
 
     def _client(self, name: str, *, known: bool = False) -> None:
-        """Begin a client; one that the coordinator knows joins at once, others when a round is closed."""
+        """Start a client. One that the coordinator knows joins at once, a new one when the round closes."""
         if name in self._clients:
             return
         self.admit([name])
@@ -460,16 +462,16 @@ class EmbeddedFederation:
             capacity=ENDLESS,
             limits=LIMITS,
         )
-        self._sources[name] = FedSource(name)
+        self._sources[name] = ClientSource(name)
         machine = Client(settings, name, incarnation=f"{self._incarnation:08d}")
         self._clients[name] = ClientNode(machine, self._sources[name], self._transport.client(name))
 
-    def _begins(self, t: int) -> None:
-        """Note with which record, counted from 1, round t begins."""
+    def _note_start(self, t: int) -> None:
+        """Note the number, counted from 1, of the first record of round t."""
         self._starts[t] = self.learnt + 1
         self._starts.pop(t - MOST_ROUNDS, None)
 
-    def _know(self, labels: tuple[str, ...], y: FloatArray) -> None:
+    def _add_labels(self, labels: tuple[str, ...], y: FloatArray) -> None:
         if labels:
             known = set(self.labels)
             seen = (labels[int(code)] for code in dict.fromkeys(y.tolist()))
@@ -477,11 +479,11 @@ class EmbeddedFederation:
 
     def _take(self, event: FromCoordinator | Refused | Predicted | PostUpdate) -> None:
         match event:
-            case Refused():  # nothing is late here: what was learnt has been damaged, and would be for ever
-                raise BrokenInvariantError(f"no round can be closed any more: what was learnt has {event.reason}")
+            case Refused():  # nothing is late or lost here, so every later round would fail, too
+                raise BrokenInvariantError(f"no round can be closed any more: an update was refused: {event.reason}")
             case RoundClosed():
                 self.rounds += event.records > 0
-                self._begins(event.round + 1)
+                self._note_start(event.round + 1)
                 self.unlearnt += event.unlearnt
                 self.shares = {
                     name: share / max(1, event.served.records) for name, share in event.served.shares.items()
@@ -497,7 +499,7 @@ class EmbeddedFederation:
 
 
 def _check_experts(native: "NativeLearner", saved: SavedClient) -> None:
-    """Refuse mixtures of other experts than are there: compiled loops do not look."""
+    """Refuse a saved mixture of other experts than the client has: compiled loops do not check bounds."""
     fresh = native.mixture.state()
     same = all(
         getattr(fresh, name).shape == getattr(state, name).shape
@@ -506,4 +508,4 @@ def _check_experts(native: "NativeLearner", saved: SavedClient) -> None:
         for name in ("best", "stacked", "outer")
     )
     if not same or (native.near is None) != (saved.neighbours is None):
-        raise UsageError(f"what client {saved.name!r} had mixed is not what its parameters say")
+        raise UsageError(f"the mixture of client {saved.name!r} does not match the parameters of the estimator")

@@ -1,4 +1,4 @@
-"""Labels as they are given, their names, and their places in what is learnt."""
+"""Labels as the user gives them, their names, and their indices."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -11,16 +11,16 @@ from streamfl.estimators.rows import whole_text
 
 Label = bool | int | float | str
 
-# More different ones are targets, or names of records.
+# With more different labels the column probably holds targets, or identifies records.
 MOST_LABELS = 1000
 
-# With ferns: each label has 128,000 cells in their table, of which every client holds a copy.
+# With ferns: each label takes 128,000 cells in the ferns' table, and every client holds a copy of the table.
 MOST_WITH_FERNS = 250
 
 
 @dataclass(frozen=True, eq=False)
-class Coded:
-    """Some labels by their places in `names`, which end with those that are `new`."""
+class EncodedLabels:
+    """Labels as indices into `names`; the `new` labels are the last of the names."""
 
     codes: FloatArray
     names: tuple[str, ...]
@@ -29,24 +29,24 @@ class Coded:
 
 @dataclass
 class Labels:
-    """The labels that have been learnt; those that are equal in Python, such as True and 1, are one.
+    """The labels learnt so far. Labels that are equal in Python, such as True and 1, are the same label.
 
     Parameters
     ----------
     most
-        How many there may be.
+        The largest number of labels.
     given
-        By name, as they were given when they were first seen.
+        Each label by its name, in the form in which it was first given.
     names
-        In the order in which they were first seen.
+        The names in order of first appearance.
 
     Examples
     --------
     >>> labels = Labels()
-    >>> coded = labels.coded([True, "b", 1.0])
-    >>> coded.codes, coded.names, labels.names
+    >>> encoded = labels.encode([True, "b", 1.0])
+    >>> encoded.codes, encoded.names, labels.names
     (array([0., 1., 0.]), ('True', 'b'), ())
-    >>> labels.note(coded)
+    >>> labels.add(encoded)
     >>> labels.given, labels.names
     ({'True': True, 'b': 'b'}, ('True', 'b'))
     """
@@ -56,13 +56,13 @@ class Labels:
     names: tuple[str, ...] = ()
     _places: dict[Label, int] = field(default_factory=dict)
 
-    def coded(self, labels: Iterable[Any]) -> Coded:
-        """Return the places of labels; new ones are not noted, as their records may yet be refused.
+    def encode(self, labels: Iterable[Any]) -> EncodedLabels:
+        """Return labels as indices. New labels are not added yet, since their records may still be refused.
 
         Raises
         ------
         ValueError
-            One is no label, has the name of another one, or they are too many.
+            A value cannot be a label, two labels have the same name, or there are too many labels.
         """
         plain = [_plain(label) for label in labels]
         new = tuple(label for label in dict.fromkeys(plain) if label not in self._places)
@@ -71,14 +71,14 @@ class Labels:
             self._check(new)
             places = places | {label: len(self.names) + i for i, label in enumerate(new)}
         codes = np.array([places[label] for label in plain], dtype=np.float64)
-        return Coded(codes, (*self.names, *map(str, new)) if new else self.names, new)
+        return EncodedLabels(codes, (*self.names, *map(str, new)) if new else self.names, new)
 
-    def note(self, coded: Coded) -> None:
-        """Remember labels whose records are learnt now."""
-        self.restore(coded.new)
+    def add(self, encoded: EncodedLabels) -> None:
+        """Add the new labels of records that are learnt now."""
+        self.restore(encoded.new)
 
     def restore(self, labels: Sequence[Label]) -> None:
-        """Remember labels that had been noted, in this order."""
+        """Add labels in this order."""
         for label in labels:
             self._places.setdefault(label, len(self.names))
             self.given[str(label)] = label
@@ -87,19 +87,19 @@ class Labels:
     def _check(self, new: Sequence[Label]) -> None:
         if len(self.names) + len(new) > self.most:
             hint = "" if self.most == MOST_LABELS else f'; features="linear" learns up to {MOST_LABELS} labels'
-            raise ValueError(f"more than {self.most} labels: are these targets? Then use MasterFLRegressor{hint}")
+            raise ValueError(f"more than {self.most} labels: if they are amounts, use MasterFLRegressor{hint}")
         named = dict(self.given)
         for label in new:
             whole_text(str(label), "a label")
             known = named.setdefault(str(label), label)
             if known != label:
                 raise ValueError(
-                    f"labels {known!r} and {label!r} are both called {str(label)!r}: use one kind of label"
+                    f"labels {known!r} and {label!r} have the same name {str(label)!r}: use one kind of label"
                 )
 
 
 def _plain(label: Any) -> Label:
-    """Return a label as Python's own.
+    """Return a label as a plain Python value.
 
     >>> _plain(np.int64(3)), _plain("a")
     (3, 'a')
@@ -113,7 +113,7 @@ def _plain(label: Any) -> Label:
         case float() if plain == plain:  # noqa: PLR0124 - NaN is no label
             return float(plain)
         case str():
-            return str.__str__(plain)  # of an enumeration too, which prints otherwise
+            return str.__str__(plain)  # the value also of a string enumeration, whose str() may differ
     if plain is None or isinstance(plain, float):
-        raise ValueError(f"a label is {label!r}: leave out records that have no label")
+        raise ValueError(f"a label is {label!r}: leave out records without a label")
     raise ValueError(f"a label is {label!r}: it must be a bool, an int, a float or a str; use its name or number")

@@ -1,4 +1,4 @@
-"""River estimators that run a whole federation inside: nothing to tune, and drift is dealt with."""
+"""River estimators that run a whole federation in one process, with drift handling and nothing to tune."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from streamfl.settings import LearningSettings, ProfileSettings
 
 FEATURES: tuple[str, ...] = get_args(LearningSettings.model_fields["features"].annotation)
 
-# A weight is so many repetitions of a record.
+# A record of weight w is learnt w times.
 MOST_WEIGHT = 1000.0
 
 
 class _MasterFL(base.Estimator):
-    """What classifier and regressor share: their parameters, and the federation inside."""
+    """The common part of classifier and regressor: parameters, and the embedded federation."""
 
     _task: Task
 
@@ -52,8 +52,12 @@ class _MasterFL(base.Estimator):
         self.model = model
         self._check_parameters()
         self._rows = rows.Rows(without=client)
-        learns = {"features": features, "neighbours": _plain(neighbours), "model": "auto" if model is None else model}
-        learning = LearningSettings.model_validate(learns)
+        options = {
+            "features": features,
+            "neighbours": _plain(neighbours),
+            "model": "auto" if model is None else model,
+        }
+        learning = LearningSettings.model_validate(options)
         learning.river_model(self._task)
         self._federation = EmbeddedFederation(
             self._task,
@@ -64,7 +68,7 @@ class _MasterFL(base.Estimator):
         )
         self._weighed = 0
         ferns = model is None and features in {"auto", "ferns"}
-        self._known = Labels(MOST_WITH_FERNS if ferns else MOST_LABELS)
+        self._labels = Labels(MOST_WITH_FERNS if ferns else MOST_LABELS)
         self._restarted_before = 0
 
     def _check_parameters(self) -> None:
@@ -85,7 +89,7 @@ class _MasterFL(base.Estimator):
 
     @property
     def _detector_name(self) -> str:
-        """Return the name of the detector; one that is given as an object is built anew from its parameters."""
+        """Return the name of the detector; a detector object is described by its class and parameters."""
         return self.detector if isinstance(self.detector, str) else name_of(self.detector)
 
     @property
@@ -101,9 +105,10 @@ class _MasterFL(base.Estimator):
     def restarts(self) -> list[dict[str, Any]]:
         """The last 1000 restarts: round, cause, evidence, and the model that was chosen.
 
-        `record` is the record with which it came, `since_record` the first of the round since which the world has
-        changed: counted from 1, in the order learnt, one of weight 3 three times. None where it is not known: of
-        restarts in files of earlier versions, and where that round is more than 1000 rounds ago.
+        `record` is the number of the record that closed the round of the alarm. `since_record` is the first record
+        of the round to which the detector dates the change. Records are counted from 1 in the order learnt; a record
+        of weight 3 counts three times. Both are None for restarts in files of earlier versions; `since_record` is
+        None if its round is more than 1000 rounds ago.
         """
         federation = self._federation
         return [
@@ -117,10 +122,10 @@ class _MasterFL(base.Estimator):
 
     @property
     def summary(self) -> dict[str, Any]:
-        """Rounds, clients, restarts, local drifts, and what part each model has in what is served.
+        """Counts of rounds, clients, restarts and local drifts, and each model's share in the predictions.
 
-        `asleep` are those that had no part in it for long; they wake now and then. `unlearnt` are the records that a
-        model of River could not learn, `infinite` the values learnt that were infinite: they count as missing.
+        `asleep` lists the models without a share for a long time; they wake now and then. `unlearnt` counts the
+        records that a River model could not learn, `infinite` the infinite values, which count as missing.
         """
         federation = self._federation
         return {
@@ -137,46 +142,46 @@ class _MasterFL(base.Estimator):
     # --- saving --------------------------------------------------------------------------------------------------
 
     def save(self, path: str | Path) -> None:
-        """Write everything to one file, from which `load` goes on: a safetensors file, never a pickle.
+        """Write the estimator to one safetensors file, from which `load` continues. Nothing is pickled.
 
         Raises
         ------
         UsageError
-            It cannot be written, or federates a model of River that was not given as text.
+            The file cannot be written, or `model` is a River estimator that was given as an object.
         """
         if isinstance(self.model, base.Estimator):
-            raise UsageError("an estimator given as model= cannot be saved: give it as text, river:NAME")
+            raise UsageError("an estimator object given as model= cannot be saved: give it as text, river:NAME")
         SavedEstimator(
             kind=type(self).__name__,
             parameters={
                 **{name: _plain(value) for name, value in self._get_params().items()},
                 "detector": self._detector_name,
             },
-            labels=tuple(self._known.given[name] for name in self._known.names),
+            labels=tuple(self._labels.given[name] for name in self._labels.names),
             weighed=self._weighed,
             federation=self._federation.saved(),
         ).save(Path(path))
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """Return the estimator that was saved to a file, by this or an earlier version of streamfl.
+        """Return an estimator saved by this or an earlier version of streamfl.
 
         Raises
         ------
         UsageError
-            It is no such file, one of a later version, or damaged.
+            The file is not a saved estimator, comes from a later version, or is damaged.
         """
         saved = SavedEstimator.load(Path(path), cls.__name__)
         try:
             return cls._of(saved)
-        except Exception as error:  # a file that was tampered with may break anything
+        except Exception as error:  # a tampered file can raise anything
             raise UsageError(f"{path}: the file is damaged: {error}") from error
 
     @classmethod
     def _of(cls, saved: SavedEstimator) -> Self:
         model = cls(**saved.parameters)
         saved.check(targets=cls._task == "regression")
-        model._known.restore(saved.ordered_labels())
+        model._labels.restore(saved.ordered_labels())
         model._weighed = saved.weighed
         model._federation.restore(saved.federation)
         model._restarted_before = model._federation.restarted
@@ -185,7 +190,7 @@ class _MasterFL(base.Estimator):
     # --- records -------------------------------------------------------------------------------------------------
 
     def _times(self, w: float) -> int:
-        """Return how often a record of weight w is learnt: its whole part, and once more by chance for the rest."""
+        """Return how often to learn a record of weight w: floor(w), plus 1 with probability w - floor(w)."""
         weight = _weight(w)
         whole = int(weight)
         if weight == whole:
@@ -194,7 +199,7 @@ class _MasterFL(base.Estimator):
         return whole + int(generator(int(self.seed), "weight", self._weighed).random() < weight - whole)
 
     def _begin(self, clients: Iterable[str]) -> None:
-        """Begin a call that teaches clients, unless they are too many."""
+        """Begin a call that learns records of these clients; refuse too many clients."""
         self._federation.admit(clients)
         self._restarted_before = self._federation.restarted
 
@@ -205,47 +210,48 @@ class _MasterFL(base.Estimator):
         return rows.client_name(x.get(self.client))
 
     def _expect_client(self, is_there: bool) -> None:
-        """Warn, once, if the first records do not name their client at all."""
+        """Warn, once, if the first record has no client feature."""
         if not (is_there or self._federation.clients):
             warnings.warn(
-                f"client={self.client!r}: the first record has no such feature, so it is of a client without a name",
+                f"client={self.client!r}: the first record has no such feature; it goes to a client without a name",
                 stacklevel=4,
             )
 
     def _parts(self, X: Any) -> tuple[rows.ManyRows, list[tuple[str, slice]]]:
-        """Return records without the client's column, and the runs of those of one client."""
+        """Return records without the client column, and the runs of consecutive records of one client."""
         table = rows.table(X, without=self.client)
-        self._expect_client(self.client is None or table.apart is not None)
-        named = [""] * len(table.X) if table.apart is None else [rows.client_name(name) for name in table.apart]
+        self._expect_client(self.client is None or table.excluded is not None)
+        named = [""] * len(table.X) if table.excluded is None else [rows.client_name(name) for name in table.excluded]
         starts = [i for i in range(len(named)) if not i or named[i] != named[i - 1]]
         return table, [(named[a], slice(a, b)) for a, b in pairwise([*starts, len(named)])]
 
 
 class MasterFLClassifier(_MasterFL, base.MiniBatchClassifier):
-    """Learns labels by a federation inside one process: linear models and ferns that learn record by record.
+    """Classifier that runs a federation in one process: linear models and ferns that learn record by record.
 
-    Records go to clients, each of which learns them one by one from agreed models on. When a round closes, what they
-    learnt is merged; a detector compares new records with old ones held back, and at a drift the best of several
-    models, old ones and relabelled ones among them, takes over. Features are standardised inside; scaling them before
-    does no harm.
+    Each record goes to a client, which updates its copy of the shared models. When a round closes, the clients'
+    updates are merged. A detector compares the loss on new records with the loss on held-out old ones. After an alarm
+    the best of several candidates takes over, among them earlier and relabelled models. Features are standardised
+    internally; scaling them before does no harm.
 
     Parameters
     ----------
     round_size
-        Records a client between two merges. With one client a round is when drift is looked for.
+        Records per client between two merges. Drift is tested once a round.
     features
-        `auto`: linear models, and ferns (random binary features). `linear` or `ferns`: only these.
+        `auto`: linear models and ferns (random binary features). `linear` or `ferns`: only these.
     neighbours
-        Whether each client also asks its own last 1000 records.
+        Whether each client also uses nearest neighbours among its own last 1000 records.
     client
         The feature that names the client of a record; it is not learnt from. None: there is one client.
     detector
-        `excess`, `glr`, `e-detector`, `river:NAME` for one of `river.drift`, such as `river:ADWIN(delta=0.01)`, or
-        such a detector itself: one with its parameters watches the mean loss of rounds.
+        `excess`, `glr`, `e-detector`, or a detector of `river.drift`, as an object or as text such as
+        `river:ADWIN(delta=0.01)`. A River detector watches the mean loss of each round; a copy with the same
+        parameters is used.
     seed
-        Of everything that is drawn: the same seed and records give the same predictions.
+        Seed of all random draws: the same seed and records give the same predictions.
     model
-        A model of River that is federated in place of `features` and `neighbours`: an estimator, or text such as
+        A River model to federate in place of `features` and `neighbours`: an estimator, or text such as
         `river:linear_model.SoftmaxRegression`.
 
     References
@@ -283,23 +289,23 @@ class MasterFLClassifier(_MasterFL, base.MiniBatchClassifier):
         return True
 
     def learn_one(self, x: dict[Any, Any], y: Any, w: float = 1.0) -> None:
-        """Learn one record; a weight that is not whole counts as the next or the last whole one, by chance."""
-        coded = self._known.coded([y])
+        """Learn one record `w` times; a fractional weight is rounded up or down at random, its mean being `w`."""
+        encoded = self._labels.encode([y])
         features, X = self._rows.row(x)
         client, times = self._client_of(x), self._times(w)
         self._begin([client] if times else [])
         if times:
-            self._known.note(coded)
+            self._labels.add(encoded)
         for _ in range(times):
-            self._federation.learn(client, features, X, coded.codes, coded.names)
+            self._federation.learn(client, features, X, encoded.codes, encoded.names)
 
     def predict_proba_one(self, x: dict[Any, Any], **kwargs: Any) -> dict[Any, float]:
-        """Return the probability of every label seen so far; nothing before any."""
+        """Return the probability of every label seen so far; an empty dict before the first."""
         features, X = self._rows.row(x)
-        return self._told(self._federation.answer(self._client_of(x), features, X)[0])
+        return self._by_label(self._federation.answer(self._client_of(x), features, X)[0])
 
     def predict_one(self, x: dict[Any, Any], **kwargs: Any) -> Any:
-        """Return the most probable label; None before any was seen."""
+        """Return the most probable label; None before the first was seen."""
         features, X = self._rows.row(x)
         return self._most_probable(self._federation.answer(self._client_of(x), features, X)[0])
 
@@ -307,25 +313,25 @@ class MasterFLClassifier(_MasterFL, base.MiniBatchClassifier):
         """Learn records in order, as `learn_one` would; X is a data frame, or an array of shape (n, d)."""
         table, runs = self._parts(X)
         given = rows.column(y)
-        self._federation.one_each(table.X, given)
-        coded = self._known.coded(given)
+        self._federation.check_lengths(table.X, given)
+        encoded = self._labels.encode(given)
         self._begin(client for client, _ in runs)
-        self._known.note(coded)
+        self._labels.add(encoded)
         for client, part in runs:
-            self._federation.learn(client, table.features, table.X[part], coded.codes[part], coded.names)
+            self._federation.learn(client, table.features, table.X[part], encoded.codes[part], encoded.names)
 
     def predict_proba_many(self, X: Any) -> Any:
-        """Return a row of probabilities for each record: a data frame if X is one, else an array.
+        """Return one row of probabilities per record: a data frame if X is one, else an array.
 
-        The columns of an array are the labels in the order in which they were first seen.
+        The columns of an array are the labels in order of first appearance.
         """
         table, P = self._probabilities(X)
-        return table.table_like(P, [self._known.given[name] for name in self._federation.labels])
+        return table.table_like(P, [self._labels.given[name] for name in self._federation.labels])
 
     def predict_many(self, X: Any) -> Any:
         """Return the most probable label of each record: a series if X is a data frame, else an array.
 
-        Before any label was seen the series is empty, and the array holds None.
+        Before the first label was seen the series is empty, and the array holds None.
         """
         table, P = self._probabilities(X)
         known = P.shape[1] or table.frame is None
@@ -339,24 +345,24 @@ class MasterFLClassifier(_MasterFL, base.MiniBatchClassifier):
         return table, P
 
     def _most_probable(self, p: FloatArray) -> Any:
-        """Return the label of the largest probability, the first of equals; None where nothing is known."""
+        """Return the label of the largest probability, the first of equal ones; None if all are 0."""
         code = int(p.argmax()) if len(p) else -1
-        return self._known.given[self._federation.labels[code]] if code >= 0 and p[code] > 0.0 else None
+        return self._labels.given[self._federation.labels[code]] if code >= 0 and p[code] > 0.0 else None
 
-    def _told(self, p: FloatArray) -> dict[Any, float]:
+    def _by_label(self, p: FloatArray) -> dict[Any, float]:
         if not p.any():
             return {}
         shares = (p / p.sum()).tolist()
-        return {self._known.given[name]: share for name, share in zip(self._federation.labels, shares, strict=True)}
+        return {self._labels.given[name]: share for name, share in zip(self._federation.labels, shares, strict=True)}
 
 
 class MasterFLRegressor(_MasterFL, base.MiniBatchRegressor):
-    """Predicts numbers by a federation inside one process: see `MasterFLClassifier`.
+    """Regressor that runs a federation in one process: see `MasterFLClassifier`.
 
     Parameters
     ----------
     round_size, features, neighbours, client, detector, seed, model
-        As of `MasterFLClassifier`.
+        As for `MasterFLClassifier`.
 
     Examples
     --------
@@ -369,7 +375,7 @@ class MasterFLRegressor(_MasterFL, base.MiniBatchRegressor):
     _task = "regression"
 
     def learn_one(self, x: dict[Any, Any], y: float, w: float = 1.0) -> None:
-        """Learn one record; a weight that is not whole counts as the next or the last whole one, by chance."""
+        """Learn one record `w` times; a fractional weight is rounded up or down at random, its mean being `w`."""
         target = _target(y)
         features, X = self._rows.row(x)
         client, times = self._client_of(x), self._times(w)
@@ -378,7 +384,7 @@ class MasterFLRegressor(_MasterFL, base.MiniBatchRegressor):
             self._federation.learn(client, features, X, np.array([target]))
 
     def predict_one(self, x: dict[Any, Any]) -> float:
-        """Return the predicted target; 0 before any was seen."""
+        """Return the predicted target; 0 before the first was seen."""
         features, X = self._rows.row(x)
         return float(self._federation.answer(self._client_of(x), features, X)[0, 0])
 
@@ -386,7 +392,7 @@ class MasterFLRegressor(_MasterFL, base.MiniBatchRegressor):
         """Learn records in order, as `learn_one` would; X is a data frame, or an array of shape (n, d)."""
         table, runs = self._parts(X)
         given = rows.column(y)
-        self._federation.one_each(table.X, given)
+        self._federation.check_lengths(table.X, given)
         targets = np.array([_target(value) for value in given])
         self._begin(client for client, _ in runs)
         for client, part in runs:
@@ -418,12 +424,10 @@ def _weight(w: Any) -> float:
     (2.0, 0.5)
     """
     if not isinstance(w, int | float | np.integer | np.floating) or not 0 <= w <= MOST_WEIGHT:
-        raise ValueError(
-            f"a weight is {rows.short(w)}: it must be a number from 0 to {MOST_WEIGHT:g}, as it repeats a record"
-        )
+        raise ValueError(f"a weight is {rows.short(w)}: it must be a number from 0 to {MOST_WEIGHT:g}")
     return float(w)
 
 
 def _plain(parameter: Any) -> Any:
-    """Return a scalar of NumPy as Python's own."""
+    """Return a NumPy scalar as a plain Python value."""
     return parameter.item() if isinstance(parameter, np.generic) else parameter

@@ -1,4 +1,4 @@
-"""Records as River gives them, dicts and data frames, as rows of numbers."""
+"""Converts River's records, dicts and data frames, to rows of numbers."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,20 +9,20 @@ from river.utils import dataframe
 
 from streamfl.core.arrays import FloatArray
 
-# Ways of spelling a record that are remembered.
+# Key orders of records that are cached.
 MOST_ORDERS = 1000
 
 
 @dataclass
 class Rows:
-    """Turns dicts into rows; records with the same features share one order of columns, however they are spelt.
+    """Turns dicts into rows. Columns are in alphabetical order, whatever the order of the keys in the dict.
 
-    That is the alphabetical one, in which a federation keeps them: nothing need be moved for every record.
+    A federation keeps features in the same order, so it need not reorder the columns of every record.
 
     Parameters
     ----------
     without
-        A feature that is left out, if any.
+        A feature to leave out, if any.
 
     Examples
     --------
@@ -40,10 +40,10 @@ class Rows:
         Raises
         ------
         ValueError
-            It is no dict, a value is not a number, or two features have the same name.
+            The record is not a dict, a value is not a number, or two features have the same name.
         """
         if not isinstance(x, Mapping):
-            raise ValueError(f"a record is a {type(x).__name__}: a dict of features and their values is expected")  # noqa: TRY004
+            raise ValueError(f"a record is a {type(x).__name__}: a dict of features to values is expected")  # noqa: TRY004
         features, keys = self._order(tuple(x))
         try:
             values = np.fromiter([x[key] for key in keys], np.float64, len(keys))
@@ -70,25 +70,25 @@ class ManyRows:
     ----------
     features, X
         The columns' names and the values, shape (n, d); those of an array are called "0", "1" and so on.
-    apart
-        What the column held that was left out, if there was one.
+    excluded
+        The values of the column that was left out, if there was one.
     frame
         The data frame; None for an array.
     """
 
     features: tuple[str, ...]
     X: FloatArray
-    apart: Sequence[Any] | None = None
+    excluded: Sequence[Any] | None = None
     frame: Any = None
 
     def column_like(self, values: Any) -> Any:
-        """Return a value a record: as a series of the package that the data frame is of, or as an array."""
+        """Return one value per record: a series of the data frame's library, or an array."""
         if self.frame is None:
             return np.array(values)
         return dataframe.to_native_series(values, name="", like=self.frame.head(len(values)))
 
     def table_like(self, values: FloatArray, names: Sequence[Any]) -> Any:
-        """Return a row a record, with named columns if records came as a data frame; else an array."""
+        """Return one row per record: a data frame if the records came as one, else an array."""
         if self.frame is None:
             return values
         return dataframe.to_native_frame(dict(zip(names, values.T, strict=True)), like=self.frame)
@@ -100,20 +100,20 @@ def table(X: Any, without: str | None = None) -> ManyRows:
     Raises
     ------
     ValueError
-        It has not two dimensions, holds what is no number, or has two columns of one name.
+        It does not have two dimensions, holds a value that is not a number, or two columns have the same name.
 
     >>> table(np.array([[1, 2]]), without="0")
-    ManyRows(features=('1',), X=array([[2.]]), apart=[1], frame=None)
+    ManyRows(features=('1',), X=array([[2.]]), excluded=[1], frame=None)
     """
     if hasattr(X, "collect"):
-        raise ValueError(f"records are in a {type(X).__name__}, which is not read yet: collect() it first")
+        raise ValueError(f"records are in a {type(X).__name__}, which holds no data yet: collect() it first")
     try:
         if isinstance(X, np.ndarray | Sequence):
             return _of_array(np.asarray(X), without)
         return _of_frame(dataframe.into_frame(X), without)
     except (TypeError, ValueError, OverflowError) as error:
         raise ValueError(
-            f"records are to be numbers, a row each: {error}; encode a column that is not numeric, or leave it out"
+            f"records must be numbers, a row each: {error}; encode a column that is not numeric, or leave it out"
         ) from error
 
 
@@ -124,12 +124,12 @@ def _of_array(X: Any, without: str | None) -> ManyRows:
         raise ValueError(f"they are {X.dtype}")
     names = [str(j) for j in range(X.shape[1])]
     kept = [j for j, name in enumerate(names) if name != without]
-    apart = column(X[:, names.index(without)]) if without in names else None
-    return ManyRows(tuple(names[j] for j in kept), _by_rows(X[:, kept]), apart)
+    excluded = column(X[:, names.index(without)]) if without in names else None
+    return ManyRows(tuple(names[j] for j in kept), _by_rows(X[:, kept]), excluded)
 
 
 def _by_rows(X: Any) -> FloatArray:
-    """Return numbers as an array of their own, row after row, as they are saved: sums over it come out the same."""
+    """Return numbers as a new C-contiguous array, the layout of saved files, so that sums give the same bits."""
     return np.array(X, np.float64, order="C")
 
 
@@ -138,57 +138,57 @@ def _of_frame(frame: Any, without: str | None) -> ManyRows:
     times = [name for name in kept if frame.schema[name].is_temporal()]
     if times:
         raise ValueError(f"column {times[0]!r} holds times")
-    apart = next((frame[name].to_list() for name in frame.columns if str(name) == without), None)
+    excluded = next((frame[name].to_list() for name in frame.columns if str(name) == without), None)
     numbers = dataframe.to_numpy(frame.select(kept)) if kept else np.zeros((len(frame), 0))
-    return ManyRows(tuple(_named(kept)), _by_rows(numbers), apart, frame)
+    return ManyRows(tuple(_named(kept)), _by_rows(numbers), excluded, frame)
 
 
 def _named(keys: Iterable[Any]) -> dict[str, Any]:
-    """Return keys by their names."""
+    """Return the keys by their names."""
     named: dict[str, Any] = {}
     for key in keys:
         other = named.setdefault(whole_text(str(key), "a feature's name"), key)
         if other is not key:
-            raise ValueError(f"features {other!r} and {key!r} are both called {str(key)!r}: rename one")
+            raise ValueError(f"features {other!r} and {key!r} have the same name {str(key)!r}: rename one")
     return named
 
 
 def column(y: Any) -> Sequence[Any]:
-    """Return labels or targets, one a record, of a series, an array or a list.
+    """Return labels or targets, one per record, from a series, an array or a list.
 
     Raises
     ------
     ValueError
-        It is none of these, or has not one dimension.
+        `y` is none of these, or does not have one dimension.
 
     >>> column(np.array([1, 2]))
     [1, 2]
     """
     shape = getattr(y, "shape", None)
     if shape is not None and len(shape) != 1:
-        raise ValueError(f"labels and targets are to be one a record, but their shape is {shape}: take one column")
+        raise ValueError(f"labels or targets must be one per record, but their shape is {shape}: take one column")
     if isinstance(y, Sequence) and not isinstance(y, str | bytes):
         return y
     try:
         values: Sequence[Any] = y.tolist() if hasattr(y, "tolist") else dataframe.into_series(y).to_list()
     except TypeError as error:
         raise ValueError(
-            f"labels and targets are in a {type(y).__name__}: give a series, an array or a list"
+            f"labels or targets are in a {type(y).__name__}: give a series, an array or a list"
         ) from error
     return values
 
 
 def client_name(value: Any) -> str:
-    """Return the name of a client: one that is missing has none, and a whole number is named as an int.
+    """Return the name of a client: "" for a missing value, "1" for 1.0.
 
-    A column of ints in which one is missing comes as floats.
+    pandas turns a column of ints with a missing value into floats.
 
     >>> client_name(1.0), client_name("north"), client_name(float("nan"))
     ('1', 'north', '')
     """
     try:
         missing = value is None or bool(value != value)  # noqa: PLR0124 - NaN is not itself
-    except TypeError:  # what is missing in pandas is neither
+    except TypeError:  # pandas.NA is neither true nor false
         missing = True
     if missing:
         return ""
@@ -197,16 +197,16 @@ def client_name(value: Any) -> str:
 
 
 def whole_text(text: str, what: str) -> str:
-    r"""Return a text, unless it has half a surrogate pair: it could be neither told nor saved.
+    r"""Return a text, or refuse it if it has half a surrogate pair: it could not be encoded as UTF-8.
 
     >>> whole_text("caf" + chr(0xDCE9), "a label")
     Traceback (most recent call last):
-    ValueError: a label is 'caf\udce9', which has half a surrogate pair: decode it as what it is
+    ValueError: a label is 'caf\udce9', which has half a surrogate pair: decode it with its real encoding
     """
     try:
         text.encode()
     except UnicodeEncodeError:
-        why = "which has half a surrogate pair: decode it as what it is"
+        why = "which has half a surrogate pair: decode it with its real encoding"
         raise ValueError(f"{what} is {short(text)}, {why}") from None
     return text
 
@@ -218,13 +218,13 @@ def _number(name: Any, value: Any) -> float:
         return float(value)
     except (TypeError, ValueError, OverflowError):
         raise ValueError(
-            f"feature {name!r} is {short(value)}, which is no number: "
-            "encode it first, as by preprocessing.OneHotEncoder"
+            f"feature {name!r} is {short(value)}, which is not a number: "
+            "encode it first, for instance with preprocessing.OneHotEncoder"
         ) from None
 
 
 def short(value: Any) -> str:
-    """Return what a value looks like, at most 80 characters of it.
+    """Return the repr of a value, cut at 80 characters.
 
     >>> short("x"), len(short(10**400))
     ("'x'", 80)

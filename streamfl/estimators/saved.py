@@ -1,4 +1,4 @@
-"""An estimator as one safe file: safetensors with a JSON header and a format version; nothing is pickled."""
+"""The file of a saved estimator: safetensors with a JSON header and a format version; nothing is pickled."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -25,7 +25,7 @@ FORMAT = 2
 
 WHAT = "a file that an estimator was saved to"
 
-# Above it a float no longer counts one by one.
+# Above it a float cannot represent every whole number.
 MOST_COUNTED = 2**53
 
 
@@ -45,17 +45,17 @@ class SavedRecords:
 
     @classmethod
     def of(cls, batch: Batch) -> "SavedRecords":
-        """Return what is saved of a batch."""
+        """Return a batch in the form in which it is saved."""
         positions = batch.positions.astype(np.float64)
         return cls(batch.span.start, batch.span.end, positions, batch.features, batch.X, batch.y, batch.labels)
 
     @property
     def used(self) -> set[str]:
-        """Return the labels of the records, which are sound."""
+        """Return the labels that occur; the records must be sound."""
         return {self.labels[int(code)] for code in np.unique(self.y)} if self.labels else set()
 
     def is_sound(self, *, targets: bool) -> bool:
-        """Tell whether the arrays fit each other and their names, and the labels are some of those that are named."""
+        """Return whether the shapes match, names are unique, and every label index is within `labels`."""
         n, names = len(self.positions), len(self.labels)
         fits = (
             self.positions.shape == self.y.shape == (n,)
@@ -68,17 +68,18 @@ class SavedRecords:
         return _are_counts(self.y) and bool((self.y < names).all())
 
     def batch(self, client: str) -> Batch:
-        """Return the batch again."""
+        """Return the saved records as a batch."""
         span = Span(client, self.start, self.end)
         return Batch(span, self.positions.astype(np.int64), self.features, self.X, self.y, self.labels)
 
 
 @dataclass(frozen=True, eq=False)
 class SavedClient:
-    """What only the client knows: the records that it holds back, those that are pending, and what it serves by.
+    """The state of one client that the coordinator does not have.
 
-    `read` counts the records of closed rounds. `began` is the mixture with which the round began: how far a target
-    is out depends on those before it, and so does how pending ones are learnt.
+    `held` are its held-out records, `pending` the records of the open round, `read` the number of records in closed
+    rounds. `mixture` and `neighbours` are its part of the native models. `began` is the mixture at the start of the
+    round, from which the pending records are learnt again: how far out a target is depends on those before it.
     """
 
     __pydantic_config__: ClassVar[dict[str, object]] = HOLDS_ARRAYS
@@ -93,23 +94,24 @@ class SavedClient:
     began: MixtureState | None = None
 
     def check(self, *, targets: bool) -> None:
-        """Refuse what no client can have saved: see `SavedEstimator.check`."""
+        """Refuse values that no client can have saved: see `SavedEstimator.check`."""
         for records in (self.held, *self.pending):
             _must(records.is_sound(targets=targets), f"the records of client {self.name!r} do not fit each other")
         _must(_counts(self.read), f"client {self.name!r} has read {self.read} records")
         for mixture in (self.mixture, self.began):
-            _must(mixture is None or _is_sound(mixture), f"the mixture of client {self.name!r} is none")
+            _must(mixture is None or _is_sound(mixture), f"the mixture of client {self.name!r} is not valid")
         near = self.neighbours
         if near is not None:
             sound = _counts(near.seen) and np.isfinite(near.Z).all() and np.isfinite(near.y).all()
-            _must(bool(sound), f"the last records of client {self.name!r} are no numbers")
+            _must(bool(sound), f"the last records of client {self.name!r} are not finite numbers")
 
 
 @dataclass(frozen=True, slots=True)
 class RestartPlace:
-    """Where a restart was, in records as they were learnt, counted from 1; None where it is not known.
+    """The place of a restart among the records learnt, counted from 1; None if unknown.
 
-    `record` is the last one learnt before it, `since` the first of the round since which the world has changed.
+    `record` is the last record learnt before it. `since` is the first record of the round to which the change is
+    dated.
     """
 
     record: int | None = None
@@ -118,7 +120,10 @@ class RestartPlace:
 
 @dataclass(frozen=True, eq=False)
 class SavedFederation(ReadsOldNames):
-    """An embedded federation in the middle of a round."""
+    """An embedded federation in the middle of a round.
+
+    `since` counts the records of the open round, `heard` names the clients that they came from.
+    """
 
     __pydantic_config__: ClassVar[dict[str, object]] = HOLDS_ARRAYS
     OLD_NAMES: ClassVar[Mapping[str, str]] = {"standing": "state"}
@@ -140,22 +145,22 @@ class SavedFederation(ReadsOldNames):
     starts: Mapping[int, int] = field(default_factory=dict)
 
     def check(self, *, targets: bool) -> None:
-        """Refuse what no federation can have saved: see `SavedEstimator.check`."""
+        """Refuse values that no federation can have saved: see `SavedEstimator.check`."""
         counts = {
             "rounds": self.rounds, "since": self.since, "incarnation": self.incarnation,
             "unlearnt": self.unlearnt, "infinite": self.infinite, "restarted": self.restarted,
         }  # fmt: skip
         for name, count in counts.items():
             _must(_counts(count), f"{name} is {count}")
-        _must(len(self.places) <= len(self.restarts), "more places of restarts than restarts")
+        _must(len(self.places) <= len(self.restarts), "there are more places of restarts than restarts")
         names = [client.name for client in self.clients]
-        _must(len(set(names)) == len(names), "two clients have one name")
-        _must(set(self.heard) <= set(names), "records came from clients that there are not")
-        _must(len(set(self.labels)) == len(self.labels), "two labels have one name")
+        _must(len(set(names)) == len(names), "two clients have the same name")
+        _must(set(self.heard) <= set(names), "records came from unknown clients")
+        _must(len(set(self.labels)) == len(self.labels), "two labels have the same name")
         between = None if self.state is None else self.state.between
         native = between if isinstance(between, NativeState) else None
-        _must(native is None or _is_sound_native(native), "what was learnt between rounds is none")
-        _must(self._agreed_labels() <= set(self.labels), "models are of labels that were never seen")
+        _must(native is None or _is_sound_native(native), "the native models are not valid")
+        _must(self._agreed_labels() <= set(self.labels), "a model has labels that were never seen")
         for client in self.clients:
             client.check(targets=targets)
             for records in (client.held, *client.pending):
@@ -171,7 +176,10 @@ class SavedFederation(ReadsOldNames):
 
 @dataclass(frozen=True, eq=False)
 class SavedEstimator:
-    """An estimator: its class, its parameters, the labels as they were given, and the federation inside."""
+    """An estimator: its class, its parameters, the labels as given, and the federation.
+
+    `weighed` counts the fractional weights so far, which seeds their rounding.
+    """
 
     __pydantic_config__: ClassVar[dict[str, object]] = HOLDS_ARRAYS
 
@@ -183,23 +191,23 @@ class SavedEstimator:
     format: int = FORMAT
 
     def check(self, *, targets: bool) -> None:
-        """Refuse what no estimator can have saved: to compiled loops, an index that is too large is other memory.
+        """Refuse values that no estimator can have saved: compiled loops do not check bounds.
 
         Raises
         ------
         UsageError
-            Something does not fit; the message says what.
+            The message says what is wrong.
         """
         _must(_counts(self.weighed), f"weighed is {self.weighed}")
         self.federation.check(targets=targets)
         names = [str(label) for label in self.labels]
-        _must(len(set(names)) == len(names), "two labels have one name")
-        _must(set(self.federation.labels) <= set(names), "labels were learnt that are not there")
+        _must(len(set(names)) == len(names), "two labels have the same name")
+        _must(set(self.federation.labels) <= set(names), "the federation has labels that the estimator lacks")
 
     def ordered_labels(self) -> tuple[bool | int | float | str, ...]:
-        """Return the labels in the order in which pending records number them.
+        """Return the labels in the order of the indices in pending records.
 
-        Earlier versions saved some in another order, and some that were never learnt.
+        Earlier versions saved labels in another order, and some that were never learnt.
 
         Raises
         ------
@@ -208,9 +216,12 @@ class SavedEstimator:
         """
         pending = [records.labels for client in self.federation.clients for records in client.pending]
         longest = max(pending, key=len, default=())
-        _must(all(labels == longest[: len(labels)] for labels in pending), "pending records number labels anew")
+        _must(
+            all(labels == longest[: len(labels)] for labels in pending),
+            "pending records disagree on the order of labels",
+        )
         named = {str(label): label for label in self.labels}
-        _must(set(longest) <= named.keys(), "pending records have labels that are not there")
+        _must(set(longest) <= named.keys(), "pending records have labels that the estimator lacks")
         learnt = [name for name in named if name in self.federation.labels]
         return tuple(named[name] for name in dict.fromkeys([*longest, *learnt]))
 
@@ -220,7 +231,7 @@ class SavedEstimator:
         Raises
         ------
         UsageError
-            It cannot be written.
+            The file cannot be written.
         """
         safe_file.write(path, self)
 
@@ -231,7 +242,7 @@ class SavedEstimator:
         Raises
         ------
         UsageError
-            It is no such file, of a later format, or damaged.
+            The file is not a saved estimator of this kind, has a later format, or is damaged.
         """
         plain, arrays = safe_file.read(path, WHAT, newest=FORMAT)
         if "kind" not in plain:
@@ -246,7 +257,7 @@ class SavedEstimator:
 
 
 def _import_detector(plain: Mapping[str, Any]) -> None:
-    """Import the package of the detector, whose state can only then be read; if there is none, reading says so."""
+    """Import the detector's package, so that its state can be decoded; a missing package is reported by decoding."""
     parameters = plain.get("parameters")
     name = parameters.get("detector") if isinstance(parameters, dict) else None
     if isinstance(name, str):
@@ -264,7 +275,7 @@ def _counts(*numbers: int) -> bool:
 
 
 def _are_counts(numbers: FloatArray) -> bool:
-    """Tell whether all are whole numbers, 0 or more.
+    """Return whether all are whole numbers, 0 or more.
 
     >>> _are_counts(np.array([0.0, 3.0])), _are_counts(np.array([0.5])), _are_counts(np.array([np.nan]))
     (True, False, False)
@@ -273,7 +284,7 @@ def _are_counts(numbers: FloatArray) -> bool:
 
 
 def _is_sound(state: MixtureState) -> bool:
-    """Tell whether shares are shares and numbers are numbers; stacked weights may be negative."""
+    """Return whether shares are not negative and numbers are finite; stacked weights may be negative."""
     shares = all(part.size and part.min() >= 0.0 and part.sum() > 0.0 for part in (state.best, state.outer))
     scalars = (state.norm, state.variance, state.near, state.total, state.square)
     return (
@@ -287,11 +298,11 @@ def _is_sound(state: MixtureState) -> bool:
 
 
 def _is_sound_native(models: NativeState) -> bool:
-    """Tell whether numbers are numbers; whether the arrays fit each other is looked at when they are taken over."""
+    """Return whether all numbers are finite; shapes are checked when the state is restored."""
     moments = (models.moments, models.early.first, models.early.later, models.far)
-    counts = [part for told in moments for part in (told.count, told.m2)]
+    counts = [part for moment in moments for part in (moment.count, moment.m2)]
     return (
-        _are_finite(models.weights, models.table, models.second, models.norms, *(told.mean for told in moments))
+        _are_finite(models.weights, models.table, models.second, models.norms, *(moment.mean for moment in moments))
         and abs(models.centre) <= LARGEST_TARGET
         and _are_finite(*counts)
         and all((part >= 0.0).all() for part in (models.norms, *counts))

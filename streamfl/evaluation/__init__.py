@@ -1,1 +1,1 @@
-"""How well a run did: prequential metrics with NoChange beside them, and the result that is written down."""
+"""Evaluation of a run: prequential metrics beside NoChange, and the result that is written as JSON."""

@@ -1,4 +1,4 @@
-"""Test-then-train figures of a run, with NoChange beside them."""
+"""Prequential (test-then-train) metrics of a run, with NoChange beside them."""
 
 import math
 from collections import Counter
@@ -13,7 +13,7 @@ from streamfl.evaluation.result import Figures, Kappa
 
 @dataclass
 class Errors:
-    """Sums over records of one kind of prediction.
+    """Running sums of the errors of one kind of prediction.
 
     >>> errors = Errors()
     >>> errors.add(np.array([1.0, 2.0]), np.array([1.0, 5.0]))
@@ -27,7 +27,7 @@ class Errors:
     square: float = 0.0
 
     def add(self, truth: FloatArray, predicted: FloatArray) -> None:
-        """Take predictions in."""
+        """Add predictions."""
         miss = predicted - truth
         self.records += len(truth)
         self.correct += int((miss == 0.0).sum())
@@ -36,7 +36,7 @@ class Errors:
 
     @property
     def accuracy(self) -> float | None:
-        """Return the part that was right."""
+        """Return the share of correct predictions."""
         return self.correct / self.records if self.records else None
 
     @property
@@ -52,7 +52,7 @@ class Errors:
 
 @dataclass
 class Prequential:
-    """Everything measured of a run's predictions.
+    """The metrics of all predictions of a run.
 
     >>> figures = Prequential()
     >>> y = np.array([0.0, 1.0, 1.0, 1.0])
@@ -70,7 +70,7 @@ class Prequential:
     _guesses: Counter[str] = field(default_factory=Counter)
 
     def add(self, measured: Predicted | PostUpdate) -> None:
-        """Take in what a client measured in a round."""
+        """Add the measurements of one client's round."""
         if isinstance(measured, PostUpdate):
             self.post_update.add(measured.truth, measured.predicted)
             return
@@ -112,7 +112,7 @@ class Prequential:
 
 
 def _named(codes: FloatArray, labels: tuple[str, ...]) -> dict[str, int]:
-    """Count labels by name; a prediction made while no label was known counts for none."""
+    """Count labels by name; -1, a prediction made before any label was known, is not counted."""
     counts = np.bincount(codes[codes >= 0].astype(np.intp), minlength=len(labels))
     return dict(zip(labels, counts.tolist(), strict=True))
 

@@ -1,4 +1,4 @@
-"""What a run found: the JSON that `replay` and `demo` write, and what the report draws."""
+"""The result of a run: the JSON that `replay` and `demo` write, and the content of the report."""
 
 from collections.abc import Mapping
 
@@ -12,11 +12,11 @@ class _Part(BaseModel):
 
 
 class Figures(_Part):
-    """One measure of the same predictions, taken at four moments.
+    """One metric over the same records, for four predictors.
 
-    `prequential`: each record predicted just before it was learnt, by the model that answers predictions.
-    `round_start`: by the model of the round's start. `post_update`: by the model after the round, which has
-    learnt the record already. `no_change`: the client's previous label (or target), repeated.
+    `prequential`: the serving model, just before it learns the record. `round_start`: the model at the start of the
+    round. `post_update`: the model after the round, which has learnt the record already. `no_change`: the client's
+    previous label (or target), repeated.
     """
 
     prequential: float | None
@@ -26,7 +26,7 @@ class Figures(_Part):
 
     @property
     def model_file(self) -> float | None:
-        """What a file of `--model-out`, written before each round, would have scored: it holds the round's model."""
+        """The metric of the file of `--model-out`, if it were written before each round."""
         return self.round_start
 
 
@@ -38,15 +38,15 @@ class Kappa(_Part):
 
 
 class Loss(_Part):
-    """The bounded score in [0, 1] that the detectors see: before each record was learnt."""
+    """The bounded loss in [0, 1] that the detectors watch, measured before each record is learnt."""
 
     prequential: float | None
 
 
 class DatedRestart(_Part):
-    """One restart, as the control topic told it; `round` is the round whose loss raised the alarm.
+    """One restart, as published on the control topic; `round` is the round whose loss raised the alarm.
 
-    `time` is when the last record of that round was measured, if the source tells: ISO 8601, UTC.
+    `time` is the time of the last record of that round, ISO 8601 in UTC, if the source has times.
     """
 
     round: int
@@ -77,9 +77,9 @@ class RoundLine(_Part):
 class Result(_Part):
     """The whole run. Classification has `accuracy` and `kappa`, regression `mae` and `rmse`.
 
-    `label` is the column of the label, named or guessed, if the source names its columns. `left_out` are columns
-    that are no features, though nobody dropped them: times, free text. `serving` is what part each
-    model that learns between rounds had in what was served; empty without such models. `infinite` counts values.
+    `label` is the label column, named or guessed; "" if the source has no column names. `left_out` are columns that
+    were left out automatically: times, free text. `serving` is the share of each model between rounds in the
+    predictions; empty without such models. `infinite` counts infinite values.
     """
 
     streamfl: str
@@ -114,6 +114,6 @@ class Result(_Part):
 
     @property
     def measures(self) -> dict[str, Figures]:
-        """Return what was measured, by its key: accuracy, or mae and rmse."""
+        """Return the metrics by their keys: accuracy, or mae and rmse."""
         named = {"accuracy": self.accuracy, "mae": self.mae, "rmse": self.rmse}
         return {key: figures for key, figures in named.items() if figures is not None}

@@ -1,4 +1,4 @@
-"""How the messages of a log hold records."""
+"""Record formats: how the messages of a log encode records."""
 
 from typing import Literal
 
@@ -13,21 +13,21 @@ __all__ = ["FieldMap", "JsonRecords", "Packed", "record_format"]
 
 
 def record_format(kind: Literal["json", "packed"], fields: FieldMap, limits: Limits = NAMED) -> RecordFormat:
-    """Return the format of a log's messages.
+    """Return the record format of a log.
 
     Parameters
     ----------
     kind
-        One JSON object a message, or many records a message as float32 arrays.
+        `json`: one object per message. `packed`: many records per message, as float32 arrays.
     fields
-        Which field is what. Packed messages say so themselves; of the map they take the task alone.
+        The roles of the fields. Packed messages name their fields, so of the map only the task is used.
     limits
-        How many names a reader takes.
+        The most names that a reader accepts.
 
     Raises
     ------
     UsageError
-        If the map says more than the task, and the messages are packed; or names more than there may be.
+        If messages are packed and the map has more than the task, or if the map has too many names.
 
     >>> record_format("packed", FieldMap()).stride
     65536
@@ -37,6 +37,8 @@ def record_format(kind: Literal["json", "packed"], fields: FieldMap, limits: Lim
     """
     if kind == "json":
         return JsonRecords(fields, limits)
-    if said := [name for name, value in fields if name != "task" and value != FieldMap.model_fields[name].default]:
-        raise UsageError(f"packed messages name their fields themselves; leave out {', '.join(said)}")
+    if superfluous := [
+        name for name, value in fields if name != "task" and value != FieldMap.model_fields[name].default
+    ]:
+        raise UsageError(f"packed messages name their fields themselves; leave out {', '.join(superfluous)}")
     return Packed(fields.task, limits)

@@ -1,4 +1,4 @@
-"""One message of JSON, whatever it holds: slow, exact about what is wrong, and never an error of our own."""
+"""Reads any JSON message: slow, with exact reasons for what is refused."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -22,14 +22,14 @@ _CELL = (str, int, float, bool, type(None))
 
 @dataclass(frozen=True, slots=True)
 class ReadRecord:
-    """One record: the cells of `FieldMap.head` in that order, and the numbers by name."""
+    """One record: the cells of the fields `FieldMap.head`, in that order, and the numbers by name."""
 
     head: tuple[Cell, ...]
     numbers: Mapping[str, float]
 
 
 class UnusableRecordError(Exception):
-    """A message is no record: why, and whose it is if that can be told."""
+    """A message is not a record; it has the reason, and the client if known, else ""."""
 
     def __init__(self, reason: str, client: str = "") -> None:
         super().__init__(reason)
@@ -44,7 +44,7 @@ class AnyJson:
     Parameters
     ----------
     fields
-        Which field is what.
+        The roles of the fields.
 
     Examples
     --------
@@ -69,12 +69,12 @@ class AnyJson:
     def read(self, message: bytes) -> ReadRecord:
         """Return the record of a message.
 
-        Where a name comes twice the last one counts. What has no role is not looked at.
+        If a name occurs twice, the last value counts. Fields without a role are not checked.
 
         Raises
         ------
         UnusableRecordError
-            If it is no JSON object, or a cell is not what its role asks for.
+            If it is not a JSON object, or a cell does not fit its role.
         """
         client = ""
         try:
@@ -84,7 +84,7 @@ class AnyJson:
             head = tuple(_cell(name, record.get(name)) for name in self.fields.head)
             return ReadRecord(head, self._numbers(record))
         except RecursionError:
-            raise UnusableRecordError("objects or lists inside one another too deeply", client) from None
+            raise UnusableRecordError("objects or lists nested too deeply", client) from None
         except ValueError as error:
             raise UnusableRecordError(str(error), client) from None
 
@@ -95,20 +95,20 @@ class AnyJson:
             raise ValueError("not UTF-8")
         try:
             record = _ANYTHING.decode(message)
-        except msgspec.MsgspecError:  # perhaps in what we are not to look at
+        except msgspec.MsgspecError:  # the error may be in a field that is ignored
             record = self._in_parts(message)
         if not isinstance(record, dict):
-            raise ValueError("not a JSON object")  # noqa: TRY004  what our caller catches
+            raise ValueError("not a JSON object")  # noqa: TRY004  the caller catches ValueError
         return flat({name: cell for name, cell in record.items() if not self._ignored(name)})
 
     def _in_parts(self, message: bytes) -> dict[str, object]:
-        """Decode the fields one by one, so that the bad one can be named."""
+        """Decode the fields one by one, to name the bad one."""
         try:
             parts = _PARTS.decode(message)
         except msgspec.ValidationError:
             raise ValueError("not a JSON object") from None
         except msgspec.DecodeError as error:
-            hint = "; NaN is none: write null" if b"NaN" in message else ""
+            hint = "; NaN is not JSON: write null" if b"NaN" in message else ""
             raise ValueError(f"not JSON ({error}){hint}") from None
         return {name: _decoded(name, part) for name, part in parts.items() if not self._ignored(name)}
 
@@ -118,12 +118,12 @@ class AnyJson:
         return self.fields.is_whole or self.fields.dropped(name)
 
     def _client(self, record: Object) -> str:
-        """Return whose the record is; "" where no field says so.
+        """Return the client of the record; "" if no field names it.
 
         Raises
         ------
         ValueError
-            If the field that says so holds neither a text nor an integer.
+            If the client field holds neither a text nor an integer.
         """
         if self.fields.client is None:
             return ""
@@ -150,7 +150,7 @@ class AnyJson:
 
 
 def is_utf8(message: bytes) -> bool:
-    """Tell whether a message is UTF-8, which JSON has to be."""
+    """Return whether a message is UTF-8, as JSON must be."""
     if message.isascii():
         return True
     try:
@@ -161,7 +161,7 @@ def is_utf8(message: bytes) -> bool:
 
 
 def client_text(cell: Cell) -> str:
-    """Return the client that a text or an integer names, "" if it is missing.
+    """Return the name of a client from a text or an integer, "" if missing.
 
     >>> client_text(" d1 "), client_text(7), client_text(None)
     ('d1', '7', '')
@@ -172,7 +172,7 @@ def client_text(cell: Cell) -> str:
 def _decoded(name: str, part: msgspec.Raw) -> object:
     try:
         return _ANYTHING.decode(part)
-    except msgspec.ValidationError:  # the one thing that can be wrong with a value of no type
+    except msgspec.ValidationError:  # the only validation error without a type
         raise ValueError(f"field {quoted(name)}: a number too large") from None
     except msgspec.DecodeError as error:
         raise ValueError(f"field {quoted(name)}: not JSON ({error})") from None
@@ -181,7 +181,7 @@ def _decoded(name: str, part: msgspec.Raw) -> object:
 def _cell(name: str, cell: object) -> Cell:
     if isinstance(cell, _CELL):
         return cell
-    raise ValueError(f"field {quoted(name)}: a list where one value belongs")
+    raise ValueError(f"field {quoted(name)}: a list in place of one value")
 
 
 def _number(name: str, cell: object) -> float:

@@ -1,4 +1,4 @@
-"""Labels that were numbered as they came, as the classes of a block of records."""
+"""Converts labels numbered by first appearance to the classes of a block of records."""
 
 from collections.abc import Sequence
 
@@ -11,14 +11,14 @@ from streamfl.core.protocol.registry import ordered
 def classes(codes: IntArray, texts: Sequence[str]) -> tuple[FloatArray, tuple[str, ...]]:
     """Return the class index of each record, and the labels that occur, in their order.
 
-    A label that no record has is left out: who sees it would take it for one that some record had.
+    A label without a record is left out, so that it is not taken for an observed one.
 
     Parameters
     ----------
     codes
         Shape (n,): the number of each record's label.
     texts
-        The labels by number, no two the same.
+        The distinct labels by number.
 
     >>> classes(np.array([2, 0, 2]), ["10", "unused", "9"])
     (array([0., 1., 0.]), ('9', '10'))

@@ -1,4 +1,4 @@
-"""Which field of a record is what."""
+"""The roles of the fields of a record."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -11,7 +11,7 @@ from streamfl.streams.cells import listed, quoted, text
 
 
 class FieldMap(BaseModel):
-    """The roles of the fields of a record. A name with dots names a field of an object inside it.
+    """The roles of the fields of a record. A name with dots is a field of an inner object.
 
     Parameters
     ----------
@@ -20,26 +20,25 @@ class FieldMap(BaseModel):
     client
         The field that names the record's client: a text or an integer.
     time
-        The field that says when the record was measured: a number of seconds since 1970 (above 1e11: of
-        milliseconds), or a text in ISO 8601.
+        The field with the time of the record: seconds since 1970 (milliseconds if above 1e11), or ISO 8601 text.
     features
-        The fields that hold numbers or truth values; if empty, every field without another role.
+        The fields with numbers or booleans; if empty, every field without another role.
     drop
-        Fields to leave out, with everything inside them.
+        Fields to leave out, with all their inner fields.
     categories
-        The values of fields of text. Each becomes a feature `field=value`, which is 1 or 0; a value that is not
-        declared is 0 in all of them, a missing one is missing in all.
+        Text fields and their values. Each value becomes a 0/1 feature `field=value`. For an undeclared value all of
+        them are 0, for a missing one all are missing.
     task
-        Whether the label names a class or is a number.
+        Whether the label is a class or a number.
     labels
-        The labels there are, if the map is closed.
+        All labels, if the map is closed.
     closed
-        Whether nothing counts but what the map names: other fields are left out, records of other labels rejected.
+        Whether only the named fields and labels count: other fields are left out, records of other labels rejected.
 
     Raises
     ------
     pydantic.ValidationError
-        If a field has two roles, two features have one name, or a value could never be met.
+        If a field has two roles, two features have the same name, or a declared value can never occur.
 
     Examples
     --------
@@ -66,27 +65,27 @@ class FieldMap(BaseModel):
 
     @property
     def is_whole(self) -> bool:
-        """Tell whether the map names every feature there is."""
+        """Return whether the map names all features."""
         return self.closed or bool(self.features)
 
     @property
     def head(self) -> tuple[str, ...]:
-        """The fields that are no numbers: label, client and time if there are such, those of categories."""
+        """The fields other than numbers: label, client and time (if mapped), and categories."""
         named = [self.label, self.client, self.time]
         return (*(name for name in named if name is not None), *self.categories)
 
     @property
     def category_features(self) -> tuple[str, ...]:
-        """The features that categories become, in the order in which they are declared."""
+        """The features of all categories, in order of declaration."""
         return tuple(f"{name}={value}" for name, values in self.categories.items() for value in values)
 
     @property
     def wanted(self) -> frozenset[str]:
-        """Every field that has a role."""
+        """All fields with a role."""
         return frozenset((*self.head, *self.features))
 
     def dropped(self, name: str) -> bool:
-        """Tell whether a field is left out: it is named by `drop`, or lies inside one that is.
+        """Return whether `drop` names a field or an object around it.
 
         >>> fields = FieldMap(drop=("meta",))
         >>> fields.dropped("meta.id"), fields.dropped("metal")
@@ -96,12 +95,12 @@ class FieldMap(BaseModel):
 
     @property
     def holders(self) -> frozenset[str]:
-        """The objects in which a field that has a role may lie.
+        """The objects that may contain a field with a role.
 
         >>> sorted(FieldMap(features=("position.x.raw",)).holders)
         ['position', 'position.x']
         """
-        return frozenset(outer for name in self.wanted for outer in above(name))
+        return frozenset(outer for name in self.wanted for outer in outer_objects(name))
 
     @model_validator(mode="after")
     def _one_role_each(self) -> Self:
@@ -113,32 +112,32 @@ class FieldMap(BaseModel):
         return self
 
     @model_validator(mode="after")
-    def _labels_can_be_met(self) -> Self:
+    def _labels_can_occur(self) -> Self:
         if twice := repeated(self.labels):
             raise ValueError(f"labels declared more than once: {listed(twice)}")
         for label in self.labels:
             if not label or text(label) != label or not is_name(label):
-                raise ValueError(f"labels declare {quoted(label)}, which no record can say")
+                raise ValueError(f"labels declare {quoted(label)}, which can never occur")
         return self
 
     @model_validator(mode="after")
-    def _categories_can_be_met(self) -> Self:
+    def _categories_can_occur(self) -> Self:
         for name, values in self.categories.items():
             if not values:
                 raise ValueError(f"categories of {quoted(name)} declare no value; declare some, or drop the field")
             for value in values:
                 if not value or text(value) != value:
                     raise ValueError(
-                        f"categories of {quoted(name)} declare {quoted(value)}, which no record can say: values are "
-                        f"read without blanks around them, and nothing or nan is a missing value"
+                        f"categories of {quoted(name)} declare {quoted(value)}, which can never occur: values are "
+                        f"read without surrounding blanks, and an empty text or nan is a missing value"
                     )
         if twice := repeated([*self.features, *self.category_features]):
-            raise ValueError(f"more than one feature would be named {listed(twice)}; rename or drop one")
+            raise ValueError(f"more than one feature would have the name {listed(twice)}; rename or drop one")
         return self
 
 
 def repeated(names: Sequence[str]) -> list[str]:
-    """Return the names that are there more than once.
+    """Return the names that occur more than once.
 
     >>> repeated(["b", "a", "b"])
     ['b']
@@ -146,10 +145,10 @@ def repeated(names: Sequence[str]) -> list[str]:
     return [name for name, count in Counter(names).items() if count > 1]
 
 
-def above(name: str) -> Iterator[str]:
-    """Name the objects in which a field with dots may lie.
+def outer_objects(name: str) -> Iterator[str]:
+    """Yield the names of the objects around a dotted field.
 
-    >>> list(above("position.x.raw"))
+    >>> list(outer_objects("position.x.raw"))
     ['position', 'position.x']
     """
     end = name.find(".")

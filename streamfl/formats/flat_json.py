@@ -1,4 +1,4 @@
-"""Many messages of JSON that are flat and whose fields are known: as fast as they can be decoded."""
+"""Decodes many flat JSON messages with known fields, fast."""
 
 import struct
 from collections.abc import Callable, Sequence
@@ -13,21 +13,21 @@ from streamfl.formats.any_json import Cell, is_utf8
 from streamfl.formats.field_map import FieldMap
 
 Cells = tuple[Any, ...]
-"""A record: the cells of `FieldMap.head`, then the known numbers, then what was dropped."""
+"""A record: the cells of the fields `FieldMap.head`, then the known numbers, then dropped fields."""
 
 _NUMBER = float | bool | None
 _TEXT = str | int | float | bool | None
 
 
 class FlatJson:
-    """Decodes messages into cells, in a type that is made for their fields.
+    """Decodes messages to cells with a msgspec type generated for their fields.
 
-    What does not fit the type is left to `AnyJson`; what does fit is read as `AnyJson` would read it.
+    A message that does not fit the type is left to `AnyJson`; one that fits is read as `AnyJson` reads it.
 
     Parameters
     ----------
     fields
-        Which field is what.
+        The roles of the fields.
     numbers
         The names of the known numbers, in the order of their columns.
 
@@ -45,22 +45,22 @@ class FlatJson:
     def __init__(self, fields: FieldMap, numbers: Sequence[str]) -> None:
         here = [i for i, name in enumerate(numbers) if _can_be_typed(name)]
         self.columns: IntArray = np.array(here, np.int64)
-        """The places of the columns of `rows` among the known numbers: all but those whose names need escapes."""
+        """The indices of the columns of `rows` in the known numbers: all but those whose names need escapes."""
         self._first, self._last = len(fields.head), len(fields.head) + len(here)
         self._pack = struct.Struct(f"={len(here)}d").pack
         self._decode = _decoder(fields, [numbers[i] for i in here])
 
     def cells(self, messages: Sequence[bytes]) -> list[Cells | None]:
-        """Return the cells of each message, None where it does not fit."""
+        """Return the cells of each message, None if it does not fit."""
         if self._decode is None:
             return [None] * len(messages)
         found = self._records(self._decode, messages)
-        if not all(map(bytes.isascii, messages)):  # what the type skips is not checked by the decoder
+        if not all(map(bytes.isascii, messages)):  # the decoder does not check skipped fields
             found = [record if is_utf8(message) else None for record, message in zip(found, messages, strict=True)]
         return [None if record is None else astuple(record) for record in found]
 
     def _records(self, decode: Callable[[bytes], Any], messages: Sequence[bytes]) -> list[Any]:
-        """Decode without a step of Python for a message: a list keeps what it was given before an error."""
+        """Decode without Python code per message: `extend` keeps the elements before an error."""
         found: list[Any] = []
         records = map(decode, messages)
         while len(found) < len(messages):
@@ -71,7 +71,7 @@ class FlatJson:
         return found
 
     def rows(self, cells: Sequence[Cells]) -> FloatArray:
-        """Return the numbers in some cells, shape (n, known numbers here), NaN where missing."""
+        """Return the numbers of some cells, shape (n, len(columns)), NaN where missing."""
         first, last, pack = self._first, self._last, self._pack
         try:
             data = bytearray().join([pack(*record[first:last]) for record in cells])
@@ -82,7 +82,7 @@ class FlatJson:
 
 
 def _decoder(fields: FieldMap, numbers: Sequence[str]) -> Callable[[bytes], Any] | None:
-    """Return what decodes a message, None if the fields have names that no type can have."""
+    """Return a decoder of messages, None if a field has a name that msgspec does not accept."""
     if not all(map(_can_be_typed, fields.wanted)):
         return None
     kinds: dict[str, tuple[Any, Any]] = dict(zip(fields.head, _head_kinds(fields), strict=True))
@@ -107,14 +107,14 @@ def _head_kinds(fields: FieldMap) -> list[tuple[Any, Cell]]:
 
 
 def _others(fields: FieldMap) -> dict[str, Any]:
-    """Return the fields without a role that the type has to know, and what they may hold."""
-    if fields.is_whole:  # the type skips what it does not know, but not an object that may hold a wanted field
+    """Return the fields without a role that the type needs, and their types."""
+    if fields.is_whole:  # unknown fields are skipped, but an object may contain a wanted field
         return dict.fromkeys(sorted(fields.holders), None)
     return {name: msgspec.Raw for name in fields.drop if _can_be_typed(name) and name not in fields.holders}
 
 
 def _can_be_typed(name: str) -> bool:
-    r"""Tell whether msgspec takes a name for a field: it does not take what JSON has to escape.
+    r"""Return whether msgspec accepts a field name: it accepts none that JSON must escape.
 
     >>> _can_be_typed("größe"), _can_be_typed('12" pipe'), _can_be_typed("\n")
     (True, False, False)

@@ -1,4 +1,4 @@
-"""What the fields of records say that are no numbers, a whole block at a time."""
+"""Reads the heads of a block of records: label, client, time and categories."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,20 +14,20 @@ from streamfl.streams.cells import number, quoted, text
 from streamfl.streams.labels import LabelTexts
 from streamfl.streams.times import seconds
 
-Wrong = dict[int, str]
-"""What is wrong, by the index of the record."""
+Errors = dict[int, str]
+"""Why records are bad, by their indices."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Heads:
-    """The heads of n records, good and bad.
+    """The heads of n records, good and bad: the fields other than numbers.
 
     Parameters
     ----------
     clients
-        Length n, "" where a record names none.
+        Length n, "" if a record names no client.
     times
-        Seconds since 1970, shape (n,), NaN where not known.
+        Seconds since 1970, shape (n,), NaN if unknown.
     answers
         Shape (n,): the number of each label in `texts`, or the target.
     texts
@@ -35,7 +35,7 @@ class Heads:
     hot
         The features of all categories, shape (n, c).
     wrong
-        Why a record cannot be used.
+        Why records cannot be used.
 
     Examples
     --------
@@ -51,14 +51,14 @@ class Heads:
     answers: FloatArray | IntArray
     texts: tuple[str, ...]
     hot: FloatArray
-    wrong: Wrong
+    wrong: Errors
 
     @classmethod
     def of(cls, fields: FieldMap, heads: Sequence[tuple[Cell, ...]]) -> "Heads":
-        """Read the cells of `FieldMap.head`, with which each record begins."""
+        """Read the cells of the fields `FieldMap.head`, with which each record begins."""
         column = {name: [cells[at] for cells in heads] for at, name in enumerate(fields.head)}
         answers, texts, wrong = _answers(fields, column[fields.label])
-        named, times, bad_times, no_client = [""] * len(heads), np.full(len(heads), np.nan), Wrong(), Wrong()
+        named, times, bad_times, no_client = [""] * len(heads), np.full(len(heads), np.nan), Errors(), Errors()
         if fields.time is not None:
             times, bad_times = seconds(column[fields.time])
         if fields.client is not None:
@@ -81,38 +81,38 @@ class Heads:
         return classes(answers.astype(np.int64, copy=False), self.texts)
 
 
-def _answers(fields: FieldMap, cells: Sequence[Cell]) -> tuple[FloatArray | IntArray, tuple[str, ...], Wrong]:
+def _answers(fields: FieldMap, cells: Sequence[Cell]) -> tuple[FloatArray | IntArray, tuple[str, ...], Errors]:
     if fields.task == "classification":
         return labels(cells)
     values, wrong = targets(cells)
     return values, (), wrong
 
 
-def _in_field(name: str | None, wrong: Mapping[int, str]) -> Wrong:
+def _in_field(name: str | None, wrong: Mapping[int, str]) -> Errors:
     return {i: f"field {quoted(name)}: {reason}" for i, reason in wrong.items()}
 
 
-def labels(cells: Sequence[Cell]) -> tuple[IntArray, tuple[str, ...], Wrong]:
-    """Number the labels of some records; each different one is looked at once.
+def labels(cells: Sequence[Cell]) -> tuple[IntArray, tuple[str, ...], Errors]:
+    """Number the labels of some records; each distinct one is read once.
 
     Returns
     -------
-    The number of each label, -1 for bad ones; the labels by number; what is wrong.
+    The number of each label, -1 for bad ones; the labels by number; the errors.
 
     >>> labels([1, "1", True, "", 2.0])
     (array([ 0,  0,  1, -1,  2]), ('1', 'True', '2'), {3: 'the label is missing'})
     """
-    cells = _apart(cells)
+    cells = _distinguished(cells)
     numbered = LabelTexts()
-    different = list(dict.fromkeys(cells))
-    codes, why = numbered.add(different)
-    code = dict(zip(different, codes.tolist(), strict=True))
+    distinct = list(dict.fromkeys(cells))
+    codes, why = numbered.add(distinct)
+    code = dict(zip(distinct, codes.tolist(), strict=True))
     found = np.fromiter(map(code.__getitem__, cells), np.int64, len(cells))
-    reasons = {different[i]: reason for i, reason in why.items()}
+    reasons = {distinct[i]: reason for i, reason in why.items()}
     return found, tuple(numbered.codes), {i: reasons[cells[i]] for i in np.flatnonzero(found < 0).tolist()}
 
 
-def targets(cells: Sequence[Cell]) -> tuple[FloatArray, Wrong]:
+def targets(cells: Sequence[Cell]) -> tuple[FloatArray, Errors]:
     """Read the targets of some records, NaN where bad.
 
     >>> values, wrong = targets([1, "2.5", None, True])
@@ -141,27 +141,27 @@ def _not_a_target(cell: Cell) -> str:
     return f"{quoted(cell)} is not a number, and the task is regression"
 
 
-def clients(name: str, cells: Sequence[Cell]) -> tuple[list[str], Wrong]:
-    """Return the client that each cell names, "" where it names none, and what is wrong with those.
+def clients(name: str, cells: Sequence[Cell]) -> tuple[list[str], Errors]:
+    """Return the client of each cell, "" if it names none, and the errors.
 
     >>> clients("device", ["a", 7, None, "x" * 257])[0]
     ['a', '7', '', '']
     >>> clients("device", ["a", 7, None])[1]
     {2: 'field "device": the client is missing'}
     """
-    said = {cell: client_text(cell) for cell in dict.fromkeys(cells)}
-    named = {cell: client if is_name(client) else "" for cell, client in said.items()}
+    texts = {cell: client_text(cell) for cell in dict.fromkeys(cells)}
+    named = {cell: client if is_name(client) else "" for cell, client in texts.items()}
     found = [named[cell] for cell in cells]
     if "" not in named.values():
         return found, {}
     bad = [i for i, client in enumerate(found) if not client]
-    return found, {i: f"field {quoted(name)}: {_no_client(said[cells[i]])}" for i in bad}
+    return found, {i: f"field {quoted(name)}: {_no_client(texts[cells[i]])}" for i in bad}
 
 
-def _no_client(said: str) -> str:
+def _no_client(name: str) -> str:
     return (
-        f"the name of the client has more than {NAME_BYTES} bytes: {quoted(said)}"
-        if said
+        f"the name of the client has more than {NAME_BYTES} bytes: {quoted(name)}"
+        if name
         else "the client is missing"
     )
 
@@ -172,7 +172,7 @@ def one_hot(cells: Sequence[Cell], values: tuple[str, ...]) -> FloatArray:
     >>> one_hot(["red", "green", None], ("blue", "red"))
     array([[ 0.,  1.], [ 0.,  0.], [nan, nan]])
     """
-    cells = _apart(cells)
+    cells = _distinguished(cells)
     place = {value: i for i, value in enumerate(values)} | {"": -1}
     places = {cell: place.get(text(cell), len(values)) for cell in dict.fromkeys(cells)}
     which = np.fromiter(map(places.__getitem__, cells), np.int64, len(cells))
@@ -181,8 +181,8 @@ def one_hot(cells: Sequence[Cell], values: tuple[str, ...]) -> FloatArray:
     return hot
 
 
-def _apart(cells: Sequence[Cell]) -> Sequence[Cell]:
-    """Return the cells with truth values as text: Python takes True and 1 for the same key."""
+def _distinguished(cells: Sequence[Cell]) -> Sequence[Cell]:
+    """Return the cells with booleans as text: as dict keys, True and 1 would be the same."""
     if bool in set(map(type, cells)):
         return [str(cell) if isinstance(cell, bool) else cell for cell in cells]
     return cells

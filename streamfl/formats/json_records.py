@@ -1,4 +1,4 @@
-"""One JSON object a message."""
+"""The record format of one JSON object per message."""
 
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,33 +24,35 @@ _FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 @dataclass(slots=True, eq=False)
 class _Block:
-    """The messages of one call: those that are records, and those that are none."""
+    """The messages of one call: records, and refused messages."""
 
     index: list[int] = field(default_factory=list)  # of the message of each record
-    cells: list[Cells] = field(default_factory=list)  # of each record; of a slow one only the head
-    slow: dict[int, Mapping[str, float]] = field(default_factory=dict)  # numbers by name, by place in `cells`
-    refused: dict[int, tuple[str, str]] = field(default_factory=dict)  # why, and whose, by index of the message
+    cells: list[Cells] = field(default_factory=list)  # of each record; only the head if it was read slowly
+    slow: dict[int, Mapping[str, float]] = field(
+        default_factory=dict
+    )  # of records read slowly: numbers by name, by index in `cells`
+    refused: dict[int, tuple[str, str]] = field(default_factory=dict)  # reason and client, by index of the message
 
 
 class JsonRecords:
     """Messages of one JSON object each: `streamfl.ports.RecordFormat`.
 
-    Numbers and labels are read as `streamfl.streams` reads those of a file of JSON lines; absent, null and empty text
-    are missing values. Where a name comes twice in an object the last one counts. Fields without a role are features
-    if the map lists none: a good record that brings a new name adds a column for good, up to the limit; the values of
-    others are left out, and counted. A record of a label beyond the limit is rejected.
+    Numbers and labels are read as in files of JSON lines (`streamfl.streams`). Absent fields, null and empty text are
+    missing values. If a name occurs twice in an object, the last value counts. If the map lists no features, every
+    field without a role is one: a good record with a new name adds a column permanently, up to the limit. Values
+    beyond the limit are left out and counted. A record with a label beyond the limit is rejected.
 
     Parameters
     ----------
     fields
-        Which field is what.
+        The roles of the fields.
     limits
-        How many names it takes.
+        The most names that it accepts.
 
     Raises
     ------
     UsageError
-        If the map names more than that.
+        If the map names more.
 
     Examples
     --------
@@ -77,7 +79,7 @@ class JsonRecords:
         self._columns: dict[str, int] = {}
         self._reserved = frozenset(fields.category_features)
         self._writer: JsonWriter | None = None
-        self._know(fields.features)
+        self._set_columns(fields.features)
 
     def decode(self, offsets: Sequence[int], values: Sequence[bytes | None]) -> Decoded:
         """Return the records of consecutive messages.
@@ -91,7 +93,7 @@ class JsonRecords:
 
         Returns
         -------
-        Every message as one record or one rejection. The columns are those of every name known by now.
+        Every message as one record or one rejection. The columns are all names known by now.
         """
         flat = self._flat
         block = self._read(flat, [value or b"" for value in values])
@@ -122,7 +124,7 @@ class JsonRecords:
         )
 
     def fresh(self) -> "JsonRecords":
-        """Return the same format, which knows no names yet."""
+        """Return the same format without any names learnt from records."""
         return JsonRecords(self._fields, self._limits)
 
     def encode(
@@ -133,7 +135,7 @@ class JsonRecords:
         client: str | None = None,
         time: float | None = None,
     ) -> bytes:
-        """Return the message that `decode` reads as this record, every number to the last bit.
+        """Return the message that `decode` reads as this record, with every number exact.
 
         Parameters
         ----------
@@ -142,16 +144,16 @@ class JsonRecords:
         values
             Shape (d,); NaN is left out.
         label
-            The text of a class, or a target.
+            The name of a class, or a target.
         client
-            Whose record it is; written if the map has a field for it.
+            The client; written if the map has a client field.
         time
-            When it was measured, seconds since 1970; written if the map has a field for it.
+            Its time in seconds since 1970; written if the map has a time field.
 
         Raises
         ------
         UsageError
-            If the record could not be read again: what is wrong, and the remedy.
+            If the record could not be read back; the message has the reason and the remedy.
 
         >>> JsonRecords(FieldMap()).encode(("x", "a.b"), [1.0, 0.1], "yes")
         b'{"label":"yes","x":1,"a.b":0.1}'
@@ -178,14 +180,14 @@ class JsonRecords:
             block.refused[i] = (
                 error.reason,
                 error.client,
-            )  # the error itself would keep its frames, and these the block
+            )  # not the error itself, whose frames would keep the block alive
             return
         block.slow[len(block.cells)] = record.numbers
         block.index.append(i)
         block.cells.append(record.head)
 
     def _excess_labels(self, heads: Heads) -> dict[int, str]:
-        """Return what is wrong with the records of labels that are not taken; bad records bring none."""
+        """Return the errors of records whose labels are not accepted; labels of bad records are not registered."""
         if self._fields.task == "regression":
             return {}
         codes = np.array(heads.answers, np.int64)
@@ -194,60 +196,60 @@ class JsonRecords:
         return {i: f"field {quoted(self._fields.label)}: {reason}" for i, reason in refused.items()}
 
     def _take_names(self, block: _Block, wrong: Mapping[int, str]) -> tuple[dict[int, str], int]:
-        """Take in the names that good records bring, as many as there is room for.
+        """Add the new names of good records, as many as there is room for.
 
         Returns
         -------
-        What is wrong now, and how many values are left out; bad records bring no names.
+        All errors, and the number of values left out. Names of bad records are not added.
         """
         known, refused, ignored = dict(self._columns), dict(wrong), 0
         most = self._limits.features - len(self._reserved)
         for i, numbers in block.slow.items():
             new = [] if i in wrong else [name for name in numbers if name not in known]
             if taken := self._reserved.intersection(new):
-                refused[i] = f"field {quoted(min(taken))} has the name of a category's feature; rename the field"
+                refused[i] = f"field {quoted(min(taken))} has the name of a feature of a category; rename the field"
                 continue
             fits = [name for name in new if is_name(name)][: most - len(known)]
             known.update(zip(fits, range(len(known), len(known) + len(fits)), strict=True))
             ignored += len(new) - len(fits)
         if len(known) > len(self._columns):
-            self._know(tuple(known))
+            self._set_columns(tuple(known))
         if ignored:
             self._remarks.add("features", left_out(self._limits))
         return refused, ignored
 
     def _others(self, messages: Sequence[bytes]) -> int:
-        """Count the fields of good records that a closed map does not name."""
+        """Count the fields of good records that the closed map does not name."""
         named = self._fields.wanted | self._fields.holders
         others = 0
         for message in messages:
-            strange = _FIELDS.decode(message).keys() - named
-            others += len(strange)
-            if strange:
-                remark = f"fields that [records.fields] does not name are left out, such as {quoted(min(strange))}"
+            unnamed = _FIELDS.decode(message).keys() - named
+            others += len(unnamed)
+            if unnamed:
+                remark = f"fields that [records.fields] does not name are left out, such as {quoted(min(unnamed))}"
                 self._remarks.add("others", remark)
         return others
 
     def _unknown(self, hot: FloatArray) -> dict[str, int]:
-        """Count the records with a value of a category that is not declared, by field."""
+        """Count the records with an undeclared value of a category, by field."""
         found: dict[str, int] = {}
         at = 0
         for name, values in self._fields.categories.items():
-            strange = int((hot[:, at : at + len(values)] == 0.0).all(axis=1).sum())
+            undeclared = int((hot[:, at : at + len(values)] == 0.0).all(axis=1).sum())
             at += len(values)
-            if strange:
-                found[name] = strange
-                remark = f"values of category {quoted(name)} that are not declared count as none of those that are"
+            if undeclared:
+                found[name] = undeclared
+                remark = f"undeclared values of category {quoted(name)} count as none of the declared ones"
                 self._remarks.add(f"category {name}", remark)
         return found
 
-    def _know(self, names: tuple[str, ...]) -> None:
+    def _set_columns(self, names: tuple[str, ...]) -> None:
         self._columns = {name: i for i, name in enumerate(names)}
         self._features = (*names, *self._fields.category_features)
         self._flat = FlatJson(self._fields, names)
 
     def _matrix(self, flat: FlatJson, block: _Block, heads: Heads, wrong: Container[int]) -> FloatArray:
-        """Return the features of a block's records, shape (n, d); rows of bad ones mean nothing."""
+        """Return the features of a block's records, shape (n, d); the rows of bad records have no meaning."""
         if not block.slow and len(flat.columns) == len(self._columns):
             numbers = flat.rows(block.cells)
         else:
@@ -266,7 +268,7 @@ def _check_names(fields: FieldMap, limits: Limits) -> None:
     for what, names, most in (("features", features, limits.features), ("labels", fields.labels, limits.labels)):
         if len(names) > most:
             raise UsageError(
-                f"[records.fields] names {len(names)} {what}, more than the {most} there may be; "
+                f"[records.fields] names {len(names)} {what}, but at most {most} are possible; "
                 f"raise most_{what} in [federation]"
             )
     if long := [name for name in features if not is_name(name)]:

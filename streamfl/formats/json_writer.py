@@ -1,4 +1,4 @@
-"""Records as JSON messages that read back as they were."""
+"""Writes records as JSON messages that read back unchanged."""
 
 import math
 from collections.abc import Sequence
@@ -13,21 +13,21 @@ from streamfl.formats.json_heads import labels, targets
 from streamfl.streams.cells import listed, quoted, text
 from streamfl.streams.times import FIRST, MILLISECONDS_FROM
 
-_EXACT = 2.0**53  # from here on a float does not show that it is a whole number
+_EXACT = 2.0**53  # larger floats cannot have a fraction
 _Answer = str | float
 
 
 class JsonWriter:
-    """Writes records of the same features.
+    """Writes records with the same features.
 
-    A name with dots is written as one field: it reads back as the field of an object would, and faster.
+    A name with dots is written as one field: it reads back like the field of an inner object, and faster.
 
     Parameters
     ----------
     fields
-        Which field is what.
+        The roles of the fields.
     features
-        The names of the values, length d. Those of a category are written as the one field that they come from.
+        The names of the values, length d. Features of a category are written as its one field.
 
     Raises
     ------
@@ -44,14 +44,14 @@ class JsonWriter:
     def __init__(self, fields: FieldMap, features: tuple[str, ...]) -> None:
         self.features = features
         self._fields = fields
-        self._fine: set[_Answer] = set()
+        self._checked: set[_Answer] = set()
         self._categories = [_Category(name, values, features) for name, values in fields.categories.items()]
         taken = {place for category in self._categories for place in category.places}
         self._places = np.array([i for i in range(len(features)) if i not in taken], np.int64)
         self._names = [features[i] for i in self._places.tolist()]
         names = [*fields.head, *self._names]
         if twice := repeated(names) or repeated(features):
-            raise UsageError(f"more than one value would be field {listed(twice)}; rename the column")
+            raise UsageError(f"more than one value would have the field {listed(twice)}; rename the column")
 
     def message(
         self, values: Sequence[float] | FloatArray, label: _Answer, client: str | None, time: float | None
@@ -61,12 +61,12 @@ class JsonWriter:
         Raises
         ------
         UsageError
-            If it could not be read again.
+            If it could not be read back.
         """
         row: FloatArray = np.asarray(values, np.float64)
         if np.isinf(row).any():
             name = quoted(self.features[int(np.isinf(row).argmax())])
-            raise UsageError(f"{name} of a record is infinite, which JSON cannot say; leave the record out")
+            raise UsageError(f"{name} of a record is infinite, which JSON cannot represent; leave the record out")
         record: dict[str, object] = {self._fields.label: self._label(label)}
         if self._fields.client is not None:
             record[self._fields.client] = _client(client)
@@ -78,32 +78,34 @@ class JsonWriter:
         return msgspec.json.encode(record | self._numbers(row[self._places]))
 
     def _label(self, label: _Answer) -> _Answer:
-        """Return a label that has been found to read back as it is."""
-        if label in self._fine:
+        """Return a label after checking that it reads back unchanged."""
+        if label in self._checked:
             return label
-        answer: _Answer = str(label) if isinstance(label, str) else float(label)  # NumPy's own cannot be written
+        answer: _Answer = str(label) if isinstance(label, str) else float(label)  # NumPy scalars cannot be written
         wrong = targets([answer])[1] if self._fields.task == "regression" else labels([answer])[2]
         if wrong or (isinstance(answer, str) and text(answer) != answer):
-            raise UsageError(f"a record has the label {quoted(label)}, which would not be read again; leave it out")
+            raise UsageError(
+                f"a record has the label {quoted(label)}, which would not be read back; leave the record out"
+            )
         if isinstance(answer, str):
-            self._fine.add(answer)
+            self._checked.add(answer)
         return answer
 
     def _numbers(self, numbers: FloatArray) -> dict[str, float]:
-        said = dict(zip(self._names, short(numbers), strict=True))
+        values = dict(zip(self._names, shortened(numbers), strict=True))
         for place in np.flatnonzero(np.isnan(numbers)).tolist():
-            del said[self._names[place]]
-        return said
+            del values[self._names[place]]
+        return values
 
 
 def _client(client: str | None) -> str:
     if not client or client != client.strip():
-        raise UsageError(f"a record has the client {quoted(client)}; name one, without blanks around it")
+        raise UsageError(f"a record has the client {quoted(client)}; give a name without surrounding blanks")
     return str(client)
 
 
 class _Category:
-    """A field of text that became several 0/1 features."""
+    """A text field that was encoded as several 0/1 features."""
 
     def __init__(self, name: str, values: tuple[str, ...], features: tuple[str, ...]) -> None:
         self.name = name
@@ -114,19 +116,21 @@ class _Category:
             self._other += "_"
 
     def value(self, row: FloatArray) -> str | None:
-        """Return the text that becomes these values again, None for what is missing."""
+        """Return the text that these values encode, None if it is missing."""
         hot: list[float] = row[self.places].tolist()
         if all(map(math.isnan, hot)):
             return None
         if set(hot) <= {0.0, 1.0} and sum(hot) <= 1.0:
             return self._values[hot.index(1.0)] if 1.0 in hot else self._other
-        raise UsageError(f"the features of category {quoted(self.name)} are {hot}; one may be 1, and the others 0")
+        raise UsageError(
+            f"the features of category {quoted(self.name)} are {hot}; at most one may be 1, the others must be 0"
+        )
 
 
-def short(row: FloatArray) -> list[float]:
-    """Return numbers that JSON writes without a decimal point where none is needed, and that are read as the same.
+def shortened(row: FloatArray) -> list[float]:
+    """Return numbers, whole ones as int so that JSON writes them without a decimal point.
 
-    >>> short(np.array([3.0, -0.0, 0.1, 1e300]))
+    >>> shortened(np.array([3.0, -0.0, 0.1, 1e300]))
     [3, -0.0, 0.1, 1e+300]
     """
     whole = (row == np.rint(row)) & (np.abs(row) < _EXACT) & ((row != 0.0) | ~np.signbit(row))

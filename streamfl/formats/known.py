@@ -1,4 +1,4 @@
-"""The labels that one reader takes, and what it says of what it leaves out."""
+"""The labels that a reader accepts, and its remarks on what it leaves out."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ from streamfl.streams.labels import LOOKED_AT, looks_like_identifier
 
 @dataclass(slots=True)
 class Remarks:
-    """What a reader has to say to people, each thing once.
+    """Remarks for the user; each subject is reported once.
 
     >>> remarks = Remarks()
     >>> remarks.add("late", "records are late")
@@ -22,58 +22,58 @@ class Remarks:
     (('records are late',), ())
     """
 
-    _said: set[str] = field(default_factory=set)
+    _subjects: set[str] = field(default_factory=set)
     _new: list[str] = field(default_factory=list)
 
-    def add(self, of: str, remark: str) -> None:
-        """Say something, unless something was said of the same before."""
-        if of not in self._said:
-            self._said.add(of)
+    def add(self, subject: str, remark: str) -> None:
+        """Add a remark, unless there was one on the same subject."""
+        if subject not in self._subjects:
+            self._subjects.add(subject)
             self._new.append(remark)
 
     def new(self) -> tuple[str, ...]:
-        """Return what was said since it was asked last."""
+        """Return the remarks added since the last call."""
         new, self._new = tuple(self._new), []
         return new
 
 
 @dataclass(slots=True)
 class KnownLabels:
-    """The labels of the records that a reader has taken: as many as a federation registers.
+    """The labels that a reader has accepted, up to the limit of a federation.
 
     Parameters
     ----------
     limits
-        How many.
+        The most labels.
     remarks
-        Where it says that the column looks like an identifier, or that it takes no more.
+        Receives a remark if the column looks like an identifier, or if the limit is reached.
     column
-        What the column of labels is called.
+        The name of the label column.
     declared
-        All labels there are; empty if they are not known beforehand.
+        All labels; empty if they are not declared.
 
     Examples
     --------
     >>> known = KnownLabels(Limits(labels=2), Remarks(), "kind")
     >>> known.refused(np.array([0, 1, 2, 0, -1]), ("b", "a", "c"))
-    {2: '"c" is beyond the 2 labels that a reader takes'}
+    {2: '"c" is beyond the limit of 2 labels'}
     >>> known.refused(np.array([0, 1]), ("c", "a"))
-    {0: '"c" is beyond the 2 labels that a reader takes'}
+    {0: '"c" is beyond the limit of 2 labels'}
     """
 
     limits: Limits
     remarks: Remarks
     column: str
     declared: tuple[str, ...] = ()
-    _taken: set[str] = field(init=False)
-    _first: set[str] | None = field(default_factory=set)  # of the first records; None once they were looked at
+    _accepted: set[str] = field(init=False)
+    _first: set[str] | None = field(default_factory=set)  # of the first records; None once the check is over
     _records: int = 0
 
     def __post_init__(self) -> None:
-        self._taken = set(self.declared)
+        self._accepted = set(self.declared)
 
     def refused(self, codes: IntArray, texts: Sequence[str]) -> dict[int, str]:
-        """Take the labels of some records, those that come first, and return what is wrong with the others.
+        """Accept the labels of some records, the first ones up to the limit, and return the errors of the others.
 
         Parameters
         ----------
@@ -86,34 +86,35 @@ class KnownLabels:
             self._look(codes, texts)
         numbers, first = np.unique(codes[codes >= 0], return_index=True)
         unknown = [
-            code for _, code in sorted(zip(first, numbers.tolist(), strict=True)) if texts[code] not in self._taken
+            code for _, code in sorted(zip(first, numbers.tolist(), strict=True)) if texts[code] not in self._accepted
         ]
-        wrong = {code: reason for code in unknown if (reason := self._take(texts[code]))}
+        wrong = {code: reason for code in unknown if (reason := self._accept(texts[code]))}
         if not wrong:
             return {}
         return {int(i): wrong[int(codes[i])] for i in np.flatnonzero(np.isin(codes, list(wrong)))}
 
-    def _take(self, label: str) -> str:
-        """Take a new label, or return why not."""
+    def _accept(self, label: str) -> str:
+        """Accept a new label and return "", or return the reason for refusing it."""
         if self.declared:
             return f"{quoted(label)} is not declared under labels"
-        if len(self._taken) < self.limits.labels:
-            self._taken.add(label)
+        if len(self._accepted) < self.limits.labels:
+            self._accepted.add(label)
             return ""
         remedy = "raise most_labels in [federation], or name another field"
         self.remarks.add(
             "labels",
-            f"more labels than the {self.limits.labels} that a reader takes: records of others are bad; {remedy}",
+            f"more than {self.limits.labels} labels, the limit of a reader: records with others "
+            f"are rejected; {remedy}",
         )
-        return f"{quoted(label)} is beyond the {self.limits.labels} labels that a reader takes"
+        return f"{quoted(label)} is beyond the limit of {self.limits.labels} labels"
 
     def _look(self, codes: IntArray, texts: Sequence[str]) -> None:
-        """Look whether the labels of the first records are so many that they look like an identifier."""
+        """Check whether the first records have so many labels that they look like an identifier."""
         if self._first is None:
             return
-        told = codes[codes >= 0][: LOOKED_AT - self._records]
-        self._records += len(told)
-        self._first |= {texts[code][:NAME_BYTES] for code in np.unique(told).tolist()}
+        first = codes[codes >= 0][: LOOKED_AT - self._records]
+        self._records += len(first)
+        self._first |= {texts[code][:NAME_BYTES] for code in np.unique(first).tolist()}
         remark = looks_like_identifier(self.column, len(self._first), self._records)
         if remark:
             self.remarks.add("identifier", remark)
@@ -122,12 +123,12 @@ class KnownLabels:
 
 
 def left_out(limits: Limits) -> str:
-    """Return the remark that features are left out.
+    """Return a remark that features are left out.
 
     >>> left_out(Limits())
-    'more features than the 4096 that a reader takes, or of more than 256 bytes: others are left out; list those ...'
+    'features beyond the limit of 4096, or with names of more than 256 bytes, are left out; list the wanted ...'
     """
     return (
-        f"more features than the {limits.features} that a reader takes, or of more than {NAME_BYTES} bytes: others "
-        "are left out; list those that are wanted under features, or drop the others"
+        f"features beyond the limit of {limits.features}, or with names of more than {NAME_BYTES} bytes, are left "
+        "out; list the wanted ones under features, or drop the others"
     )

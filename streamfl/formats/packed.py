@@ -1,4 +1,4 @@
-"""Many records a message, as float32 numbers: for producers who have them in arrays."""
+"""The packed record format: many records per message as float32, for producers with arrays."""
 
 import json
 from collections.abc import Sequence
@@ -17,45 +17,45 @@ from streamfl.ports import Decoded
 from streamfl.streams.cells import quoted
 from streamfl.streams.times import in_seconds
 
-# Headers, and bytes of each: a producer has one for each number of records that it sends at once.
+# Cached headers, and bytes of the largest one. A producer has one header per number of records in a message.
 _REMEMBERED, _LARGEST = 32, 256 * 1024
 
 
 @dataclass(slots=True, eq=False)
 class _Block:
-    """The messages of one call that are packed records, and those that are not."""
+    """The messages of one call: packed records, and refused messages."""
 
     offsets: list[int] = field(default_factory=list)
     messages: list[bytes] = field(default_factory=list)
     layouts: list[Layout] = field(default_factory=list)
     columns: dict[str, int] = field(default_factory=dict)
-    ignored: int = 0  # values of more features than are taken
+    ignored: int = 0  # values of features beyond the limit
     refused: list[Rejection] = field(default_factory=list)
 
 
 @dataclass(slots=True, eq=False)
 class _Columns:
-    """All records of a block, bad ones too."""
+    """All records of a block, including bad ones."""
 
     X: FloatArray  # (n, d)
-    y: FloatArray  # (n,): class indices among the labels of the record's own message, or targets
+    y: FloatArray  # (n,): class indices in the labels of the record's message, or targets
     times: FloatArray  # (n,)
 
 
 class Packed:
     """Messages that are safetensors files of records: `streamfl.ports.RecordFormat`.
 
-    A message has the arrays `X`, float32 (n, d), NaN where missing; `y`, (n,), in classification int32 indices into
-    the labels, in regression float32 or float64 targets; and it may have `time`, float64 (n,), seconds since 1970.
-    Its metadata hold `features`, a JSON list of d names, and in classification `labels`, a JSON list of texts. A
-    message holds up to 65,536 records, all of one client, which it does not name.
+    A message has the arrays `X`, float32 (n, d), NaN where missing, and `y`, (n,): int32 indices into the labels in
+    classification, float32 or float64 targets in regression. `time`, float64 (n,), seconds since 1970, is optional.
+    The metadata have `features`, a JSON list of d names, and in classification `labels`, a JSON list of texts. A
+    message holds up to 65,536 records of one client, which it does not name.
 
     Parameters
     ----------
     task
         Whether `y` holds classes or targets.
     limits
-        How many names it takes: the values of other features are left out, records of other labels are rejected.
+        The most names that it accepts: values of further features are left out, records of further labels rejected.
 
     Examples
     --------
@@ -90,7 +90,7 @@ class Packed:
         Returns
         -------
         Every record of every message as one record or one rejection; one rejection for a message that cannot be
-        read. The columns are those of all messages, NaN where a message has none.
+        read. The columns are those of all messages, NaN where a message lacks them.
         """
         block = self._read(offsets, values)
         columns = _columns(block)
@@ -100,9 +100,9 @@ class Packed:
         times, no_time = in_seconds(columns.times)
         wrong = no_time | self._no_answer(columns.y, codes) | _infinite(columns.X, tuple(block.columns))
         if codes is not None:
-            told = np.array(codes)
-            told[list(wrong)] = -1
-            wrong |= {i: f"label {reason}" for i, reason in self._labels.refused(told, texts).items()}
+            good_codes = np.array(codes)
+            good_codes[list(wrong)] = -1
+            wrong |= {i: f"label {reason}" for i, reason in self._labels.refused(good_codes, texts).items()}
         good = np.delete(np.arange(len(positions)), list(wrong))
         y, labels = (columns.y[good], ()) if codes is None else classes(codes[good], texts)
         rejected = [*block.refused, *(Rejection(int(positions[i]), reason) for i, reason in wrong.items())]
@@ -121,7 +121,7 @@ class Packed:
         )
 
     def fresh(self) -> "Packed":
-        """Return the same format, which knows no labels yet."""
+        """Return the same format without any labels learnt from records."""
         return Packed(self._task, self._limits)
 
     def encode(
@@ -145,14 +145,14 @@ class Packed:
         labels
             Names of the classes; in regression none.
         times
-            Shape (n,): seconds since 1970, NaN where not known.
+            Shape (n,): seconds since 1970, NaN if unknown.
 
         Raises
         ------
         UsageError
-            If the message as a whole could not be read again: what is wrong, and the remedy.
+            If the message could not be read back; the error has the reason and the remedy.
         """
-        with np.errstate(over="ignore"):  # becomes infinite, and so a bad record where it is read
+        with np.errstate(over="ignore"):  # overflow becomes infinite, which readers reject as a bad record
             small = np.asarray(X).astype("<f4")
         answers = np.asarray(y).astype("<i4" if self._task == "classification" else "<f8")
         arrays = {"y": answers, "X": small} if answers.itemsize == 8 else {"X": small, "y": answers}
@@ -164,7 +164,7 @@ class Packed:
             layout(head, self._task, self._limits)
         except ValueError as error:
             raise UsageError(
-                f"these records cannot be packed: {error}; correct that, or pack fewer at once"
+                f"these records cannot be packed: {error}; correct this, or pack fewer at once"
             ) from None
         return head + b"".join(array.tobytes() for array in arrays.values())
 
@@ -183,7 +183,7 @@ class Packed:
         return block
 
     def _take_names(self, block: _Block, one: Layout) -> None:
-        """Take in the features of a message, as many as there is room for."""
+        """Add the features of a message, as many as there is room for."""
         new = [name for name in one.features if name not in block.columns] if one.n else []
         fits = [name for name in new if is_name(name)][: self._limits.features - len(block.columns)]
         block.columns.update(zip(fits, range(len(block.columns), len(block.columns) + len(fits)), strict=True))
@@ -192,12 +192,12 @@ class Packed:
             self._remarks.add("features", left_out(self._limits))
 
     def _layout(self, message: bytes) -> Layout:
-        """Return where the arrays of a message are: the header says so, which is looked at once.
+        """Return the layout of a message from its header; layouts are cached by header.
 
         Raises
         ------
         ValueError
-            If the message is no packed message.
+            If it is not a packed message.
         """
         if not message:
             raise ValueError("the message is empty")
@@ -213,11 +213,11 @@ class Packed:
             if len(head) <= _LARGEST:
                 self._layouts[head] = found
         if found.size != len(message):
-            raise ValueError(f"the message has {len(message)} bytes, and its header describes {found.size}")
+            raise ValueError(f"the message has {len(message)} bytes, but its header describes {found.size}")
         return found
 
     def _codes(self, block: _Block, y: FloatArray, counts: IntArray) -> tuple[IntArray | None, tuple[str, ...]]:
-        """Return the number of each record's label, -1 if it has none, and the labels of all messages by number."""
+        """Return the label number of each record, -1 if it has none, and the labels of all messages by number."""
         if self._task == "regression":
             return None, ()
         numbers: dict[str, int] = {}
@@ -249,12 +249,12 @@ def _columns(block: _Block) -> _Columns:
     for one, message in zip(block.layouts, block.messages, strict=True):
         rows = slice(at, at + one.n)
         numbers = np.frombuffer(message, one.X.dtype, one.n * len(one.features), one.X.start)
-        told = numbers.reshape(one.n, len(one.features))
+        values = numbers.reshape(one.n, len(one.features))
         if same:
-            X[rows] = told
+            X[rows] = values
         else:
             taken = {block.columns[name]: j for j, name in enumerate(one.features) if name in block.columns}
-            X[rows, list(taken)] = told[:, list(taken.values())]
+            X[rows, list(taken)] = values[:, list(taken.values())]
         found.y[rows] = np.frombuffer(message, one.y.dtype, one.n, one.y.start)
         if one.time is not None:
             found.times[rows] = np.frombuffer(message, one.time.dtype, one.n, one.time.start)
@@ -279,7 +279,7 @@ def _infinite(X: FloatArray, features: tuple[str, ...]) -> dict[int, str]:
 
 
 def _head(arrays: dict[str, np.ndarray], metadata: dict[str, str]) -> bytes:
-    """Return the header of a safetensors file, the same bytes for the same arrays: readers remember it by them."""
+    """Return the header of a safetensors file, with the same bytes for the same shapes, as readers cache it."""
     names = {"<f4": "F32", "<f8": "F64", "<i4": "I32"}
     header: dict[str, object] = {"__metadata__": metadata}
     start = 0

@@ -1,4 +1,4 @@
-"""Where the arrays of a packed message lie: what its safetensors header says, and whether that can be."""
+"""The layout of a packed message: parses and checks its safetensors header."""
 
 import math
 from collections.abc import Mapping
@@ -13,8 +13,8 @@ from streamfl.streams.cells import listed, quoted
 from streamfl.streams.labels import LabelTexts
 
 MAX_RECORDS = 65_536
-MAX_HEADER = 4 * 2**20  # bytes; as many names as there may be, of 256 bytes each, have a third of it
-LENGTH = 8  # bytes before the header that say how long it is
+MAX_HEADER = 4 * 2**20  # bytes; the most names, of 256 bytes each, take a third of it
+LENGTH = 8  # bytes before the header with its length
 
 Task = Literal["classification", "regression"]
 _Count = Annotated[int, msgspec.Meta(ge=0)]
@@ -36,7 +36,7 @@ _NAMES = msgspec.json.Decoder(tuple[str, ...])
 
 @dataclass(frozen=True, slots=True)
 class ArrayPlace:
-    """One array: the NumPy type of its numbers, and the byte of the message at which it starts."""
+    """One array: its NumPy type, and its first byte in the message."""
 
     dtype: str
     start: int
@@ -44,7 +44,7 @@ class ArrayPlace:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """One header.
+    """A parsed header.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ class Layout:
     features, labels
         Names; in regression there are no labels.
     X, y, time
-        Where the arrays are: numbers by row, shape (n, d), and (n,) each; `time` only if there is one.
+        The places of the arrays: `X` by row, shape (n, d); `y` and `time`, shape (n,); `time` is optional.
     """
 
     size: int
@@ -68,21 +68,21 @@ class Layout:
 
 
 def layout(head: bytes, task: Task, limits: Limits = NAMED) -> Layout:
-    """Return what a header says.
+    """Parse and check a header.
 
     Parameters
     ----------
     head
-        The length of the header, and the header.
+        The length bytes and the header.
     task
         Whether `y` holds class indices or targets.
     limits
-        How many labels it may name.
+        The most labels.
 
     Raises
     ------
     ValueError
-        If it is no safetensors header, or not one of a packed message; the message says what is wrong.
+        If it is not the safetensors header of a packed message; the error has the reason.
 
     >>> layout(b"........{}", "regression")
     Traceback (most recent call last):
@@ -100,7 +100,7 @@ def layout(head: bytes, task: Task, limits: Limits = NAMED) -> Layout:
     y = _array(tensors, "y", ("I32",) if task == "classification" else ("F32", "F64"), 1, n)
     time = _array(tensors, "time", ("F64",), 1, n) if "time" in tensors else None
     if n > MAX_RECORDS:
-        raise ValueError(f"{n} records, more than the {MAX_RECORDS} that one message may hold")
+        raise ValueError(f"{n} records, but one message holds at most {MAX_RECORDS}")
     return Layout(
         size=len(head) + size,
         n=n,
@@ -113,7 +113,7 @@ def layout(head: bytes, task: Task, limits: Limits = NAMED) -> Layout:
 
 
 def _tiled(tensors: Mapping[str, _Tensor]) -> int:
-    """Return the bytes of all arrays, which by the rules of safetensors follow one another without a gap."""
+    """Return the total bytes of the arrays, which must follow one another without gaps, as in safetensors."""
     end = 0
     for start, stop in sorted(tensor.data_offsets for tensor in tensors.values()):
         if start != end or stop < start:
@@ -136,7 +136,7 @@ def _array(
         )
     start, stop = tensor.data_offsets
     if math.prod(tensor.shape) * _BYTES[tensor.dtype] != stop - start:
-        raise ValueError(f"array {name} has {stop - start} bytes, too many or too few for its shape")
+        raise ValueError(f"array {name} has {stop - start} bytes, which does not match its shape")
     return tensor
 
 
@@ -149,21 +149,21 @@ def _features(metadata: Mapping[str, str], d: int) -> tuple[str, ...]:
     if len(features) != d:
         raise ValueError(f"{len(features)} names of features for {d} columns of X")
     if len(set(features)) < d:
-        raise ValueError(f"two features have one name: {listed(repeated(features))}")
+        raise ValueError(f"two features have the same name: {listed(repeated(features))}")
     return features
 
 
 def _labels(metadata: Mapping[str, str], most: int) -> tuple[str, ...]:
     names = _names(metadata, "labels")
     if len(names) > most:
-        raise ValueError(f"{len(names)} labels, more than the {most} there may be")
+        raise ValueError(f"{len(names)} labels, but at most {most} are possible")
     read = LabelTexts()
     _, wrong = read.add(names)
     if wrong:
         i, reason = next(iter(wrong.items()))
         raise ValueError(f"label {i} is {quoted(names[i])}: {reason}")
     if len(read.codes) < len(names):
-        raise ValueError(f"two labels are one: {listed(repeated([name.strip() for name in names]))}")
+        raise ValueError(f"two labels have the same name: {listed(repeated([name.strip() for name in names]))}")
     return tuple(read.codes)
 
 
@@ -173,4 +173,4 @@ def _names(metadata: Mapping[str, str], key: str) -> tuple[str, ...]:
     try:
         return _NAMES.decode(metadata[key])
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
-        raise ValueError(f"the {key} in the metadata are no JSON list of texts") from None
+        raise ValueError(f"the {key} in the metadata are not a JSON list of texts") from None

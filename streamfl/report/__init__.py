@@ -1,1 +1,1 @@
-"""The report of one run: a page that explains, without any other file, what happened and when."""
+"""The HTML report of one run: a self-contained page that explains what happened and when."""

@@ -1,4 +1,4 @@
-"""The geometry of a chart over rounds: numbers in, places on the paper out; the template draws them."""
+"""The layout of a chart over rounds: from values to coordinates, which the template draws."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -6,18 +6,18 @@ from dataclasses import dataclass
 from itertools import groupby, pairwise
 
 from streamfl.report.labels import LabelPlace, place
-from streamfl.report.scale import Scale, ceiling, mark_text, marks, step
+from streamfl.report.scale import Scale, ceiling, multiples, step, tick_text
 
 _LANE = 15.0
 _LANES = 3
-_LETTER = 6.8  # the width of a letter of 11 units, a little generous: fonts differ between machines
+_LETTER = 6.8  # the width of a letter at font size 11, with a margin as fonts differ between machines
 
 
 @dataclass(frozen=True, slots=True)
 class Canvas:
-    """The size of a drawing and how densely its axes may be marked; its units are pixels at full size.
+    """The size of a drawing, in pixels at full size, and the largest number of ticks on its axes.
 
-    On one that `hovers` a pointer rests on a line to read its note; a finger on a small screen cannot.
+    If it `hovers`, event lines have tooltips; a touch screen cannot show them.
     """
 
     name: str
@@ -25,20 +25,20 @@ class Canvas:
     height: float
     left: float
     right: float
-    x_marks: int
-    y_marks: int
+    x_ticks: int
+    y_ticks: int
     hovers: bool
 
 
-WIDE = Canvas("wide", width=980, height=280, left=46, right=20, x_marks=12, y_marks=6, hovers=True)
-NARROW = Canvas("narrow", width=360, height=220, left=38, right=16, x_marks=6, y_marks=5, hovers=False)
+WIDE = Canvas("wide", width=980, height=280, left=46, right=20, x_ticks=12, y_ticks=6, hovers=True)
+NARROW = Canvas("narrow", width=360, height=220, left=38, right=16, x_ticks=6, y_ticks=5, hovers=False)
 _ABOVE, _BELOW = 10.0, 40.0
 _RING = "m-3 0a3 3 0 1 0 6 0a3 3 0 1 0-6 0"
 
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """One line of a chart: its name in the legend, its colour's name, one value per round."""
+    """One curve of a chart: its name in the legend, the name of its colour, one value per round."""
 
     name: str
     colour: str
@@ -47,7 +47,7 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that happened at a round: `label` is written beside its line, `note` is told in full."""
+    """An event at a round. `label` is drawn beside its line; `note` is the full text of the tooltip."""
 
     round: int
     note: str
@@ -55,16 +55,16 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
-    """One mark of an axis."""
+class Tick:
+    """One tick of an axis: its coordinate and its text."""
 
     at: float
     text: str
 
 
 @dataclass(frozen=True, slots=True)
-class Band:
-    """One epoch; `text` is empty where it has no room, every second band is shaded."""
+class EpochBand:
+    """One epoch as a vertical band. `text` is empty if there is no room for it; every second band is shaded."""
 
     x: float
     width: float
@@ -73,8 +73,8 @@ class Band:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
-    """An event's vertical line from `top` down to the axis, with its label's place if it has one."""
+class EventLine:
+    """The vertical line of an event, from `top` down to the axis, with the place of its label if it has one."""
 
     x: float
     top: float
@@ -83,8 +83,8 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Path:
-    """A series as the `d` of an SVG path."""
+class Curve:
+    """A series as the `d` attribute of an SVG path."""
 
     colour: str
     d: str
@@ -92,35 +92,35 @@ class Path:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """A chart as places on its paper. `first` and `last` are the rounds at the plot's two edges."""
+    """A chart as coordinates on its canvas. `first` and `last` are the rounds at the two edges of the plot."""
 
-    paper: Canvas
+    canvas: Canvas
     height: float
     top: float
     bottom: float
     right: float
     first: float
     last: float
-    x_marks: tuple[Mark, ...]
-    y_marks: tuple[Mark, ...]
-    bands: tuple[Band, ...]
-    paths: tuple[Path, ...]
-    restarts: tuple[Line, ...]
-    drifts: tuple[Line, ...]
+    x_ticks: tuple[Tick, ...]
+    y_ticks: tuple[Tick, ...]
+    bands: tuple[EpochBand, ...]
+    paths: tuple[Curve, ...]
+    restarts: tuple[EventLine, ...]
+    drifts: tuple[EventLine, ...]
 
     @property
     def dense(self) -> bool:
-        """Whether lines stand so close that they must be drawn thin, or they would hide the series."""
-        return len(self.restarts) + len(self.drifts) > self.paper.width / 16
+        """Whether there are so many event lines that they must be thin not to hide the curves."""
+        return len(self.restarts) + len(self.drifts) > self.canvas.width / 16
 
     @property
     def unlabelled(self) -> int:
-        """Restarts that wanted a label and found no room for it."""
+        """The number of restart labels that found no room."""
         return sum(1 for line in self.restarts if line.event.label and line.label is None)
 
 
 def chart(
-    paper: Canvas,
+    canvas: Canvas,
     rounds: Sequence[int],
     series: Sequence[Series],
     *,
@@ -133,46 +133,46 @@ def chart(
 
     Parameters
     ----------
-    paper
-        The size to draw at.
+    canvas
+        The canvas.
     rounds
-        The rounds that the series have values for, increasing, at least one.
+        The rounds of the values, increasing, at least one.
     series
-        The lines, each with one value per round.
+        The curves, each with one value per round.
     epochs
-        The number of each epoch and the round it begins at, from the one of the first round on.
+        The number and first round of each epoch, starting with the epoch of the first round.
     restarts, drifts
-        What happened when; events outside the rounds are left out.
+        Events; those outside the rounds are left out.
     y_max
-        The upper end of the value axis, which starts at 0; found from the values when absent.
+        The upper end of the value axis, which starts at 0; by default it follows from the values.
 
     Returns
     -------
     Chart
-        The places of everything in it.
+        The coordinates of everything in it.
     """
-    x = Scale(rounds[0] - 0.5, rounds[-1] + 0.5, paper.left, paper.width - paper.right)
+    x = Scale(rounds[0] - 0.5, rounds[-1] + 0.5, canvas.left, canvas.width - canvas.right)
     shown = sorted((e for e in restarts if x.low <= e.round <= x.high), key=lambda e: e.round)
     places = place([(x(e.round), _width(e.label)) for e in shown if e.label], x.end, _LANES)
     lanes = 1 + max((p.lane for p in places if p), default=-1)
     top = _ABOVE + lanes * _LANE
-    bottom = top + paper.height
+    bottom = top + canvas.height
     highest = max((v for s in series for v in map(finite, s.values) if v is not None), default=0.0)
-    y = Scale(0.0, y_max or ceiling(highest, paper.y_marks), bottom, top)
+    y = Scale(0.0, y_max or ceiling(highest, canvas.y_ticks), bottom, top)
     return Chart(
-        paper=paper,
+        canvas=canvas,
         height=bottom + _BELOW,
         top=top,
         bottom=bottom,
         right=x.end,
         first=x.low,
         last=x.high,
-        x_marks=_round_marks(x, rounds[0], paper.x_marks),
-        y_marks=_value_marks(y, paper.y_marks),
+        x_ticks=_round_ticks(x, rounds[0], canvas.x_ticks),
+        y_ticks=_value_ticks(y, canvas.y_ticks),
         bands=bands(epochs, x),
-        paths=tuple(Path(s.colour, path(rounds, s.values, x, y)) for s in series),
+        paths=tuple(Curve(s.colour, path(rounds, s.values, x, y)) for s in series),
         restarts=_restart_lines(shown, places, x, top),
-        drifts=tuple(Line(x(e.round), top, e) for e in drifts if x.low <= e.round <= x.high),
+        drifts=tuple(EventLine(x(e.round), top, e) for e in drifts if x.low <= e.round <= x.high),
     )
 
 
@@ -186,7 +186,7 @@ def finite(value: float | None) -> float | None:
 
 
 def path(rounds: Iterable[int], values: Iterable[float | None], x: Scale, y: Scale) -> str:
-    """Return a series as an SVG path; a missing value breaks it, and one alone between two breaks is a ring.
+    """Return a series as an SVG path. A missing value breaks it; a single value between two breaks is a ring.
 
     >>> path([1, 2, 3, 4], [0, 1, None, 0.5], Scale(0, 10, 0, 100), Scale(0, 1, 50, 0))
     'M10 50L20 0M40 25m-3 0a3 3 0 1 0 6 0a3 3 0 1 0-6 0'
@@ -199,15 +199,15 @@ def path(rounds: Iterable[int], values: Iterable[float | None], x: Scale, y: Sca
     return "".join(f"M{'L'.join(map(str, run))}{_RING if len(run) == 1 else ''}" for run in runs)
 
 
-def bands(epochs: Sequence[tuple[int, int]], x: Scale) -> tuple[Band, ...]:
-    """Return the epochs as bands, each up to where the next begins; the first begins at the plot's edge.
+def bands(epochs: Sequence[tuple[int, int]], x: Scale) -> tuple[EpochBand, ...]:
+    """Return the epochs as bands. Each ends where the next begins; the first begins at the edge of the plot.
 
     >>> [(b.x, b.width, b.text, b.shaded) for b in bands([(1, 0), (2, 40)], Scale(0, 100, 0.0, 200.0))]
     [(0.0, 80.0, 'epoch 1', False), (80.0, 120.0, 'epoch 2', True)]
     """
     edges = [x.start, *(x(begin) for _, begin in epochs[1:]), x.end]
     return tuple(
-        Band(left, right - left, _band_text(epoch, right - left), epoch % 2 == 0)
+        EpochBand(left, right - left, _band_text(epoch, right - left), epoch % 2 == 0)
         for (epoch, _), (left, right) in zip(epochs, pairwise(edges), strict=True)
     )
 
@@ -220,27 +220,27 @@ def _width(text: str) -> float:
     return _LETTER * len(text)
 
 
-def _round_marks(x: Scale, first: int, at_most: int) -> tuple[Mark, ...]:
+def _round_ticks(x: Scale, first: int, at_most: int) -> tuple[Tick, ...]:
     size = max(1.0, step(x.high - x.low, at_most))
-    found = [Mark(x(value), mark_text(value, size)) for value in marks(first, x.high, size)]
-    # Rounds count from 1, which no step but 1 meets.
-    if not found or found[0].at - x(first) > _width(found[0].text + "0"):
-        found.insert(0, Mark(x(first), mark_text(first, 1.0)))
-    return tuple(found)
+    ticks = [Tick(x(value), tick_text(value, size)) for value in multiples(first, x.high, size)]
+    # Rounds count from 1, which is a multiple of no step but 1.
+    if not ticks or ticks[0].at - x(first) > _width(ticks[0].text + "0"):
+        ticks.insert(0, Tick(x(first), tick_text(first, 1.0)))
+    return tuple(ticks)
 
 
-def _value_marks(y: Scale, at_most: int) -> tuple[Mark, ...]:
+def _value_ticks(y: Scale, at_most: int) -> tuple[Tick, ...]:
     size = step(y.high, at_most)
-    return tuple(Mark(y(value), mark_text(value, size)) for value in marks(0.0, y.high, size))
+    return tuple(Tick(y(value), tick_text(value, size)) for value in multiples(0.0, y.high, size))
 
 
 def _restart_lines(
     events: Sequence[Event], places: Sequence[LabelPlace | None], x: Scale, top: float
-) -> tuple[Line, ...]:
+) -> tuple[EventLine, ...]:
     remaining = iter(places)
     lines = []
     for event in events:
         spot = next(remaining) if event.label else None
         rise = top - 4.0 - spot.lane * _LANE - 10.0 if spot else top
-        lines.append(Line(x(event.round), rise, event, spot))
+        lines.append(EventLine(x(event.round), rise, event, spot))
     return tuple(lines)

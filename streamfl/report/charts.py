@@ -1,4 +1,4 @@
-"""The report's two charts: what of a result is drawn, on which papers, and what hovering tells."""
+"""The two charts of the report, each for a wide and a narrow screen, and the values of the tooltip."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -8,17 +8,17 @@ from statistics import median
 from streamfl.evaluation.result import Result, RoundLine
 from streamfl.report.chart import NARROW, WIDE, Chart, Event, Series, chart, finite
 from streamfl.report.story import epochs
-from streamfl.report.thin import kept
+from streamfl.report.thin import selected
 from streamfl.report.words import count, evidence
 
 _STRETCHES = 300
-_SCANTY = 0.5  # of the usual records of a round: its figures are mostly chance, and are not drawn
+_SPARSE = 0.5  # share of the median records of a round below which its figures are mostly chance and not drawn
 _LONGEST = 26
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One figure of the page: the same chart laid out for a wide and for a narrow screen."""
+    """One figure of the page: the same chart for a wide and for a narrow screen."""
 
     key: str
     title: str
@@ -29,12 +29,12 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """All figures over the rounds that are drawn, with the same rounds' values for the hover text."""
+    """The figures: `drawn` of `of` rounds, `sparse` rounds without values, and the values for the tooltip."""
 
     figures: tuple[Figure, ...]
     drawn: int
     of: int
-    scanty: int
+    sparse: int
     hover: Mapping[str, Sequence[float | None]]
 
 
@@ -44,38 +44,38 @@ def drawing(result: Result, drifts: Sequence[int]) -> Drawing:
     Parameters
     ----------
     result
-        What the run found.
+        The result of the run.
     drifts
         Rounds at which a drift was imposed.
 
     Returns
     -------
     Drawing
-        Without figures if the run kept no rounds; rounds of far fewer records than usual have no values.
+        Without figures if the result has no rounds. Rounds with far fewer records than usual have no values.
     """
     if not result.per_round:
         return Drawing((), 0, 0, 0, {})
-    full, scanty = _full(result.per_round)
-    lines = _thinned(full)
+    full, sparse = _without_sparse(result.per_round)
+    lines = _drawn(full)
     columns = _columns(lines)
     rounds = [line.round for line in lines]
     plans = (_loss(columns), _quality(columns))
     figures = tuple(_figure(plan, rounds, result, drifts) for plan in plans if plan is not None)
     hover: dict[str, Sequence[float | None]] = {"round": rounds, "epoch": [line.epoch for line in lines], **columns}
-    return Drawing(figures, len(lines), len(result.per_round), scanty, hover)
+    return Drawing(figures, len(lines), len(result.per_round), sparse, hover)
 
 
-def _full(lines: Sequence[RoundLine]) -> tuple[list[RoundLine], int]:
-    """Return the rounds, those of few records without their figures, and how many these are."""
-    fewest = _SCANTY * median(line.records for line in lines)
+def _without_sparse(lines: Sequence[RoundLine]) -> tuple[list[RoundLine], int]:
+    """Return the rounds, those with few records without values, and the number of these."""
+    fewest = _SPARSE * median(line.records for line in lines)
     nothing = {"loss": math.nan, "accuracy": None, "mae": None, "no_change": None}
     full = [line if line.records >= fewest else line.model_copy(update=nothing) for line in lines]
     return full, sum(line.records < fewest for line in lines)
 
 
-def _thinned(lines: Sequence[RoundLine]) -> list[RoundLine]:
+def _drawn(lines: Sequence[RoundLine]) -> list[RoundLine]:
     columns = _columns(lines)
-    return [lines[i] for i in kept(list(columns.values()), _STRETCHES)]
+    return [lines[i] for i in selected(list(columns.values()), _STRETCHES)]
 
 
 def _columns(lines: Sequence[RoundLine]) -> dict[str, list[float | None]]:
@@ -85,7 +85,7 @@ def _columns(lines: Sequence[RoundLine]) -> dict[str, list[float | None]]:
 
 
 def _shortened(value: float | None) -> float | None:
-    # Four digits are more than a pixel shows, and a third of the bytes.
+    # Four digits are finer than a pixel and take a third of the bytes.
     known = finite(value)
     return None if known is None else float(f"{known:.4g}")
 
@@ -125,7 +125,7 @@ def _figure(plan: _Plan, rounds: Sequence[int], result: Result, drifts: Sequence
     imposed = [Event(drift, f"drift imposed at round {count(drift)}") for drift in drifts]
     charts = tuple(
         chart(
-            paper,
+            canvas,
             rounds,
             plan.series,
             epochs=epochs(result),
@@ -133,7 +133,7 @@ def _figure(plan: _Plan, rounds: Sequence[int], result: Result, drifts: Sequence
             drifts=imposed,
             y_max=plan.y_max,
         )
-        for paper in (WIDE, NARROW)
+        for canvas in (WIDE, NARROW)
     )
     return Figure(plan.key, plan.title, plan.unit, plan.series, charts)
 
@@ -142,7 +142,7 @@ def _restarts(result: Result, *, labelled: bool) -> list[Event]:
     return [
         Event(
             round=r.round,
-            note=f"round {count(r.round)}: restart, epoch {count(r.epoch)}, {evidence(r)}, chosen: {r.chosen}",
+            note=f"round {count(r.round)}: restart, epoch {count(r.epoch)} begins, {evidence(r)}, chosen: {r.chosen}",
             label=_cut(f"{r.round}: {r.cause} → {r.chosen}") if labelled else "",
         )
         for r in result.restarts

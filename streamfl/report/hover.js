@@ -1,4 +1,4 @@
-// Tells the figures of the round under the pointer. The page reads the same without it.
+// Shows the values of the round under the pointer. The page is complete without it.
 (() => {
   const data = JSON.parse(document.getElementById("rounds").textContent);
   const names = [["loss", "loss"], ["accuracy", "accuracy"], ["mae", "MAE"], ["no_change", "NoChange"]];
@@ -12,7 +12,7 @@
     return round - data.round[low] <= data.round[high] - round ? low : high;
   };
 
-  const told = (i) => [`round ${data.round[i]}`, `epoch ${data.epoch[i]}`]
+  const describe = (i) => [`round ${data.round[i]}`, `epoch ${data.epoch[i]}`]
     .concat(names.filter(([key]) => data[key]).map(([key, name]) => `${name} ${data[key][i] ?? "–"}`)).join("   ");
 
   for (const plot of document.querySelectorAll("svg.plot")) {
@@ -28,9 +28,9 @@
       const x = left + (data.round[i] - first) / (last - first) * (right - left);
       cross.setAttribute("transform", `translate(${x} 0)`);
       cross.setAttribute("visibility", "visible");
-      tip.textContent = told(i);
+      tip.textContent = describe(i);
       tip.hidden = false;
-      // Below the axis, where it hides no line.
+      // Below the axis, so that it hides no curve.
       const room = figure.clientWidth - tip.offsetWidth;
       tip.style.left = `${Math.max(0, Math.min(room, x * unit - tip.offsetWidth / 2))}px`;
       tip.style.top = `${box.bottom - figure.getBoundingClientRect().top - tip.offsetHeight}px`;

@@ -1,4 +1,4 @@
-"""The report as one HTML page that needs nothing beside it: no network, no script, no other file."""
+"""The report as one self-contained HTML page: no network access and no other file."""
 
 from collections.abc import Sequence
 from importlib.resources import files
@@ -13,16 +13,16 @@ from streamfl.report.words import count, counted, listed
 
 
 def render(result: Result, *, drifts: Sequence[int] = (), title: str) -> str:
-    """Return the page that explains a run to somebody who was not there.
+    """Return the page that explains a run to a reader who has not seen it.
 
-    The same result gives the same bytes: the page carries no date.
+    The same result gives the same bytes, since the page has no date.
 
     Parameters
     ----------
     result
-        What the run found.
+        The result of the run.
     drifts
-        Rounds at which a drift was imposed, each the first round that has it; empty if none is known.
+        The first round of each imposed drift; empty if none is known.
     title
         The page's title.
 

@@ -1,4 +1,4 @@
-"""From values to places on the paper, and the round numbers an axis is marked with."""
+"""Maps values to coordinates, and chooses the ticks of an axis."""
 
 import math
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """A straight map of `[low, high]` onto `[start, end]`; `end` may lie before `start`, as it does upwards.
+    """A linear map of `[low, high]` onto `[start, end]`; `end` may be less than `start`, as for a y axis.
 
     >>> up = Scale(0.0, 0.5, 200.0, 0.0)
     >>> up(0.0), up(0.25), up(0.5)
@@ -19,7 +19,7 @@ class Scale:
     end: float
 
     def __call__(self, value: float) -> float:
-        """Return the place of a value."""
+        """Return the coordinate of a value."""
         return self.start + (value - self.low) / (self.high - self.low) * (self.end - self.start)
 
 
@@ -36,10 +36,10 @@ def step(span: float, at_most: int) -> float:
     return next(size for size in steps if size >= least * (1 - 1e-9))
 
 
-def marks(low: float, high: float, size: float) -> list[float]:
+def multiples(low: float, high: float, size: float) -> list[float]:
     """Return the multiples of a step that lie in `[low, high]`.
 
-    >>> marks(1, 103, 20.0)
+    >>> multiples(1, 103, 20.0)
     [20.0, 40.0, 60.0, 80.0, 100.0]
     """
     first, last = math.ceil(low / size - 1e-9), math.floor(high / size + 1e-9)
@@ -47,7 +47,7 @@ def marks(low: float, high: float, size: float) -> list[float]:
 
 
 def ceiling(high: float, at_most: int) -> float:
-    """Return where an axis from 0 should end so that it ends on a mark.
+    """Return the end of an axis from 0 to at least `high` that is a tick.
 
     >>> ceiling(0.52, 6), ceiling(0.5, 6), ceiling(0.0, 6)
     (0.6, 0.5, 1.0)
@@ -58,10 +58,10 @@ def ceiling(high: float, at_most: int) -> float:
     return float(f"{math.ceil(high / size - 1e-9) * size:.12g}")
 
 
-def mark_text(value: float, size: float) -> str:
-    """Return a mark's text, with as many decimals as its step needs.
+def tick_text(value: float, size: float) -> str:
+    """Return the text of a tick, with as many decimals as its step needs.
 
-    >>> mark_text(0.30000000000000004, 0.1), mark_text(2000.0, 500.0), mark_text(2e-7, 1e-7)
+    >>> tick_text(0.30000000000000004, 0.1), tick_text(2000.0, 500.0), tick_text(2e-7, 1e-7)
     ('0.3', '2,000', '2e-07')
     """
     decimals = max(0, -math.floor(math.log10(size) + 1e-9))

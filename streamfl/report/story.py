@@ -1,4 +1,4 @@
-"""What a run's figures say, in sentences: the part of the report that is read first, at three in the morning."""
+"""A run in sentences: the first part of the report."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from streamfl.evaluation.result import DatedRestart, Result
 from streamfl.report.words import count, counted, evidence, listed, quantity, share
 
-# Within so many rounds after a drift, a further restart still answers it; benchmarks count the same way.
+# A further restart within so many rounds after a drift still answers it; benchmarks count the same way.
 _STILL = 5
 _SHOWN = 6
 
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """One statement; `warns` if somebody should look into it."""
+    """One sentence; `warns` if a person should look into it."""
 
     text: str
     warns: bool = False
@@ -21,7 +21,7 @@ class Sentence:
 
 @dataclass(frozen=True, slots=True)
 class Delay:
-    """How a restart answers an imposed drift: `rounds` after the drift of round `drift`."""
+    """A restart that answers an imposed drift: `rounds` after it, the drift being at round `drift`."""
 
     rounds: int
     drift: int
@@ -30,15 +30,15 @@ class Delay:
 def delays(restarts: Sequence[int], drifts: Sequence[int]) -> list[Delay | None]:
     """Return for each restart the drift that it answers.
 
-    That is the nearest drift before it, unless an earlier restart answered that one more than five rounds
-    ago: what is found that late was not imposed there.
+    That is the nearest drift before it, unless an earlier restart has answered that drift and the drift was more than
+    five rounds ago: then the restart has another cause.
 
     Parameters
     ----------
     restarts
         Rounds with a restart, increasing.
     drifts
-        Rounds at which a drift was imposed, the first round that has it.
+        The first round of each imposed drift.
 
     Returns
     -------
@@ -49,13 +49,13 @@ def delays(restarts: Sequence[int], drifts: Sequence[int]) -> list[Delay | None]
     [Delay(rounds=1, drift=31), Delay(rounds=3, drift=31), None, Delay(rounds=2, drift=97)]
     """
     answered: set[int] = set()
-    found: list[Delay | None] = []
+    result: list[Delay | None] = []
     for at in restarts:
         drift = max((d for d in drifts if d <= at), default=None)
         late = drift is None or (drift in answered and at - drift > _STILL)
-        found.append(None if drift is None or late else Delay(at - drift, drift))
+        result.append(None if drift is None or late else Delay(at - drift, drift))
         answered.update(() if drift is None else (drift,))
-    return found
+    return result
 
 
 def unanswered(restarts: Sequence[int], drifts: Sequence[int]) -> list[int]:
@@ -69,17 +69,17 @@ def unanswered(restarts: Sequence[int], drifts: Sequence[int]) -> list[int]:
 
 
 def unaccounted(result: Result) -> int:
-    """Return how many records were read and never accounted for: 0, or the ledger is broken."""
+    """Return the number of records read but not accounted for; 0 unless there is a defect."""
     return result.records - result.accepted - result.rejected - result.pending
 
 
 def ledger(result: Result) -> str:
-    """Return the equation that must hold, and by how much it fails if it does.
+    """Return the equation of the record counts, which must hold, and the difference if it does not.
 
     Parameters
     ----------
     result
-        What the run found.
+        The result of the run.
 
     Returns
     -------
@@ -93,7 +93,7 @@ def ledger(result: Result) -> str:
 
 
 def epochs(result: Result) -> list[tuple[int, int]]:
-    """Return each epoch's number with the round at which it begins, from the first round kept on."""
+    """Return the number and first round of each epoch, starting with the epoch of the first round in `per_round`."""
     if not result.per_round:
         return []
     first = result.per_round[0]
@@ -107,14 +107,14 @@ def story(result: Result, drifts: Sequence[int]) -> list[Sentence]:
     Parameters
     ----------
     result
-        What the run found.
+        The result of the run.
     drifts
-        Rounds at which a drift was imposed; empty if none is known.
+        The first round of each imposed drift; empty if none is known.
 
     Returns
     -------
     list of Sentence
-        A handful, each complete in itself.
+        A handful; each can be read alone.
     """
     if result.rounds == 0:
         return [Sentence("No round was closed, so nothing was learnt.", warns=True), *_records(result)]
@@ -124,21 +124,21 @@ def story(result: Result, drifts: Sequence[int]) -> list[Sentence]:
 def _restarts(result: Result) -> Iterator[Sentence]:
     over = counted(result.rounds, "round")
     if not result.restarts:
-        yield Sentence(f"There was no restart: over {over}, no alarm made the model start over.")
+        yield Sentence(f"There was no restart in {over}.")
         return
     yield Sentence(f"There {_were(len(result.restarts), 'restart')} in {over}.")
     for restart in result.restarts[:_SHOWN]:
-        yield Sentence(_told(restart))
+        yield Sentence(_restart(restart))
     if len(result.restarts) > _SHOWN:
-        yield Sentence(f"{count(len(result.restarts) - _SHOWN)} more are in the table of restarts.")
+        yield Sentence(f"The table of restarts lists {count(len(result.restarts) - _SHOWN)} more.")
 
 
-def _told(restart: DatedRestart) -> str:
+def _restart(restart: DatedRestart) -> str:
     seen = "a label not seen before" if restart.cause == "new-label" else evidence(restart)
     when = f" ({restart.time})" if restart.time else ""
     return (
-        f"Round {count(restart.round)}{when}: {seen}, with the change dated to round {count(restart.since)}; "
-        f"epoch {count(restart.epoch)} began with {restart.chosen}."
+        f"Round {count(restart.round)}{when}: {seen}, change since round {count(restart.since)}; "
+        f"epoch {count(restart.epoch)} began with model {restart.chosen}."
     )
 
 
@@ -156,8 +156,8 @@ def _quality(result: Result) -> Iterator[Sentence]:
     if result.accuracy is not None:
         ours, naive = result.accuracy.prequential, result.accuracy.no_change
         yield Sentence(
-            f"Tested on each record before learning it, the model's accuracy was {share(ours)}; repeating each "
-            f"client's previous label gives {share(naive)}.{_verdict(ours, naive)}",
+            f"Tested on each record before learning it, the model had accuracy {share(ours)}; repeating each "
+            f"client's previous label has {share(naive)}.{_verdict(ours, naive)}",
             warns=bool(_verdict(ours, naive)),
         )
     if result.mae is not None:
@@ -172,30 +172,30 @@ def _quality(result: Result) -> Iterator[Sentence]:
 
 def _verdict(better: float | None, worse: float | None) -> str:
     beaten = better is not None and worse is not None and better < worse
-    return " That naive rule did better than the model." if beaten else ""
+    return " That baseline did better than the model." if beaten else ""
 
 
 def _local(result: Result) -> Iterator[Sentence]:
     if result.local_drifts:
         rounds = listed(sorted({drift.round for drift in result.local_drifts}))
-        yield Sentence(f"Some clients drifted on their own (found at round {rounds}); see the local drifts.")
+        yield Sentence(f"Only some clients drifted (detected in round {rounds}); see the local drifts.")
     if result.notices:
         rounds = listed(sorted({notice.round for notice in result.notices}))
-        yield Sentence(f"The mix of labels changed (noticed in round {rounds}): no drift of the concept, no restart.")
+        yield Sentence(f"The class mix changed (detected in round {rounds}): not a concept drift, so no restart.")
 
 
 def _records(result: Result) -> Iterator[Sentence]:
     if result.rejected:
         yield Sentence(f"{counted(result.rejected, 'bad record')} {_was(result.rejected)} rejected.", warns=True)
     if result.left_out:
-        yield Sentence(f"Left out, as they are no features: {listed(result.left_out)}.")
+        yield Sentence(f"Columns left out, as they are not features: {listed(result.left_out)}.")
     if result.infinite:
-        yield Sentence(f"{counted(result.infinite, 'infinite value')} {_was(result.infinite)} taken for missing.")
+        yield Sentence(f"{counted(result.infinite, 'infinite value')} {_was(result.infinite)} treated as missing.")
     if result.pending:
-        few = "too few to leave a client"
-        yield Sentence(f"{counted(result.pending, 'record')} {_was(result.pending)} read and not learnt: {few}.")
+        few = "the client had too few left to send an update (--least)"
+        yield Sentence(f"{counted(result.pending, 'record')} {_was(result.pending)} read but not learnt: {few}.")
     if unaccounted(result):
-        yield Sentence(f"The record ledger does not add up: {ledger(result)}.", warns=True)
+        yield Sentence(f"The record counts do not add up: {ledger(result)}.", warns=True)
 
 
 def _was(number: int) -> str:

@@ -1,4 +1,4 @@
-"""The rows of the report's tables, as text."""
+"""The tables of the report, as rows of text."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -9,15 +9,15 @@ from streamfl.report.story import Delay, delays
 from streamfl.report.words import MISSING, count, evidence, listed, local_evidence, quantity, serves, share
 
 _MOMENTS = (
-    ("prequential", "each record predicted just before it was learnt, by the model that serves"),
-    ("round_start", "by the model of the round's start: as a model file would have"),
+    ("prequential", "by the serving model, just before it learns the record"),
+    ("round_start", "by the model at the start of the round, which a model file holds"),
     ("post_update", "by the model after the round, which has learnt the record already"),
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One measure at one moment, with NoChange beside it; `better` is None when the two do not compare."""
+    """One metric of one predictor, with NoChange beside it; `better` is None if they are equal or unknown."""
 
     name: str
     meaning: str
@@ -29,7 +29,7 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class RestartRow:
-    """One restart as the table tells it."""
+    """One row of the table of restarts."""
 
     round: str
     time: str
@@ -44,7 +44,7 @@ class RestartRow:
 
 @dataclass(frozen=True, slots=True)
 class LocalRow:
-    """One drift of some clients only."""
+    """One row of the table of local drifts."""
 
     round: str
     since: str
@@ -55,8 +55,8 @@ class LocalRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Fact:
-    """One named figure, and what it means or compares with."""
+class NamedValue:
+    """A value with its name, and a note on its meaning or what to compare it with."""
 
     name: str
     value: str
@@ -64,17 +64,17 @@ class Fact:
 
 
 def measured(result: Result) -> list[Measured]:
-    """Return every accuracy (or error) of the run, each with NoChange beside it.
+    """Return all accuracies (or errors) of the run, each with NoChange beside it.
 
     Parameters
     ----------
     result
-        What the run found.
+        The result of the run.
 
     Returns
     -------
     list of Measured
-        Three rows a measure: prequential, round_start, post_update.
+        Three rows per metric: prequential, round_start, post_update.
     """
     rows: list[Measured] = []
     for name, figures in (("accuracy", result.accuracy), ("MAE", result.mae), ("RMSE", result.rmse)):
@@ -103,33 +103,33 @@ def _signed(gap: float | None, text: Callable[[float | None], str]) -> str:
     return sign + text(gap)
 
 
-def headline(result: Result) -> list[Fact]:
-    """Return the few figures that say how good the run was.
+def headline(result: Result) -> list[NamedValue]:
+    """Return the few numbers that summarise the quality of the run.
 
     Parameters
     ----------
     result
-        What the run found.
+        The result of the run.
 
     Returns
     -------
-    list of Fact
+    list of NamedValue
         The first is the prequential accuracy or error, with NoChange in its note.
     """
-    return [*_scores(result), *_kappas(result), Fact("loss", share(result.loss.prequential), "0 best, 1 worst")]
+    return [*_scores(result), *_kappas(result), NamedValue("loss", share(result.loss.prequential), "0 best, 1 worst")]
 
 
-def _scores(result: Result) -> Iterator[Fact]:
+def _scores(result: Result) -> Iterator[NamedValue]:
     measures = (("accuracy", result.accuracy, share), ("MAE", result.mae, quantity), ("RMSE", result.rmse, quantity))
     for name, figures, text in measures:
         if figures is not None:
-            yield Fact(f"{name}, prequential", text(figures.prequential), f"NoChange {text(figures.no_change)}")
+            yield NamedValue(f"{name}, prequential", text(figures.prequential), f"NoChange {text(figures.no_change)}")
 
 
-def _kappas(result: Result) -> Iterator[Fact]:
+def _kappas(result: Result) -> Iterator[NamedValue]:
     if result.kappa is not None:
-        yield Fact("kappa, Cohen", share(result.kappa.cohen), "accuracy above the class mix")
-        yield Fact("kappa, temporal", share(result.kappa.temporal), "accuracy above NoChange")
+        yield NamedValue("kappa, Cohen", share(result.kappa.cohen), "0: as good as guessing by class mix")
+        yield NamedValue("kappa, temporal", share(result.kappa.temporal), "0: as good as NoChange")
 
 
 def restart_rows(restarts: Sequence[DatedRestart], drifts: Sequence[int]) -> list[RestartRow]:
@@ -140,15 +140,15 @@ def restart_rows(restarts: Sequence[DatedRestart], drifts: Sequence[int]) -> lis
     restarts
         The restarts of the run, by round.
     drifts
-        Rounds at which a drift was imposed; empty if none is known.
+        The first round of each imposed drift; empty if none is known.
 
     Returns
     -------
     list of RestartRow
-        One row a restart.
+        One row per restart.
     """
-    found = delays([restart.round for restart in restarts], drifts)
-    return [_restart_row(restart, delay) for restart, delay in zip(restarts, found, strict=True)]
+    answers = delays([restart.round for restart in restarts], drifts)
+    return [_restart_row(restart, delay) for restart, delay in zip(restarts, answers, strict=True)]
 
 
 def _restart_row(restart: DatedRestart, delay: Delay | None) -> RestartRow:
@@ -161,12 +161,12 @@ def _restart_row(restart: DatedRestart, delay: Delay | None) -> RestartRow:
         since=count(restart.since),
         clients=listed(restart.clients),
         labels=listed(restart.labels),
-        delay=f"{count(delay.rounds)} (drift at {count(delay.drift)})" if delay else "no drift imposed there",
+        delay=f"{count(delay.rounds)} (drift at {count(delay.drift)})" if delay else "no imposed drift",
     )
 
 
 def local_rows(drifted: Sequence[LocalDrift]) -> list[LocalRow]:
-    """Return the table of the drifts that only some clients had."""
+    """Return the table of local drifts."""
     return [_local_row(drift) for drift in drifted]
 
 
@@ -181,19 +181,19 @@ def _local_row(drift: LocalDrift) -> LocalRow:
     )
 
 
-def facts(result: Result) -> list[Fact]:
-    """Return what the run was, as far as somebody needs it to run it again or to find its model."""
+def facts(result: Result) -> list[NamedValue]:
+    """Return what is needed to repeat the run or to identify its model."""
     return [
-        Fact("source", result.source),
-        Fact("seed", str(result.seed)),
-        Fact("profile", result.profile),
-        Fact("rounds", count(result.rounds)),
-        Fact("clients", count(result.clients)),
-        Fact("restarts", count(len(result.restarts))),
-        Fact("promotions", count(result.promotions)),
-        *([Fact("serving", serves(result.serving), "its part in what was served")] if result.serving else []),
-        Fact("time", f"{result.seconds:,.1f} s"),
-        Fact("rate", f"{count(result.records_per_second)} records/s"),
-        Fact("streamfl", result.streamfl),
-        Fact("model_sha256", result.model_sha256 or MISSING),
+        NamedValue("source", result.source),
+        NamedValue("seed", str(result.seed)),
+        NamedValue("profile", result.profile),
+        NamedValue("rounds", count(result.rounds)),
+        NamedValue("clients", count(result.clients)),
+        NamedValue("restarts", count(len(result.restarts))),
+        NamedValue("promotions", count(result.promotions)),
+        *([NamedValue("serving", serves(result.serving), "share in the predictions")] if result.serving else []),
+        NamedValue("time", f"{result.seconds:,.1f} s"),
+        NamedValue("rate", f"{count(result.records_per_second)} records/s"),
+        NamedValue("streamfl", result.streamfl),
+        NamedValue("model_sha256", result.model_sha256 or MISSING),
     ]

@@ -1,4 +1,4 @@
-"""Figures as the text that people read: on the page and in a terminal the same number looks the same."""
+"""Formats numbers and names as text, the same way in the report and in a terminal."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -8,12 +8,12 @@ from streamfl.evaluation.result import DatedRestart
 
 MISSING = "–"
 
-# A smaller part is not worth telling.
-LEAST_TOLD = 0.01
+# Smaller shares are not listed.
+LEAST_SHARE = 0.01
 
 
 def share(value: float | None, missing: str = MISSING) -> str:
-    """Return a figure on a fixed scale (accuracy, kappa, loss) with three decimals.
+    """Return a number on a fixed scale (accuracy, kappa, loss) with three decimals.
 
     >>> share(0.70249), share(-0.0001), share(None)
     ('0.702', '0.000', '–')
@@ -22,7 +22,7 @@ def share(value: float | None, missing: str = MISSING) -> str:
 
 
 def quantity(value: float | None, missing: str = MISSING) -> str:
-    """Return a figure on a scale of its own (a statistic, an error in the target's unit): four digits.
+    """Return a number on any scale (a statistic, an error in the target's unit) with four digits.
 
     >>> quantity(113.84), quantity(11.7), quantity(0.00031), quantity(123456.7), quantity(2.5e30)
     ('113.8', '11.7', '0.00031', '123,457', '2.5e+30')
@@ -33,7 +33,7 @@ def quantity(value: float | None, missing: str = MISSING) -> str:
 
 
 def count(number: float) -> str:
-    """Return a number of things, thousands apart.
+    """Return a count with thousands separators.
 
     >>> count(92962)
     '92,962'
@@ -42,7 +42,7 @@ def count(number: float) -> str:
 
 
 def counted(number: int, noun: str) -> str:
-    """Return a number with its noun, in the plural unless there is one.
+    """Return a count with its noun, in the plural unless the count is 1.
 
     >>> counted(1, "round"), counted(1200, "round")
     ('1 round', '1,200 rounds')
@@ -51,7 +51,7 @@ def counted(number: int, noun: str) -> str:
 
 
 def listed(names: Sequence[object], at_most: int = 8) -> str:
-    """Return the names in one line; past `at_most` their number only, since a fleet may have thousands.
+    """Return the names in one line; beyond `at_most` only their number, as there may be thousands of clients.
 
     >>> listed(["a", "b", "c"]), listed("abcd", at_most=2), listed([])
     ('a, b, c', 'a, b and 2 more', '–')
@@ -62,19 +62,19 @@ def listed(names: Sequence[object], at_most: int = 8) -> str:
 
 
 def evidence(restart: DatedRestart | messages.Restarted) -> str:
-    """Return what raised the alarm: the detector, its statistic and its threshold.
+    """Return the evidence of an alarm: the detector, its statistic and its threshold.
 
-    A new label is a fact, not a test, so it comes without numbers.
+    A new label is no test, so it has no numbers.
 
     Parameters
     ----------
     restart
-        The restart to explain.
+        The restart.
 
     Returns
     -------
     str
-        For instance ``glr 113.8 > 11.7``; the relation is the true one, whatever it is.
+        For instance ``glr 113.8 > 11.7``, or with ``<=`` if the numbers say so.
     """
     if restart.cause == "new-label":
         return restart.cause
@@ -82,7 +82,7 @@ def evidence(restart: DatedRestart | messages.Restarted) -> str:
 
 
 def local_evidence(drift: messages.LocalDrift) -> str:
-    """Return what told that some clients drifted: only one detector knows clients."""
+    """Return the evidence of a local drift; only `excess` finds local drifts."""
     return _compared("excess", drift.statistic, drift.threshold)
 
 
@@ -91,7 +91,7 @@ def _compared(cause: str, statistic: float, threshold: float) -> str:
 
 
 def printable(text: str) -> str:
-    r"""Return the text with every control character spelled out, so that data cannot steer a terminal.
+    r"""Return the text with control characters escaped, so that data cannot control a terminal.
 
     >>> printable("line 3: \x1b[2Jnot a number")
     'line 3: \\x1b[2Jnot a number'
@@ -100,10 +100,10 @@ def printable(text: str) -> str:
 
 
 def serves(shares: Mapping[str, float], most: int = 4) -> str:
-    """Return the models with the largest part in what was served.
+    """Return the models with the largest shares in the predictions.
 
     >>> serves({"linear-10": 0.1, "fern-8-10": 0.6, "rounds": 0.004})
     'fern-8-10 60%, linear-10 10%'
     """
     largest = sorted(shares.items(), key=lambda item: -item[1])[:most]
-    return ", ".join(f"{name} {part:.0%}" for name, part in largest if part >= LEAST_TOLD)
+    return ", ".join(f"{name} {part:.0%}" for name, part in largest if part >= LEAST_SHARE)

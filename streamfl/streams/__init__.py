@@ -1,1 +1,1 @@
-"""Recorded streams: read from files, dealt to clients, given drift."""
+"""Recorded streams: reads files, deals records to clients, imposes drift."""

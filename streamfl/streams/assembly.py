@@ -1,4 +1,4 @@
-"""Blocks of records, as a reader finds them, put together to a table in little more memory than it needs."""
+"""Builds a table from blocks of records, with little memory beyond the table itself."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ import numpy as np
 from streamfl.core.arrays import FloatArray, IntArray
 from streamfl.core.protocol.records import Rejection, without_infinity
 from streamfl.streams.cells import Cells, listed, quoted, texts
-from streamfl.streams.columns import Aside, Column, judge, told
+from streamfl.streams.columns import Column, LeftOutColumn, describe, infer
 from streamfl.streams.labels import LabelTexts, resolve
 from streamfl.streams.request import Request
 from streamfl.streams.rows import GrowingRows
@@ -21,24 +21,24 @@ MAX_COLUMNS = 10_000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowBlock:
-    """Some consecutive records of a file that could be taken apart, and those that could not.
+    """A block of consecutive records of a file: the columns of the parsed ones, and the rejected ones.
 
     Parameters
     ----------
     places
-        The number of each record in the file, bad ones counted too.
+        The number of each record in the file from 0 on; bad records count.
     lines
-        The line or record that a message names for each, counted from 1.
+        The number of the line or record for messages, counted from 1.
     features
         The cells of each feature column.
     label
         The cells of the label column.
     kept
-        The cells of the column to keep as text, if there is one.
+        The cells of the column to keep as text, if one was asked for.
     times
         The cells of the column of times, if there is one.
     rejected
-        Records that are no record at all, with `line 3: ...` as the reason.
+        Records that could not be parsed, with reasons such as `line 3: ...`.
     """
 
     places: IntArray
@@ -57,7 +57,7 @@ class RowBlock:
 
 @dataclass(slots=True, eq=False)
 class _Rest:
-    """What is kept of the good records beside their features: a few bytes each, in pieces."""
+    """The data of the good records beside their features, block by block."""
 
     codes: list[IntArray] = field(default_factory=list)
     places: list[IntArray] = field(default_factory=list)
@@ -79,7 +79,7 @@ class Assembly:
     label
         The name of the label column, for messages.
     unit
-        What a message calls the place of a record: `line` or `record`.
+        The unit of `lines` in messages: `line` or `record`.
     """
 
     request: Request
@@ -95,12 +95,12 @@ class Assembly:
     _infinite: int = 0
 
     def add(self, block: RowBlock) -> None:
-        """Take in the next block of the file.
+        """Add the next block of the file.
 
         Raises
         ------
         UsageError
-            If it has a bad record and the request is to stop, or a column that cannot be a feature.
+            If the block has a bad record and the request is to stop, or there are too many columns.
         """
         X, features, bad = self._features(block)
         codes, wrong = self._labels.add(block.label)
@@ -119,13 +119,13 @@ class Assembly:
         if block.kept is not None:
             self._rest.kept.append(texts(block.kept)[good])
         if block.times is not None:
-            self._take_times(block.times, good)
+            self._add_times(block.times, good)
 
     def leave_out(self, name: str, why: str) -> None:
-        """Leave out a column that a block will not have, and tell why."""
-        self._columns[name] = Aside(name, why)
+        """Record that a column is left out of all blocks, and why."""
+        self._columns[name] = LeftOutColumn(name, why)
 
-    def _take_times(self, cells: Cells, good: IntArray) -> None:
+    def _add_times(self, cells: Cells, good: IntArray) -> None:
         times, wrong = of_cells(cells)
         self._rest.times.append(times[good])
         self._no_times.extend(wrong[i] for i in good.tolist() if i in wrong)
@@ -158,20 +158,20 @@ class Assembly:
             label=self.label,
             infinite=self._infinite,
             times=np.concatenate(rest.times)[good] if rest.times else np.empty(0),
-            left_out=tuple(column.name for column in self._aside),
+            left_out=tuple(column.name for column in self._left_out),
             notes=self._notes(),
         )
 
     @property
-    def _aside(self) -> list[Aside]:
-        return [column for column in self._columns.values() if isinstance(column, Aside)]
+    def _left_out(self) -> list[LeftOutColumn]:
+        return [column for column in self._columns.values() if isinstance(column, LeftOutColumn)]
 
     def _notes(self) -> tuple[str, ...]:
-        notes = [told(self.request, self._aside)] if self._aside else []
+        notes = [describe(self.request, self._left_out)] if self._left_out else []
         return (*notes, *unknown(self._no_times))
 
     def _features(self, block: RowBlock) -> tuple[FloatArray, tuple[str, ...], dict[int, str]]:
-        columns = self._judged(block)
+        columns = self._inferred(block)
         X = np.empty((len(block.places), sum(len(column.features) for column in columns)))
         bad: dict[int, str] = {}
         at = 0
@@ -182,10 +182,10 @@ class Assembly:
             at = until
         return X, tuple(feature for column in columns for feature in column.features), bad
 
-    def _judged(self, block: RowBlock) -> list[Column]:
+    def _inferred(self, block: RowBlock) -> list[Column]:
         for name, cells in block.features.items():
             if self._columns.get(name) is None:
-                self._columns[name] = judge(name, cells)
+                self._columns[name] = infer(name, cells)
         if len(self._columns) > MAX_COLUMNS:
             raise too_many(self.request)
         known = (self._columns[name] for name in block.features)
@@ -197,17 +197,17 @@ class Assembly:
     def _reject(self, rejections: Sequence[Rejection]) -> None:
         if rejections and self.request.on_bad_record == "stop":
             first = min(rejections, key=lambda rejection: rejection.position)
-            raise self.request.refusal(first.reason, "correct it, or say --on-bad-record reject to go on without it")
+            raise self.request.refusal(first.reason, "correct it, or add --on-bad-record reject to leave it out")
         self._rejected.extend(rejections)
 
     def _targets(self) -> tuple[FloatArray, tuple[str, ...]]:
-        """Return y and the labels; y is NaN, and the record rejected, where a text stands for a target."""
+        """Return y and the labels. A record whose target is not a number is rejected, and its y is NaN."""
         codes = np.concatenate(self._rest.codes) if self._rest.codes else np.empty(0, np.int64)
         if not len(codes):
             return np.empty(0), ()
-        said = list(self._labels.codes)
-        y, labels = resolve(self.request, said, codes)
-        wrong = {int(i): self._not_a_target(said[codes[i]]) for i in np.flatnonzero(np.isnan(y))}
+        names = list(self._labels.codes)
+        y, labels = resolve(self.request, names, codes)
+        wrong = {int(i): self._not_a_target(names[codes[i]]) for i in np.flatnonzero(np.isnan(y))}
         if wrong:
             self._reject(self._rejections(np.concatenate(self._rest.places), np.concatenate(self._rest.lines), wrong))
         return y, labels
@@ -217,30 +217,32 @@ class Assembly:
 
     def _nothing(self) -> Exception:
         if not self._rejected:
-            return self.request.refusal("it holds no records", "give a file with at least one")
+            return self.request.refusal("it has no records", "give a file with at least one")
         first = min(self._rejected, key=lambda rejection: rejection.position)
-        what = f"none of its {len(self._rejected)} records can be used, the first because of {first.reason}"
+        what = f"none of its {len(self._rejected)} records can be used; the first: {first.reason}"
         return self.request.refusal(what, "correct the file, leave the column out with --drop, or name the --label")
 
     def _names(self) -> tuple[str, ...]:
-        """Return the features in the order of their columns; a column without any value is one of numbers."""
+        """Return the features in the order of their columns. A column without any value counts as numbers."""
         names = [f for name, column in self._columns.items() for f in (column.features if column else (name,))]
         if not names:
-            what = "; ".join(["no feature column beside the label", *self._notes()])
+            what = "; ".join(["it has no feature column beside the label", *self._notes()])
             raise self.request.refusal(what, "give at least one column of numbers or categories, separated by commas")
         if len(set(names)) < len(names):
             twice = sorted({name for name in names if names.count(name) > 1})
-            raise self.request.refusal(f"two features would be named {listed(twice)}", "rename one of the columns")
+            raise self.request.refusal(
+                f"two features would have the name {listed(twice)}", "rename one of the columns"
+            )
         return tuple(names)
 
 
 def too_many(request: Request) -> Exception:
-    """Return what a file with more columns than there may be is refused with."""
-    return request.refusal(f"more than {MAX_COLUMNS} columns", "leave out what grows without end with --drop")
+    """Return the error for a file with too many columns."""
+    return request.refusal(f"more than {MAX_COLUMNS} columns", "leave out the fields with ever new names with --drop")
 
 
 def _joined(pieces: list[GrowingRows], features: tuple[str, ...]) -> Numbers:
-    """Put pieces that differ in their columns below one another; a column that a piece lacks is missing there."""
+    """Stack pieces with different columns; values of a column that a piece lacks are missing."""
     if len(pieces) == 1 and pieces[0].features == features:
         return pieces[0].matrix()
     at = {name: i for i, name in enumerate(features)}

@@ -1,4 +1,4 @@
-"""One cell of a record: what it says as a number, what it says as text, how a message shows it."""
+"""Reads one cell of a record as a number or as text, and quotes it in messages."""
 
 import math
 import re
@@ -12,28 +12,28 @@ from streamfl.core.arrays import FloatArray
 from streamfl.streams.csv_block import LazyTexts
 from streamfl.streams.table import Numbers
 
-# What is written, in any case, where a number is missing: by pandas and R, by databases, in the UCI repository.
+# Missing values, in any case, as written by pandas, R and databases, and in the UCI repository.
 MISSING = frozenset({"", "na", "n/a", "#n/a", "<na>", "null", "none", "?", "-"})
 
-# A number with what some put between its digits.
+# A number with separators between its digits.
 SEPARATED = re.compile(r"\s*[-+]?\d[\d.]*[,_' ][\d.,_' ]*")
 
 Cells = Sequence[object] | Numbers
-"""A column as it was read: texts from CSV, values from JSON, an array from what has types."""
+"""A column as read: texts from CSV, values from JSON, an array from a typed format."""
 
 
 def number(cell: object) -> float:
-    """Return the number that a cell holds, possibly infinite; NaN if it is missing, or says so: see `MISSING`.
+    """Return a cell as a number, possibly infinite; NaN for a missing value: see `MISSING`.
 
     Parameters
     ----------
     cell
-        A text, a number, a truth value (0 or 1), or None.
+        A text, a number, a boolean (0 or 1), or None.
 
     Raises
     ------
     ValueError
-        If it is none of these, or a text that is no number; the message shows the cell.
+        If it is none of these, or a text that is not a number; the message quotes the cell.
 
     >>> number(" 2.5 "), number(True), number(""), number("N/A"), number(None)
     (2.5, 1.0, nan, nan, nan)
@@ -43,7 +43,7 @@ def number(cell: object) -> float:
     """
     if cell is None or (isinstance(cell, str) and cell.strip().lower() in MISSING):
         return math.nan
-    separated = isinstance(cell, str) and "_" in cell  # Python reads 1_000 as a number; we do not
+    separated = isinstance(cell, str) and "_" in cell  # float() reads 1_000; here it is an error
     if isinstance(cell, str | int | float) and not separated:
         try:
             return float(cell)
@@ -56,7 +56,7 @@ def number(cell: object) -> float:
 
 
 def is_number(cell: object) -> bool:
-    """Return whether a cell holds a number, infinite ones counted, missing ones not."""
+    """Return whether a cell holds a number, finite or infinite; a missing value is not one."""
     try:
         return not math.isnan(number(cell))
     except ValueError:
@@ -64,7 +64,7 @@ def is_number(cell: object) -> bool:
 
 
 def text(cell: object) -> str:
-    """Return what a cell says as text, "" if it is missing; numbers that are integers have no decimal point.
+    """Return a cell as text, "" for a missing value; whole numbers have no decimal point.
 
     >>> text(" red "), text(3.0), text(0.5), text(float("nan")), text(True)
     ('red', '3', '0.5', '', 'True')
@@ -75,8 +75,8 @@ def text(cell: object) -> str:
         if math.isnan(cell):
             return ""
         return str(int(cell)) if cell.is_integer() else repr(cell)
-    said = str(cell).strip()
-    return "" if said.lower() == "nan" else said
+    stripped = str(cell).strip()
+    return "" if stripped.lower() == "nan" else stripped
 
 
 def numbers(cells: Cells) -> tuple[FloatArray, dict[int, str]]:
@@ -84,7 +84,7 @@ def numbers(cells: Cells) -> tuple[FloatArray, dict[int, str]]:
 
     Returns
     -------
-    The values, possibly infinite, NaN where missing or bad, and for each index of a bad cell what is wrong with it.
+    The values, possibly infinite, NaN where missing or bad; and the errors by index of the bad cells.
 
     >>> numbers(["1", "", "x", "inf"])
     (array([ 1., nan, nan, inf]), {2: '"x" is not a number'})
@@ -100,7 +100,7 @@ def numbers(cells: Cells) -> tuple[FloatArray, dict[int, str]]:
 
 
 def _looked_up(cells: Sequence[object]) -> tuple[FloatArray, dict[int, str]]:
-    """Read each different cell once: columns repeat themselves, and looking up is faster than reading."""
+    """Parse each distinct cell once: columns repeat values, and a look-up is faster than parsing."""
     table, wrong = _table(set(cells))
     values = np.fromiter(map(table.__getitem__, cells), np.float64, len(cells))
     bad = {i: wrong[cell] for i, cell in enumerate(cells) if cell in wrong} if wrong else {}
@@ -125,14 +125,14 @@ def _table(cells: set[object]) -> tuple[dict[object, float], dict[object, str]]:
 
 
 def _hashable(cells: Sequence[object]) -> Sequence[object]:
-    """Return the cells with lists, which JSON may hold, as text."""
+    """Return the cells with lists, which JSON may contain, as text."""
     if list in set(map(type, cells)):
         return [str(cell) if isinstance(cell, list) else cell for cell in cells]
     return cells
 
 
 def texts(cells: Cells) -> npt.NDArray[np.str_]:
-    """Return what each cell of a column says as text."""
+    """Return each cell of a column as text."""
     return np.array([text(cell) for cell in _plain(cells)], np.str_)
 
 
@@ -141,18 +141,18 @@ def _plain(cells: Cells) -> Sequence[object]:
 
 
 def quoted(cell: object) -> str:
-    r"""Show a cell in a message: in quotes, on one line, at most 40 characters of it.
+    r"""Quote a cell for a message: on one line, at most 40 characters of it.
 
     >>> print(quoted("two\nlines"), quoted("x" * 50)[-6:])
     "two\nlines" xx..."
     """
-    said = str(cell)
-    said = said if len(said) <= 40 else said[:37] + "..."
-    return '"' + "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in said) + '"'
+    shown = str(cell)
+    shown = shown if len(shown) <= 40 else shown[:37] + "..."
+    return '"' + "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in shown) + '"'
 
 
 def listed(names: Sequence[str]) -> str:
-    """Name up to twenty columns in a message.
+    """List up to twenty names for a message.
 
     >>> listed(["a", "b"])
     'a, b'

@@ -26,7 +26,7 @@ FEATURES = (
 def covtype() -> Table:
     """Return 92,962 records of Forest Covertype: 54 features, 7 classes, in random order.
 
-    Copyright Jock A. Blackard and Colorado State University; `data/NOTICE.md` says where it comes from.
+    Copyright Jock A. Blackard and Colorado State University; `data/NOTICE.md` names the source.
 
     >>> table = covtype()
     >>> table.X.shape, table.features[:3], table.labels

@@ -1,4 +1,4 @@
-"""Comma-separated values with a header line, plain or gzipped."""
+"""Reads comma-separated values with a header line, plain or gzipped."""
 
 import csv
 import gzip
@@ -29,7 +29,7 @@ class _Row(NamedTuple):
 
 
 def read_csv(request: Request, path: Path) -> Table:
-    """Read a CSV file; its first line names the columns, blank lines are no records.
+    """Read a CSV file. Its first line names the columns; blank lines are skipped.
 
     Raises
     ------
@@ -54,14 +54,14 @@ def read_csv_stream(request: Request, name: str, stream: Iterable[bytes]) -> Tab
 
 
 class _Lines:
-    """The lines of a file, some of which are looked at before they are taken.
+    """The lines of a file, with look-ahead.
 
     Parameters
     ----------
     request
-        For messages.
+        For error messages.
     stream
-        The lines, with their ends.
+        The lines with their line ends.
     """
 
     def __init__(self, request: Request, stream: Iterable[bytes]) -> None:
@@ -71,12 +71,12 @@ class _Lines:
         self.taken = 0
 
     def ahead(self, n: int) -> Sequence[bytes]:
-        """Return the next lines, at most n, without taking them."""
+        """Return the next lines, at most n, without consuming them."""
         self._ahead.extend(islice(self._stream, n - len(self._ahead)))
         return self._ahead
 
     def skip(self) -> None:
-        """Take all lines that were looked at."""
+        """Consume all lines of the look-ahead."""
         self.taken += len(self._ahead)
         self._ahead.clear()
 
@@ -90,7 +90,7 @@ class _Lines:
 
 
 def _next_block(request: Request, source: _Lines, header: list[str], label: str, start: int) -> RowBlock | None:
-    """Return the next 8192 records, by polars if their lines are plain."""
+    """Return the next 8192 records, parsed by polars if their lines are plain."""
     first = source.taken + 1
     found = columns(source.ahead(BLOCK), header, request.separator) if source.taken else None
     if found is None:
@@ -127,7 +127,7 @@ def _kept(source: Iterable[str], raw: list[str]) -> Iterator[str]:
 
 
 def _is_open(raw: list[str], separator: str = ",") -> bool:
-    r"""Tell whether the file ended within a quote: csv closes it, with all records up to there in one field.
+    r"""Return whether the file ended inside a quote; csv then puts all records up to the end into one field.
 
     >>> _is_open(['a,"b\n', "c,d\n"]), _is_open(['a,"b\n', 'c"\n'])
     (True, False)
@@ -141,24 +141,24 @@ def _is_open(raw: list[str], separator: str = ",") -> bool:
 
 def _header(request: Request, row: _Row | None, taken: int) -> list[str]:
     if row is None:
-        what = "it holds only blank lines" if taken else "it is empty"
+        what = "it has only blank lines" if taken else "it is empty"
         raise request.refusal(what, "give a file with a header and records")
     if row.error:
-        raise request.refusal(f"line {row.line} is not CSV: {row.error}", "save the file with lines ended by LF")
+        raise request.refusal(f"line {row.line} is not CSV: {row.error}", "save the file with LF line ends")
     if row.fields[0].lstrip().startswith("{"):
-        what = "its lines are JSON objects, and it is read as CSV"
-        raise request.refusal(what, "save them in a file whose name ends in .jsonl, and give that")
+        what = "its lines are JSON objects, but it is read as CSV"
+        raise request.refusal(what, "give it a name that ends in .jsonl")
     names = [name.strip() or f"column{i}" for i, name in enumerate(row.fields, start=1)]
     if len(names) == 1 and (found := [m for m in ";\t|," if m in names[0] and m != request.separator]):
         what = f"its columns are separated by {quoted(found[0])}"
-        raise request.refusal(what, f"say --separator {'tab' if found[0].isspace() else quoted(found[0])}")
-    if any(_has_a_fraction(name) for name in names):
-        what = f"line {row.line} has numbers where the names of the columns belong"
+        raise request.refusal(what, f"add --separator {'tab' if found[0].isspace() else quoted(found[0])}")
+    if any(_is_fraction(name) for name in names):
+        what = f"line {row.line} has numbers in place of column names"
         raise request.refusal(what, "put a header line first")
     return names
 
 
-def _has_a_fraction(name: str) -> bool:
+def _is_fraction(name: str) -> bool:
     try:
         return not float(name).is_integer() and float(name) == float(name)
     except ValueError:
@@ -186,7 +186,7 @@ def _of_columns(
     return RowBlock(
         places=places,
         lines=lines,
-        features={name: cells for name, cells in found.items() if name != label and name not in request.aside},
+        features={name: cells for name, cells in found.items() if name != label and name not in request.excluded},
         label=found[label],
         kept=found[request.keep] if request.keep is not None else None,
         times=found[request.time] if request.time is not None else None,
@@ -195,9 +195,9 @@ def _of_columns(
 
 
 def _tear(request: Request, row: _Row, expected: int) -> str:
-    if row.lines > 1:  # good records may be among these lines: they must not vanish as one bad record
+    if row.lines > 1:  # these lines may include good records, which must not be lost as one bad record
         what = f"line {row.line}: a quote opens here and makes one record of {row.lines} lines"
-        raise request.refusal(what, "close the quote, or leave it out")
+        raise request.refusal(what, "close the quote, or remove it")
     if row.error:
         return f"line {row.line}: {row.error}"
     return f"line {row.line}: {len(row.fields)} fields where the header has {expected}"

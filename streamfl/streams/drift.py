@@ -1,6 +1,6 @@
-"""Drift imposed on logs that have none of their own.
+"""Imposes drift on logs.
 
-Rounds are counted at each client: its round t is its good records (t - 1) n .. t n - 1, n the size of a round.
+Rounds are counted per client: round t is its good records (t - 1) n .. t n - 1, with n the round size.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ KINDS = ("class-swap", "class-introduction", "permutation")
 
 @dataclass(frozen=True, slots=True)
 class Injection:
-    """A kind of drift and the rounds at which it strikes, increasing."""
+    """A kind of drift and the rounds at which it happens, increasing."""
 
     kind: str
     rounds: tuple[int, ...]
@@ -44,7 +44,7 @@ def parse(text: str) -> Injection:
     try:
         numbers = tuple(int(part) for part in rounds.split(","))
     except ValueError:
-        raise UsageError(f"--inject {text}: {rounds!r} is no list of rounds; write {kind}@31,129") from None
+        raise UsageError(f"--inject {text}: {rounds!r} is not a list of rounds; write {kind}@31,129") from None
     if any(a >= b for a, b in pairwise((0, *numbers))):
         raise UsageError(f"--inject {text}: rounds count from 1 and must increase; write {kind}@31,129")
     return Injection(kind, numbers)
@@ -53,31 +53,31 @@ def parse(text: str) -> Injection:
 def inject(table: Table, logs: Mapping[str, Log], injection: Injection, round_size: int, seed: int) -> dict[str, Log]:
     """Impose a drift on every client's log; the table stays as it is.
 
-    `class-swap`: from the first round on, labels 0 and 1, 2 and 3, ... are exchanged; from the second they are
-    themselves again, and so on. The last of an odd number of labels stays.
+    `class-swap`: from the first round on, labels 0 and 1, 2 and 3, ... are exchanged; from the second round on they
+    are as before, and so on. The last of an odd number of labels is not changed.
 
-    `permutation`: from each round on, labels are renamed by a random permutation, never the one before.
+    `permutation`: from each round on, labels are renamed by a new random permutation.
 
-    `class-introduction`: the classes form groups in label order, one more than there are rounds, all of the same size
-    but the first, which also gets the remainder. The first group is there from the start, one more from each round
-    on. A record whose class is not there yet waits: a client's next record is always its oldest whose class is
-    there. When a client has none left before a class is let in, its round ends short: the class is let in at once,
-    so that the client meets it in an earlier round of its own count. What still waits at the end comes last.
+    `class-introduction`: the classes form groups in label order, one more than there are rounds. All have the same
+    size but the first, which also gets the remainder. The first group is present from the start, and each round adds
+    one. Records of absent classes wait: a client's next record is its oldest one of a present class. If a client has
+    no such record left, the next group is added at once, in an earlier round by its own count. Records that still
+    wait at the end come last.
 
     A bad record stays behind the good record that it followed.
 
     Parameters
     ----------
     table
-        What the logs were dealt from.
+        The table that the logs were dealt from.
     logs
         The log of each client.
     injection
         The drift.
     round_size
-        Good records that make up a client's round.
+        Good records per client and round.
     seed
-        Of the permutations: the same seed and round draw the same one.
+        Seed of the permutations: the same seed and round give the same one.
 
     Returns
     -------
@@ -86,7 +86,7 @@ def inject(table: Table, logs: Mapping[str, Log], injection: Injection, round_si
     Raises
     ------
     UsageError
-        If the task is regression, there are fewer than two labels, or fewer classes than are to be introduced.
+        If the task is regression, or there are fewer than two labels or too few classes to introduce.
 
     >>> y = np.array([0.0, 1.0, 2.0, 0.0, 1.0, 2.0])
     >>> table = Table("t", ("a",), np.ones((6, 1)), y, ("x", "y", "z"), np.arange(6))
@@ -102,7 +102,7 @@ def inject(table: Table, logs: Mapping[str, Log], injection: Injection, round_si
     if labels < 2:
         raise UsageError(f"{flag}: {table.name} has one class only; give a file with at least two")
     if round_size < 1:
-        raise UsageError(f"--round-size {round_size}: a round needs records; give at least 1")
+        raise UsageError(f"--round-size {round_size}: a round needs a record; give at least 1")
     if injection.kind == "class-introduction":
         groups = _groups(labels, injection, table.name)
         return {name: _introduced(log, groups, injection.rounds, round_size) for name, log in logs.items()}
@@ -111,7 +111,7 @@ def inject(table: Table, logs: Mapping[str, Log], injection: Injection, round_si
 
 
 def _swaps(labels: int, injection: Injection) -> IntArray:
-    """Return what each label is called before the first round, and from each round on: shape (rounds + 1, labels)."""
+    """Return the new index of each label, initially and from each round on, shape (rounds + 1, labels)."""
     same = np.arange(labels)
     swapped = np.where((same ^ 1) < labels, same ^ 1, same)
     return np.stack([swapped if i % 2 else same for i in range(len(injection.rounds) + 1)])
@@ -122,7 +122,7 @@ def _permutations(labels: int, injection: Injection, seed: int) -> IntArray:
     for start in injection.rounds:
         random = generator(seed, "permutation", start)
         drawn = random.permutation(labels)
-        while np.array_equal(drawn, names[-1]):  # no drift at all: with two labels, half of all draws
+        while np.array_equal(drawn, names[-1]):  # not a drift; with two labels every second draw
             drawn = random.permutation(labels)
         names.append(drawn)
     return np.stack(names)
@@ -135,7 +135,7 @@ def _renamed(log: Log, names: IntArray, rounds: Sequence[int], round_size: int) 
 
 
 def _groups(labels: int, injection: Injection, name: str) -> IntArray:
-    """Return the group of each label."""
+    """Return the group of each label, shape (labels,)."""
     rounds = len(injection.rounds)
     if rounds > labels - 1:
         what = f"--inject {injection.kind}: {rounds} rounds, but {name} has {labels} classes"
@@ -157,7 +157,7 @@ def _introduced(log: Log, groups: IntArray, rounds: Sequence[int], round_size: i
 
 
 def _reordered(log: Log, order: IntArray) -> Log:
-    """Put the good records in another order; each bad one goes along with the good one that it followed."""
+    """Reorder the good records; each bad record stays behind the good record that it followed."""
     place = np.empty(len(order) + 1, np.int64)
     place[order], place[-1] = np.arange(len(order)), -1
     behind = [(int(place[r.position - i - 1]), r.reason) for i, r in enumerate(log.rejected)]

@@ -1,4 +1,4 @@
-"""One JSON object a line."""
+"""Reads JSON lines: one object per line."""
 
 import json
 from collections.abc import Iterator
@@ -24,9 +24,9 @@ class _Line(NamedTuple):
 
 
 def read_jsonl(request: Request, path: Path) -> Table:
-    """Read a file of JSON lines; blank lines are no records.
+    """Read a file of JSON lines; blank lines are skipped.
 
-    A record may lack features and may bring new ones. The label column is looked for in the first 8192 records.
+    A record may lack features or add new ones. The label column must occur in the first 8192 records.
 
     Raises
     ------
@@ -61,10 +61,10 @@ def read_jsonl(request: Request, path: Path) -> Table:
 def _label(request: Request, taken: list[_Line]) -> str:
     records = [line.record for line in taken if not line.error]
     if not taken:
-        raise request.refusal("it holds only blank lines", "give a file with one JSON object a line")
+        raise request.refusal("it has only blank lines", "give a file with one JSON object per line")
     if not records:
-        what = f"no record can be read, the first because of line {taken[0].number}: {taken[0].error}"
-        raise request.refusal(what, "give a file with one JSON object a line")
+        what = f"none of its first records can be read; line {taken[0].number}: {taken[0].error}"
+        raise request.refusal(what, "give a file with one JSON object per line")
     return label_column(request, names(records), last=False)
 
 
@@ -89,7 +89,7 @@ def _parsed(request: Request, source: Iterator[bytes | None]) -> Iterator[_Line]
 
 
 def _decoded(decoder: msgspec.json.Decoder[Any], line: str) -> Any:
-    """Return what a line holds; NaN and Infinity, which Python writes, are read though they are no JSON."""
+    """Decode a line. NaN and Infinity, which Python writes, are accepted although they are not JSON."""
     try:
         return decoder.decode(line)
     except msgspec.DecodeError:

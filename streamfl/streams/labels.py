@@ -1,4 +1,4 @@
-"""The label column: texts while it is read, classes or targets once all of it has been seen."""
+"""The label column: collected as texts, then resolved to classes or targets."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -13,14 +13,14 @@ from streamfl.streams.request import Request
 
 MAX_LABELS = NAMED.labels
 
-# Whether labels look like an identifier is judged by the first 1000 records, of which three quarters must differ, or
-# by as few as 200, of which nearly all must. Of 1024 labels drawn at random 640 of 1000 would differ, 182 of 200.
+# Labels look like an identifier if more than three quarters of the first 1000 records have distinct ones, or nearly
+# all of fewer records (200 or more). Drawn at random, 1024 labels give 640 distinct ones in 1000 records, 182 in 200.
 LOOKED_AT, LEAST, DIFFER, DIFFER_OF_FEWER = 1000, 200, 0.75, 0.98
 
 
 @dataclass(slots=True)
 class LabelTexts:
-    """Every text that the label column holds, numbered by first appearance.
+    """The distinct texts of the label column, numbered by first appearance.
 
     >>> labels = LabelTexts()
     >>> labels.add(["a", "b", "", "a", "inf"])
@@ -30,13 +30,13 @@ class LabelTexts:
     codes: dict[str, int] = field(default_factory=dict)
 
     def add(self, cells: Cells) -> tuple[IntArray, dict[int, str]]:
-        """Number a block of labels; return the numbers, -1 for bad ones, and what is wrong with those."""
-        said = [text(cell) for cell in cells]
-        for new in dict.fromkeys(said):
+        """Number a block of labels; return the numbers, -1 for bad ones, and the errors by index."""
+        names = [text(cell) for cell in cells]
+        for new in dict.fromkeys(names):
             if new not in self.codes and not _wrong(new):
                 self.codes[new] = len(self.codes)
-        codes = np.fromiter((self.codes.get(s, -1) for s in said), np.int64, len(said))
-        return codes, {int(i): _wrong(said[i]) for i in np.flatnonzero(codes < 0)}
+        codes = np.fromiter((self.codes.get(name, -1) for name in names), np.int64, len(names))
+        return codes, {int(i): _wrong(names[i]) for i in np.flatnonzero(codes < 0)}
 
 
 def _wrong(label: str) -> str:
@@ -48,7 +48,7 @@ def _wrong(label: str) -> str:
 
 
 def _value(label: str) -> float:
-    """Return the number a label says, NaN if it says none."""
+    """Return a label as a number, NaN if it is not one."""
     try:
         return number(label)
     except ValueError:
@@ -56,12 +56,12 @@ def _value(label: str) -> float:
 
 
 def resolve(request: Request, texts: Sequence[str], codes: IntArray) -> tuple[FloatArray, tuple[str, ...]]:
-    """Turn numbered label texts into class indices, or into targets.
+    """Convert numbered label texts to class indices or targets.
 
     Parameters
     ----------
     request
-        Says which task; `auto` is regression if any label is a number that is not an integer.
+        The request with the task; `auto` is regression if any label is a number that is not an integer.
     texts
         The label texts by number.
     codes
@@ -69,7 +69,7 @@ def resolve(request: Request, texts: Sequence[str], codes: IntArray) -> tuple[Fl
 
     Returns
     -------
-    y (in regression NaN where the label is no number), and the labels (empty in regression).
+    y (in regression NaN if the label is not a number), and the labels (empty in regression).
 
     Raises
     ------
@@ -86,11 +86,11 @@ def resolve(request: Request, texts: Sequence[str], codes: IntArray) -> tuple[Fl
     if request.task == "regression" or (request.task == "auto" and _fractional(values[used])):
         return values[codes], ()
     if len(used) > MAX_LABELS:
-        what = f"{len(used)} different labels, more than the {MAX_LABELS} classes there may be"
+        what = f"{len(used)} different labels, but at most {MAX_LABELS} classes are possible"
         remark = identifier(request.label or "label", codes)
         if remark:
             what = f"{what}; {remark}"
-        raise request.refusal(what, "say --task regression, or name another column with --label")
+        raise request.refusal(what, "add --task regression, or name another column with --label")
     labels = ordered(texts[code] for code in used)
     index = np.zeros(len(texts))
     index[used] = [labels.index(texts[code]) for code in used]
@@ -98,14 +98,14 @@ def resolve(request: Request, texts: Sequence[str], codes: IntArray) -> tuple[Fl
 
 
 def looks_like_identifier(column: str, distinct: int, records: int) -> str:
-    """Return the remark that a label column looks like an identifier, "" where it does not.
+    """Return a remark if a label column looks like an identifier, else "".
 
     Parameters
     ----------
     column
-        Its name.
+        The name of the column.
     distinct, records
-        How many of the first records differ.
+        The number of distinct labels among the first records, and the number of these records.
 
     >>> looks_like_identifier("id", 950, 1000)
     "label column 'id' looks like an identifier: 950 distinct values in 1000 records"
@@ -119,7 +119,7 @@ def looks_like_identifier(column: str, distinct: int, records: int) -> str:
 
 
 def identifier(column: str, codes: FloatArray | IntArray) -> str:
-    """Return the remark that labels, by their numbers, look like an identifier, "" where they do not.
+    """Return a remark if numbered labels look like an identifier, else "".
 
     >>> identifier("id", np.arange(1200))
     "label column 'id' looks like an identifier: 1000 distinct values in 1000 records"
@@ -129,7 +129,7 @@ def identifier(column: str, codes: FloatArray | IntArray) -> str:
 
 
 def _fractional(values: FloatArray) -> bool:
-    """Tell whether some number is no class: it has a fraction, or is so large that none could show."""
+    """Return whether some number has a fraction, or is too large for a float to have one."""
     numbers: BoolArray = ~np.isnan(values)
-    told = values[numbers]
-    return bool(np.any((told != np.round(told)) | (np.abs(told) >= 2.0**53)))
+    known = values[numbers]
+    return bool(np.any((known != np.round(known)) | (np.abs(known) >= 2.0**53)))

@@ -1,16 +1,16 @@
-"""The lines of a text file, which must be UTF-8."""
+"""Reads the lines of a text file, which must be UTF-8."""
 
 from collections.abc import Iterator
 from typing import BinaryIO
 
 from streamfl.streams.request import Request
 
-# Bytes of a line: as many as a message of a log has by default.
+# Bytes of a line: the default limit of a message in a log.
 LONGEST = 1024 * 1024
 
 
 def whole_lines(stream: BinaryIO) -> Iterator[bytes | None]:
-    r"""Yield the lines of a stream with their ends; None for one that is too long, which is not held.
+    r"""Yield the lines of a stream with their line ends; None for a line that is too long, which is skipped.
 
     >>> import io
     >>> [line and len(line) for line in whole_lines(io.BytesIO(b"a\n" + b"x" * 3_000_000 + b"\nb"))]
@@ -26,12 +26,12 @@ def whole_lines(stream: BinaryIO) -> Iterator[bytes | None]:
 
 
 def decoded(request: Request, number: int, raw: bytes) -> str:
-    r"""Return one line, the `number`-th of its file, as text, without the byte order mark that some programs write.
+    r"""Decode line `number` of a file, without the byte order mark that some programs write.
 
     Raises
     ------
     UsageError
-        If it is not UTF-8; it is named by its number.
+        If the line is not UTF-8; the message has its number.
 
     >>> decoded(Request("a.csv"), 1, b"\xef\xbb\xbfwidth,y\n")
     'width,y\n'

@@ -1,4 +1,4 @@
-"""NumPy archives with a feature matrix `X` and a label vector `y`."""
+"""Reads NumPy archives with a feature matrix `X` and a label vector `y`."""
 
 import zipfile
 import zlib
@@ -18,7 +18,7 @@ from streamfl.streams.request import Request, check_names
 from streamfl.streams.table import Numbers, Table
 from streamfl.streams.times import of_cells, unknown
 
-ROWS = 65_536  # looked through at a time
+ROWS = 65_536  # processed at a time
 
 Labels = npt.NDArray[np.generic]
 
@@ -31,21 +31,21 @@ class _Arrays:
 
 
 def read_npz(request: Request, path: Path) -> Table:
-    """Read an npz file: `X` (n, d), `y` (n,) and, if it is there, `features` (d,), the names of the columns.
+    """Read an npz file: `X` (n, d), `y` (n,) and optionally `features` (d,), the names of the columns.
 
-    The features are named x0, x1, ... without `features`; `X` stays in the type it is stored in.
+    Without `features` the columns are named x0, x1, ... `X` keeps its stored type.
 
     Raises
     ------
     UsageError
-        If the file is damaged or pickled, an array is not there or of the wrong shape or kind, or a record is bad
+        If the file is damaged or pickled, an array is missing or has the wrong shape or type, or a record is bad
         and the request is to stop.
     """
     found = _checked(request, _loaded(request, path))
     arrays, kept = _chosen(request, found), _kept(request, found)
     y, labels, reasons = _targets(request, arrays.y)
     if reasons and request.on_bad_record == "stop":
-        remedy = "correct it, or say --on-bad-record reject to go on without it"
+        remedy = "correct it, or add --on-bad-record reject to leave it out"
         raise request.refusal(reasons[min(reasons)], remedy)
     good = np.ones(len(y), np.bool_)
     good[list(reasons)] = False
@@ -87,7 +87,7 @@ def _loaded(request: Request, path: Path) -> dict[str, npt.NDArray[np.generic]]:
 def _checked(request: Request, found: Mapping[str, npt.NDArray[np.generic]]) -> _Arrays:
     for name in ("X", "y"):
         if name not in found:
-            raise request.refusal(f"no array {name!r}", "save it with numpy.savez(file, X=X, y=y)")
+            raise request.refusal(f"it has no array {name!r}", "save it with numpy.savez(file, X=X, y=y)")
     X, y = found["X"], found["y"]
     if X.ndim != 2 or y.ndim != 1 or len(X) != len(y):
         what = f"X has shape {X.shape} and y has shape {y.shape}"
@@ -107,20 +107,20 @@ def _names(request: Request, found: Mapping[str, npt.NDArray[np.generic]], width
         return tuple(f"x{i}" for i in range(width))
     if names.dtype.kind != "U" or names.shape != (width,):
         what = f"'features' holds {names.dtype} of shape {names.shape}, and X has {width} columns"
-        raise request.refusal(what, "save one text for each column of X, or leave it away")
+        raise request.refusal(what, "save one text for each column of X, or leave it out")
     return tuple(names.tolist())
 
 
 def _chosen(request: Request, arrays: _Arrays) -> _Arrays:
-    """Leave out the columns that are no features."""
+    """Leave out the columns that are not features."""
     check_names(request, [*arrays.features, "y"])
     if request.label not in {None, "y"}:
         raise request.refusal(
             f"the label of an npz file is its array 'y', not {request.label!r}", "leave out --label"
         )
-    stay = [i for i, name in enumerate(arrays.features) if name not in request.aside]
+    stay = [i for i, name in enumerate(arrays.features) if name not in request.excluded]
     if not stay:
-        raise request.refusal("no feature column beside the label", "give X at least one, or drop fewer")
+        raise request.refusal("it has no feature column beside the label", "give X at least one, or drop fewer")
     if len(stay) == len(arrays.features):
         return arrays
     return _Arrays(arrays.X[:, stay], arrays.y, tuple(arrays.features[i] for i in stay))
@@ -148,7 +148,7 @@ def _targets(request: Request, y: Labels) -> tuple[FloatArray, tuple[str, ...], 
 
 
 def _made_missing(X: Numbers) -> int:
-    """Make infinite values missing, in place; return how many there were."""
+    """Replace infinite values by NaN, in place; return their number."""
     found = 0
     for start in range(0, len(X) if X.dtype.kind == "f" else 0, ROWS):
         X[start : start + ROWS], infinite = without_infinity(cast(FloatArray, X[start : start + ROWS]))
@@ -158,6 +158,6 @@ def _made_missing(X: Numbers) -> int:
 
 def _nothing(request: Request, reasons: Mapping[int, str]) -> Exception:
     if not reasons:
-        return request.refusal("it holds no records", "give a file with at least one")
-    what = f"none of its {len(reasons)} records can be used, the first because of {reasons[min(reasons)]}"
+        return request.refusal("it has no records", "give a file with at least one")
+    what = f"none of its {len(reasons)} records can be used; the first: {reasons[min(reasons)]}"
     return request.refusal(what, "correct the file")

@@ -1,4 +1,4 @@
-"""Records that are objects: names and values, some missing, some new, some nested."""
+"""Converts records that are objects, with missing, new or nested fields, to columns."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,12 +12,12 @@ from streamfl.streams.request import Request
 
 Object = Mapping[str, object]
 
-# Characters that count of the names of the objects around a value: twice what any name may have.
+# The prefix of outer names is cut at this many characters, twice the limit of a name.
 LONGEST_PATH = 512
 
 
 def flat(record: Object) -> Object:
-    """Return a record in which the values of an object inside it are named with a dot.
+    """Flatten a record: a value of an inner object is named with a dot.
 
     >>> flat({"a": 1, "b": {"c": 2, "d": {"e": 3}}})
     {'a': 1, 'b.c': 2, 'b.d.e': 3}
@@ -28,7 +28,7 @@ def flat(record: Object) -> Object:
 
 
 def _leaves(record: Object) -> Iterator[tuple[str, object]]:
-    """Yield names and values; a long name outside does not multiply with the many that may be inside."""
+    """Yield dotted names and values; prefixes are bounded, so a long outer name is not repeated in full."""
     open_ = [("", iter(record.items()))]
     while open_:
         before, items = open_[-1]
@@ -43,14 +43,14 @@ def _leaves(record: Object) -> Iterator[tuple[str, object]]:
 
 @dataclass(slots=True, eq=False)
 class Columns:
-    """Turns records into columns, in the order in which names first appear.
+    """Converts records to columns, in order of first appearance of their names.
 
     Parameters
     ----------
     request
         What the caller asked for.
     label
-        The name of the label.
+        The name of the label column.
     """
 
     request: Request
@@ -60,14 +60,14 @@ class Columns:
     def block(
         self, places: IntArray, lines: IntArray, records: Sequence[Object], rejected: tuple[Rejection, ...] = ()
     ) -> RowBlock:
-        """Return the block of these flat records.
+        """Return flat records as a block.
 
         Raises
         ------
         UsageError
-            If there are too many names: each is a cell of every record here.
+            If there are too many names: every record has a cell for each.
         """
-        without = self.request.aside | {self.label}
+        without = self.request.excluded | {self.label}
         for record in records:
             self._names.update(dict.fromkeys(record))
             if len(self._names) > MAX_COLUMNS and len(self._names.keys() - without) > MAX_COLUMNS:
@@ -89,12 +89,12 @@ def _column(records: Sequence[Object], name: str) -> list[object]:
 
 
 def names(records: Sequence[Object]) -> list[str]:
-    """Return every name in these records, in order of first appearance."""
+    """Return all names of the records, in order of first appearance."""
     return list(dict.fromkeys(name for record in records for name in record))
 
 
 def counted(start: int, n: int) -> tuple[IntArray, IntArray]:
-    """Return the places of n records from `start` on, and their numbers counted from 1.
+    """Return the places of n records from `start` on, and the same counted from 1.
 
     >>> counted(5, 2)
     (array([5, 6]), array([6, 7]))

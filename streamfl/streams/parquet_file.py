@@ -1,4 +1,4 @@
-"""Apache Parquet, read by polars."""
+"""Reads Apache Parquet with polars."""
 
 import os
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ def read_parquet(request: Request, path: Path) -> Table:
     """
     try:
         return _read(request, path)
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:  # a spoilt page can make it panic
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:  # a damaged page can make polars panic
         what = f"not a whole Parquet file ({str(error).splitlines()[0]})"
         raise request.refusal(what, "write the file again") from None
 
@@ -42,7 +42,7 @@ def _read(request: Request, path: Path) -> Table:
     assembly = Assembly(request, path.name, label, "record")
     features = []
     for name, kind in schema.items():
-        if name == label or name in request.aside:
+        if name == label or name in request.excluded:
             continue
         if why := _no_feature(kind):
             assembly.leave_out(name, why)
@@ -72,17 +72,17 @@ def _rows(scan: pl.LazyFrame, start: int) -> pl.DataFrame:
 
 @contextmanager
 def _panics_unprinted() -> Iterator[None]:
-    """Keep a panic of polars from being printed by Rust, with a backtrace: it is raised, too, and told in one line.
+    """Keep Rust from printing the backtrace of a panic of polars, which is also raised and reported in one line.
 
-    Rust writes to file descriptor 2 itself. Whatever else is written there meanwhile is written afterwards.
+    Rust writes to file descriptor 2 directly. Other output to it is delayed until the end of the block.
     """
     try:
         standard_error = os.dup(2)
-    except OSError:  # there is none
+    except OSError:  # there is no standard error
         yield
         return
-    with TemporaryFile() as aside:
-        os.dup2(aside.fileno(), 2)
+    with TemporaryFile() as captured:
+        os.dup2(captured.fileno(), 2)
         panicked = False
         try:
             yield
@@ -92,13 +92,13 @@ def _panics_unprinted() -> Iterator[None]:
         finally:
             os.dup2(standard_error, 2)
             os.close(standard_error)
-            aside.seek(0)
+            captured.seek(0)
             if not panicked:
-                os.write(2, aside.read())
+                os.write(2, captured.read())
 
 
 def _no_feature(kind: pl.DataType) -> str:
-    """Return why a column of a type is no feature; nothing if it can be one."""
+    """Return why a column of a type is not a feature, or "" if it can be one."""
     if kind in {pl.Datetime, pl.Date}:
         return TIMES
     numbers, texts = kind.is_numeric() or kind == pl.Boolean, kind in {pl.String, pl.Null}
@@ -120,5 +120,5 @@ def _times(column: pl.Series) -> Cells:
 
 
 def _plain(column: pl.Series) -> pl.Series:
-    """Return a column whose values are plain Python numbers or texts."""
+    """Return a column with decimals as floats, so that its values are plain Python numbers or texts."""
     return column.cast(pl.Float64) if isinstance(column.dtype, pl.Decimal) else column

@@ -1,4 +1,4 @@
-"""From the name of a file to a table of its records."""
+"""Reads a file or data set, by its name, as a table of records."""
 
 import sys
 import zlib
@@ -37,22 +37,22 @@ def read(
     path_or_name
         A file .csv, .csv.gz, .jsonl, .parquet or .npz, or `river:NAME`; or `-`: CSV from standard input.
     label
-        The label column; if None one named label, y, target or class in any case, else in CSV and Parquet the last.
+        The label column. None: one named label, y, target or class in any case, else in CSV and Parquet the last.
     drop
         Columns to leave out.
     time
-        A column that says when: no feature, but the table's `times`.
+        The column of times, which becomes the table's `times` and is not a feature.
     task
         `auto` is regression if any label is a number that is not an integer.
     on_bad_record
-        Whether a bad record (text in a number, a wrong number of fields, no label) is rejected and listed,
-        or is an error.
+        Whether a bad record (text in a column of numbers, a wrong number of fields, no label) is rejected and
+        listed, or is an error.
     keep
-        A column whose text the table is to keep, feature or not, so that records can be dealt by it.
+        A column that the table keeps as text, feature or not, so that records can be dealt by it.
     separator
-        What is between the columns of a CSV file, one ASCII character.
+        The separator of a CSV file, one ASCII character.
     stdin
-        Where `-` is read from, if not from this process's standard input.
+        The stream to read for `-`; by default standard input.
 
     Returns
     -------
@@ -82,13 +82,13 @@ def read(
     try:
         return _reader(request, path)(request, path)
     except PermissionError:
-        raise request.refusal("no permission to read it", "change its mode, or read a copy") from None
+        raise request.refusal("no permission to read it", "change its permissions, or read a copy") from None
     except FileNotFoundError:
         raise request.refusal("no such file", "correct the path") from None
     except (EOFError, zlib.error) as error:
         raise request.refusal(f"the compressed file is damaged ({error})", "compress it again") from None
     except OSError as error:  # gzip's own error is one of these
-        raise request.refusal(f"it cannot be read ({error.strerror or error})", "make the file again") from None
+        raise request.refusal(f"it cannot be read ({error.strerror or error})", "write the file again") from None
 
 
 def _standard_input(request: Request, stream: BinaryIO) -> Table:
@@ -97,7 +97,7 @@ def _standard_input(request: Request, stream: BinaryIO) -> Table:
 
 
 def _reader(request: Request, path: Path) -> Reader:
-    """Return what reads the format that the name ends in, after a look at the file itself."""
+    """Return the reader for the ending of a file's name, after checking that the file is not a directory or empty."""
     if path.is_dir():
         raise request.refusal("it is a directory", "name one file in it")
     if path.stat().st_size == 0:
@@ -109,13 +109,13 @@ def _reader(request: Request, path: Path) -> Reader:
 
 
 def _parquet(request: Request, path: Path) -> Table:
-    from streamfl.streams.parquet_file import read_parquet  # noqa: PLC0415  polars is slow to load, and rarely used
+    from streamfl.streams.parquet_file import read_parquet  # noqa: PLC0415  polars is slow to load and rarely used
 
     return read_parquet(request, path)
 
 
 def _river(request: Request) -> Table:
-    from streamfl.streams.river_data import read_river  # noqa: PLC0415  River is slow to load, and rarely used
+    from streamfl.streams.river_data import read_river  # noqa: PLC0415  River is slow to load and rarely used
 
     return read_river(request)
 

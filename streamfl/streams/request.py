@@ -1,4 +1,4 @@
-"""What a caller wants of a file: which column is what, and what to do with a bad record."""
+"""A request to read a file: the roles of its columns, and what to do with bad records."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ class Request:
     separator: str = ","
 
     def refusal(self, what: str, remedy: str) -> UsageError:
-        """Return the one-line error that names the file, what is wrong with it and the remedy.
+        """Return a one-line error with the file, the problem and the remedy.
 
         >>> print(Request("a.csv").refusal("line 3 is not UTF-8", "save the file as UTF-8"))
         a.csv: line 3 is not UTF-8; save the file as UTF-8
@@ -36,8 +36,8 @@ class Request:
         return UsageError(" ".join(f"{self.source}: {what}; {remedy}".splitlines()))
 
     @property
-    def aside(self) -> frozenset[str]:
-        """The columns that are neither a feature nor the label: dropped ones and the time."""
+    def excluded(self) -> frozenset[str]:
+        """The columns that are neither features nor the label: dropped columns and the column of times."""
         return frozenset(self.drop) | ({self.time} if self.time is not None else set())
 
 
@@ -49,14 +49,14 @@ def label_column(request: Request, columns: Sequence[str], *, last: bool) -> str
     request
         What the caller asked for.
     columns
-        The columns there are.
+        The names of all columns.
     last
-        Whether the last column is the label when no column bears one of the usual names.
+        Whether the last column is the label if no column has one of the usual names.
 
     Raises
     ------
     UsageError
-        If a named column is not there, a name occurs twice, or no column can be the label.
+        If a named column does not exist, a name occurs twice, or no column can be the label.
 
     >>> label_column(Request("a.csv"), ["Class", "width"], last=True)
     'Class'
@@ -66,7 +66,7 @@ def label_column(request: Request, columns: Sequence[str], *, last: bool) -> str
     check_names(request, columns)
     if request.label is not None:
         return request.label
-    eligible = [name for name in columns if name not in request.aside]
+    eligible = [name for name in columns if name not in request.excluded]
     for usual in LABEL_NAMES:
         for name in eligible:
             if name.lower() == usual:
@@ -77,7 +77,7 @@ def label_column(request: Request, columns: Sequence[str], *, last: bool) -> str
 
 
 def check_names(request: Request, columns: Sequence[str]) -> None:
-    """Raise a UsageError if the request names a column that is not there, or two have the same name."""
+    """Raise a UsageError if the request names a column that does not exist, or two columns have the same name."""
     twice = [name for name, count in Counter(columns).items() if count > 1]
     if twice:
         raise request.refusal(f"more than one column is named {listed(twice)}", "give each its own name")
@@ -85,5 +85,5 @@ def check_names(request: Request, columns: Sequence[str]) -> None:
     for flag, name in asked + [("--drop", name) for name in request.drop]:
         if name is not None and name not in columns:
             raise request.refusal(f"no column {name!r}; the columns are {listed(columns)}", f"correct {flag}")
-    if request.label in request.aside:
-        raise request.refusal(f"the label column {request.label!r} is left out", "take it out of --drop and --time")
+    if request.label in request.excluded:
+        raise request.refusal(f"the label column {request.label!r} is left out", "remove it from --drop and --time")

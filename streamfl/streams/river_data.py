@@ -1,4 +1,4 @@
-"""The data sets that come with River, and its generators."""
+"""Reads the data sets and generators of River."""
 
 import inspect
 from collections.abc import Iterator
@@ -15,22 +15,21 @@ from streamfl.streams.request import Request, check_names
 from streamfl.streams.table import Table
 
 PREFIX = "river:"
-ENDLESS = 10_000  # records taken of a generator that never ends
+ENDLESS = 10_000  # records taken from an endless generator
 LABEL = "label"
 
 Labelled = tuple[Object, object]
 
 
 def read_river(request: Request) -> Table:
-    """Read `river:NAME`, where NAME is a class of river.datasets, such as Phishing, or of its synth, as synth.SEA.
+    """Read `river:NAME`; NAME is a class of river.datasets, such as Phishing, or of its synth, such as synth.SEA.
 
-    A generator is seeded with 0, and cut after 10,000 records if it is endless. The data set says itself which
-    task it is for.
+    A generator is seeded with 0, and cut after 10,000 records if it is endless. The data set determines the task.
 
     Raises
     ------
     UsageError
-        If there is no such data set, it is not on this machine, or it has several outputs.
+        If there is no such data set, it is not downloaded, or it has several outputs.
 
     >>> len(read_river(Request("river:Phishing")))
     1250
@@ -58,7 +57,7 @@ def _read(request: Request, records: Iterator[Labelled]) -> Table:
 
 
 def _named(x: Object) -> Object:
-    """Give numbered features a name: River's generators call them 0, 1, ..."""
+    """Name numbered features x0, x1, ...: River's generators call them 0, 1, ..."""
     return {name if isinstance(name, str) else f"x{name}": value for name, value in x.items()}
 
 
@@ -70,7 +69,7 @@ def _dataset(request: Request, name: str) -> base.Dataset:
     seeds = {p: 0 for p in inspect.signature(kind).parameters if p.startswith("seed")}
     dataset = kind(**seeds)
     if dataset.task.startswith("Multi-output"):
-        raise request.refusal("it has several labels a record", f"take one of {listed(list(known))}")
+        raise request.refusal("it has several labels per record", f"take one of {listed(list(known))}")
     if isinstance(dataset, base.RemoteDataset) and not dataset.is_downloaded:
         command = f"from river import datasets; datasets.{name}().download()"
         raise request.refusal("River has not downloaded it yet", f"run python -c '{command}' first")

@@ -1,4 +1,4 @@
-"""A matrix that grows at its end without ever being there twice."""
+"""A matrix that grows at its end in place, without a second copy."""
 
 import numpy as np
 
@@ -7,9 +7,9 @@ from streamfl.streams.table import Numbers
 
 
 class GrowingRows:
-    """Rows put below one another, in half the memory (float32) as long as every number fits exactly.
+    """A growing matrix, kept as float32 as long as every number fits exactly, else as float64.
 
-    The memory grows by a quarter at a time, in place, so that the peak is a quarter above what is stored.
+    Memory grows in place by a quarter at a time, so the peak is a quarter above the stored size.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ class GrowingRows:
         return self._n
 
     def add(self, X: FloatArray) -> None:
-        """Put rows at the end."""
+        """Append rows."""
         if self._X.dtype == np.float32 and not _fits(X):
             self._X = self._X.astype(np.float64)
         end = self._n + len(X)
@@ -43,12 +43,12 @@ class GrowingRows:
         self._n = end
 
     def matrix(self) -> Numbers:
-        """Return all rows; add none afterwards."""
+        """Return all rows. Add none afterwards."""
         self._resize(self._n)
         return self._X
 
     def _resize(self, rows: int) -> None:
-        # The check would refuse while a debugger or a traceback looks on; no view of the matrix outlives a call here.
+        # The check would fail under a debugger; here no view of the matrix outlives a call.
         self._X.resize((rows, len(self.features)), refcheck=False)
 
 

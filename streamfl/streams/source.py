@@ -1,4 +1,4 @@
-"""A dealt table as the source of one client."""
+"""The source of one client: its records of a table."""
 
 from collections.abc import Mapping, Sequence
 
@@ -17,9 +17,9 @@ class TableSource:
     Parameters
     ----------
     table
-        Where the features are.
+        The table with the features.
     name
-        The client, which is also the name of its one partition.
+        The client, also the name of its only partition.
     log
         The client's records.
 
@@ -42,16 +42,16 @@ class TableSource:
 
     @property
     def ended(self) -> bool:
-        """Whether every record has been read."""
+        """Whether all records have been read."""
         return self._at >= len(self._log)
 
     @property
     def read(self) -> int:
-        """Count the records read so far, good and bad, from where it was last sought to."""
+        """The position of the next record: records read or skipped so far, good and bad."""
         return self._at
 
     def poll(self, limit: int) -> Sequence[Batch]:
-        """Return the next records, at most `limit` good and bad ones, as one batch; nothing at the end."""
+        """Return the next records, at most `limit` good and bad ones, as one batch; () at the end."""
         end = min(self._at + max(limit, 0), len(self._log))
         if end == self._at:
             return ()
@@ -59,21 +59,21 @@ class TableSource:
         return (self._batch(start, end),)
 
     def seek(self, positions: Mapping[str, int]) -> None:
-        """Go on reading at the position of this client, if it is named.
+        """Continue at the position of this client, if `positions` has one.
 
         Raises
         ------
         UsageError
-            If it lies outside the client's records: they are not those that were read before.
+            If the position is beyond the client's records: they are not the records that were read before.
         """
         at = positions.get(self._name, self._at)
         if not 0 <= at <= len(self._log):
-            what = f"{self._table.name}: {self._name} has {len(self._log)} records and is to go on at {at}"
+            what = f"{self._table.name}: {self._name} has {len(self._log)} records, but its position is {at}"
             raise UsageError(f"{what}; give the same file, clients and split as before")
         self._at = at
 
     def fetch(self, positions: Mapping[str, Sequence[int]]) -> Sequence[Batch]:
-        """Read good records again at these positions, in order, without moving; others are left out."""
+        """Read the good records at these positions again, in order; the position of `poll` does not change."""
         wanted = np.unique(np.array(positions.get(self._name, ()), np.int64))
         wanted = wanted[(wanted >= 0) & (wanted < len(self._log)) & ~np.isin(wanted, self._bad)]
         if not len(wanted):
@@ -91,7 +91,7 @@ class TableSource:
         return Batch(batch.span, good, batch.features, batch.X, batch.y, batch.labels, self._log.rejected[first:last])
 
     def _rows(self, which: IntArray | slice) -> IntArray | slice:
-        """Return rows of the table; as a slice, which copies nothing, where they are evenly spaced."""
+        """Return rows of the table, as a slice (which needs no copy) if they are evenly spaced."""
         if self._stride is None or not isinstance(which, slice):
             return self._log.rows[which]
         rows = self._log.rows[which]

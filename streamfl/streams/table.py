@@ -1,4 +1,4 @@
-"""A file of labelled records, read and checked: columns in memory."""
+"""A file of labelled records as columns in memory."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -22,31 +22,31 @@ class Table:
     Parameters
     ----------
     name
-        What reports call it: the file's name without its folder, or the data set's.
+        The name in reports: of the file without its folder, or of the data set.
     features
         Names of the columns of `X`, length d.
     X
-        Feature values, shape (n, d), in the type they are stored in; NaN is a missing value.
+        Feature values, shape (n, d), in their stored type; NaN is a missing value.
     y
         Shape (n,): in classification the index of each label in `labels`, in regression the target.
     labels
         Names of the labels that occur, in numerical order if all are integers; empty in regression.
     places
-        Shape (n,): the number of each record in the file from 0 on, bad records counted too.
+        Shape (n,): the number of each record in the file from 0 on; bad records count.
     rejected
         The bad records by increasing position, which is their number in the file as in `places`.
     columns
-        The text of whole columns that `read` was asked to keep, one entry a good record; missing is "".
+        The columns that `read` was asked to keep, as text, one entry per good record; "" is missing.
     label
-        The name of the label's column, named or guessed; empty where there are no names.
+        The label column, named or guessed; "" if columns have no names.
     times
-        Shape (n,): when each good record was measured, in seconds since 1970, NaN where unknown; empty if not asked.
+        Shape (n,): the time of each good record in seconds since 1970, NaN if unknown; empty if not asked for.
     left_out
-        The columns that are no features, though nobody said so.
+        The columns that were left out automatically, as they are not features.
     notes
-        What to tell of them, and of times that could not be read.
+        Notes for the user on these columns and on times that could not be read.
     infinite
-        How many values of the good records were infinite: they are missing values.
+        The number of infinite values in the good records; they count as missing.
     """
 
     name: str
@@ -69,7 +69,7 @@ class Table:
 
 
 def shuffled(table: Table, seed: int) -> Table:
-    """Return the same records in an order that the seed draws: for files whose order means nothing.
+    """Return the same records in random order, for files whose order has no meaning.
 
     >>> from streamfl.streams.covtype import covtype
     >>> table = covtype()

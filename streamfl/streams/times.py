@@ -1,4 +1,4 @@
-"""When a record was measured, as seconds since 1970."""
+"""Reads times as seconds since 1970."""
 
 import math
 import re
@@ -10,37 +10,37 @@ import numpy as np
 from streamfl.core.arrays import FloatArray
 from streamfl.streams.cells import MISSING, Cells, quoted
 
-MILLISECONDS_FROM = 1e11  # as seconds this is the year 5138, as milliseconds 1973: only the second is meant
-FIRST = -62135596800.0  # the years 1 and 9999, beyond which ISO 8601 has no dates either
+MILLISECONDS_FROM = 1e11  # in seconds the year 5138, in milliseconds 1973: larger numbers are milliseconds
+FIRST = -62135596800.0  # the years 1 and 9999, the range of `datetime`
 LAST = 253402300800.0
 _1970 = datetime(1970, 1, 1, tzinfo=UTC)
-# What columns of times are called.
+# Usual names of columns of times.
 NAMES = frozenset({"time", "timestamp", "ts", "datetime", "date", "epoch", "unixtime", "unix_time", "event_time"})
 _DAY = r"(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{4})"
 _HOUR = r"\d{1,2}:\d{2}(:\d{2}([.,]\d+)?)?(\s*(am|pm))?(\s*(z|utc|gmt|[-+]\d{2}(:?\d{2})?))?"
 _DATE = re.compile(rf"\s*{_DAY}((\s+|t|,\s*){_HOUR})?\s*", re.IGNORECASE)
 _GERMAN = re.compile(r"^(\d{1,2})\.(\d{1,2})\.(\d{4})")
-_NUMBER = re.compile(r"\d{5,}\.?\d*|\d+\.\d*")  # 20261123 too: a day is written with signs between
+_NUMBER = re.compile(r"\d{5,}\.?\d*|\d+\.\d*")  # 20261123 too: only dates with separators are days
 _REMEDY = "give seconds or milliseconds since 1970, or ISO 8601 text"
 
 
-def in_seconds(told: FloatArray) -> tuple[FloatArray, dict[int, str]]:
-    """Return times in seconds, and what is wrong by index of those that cannot be times.
+def in_seconds(times: FloatArray) -> tuple[FloatArray, dict[int, str]]:
+    """Return times in seconds, NaN for numbers that cannot be times, and the errors by index.
 
     Parameters
     ----------
-    told
-        Shape (n,): seconds since 1970, those above 1e11 milliseconds; NaN is a time that is not known.
+    times
+        Shape (n,): seconds since 1970, or milliseconds if above 1e11; NaN is an unknown time.
 
     >>> in_seconds(np.array([1.7e9, 1.7e12, 1.7e15]))
     (array([1.7e+09, 1.7e+09,     nan]), {2: 'the time 1700000000000000.0 is no date; give seconds or...'})
     """
-    times = np.where(told > MILLISECONDS_FROM, told / 1000.0, told)
-    wrong = np.flatnonzero((times < FIRST) | (times > LAST))
+    seconds = np.where(times > MILLISECONDS_FROM, times / 1000.0, times)
+    wrong = np.flatnonzero((seconds < FIRST) | (seconds > LAST))
     if not len(wrong):
-        return times, {}
-    times[wrong] = np.nan
-    return times, {int(i): f"the time {told[i]} is no date; {_REMEDY}" for i in wrong}
+        return seconds, {}
+    seconds[wrong] = np.nan
+    return seconds, {int(i): f"the time {times[i]} is no date; {_REMEDY}" for i in wrong}
 
 
 def seconds(cells: Sequence[object]) -> tuple[FloatArray, dict[int, str]]:
@@ -48,25 +48,25 @@ def seconds(cells: Sequence[object]) -> tuple[FloatArray, dict[int, str]]:
 
     Returns
     -------
-    Seconds since 1970, shape (n,), NaN where missing or wrong; what is wrong by index.
+    Seconds since 1970, shape (n,), NaN where missing or wrong; and the errors by index.
 
     >>> seconds(["1970-01-02T00:00:00Z", 1.5, None, "noon"])
     (array([8.64e+04, 1.50e+00, nan, nan]), {3: 'the time "noon" is no date; give seconds or milliseconds since...'})
     """
     if set(map(type, cells)) <= {float, type(None)}:
         return in_seconds(np.array(cells, np.float64))
-    told, wrong = np.full(len(cells), np.nan), {}
+    numbers, wrong = np.full(len(cells), np.nan), {}
     for i, cell in enumerate(cells):
         try:
-            told[i] = _told(cell)
+            numbers[i] = _number(cell)
         except ValueError:
             wrong[i] = f"the time {quoted(cell)} is no date; {_REMEDY}"
-    times, impossible = in_seconds(told)
+    times, impossible = in_seconds(numbers)
     return times, impossible | wrong
 
 
 def of_cells(cells: Cells) -> tuple[FloatArray, dict[int, str]]:
-    """Read the times of a file's column: what `seconds` reads, and what spreadsheets and databases write.
+    """Read a column of times of a file: as `seconds` does, and in the formats of spreadsheets and databases.
 
     >>> times, wrong = of_cells(["1970-01-02", "2.1.1970 00:00", "1970/1/2 00:00:00 UTC", "86400", "", "1/2/1970"])
     >>> times.tolist(), wrong
@@ -77,7 +77,7 @@ def of_cells(cells: Cells) -> tuple[FloatArray, dict[int, str]]:
 
 def unknown(reasons: Sequence[str]) -> tuple[str, ...]:
     """Return the note on times that could not be read, if there are any."""
-    return (f"times that cannot be read: {len(reasons):,}, the first because {reasons[0]}",) if reasons else ()
+    return (f"{len(reasons):,} times cannot be read; the first: {reasons[0]}",) if reasons else ()
 
 
 def iso(time: float) -> str:
@@ -90,21 +90,21 @@ def iso(time: float) -> str:
 
 
 def looks_like_times(name: str, words: Sequence[str]) -> bool:
-    """Tell whether texts are dates, or numbers that are seconds since 1970 in a column that is named so.
+    """Return whether texts are dates, or epoch times in a column with the name of a time.
 
     >>> looks_like_times("a", ["2026-11-23 08:15", ""]), looks_like_times("ts", ["1700000000"])
     (True, True)
     >>> looks_like_times("a", ["1700000000"]), looks_like_times("time", ["12.5"])
     (False, False)
     """
-    said = [word for word in words if word]
-    if all(_DATE.fullmatch(word) for word in said):
-        return bool(said)
-    return named_as_times(name) and bool(said) and all(map(_is_epoch, said))
+    known = [word for word in words if word]
+    if all(_DATE.fullmatch(word) for word in known):
+        return bool(known)
+    return named_as_times(name) and bool(known) and all(map(_is_epoch, known))
 
 
 def named_as_times(name: str) -> bool:
-    """Tell whether a column is called as columns of times are."""
+    """Return whether a column has a usual name of columns of times."""
     return name.lower() in NAMES or name.lower().endswith("timestamp")
 
 
@@ -117,26 +117,26 @@ def _is_epoch(word: str) -> bool:
 
 
 def _usual(cell: object) -> object:
-    """Return a time as `seconds` reads it; what is no time stays as it is."""
+    """Convert a time to a form that `seconds` reads; anything else stays as it is."""
     if isinstance(cell, datetime):
         return cell.isoformat()
     if isinstance(cell, int | float) and not isinstance(cell, bool):
         return _in_milliseconds(float(cell))
     if not isinstance(cell, str):
         return cell
-    said = cell.strip()
-    if said.lower() in MISSING:
+    text = cell.strip()
+    if text.lower() in MISSING:
         return None
-    if _NUMBER.fullmatch(said):
-        return _in_milliseconds(float(said))
-    said = _GERMAN.sub(r"\3-\2-\1", said)
-    said = re.sub(r"^(\d{4})[/.](\d{1,2})[/.](\d{1,2})", r"\1-\2-\3", said)
-    said = re.sub(r"-(\d)(?=\D|$)", r"-0\1", said) if said[:4].isdecimal() else said
-    return re.sub(r"\s*(UTC|GMT)$", "Z", said)
+    if _NUMBER.fullmatch(text):
+        return _in_milliseconds(float(text))
+    text = _GERMAN.sub(r"\3-\2-\1", text)
+    text = re.sub(r"^(\d{4})[/.](\d{1,2})[/.](\d{1,2})", r"\1-\2-\3", text)
+    text = re.sub(r"-(\d)(?=\D|$)", r"-0\1", text) if text[:4].isdecimal() else text
+    return re.sub(r"\s*(UTC|GMT)$", "Z", text)
 
 
 def _in_milliseconds(number: float) -> float:
-    """Return micro- and nanoseconds as milliseconds, which `seconds` knows.
+    """Return micro- and nanoseconds as milliseconds, which `seconds` reads.
 
     >>> _in_milliseconds(1.7e18), _in_milliseconds(1.7e15), _in_milliseconds(1.7e9)
     (1700000000000.0, 1700000000000.0, 1700000000.0)
@@ -144,7 +144,7 @@ def _in_milliseconds(number: float) -> float:
     return number / 1e6 if abs(number) > 1e17 else number / 1e3 if abs(number) > 1e14 else number
 
 
-def _told(cell: object) -> float:
+def _number(cell: object) -> float:
     if cell is None:
         return math.nan
     if isinstance(cell, int | float) and not isinstance(cell, bool):
@@ -157,6 +157,6 @@ def _told(cell: object) -> float:
     raise ValueError("neither a number nor a text")
 
 
-def _iso(said: str) -> float:
-    date = datetime.fromisoformat(said)
+def _iso(text: str) -> float:
+    date = datetime.fromisoformat(text)
     return ((date if date.tzinfo else date.replace(tzinfo=UTC)) - _1970).total_seconds()

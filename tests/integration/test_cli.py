@@ -207,10 +207,11 @@ def test_it_says_what_the_model_file_would_have_scored_where_that_is_much_worse(
     right = np.mean(np.array(predicted) == y.astype(str))
     assert told["prequential"] > 0.9
     assert told["model_file"] == told["round_start"] == pytest.approx(right, abs=0.05)
-    said = f"the model file would have had accuracy {told['model_file']:.3f}, not {told['prequential']:.3f}: it holds"
+    figures = f"accuracy {told['model_file']:.3f}, not {told['prequential']:.3f}"
+    said = f"the model file alone would have reached {figures}: it holds"
     assert said in ended.err
-    assert "would have had" not in streamfl("replay", path, "--clients", 3).err
-    assert "would have had" not in streamfl("replay", blobs, "--least", "1", "--model-out", to).err
+    assert "would have reached" not in streamfl("replay", path, "--clients", 3).err
+    assert "would have reached" not in streamfl("replay", blobs, "--least", "1", "--model-out", to).err
 
 
 def test_a_file_that_is_no_model_is_refused(tmp_path: Path, blobs: Path):
@@ -390,7 +391,7 @@ def test_other_separators(mark: str, said: str, streamfl: Command, blobs: Path):
     blobs.write_text(blobs.read_text().replace(",", mark))
     assert streamfl("replay", blobs, "--separator", said, "--json", "-").json["model_sha256"] == expected
     ended = streamfl("replay", blobs)
-    assert (ended.code, "say --separator" in ended.err) == (2, True)
+    assert (ended.code, "add --separator" in ended.err) == (2, True)
 
 
 def test_records_from_standard_input(streamfl: Command, blobs: Path, monkeypatch: pytest.MonkeyPatch):
@@ -421,7 +422,7 @@ def test_bad_records_are_rejected_counted_and_listed(streamfl: Command, tmp_path
     result = ended.json
     assert (result["records"], result["accepted"], result["rejected"], result["pending"]) == (100, 97, 3, 0)
     assert result["infinite"] == 1
-    assert re.search(r"^infinite +1 value, taken for missing$", ended.err, re.MULTILINE)
+    assert re.search(r"^infinite +1 value, treated as missing$", ended.err, re.MULTILINE)
     for place, reason in ((12, "fields"), (22, "oops"), (42, "missing")):
         assert re.search(rf"line {place}\b.*{reason}", ended.err)
 
@@ -445,7 +446,7 @@ def test_a_rest_of_fewer_than_may_leave_a_client_stays_pending_and_is_told(strea
     ended = streamfl("replay", path, "--clients", 2, "--round-size", 15, "--json", "-")
     result = ended.json
     assert (result["records"], result["accepted"], result["pending"], result["rounds"]) == (70, 60, 10, 2)
-    assert "pending: a client's last records, too few to leave it (--least)" in ended.err
+    assert "pending: a client's last records, fewer than --least, are never sent" in ended.err
     whole = streamfl("replay", path, "--clients", 2, "--round-size", 15, "--least", 5, "--json", "-")
     assert (whole.json["accepted"], whole.json["pending"], whole.json["rounds"]) == (70, 0, 3)
     assert "--least 1" not in whole.err
@@ -513,8 +514,8 @@ BAD: dict[str, tuple[str, bytes, tuple[str, ...], str]] = {
     "an option of the other profile": ("f.csv", GOOD, ("--rho-scale", "2"), "--profile paper"),
     "a rho that is no number": ("f.csv", GOOD, ("--profile", "paper", "--rho-scale", "nan"), "1 is the paper"),
     "a gamma that is no number": ("f.csv", GOOD, ("--gamma", "nan"), "--gamma is not a number"),
-    "a map of another algorithm": ("f.csv", GOOD, ("--mirror", "p-norm"), "mirror: of fedomd"),
-    "L1 of another algorithm": ("f.csv", GOOD, ("--l1", "0.1"), "l1: of fedomd"),
+    "a map of another algorithm": ("f.csv", GOOD, ("--mirror", "p-norm"), "mirror: only for fedomd"),
+    "L1 of another algorithm": ("f.csv", GOOD, ("--l1", "0.1"), "l1: only for fedomd"),
     "averages that are the same": (
         "f.csv",
         GOOD,

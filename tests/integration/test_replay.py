@@ -246,7 +246,7 @@ def test_a_target_too_large_to_be_squared_is_a_bad_record_and_not_the_end():
 
 def test_what_is_refused_ends_the_replay_and_says_why(monkeypatch):
     monkeypatch.setattr(between_rounds, "wrong_learnt", lambda *_, **__: "spoilt")
-    with pytest.raises(PeerError, match="what client c0 learnt cannot be used: spoilt"):
+    with pytest.raises(PeerError, match="the update of client c0 was refused: spoilt"):
         replayed_of(blobs(), features="auto")
 
 

@@ -115,7 +115,7 @@ def test_plain_lines_are_read_by_polars(
 @settings(max_examples=300, deadline=None)
 @given(texts=st.lists(FLOATS | DIGITS, min_size=1, max_size=50))
 def test_polars_rounds_as_python_does(texts: list[str]) -> None:
-    values, odd = csv_block.TextColumn(pl.Series(texts, dtype=pl.String)).numbers()
+    values, odd = csv_block.LazyTexts(pl.Series(texts, dtype=pl.String)).numbers()
     assert odd == {}
     known = np.array(list(map(float, texts)))
     assert np.where(np.isnan(values), np.nan, values).tobytes() == np.where(np.isnan(known), np.nan, known).tobytes()

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from river import compose, linear_model, multiclass, naive_bayes, preprocessing
 
-from streamfl.models.river_models import Exported, Table, export, imported, merged
+from streamfl.models.river_models import Exported, ExportedTable, export, imported, merged
 
 lm, pre, nb = linear_model, preprocessing, naive_bayes
 
@@ -153,7 +153,7 @@ def test_what_is_averaged_is_the_weighted_mean_over_the_union_of_names(make, bef
             np.testing.assert_allclose(value, sum(terms), rtol=1e-12, atol=1e-12 * max(map(abs, terms)))
 
 
-def _cells(table: Table) -> dict[tuple[str, str], float]:
+def _cells(table: ExportedTable) -> dict[tuple[str, str], float]:
     return {
         (row, column): float(table.values[i, j])
         for i, row in enumerate(table.rows)

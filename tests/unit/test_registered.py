@@ -50,7 +50,9 @@ def test_an_algorithm_of_another_package_is_found_and_listed(install):
 
 def test_it_is_refused_what_it_does_not_heed(install):
     install("signs", "signs", SIGNS, algorithms.GROUP)
-    with pytest.raises(UsageError, match="l1: of fedomd, and the algorithm is signs; take fedomd, or leave it out"):
+    with pytest.raises(
+        UsageError, match="l1: only for fedomd, and the algorithm is signs; take fedomd, or leave it out"
+    ):
         LearningSettings(algorithm="signs", l1=0.1)
 
 

@@ -1,1 +1,1 @@
-"""Peers: what Master-FL is compared with, each true to its source, outside the protocol of a federation."""
+"""Peers: the methods that streamfl is compared with, each as in its source, outside the federation protocol."""

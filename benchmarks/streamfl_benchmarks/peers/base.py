@@ -1,4 +1,4 @@
-"""What a peer is: a model that predicts a round's records, then learns them."""
+"""The interface of a peer: a model that predicts the records of a round, then learns them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ class Peer(Protocol):
 
     @property
     def W(self) -> FloatArray:  # noqa: N802 - a matrix, as in the papers
-        """Return what predicts the next round's records, shape (d, K)."""
+        """Return the model that predicts the records of the next round, shape (d, K)."""
         ...
 
     def learn(self, t: int, clients: Sequence[ClientRecords], loss: float) -> str | None:

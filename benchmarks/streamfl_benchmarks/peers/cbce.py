@@ -13,7 +13,7 @@ from streamfl_benchmarks.peers.local_work import weighted
 
 @dataclass
 class Bettor:
-    """Gradient descent on one interval, and how a bettor on its coin has fared.
+    """Gradient descent on one interval, with the wealth of a bettor on its coin.
 
     Parameters
     ----------
@@ -24,7 +24,7 @@ class Bettor:
     gains
         Sum of g over its rounds so far, g the loss of what was played less its own, in [-1, 1].
     wealth
-        1 + the sum of bet * g: what a bettor has who began with 1.
+        1 + the sum of bet * g: the wealth of a bettor with initial wealth 1.
     """
 
     start: int

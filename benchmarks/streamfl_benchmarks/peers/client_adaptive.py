@@ -62,14 +62,14 @@ class ClientAdaptive:
             return None
         models = copies(self.W, clients)
         m, v = np.zeros_like(models), np.zeros_like(models)
-        # Whoever takes step j has taken all steps before it, so j is the age of its moments.
+        # A client that takes step j has taken all steps before it, so j is the age of its moments.
         for j, step in enumerate(self.work.plan(t, clients), start=1):
-            who = step.who
-            g = step.gradients(models[who], self.l2)
+            taking = step.clients
+            g = step.gradients(models[taking], self.l2)
             b1, b2 = (0.9, 0.99) if self.rule == "adam" else (0.0, 0.0)
-            m[who] = b1 * m[who] + (1.0 - b1) * g
-            v[who] = b2 * v[who] + (1.0 - b2) * g**2 if b2 else v[who] + g**2
-            first, second = m[who] / (1.0 - b1**j), v[who] / (1.0 - b2**j)
-            models[who] -= self.eta * first / (np.sqrt(second) + self.epsilon)
+            m[taking] = b1 * m[taking] + (1.0 - b1) * g
+            v[taking] = b2 * v[taking] + (1.0 - b2) * g**2 if b2 else v[taking] + g**2
+            first, second = m[taking] / (1.0 - b1**j), v[taking] / (1.0 - b2**j)
+            models[taking] -= self.eta * first / (np.sqrt(second) + self.epsilon)
         self.W = weighted(shares(clients), models)
         return None

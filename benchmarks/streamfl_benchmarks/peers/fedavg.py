@@ -58,5 +58,5 @@ def averaged(
         return W - eta * gradient(SOFTMAX, W, round_.Z, round_.y, l2=l2)
     models = copies(W, clients)
     for step in work.plan(t, clients):
-        models[step.who] -= eta * step.gradients(models[step.who], l2)
+        models[step.clients] -= eta * step.gradients(models[step.clients], l2)
     return weighted(shares(clients), models)

@@ -73,8 +73,8 @@ class FedNova:
         models = copies(self.W, clients)
         velocity = np.zeros_like(models)
         for step in self.work.plan(t, clients):
-            w = models[step.who]
+            w = models[step.clients]
             pull = self.mu * (w - self.W)
-            velocity[step.who] = self.momentum * velocity[step.who] + step.gradients(w, self.l2) + pull
-            models[step.who] -= self.eta * velocity[step.who]
+            velocity[step.clients] = self.momentum * velocity[step.clients] + step.gradients(w, self.l2) + pull
+            models[step.clients] -= self.eta * velocity[step.clients]
         return models

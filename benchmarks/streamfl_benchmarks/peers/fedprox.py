@@ -53,7 +53,7 @@ class FedProx:
             return None
         models = copies(self.W, clients)
         for step in self.work.plan(t, clients):
-            w = models[step.who]
-            models[step.who] -= self.eta * (step.gradients(w, self.l2) + self.mu * (w - self.W))
+            w = models[step.clients]
+            models[step.clients] -= self.eta * (step.gradients(w, self.l2) + self.mu * (w - self.W))
         self.W = weighted(shares(clients), models)
         return None

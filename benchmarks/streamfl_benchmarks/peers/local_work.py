@@ -1,4 +1,4 @@
-"""What clients do within a round: local steps, taken by all clients side by side."""
+"""The local steps of a round, taken by all clients in parallel."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -19,13 +19,13 @@ class LocalStep:
 
     Parameters
     ----------
-    who
+    clients
         Positions of the clients that take the step, shape (m,).
     batches
-        The records that each of them steps on, at least one.
+        The records of each of these steps, at least one.
     """
 
-    who: IntArray
+    clients: IntArray
     batches: tuple[ClientRecords, ...]
 
     def gradients(self, models: FloatArray, l2: float) -> FloatArray:
@@ -60,7 +60,8 @@ class LocalWork:
     Examples
     --------
     >>> five, two = (ClientRecords(np.ones((n, 1)), np.zeros(n)) for n in (5, 2))
-    >>> [(step.who.tolist(), [len(b.y) for b in step.batches]) for step in LocalWork(batch=2).plan(1, [five, two])]
+    >>> steps = LocalWork(batch=2).plan(1, [five, two])
+    >>> [(step.clients.tolist(), [len(batch.y) for batch in step.batches]) for step in steps]
     [([0, 1], [2, 2]), ([0], [2]), ([0], [1])]
     """
 
@@ -70,15 +71,15 @@ class LocalWork:
 
     @property
     def one_full_step(self) -> bool:
-        """Say whether a round is a single step on all records: then the pooled gradient does for all clients."""
+        """Return whether a round is a single step on all records, for which the pooled gradient suffices."""
         return self.steps == 1 and self.batch is None
 
     def plan(self, t: int, clients: Sequence[ClientRecords]) -> Iterator[LocalStep]:
         """Yield the steps of round t; a client that has no records takes none."""
         batches = {i: self._batches(t, i, client) for i, client in enumerate(clients) if len(client.y)}
         for j in range(max(map(len, batches.values()), default=0)):
-            who = [i for i, own in batches.items() if j < len(own)]
-            yield LocalStep(np.array(who), tuple(batches[i][j] for i in who))
+            taking = [i for i, own in batches.items() if j < len(own)]
+            yield LocalStep(np.array(taking), tuple(batches[i][j] for i in taking))
 
     def taken(self, clients: Sequence[ClientRecords]) -> IntArray:
         """Return tau, the number of local steps of each client, shape (clients,)."""

@@ -15,7 +15,7 @@ class Newton:
     """H <- forget H + Hessian of F(W); W <- W - H^-1 grad F(W). No detector, no restart, one model.
 
     Near the minimiser that is least squares with exponential forgetting on the expansions of the rounds, 1 - forget
-    being the share of the newest. What it has without any handling of drift is what second moments alone are worth.
+    being the share of the newest. It shows the gain of second moments alone, without any drift handling.
 
     Parameters
     ----------
@@ -26,7 +26,7 @@ class Newton:
     l2
         Weight of the penalty.
     ridge
-        Added to the curvature of every round, so that what no record shows stays where it is.
+        Added to the curvature of every round, so that directions without records do not move.
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""Every peer by name: how it is built, and the grid of constants from which the best in hindsight is taken."""
+"""All peers by name, with the grid of constants from which the best in hindsight is taken."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -28,13 +28,13 @@ Constants = Mapping[str, float]
 
 
 def no_rounds(t: int) -> Sequence[ClientRecords]:
-    """Return a round without records: what only the limit looks at, where there is no limit to compare with."""
+    """Return a round without records, for peers other than the limit, which do not use it."""
     return ()
 
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """What a peer is built for.
+    """The stream that a peer is built for.
 
     Parameters
     ----------
@@ -43,13 +43,13 @@ class Stream:
     rounds
         T, the number of rounds.
     at
-        The first round of each new concept; only the oracle and the limit look at it.
+        The first round of each new concept; only the oracle and the limit use it.
     seed
         Seed of the order of local batches.
     l2
         Weight of the penalty, the same for all.
     rounds_of
-        Returns the records of any round; only the limit looks at it.
+        Returns the records of any round; only the limit uses it.
     """
 
     d: int
@@ -95,7 +95,7 @@ class PeerSpec:
     variants: Mapping[str, Constants]
 
     def peer(self, stream: Stream, variant: str) -> Peer:
-        """Return a variant in its first state."""
+        """Return a variant in its initial state."""
         return self.build(stream, self.variants[variant])
 
 

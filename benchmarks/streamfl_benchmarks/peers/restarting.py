@@ -1,4 +1,4 @@
-"""Any peer, begun afresh when a detector of the pooled loss alarms, or at rounds that are known."""
+"""Any peer, restarted when a detector on the pooled loss raises an alarm, or at known rounds."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -14,14 +14,14 @@ from streamfl_benchmarks.peers.base import ClientRecords, Peer, records, score
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Seen:
-    """What a rule sees of a round.
+    """The input of a restart rule for one round.
 
     Parameters
     ----------
     loss
         The pooled loss of the model that was played, in [0, 1].
     records
-        How many records that is the mean of.
+        The number of records of that mean.
     by_client
         The same loss of each client that has records.
     """
@@ -32,10 +32,10 @@ class Seen:
 
 
 class Rule(Protocol):
-    """Says after which rounds to begin afresh."""
+    """Decides after which rounds to restart."""
 
     def cause(self, t: int, seen: Seen) -> str | None:
-        """Take the losses of round t, and return why to restart, or None; a rule that fires forgets its past."""
+        """Take the losses of round t; return the cause of a restart, or None. A rule that fires resets itself."""
         ...
 
 
@@ -58,9 +58,9 @@ class OnGLR:
 class OnADWIN:
     """Restart when ADWIN drops the older part of its window and the mean of what is left is higher.
 
-    A fall of the loss is learning. ADWIN's bound counts values and takes [0, 1] as the range of each, so a mean of
-    2000 records weighs as much as one record: on one pooled loss a round it needs tens of rounds for a rise of 0.3.
-    One value a client is quicker by about the number of clients.
+    A falling loss is learning, not drift. ADWIN's bound counts values and assumes the range [0, 1], so a mean of 2000
+    records weighs as much as one record. With one pooled loss per round it needs tens of rounds for a rise of 0.3.
+    With one value per client it is faster by about the number of clients.
 
     Parameters
     ----------
@@ -97,13 +97,13 @@ class OnADWIN:
         return bool(self.detector.drift_detected and self.detector.estimation > before)
 
     def _reset(self) -> None:
-        # River looks every 32 values unless told otherwise; here a value is the mean of many records.
+        # By default River tests every 32 values; here a value is the mean of many records.
         self.detector = ADWIN(delta=self.delta, clock=1)  # type: ignore[no-untyped-call] # nor have its constructors
 
 
 @dataclass(frozen=True, slots=True)
 class AtRounds:
-    """Restart at the true rounds of the drifts, which nobody knows: an oracle.
+    """Restart at the true rounds of the drifts, which are unknown in practice: an oracle.
 
     >>> [AtRounds((31, 129)).cause(t, Seen(0.5, 1, np.array([0.5]))) for t in (30, 31)]
     [None, 'oracle']
@@ -118,7 +118,7 @@ class AtRounds:
 
 @dataclass
 class Restarting:
-    """A peer that is begun afresh whenever the rule says so, and then learns the round that told.
+    """A peer that is replaced by a new one on a restart; the new one learns the round of the alarm.
 
     Parameters
     ----------
@@ -127,7 +127,7 @@ class Restarting:
     rule
         When to restart.
     peer
-        The one that learns now.
+        The current peer.
     """
 
     make: Callable[[], Peer]
@@ -140,11 +140,11 @@ class Restarting:
 
     @property
     def W(self) -> FloatArray:  # noqa: N802 - a matrix, as in the papers
-        """Return the model of the peer that learns now."""
+        """Return the model of the current peer."""
         return self.peer.W
 
     def learn(self, t: int, clients: Sequence[ClientRecords], loss: float) -> str | None:
-        """Learn round t, with a new peer if the rule says so."""
+        """Learn round t, with a new peer if the rule restarts."""
         if not records(clients):
             return None
         by_client = [score(self.W, client) for client in clients if len(client.y)]

@@ -1,4 +1,4 @@
-"""FedAvg in whitened features with a falling step: what restarts it is another's matter."""
+"""FedAvg in whitened features with a falling step; restarts are added by `restarting`."""
 
 import math
 from collections.abc import Sequence

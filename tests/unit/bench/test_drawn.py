@@ -14,13 +14,13 @@ from streamfl_benchmarks.drawn import (
     CONDITIONS,
     DRIFTS,
     DrawnStream,
-    Life,
+    Lifetime,
     absences,
     affected,
     concepts,
     default_at,
     drawn_rounds,
-    lives,
+    lifetimes,
     rare_pair,
 )
 from streamfl_benchmarks.recorded import recorded_rounds, rounds_recorded
@@ -42,7 +42,7 @@ TRUTH = TABLE.y.astype(np.int64)
 
 
 def rounds_of(stream: DrawnStream, client: int = 0) -> list[tuple[npt.NDArray[np.int32], npt.NDArray[np.float64]]]:
-    return list(drawn_rounds(stream, TABLE, lives(stream)[client]))
+    return list(drawn_rounds(stream, TABLE, lifetimes(stream)[client]))
 
 
 @pytest.mark.parametrize("condition", CONDITIONS)
@@ -50,9 +50,9 @@ def rounds_of(stream: DrawnStream, client: int = 0) -> list[tuple[npt.NDArray[np
 def test_a_round_has_no_row_twice_and_only_labels_of_the_table(drift: str, condition: str) -> None:
     at = {"gradual": (2,), "none": ()}.get(drift, (5, 9))
     stream = replace(PLAIN, drift=drift, at=at, condition=condition, round_size=300)
-    for life in lives(stream):
-        rounds = list(drawn_rounds(stream, TABLE, life))
-        assert len(rounds) == life.last
+    for lifetime in lifetimes(stream):
+        rounds = list(drawn_rounds(stream, TABLE, lifetime))
+        assert len(rounds) == lifetime.last
         for rows, y in rounds:
             assert len(np.unique(rows)) == len(rows) == len(y)
             assert np.isin(y, range(7)).all()
@@ -98,7 +98,7 @@ def test_classes_are_let_in_one_by_one_and_in_the_groups_of_mnist() -> None:
         assert (y == TRUTH[rows]).all()
     digits = table(np.full(10, 50))
     stream = replace(stream, stream="mnist14", at=(3, 6, 8))
-    seen = [set(y.astype(int)) for _, y in drawn_rounds(stream, digits, lives(stream)[0])]
+    seen = [set(y.astype(int)) for _, y in drawn_rounds(stream, digits, lifetimes(stream)[0])]
     assert set.union(*seen[:2]) == {0, 1}
     assert set.union(*seen[5:7]) == {0, 1, 2, 3, 4}
     assert set.union(*seen[7:]) == {0, 1, 2, 3, 4, 5, 6}
@@ -145,9 +145,9 @@ def test_a_local_drift_concerns_15_percent_and_ends_with_the_next() -> None:
     stream = DrawnStream("t", "local", (3, 6, 9), clients=20, round_size=30, rounds=11)
     first, third = affected(stream, 1), affected(stream, 3)
     assert len(first) == len(third) == 3
-    for n, life in enumerate(lives(stream)):
+    for n, lifetime in enumerate(lifetimes(stream)):
         for t, (rows, y) in enumerate(rounds_of(stream, n), start=1):
-            swapped = (life.name in first and 3 <= t < 6) or (life.name in third and t >= 9)
+            swapped = (lifetime.name in first and 3 <= t < 6) or (lifetime.name in third and t >= 9)
             assert (y == (np.array([1, 0, 3, 2, 5, 4, 6])[TRUTH[rows]] if swapped else TRUTH[rows])).all()
 
 
@@ -162,7 +162,7 @@ def test_absent_clients_have_no_records_but_never_all_of_them() -> None:
 
 def test_half_of_the_clients_are_exchanged_twice() -> None:
     stream = DrawnStream("t", "none", (), "exchange", clients=4, round_size=30, rounds=10)
-    spans = [(life.first, life.last) for life in lives(stream)]
+    spans = [(lifetime.first, lifetime.last) for lifetime in lifetimes(stream)]
     assert spans == [(1, 3), (1, 3), (1, 6), (1, 6), (4, 10), (4, 10), (7, 10), (7, 10)]
     assert [len(rows) > 0 for rows, _ in rounds_of(stream, 6)] == [False] * 6 + [True] * 4
 
@@ -191,7 +191,9 @@ def test_the_class_mix_changes_with_each_fifth_for_all_clients_alike() -> None:
 def test_a_class_with_too_few_records_is_filled_up_from_the_rest() -> None:
     few = table(np.array([50, 2]))
     stream = DrawnStream("t", "none", (), "skew", clients=12, round_size=40, rounds=3)
-    sizes = [len(np.unique(rows)) for life in lives(stream) for rows, _ in drawn_rounds(stream, few, life)]
+    sizes = [
+        len(np.unique(rows)) for lifetime in lifetimes(stream) for rows, _ in drawn_rounds(stream, few, lifetime)
+    ]
     assert np.mean(sizes) == pytest.approx(40.0, abs=4.0)
 
 
@@ -201,7 +203,7 @@ def test_what_was_recorded_is_dealt_in_its_order_to_the_last_record() -> None:
     stream = DrawnStream("t", "recorded", (), clients=4, round_size=60, rounds=5)
     stream.check(TABLE)
     dealt = recorded_rounds(TABLE, clients=4, round_size=60, rounds=5)
-    assert list(dealt) == [life.name for life in lives(stream)]
+    assert list(dealt) == [lifetime.name for lifetime in lifetimes(stream)]
     found = list(dealt.values())
     assert [len(rows) for rows, _ in found[0]] == [60, 60, 60, 60, 10]
     for t in range(5):
@@ -242,7 +244,9 @@ def test_what_cannot_be_drawn_is_refused(changes: dict[str, object], said: str) 
 
 
 def test_a_client_that_is_not_yet_there_draws_the_same_when_it_comes() -> None:
-    late, early = Life("c07", 4, 6), Life("c07", 1, 6)
-    one, other = (list(drawn_rounds(replace(PLAIN, drift="none", at=()), TABLE, life)) for life in (late, early))
+    late, early = Lifetime("c07", 4, 6), Lifetime("c07", 1, 6)
+    one, other = (
+        list(drawn_rounds(replace(PLAIN, drift="none", at=()), TABLE, lifetime)) for lifetime in (late, early)
+    )
     assert (one[3][0] == other[0][0]).all()
     assert all(len(rows) == 0 for rows, _ in one[:3])

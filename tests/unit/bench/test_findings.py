@@ -3,7 +3,7 @@
 import pytest
 
 from streamfl.core.protocol.messages import LocalDrift
-from streamfl_benchmarks.drawn import DrawnStream, affected, lives
+from streamfl_benchmarks.drawn import DrawnStream, affected, lifetimes
 from streamfl_benchmarks.findings import (
     Found,
     Local,
@@ -90,7 +90,7 @@ def test_the_names_are_those_told_up_to_two_rounds_later_even_if_let_go() -> Non
 
 def test_precision_recall_and_accuracy_of_a_local_drift() -> None:
     stream = DrawnStream("t", "local", (3,), clients=20, rounds=4, seed=5)
-    names = [life.name for life in lives(stream)]
+    names = [lifetime.name for lifetime in lifetimes(stream)]
     theirs = affected(stream, 1)
     other = next(name for name in names if name not in theirs)
     meter = Meter(names, 4)

@@ -22,7 +22,7 @@ from streamfl.core.errors import UsageError
 from streamfl.core.learning.second_moments import RIDGE
 from streamfl.core.profiles.base import Answer, Ask, Restart, RoundPlan
 from streamfl.core.protocol.alarm import Alarm, Reading
-from streamfl.core.protocol.messages import BranchGroup, Held
+from streamfl.core.protocol.messages import BranchGroup, HoldoutRule
 from streamfl_benchmarks.regret import Case, Measured, grid, load, measure, measure_all, regret
 from streamfl_benchmarks.regret_command import regret as command
 from streamfl_benchmarks.regret_driver import EACH, Driven
@@ -148,7 +148,7 @@ class Script:
     """A profile with given live models; each goes on from where it stepped. It alarms in one round."""
 
     live: list[LiveModel]
-    held: Held | None = None
+    held: HoldoutRule | None = None
     apart: tuple[BranchGroup, ...] = ()
     alarm_at: int | None = None
     seen: list[Observed] = field(default_factory=list)
@@ -280,12 +280,12 @@ def test_what_is_held_back_remembers_the_rounds_since() -> None:
     # One record that stands for 20, of which 2 a round are held back: 2 of label 1 after a round with P(1) = 1, 2 of
     # each after one more with P(1) = 0, 3 of each after a third with 0.5. Rounds 2 to 4 had 1/3 on average: 2 of
     # label 1, and of the 4 of label 0 three are kept.
-    script = Script([LiveModel("one", np.zeros((2, 1)), 0.0)], held=Held(per_label=3, since=1))
+    script = Script([LiveModel("one", np.zeros((2, 1)), 0.0)], held=HoldoutRule(per_label=3, since=1))
     player = Driven(script, np.ones((2, 1, 2)), radius=100.0)  # type: ignore[arg-type]
     player.learn(two_clients([1.0, 1.0]))
     player.learn(two_clients([0.0, 1.0]))
     player.learn(two_clients([0.5, 1.0]))
-    script.held = Held(per_label=3, since=2)
+    script.held = HoldoutRule(per_label=3, since=2)
     player.learn(two_clients([0.5, 1.0]))  # was opened before
     player.learn(two_clients([0.5, 1.0]))
     old = [[{s.label: s.count for s in seen.clients[c].old} for seen in script.seen] for c in ("c0", "c1")]
@@ -348,8 +348,8 @@ def test_measured_cases_are_kept_and_not_measured_again(tmp_path: Path) -> None:
     kept = tmp_path / "regret.json"
     cases = grid([5, 4], [0], ["fedavg", "constant"], ["moving"])
     told: list[Measured] = []
-    first = measure_all(cases[:3], kept, jobs=1, tell=lambda found, done, of: told.append(found))
-    again = measure_all(cases, kept, jobs=1, tell=lambda found, done, of: told.append(found))
+    first = measure_all(cases[:3], kept, jobs=1, report=lambda found, done, of: told.append(found))
+    again = measure_all(cases, kept, jobs=1, report=lambda found, done, of: told.append(found))
     assert [found.case for found in told] == cases
     assert again[:3] == first
     assert load(kept) == sorted(again, key=lambda found: found.case)
@@ -357,7 +357,7 @@ def test_measured_cases_are_kept_and_not_measured_again(tmp_path: Path) -> None:
     content = json.loads(kept.read_text())
     kept.write_text(json.dumps({**content, "design": {**content["design"], "features": 5}}))
     with pytest.raises(UsageError, match="name another file"):
-        measure_all(cases, kept, jobs=1, tell=lambda found, done, of: None)
+        measure_all(cases, kept, jobs=1, report=lambda found, done, of: None)
 
 
 def test_the_figure_has_a_line_for_each_method_and_bound_in_each_panel() -> None:

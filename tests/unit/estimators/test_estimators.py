@@ -178,10 +178,10 @@ def test_one_label_or_target_a_record_is_needed_and_nothing_is_learnt_otherwise(
     before = said(model, without_site(asked))
     kind = "targets" if targets else "labels"
     for given in (y[: 10 + more], np.array(y[: 10 + more])):
-        with pytest.raises(ValueError, match=f"10 records, and {10 + more} {kind}: one for each is needed"):
+        with pytest.raises(ValueError, match=f"10 records but {10 + more} {kind}: give one for each record"):
             model.learn_many(np.eye(10), given)
     assert said(model, without_site(asked)) == before
-    assert model._federation._since == 0
+    assert model._federation._learnt_in_round == 0
     model.learn_many(np.eye(10), y[:10])
     assert model.summary["rounds"] == 2
 
@@ -193,7 +193,7 @@ def test_labels_of_a_call_that_was_refused_are_not_known():
         model.learn_many(np.zeros((1, 1)), ["b", "c"])
     with pytest.raises(ValueError, match="encode it first"):
         model.learn_one({"0": "broken"}, "d")
-    assert model._known.names == ("a",)
+    assert model._labels.names == ("a",)
 
 
 @BOTH
@@ -242,7 +242,7 @@ def test_a_weight_is_a_number_from_0_to_1000(make, targets, w):
     model = make()
     with pytest.raises(ValueError, match=r"a weight is .*: it must be a number from 0 to 1000"):
         model.learn_one({"x": 1.0}, 1.0, w=w)
-    assert (model.summary["clients"], model._known.names) == (0, ())
+    assert (model.summary["clients"], model._labels.names) == (0, ())
 
 
 def test_a_large_weight_is_so_many_records():
@@ -256,7 +256,7 @@ def test_half_a_weight_is_learnt_half_the_time_the_same_with_the_same_seed():
         model = regressor(seed=seed, round_size=10**6)
         for i in range(400):
             model.learn_one({"x": float(i % 7)}, 1.0, w=w)
-        return model._federation._since
+        return model._federation._learnt_in_round
 
     assert 150 < learnt(0) < 250
     assert learnt(0) == learnt(0)
@@ -318,7 +318,7 @@ def test_what_is_no_label_is_refused_and_nothing_is_learnt(label):
         model.learn_one({"x": 1.0}, label)
     with pytest.raises(ValueError, match="a label is"):
         model.learn_many(np.zeros((2, 1)), ["a", label])
-    assert (model.summary["clients"], model._known.names) == (0, ())
+    assert (model.summary["clients"], model._labels.names) == (0, ())
 
 
 def test_labels_in_a_matrix_are_refused_by_its_shape():
@@ -337,12 +337,12 @@ def test_labels_in_a_matrix_are_refused_by_its_shape():
 def test_too_many_labels_are_taken_for_targets(features, most, hint):
     model = classifier(features=features, round_size=10**6)
     model.learn_one({"0": 1.0}, "first")
-    with pytest.raises(ValueError, match=rf"more than {most} labels: are these targets.*{hint}"):
+    with pytest.raises(ValueError, match=rf"more than {most} labels: if they are amounts.*{hint}"):
         model.learn_many(np.zeros((most, 1)), [0.5 * i for i in range(most)])
     assert model.predict_proba_one({"0": 1.0}) == {"first": 1.0}
-    assert (model._federation._since, model._known.names) == (1, ("first",))
+    assert (model._federation._learnt_in_round, model._labels.names) == (1, ("first",))
     for i in range(most - 1):
-        model._known.note(model._known.coded([i]))
+        model._labels.add(model._labels.encode([i]))
     with pytest.raises(ValueError, match=f"more than {most} labels"):
         model.learn_one({"0": 1.0}, "one more")
     model.learn_one({"0": 1.0}, "first")
@@ -465,7 +465,7 @@ def test_more_than_a_hundred_clients_are_refused_by_the_name_of_the_last():
     model = classifier(client="id", round_size=10**6)
     for i in range(100):
         model.learn_one({"x": 1.0, "id": i}, "a")
-    with pytest.raises(ValueError, match="more than 100 clients: is '100' the value of a feature that names clients"):
+    with pytest.raises(ValueError, match="more than 100 clients: does '100' come from a feature that names clients"):
         model.learn_one({"x": 1.0, "id": 100}, "a")
     model.learn_one({"x": 1.0, "id": 99}, "a")
     assert model.summary["clients"] == 100
@@ -489,9 +489,9 @@ def test_a_client_is_the_same_in_a_frame_with_a_missing_one_as_in_dicts():
 def test_too_many_clients_of_a_call_are_refused_before_any_is_taught():
     model = classifier(client="1", round_size=10**6)
     X = np.column_stack([np.zeros(101), np.arange(101)])
-    with pytest.raises(ValueError, match="more than 100 clients: is '100' the value"):
+    with pytest.raises(ValueError, match="more than 100 clients: does '100' come from"):
         model.learn_many(X, ["a"] * 101)
-    assert (model.summary["clients"], model._known.names) == (0, ())
+    assert (model.summary["clients"], model._labels.names) == (0, ())
 
 
 # --- rounds and drift --------------------------------------------------------------------------------------------
@@ -541,7 +541,7 @@ def test_the_records_of_a_restart_are_counted_through_clients_weights_and_files(
 def test_where_rounds_began_is_known_of_the_last_thousand():
     federation = EmbeddedFederation("classification")
     for t in range(1, 3001):
-        federation._begins(t)
+        federation._note_start(t)
     assert sorted(federation._starts) == list(range(2001, 3001))
 
 
@@ -552,7 +552,7 @@ def test_of_a_file_of_before_it_is_not_known_where_restarts_were(tmp_path):
     saved = SavedEstimator(
         kind="MasterFLClassifier",
         parameters=model._get_params(),
-        labels=tuple(model._known.names),
+        labels=tuple(model._labels.names),
         weighed=0,
         federation=replace(model._federation.saved(), places=(), starts={}),
     )
@@ -788,11 +788,13 @@ def refuses(model: MasterFLClassifier) -> None:
         lambda: model.predict_proba_many(np.ones((1, 1))),
         lambda: model.save("nowhere"),
     ):
-        with pytest.raises(UsageError, match=r"broken off by an error, or another thread.*last file that was saved"):
+        with pytest.raises(UsageError, match=r"interrupted by an error, or another thread.*last saved file"):
             ask()
 
 
-@pytest.mark.parametrize("place", [EmbeddedFederation._know, EmbeddedFederation._close_round, Client.learn_early])
+@pytest.mark.parametrize(
+    "place", [EmbeddedFederation._add_labels, EmbeddedFederation._close_round, Client.learn_early]
+)
 def test_a_lesson_that_was_broken_off_is_no_silent_end_of_rounds(place, monkeypatch):
     model, broken = classifier(round_size=10), MemoryError("no room")
     model.learn_many(np.arange(9.0)[:, None], ["a", "b", "a"] * 3)

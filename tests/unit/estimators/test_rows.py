@@ -63,7 +63,7 @@ def test_a_record_is_a_dict(x):
 def test_two_features_of_one_name_are_refused_every_time():
     rows = Rows()
     for _ in range(2):
-        with pytest.raises(ValueError, match="features 0 and '0' are both called '0'"):
+        with pytest.raises(ValueError, match="features 0 and '0' have the same name '0'"):
             rows.row({0: 1.0, "0": 2.0})
 
 
@@ -93,7 +93,7 @@ def test_a_client_has_one_name_however_its_column_comes(value, name):
 
 def test_columns_of_an_array_are_numbered_and_keep_their_numbers():
     told = table(np.array([[1, 2, 3], [4, 5, 6]]), without="1")
-    assert (told.features, told.X.tolist(), told.apart) == (("0", "2"), [[1.0, 3.0], [4.0, 6.0]], [2, 5])
+    assert (told.features, told.X.tolist(), told.excluded) == (("0", "2"), [[1.0, 3.0], [4.0, 6.0]], [2, 5])
     assert table([[1.0, None]]).X.tolist()[0][0] == 1.0
     assert table(np.zeros((0, 2))).X.shape == (0, 2)
 
@@ -102,9 +102,9 @@ def test_columns_of_an_array_are_numbered_and_keep_their_numbers():
 def test_data_frames_with_missing_values_and_a_column_that_is_left_out(package):
     frame = frame_of(package, {"x": [1.0, None, 3.0], "yes": [True, False, True], "site": ["a", "b", "b"]})
     told = table(frame, without="site")
-    assert (told.features, list(told.apart)) == (("x", "yes"), ["a", "b", "b"])
+    assert (told.features, list(told.excluded)) == (("x", "yes"), ["a", "b", "b"])
     np.testing.assert_array_equal(told.X, [[1.0, 1.0], [np.nan, 0.0], [3.0, 1.0]])
-    assert table(frame_of(package, {"x": [1.0]}), without="site").apart is None
+    assert table(frame_of(package, {"x": [1.0]}), without="site").excluded is None
 
 
 @FRAMES

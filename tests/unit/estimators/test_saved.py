@@ -264,7 +264,7 @@ def test_targets_that_are_no_numbers_are_damage(tmp_path: Path):
 @pytest.mark.parametrize(("task", "kind"), [("classification", "labels"), ("regression", "targets")])
 def test_a_federation_takes_one_label_or_target_a_record(task: Any, kind: str):
     federation = EmbeddedFederation(task, round_size=5)
-    with pytest.raises(ValueError, match=f"3 records, and 4 {kind}: one for each is needed"):
+    with pytest.raises(ValueError, match=f"3 records but 4 {kind}: give one for each record"):
         federation.learn("", ("x",), np.zeros((3, 1)), np.zeros(4), ("a",))
     assert federation.clients == ()
 

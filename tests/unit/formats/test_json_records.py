@@ -88,7 +88,11 @@ POISON = {
     "time of no calendar": (GOOD.replace(b"1.5", b'"2023-02-30"'), 'field "t": the time "2023-02-30"', "d1"),
     "nested too deeply": (nested(100_000), "too deeply", ""),
     "a list too deep": (b'{"x":' + b"[" * 100_000 + b"]" * 100_000 + b"}", "too deeply", ""),
-    "name of a category's feature": (GOOD.replace(b'"y"', b'"kind=a"'), 'field "kind=a" has the name of a cat', "d1"),
+    "name of a category's feature": (
+        GOOD.replace(b'"y"', b'"kind=a"'),
+        'field "kind=a" has the name of a feature of a cat',
+        "d1",
+    ),
 }
 
 
@@ -270,8 +274,8 @@ def test_features_beyond_the_limit_are_left_out_and_their_records_kept() -> None
     assert first.features == ("x", "y", "p")
     np.testing.assert_array_equal(first.X, [[1.0, 2.0, NAN], [5.0, NAN, 3.0]])
     assert (first.rejected, first.ignored) == ((), 1)
-    assert [remark.split(":")[0] for remark in first.remarks] == [
-        "more features than the 3 that a reader takes, or of more than 256 bytes"
+    assert [remark.split(";")[0] for remark in first.remarks] == [
+        "features beyond the limit of 3, or with names of more than 256 bytes, are left out"
     ]
     again = reader.decode([2, 3], [b'{"label":"a","q":6,"r":7}', b'{"label":"a","x":8,"p":9}'])
     np.testing.assert_array_equal(again.X, [[NAN, NAN, NAN], [8.0, NAN, 9.0]])
@@ -297,7 +301,7 @@ def test_labels_beyond_the_limit_are_rejected_and_bring_no_features() -> None:
     # c comes before a, and takes the last place.
     assert (found.positions.tolist(), found.labels, found.features) == ([0, 1, 3], ("b", "c"), ("x",))
     assert [(r.position, r.reason) for r in found.rejected] == [
-        (2, 'field "label": "a" is beyond the 2 labels that a reader takes'),
+        (2, 'field "label": "a" is beyond the limit of 2 labels'),
         (4, 'field "label": the label is missing'),
     ]
     assert len(found.remarks) == 1
@@ -360,7 +364,7 @@ def test_values_of_a_category_that_are_not_declared_are_counted() -> None:
     messages = [{"label": "a", "kind": kind, "hue": "red"} for kind in ("u", "w", None, "z")] + [{"kind": "w"}]
     found = reader.decode(range(5), [json.dumps(message).encode() for message in messages])
     assert found.unknown == {"kind": 2}  # a missing value and a bad record are none
-    assert found.remarks == ('values of category "kind" that are not declared count as none of those that are',)
+    assert found.remarks == ('undeclared values of category "kind" count as none of the declared ones',)
     assert reader.decode([5], [b'{"label":"a","kind":"w"}']).remarks == ()
 
 
@@ -383,7 +387,7 @@ def test_only_the_first_thousand_labels_are_looked_at_however_they_come() -> Non
     known.refused(np.arange(900) % 560, texts)
     known.refused(560 + np.arange(700), texts)  # 660 of 1000 differ, and 1260 of 1600
     assert known.remarks.new() == (
-        "more labels than the 1024 that a reader takes: records of others are bad; "
+        "more than 1024 labels, the limit of a reader: records with others are rejected; "
         "raise most_labels in [federation], or name another field",
     )
 
@@ -420,7 +424,7 @@ def test_whatever_comes_a_reader_keeps_no_more_names_than_its_limits(
         labels |= set(found.labels)
         # Every record is there, as a good one or as one of a label too many; none is lost for its features.
         assert len(found.positions) + len(found.rejected) == len(values)
-        assert all("beyond the 5 labels" in bad.reason for bad in found.rejected)
+        assert all("beyond the limit of 5 labels" in bad.reason for bad in found.rejected)
         assert len(found.features) <= 7
     assert len(labels) <= 5
 
@@ -515,7 +519,7 @@ UNWRITABLE = {
     "target infinite": (FieldMap(task="regression"), ("x",), [1.0], np.inf, None, None, 'label "inf"'),
     "target missing": (FieldMap(task="regression"), ("x",), [1.0], NAN, None, None, 'label "nan"'),
     "target in words": (FieldMap(task="regression"), ("x",), [1.0], "a", None, None, 'label "a"'),
-    "no client": (FieldMap(client="c"), ("x",), [1.0], "a", None, None, "name one"),
+    "no client": (FieldMap(client="c"), ("x",), [1.0], "a", None, None, "give a name"),
     "client with blanks": (FieldMap(client="c"), ("x",), [1.0], "a", "d ", None, "blanks"),
     "time read as milliseconds": (FieldMap(time="t"), ("x",), [1.0], "a", None, 1e12, "seconds since 1970"),
     "feature named like the label": (FieldMap(), ("label",), [1.0], "a", None, None, "field label; rename"),
@@ -544,7 +548,7 @@ def test_what_would_not_read_back_is_not_written(case: str) -> None:
 @pytest.mark.parametrize(
     ("fields", "says"),
     [
-        (FieldMap(features=tuple("abcd")), "names 4 features, more than the 3 there may be; raise most_features"),
+        (FieldMap(features=tuple("abcd")), "names 4 features, but at most 3 are possible; raise most_features"),
         (FieldMap(features=("a", "b"), categories={"k": ("u", "v")}), "names 4 features"),
         (FieldMap(labels=tuple("abcd"), closed=True, features=("x",)), "names 4 labels"),
         (FieldMap(features=("x" * 257,)), "a feature of more than 256 bytes"),

@@ -167,24 +167,24 @@ POISON = {
     "no bytes": (b"", "empty"),
     "a few bytes": (b"abc", "not safetensors"),
     "JSON": (b'{"label":"a","x":1,"more":"a longer text"}', "not safetensors"),
-    "cut": (WHOLE[:-1], "bytes, and its header describes"),
+    "cut": (WHOLE[:-1], "bytes, but its header describes"),
     "cut header": (WHOLE[:100], "not safetensors"),
-    "more": (WHOLE + b"\0", "bytes, and its header describes"),
+    "more": (WHOLE + b"\0", "bytes, but its header describes"),
     "length without end": (b"\xff" * 8 + WHOLE[8:], "not safetensors"),
     "header no JSON": (with_header(b"{not json"), "not safetensors"),
     "header not UTF-8": (with_header(b'{"\xff":1}'), "not safetensors"),
     "header a list": (with_header([1]), "not safetensors"),
     "header too deep": (with_header(b'{"X":' + b"[" * 10**5 + b"]" * 10**5 + b"}"), "not safetensors"),
     "negative offsets": (tensors([-16, 0], [0, 8]), "not safetensors"),
-    "beyond the message": (tensors([0, 16], [16, 24], size=23), "bytes, and its header describes"),
-    "far beyond": (tensors([0, 2**62], [2**62, 2**62 + 8]), "too many or too few"),
+    "beyond the message": (tensors([0, 16], [16, 24], size=23), "bytes, but its header describes"),
+    "far beyond": (tensors([0, 2**62], [2**62, 2**62 + 8]), "does not match its shape"),
     "backwards": (tensors([16, 0], [0, 8]), "not safetensors"),
     "backwards at the end": (short_of_an_array(), "not safetensors"),
     "header ends later": (empty(2**40)[:300], "not safetensors"),
     "header beyond measure": (empty(17 * 2**20), "not safetensors"),
     "overlapping": (tensors([0, 16], [8, 16], size=16), "not safetensors"),
     "a gap": (tensors([0, 16], [20, 28], size=28), "not safetensors"),
-    "huge shape": (tensors([0, 16], [16, 24], shape=(2**40, 2**40)), "too many or too few"),
+    "huge shape": (tensors([0, 16], [16, 24], shape=(2**40, 2**40)), "does not match its shape"),
     "shape too large to be a number": (tensors([0, 16], [16, 24], shape=(10**30, 2)), "array|not safetensors"),
     "no X": (message({"X": None}), "no array X"),
     "no y": (message({"y": None}), "no array y"),
@@ -198,14 +198,14 @@ POISON = {
     "time too long": (message({"time": np.ones(3)}), "shape"),
     "no features": (message(features=None), "no list of features"),
     "no labels": (message(labels=None), "no list of labels"),
-    "features no JSON": (message(features="a,b"), "no JSON list"),
-    "features numbers": (message(features=[1, 2]), "no JSON list"),
+    "features no JSON": (message(features="a,b"), "not a JSON list"),
+    "features numbers": (message(features=[1, 2]), "not a JSON list"),
     "too few names": (message(features=["a"]), "1 names of features for 2 columns"),
-    "one name twice": (message(features=["a", "a"]), "one name: a"),
-    "one label twice": (message(labels=["a", " a"]), "two labels are one: a"),
+    "one name twice": (message(features=["a", "a"]), "the same name: a"),
+    "one label twice": (message(labels=["a", " a"]), "two labels have the same name: a"),
     "label missing": (message(labels=["a", ""]), 'label 1 is "": the label is missing'),
     "label infinite": (message(labels=["inf", "a"]), "infinite"),
-    "too many labels": (message(labels=list(map(str, range(1025)))), "1025 labels, more than the 1024"),
+    "too many labels": (message(labels=list(map(str, range(1025)))), "1025 labels, but at most 1024"),
     "a label too long": (message(labels=["a", "x" * 257]), "the label has more than 256 bytes"),
     "too many records": (message({"X": np.ones((MANY, 1), F4), "y": np.zeros(MANY, I4)}, features=["a"]), "65537"),
 }
@@ -257,7 +257,7 @@ def test_what_would_not_read_back_is_not_written() -> None:
         pack(("a", "b"), X, y[:1], ("no",))
     with pytest.raises(UsageError, match="65537 records"):
         pack(("a",), np.ones((MANY, 1)), np.zeros(MANY), ("no",))
-    with pytest.raises(UsageError, match="two labels are one"):
+    with pytest.raises(UsageError, match="two labels have the same name"):
         pack(("a", "b"), X, y, ("no", "no"))
     with pytest.raises(UsageError, match="array time"):
         pack(("a", "b"), X, y, ("no",), np.zeros(3))
@@ -288,7 +288,7 @@ def test_records_of_labels_beyond_the_limit_are_rejected() -> None:
     found = reader.decode([0, 1], [message(), message(labels=["maybe", "yes"])])
     assert (found.positions.tolist(), found.labels) == ([0, 1, AT], ("no", "yes"))
     assert [(r.position, r.reason) for r in found.rejected] == [
-        (AT + 1, 'label "maybe" is beyond the 2 labels that a reader takes')
+        (AT + 1, 'label "maybe" is beyond the limit of 2 labels')
     ]
     fresh = reader.fresh()
     assert fresh.decode([0], [message(labels=["maybe", "yes"])]).labels == ("maybe", "yes")

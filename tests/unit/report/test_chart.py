@@ -5,8 +5,8 @@ import pytest
 
 from streamfl.report.chart import NARROW, WIDE, Event, Series, chart, path
 from streamfl.report.labels import place
-from streamfl.report.scale import Scale, ceiling, mark_text, marks, step
-from streamfl.report.thin import kept
+from streamfl.report.scale import Scale, ceiling, multiples, step, tick_text
+from streamfl.report.thin import selected
 
 
 def test_a_scale_maps_by_hand_computed_numbers() -> None:
@@ -22,8 +22,8 @@ def test_a_step_is_the_smallest_round_number_that_fits(span: float, at_most: int
 
 
 def test_marks_are_the_multiples_within_both_ends() -> None:
-    assert marks(0.0, 0.6, 0.2) == pytest.approx([0.0, 0.2, 0.4, 0.6])
-    assert [mark_text(v, 0.2) for v in marks(0.0, 0.6, 0.2)] == ["0.0", "0.2", "0.4", "0.6"]
+    assert multiples(0.0, 0.6, 0.2) == pytest.approx([0.0, 0.2, 0.4, 0.6])
+    assert [tick_text(v, 0.2) for v in multiples(0.0, 0.6, 0.2)] == ["0.0", "0.2", "0.4", "0.6"]
 
 
 def test_an_axis_ends_on_a_mark_at_or_above_the_highest_value() -> None:
@@ -31,7 +31,7 @@ def test_an_axis_ends_on_a_mark_at_or_above_the_highest_value() -> None:
 
 
 def test_values_stand_where_they_should() -> None:
-    # The plot is 10 to 210 high with a restart label's lane above it: bottom 10 + 220 on the narrow paper.
+    # The plot is 10 to 210 high with a restart label's lane above it: bottom 10 + 220 on the narrow canvas.
     made = chart(NARROW, [1, 2, 3], [Series("loss", "model", [0.0, 0.5, 1.0])], epochs=[(1, 1)], y_max=1.0)
     assert (made.top, made.bottom) == (10.0, 230.0)
     # Rounds 0.5 to 3.5 share 38 to 344: round 1 stands at 38 + 306 / 6.
@@ -56,7 +56,7 @@ def test_an_event_line_stands_at_its_round_and_epochs_meet_there() -> None:
 def test_a_chart_of_nothing_but_missing_values_has_an_axis() -> None:
     made = chart(WIDE, [1, 2], [Series("loss", "model", [None, math.nan])], epochs=[(1, 1)])
     assert made.paths[0].d == ""
-    assert [mark.text for mark in made.y_marks] == ["0.0", "0.2", "0.4", "0.6", "0.8", "1.0"]
+    assert [mark.text for mark in made.y_ticks] == ["0.0", "0.2", "0.4", "0.6", "0.8", "1.0"]
 
 
 def test_a_missing_value_breaks_the_path() -> None:
@@ -75,8 +75,8 @@ def test_labels_never_overlap_in_a_lane() -> None:
 def test_a_short_run_is_drawn_whole_and_a_long_one_keeps_its_extremes() -> None:
     values: list[float | None] = [0.2] * 5000
     values[1234], values[4321], values[77] = 0.9, 0.01, None
-    assert kept([values[:600]], 300) == list(range(600))
-    found = kept([values], 300)
+    assert selected([values[:600]], 300) == list(range(600))
+    found = selected([values], 300)
     assert {0, 1234, 4321, 4999} <= set(found)
     assert len(found) <= 1200
     assert found == sorted(set(found))

@@ -43,7 +43,7 @@ def test_a_log_gets_exact_plain_lines(restart: Callable[..., DatedRestart]) -> N
         "replay of [bold]x",
         "round 2  drift imposed: class-swap",
         "round  2/12  epoch 1  loss 0.250  accuracy 0.500  NoChange 0.375  200 records/s",
-        "round 2  restart -> epoch 2: glr 113.8 > 11.7 since round 1, surely at 2 clients, labels 0, 1,"
+        "round 2  restart -> epoch 2: glr 113.8 > 11.7 since round 1, confirmed at 2 clients, labels 0, 1,"
         " chosen: scratch",
         "round  4/12  epoch 2  loss 0.250  accuracy 0.500  NoChange 0.375  200 records/s",
         "round  6/12  epoch 2  loss 0.250  accuracy 0.500  NoChange 0.375  200 records/s",
@@ -60,7 +60,7 @@ def test_a_round_of_few_records_says_so() -> None:
         progress.round(line(2).model_copy(update={"records": 3, "accuracy": 1.0}))
     assert out.getvalue().splitlines()[1:] == [
         "round 1/2  epoch 1  loss 0.250  accuracy 0.500  NoChange 0.375  - records/s",
-        "round 2/2  epoch 1  loss 0.250  accuracy 1.000  NoChange 0.375  - records/s  (of 3 records only)",
+        "round 2/2  epoch 1  loss 0.250  accuracy 1.000  NoChange 0.375  - records/s  (only 3 records)",
     ]
 
 
@@ -100,7 +100,7 @@ def test_a_terminal_gets_a_live_line_and_permanent_ones(restart: Callable[..., D
         progress.round(line(2))
     assert "\x1b[2K" in out.getvalue()
     assert (
-        "round 1  restart -> epoch 2: glr 113.8 > 11.7 since round 0, surely at 2 clients, labels 0, 1,"
+        "round 1  restart -> epoch 2: glr 113.8 > 11.7 since round 0, confirmed at 2 clients, labels 0, 1,"
         " chosen: scratch\n" in out.getvalue()
     )
     assert "round  2/10" in out.getvalue()
@@ -120,8 +120,8 @@ def test_a_new_label_comes_without_numbers(restart: Callable[..., DatedRestart])
     console, out, _ = plain()
     Progress(console, 10, "replay").restart(restart(7, 3, cause="new-label", statistic=0.0, threshold=0.0))
     assert (
-        out.getvalue()
-        == "round 7  restart -> epoch 3: new-label since round 6, surely at 2 clients, labels 0, 1, chosen: scratch\n"
+        out.getvalue() == "round 7  restart -> epoch 3: new-label since round 6, confirmed at 2 clients, labels 0, 1,"
+        " chosen: scratch\n"
     )
 
 
@@ -155,7 +155,7 @@ def test_five_rejections_are_listed_and_the_others_counted(made_up: Build) -> No
 def test_where_many_are_rejected_it_says_what_helps(made_up: Build) -> None:
     console, out, _ = plain()
     summary(console, made_up(rejected=10_000, accepted=82_962), ['line 2, column "a": "x" is not a number'])
-    assert out.getvalue().splitlines()[-5] == "           a column that is often bad is left out with --drop COL"
+    assert out.getvalue().splitlines()[-5] == "           if one column is often bad, leave it out with --drop COL"
 
 
 def test_the_column_that_is_learnt_is_named(made_up: Build) -> None:

@@ -34,7 +34,7 @@ def test_many_restarts_are_told_in_few_sentences(made_up: Build) -> None:
     told = [sentence.text for sentence in story(made_up(at=list(range(10, 100, 5))), [])]
     assert told[0] == "There were 18 restarts in 103 rounds."
     assert sum(text.startswith("Round ") for text in told) == 6
-    assert "12 more are in the table of restarts." in told
+    assert "The table of restarts lists 12 more." in told
 
 
 def test_a_shift_of_the_mix_of_labels_is_no_drift(made_up: Build) -> None:
@@ -42,7 +42,7 @@ def test_a_shift_of_the_mix_of_labels_is_no_drift(made_up: Build) -> None:
         round=31, epoch=1, cause="class-mix", statistic=14.0, threshold=12.5, since=30, labels=("0", "3")
     )
     told = [sentence.text for sentence in story(made_up(notices=(notice,)), [])]
-    assert "The mix of labels changed (noticed in round 31): no drift of the concept, no restart." in told
+    assert "The class mix changed (detected in round 31): not a concept drift, so no restart." in told
 
 
 def test_what_needs_a_look_is_marked(made_up: Build) -> None:

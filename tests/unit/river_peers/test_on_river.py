@@ -52,4 +52,4 @@ def test_a_pair_is_told_without_running_anything(tmp_path: Path) -> None:
 
 def test_a_method_that_is_not_known_is_named(tmp_path: Path) -> None:
     told = CliRunner().invoke(on_river.main, ["--json", str(tmp_path / "runs.json"), "--methods", "forest"])
-    assert "there is no forest" in str(told.exception)
+    assert "--methods forest: unknown" in str(told.exception)

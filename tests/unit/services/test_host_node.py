@@ -428,7 +428,7 @@ class TestSettling:
         machines = {name: client.machine for name, client in node.nodes.items()}
         expected = {name: ClientProgress(machine.positions, machine.pending) for name, machine in machines.items()}
         assert node.host.settled[-1] == expected
-        assert all(standpoint.positions[name] > 0 for name, standpoint in expected.items())
+        assert all(client.positions[name] > 0 for name, client in expected.items())
 
     def test_says_nothing_about_a_client_with_an_unknown_place(self):
         federation = Federation()

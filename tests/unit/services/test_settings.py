@@ -153,11 +153,20 @@ class TestErrors:
             ("[learning]\nalgorithm = 'fedprox'", "no algorithm is called 'fedprox': take one of fedavg, fedomd"),
             ("[profile]\nprofile = 'expert'", "no profile is called 'expert': take one of adaptive, paper, experts"),
             ("[profile]\nprofile = 'calibrated'", "profile calibrated was removed: begin anew with profile adaptive"),
-            ("[learning]\nmirror = 'p-norm'", "mirror: of fedomd, and the algorithm is fedavg"),
-            ("[learning]\naverage = 'dual'\nl1 = 0.1", "average and l1: of fedomd, and the algorithm is fedavg"),
-            ("[profile]\nmax_order = 21", "max_order 21: no order; give a whole number from 0 to 20, or none"),
-            ("[profile]\nmax_order = true", "max_order True: no order; give a whole number from 0 to 20, or none"),
-            ("[profile]\nmax_order = 'nine'", "max_order nine: no order; give a whole number from 0 to 20, or none"),
+            ("[learning]\nmirror = 'p-norm'", "mirror: only for fedomd, and the algorithm is fedavg"),
+            (
+                "[learning]\naverage = 'dual'\nl1 = 0.1",
+                "average and l1: only for fedomd, and the algorithm is fedavg",
+            ),
+            ("[profile]\nmax_order = 21", "max_order 21: not an order; give a whole number from 0 to 20, or none"),
+            (
+                "[profile]\nmax_order = true",
+                "max_order True: not an order; give a whole number from 0 to 20, or none",
+            ),
+            (
+                "[profile]\nmax_order = 'nine'",
+                "max_order nine: not an order; give a whole number from 0 to 20, or none",
+            ),
         ],
     )
     def test_name_settings_without_effect_and_wrong_orders(self, refused, text, why):
@@ -593,7 +602,7 @@ class TestNames:
             ('features = ["x"]', 'records.schema: "closed" needs all labels'),
             ('labels = ["a"]', 'schema = "closed" needs all features'),
             ('features = ["x"]\nlabels = ["a", "a"]', "labels declared more than once: a"),
-            ('features = ["x"]\nlabels = ["nan"]', 'labels declare "nan", which no record can say'),
+            ('features = ["x"]\nlabels = ["nan"]', 'labels declare "nan", which can never occur'),
             ('features = ["x"]\nlabels = ["a"]\nclosed = true', "fields.closed: leave it out"),
         ],
     )
@@ -611,4 +620,4 @@ class TestNames:
 
     def test_more_names_than_there_may_be_are_refused_at_the_start(self, refused):
         fields = {"topics": ["r"], "fields": {"features": ["x", "y"]}}
-        assert "names 2 features, more than the 1" in refused(records=fields, federation={"most_features": 1})
+        assert "names 2 features, but at most 1" in refused(records=fields, federation={"most_features": 1})

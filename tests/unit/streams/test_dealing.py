@@ -108,7 +108,7 @@ def test_dirichlet_spreads_a_client_over_the_file() -> None:
         (2, "roundrobin", "--split roundrobin: unknown; take one of round-robin, column:NAME"),
         (2, "column:", "unknown"),
         (2, "column:z", "--split column:z: t has no such column; the columns are row, site"),
-        (2, "column:row", "--clients 2: column 'row' of t has 5 values, and each is a client; leave --clients out"),
+        (2, "column:row", "--clients 2: column 'row' of t has 5 values, each a client; leave --clients out"),
         (2, "dirichlet:", "positive number"),
         (2, "dirichlet:0", "positive number"),
         (2, "dirichlet:nan", "positive number"),

@@ -277,7 +277,9 @@ def test_names_are_counted_as_they_come() -> None:
     records = [{f"x{i}.{k}": 1 for k in range(1000)} for i in range(11)]
     places, lines = counted(0, 10)
     assert len(Columns(Request("f.jsonl"), "y").block(places, lines, records[:10]).features) == MAX_COLUMNS
-    with pytest.raises(UsageError, match=r"more than 10000 columns; leave out what grows without end with --drop"):
+    with pytest.raises(
+        UsageError, match=r"more than 10000 columns; leave out the fields with ever new names with --drop"
+    ):
         Columns(Request("f.jsonl"), "y").block(*counted(0, 11), records)
     aside = Request("f.jsonl", drop=tuple(records[10]))
     assert len(Columns(aside, "y").block(*counted(0, 11), records).features) == MAX_COLUMNS
@@ -430,7 +432,7 @@ def test_times_of_bad_records_are_left_out_and_those_that_cannot_be_read_are_tol
     np.testing.assert_array_equal(table.times, [math.nan, math.nan, TEN_PAST_EIGHT])
     assert len(table) == 3
     (note,) = table.notes
-    assert note.startswith('times that cannot be read: 2, the first because the time "11/23/2026" is no date')
+    assert note.startswith('2 times cannot be read; the first: the time "11/23/2026" is no date')
 
 
 def test_all_columns_that_are_no_features_are_told_at_once(tmp_path: Path) -> None:

@@ -103,7 +103,7 @@ def test_fetch_reads_single_good_records_without_moving(bad: list[bool], data: s
 
 @pytest.mark.parametrize("at", [-1, 6])
 def test_a_position_outside_is_refused(at: int) -> None:
-    with pytest.raises(UsageError, match=f"t: c1 has 5 records and is to go on at {at}; give the same file"):
+    with pytest.raises(UsageError, match=f"t: c1 has 5 records, but its position is {at}; give the same file"):
         source([False] * 5).seek({"c1": at})
 
 

@@ -82,8 +82,8 @@ def test_a_pass_takes_every_record_once(sizes: Sizes, passes: int, batch: int) -
     taken: list[list[float]] = [[] for _ in clients]
     steps = np.zeros(len(clients), dtype=np.int64)
     for step in work.plan(1, clients):
-        steps[step.who] += 1
-        for i, own in zip(step.who, step.batches, strict=True):
+        steps[step.clients] += 1
+        for i, own in zip(step.clients, step.batches, strict=True):
             assert len(own.y) <= batch
             taken[i] += own.Z[:, 0].tolist()
     assert steps.tolist() == work.taken(clients).tolist()
