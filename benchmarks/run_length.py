@@ -30,11 +30,11 @@ class WithRunLength(ProfileSettings):
 
     run_length: float
 
-    def master(self, horizon: int, learner: Learner) -> Promotion:
-        master = super().master(horizon, learner)
-        if not isinstance(master, Promotion):
+    def create(self, horizon: int, learner: Learner) -> Promotion:
+        profile = super().create(horizon, learner)
+        if not isinstance(profile, Promotion):
             raise TypeError("the default profile is promotion")
-        return replace(master, detector=Excess(run_length=self.run_length))
+        return replace(profile, detector=Excess(run_length=self.run_length))
 
 
 def alarms(run_length: float, stream: DrawnStream, data: Path | None) -> int:

@@ -168,7 +168,7 @@ def run_replay(
     if injection is not None and injection.rounds[-1] > replay.horizon:
         what = f"{table.name} has {replay.horizon} rounds of {size} records a client"
         raise UsageError(f"--inject: a drift at round {injection.rounds[-1]}, but {what}; name earlier rounds")
-    if outlook := replay.master().outlook():
+    if outlook := replay.profile().outlook():
         console.print(outlook, highlight=False, soft_wrap=True)
     for note in table.notes:
         console.print(f"{table.name}: {note}", style="yellow", highlight=False, soft_wrap=True, markup=False)

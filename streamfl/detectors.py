@@ -39,7 +39,7 @@ def named_detector(name: str) -> Detector:
         There is no such detector, or the package that registers it is at fault.
 
     >>> named_detector("river:ADWIN").kind, named_detector("glr").kind
-    ('foreign', 'glr')
+    ('river', 'glr')
     """
     if name.startswith("river:"):
         return RiverDetector(name.removeprefix("river:"))

@@ -229,7 +229,7 @@ class Host(Protocol):
         """Drop the link of a client that has moved to another host or has finished."""
         ...
 
-    def told(self) -> Sequence[FromCoordinator]:
+    def receive(self) -> Sequence[FromCoordinator]:
         """Deliver new messages of the coordinator to the links, and return them."""
         ...
 

@@ -2,20 +2,20 @@
 
 from streamfl.core.errors import UsageError
 from streamfl.core.profiles.adaptive.promotion import Promotion
-from streamfl.core.profiles.base import Master
+from streamfl.core.profiles.base import Profile
 from streamfl.core.profiles.experts import Experts
 from streamfl.core.profiles.paper.profile import Paper
 from streamfl.registered import Registered
 
-# The entry point under which other packages register a name and a class that derives from `Master`.
+# The entry point under which other packages register a name and a class that derives from `Profile`.
 GROUP = "streamfl.profiles"
 
-PROFILES: dict[str, type[Master]] = {"adaptive": Promotion, "paper": Paper, "experts": Experts}
+PROFILES: dict[str, type[Profile]] = {"adaptive": Promotion, "paper": Paper, "experts": Experts}
 
-_REGISTERED = Registered[Master]("profile", Master, GROUP, PROFILES)
+_REGISTERED = Registered[Profile]("profile", Profile, GROUP, PROFILES)
 
 
-def profiles() -> dict[str, type[Master]]:
+def profiles() -> dict[str, type[Profile]]:
     """Return all profiles by name. No other package can take a name of this package's.
 
     Raises
@@ -29,7 +29,7 @@ def profiles() -> dict[str, type[Master]]:
     return _REGISTERED.all()
 
 
-def named_profile(name: str) -> type[Master]:
+def named_profile(name: str) -> type[Profile]:
     """Return the class of a profile; its `of` makes one from the user's options.
 
     Raises
@@ -44,6 +44,6 @@ def named_profile(name: str) -> type[Master]:
     ...
     streamfl.core.errors.UsageError: profile calibrated was removed: begin anew with profile adaptive or paper
     """
-    if name in Master.removed:
-        raise UsageError(Master.removed[name])
+    if name in Profile.removed:
+        raise UsageError(Profile.removed[name])
     return _REGISTERED.named(name)

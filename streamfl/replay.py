@@ -16,7 +16,7 @@ from streamfl.core.coordinator.machine import Coordinator
 from streamfl.core.coordinator.settings import CoordinatorSettings
 from streamfl.core.coordinator.state import CoordinatorState
 from streamfl.core.errors import BrokenInvariantError, PeerError, UsageError
-from streamfl.core.profiles.base import Master
+from streamfl.core.profiles.base import Profile
 from streamfl.core.protocol.decisions import Dropped, PostUpdate, Predicted, Refused
 from streamfl.core.protocol.messages import FromCoordinator, LocalDrift, Noticed, Restarted, RoundClosed
 from streamfl.evaluation.prequential import Prequential
@@ -214,10 +214,10 @@ class Replay:
             return max(map(len, self.sizes.values()))
         return max((self._rounds(len(log.rows)) for log in self.logs.values()), default=1)
 
-    def master(self) -> Master:
+    def profile(self) -> Profile:
         """Return the profile in its first state."""
         settings = self.settings
-        return settings.profile.master(self.horizon, settings.learning.learner(self.task, settings.seed))
+        return settings.profile.create(self.horizon, settings.learning.learner(self.task, settings.seed))
 
     def _rounds(self, records: int) -> int:
         """Return the number of rounds for so many records; a remainder of `least` or more is a round."""
@@ -270,7 +270,7 @@ class Replay:
                 task=self.task,
                 scaling=settings.scaling,
             ),
-            CoordinatorState(self.master()),
+            CoordinatorState(self.profile()),
         )
 
     def _client(self, name: str, transport: MemoryTransport) -> ClientNode:

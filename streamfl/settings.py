@@ -15,7 +15,7 @@ from streamfl.core.learning.algorithms.base import RADIUS, Algorithm, AlgorithmO
 from streamfl.core.learning.between_rounds import BetweenRounds
 from streamfl.core.learning.local_round import Learner
 from streamfl.core.learning.model import Model
-from streamfl.core.profiles.base import HIGHEST_ORDER, Master, ProfileOptions
+from streamfl.core.profiles.base import HIGHEST_ORDER, Profile, ProfileOptions
 from streamfl.core.protocol.native.settings import NativeSettings
 from streamfl.detectors import named_detector
 from streamfl.models import Linear, Logistic, Softmax
@@ -165,7 +165,7 @@ class ProfileSettings(_Settings):
     `max_order` caps the blocks of `paper` and the instances of `experts` at 2^max_order rounds, so that the cost of a
     round stays bounded; `none` removes the cap, as their theorems assume.
 
-    >>> type(ProfileSettings(profile="paper").master(100, LearningSettings().learner("regression", seed=0))).__name__
+    >>> type(ProfileSettings(profile="paper").create(100, LearningSettings().learner("regression", seed=0))).__name__
     'Paper'
     """
 
@@ -200,7 +200,7 @@ class ProfileSettings(_Settings):
             )
         return text if text == "none" else int(text)
 
-    def master(self, horizon: int, learner: Learner) -> Master:
+    def create(self, horizon: int, learner: Learner) -> Profile:
         """Return the profile in its initial state, for a stream of `horizon` rounds."""
         return named_profile(self.profile).of(
             ProfileOptions(

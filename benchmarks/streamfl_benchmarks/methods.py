@@ -28,7 +28,7 @@ NEVER = "river:NoDrift"
 class Plain(ProfileSettings):
     """The default profile with a ladder of plain steps, to measure the gain of whitened ones."""
 
-    def master(self, horizon: int, learner: Learner) -> Promotion:
+    def create(self, horizon: int, learner: Learner) -> Promotion:
         """Return the profile in its first state."""
         plain = ladder_settings(bounded_gradient=True, one_full_step=True, whitened=False)
         return Promotion(plain, named_detector(self.detector))

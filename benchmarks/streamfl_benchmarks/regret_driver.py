@@ -15,7 +15,7 @@ from streamfl.core.client.held_out import ONE_IN
 from streamfl.core.drift.evidence import ClientPart, LiveModel, Observed, Played
 from streamfl.core.learning.algorithms.fedavg import onto_ball
 from streamfl.core.learning.second_moments import SecondMoments
-from streamfl.core.profiles.base import Answer, Master, RoundPlan
+from streamfl.core.profiles.base import Answer, Profile, RoundPlan
 from streamfl.core.protocol.messages import HoldoutRule, LabelSums
 from streamfl.models.softmax import bounded, proper
 from streamfl_benchmarks.regret_streams import BOUND, RoundLoss, pooled
@@ -70,7 +70,7 @@ class Driven:
 
     Parameters
     ----------
-    master
+    profile
         The profile.
     Z
         The features, shape (clients, n, d); their second moments are the same in every round.
@@ -86,17 +86,17 @@ class Driven:
         How many there were.
     """
 
-    def __init__(self, master: Master, Z: FloatArray, *, radius: float, bound: float | None = None) -> None:
+    def __init__(self, profile: Profile, Z: FloatArray, *, radius: float, bound: float | None = None) -> None:
         flat = pooled(Z)
         norms = np.sum(flat * flat, axis=1)
         self.alarms = 0
-        self._master, self._radius, self._bound = master, radius, bound
+        self._profile, self._radius, self._bound = profile, radius, bound
         self._names = tuple(f"c{i}" for i in range(len(Z)))
         self._scratch = np.zeros((Z.shape[2], 1))
         self._squared_norm, self._largest_norm = float(norms.mean()), float(np.sqrt(norms.max()))
         self._moments = SecondMoments(flat.T @ flat, float(len(flat)))
         self._chances = [np.zeros(Z.shape[:2])]
-        self._opening = master.open(1, self._scratch, self._squared_norm)
+        self._opening = profile.open(1, self._scratch, self._squared_norm)
 
     @property
     def _t(self) -> int:
@@ -122,17 +122,17 @@ class Driven:
             live=self._opening.live,
             serves=self._opening.serves,
         )
-        alarm = self._master.close(observed)
+        alarm = self._profile.close(observed)
         if alarm is None:
-            self._master.advance(self._t)
+            self._profile.advance(self._t)
         else:
             self.alarms += 1
-            deliberation = self._master.deliberate(alarm, observed, self._scratch)
+            deliberation = self._profile.deliberate(alarm, observed, self._scratch)
             while (asked := deliberation.ask()) is not None:
                 deliberation.answer(self._answer(asked.models, asked.relabel, loss))
-            self._master.conclude(deliberation)
+            self._profile.conclude(deliberation)
         self._chances.append(self._chances[-1] + loss.chance)
-        self._opening = self._master.open(self._t, self._scratch, self._squared_norm)
+        self._opening = self._profile.open(self._t, self._scratch, self._squared_norm)
 
     def _answer(self, models: Sequence[LiveModel], relabel: Sequence[str], loss: RoundLoss) -> Answer:
         played, clients = self._measured(models, loss)

@@ -14,12 +14,15 @@ class Kind(abc.ABC):
         The name of that field. Its default is the name of the kind: `kind: Literal["glr"] = "glr"`.
     removed
         Former kinds by name, each with the reason why it cannot be read and the remedy.
+    former
+        Former names of kinds, each with the present one; they are read, and never written.
     classes
         The number of classes so far, including abstract ones. A reader of saved values is rebuilt when it changes.
     """
 
     named_by: ClassVar[str]
     removed: ClassVar[Mapping[str, str]] = {}
+    former: ClassVar[Mapping[str, str]] = {}
     classes: ClassVar[int] = 0
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -53,7 +56,7 @@ class Kind(abc.ABC):
         choices = {name: handler.generate_schema(kind) for name, kind in cls.known().items()}
         return {
             "type": "function-before",
-            "function": {"type": "no-info", "function": _refusing(cls.named_by, cls.removed)},
+            "function": {"type": "no-info", "function": _read_name(cls)},
             "schema": {"type": "tagged-union", "discriminator": cls.named_by, "choices": choices},
         }
 
@@ -65,13 +68,15 @@ def _below(root: type[Kind]) -> Iterator[Any]:
         yield from _below(kind)
 
 
-def _refusing(named_by: str, removed: Mapping[str, str]) -> Callable[[Any], Any]:
-    """Return a function that refuses values of removed kinds and returns all others."""
+def _read_name(family: type[Kind]) -> Callable[[Any], Any]:
+    """Return a function that refuses values of removed kinds and returns all others under the present name."""
 
-    def check(value: Any) -> Any:
-        name = value.get(named_by) if isinstance(value, dict) else None
-        if isinstance(name, str) and name in removed:
-            raise ValueError(removed[name])
-        return value
+    def read(value: Any) -> Any:
+        name = value.get(family.named_by) if isinstance(value, dict) else None
+        if not isinstance(name, str):
+            return value
+        if name in family.removed:
+            raise ValueError(family.removed[name])
+        return value | {family.named_by: family.former.get(name, name)}
 
-    return check
+    return read

@@ -335,7 +335,7 @@ class EmbeddedFederation:
             rounds=self.rounds,
             labels=self.labels,
             since=self._learnt_in_round,
-            heard=tuple(self._contributors),
+            contributors=tuple(self._contributors),
             incarnation=self._incarnation,
             restarts=tuple(self.restarts),
             places=tuple(self.places),
@@ -380,7 +380,7 @@ class EmbeddedFederation:
         self._starts = dict(saved.starts)
         self.restarted = max(saved.restarted, len(saved.restarts))
         self.local_drifts.extend(saved.local_drifts)
-        self._learnt_in_round, self._contributors = saved.since, dict.fromkeys(saved.heard)
+        self._learnt_in_round, self._contributors = saved.since, dict.fromkeys(saved.contributors)
         self._incarnation = saved.incarnation + 1
         for client in saved.clients:
             self._client(client.name, known=client.joined)
@@ -447,7 +447,7 @@ class EmbeddedFederation:
             self._starts = {1: 1}
         learner = self.learning.learner(self.task, self.seed)
         settings = CoordinatorSettings(learner=learner, expect=len(self._clients), task=self.task, limits=LIMITS)
-        machine = Coordinator(settings, state or CoordinatorState(self.profile.master(1, learner)))
+        machine = Coordinator(settings, state or CoordinatorState(self.profile.create(1, learner)))
         self._coordinator = CoordinatorNode(machine, self._transport.coordinator(), self._take)
 
     def _client(self, name: str, *, known: bool = False) -> None:

@@ -122,16 +122,16 @@ class RestartPlace:
 class SavedFederation(ReadsOldNames):
     """An embedded federation in the middle of a round.
 
-    `since` counts the records of the open round, `heard` names the clients that they came from.
+    `since` counts the records of the open round, `contributors` names the clients that they came from.
     """
 
     __pydantic_config__: ClassVar[dict[str, object]] = HOLDS_ARRAYS
-    OLD_NAMES: ClassVar[Mapping[str, str]] = {"standing": "state"}
+    OLD_NAMES: ClassVar[Mapping[str, str]] = {"standing": "state", "heard": "contributors"}
 
     rounds: int
     labels: tuple[str, ...]
     since: int
-    heard: tuple[str, ...]
+    contributors: tuple[str, ...]
     incarnation: int
     restarts: tuple[Restarted, ...]
     local_drifts: tuple[LocalDrift, ...]
@@ -155,7 +155,7 @@ class SavedFederation(ReadsOldNames):
         _must(len(self.places) <= len(self.restarts), "there are more places of restarts than restarts")
         names = [client.name for client in self.clients]
         _must(len(set(names)) == len(names), "two clients have the same name")
-        _must(set(self.heard) <= set(names), "records came from unknown clients")
+        _must(set(self.contributors) <= set(names), "records came from unknown clients")
         _must(len(set(self.labels)) == len(self.labels), "two labels have the same name")
         between = None if self.state is None else self.state.between
         native = between if isinstance(between, NativeState) else None

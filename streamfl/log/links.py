@@ -28,7 +28,7 @@ class Links(ABC):
 
     def link(self, client: str) -> "Link":
         """Return a new link for a client: it starts with the current models, then gets all further messages."""
-        self.told()
+        self.receive()
         link = self._links[client] = Link(self, deque(self.current()))
         return link
 
@@ -36,7 +36,7 @@ class Links(ABC):
         """Forget the link of a client that has left this process."""
         self._links.pop(client, None)
 
-    def told(self) -> list[FromCoordinator]:
+    def receive(self) -> list[FromCoordinator]:
         """Pass new messages to every link, an answer to one client to its link only; return all of them."""
         received = self.received()
         for message in received:
@@ -61,7 +61,7 @@ class Link:
 
     def receive(self) -> Sequence[FromCoordinator]:
         """Return the messages that have arrived, in the order of each topic."""
-        self.links.told()
+        self.links.receive()
         arrived = list(self.inbox)
         self.inbox.clear()
         return arrived

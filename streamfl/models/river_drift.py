@@ -31,7 +31,7 @@ class RiverDetector(ExternalDetector):
     """A detector of `river.drift`, such as ADWIN, KSWIN or binary.HDDMA(drift_confidence=0.01).
 
     Parameters that are not named have River's defaults, or others where these do not suit one number a round.
-    `library` and `kind` identify it in a saved state.
+    `kind` and `name` identify it in a saved state.
 
     Raises
     ------
@@ -50,8 +50,7 @@ class RiverDetector(ExternalDetector):
     101
     """
 
-    kind: Literal["foreign"] = "foreign"
-    library: Literal["river"] = "river"
+    kind: Literal["river"] = "river"
 
     def built(self) -> Watcher:
         """Return a fresh detector of this name."""

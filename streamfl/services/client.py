@@ -105,7 +105,7 @@ class HostNode:
     def step(self, now: float) -> bool:
         """Step every client."""
         self._follow(self.host.hosted(), now)
-        messages = self.host.told()
+        messages = self.host.receive()
         for message in messages:
             self._log(message)
             self._note(message, now)

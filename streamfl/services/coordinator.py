@@ -217,7 +217,7 @@ def _machine(settings: FederationSettings, link: ServedCoordinatorLink) -> Coord
     if before is None:
         LOG.info("a new federation", federation=settings.federation.name, expects=settings.federation.expect)
     else:
-        LOG.info("resumed", round=before.round, epoch=before.master.epoch, entry=before.entry)
+        LOG.info("resumed", round=before.round, epoch=before.profile.epoch, entry=before.entry)
     LOG.info("equal bytes", promised=not settings.unequal, because_of=list(settings.unequal))
 
     def recover() -> CoordinatorState:
@@ -237,12 +237,12 @@ def _close(machine: Coordinator) -> None:
     LOG.info(
         "ended",
         rounds=state.round - 1,
-        epoch=state.master.epoch,
+        epoch=state.profile.epoch,
         read=accepted + rejected,
         accepted=accepted,
         rejected=rejected,
         clients=len(state.members),
         refused=state.refused,
-        restarts=state.master.epoch - 1,
+        restarts=state.profile.epoch - 1,
         model_sha256=machine.digest() if state.agreement is not None else None,
     )

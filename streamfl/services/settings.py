@@ -311,7 +311,7 @@ class FederationSettings(BaseSettings):
 
     def first_state(self) -> CoordinatorState:
         """Return the state of a coordinator that has never committed."""
-        return CoordinatorState(self.profile.master(self.federation.horizon, self.learner))
+        return CoordinatorState(self.profile.create(self.federation.horizon, self.learner))
 
 
 def load(path: Path, flags: Mapping[str, Any] | None = None) -> FederationSettings:

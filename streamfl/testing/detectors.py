@@ -131,12 +131,12 @@ def _alarms(detector: Detector, rounds: Iterable[Observed]) -> list[tuple[int, A
 def _saved(detector: Detector) -> Detector:
     """Return a detector as read again from a saved coordinator state."""
     try:
-        master = codec.decode(CoordinatorState, codec.encode(CoordinatorState(Promotion(detector=detector)))).master
+        profile = codec.decode(CoordinatorState, codec.encode(CoordinatorState(Promotion(detector=detector)))).profile
     except PeerError as error:
         raise Violation(f"its saved state cannot be read again: {error}") from error
-    if not isinstance(master, Promotion):
+    if not isinstance(profile, Promotion):
         raise Violation("another profile was read than was saved")
-    return master.detector
+    return profile.detector
 
 
 def _rounds(count: int, drift: int | None = None, after: int = 0) -> list[Observed]:

@@ -19,7 +19,7 @@ from streamfl.core.drift.evidence import ClientPart, LiveModel, Observed, Played
 from streamfl.core.errors import PeerError
 from streamfl.core.learning.model import gradient, score_bound
 from streamfl.core.learning.second_moments import SecondMoments
-from streamfl.core.profiles.base import Answer, Ask, Master, Restart, RoundPlan
+from streamfl.core.profiles.base import Answer, Ask, Profile, Restart, RoundPlan
 from streamfl.core.protocol.alarm import Alarm
 from streamfl.core.protocol.messages import LabelSums, LocalDrift
 from streamfl.core.protocol.registry import widened
@@ -47,7 +47,7 @@ MODEL = Softmax()
 Records = tuple[FloatArray, FloatArray]
 
 
-def check_profile(make: Callable[[], Master]) -> None:
+def check_profile(make: Callable[[], Profile]) -> None:
     """Check that a profile does all that a coordinator relies on.
 
     Parameters
@@ -69,64 +69,66 @@ def check_profile(make: Callable[[], Master]) -> None:
         check(make)
 
 
-def opens_rounds_that_clients_can_play(make: Callable[[], Master]) -> None:
+def opens_rounds_that_clients_can_play(make: Callable[[], Profile]) -> None:
     """Live models have valid names, shapes and steps, a live model serves, and only kept rounds are asked for."""
     Play(make()).through(ROUNDS)
 
 
-def opens_a_round_again_as_it_was(make: Callable[[], Master]) -> None:
+def opens_a_round_again_as_it_was(make: Callable[[], Profile]) -> None:
     """Opening a round twice changes nothing: a coordinator that starts again opens the open round again."""
-    master, other = Play(make()), Play(make(), opens=2)
-    _expect(master.through(ROUNDS) == other.through(ROUNDS), "another course of events if rounds are opened twice")
+    play, other = Play(make()), Play(make(), opens=2)
+    _expect(play.through(ROUNDS) == other.through(ROUNDS), "another course of events if rounds are opened twice")
 
 
-def is_deterministic(make: Callable[[], Master]) -> None:
+def is_deterministic(make: Callable[[], Profile]) -> None:
     """Two profiles do the same in the same rounds, to the last bit."""
     same = Play(make()).through(ROUNDS) == Play(make()).through(ROUNDS)
     _expect(same, "another course of events in the same rounds")
 
 
-def counts_epochs(make: Callable[[], Master]) -> None:
+def counts_epochs(make: Callable[[], Profile]) -> None:
     """Epochs count from 1, and grow by one with every restart, which names the next; nothing else changes them."""
     play = Play(make())
-    _expect(play.master.epoch == 1, f"the first epoch is {play.master.epoch}")
+    _expect(play.profile.epoch == 1, f"the first epoch is {play.profile.epoch}")
     for t in range(1, ROUNDS + 1):
-        before = play.master.epoch
+        before = play.profile.epoch
         play.round(t)
         restarts = [decision for decision in play.decided[-1] if isinstance(decision, Restart)]
-        _expect(play.master.epoch == before + len(restarts), f"epoch {play.master.epoch} after {before} in round {t}")
+        _expect(
+            play.profile.epoch == before + len(restarts), f"epoch {play.profile.epoch} after {before} in round {t}"
+        )
         for restart in restarts:
             _expect(
                 (restart.round, restart.epoch) == (t, before + 1), f"a restart with a wrong round or epoch: {restart}"
             )
 
 
-def ends_an_unanswered_deliberation(make: Callable[[], Master]) -> None:
+def ends_an_unanswered_deliberation(make: Callable[[], Profile]) -> None:
     """If no client answers, a deliberation still ends, and the profile continues."""
     Play(make(), answers=False).through(ROUNDS)
 
 
-def goes_on_from_what_is_saved(make: Callable[[], Master]) -> None:
+def goes_on_from_what_is_saved(make: Callable[[], Profile]) -> None:
     """Saved with a coordinator state and read again before every round, it continues unchanged."""
     play, saved = Play(make()), Play(make())
     for t in range(1, ROUNDS + 1):
-        saved.master = _saved(saved.master, t)
+        saved.profile = _saved(saved.profile, t)
         _expect(
             play.round(t) == saved.round(t), f"another course of events, saved and read again after round {t - 1}"
         )
 
 
-def re_expresses_every_model(make: Callable[[], Master]) -> None:
+def re_expresses_every_model(make: Callable[[], Profile]) -> None:
     """After a new label every kept model has a column for it, and the profile continues."""
     play = Play(make())
     for t in range(1, ROUNDS + 1):
         if t in {10, SWAPPED + 5, APART + 5}:
             play.columns += 1
-            play.master.transform(lambda W: widened(W, play.columns))
+            play.profile.transform(lambda W: widened(W, play.columns))
         play.round(t)
 
 
-def learns(make: Callable[[], Master]) -> None:
+def learns(make: Callable[[], Profile]) -> None:
     """Without drift, the mean score of the second half of the rounds is below that of an untrained model, 0.5."""
     play = Play(make())
     play.through(SWAPPED - 1)
@@ -135,15 +137,15 @@ def learns(make: Callable[[], Master]) -> None:
     _expect(mean < LEARNT, f"a mean score of {mean:.3f} in rounds without drift: an untrained model has 0.5")
 
 
-def has_bounded_state(make: Callable[[], Master]) -> None:
+def has_bounded_state(make: Callable[[], Profile]) -> None:
     """Its state does not grow without bound."""
     play = Play(make())
     play.through(LONG)
-    size = len(codec.encode(CoordinatorState(play.master)))
+    size = len(codec.encode(CoordinatorState(play.profile)))
     _expect(size <= MOST_BYTES, f"{size} bytes after {LONG} rounds: at most {MOST_BYTES}")
 
 
-CHECKS: tuple[Callable[[Callable[[], Master]], None], ...] = (
+CHECKS: tuple[Callable[[Callable[[], Profile]], None], ...] = (
     opens_rounds_that_clients_can_play,
     is_deterministic,
     opens_a_round_again_as_it_was,
@@ -161,10 +163,10 @@ def _expect(holds: bool, otherwise: str) -> None:
         raise Violation(otherwise)
 
 
-def _saved(master: Master, t: int) -> Master:
+def _saved(profile: Profile, t: int) -> Profile:
     """Return a profile as read again from a saved coordinator state."""
     try:
-        return codec.decode(CoordinatorState, codec.encode(CoordinatorState(master))).master
+        return codec.decode(CoordinatorState, codec.encode(CoordinatorState(profile))).profile
     except PeerError as error:
         raise Violation(f"the state saved before round {t} cannot be read again: {error}") from error
 
@@ -175,7 +177,7 @@ class Play:
 
     Parameters
     ----------
-    master
+    profile
         The profile.
     opens
         The number of times that each round is opened.
@@ -187,7 +189,7 @@ class Play:
         By round, the profile's decisions, and the mean score of the serving model.
     """
 
-    master: Master
+    profile: Profile
     opens: int = 1
     answers: bool = True
     columns: int = len(LABELS)
@@ -214,31 +216,31 @@ class Play:
     def _round(self, t: int) -> list[bytes]:
         scratch = _fixed(np.zeros((FEATURES, self.columns)))
         for _ in range(self.opens):
-            plan = self.master.open(t, scratch, float(FEATURES))
+            plan = self.profile.open(t, scratch, float(FEATURES))
         self._check(plan, t)
         records = {client: _records(client, t) for client in CLIENTS if client != "c3" or t % 5}
         played, parts = self._measured(plan.live, records, plan)
         size = sum(part.records for part in parts.values())
         observed = Observed(t, size, played, 3.0, score_bound(len(LABELS)), LABELS, parts, plan.live, plan.serves)
-        alarm = self.master.close(observed)
+        alarm = self.profile.close(observed)
         self.decided.append(self._decisions(alarm, observed, records, scratch))
         self._hold_out(plan, records, t)
         self.losses.append(observed.loss)
-        return [*_bytes(plan), repr((alarm, self.decided[-1], self.master.epoch, self.master.noticed)).encode()]
+        return [*_bytes(plan), repr((alarm, self.decided[-1], self.profile.epoch, self.profile.noticed)).encode()]
 
     def _decisions(
         self, alarm: Alarm | None, observed: Observed, records: Mapping[str, Records], scratch: FloatArray
     ) -> tuple[Restart | LocalDrift, ...]:
         """Advance after a round, or deliberate its alarm, and return the profile's decisions."""
         if alarm is None:
-            return self.master.advance(observed.round)
+            return self.profile.advance(observed.round)
         valid = isfinite(alarm.statistic) and alarm.since <= observed.round
         _expect(valid, f"an alarm without a finite statistic, or since a later round: {alarm}")
-        deliberation = self.master.deliberate(alarm, observed, scratch)
+        deliberation = self.profile.deliberate(alarm, observed, scratch)
         for _ in range(MOST_ASKED):
             asked = deliberation.ask()
             if asked is None:
-                return (self.master.conclude(deliberation),)
+                return (self.profile.conclude(deliberation),)
             deliberation.answer(self._answer(asked, records))
         raise Violation(f"an alarm asks for scores more than {MOST_ASKED} times")
 

@@ -254,8 +254,8 @@ def _leave(client: str, i: int) -> Leave:
 def _state(entry: int) -> CoordinatorState:
     """Return a plausible state, with arrays and a ledger."""
     join = Join(client="c0", incarnation="7", moments=moments_of(()))
-    master = Promotion()
-    master.open(entry, np.full((2, 2), 0.1 * entry), 2.0)
+    profile = Promotion()
+    profile.open(entry, np.full((2, 2), 0.1 * entry), 2.0)
     members = {"c0": Member("7", positions={"p": 12}, accepted=11, rejected=1)}
     agreed = Agreement.of([join], scaling=True)
-    return CoordinatorState(master, entry=entry, round=entry, members=members, agreement=agreed)
+    return CoordinatorState(profile, entry=entry, round=entry, members=members, agreement=agreed)

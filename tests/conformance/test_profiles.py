@@ -10,7 +10,7 @@ import pytest
 from streamfl.core.arrays import FloatArray
 from streamfl.core.drift.evidence import Observed
 from streamfl.core.profiles.adaptive.promotion import Promotion
-from streamfl.core.profiles.base import Deliberation, Master, Restart, RoundPlan
+from streamfl.core.profiles.base import Deliberation, Profile, Restart, RoundPlan
 from streamfl.core.profiles.experts import Experts
 from streamfl.core.protocol.alarm import Alarm
 from streamfl.core.protocol.messages import LocalDrift
@@ -28,13 +28,13 @@ CHOSEN: dict[str, dict[str, Any]] = {name: {"profile": name} for name in profile
 }
 
 
-def made(name: str) -> Master:
-    return ProfileSettings(**CHOSEN[name]).master(100, LEARNER)
+def made(name: str) -> Profile:
+    return ProfileSettings(**CHOSEN[name]).create(100, LEARNER)
 
 
 @pytest.mark.parametrize("name", CHOSEN)
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
-def test_a_profile(name: str, check: Callable[[Callable[[], Master]], None]) -> None:
+def test_a_profile(name: str, check: Callable[[Callable[[], Profile]], None]) -> None:
     check(lambda: made(name))
 
 
@@ -49,7 +49,7 @@ def test_what_is_played_has_a_restart_and_a_branch() -> None:
     ]
     paper = Play(made("paper, warm, with tests that fire"))
     paper.through(60)
-    assert paper.master.epoch == 2
+    assert paper.profile.epoch == 2
 
 
 class Nameless(Experts):

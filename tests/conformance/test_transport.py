@@ -25,9 +25,9 @@ def test_memory(check):
 
 def test_a_transport_in_memory_saves_nothing_unless_asked_to():
     coordinator = MemoryTransport().coordinator()
-    master = Promotion()
-    master.open(1, np.ones((2, 2)), 2.0)
-    coordinator.commit([], CoordinatorState(master))
+    profile = Promotion()
+    profile.open(1, np.ones((2, 2)), 2.0)
+    coordinator.commit([], CoordinatorState(profile))
     assert coordinator.restore() is None
 
 

@@ -74,7 +74,7 @@ def test_adaptive_is_quiet_without_swaps_and_learns():
 
 def outlook(**profile: Any) -> str:
     learner = LearningSettings().learner("classification", 0)
-    return ProfileSettings(**profile).master(104, learner).outlook()
+    return ProfileSettings(**profile).create(104, learner).outlook()
 
 
 def test_the_paper_s_constants_never_restart_and_it_says_so():

@@ -154,7 +154,7 @@ def test_the_compiled_way_says_what_the_model_of_rounds_says(seed, d, columns, n
     batch = Batch(Span("p", 0, n), np.arange(n), tuple(features[j] for j in order), X[:, order], np.zeros(n), labels)
     serving = Serving(opening()[-1], registry, Softmax(), 1e-3 * rng.normal(size=(d + 1, columns)))
     said = NativeLearner(NativeSettings("linear")).predicted_by_rounds(serving, batch)
-    np.testing.assert_allclose(said, serving.says(batch), rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(said, serving.predictions(batch), rtol=1e-9, atol=1e-12)
     alone = [
         NativeLearner(NativeSettings("linear")).predicted_by_rounds(serving, batch.only(np.array([i])))
         for i in range(n)

@@ -102,7 +102,7 @@ def test_a_name_that_two_packages_register_is_refused_with_both(install):
 def saved(profile: str) -> bytes:
     """Return a state as a coordinator with a profile of this name would have saved it."""
     plain = json.loads(codec.encode(CoordinatorState(Promotion())))
-    plain["master"]["profile"] = profile
+    plain["profile"]["profile"] = profile
     return json.dumps(plain).encode()
 
 
@@ -117,7 +117,7 @@ def test_a_state_of_a_profile_that_was_removed_is_refused_by_name_and_with_the_r
 
 
 def test_a_state_of_a_profile_that_there_is_not_is_refused_with_those_there_are():
-    assert isinstance(codec.decode(CoordinatorState, saved("adaptive")).master, Promotion)
+    assert isinstance(codec.decode(CoordinatorState, saved("adaptive")).profile, Promotion)
     with pytest.raises(PeerError, match=r"'magic'.* does not match any of the expected tags: .*'adaptive'"):
         codec.decode(CoordinatorState, saved("magic"))
 
@@ -126,4 +126,4 @@ def test_what_derives_from_a_profile_is_saved_and_read_as_that_profile():
     class Quiet(Promotion):
         """A profile of some test: of the same kind as its base."""
 
-    assert type(codec.decode(CoordinatorState, codec.encode(CoordinatorState(Quiet()))).master) is Promotion
+    assert type(codec.decode(CoordinatorState, codec.encode(CoordinatorState(Quiet()))).profile) is Promotion

@@ -54,9 +54,9 @@ class KafkaHost:
         """Forget the link of a client that has left this host."""
         self._links.drop(client)
 
-    def told(self) -> Sequence[FromCoordinator]:
+    def receive(self) -> Sequence[FromCoordinator]:
         """Pass the coordinator's new messages to the links, and return them."""
-        return self._links.told()
+        return self._links.receive()
 
     def settle(self, progress: Mapping[str, ClientProgress]) -> None:
         """Commit to the group how far the clients are."""

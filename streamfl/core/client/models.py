@@ -133,4 +133,4 @@ class Models:
             return self.between.answer(batch, serving), self.between.labels
         if serving is None:
             return np.zeros((len(batch), 0)), ()
-        return serving.says(batch), serving.registry.labels
+        return serving.predictions(batch), serving.registry.labels

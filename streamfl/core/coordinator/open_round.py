@@ -60,7 +60,7 @@ class OpenRound:
         message = RoundOpened(
             entry=state.entry,
             round=state.round,
-            epoch=state.master.epoch,
+            epoch=state.profile.epoch,
             block=plan.block,
             registry=state.registry.version,
             slots=tuple(slot(live, state) for live in plan.live),

@@ -55,11 +55,11 @@ class Recovery:
 
     def _deliberated_again(self, pending_alarm: PendingAlarm) -> Deliberation:
         """Take the profile of the last Commit to the same point of its deliberation; the result is the same."""
-        master, (observed, _) = self.rounds.state.master, self.rounds.observed()
-        alarm = master.close(observed)
+        profile, (observed, _) = self.rounds.state.profile, self.rounds.observed()
+        alarm = profile.close(observed)
         if alarm is None:
             raise BrokenInvariantError("a round that had an alarm has none")
-        deliberation = master.deliberate(alarm, observed, self.rounds.untrained())
+        deliberation = profile.deliberate(alarm, observed, self.rounds.untrained())
         for answer in pending_alarm.answers:
             deliberation.ask()
             deliberation.answer(answer)

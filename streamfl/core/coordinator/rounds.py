@@ -75,7 +75,7 @@ class Rounds:
     def open(self, now: float) -> None:
         """Ask the profile for the round plan; it gives the same answer however often it is asked."""
         state = self.state
-        plan = state.master.open(state.round, self.untrained(), state.agreed.squared_norm)
+        plan = state.profile.open(state.round, self.untrained(), state.agreed.squared_norm)
         for name, member in state.members.items():
             member.retain(plan.sampled, held_since=plan.held.since_at(name) if plan.held else None)
         opened = OpenRound.of(
@@ -113,11 +113,11 @@ class Rounds:
         if not any(update.records for update in updates):
             return self._conclude(None, (), now)
         observed, aggregation = self.observed()
-        alarm = state.master.close(observed)
-        unsaved.readings = dict(state.master.readings())
+        alarm = state.profile.close(observed)
+        unsaved.readings = dict(state.profile.readings())
         if alarm is None:
-            return self._conclude(observed, state.master.advance(state.round), now)
-        deliberation = state.master.deliberate(alarm, observed, self.untrained())
+            return self._conclude(observed, state.profile.advance(state.round), now)
+        deliberation = state.profile.deliberate(alarm, observed, self.untrained())
         return self._deliberate(deliberation, observed, aggregation, (), now)
 
     def observed(self) -> tuple[Observed, Aggregation]:
@@ -141,11 +141,11 @@ class Rounds:
         state, ask = self.state, deliberation.ask()
         if ask is None:
             self.unsaved.pending_alarm = None
-            return self._conclude(observed, (state.master.conclude(deliberation),), now)
+            return self._conclude(observed, (state.profile.conclude(deliberation),), now)
         asked = Score(
             entry=state.entry,
             round=state.round,
-            epoch=state.master.epoch,
+            epoch=state.profile.epoch,
             registry=state.registry.version,
             slots=tuple(slot(model, state) for model in ask.models),
             stage=len(answers) + 1,
@@ -194,7 +194,7 @@ class Rounds:
         announced: tuple[Announcement, ...] = ()
         learnt: tuple[BetweenPublished, ...] = ()  # published once: when a round is opened again, clients have them
         if observed is not None:
-            announced = announcements(closed, state.master.noticed, decided)
+            announced = announcements(closed, state.profile.noticed, decided)
             restart = next((decision for decision in decided if isinstance(decision, Restart)), None)
             self._change_registry(restarted=restart is not None)
             changed = self._learn_between(opened.apart, restart)
@@ -202,7 +202,7 @@ class Rounds:
             learnt = self._between_published(changed)
         state.entry += 1
         self.open(now)
-        closed = replace(closed, model=self.digest(), promotions=state.master.promotions)
+        closed = replace(closed, model=self.digest(), promotions=state.profile.promotions)
         following = self.unsaved.opened.new_messages(state, since=opened.message.registry, between=learnt)
         ended = [Finished()] if evicted and not state.active() else []
         return [Commit((closed, *announced, *following)), *ended]
@@ -336,7 +336,7 @@ class Rounds:
         after = before.after(counted, t=state.round, frozen=frozen, unit=unit)
         if after.registry is not before.registry:
             columns = self.settings.learner.model.columns(len(after.registry.labels))
-            state.master.transform(re_expression(before.registry, after.registry, columns))
+            state.profile.transform(re_expression(before.registry, after.registry, columns))
         state.agreement = after
         if first and not state.known_labels:
             state.known_labels = len(after.registry.labels)

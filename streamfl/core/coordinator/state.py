@@ -8,7 +8,7 @@ from streamfl.core.arrays import HOLDS_ARRAYS
 from streamfl.core.coordinator.agreement import Agreement
 from streamfl.core.coordinator.ledger import Member
 from streamfl.core.errors import PeerError
-from streamfl.core.profiles.base import Master
+from streamfl.core.profiles.base import Profile
 from streamfl.core.protocol.messages import AgreedState, Join, Joined
 from streamfl.core.protocol.old_names import ReadsOldNames
 from streamfl.core.protocol.registry import Registry, wrong_registry
@@ -20,7 +20,7 @@ class CoordinatorState(ReadsOldNames):
 
     Parameters
     ----------
-    master
+    profile
         The profile and its models.
     entry
         The number of the open ledger entry.
@@ -43,9 +43,9 @@ class CoordinatorState(ReadsOldNames):
     """
 
     __pydantic_config__: ClassVar[dict[str, object]] = HOLDS_ARRAYS
-    OLD_NAMES: ClassVar[Mapping[str, str]] = {"online": "between", "guest": "between"}
+    OLD_NAMES: ClassVar[Mapping[str, str]] = {"master": "profile", "online": "between", "guest": "between"}
 
-    master: Master
+    profile: Profile
     entry: int = 1
     round: int = 1
     agreement: Agreement | None = None
@@ -91,7 +91,7 @@ class CoordinatorState(ReadsOldNames):
         'rounds of a federation that has not begun'
         """
         if self.agreement is None:
-            begun = (self.entry, self.round, self.master.epoch) != (1, 1, 1) or self.members
+            begun = (self.entry, self.round, self.profile.epoch) != (1, 1, 1) or self.members
             return "rounds of a federation that has not begun" if begun else None
         if not self.members:
             return "a federation without members"

@@ -32,7 +32,7 @@ class Serving:
     model: Model
     W: FloatArray
 
-    def says(self, batch: Batch) -> FloatArray:
+    def predictions(self, batch: Batch) -> FloatArray:
         """Return probabilities of the registry's labels, shape (n, labels), or targets, shape (n, 1)."""
         outputs = self.registry.design([batch]) @ self.W
         if self.registry.labels:

@@ -160,7 +160,7 @@ class ProfileOptions:
     step: float | None = None
 
 
-class Master(Kind):
+class Profile(Kind):
     """A profile: Algorithms 2 and 3 in one of their forms, as a dataclass whose fields are its whole state.
 
     `streamfl.testing.check_profile` checks a new one.

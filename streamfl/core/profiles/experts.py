@@ -11,7 +11,7 @@ from streamfl.core.arrays import FloatArray
 from streamfl.core.drift.evidence import LiveModel, Observed
 from streamfl.core.errors import BrokenInvariantError
 from streamfl.core.profiles.adaptive.ladder import ladder_for
-from streamfl.core.profiles.base import Deliberation, Master, ProfileOptions, Restart, RoundPlan, Start
+from streamfl.core.profiles.base import Deliberation, Profile, ProfileOptions, Restart, RoundPlan, Start
 from streamfl.core.protocol.alarm import Alarm, Reading
 from streamfl.core.protocol.messages import LocalDrift
 
@@ -109,7 +109,7 @@ class Expert:
 
 
 @dataclass
-class Experts(Master):
+class Experts(Profile):
     """The mean of one model for each order of the geometric cover, weighted by coin betting (CBCE).
 
     In each round the weights are p ~ prior x max(stake, 0) over the live instances, or the priors where no stake is

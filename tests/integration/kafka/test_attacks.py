@@ -216,8 +216,8 @@ def test_a_coordinator_starts_again_among_junk_where_it_stands(begun, small):
     for value in (
         b"{}",
         b"\xff" * 3000,
-        b'{"master":{},"entry":3}',
-        *(b'{"master":7,"entry":%d}' % entry for entry in range(10)),
+        b'{"profile":{},"entry":3}',
+        *(b'{"profile":7,"entry":%d}' % entry for entry in range(10)),
     ):
         junk += [("state", b"state/0", part.value, list(part.headers)) for part in cut(value, 1000)]
     write(begun, junk)

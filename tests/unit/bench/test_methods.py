@@ -148,15 +148,15 @@ def test_the_grid_of_the_paper_holds_the_printed_step(method: str) -> None:
 
 
 def test_the_ablations_lack_what_they_are_named_for() -> None:
-    def master(method: str) -> Promotion:
+    def profile(method: str) -> Promotion:
         entry = FEDERATIONS[method]
         assert isinstance(entry, Federation)
-        made = entry.profile.master(100, LearningSettings().learner("classification", 0))
+        made = entry.profile.create(100, LearningSettings().learner("classification", 0))
         assert isinstance(made, Promotion)
         return made
 
     names = ("adaptive", "adaptive-never", "adaptive-plain", "adaptive-plain-never")
-    found = {name: (master(name).ladder.whitened, isinstance(master(name).detector, Excess)) for name in names}
+    found = {name: (profile(name).ladder.whitened, isinstance(profile(name).detector, Excess)) for name in names}
     assert list(found.values()) == [(True, True), (True, False), (False, True), (False, False)]
     stream = drawn("class-swap", (6,), round_size=100, rounds=8)
     assert run("adaptive", stream).run.detections == (0,)

@@ -378,7 +378,7 @@ def test_the_command(tmp_path: Path) -> None:
 
 def test_the_command_refuses_what_it_does_not_know() -> None:
     for arguments, told in (
-        (["--method", "best"], "there are adaptive"),
+        (["--method", "best"], "take some of adaptive"),
         (["--from", "8", "--to", "8"], "two horizons"),
     ):
         found = CliRunner().invoke(command, arguments)

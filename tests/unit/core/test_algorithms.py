@@ -238,8 +238,8 @@ class Signs(Algorithm):
 def test_steps_are_whitened_if_the_algorithm_allows_it(
     algorithm: Algorithm, whitened: bool, profile: Literal["adaptive", "experts"]
 ) -> None:
-    master = ProfileSettings(profile=profile).master(100, Learner(Softmax(), algorithm))
-    live = master.open(1, np.zeros((4, 3)), 3.0).live
+    profile = ProfileSettings(profile=profile).create(100, Learner(Softmax(), algorithm))
+    live = profile.open(1, np.zeros((4, 3)), 3.0).live
     assert {model.whitened for model in live if model.trained} == {whitened}
 
 

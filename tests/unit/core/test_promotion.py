@@ -33,7 +33,7 @@ class World:
     """A profile, and twenty clients with a hundred records a round, of which each holds out two."""
 
     def __init__(self, theta: float = 0.5) -> None:
-        self.master = Promotion(ladder=LadderSettings(step=1.0))
+        self.profile = Promotion(ladder=LadderSettings(step=1.0))
         self.theta: dict[str, float | None] = dict.fromkeys(CLIENTS, theta)
         self.held: dict[str, list[tuple[int, float | None]]] = {client: [] for client in CLIENTS}
         self.gone: set[str] = set()
@@ -49,32 +49,32 @@ class World:
 
     def plan(self) -> RoundPlan:
         """Open the next round, without playing it."""
-        return self.master.open(self.t + 1, SCRATCH, 1.0)
+        return self.profile.open(self.t + 1, SCRATCH, 1.0)
 
     def false_alarm(self) -> Restart:
         """Play a round and raise an alarm after it."""
         plan = self.plan()
         self.t += 1
         observed = self._observed(plan)
-        self.master.close(observed)
-        choice = self.master.deliberate(Alarm("excess", 10.0, 9.2, since=self.t), observed, SCRATCH)
+        self.profile.close(observed)
+        choice = self.profile.deliberate(Alarm("excess", 10.0, 9.2, since=self.t), observed, SCRATCH)
         while (ask := choice.ask()) is not None:
             choice.answer(self._answer(ask, plan))
-        announcement = self.master.conclude(choice)
+        announcement = self.profile.conclude(choice)
         assert isinstance(announcement, Restart)
         return announcement
 
     def _round(self) -> Announcements:
         self.t += 1
-        plan = self.master.open(self.t, SCRATCH, 1.0)
+        plan = self.profile.open(self.t, SCRATCH, 1.0)
         observed = self._observed(plan)
-        alarm = self.master.close(observed)
+        alarm = self.profile.close(observed)
         if alarm is None:
-            return list(self.master.advance(self.t))
-        deliberation = self.master.deliberate(alarm, observed, SCRATCH)
+            return list(self.profile.advance(self.t))
+        deliberation = self.profile.deliberate(alarm, observed, SCRATCH)
         while (ask := deliberation.ask()) is not None:
             deliberation.answer(self._answer(ask, plan))
-        return [self.master.conclude(deliberation)]
+        return [self.profile.conclude(deliberation)]
 
     def _observed(self, plan: RoundPlan) -> Observed:
         parts = {c: self._part(c, plan) for c in CLIENTS if c not in self.gone}
@@ -165,7 +165,7 @@ def test_one_drift_gives_one_restart() -> None:
     assert isinstance(restart, Restart)
     assert (restart.round, restart.epoch, restart.alarm.cause, restart.alarm.since) == (21, 2, "excess", 21)
     assert not restart.alarm.local
-    assert world.master.epoch == 2
+    assert world.profile.epoch == 2
 
 
 def test_the_chosen_model_reaches_all_rungs_and_what_was_held_out_is_let_go() -> None:
@@ -180,7 +180,7 @@ def test_the_chosen_model_reaches_all_rungs_and_what_was_held_out_is_let_go() ->
     assert list(numbers(plan).values()) == pytest.approx([-0.1] * 8)
     assert plan.held is not None
     assert plan.held.since == 22
-    assert world.master.trail.kept == []
+    assert world.profile.trail.kept == []
 
 
 def test_records_of_what_has_passed_are_let_go_without_a_restart() -> None:
@@ -191,7 +191,7 @@ def test_records_of_what_has_passed_are_let_go_without_a_restart() -> None:
     plan = world.plan()
     assert plan.held is not None
     assert 11 < plan.held.since <= 14
-    assert world.master.epoch == 1
+    assert world.profile.epoch == 1
     # What is held out now is of what holds now, and a drift shows at once.
     assert world.play(10) == []
     world.drift(-0.4)
@@ -209,7 +209,7 @@ def test_a_concept_that_comes_back_is_recalled() -> None:
         chosen.append(restart.chosen)
     assert chosen == ["scratch", "recall-1", "recall-2", "recall-1"]
     # The two concepts, and no copies: each as its last epoch left it.
-    pool = {name: float(entry.W[0, 0]) for name, entry in world.master.pool.entries.items()}
+    pool = {name: float(entry.W[0, 0]) for name, entry in world.profile.pool.entries.items()}
     assert pool == {"recall-1": pytest.approx(0.5, abs=0.01), "recall-2": pytest.approx(-0.9, abs=0.01)}
 
 
@@ -220,12 +220,12 @@ def test_a_new_label_begins_an_epoch_but_keeps_what_is_held_out() -> None:
     choice = Choice(alarm, observed, (), {}, {}, 1.0)
     choice.stepped, choice.losses = {"step 16": SCRATCH}, {"step 16": {"c00": 1.0}}
     choice.observed = Observed(20, 1, {}, clients={"c00": ClientPart(1, {})})
-    world.master.conclude(choice)
-    assert world.master.epoch == 2
+    world.profile.conclude(choice)
+    assert world.profile.epoch == 2
     plan = world.plan()
     assert plan.held is not None
     assert plan.held.since == 1
-    assert world.master.detector.filled == 3  # type: ignore[union-attr]
+    assert world.profile.detector.filled == 3  # type: ignore[union-attr]
 
 
 def test_a_false_alarm_goes_on_with_the_incumbent() -> None:
@@ -245,7 +245,7 @@ def test_false_alarms_do_not_push_another_concept_out_of_the_pool() -> None:
         # A live model goes on, or what the pool kept of this same concept: either fits perfectly.
         assert restart.chosen not in {"scratch", "recall-1"}
         assert world.play(20) == []
-    assert {name: float(entry.W[0, 0]) for name, entry in world.master.pool.entries.items()} == {
+    assert {name: float(entry.W[0, 0]) for name, entry in world.profile.pool.entries.items()} == {
         "recall-1": pytest.approx(0.5, abs=0.01),
         "recall-2": pytest.approx(-0.9, abs=0.01),
     }
@@ -258,15 +258,15 @@ def test_false_alarms_do_not_push_another_concept_out_of_the_pool() -> None:
 def test_what_is_recalled_from_a_full_pool_is_not_what_leaves_it() -> None:
     world = settled()
     for epoch in range(1, 9):
-        world.master.pool.add(np.full((1, 1), -0.4 if epoch == 1 else 9.0), epoch=epoch, chosen="scratch")
-        world.master.pool.choose("scratch", epoch=epoch + 1)
-    world.master.epoch = 9
+        world.profile.pool.add(np.full((1, 1), -0.4 if epoch == 1 else 9.0), epoch=epoch, chosen="scratch")
+        world.profile.pool.choose("scratch", epoch=epoch + 1)
+    world.profile.epoch = 9
     world.drift(-0.4)
     (restart,) = world.play()
     assert isinstance(restart, Restart)
     assert restart.chosen == "recall-1"
-    assert "recall-1" in world.master.pool.entries
-    assert "recall-2" not in world.master.pool.entries
+    assert "recall-1" in world.profile.pool.entries
+    assert "recall-2" not in world.profile.pool.entries
 
 
 # --- a few drift alone ---------------------------------------------------------------------------------------------
@@ -292,7 +292,7 @@ def test_clients_that_drift_alone_are_latched_for_two_more_rounds_and_then_branc
     assert plan.served_by("c03") == "branch-24/step 1"
     assert plan.served_by("c04") == plan.serves
     assert world.play(60) == []
-    assert world.master.epoch == 1
+    assert world.profile.epoch == 1
     # Both models are where their own clients' records are.
     plan = world.plan()
     served = {client: next(x for x in plan.live if x.name == plan.served_by(client)) for client in CLIENTS}
@@ -303,7 +303,7 @@ def test_a_branch_starts_from_the_trial_that_gained_most() -> None:
     world = settled()
     world.drift(-0.4, FEW)
     world.play()
-    latch = world.master.latch
+    latch = world.profile.latch
     assert latch is not None
     assert set(latch.trials) == {"incumbent", "shadow", "scratch"}
     latch.trials["planted"] = Trial(np.full((1, 1), -0.4))
@@ -335,14 +335,14 @@ def test_a_branch_is_merged_when_its_clients_are_like_all_others_again() -> None
     plan = world.plan()
     assert (plan.apart, numbers(plan, "branch-24/")) == ((), {})
     assert renewed(plan) == dict.fromkeys(FEW, 52)
-    assert world.master._groups() == {}  # the others stand in for them again
+    assert world.profile._groups() == {}  # the others stand in for them again
 
 
 def test_an_alarm_of_clients_that_are_better_off_without_their_branch_is_a_return() -> None:
     world = settled()
     world.drift(-0.4, FEW)
     assert states(world.play(30)) == ["latched", "branched"]
-    (branch,) = world.master.branches
+    (branch,) = world.profile.branches
     branch.variance = 6.0  # so that gains alone tell little of one round
     world.drift(0.5, FEW)
     assert states(world.play()) == ["returned"]
@@ -353,9 +353,9 @@ def test_a_branch_that_gains_nothing_is_merged_and_nobody_stands_in_for_its_clie
     world = settled()
     world.drift(-0.4, FEW)
     assert states(world.play(30)) == ["latched", "branched"]
-    world.master.branches[0].gain = -1.0
+    world.profile.branches[0].gain = -1.0
     assert states(world.play()) == ["merged"]
-    assert world.master._groups() == {"c03": -1, "c07": -2}
+    assert world.profile._groups() == {"c03": -1, "c07": -2}
 
 
 def test_a_client_that_drifts_to_a_branch_s_concept_joins_it() -> None:
@@ -364,7 +364,7 @@ def test_a_client_that_drifts_to_a_branch_s_concept_joins_it() -> None:
     world.play(20)
     world.drift(-0.4, ("c11",))
     assert states(world.play(3)) == ["latched", "branched"]
-    (branch,) = world.master.branches
+    (branch,) = world.profile.branches
     assert branch.clients == ("c03", "c07", "c11")
     assert branch.ladder.rungs[0].age > 15  # it goes on as it was
 
@@ -373,7 +373,7 @@ def test_clients_for_whom_nothing_is_better_are_released() -> None:
     world = settled()
     world.drift(None, FEW)
     assert states(world.play(3)) == ["latched", "released"]
-    assert (world.plan().apart, world.master.branches) == ((), [])
+    assert (world.plan().apart, world.profile.branches) == ((), [])
     assert renewed(world.plan()) == dict.fromkeys(FEW, 24)
 
 
@@ -394,7 +394,7 @@ def test_local_drift_becomes_global_when_the_rest_follows() -> None:
     (restart,) = world.play(60)
     assert isinstance(restart, Restart)
     assert (restart.round, restart.alarm.local) == (22, False)
-    assert (world.master.latch, world.master.branches) == (None, [])
+    assert (world.profile.latch, world.profile.branches) == (None, [])
 
 
 @pytest.mark.parametrize(("deviations", "restarts"), [(4.9, False), (5.1, True)])
@@ -402,7 +402,7 @@ def test_the_rest_is_quiet_up_to_five_deviations(deviations: float, restarts: bo
     world = settled()
     world.drift(-0.4, FEW)
     assert states(world.play()) == ["latched"]
-    detector = world.master.detector
+    detector = world.profile.detector
     limits = []
 
     def rest_is_quiet(observed: object, groups: object, named: Collection[str], sd: float) -> bool:
@@ -432,7 +432,7 @@ def test_a_restart_dissolves_branches() -> None:
     world.drift(-0.9, [client for client in CLIENTS if client not in FEW])
     assert states(world.play(5)) == ["excess"]
     plan = world.plan()
-    assert (plan.apart, world.master.branches, renewed(plan)) == ((), [], {})
+    assert (plan.apart, world.profile.branches, renewed(plan)) == ((), [], {})
 
 
 def test_at_a_restart_the_branches_models_are_candidates() -> None:
@@ -479,8 +479,8 @@ def test_the_branch_whose_clients_have_gone_first_makes_room_for_a_fifth() -> No
 def test_the_detector_gets_the_group_of_each_client_on_a_branch() -> None:
     world = settled()
     groups_seen: list[Mapping[str, int]] = []
-    update = world.master.detector.update
-    world.master.detector.update = lambda observed, groups: (groups_seen.append(groups), update(observed, groups))[1]  # type: ignore
+    update = world.profile.detector.update
+    world.profile.detector.update = lambda observed, groups: (groups_seen.append(groups), update(observed, groups))[1]  # type: ignore
     for few, theta in ((FEW, -0.4), (("c11",), -0.9)):
         world.drift(theta, few)
         world.play(4)
@@ -493,7 +493,7 @@ def test_models_of_a_branch_compete_like_all_others() -> None:
     world = settled()
     world.drift(-0.4, FEW)
     world.play(10)
-    (branch,) = world.master.branches
+    (branch,) = world.profile.branches
     before = branch.group().serves
     for rung in branch.ladder.rungs:
         rung.loss = rung.average_loss = 0.5 if rung.order != 8 else 0.4
@@ -514,7 +514,7 @@ def test_a_merger_that_falls_in_the_round_of_another_finding_is_told() -> None:
     world = settled()
     world.drift(-0.4, FEW)
     assert states(world.play(20)) == ["latched", "branched"]
-    world.master.branches[0].gain = -1.0
+    world.profile.branches[0].gain = -1.0
     world.drift(-0.4, ("c11",))
     assert states(world.play(2)) == ["latched", "merged"]
 
@@ -528,8 +528,8 @@ def test_a_branch_s_model_is_a_candidate_as_it_was_before_the_alarm_s_records() 
     served = next(live for live in plan.live if live.name == plan.served_by(FEW[0]))
     world.t += 1
     observed = world._observed(plan)
-    world.master.close(observed)
-    ask = world.master.deliberate(Alarm("excess", 10.0, 9.2, since=world.t), observed, SCRATCH).ask()
+    world.profile.close(observed)
+    ask = world.profile.deliberate(Alarm("excess", 10.0, 9.2, since=world.t), observed, SCRATCH).ask()
     assert ask is not None
     assert next(m for m in ask.models if m.name == "branch-24").W.tolist() == served.W.tolist()
 
@@ -543,18 +543,18 @@ def test_every_kept_model_is_re_expressed() -> None:
     assert states(world.play(10)) == ["latched", "branched"]
     world.drift(-0.9, ("c11",))
     assert states(world.play()) == ["latched"]
-    master = world.master
-    master.pool.add(np.full((1, 1), 7.0), epoch=1, chosen="scratch")
+    profile = world.profile
+    profile.pool.add(np.full((1, 1), 7.0), epoch=1, chosen="scratch")
     before = {live.name: live.W[0, 0] for live in world.plan().live}
-    trail = [float(W[0, 0]) for _, W in master.trail.kept]
-    master.transform(lambda W: 2.0 * W + 1.0)
+    trail = [float(W[0, 0]) for _, W in profile.trail.kept]
+    profile.transform(lambda W: 2.0 * W + 1.0)
     assert {live.name: live.W[0, 0] for live in world.plan().live} == {
         name: pytest.approx(2.0 * w + 1.0) for name, w in before.items()
     }
     assert any(name.startswith("trial/") for name in before)
     assert any(name.startswith("branch-") for name in before)
-    assert [float(W[0, 0]) for _, W in master.trail.kept] == pytest.approx([2.0 * w + 1.0 for w in trail])
-    assert master.pool.entries["recall-1"].W[0, 0] == 15.0
+    assert [float(W[0, 0]) for _, W in profile.trail.kept] == pytest.approx([2.0 * w + 1.0 for w in trail])
+    assert profile.pool.entries["recall-1"].W[0, 0] == 15.0
 
 
 def test_a_client_holds_back_two_hundred_records_shared_by_the_labels() -> None:

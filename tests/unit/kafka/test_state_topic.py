@@ -118,8 +118,8 @@ def test_what_lies_between_the_parts_of_a_state_does_no_harm(topic: Topic) -> No
 @pytest.mark.parametrize(
     "forged",
     [
-        b'{"master":{},"entry":3}',
-        b'{"master":{},"members":{"c0":{"incarnation":"1"}}}',
+        b'{"profile":{},"entry":3}',
+        b'{"profile":{},"members":{"c0":{"incarnation":"1"}}}',
         state(6, members={}),
         state(6, round=7),
         state(6, round=0),

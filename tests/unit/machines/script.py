@@ -258,10 +258,10 @@ def plain(**more: Any) -> Promotion:
     return Promotion(**({"ladder": ladder, "detector": GLRDetector()} | more))
 
 
-def coordinator(expect: int = 2, *, master: Paper | Promotion | None = None, **settings: Any) -> Coordinator:
+def coordinator(expect: int = 2, *, profile: Paper | Promotion | None = None, **settings: Any) -> Coordinator:
     """Return a coordinator without scaling, so that the registry stays as it is."""
     fields: dict[str, Any] = {"learner": LEARNER, "expect": expect, "scaling": False} | settings
-    return Coordinator(CoordinatorSettings(**fields), CoordinatorState(plain() if master is None else master))
+    return Coordinator(CoordinatorSettings(**fields), CoordinatorState(plain() if profile is None else profile))
 
 
 def begun(machine: Coordinator, *names: str, now: float = 0.0) -> RoundOpened:

@@ -445,7 +445,7 @@ def branching(kind: type[Branching] = Branching) -> Promotion:
 
 
 def test_models_that_name_their_clients_are_scored_and_trained_by_those_alone():
-    machine = coordinator(2, master=branching())
+    machine = coordinator(2, profile=branching())
     opened = begun(machine, "c0", "c1")
     assert [slot.clients for slot in opened.slots] == [None, None, None, None, ("c0",), None]
     mine = replace(opened, slots=tuple(replace(slot, clients=None) for slot in opened.slots))
@@ -454,7 +454,7 @@ def test_models_that_name_their_clients_are_scored_and_trained_by_those_alone():
         (answer(mine, "c1"), "losses of other models than were asked for"),
         (answer(everything, "c0"), "differences of other models than are trained"),
     ):
-        other = coordinator(2, master=branching())
+        other = coordinator(2, profile=branching())
         begun(other, "c0", "c1")
         assert refusals(feed(other, wrong)) == [(wrong.client, reason)]
     commit = feed(machine, answer(opened, "c0", loss=0.52, records=1), answer(opened, "c1", loss=0.5, records=3))
@@ -468,7 +468,7 @@ def test_models_that_name_their_clients_are_scored_and_trained_by_those_alone():
 
 
 def test_a_client_apart_scores_the_models_of_all_and_trains_only_its_own():
-    machine = coordinator(2, master=branching(Parting))
+    machine = coordinator(2, profile=branching(Parting))
     opened = begun(machine, "c0", "c1")
     assert opened.apart == (BranchGroup(clients=("c1",), serves="step 1"),)
     assert (opened.served_by("c0"), opened.served_by("c1")) == ("step 16", "step 1")
@@ -486,7 +486,7 @@ def test_a_client_apart_scores_the_models_of_all_and_trains_only_its_own():
 
 
 def test_where_only_clients_apart_have_records_the_models_of_all_stay_as_they_are():
-    machine = coordinator(2, master=branching(Parting))
+    machine = coordinator(2, profile=branching(Parting))
     opened = begun(machine, "c0", "c1")
     commit = feed(machine, answer(opened, "c0", records=0), answer(opened, "c1", loss=0.9))
     (closed,) = broadcast(commit, RoundClosed)
@@ -496,7 +496,7 @@ def test_where_only_clients_apart_have_records_the_models_of_all_stay_as_they_ar
 
 
 def test_a_client_machine_apart_does_what_the_coordinator_admits():
-    machine = coordinator(2, master=branching(Parting))
+    machine = coordinator(2, profile=branching(Parting))
     opened = begun(machine, "c0", "c1")
     other = client("c1")
     feed(other, RecordsRead((batch("abaa", of="c1"),)))
@@ -520,7 +520,7 @@ def whitening(**more: object) -> Promotion:
 
 
 def test_whitened_steps_are_taken_by_the_coordinator_in_the_metric_of_the_past_and_of_the_round_itself():
-    machine = coordinator(2, master=whitening())
+    machine = coordinator(2, profile=whitening())
     opened = begun(machine, "c0", "c1")
     assert opened.second_moments
     assert [(slot.eta, slot.whitened) for slot in opened.slots] == [(16.0, True), (8.0, True), (4.0, True)]
@@ -541,7 +541,7 @@ def test_where_features_become_too_many_second_moments_are_let_go(monkeypatch: p
     monkeypatch.setattr(second_moments, "EVERY_ROUND", 1)
     for module in (agreement, second_moments):
         monkeypatch.setattr(module, "EVER", 2)
-    machine = coordinator(1, master=whitening())
+    machine = coordinator(1, profile=whitening())
     (opened,) = broadcast(feed(machine, answer(begun(machine, "c0"), "c0")), RoundOpened)
     assert opened.second_moments
     assert machine.state.agreement.second is not None
@@ -552,7 +552,7 @@ def test_where_features_become_too_many_second_moments_are_let_go(monkeypatch: p
 
 def test_the_penalty_of_whitened_steps_is_a_decay_of_the_weights():
     learner = replace(LEARNER, l2=0.01)
-    machine = coordinator(1, master=whitening(), learner=learner)
+    machine = coordinator(1, profile=whitening(), learner=learner)
     opened = begun(machine, "c0")
     commit = feed(machine, answer(opened, "c0"))
     (opened,) = broadcast(commit, RoundOpened)

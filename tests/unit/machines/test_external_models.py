@@ -382,7 +382,7 @@ def test_parts_that_bring_too_many_names_together_are_taken_in_client_order() ->
 def test_an_external_model_with_too_many_names_is_refused_and_no_client_sends_one() -> None:
     limits = Limits(external_names=3)  # the scaler's rows and columns alone are more
     told_ = CoordinatorSettings(learner=learner(model()), expect=1, limits=limits)
-    machine = Coordinator(told_, CoordinatorState(PROFILES["adaptive"]().master))
+    machine = Coordinator(told_, CoordinatorState(PROFILES["adaptive"]().profile))
     opened = begun(machine, "c0")
     state = RiverPass(model(), None)
     state.learn_one({"x": 1.0}, "a")

@@ -14,7 +14,7 @@ from streamfl.core.coordinator.settings import CoordinatorSettings
 from streamfl.core.coordinator.state import CoordinatorState
 from streamfl.core.learning import second_moments
 from streamfl.core.profiles.adaptive.promotion import Promotion
-from streamfl.core.profiles.base import Master
+from streamfl.core.profiles.base import Profile
 from streamfl.core.profiles.paper.profile import Paper, PaperSettings
 from streamfl.core.protocol.messages import (
     Join,
@@ -140,16 +140,16 @@ def late(name: str, *, labels: bool = False, features: bool = False) -> Batch:
     return Batch(source.span, source.positions, columns, X, y, names, source.rejected)
 
 
-def run_of(records: dict[str, Batch], master: Paper | Promotion | None = None, **settings: object) -> Federation:
+def run_of(records: dict[str, Batch], profile: Paper | Promotion | None = None, **settings: object) -> Federation:
     settings_ = CoordinatorSettings(learner=LEARNER, expect=len(records), **settings)
-    machine = Coordinator(settings_, CoordinatorState(Promotion() if master is None else master))
+    machine = Coordinator(settings_, CoordinatorState(Promotion() if profile is None else profile))
     return Federation(machine, records, ClientSettings(learner=LEARNER, round_size=20)).run()
 
 
 @BOTH
 def test_a_late_label_is_registered_with_the_round_that_brought_it(profile):
     records = {name: late(name, labels=True) for name in ("c0", "c1", "c2")}
-    run = run_of(records, PROFILES[profile]().master)
+    run = run_of(records, PROFILES[profile]().profile)
     brought = [update for update in run.of(Update) if update.new_labels]
     assert {(update.client, update.round, update.new_labels) for update in brought} == {("c1", 3, ("z",))}
     (z,) = (sums for sums in brought[0].new if sums.label == "z")
@@ -228,31 +228,31 @@ def test_a_feature_that_no_client_had_at_first_is_registered_for_the_next_round(
 # --- the scaler ------------------------------------------------------------------------------------------------
 
 
-def kept(master: Master) -> dict[str, FloatArray]:
+def kept(profile: Profile) -> dict[str, FloatArray]:
     """Return every model that a profile keeps."""
-    if isinstance(master, Paper):
-        instances = master.block.instances if master.block else {}
+    if isinstance(profile, Paper):
+        instances = profile.block.instances if profile.block else {}
         models = {f"order-{order}": instance.W for order, instance in instances.items()}
-        return models if master.last_served is None else {**models, "last served": master.last_served}
-    assert isinstance(master, Promotion)
-    live = {model.name: model.W for model in master.main.live(1.0)}
-    trail = {f"trail-{i}": W for i, (_, W) in enumerate(master.trail.kept)}
-    return {**live, **trail, **{name: entry.W for name, entry in master.pool.entries.items()}}
+        return models if profile.last_served is None else {**models, "last served": profile.last_served}
+    assert isinstance(profile, Promotion)
+    live = {model.name: model.W for model in profile.main.live(1.0)}
+    trail = {f"trail-{i}": W for i, (_, W) in enumerate(profile.trail.kept)}
+    return {**live, **trail, **{name: entry.W for name, entry in profile.pool.entries.items()}}
 
 
-def followed(master: Paper | Promotion) -> list[dict[str, tuple[FloatArray, FloatArray]]]:
+def followed(profile: Paper | Promotion) -> list[dict[str, tuple[FloatArray, FloatArray]]]:
     """Have every call of `transform` noted: all kept models before and after."""
     notes: list[dict[str, tuple[FloatArray, FloatArray]]] = []
-    transform = master.transform
+    transform = profile.transform
 
     def noting(change):
-        before = kept(master)
+        before = kept(profile)
         transform(change)
-        after = kept(master)
+        after = kept(profile)
         assert before.keys() == after.keys()
         notes.append({name: (before[name], after[name]) for name in before})
 
-    master.transform = noting
+    profile.transform = noting
     return notes
 
 
@@ -270,10 +270,10 @@ SCALED = {
 @pytest.mark.parametrize("profile", SCALED)
 @pytest.mark.parametrize("with_label", [False, True])
 def test_a_change_of_scaler_alters_no_prediction_of_any_kept_model(profile, with_label):
-    master = SCALED[profile]()
-    notes = followed(master)
+    profile = SCALED[profile]()
+    notes = followed(profile)
     records = {name: late(name, labels=with_label) for name in ("c0", "c1", "c2")}
-    run = run_of(records, master, warm_up=6)
+    run = run_of(records, profile, warm_up=6)
     registries = list({m.registry.version: m.registry for m in run.of(RegistryPublished)}.values())
     assert len(notes) == len(registries) - 1 == 6
     probe = [records["c0"], replace(records["c2"], X=records["c2"].X * 1.5)]

@@ -192,7 +192,7 @@ def test_a_restarted_coordinator_has_the_same_holdout():
 
 
 def test_the_ledger_holds_back_once_what_was_refused_and_sent_again():
-    machine = coordinator(2, master=Promotion())
+    machine = coordinator(2, profile=Promotion())
     opened = begun(machine, "c0", "c1")
     held = tuple(HeldRecord(round=1, ordinal=i, partition="c0", position=i) for i in (1, 3))
     good = answer(opened, "c0", held=held, trained=2)

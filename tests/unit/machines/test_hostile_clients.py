@@ -155,7 +155,7 @@ BAD = {
 
 @pytest.mark.parametrize("spoilt", BAD.values(), ids=BAD)
 def test_refused(spoilt):
-    machine = coordinator(2, scaling=True, master=Promotion())
+    machine = coordinator(2, scaling=True, profile=Promotion())
     opened = begun(machine, "c0", "c1")
     assert [slot.name for slot in opened.slots if slot.trained] == RUNGS
     before = uncounted(machine)
@@ -189,7 +189,7 @@ TOLD = {
 
 @pytest.mark.parametrize("what", TOLD)
 def test_an_update_without_records_that_describes_some_is_refused(what):
-    machine = coordinator(2, scaling=True, master=Promotion())
+    machine = coordinator(2, scaling=True, profile=Promotion())
     opened = begun(machine, "c0", "c1")
     empty = answer(opened, "c1", records=0, rejected=2, spans=(Span("c1", 0, 2),))
     (refused,) = feed(machine, replace(empty, **{what: TOLD[what]}))
@@ -217,16 +217,16 @@ HONEST = {
 
 @pytest.mark.parametrize("told_", HONEST.values(), ids=HONEST)
 def test_admitted(told_):
-    machine = coordinator(2, scaling=True, master=Promotion())
+    machine = coordinator(2, scaling=True, profile=Promotion())
     opened = begun(machine, "c0", "c1")
     good = {n: replace(answer(opened, n), moments=M()) for n in ("c0", "c1")}
     assert refusals(feed(machine, replace(good["c1"], **told_), good["c0"])) == []
-    assert all(np.isfinite(model.W).all() for model in machine.state.master.main.live(1.0))
+    assert all(np.isfinite(model.W).all() for model in machine.state.profile.main.live(1.0))
 
 
 @pytest.mark.parametrize(("n", "refused"), [(2000, 0), (2001, 1)])
 def test_with_two_labels_at_most_two_thousand_records_are_held_out(n, refused):
-    machine = coordinator(2, scaling=True, master=Promotion())
+    machine = coordinator(2, scaling=True, profile=Promotion())
     opened = begun(machine, "c0", "c1")
     kept = tuple(held(ordinal=i, position=i) for i in range(n))
     update = answer(opened, "c1", records=n, trained=0, held=kept, differences={}, moments=M())

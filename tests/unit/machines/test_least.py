@@ -199,7 +199,7 @@ def learnt(task: str, profile: str, least: int, starting: int) -> Federation:
     learner = LearningSettings().learner(task, 0)
     machine = Coordinator(
         CoordinatorSettings(learner=learner, expect=2, interval=10.0, task=task),
-        CoordinatorState(ProfileSettings(profile=profile).master(40, learner)),
+        CoordinatorState(ProfileSettings(profile=profile).create(40, learner)),
     )
     make = numbers if task == "regression" else (lambda name, n: swapping(name, n // 20))
     records = {name: make(name, 400) for name in ("c0", "c1")}

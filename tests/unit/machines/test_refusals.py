@@ -422,8 +422,8 @@ def _ended(machine, updates, decisions):
 class Saved:
     """A coordinator whose Commits are saved as bytes, and what it is driven with."""
 
-    def __init__(self, expect=3, *, master=None, **settings):
-        self.first = lambda: CoordinatorState(Promotion() if master is None else master())
+    def __init__(self, expect=3, *, profile=None, **settings):
+        self.first = lambda: CoordinatorState(Promotion() if profile is None else profile())
         self.bytes = None
         told_ = {"learner": LEARNER, "expect": expect, "scaling": True} | settings
         self.machine = Coordinator(CoordinatorSettings(**told_), self.first(), self.restore)
@@ -607,9 +607,9 @@ def _deliberating(saved):
 @pytest.fixture(scope="module")
 def alarmed():
     """The bytes of the state before the round of the alarm, and its updates."""
-    saved = Saved(master=lambda: PROFILES["adaptive"]().master, scaling=False)
-    saved.machine.state.master.ladder = coordinator(3).state.master.ladder
-    saved.machine.state.master.detector = coordinator(3).state.master.detector
+    saved = Saved(profile=lambda: PROFILES["adaptive"]().profile, scaling=False)
+    saved.machine.state.profile.ladder = coordinator(3).state.profile.ladder
+    saved.machine.state.profile.detector = coordinator(3).state.profile.detector
     _, updates, asked = _deliberating(saved)
     return saved.bytes, updates, asked
 

@@ -347,7 +347,7 @@ class TestProcess:
         assert (ended["rounds"], ended["read"], ended["accepted"], ended["rejected"]) == (1, 8, 7, 1)
         assert len(ended["model_sha256"]) == 64
         state = transport.coordinator().restore()
-        state.master.epoch = 4
+        state.profile.epoch = 4
         transport.coordinator().commit([], state)
         third = serve(settings, Link(transport, Stop()))
         assert third[-1]["restarts"] == 3  # those before this process, too

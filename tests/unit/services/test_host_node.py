@@ -83,7 +83,7 @@ class Host:
     def drop(self, client):
         self.dropped.append(client)
 
-    def told(self):
+    def receive(self):
         arrived, self.inbox = self.inbox, []
         return arrived
 

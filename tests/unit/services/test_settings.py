@@ -102,11 +102,11 @@ class TestSources:
 
 def test_a_cap_on_orders_is_taken_away_and_fedomd_has_a_map_of_its_own(loaded):
     settings = loaded(LEAST + "[profile]\nprofile = 'experts'\nmax_order = 'none'\n[learning]\nalgorithm = 'fedomd'")
-    assert settings.first_state().master.settings.max_order is None
+    assert settings.first_state().profile.settings.max_order is None
     assert settings.learner.algorithm == FedOMD(PNorm())
     assert loaded(LEAST + "[profile]\nmax_order = 3").profile.max_order == 3
     assert (
-        loaded(LEAST + "[profile]\nprofile = 'paper'\nmax_order = 'none'").first_state().master.settings.max_order
+        loaded(LEAST + "[profile]\nprofile = 'paper'\nmax_order = 'none'").first_state().profile.settings.max_order
         == 20
     )
 
@@ -405,8 +405,8 @@ class TestMeaning:
 
     def test_a_first_state_has_the_profile_that_was_chosen(self, loaded):
         state = loaded(LEAST + "[profile]\nprofile = 'paper'\n[federation]\nhorizon = 77\n").first_state()
-        assert isinstance(state.master, Paper)
-        assert (state.master.settings.horizon, state.round) == (77, 1)
+        assert isinstance(state.profile, Paper)
+        assert (state.profile.settings.horizon, state.round) == (77, 1)
 
 
 def uncommented(lines):

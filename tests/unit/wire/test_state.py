@@ -33,11 +33,11 @@ def test_it_comes_back_to_the_last_bit(profile):
     found = states(profile)
     assert len(found) > 16
     for state in found:
-        assert type(state.master) is KINDS[profile]
+        assert type(state.profile) is KINDS[profile]
         again = codec.decode(CoordinatorState, codec.encode(state))
         assert codec.encode(again) == codec.encode(state)
     last = found[-1]
-    assert last.master.epoch == 2
+    assert last.profile.epoch == 2
     assert {name: member.rejected for name, member in last.members.items()} == dict.fromkeys(("c0", "c1", "c2"), 10)
 
 
@@ -45,7 +45,7 @@ def test_it_comes_back_to_the_last_bit(profile):
 def test_a_new_one_comes_back_too(profile):
     new = PROFILES[profile]()
     again = codec.decode(CoordinatorState, codec.encode(new))
-    assert type(again.master) is KINDS[profile]
+    assert type(again.profile) is KINDS[profile]
     assert (again.entry, again.round, again.members) == (1, 1, {})
     assert codec.encode(again) == codec.encode(new)
 
@@ -65,20 +65,20 @@ def test_bytes_cut_short_are_refused(profile):
 
 
 def test_all_that_a_profile_keeps_comes_back_in_the_middle_of_a_latch_and_with_a_branch():
-    found = [(state, state.master) for state in states("apart")]
-    latched = [master for _, master in found if master.latch is not None]
-    branched = [(state, master) for state, master in found if master.branches]
+    found = [(state, state.profile) for state in states("apart")]
+    latched = [profile for _, profile in found if profile.latch is not None]
+    branched = [(state, profile) for state, profile in found if profile.branches]
     assert len(latched) == 2
     assert sorted({state.round for state, _ in branched}) == list(range(12, 28))
-    assert {len(trial.gains) for master in latched for trial in master.latch.trials.values()} == {0, 1}
+    assert {len(trial.gains) for profile in latched for trial in profile.latch.trials.values()} == {0, 1}
     assert set(latched[0].latch.trials) >= {"incumbent", "shadow", "scratch", "relabelled"}
-    state, master = branched[-1]
-    assert [branch.clients for branch in master.branches] == [("c1",)]
-    assert [rung.velocity is None for rung in master.branches[0].ladder.rungs] == [True, True, True, False]
-    assert isinstance(master.detector, Excess)
-    assert {name.split()[0] for name in master.detector.logs if name} == {"label"}
-    assert {client for rises in master.detector.few.rounds for client in rises} > {"c0", "c2"}
-    assert len(master.trail.kept) > 3
+    state, profile = branched[-1]
+    assert [branch.clients for branch in profile.branches] == [("c1",)]
+    assert [rung.velocity is None for rung in profile.branches[0].ladder.rungs] == [True, True, True, False]
+    assert isinstance(profile.detector, Excess)
+    assert {name.split()[0] for name in profile.detector.logs if name} == {"label"}
+    assert {client for rises in profile.detector.few.rounds for client in rises} > {"c0", "c2"}
+    assert len(profile.trail.kept) > 3
     assert state.agreement is not None
     assert state.agreement.second is not None
     assert {len(member.held) > 10 for member in state.members.values()} == {True}
@@ -91,12 +91,12 @@ def test_all_that_a_profile_keeps_comes_back_in_the_middle_of_a_latch_and_with_a
 )
 def test_the_detector_comes_back_as_the_one_it_was(detector):
     again = codec.decode(CoordinatorState, codec.encode(CoordinatorState(Promotion(detector=detector))))
-    assert isinstance(again.master, Promotion)
-    assert again.master.detector == detector
+    assert isinstance(again.profile, Promotion)
+    assert again.profile.detector == detector
 
 
 def test_a_pool_of_former_models_comes_back():
     (*_, last) = states("adaptive")
-    assert isinstance(last.master, Promotion)
-    assert list(last.master.pool.entries) == ["recall-1"]
-    assert (last.master.pool.current, last.master.held_since) == (None, 12)
+    assert isinstance(last.profile, Promotion)
+    assert list(last.profile.pool.entries) == ["recall-1"]
+    assert (last.profile.pool.current, last.profile.held_since) == (None, 12)

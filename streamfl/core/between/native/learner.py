@@ -193,7 +193,7 @@ class NativeLearner:
         if not self.mixture.mixing.awake[-1]:
             return None
         if serving.model.link != "softmax":
-            return serving.says(batch)
+            return serving.predictions(batch)
         X = plain(aligned(batch.X, batch.features, serving.registry.features))
         if X.shape[1:] != serving.arrays[0].shape:
             raise BrokenInvariantError(NOT_FITTING)

@@ -1,8 +1,9 @@
 """Local drift: clients that drifted alone get models of their own, until the model of all is as good for them."""
 
 import math
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from streamfl.core.drift.evidence import LiveModel, Observed
 from streamfl.core.profiles.adaptive.ladder import Ladder
 from streamfl.core.protocol.alarm import Alarm
 from streamfl.core.protocol.messages import BranchGroup
+from streamfl.core.protocol.old_names import ReadsOldNames
 
 # Rounds that clients stay latched after the alarm: at least the first number, at most the second while no trial has
 # surely gained and some still may.
@@ -43,7 +45,7 @@ class Trial:
 
 
 @dataclass
-class Latch:
+class Latch(ReadsOldNames):
     """Clients that a detector named. For a few rounds the models of all skip their records, and trials compete.
 
     Parameters
@@ -56,15 +58,17 @@ class Latch:
         They stay latched up to this round, whatever the trials gain.
     trials
         The candidates, by name.
-    told
+    announced
         The clients that have been announced as latched.
     """
+
+    OLD_NAMES: ClassVar[Mapping[str, str]] = {"told": "announced"}
 
     clients: tuple[str, ...]
     evidence: Alarm
     until: int
     trials: dict[str, Trial]
-    told: tuple[str, ...] = ()
+    announced: tuple[str, ...] = ()
 
     def live(self, eta: float, *, whitened: bool) -> tuple[LiveModel, ...]:
         """Return the trials as live models of the latched clients."""
@@ -99,7 +103,7 @@ class Latch:
 
 
 @dataclass
-class Branch:
+class Branch(ReadsOldNames):
     """A group of clients with a ladder of its own.
 
     Parameters
@@ -120,11 +124,13 @@ class Branch:
         By size of rise, ln of a Shiryaev-Roberts statistic of its loss relative to the incumbent of all.
     returned
         Whether an alarm showed that its clients are like all others again.
-    heard
+    last_records
         The last round in which one of its clients had records.
     played
         The model that served it in the last round, before its step.
     """
+
+    OLD_NAMES: ClassVar[Mapping[str, str]] = {"heard": "last_records"}
 
     clients: tuple[str, ...]
     evidence: Alarm
@@ -134,7 +140,7 @@ class Branch:
     variance: float = FIRST_VARIANCE
     logs: list[float] = field(default_factory=lambda: [-math.inf] * len(RISES))
     returned: bool = False
-    heard: int = 0
+    last_records: int = 0
     played: FloatArray | None = None
 
     @property
@@ -147,7 +153,7 @@ class Branch:
         self.played = self.ladder.incumbent
         gains = _gains(observed, self.clients, incumbent, self.ladder.serves)
         if gains:  # its clients had records
-            self.heard = observed.round
+            self.last_records = observed.round
             self._bet(gains)
             spread = sum(n * (gain - self.gain) ** 2 for gain, n in gains) / len(gains)
             self.variance = max(DECAY * self.variance + (1.0 - DECAY) * spread, LEAST_VARIANCE)
@@ -177,7 +183,7 @@ class Branch:
 
     def silence(self, t: int) -> int:
         """Return for how many rounds its clients have had no records."""
-        return t - max(self.heard, self.began)
+        return t - max(self.last_records, self.began)
 
     def group(self) -> BranchGroup:
         """Return the group as the coordinator publishes it."""

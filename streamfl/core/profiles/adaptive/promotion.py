@@ -16,9 +16,10 @@ from streamfl.core.profiles.adaptive.branch import LATCHED, Branch, Latch, Trial
 from streamfl.core.profiles.adaptive.choice import Choice
 from streamfl.core.profiles.adaptive.ladder import Ladder, LadderSettings, ladder_for
 from streamfl.core.profiles.adaptive.recall import RecallPool, Trail
-from streamfl.core.profiles.base import Deliberation, Master, ProfileOptions, Restart, RoundPlan
+from streamfl.core.profiles.base import Deliberation, Profile, ProfileOptions, Restart, RoundPlan
 from streamfl.core.protocol.alarm import Alarm, Reading
 from streamfl.core.protocol.messages import BranchGroup, HoldoutRule, LocalDrift
+from streamfl.core.protocol.old_names import ReadsOldNames
 
 # Records that a client holds out, over all labels. docs/choices.md, "Excess".
 HELD_OUT = 200
@@ -32,7 +33,7 @@ GLOBAL = 5.0
 
 
 @dataclass
-class Promotion(Master):
+class Promotion(ReadsOldNames, Profile):
     """A ladder of step sizes for all clients, a ladder for each branch, a detector, and earlier models.
 
     Parameters
@@ -47,7 +48,7 @@ class Promotion(Master):
         The number of the epoch, from 1. A restart begins the next.
     held_since, renewed
         The round since which records are held out, and later rounds for single clients.
-    odd
+    released
         Clients that drifted and for which no model is better than those of all. They share no baselines with others.
     main
         The models of all.
@@ -66,6 +67,8 @@ class Promotion(Master):
     HoldoutRule(per_label=100, since=1, renewed={})
     """
 
+    OLD_NAMES: ClassVar[Mapping[str, str]] = {"odd": "released"}
+
     takes: ClassVar[tuple[str, ...]] = ("detector",)
 
     ladder: LadderSettings = field(default_factory=LadderSettings)
@@ -76,7 +79,7 @@ class Promotion(Master):
     epoch: int = 1
     held_since: int = 1
     renewed: dict[str, int] = field(default_factory=dict)
-    odd: tuple[str, ...] = ()
+    released: tuple[str, ...] = ()
     main: Ladder = field(default_factory=Ladder)
     trail: Trail = field(default_factory=Trail)
     pool: RecallPool = field(default_factory=RecallPool)
@@ -216,8 +219,8 @@ class Promotion(Master):
         return True
 
     def _groups(self) -> dict[str, int]:
-        """Return groups of clients that may share baselines: those of a branch; an odd client is a group alone."""
-        alone = {client: -i for i, client in enumerate(self.odd, 1)}
+        """Return groups of clients that may share baselines: a branch is one, and so is each released client."""
+        alone = {client: -i for i, client in enumerate(self.released, 1)}
         return alone | {client: i for i, branch in enumerate(self.branches, 1) for client in branch.clients}
 
     def _latch_more(self, clients: Collection[str]) -> None:
@@ -228,7 +231,7 @@ class Promotion(Master):
     def _renew(self, clients: Collection[str], t: int) -> None:
         """Renew the holdout of some clients after round t: they have drifted, or another model serves them."""
         self.renewed.update(dict.fromkeys(clients, t + 1))
-        self.odd = tuple(client for client in self.odd if client not in clients)
+        self.released = tuple(client for client in self.released if client not in clients)
         self.detector.forget(clients)
 
     # --- all clients -------------------------------------------------------------------------------------------
@@ -252,7 +255,7 @@ class Promotion(Master):
         self.class_mix.reset()
         self.detector.reset(filled=alarm.cause == "new-label")
         if alarm.cause != "new-label":
-            self.held_since, self.renewed, self.odd = t + 1, {}, ()
+            self.held_since, self.renewed, self.released = t + 1, {}, ()
         renames = () if goes_on else choice.renames
         permutation = choice.permutation if chosen == "relabelled" else renames
         return Restart(t, self.epoch, alarm, "incumbent" if chosen == serving else chosen, permutation)
@@ -273,15 +276,15 @@ class Promotion(Master):
         self.latch = Latch(alarm.clients, alarm, t + LATCHED, trials)
         self._keep_apart(alarm.clients)
         self._promote()
-        self.latch.told = self.latch.clients
+        self.latch.announced = self.latch.clients
         return self._local_drift(t, self.latch, "latched")
 
     def _announce_latched(self, t: int) -> tuple[LocalDrift, ...]:
         """Return the announcement of clients that were latched since the last one."""
         latch = self.latch
-        if latch is None or latch.told == latch.clients:
+        if latch is None or latch.announced == latch.clients:
             return ()
-        latch.told = latch.clients
+        latch.announced = latch.clients
         return (self._local_drift(t, latch, "latched"),)
 
     def _keep_apart(self, clients: tuple[str, ...]) -> None:
@@ -307,7 +310,7 @@ class Promotion(Master):
             return (self._local_drift(t, latch, "branched"),)
         ended = self._make_room(t) if best is not None else ()
         if best is None or len(self.branches) >= MOST_BRANCHES:
-            self.odd = tuple(sorted({*self.odd, *latch.clients}))
+            self.released = tuple(sorted({*self.released, *latch.clients}))
             return (self._local_drift(t, latch, "released"),)
         self.branches.append(self._new_branch(latch, best, t))
         return (*ended, self._local_drift(t, latch, "branched"))
@@ -337,7 +340,7 @@ class Promotion(Master):
         if branch.has_returned():
             return (self._local_drift(t, branch, "returned"),)
         # Their branch is no better, or they are silent. Neither shows that they are like all others.
-        self.odd = tuple(sorted({*self.odd, *branch.clients}))
+        self.released = tuple(sorted({*self.released, *branch.clients}))
         return (self._local_drift(t, branch, "merged"),)
 
     def _local_drift(self, t: int, group: Latch | Branch, state: str) -> LocalDrift:

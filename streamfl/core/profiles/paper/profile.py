@@ -12,7 +12,7 @@ from streamfl.core.profiles.base import (
     HIGHEST_ORDER,
     Answer,
     Deliberation,
-    Master,
+    Profile,
     ProfileOptions,
     Restart,
     RoundPlan,
@@ -111,7 +111,7 @@ class Settled:
 
 
 @dataclass
-class Paper(Master):
+class Paper(Profile):
     """Algorithms 2 and 3: blocks of order 0, 1, 2, .., one active instance a round, two tests, restarts.
 
     Examples
