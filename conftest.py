@@ -19,8 +19,7 @@ KAFKA = "tests/integration/kafka/"
 # Doctests of what learns between rounds, and folders whose tests run whole commands; other files say so themselves.
 COMPILING = (
     "streamfl/core/between/native/",
-    "streamfl/embedded.py",
-    "streamfl/estimators.py",
+    "streamfl/estimators/",
     "tests/examples/",
     "tests/golden/",
     "tests/integration/test_",

@@ -1,4 +1,4 @@
-"""Admission: the one place where a client's message is refused, with the first thing that is wrong with it.
+"""Admission: the one place where the content of a client's message is checked; the first fault refuses it.
 
 The single checks are in `checks.py` and `names.py`, and for models that learn between rounds in `core/between`.
 """
