@@ -34,7 +34,7 @@ test: setup
 	$(BIN)/pytest --numprocesses 2
 
 # While you write: units, doctests and checks of every detector and transport that need neither a broker nor machine
-# code: two minutes, and nothing is compiled. An unmarked test that compiles fails.
+# code: 80 seconds, and nothing is compiled. An unmarked test that compiles fails.
 test-fast: setup
 	$(BIN)/pytest --numprocesses 2 -m "not broker and not compiles" tests/unit tests/conformance streamfl connectors
 
