@@ -2,12 +2,13 @@
 
 from streamfl.runtime.clock import ManualClock
 from streamfl.testing.algorithms import check_algorithm
-from streamfl.testing.audit import Audit, Violation
+from streamfl.testing.audit import Audit
 from streamfl.testing.detectors import check_detector
 from streamfl.testing.faulty import Faults, FaultyTransport, Killed
 from streamfl.testing.profiles import check_profile
 from streamfl.testing.simulation import Simulation
 from streamfl.testing.transport import Kit, check_transport
+from streamfl.testing.violation import Violation
 
 __all__ = [
     "Audit",

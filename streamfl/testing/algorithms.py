@@ -11,7 +11,7 @@ from streamfl.core.learning.fixed_point import shortened, weighted_mean
 from streamfl.core.learning.model import objective
 from streamfl.core.sampling import generator
 from streamfl.models import Linear, Softmax
-from streamfl.testing.audit import Violation
+from streamfl.testing.violation import expect
 
 CLIENTS, RECORDS, FEATURES, LABELS, ROUNDS = 4, 30, 3, 2, 30
 
@@ -47,9 +47,9 @@ def keeps_shapes_and_numbers(make: Callable[[], Algorithm]) -> None:
     for columns in (0, 1, LABELS):
         part, pull = W[:, :columns], slope[:, :columns]
         for name, result in _results(algorithm, part, pull):
-            _expect(isinstance(result, np.ndarray) and result.dtype == np.float64, f"{name} returns {type(result)}")
-            _expect(result.shape == part.shape, f"{name} returns shape {result.shape} for shape {part.shape}")
-            _expect(bool(np.isfinite(result).all()), f"{name} returns numbers that are not finite")
+            expect(isinstance(result, np.ndarray) and result.dtype == np.float64, f"{name} returns {type(result)}")
+            expect(result.shape == part.shape, f"{name} returns shape {result.shape} for shape {part.shape}")
+            expect(bool(np.isfinite(result).all()), f"{name} returns numbers that are not finite")
 
 
 def leaves_its_inputs_unchanged(make: Callable[[], Algorithm]) -> None:
@@ -57,7 +57,7 @@ def leaves_its_inputs_unchanged(make: Callable[[], Algorithm]) -> None:
     W, slope = _drawn()
     before = W.tobytes(), slope.tobytes()
     _results(make(), W, slope)
-    _expect((W.tobytes(), slope.tobytes()) == before, "it changes an array that was passed to it")
+    expect((W.tobytes(), slope.tobytes()) == before, "it changes an array that was passed to it")
 
 
 def has_no_state(make: Callable[[], Algorithm]) -> None:
@@ -66,12 +66,12 @@ def has_no_state(make: Callable[[], Algorithm]) -> None:
     first = _bytes(algorithm, W, slope)
     for seed in range(1, 4):
         _results(algorithm, *_drawn(seed))
-    _expect(
+    expect(
         _bytes(algorithm, W, slope) == first,
         "the same step gives other bytes: it is random, or depends on other steps",
     )
-    _expect(_bytes(make(), W, slope) == first, "the same step gives other bytes in a new instance")
-    _expect(_bytes(deepcopy(algorithm), W, slope) == first, "the same step gives other bytes in a copy")
+    expect(_bytes(make(), W, slope) == first, "the same step gives other bytes in a new instance")
+    expect(_bytes(deepcopy(algorithm), W, slope) == first, "the same step gives other bytes in a copy")
 
 
 def keeps_a_model_in_a_round_without_differences(make: Callable[[], Algorithm]) -> None:
@@ -79,9 +79,7 @@ def keeps_a_model_in_a_round_without_differences(make: Callable[[], Algorithm]) 
     algorithm, (W, _) = make(), _drawn()
     for model in (W, np.zeros_like(W)):
         kept = combine(algorithm, model, np.zeros_like(model))
-        _expect(
-            bool(np.allclose(kept, model, rtol=1e-9, atol=1e-12)), "a round without differences changes the model"
-        )
+        expect(bool(np.allclose(kept, model, rtol=1e-9, atol=1e-12)), "a round without differences changes the model")
 
 
 def is_whitened_only_if_a_step_is_plain(make: Callable[[], Algorithm]) -> None:
@@ -89,7 +87,7 @@ def is_whitened_only_if_a_step_is_plain(make: Callable[[], Algorithm]) -> None:
     algorithm, (W, slope) = make(), _drawn()
     if algorithm.may_be_whitened:
         plain = all(np.array_equal(algorithm.step(W, slope, eta), W - eta * slope) for eta in ETAS)
-        _expect(plain, "it may be whitened, but its step is not W - eta slope")
+        expect(plain, "it may be whitened, but its step is not W - eta slope")
 
 
 def lowers_the_loss(make: Callable[[], Algorithm]) -> None:
@@ -103,7 +101,7 @@ def lowers_the_loss(make: Callable[[], Algorithm]) -> None:
             ends = [local_model(algorithm, LocalProblem(model, *part), W, ETAS[0]) for part in parts]
             W = _combined(algorithm, W, ends)
         after = objective(model, W, Z, y)
-        _expect(
+        expect(
             after < before,
             f"{type(model).__name__}: the loss is {after:.4g} after {ROUNDS} rounds and was {before:.4g} before",
         )
@@ -116,7 +114,7 @@ def ignores_the_order_of_clients(make: Callable[[], Algorithm]) -> None:
         algorithm = make()  # in a replay all clients share an instance
         ends = [local_model(algorithm, LocalProblem(Softmax(), *part), W, 1.0) for part in parts]
         results.add(_combined(algorithm, W, ends).tobytes())
-    _expect(len(results) == 1, "another order of clients gives other bytes")
+    expect(len(results) == 1, "another order of clients gives other bytes")
 
 
 def stays_in_a_ball(make: Callable[[], Algorithm]) -> None:
@@ -124,9 +122,9 @@ def stays_in_a_ball(make: Callable[[], Algorithm]) -> None:
     algorithm, (W, slope) = make(), _drawn()
     for _ in range(ROUNDS):
         W = _combined(algorithm, W, [algorithm.step(W, slope, TOO_LONG)] * CLIENTS)
-        _expect(bool(np.isfinite(W).all()), "steps that are too long give numbers that are not finite")
+        expect(bool(np.isfinite(W).all()), "steps that are too long give numbers that are not finite")
         norm = float(np.linalg.norm(W))
-        _expect(
+        expect(
             norm <= 2.0 * RADIUS,
             f"steps that are too long give a norm of {norm:.3g}, but the ball's radius is {RADIUS:g}",
         )
@@ -142,11 +140,6 @@ CHECKS: tuple[Callable[[Callable[[], Algorithm]], None], ...] = (
     ignores_the_order_of_clients,
     stays_in_a_ball,
 )
-
-
-def _expect(holds: bool, otherwise: str) -> None:
-    if not holds:
-        raise Violation(otherwise)
 
 
 def _drawn(seed: int = 0) -> tuple[FloatArray, FloatArray]:

@@ -7,13 +7,10 @@ from streamfl.core.coordinator import phase as coordinator
 from streamfl.core.protocol.decisions import ClientDecision
 from streamfl.core.protocol.events import ClientEvent, CoordinatorEvent
 from streamfl.core.protocol.messages import Accepted, FromClient, FromCoordinator, Restarted, RoundClosed, Update
+from streamfl.testing.violation import Violation
 
 # The fields of a message that its line in the transcript shows.
 SHOWN = ("client", "attempt", "incarnation", "slot", "version", "entry", "round", "epoch", "cause", "chosen")
-
-
-class Violation(AssertionError):  # noqa: N818  what is violated is an invariant, by whatever
-    """Something that must hold did not; the transcript shows how that came about."""
 
 
 @dataclass
@@ -33,10 +30,10 @@ class Audit:
     >>> from streamfl.core.protocol.events import Tick
     >>> Audit().accounts("c0", read=10, accounted=4, pending=5)
     Traceback (most recent call last):
-    streamfl.testing.audit.Violation: c0 has read 10 records, but 4 accounted for + 5 pending
+    streamfl.testing.violation.Violation: c0 has read 10 records, but 4 accounted for + 5 pending
     >>> Audit().moves("c0", Phase.LEFT, Tick(), [], Phase.JOINING)
     Traceback (most recent call last):
-    streamfl.testing.audit.Violation: c0 is led from LEFT to JOINING by Tick
+    streamfl.testing.violation.Violation: c0 is led from LEFT to JOINING by Tick
     """
 
     transcript: list[str] = field(default_factory=list)

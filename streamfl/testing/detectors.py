@@ -18,7 +18,7 @@ from streamfl.core.profiles.adaptive.promotion import Promotion
 from streamfl.core.protocol.alarm import Alarm
 from streamfl.core.protocol.messages import LabelSums
 from streamfl.core.sampling import generator
-from streamfl.testing.audit import Violation
+from streamfl.testing.violation import Violation, expect
 
 CLIENTS, LABELS, RECORDS, HELD = ("c0", "c1", "c2", "c3"), ("a", "b"), 100, 30
 
@@ -56,25 +56,25 @@ def check_detector(make: Callable[[], Detector]) -> None:
 def is_quiet_without_drift(make: Callable[[], Detector]) -> None:
     """There is no alarm while losses vary only by chance."""
     alarms = _alarms(make(), _rounds(STEADY))
-    _expect(not alarms, f"an alarm in round {alarms[0][0] if alarms else 0}, though nothing has changed")
+    expect(not alarms, f"an alarm in round {alarms[0][0] if alarms else 0}, though nothing has changed")
 
 
 def alarms_soon_after_a_drift(make: Callable[[], Detector]) -> None:
     """A rise of losses from 0.2 to 0.8 raises an alarm, with a statistic above its threshold and a past date."""
     alarms = _alarms(make(), _rounds(STEADY + PROMPT, drift=STEADY))
-    _expect(bool(alarms), f"no alarm within {PROMPT} rounds of a drift")
+    expect(bool(alarms), f"no alarm within {PROMPT} rounds of a drift")
     t, alarm = alarms[0]
-    _expect(t > STEADY, f"an alarm in round {t}, though the drift begins after round {STEADY}")
-    _expect(isfinite(alarm.statistic) and isfinite(alarm.threshold), f"evidence that is not finite: {alarm}")
-    _expect(alarm.statistic >= alarm.threshold, f"a statistic below its threshold: {alarm}")
-    _expect(1 <= alarm.since <= t, f"an alarm in round {t} of a drift since round {alarm.since}")
-    _expect(set(alarm.clients) <= set(CLIENTS) and set(alarm.labels) <= set(LABELS), f"unknown names: {alarm}")
+    expect(t > STEADY, f"an alarm in round {t}, though the drift begins after round {STEADY}")
+    expect(isfinite(alarm.statistic) and isfinite(alarm.threshold), f"evidence that is not finite: {alarm}")
+    expect(alarm.statistic >= alarm.threshold, f"a statistic below its threshold: {alarm}")
+    expect(1 <= alarm.since <= t, f"an alarm in round {t} of a drift since round {alarm.since}")
+    expect(set(alarm.clients) <= set(CLIENTS) and set(alarm.labels) <= set(LABELS), f"unknown names: {alarm}")
 
 
 def is_deterministic(make: Callable[[], Detector]) -> None:
     """Two detectors raise the same alarms in the same rounds."""
     rounds = _rounds(STEADY + PROMPT, drift=STEADY)
-    _expect(_alarms(make(), rounds) == _alarms(make(), rounds), "other alarms in the same rounds")
+    expect(_alarms(make(), rounds) == _alarms(make(), rounds), "other alarms in the same rounds")
 
 
 def begins_anew_at_a_reset(make: Callable[[], Detector]) -> None:
@@ -83,10 +83,10 @@ def begins_anew_at_a_reset(make: Callable[[], Detector]) -> None:
     _alarms(detector, _rounds(first, drift=STEADY))
     detector.reset()
     alarms = _alarms(detector, _rounds(STEADY + PROMPT, drift=STEADY, after=first))
-    _expect(bool(alarms), "no alarm at a drift after a reset")
+    expect(bool(alarms), "no alarm at a drift after a reset")
     t, alarm = alarms[0]
-    _expect(t > first + STEADY, f"an alarm in round {t - first} after a reset, though nothing has changed since")
-    _expect(alarm.since > first, f"a drift since round {alarm.since}, before the reset after round {first}")
+    expect(t > first + STEADY, f"an alarm in round {t - first} after a reset, though nothing has changed since")
+    expect(alarm.since > first, f"a drift since round {alarm.since}, before the reset after round {first}")
 
 
 def goes_on_from_what_is_saved(make: Callable[[], Detector]) -> None:
@@ -97,7 +97,7 @@ def goes_on_from_what_is_saved(make: Callable[[], Detector]) -> None:
         before = _alarms(detector, rounds[:saved_after])
         after = _alarms(_saved(detector), rounds[saved_after:])
         whole = _alarms(make(), rounds)
-        _expect(before + after == whole, f"other alarms when saved and read again after round {saved_after}")
+        expect(before + after == whole, f"other alarms when saved and read again after round {saved_after}")
 
 
 def has_bounded_state(make: Callable[[], Detector]) -> None:
@@ -105,7 +105,7 @@ def has_bounded_state(make: Callable[[], Detector]) -> None:
     detector = make()
     _alarms(detector, _rounds(LONG))
     size = len(codec.encode(CoordinatorState(Promotion(detector=detector))))
-    _expect(size <= MOST_BYTES, f"{size} bytes after {LONG} rounds: at most {MOST_BYTES}")
+    expect(size <= MOST_BYTES, f"{size} bytes after {LONG} rounds: at most {MOST_BYTES}")
 
 
 CHECKS: tuple[Callable[[Callable[[], Detector]], None], ...] = (
@@ -116,11 +116,6 @@ CHECKS: tuple[Callable[[Callable[[], Detector]], None], ...] = (
     goes_on_from_what_is_saved,
     has_bounded_state,
 )
-
-
-def _expect(holds: bool, otherwise: str) -> None:
-    if not holds:
-        raise Violation(otherwise)
 
 
 def _alarms(detector: Detector, rounds: Iterable[Observed]) -> list[tuple[int, Alarm]]:

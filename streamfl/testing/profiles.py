@@ -25,7 +25,7 @@ from streamfl.core.protocol.messages import LabelSums, LocalDrift
 from streamfl.core.protocol.registry import widened
 from streamfl.core.sampling import generator
 from streamfl.models import Softmax
-from streamfl.testing.audit import Violation
+from streamfl.testing.violation import Violation, expect
 
 CLIENTS, LABELS, RECORDS, FEATURES = tuple(f"c{i}" for i in range(8)), ("a", "b"), 40, 3
 
@@ -77,28 +77,28 @@ def opens_rounds_that_clients_can_play(make: Callable[[], Profile]) -> None:
 def opens_a_round_again_as_it_was(make: Callable[[], Profile]) -> None:
     """Opening a round twice changes nothing: a coordinator that starts again opens the open round again."""
     play, other = Play(make()), Play(make(), opens=2)
-    _expect(play.through(ROUNDS) == other.through(ROUNDS), "another course of events if rounds are opened twice")
+    expect(play.through(ROUNDS) == other.through(ROUNDS), "another course of events if rounds are opened twice")
 
 
 def is_deterministic(make: Callable[[], Profile]) -> None:
     """Two profiles do the same in the same rounds, to the last bit."""
     same = Play(make()).through(ROUNDS) == Play(make()).through(ROUNDS)
-    _expect(same, "another course of events in the same rounds")
+    expect(same, "another course of events in the same rounds")
 
 
 def counts_epochs(make: Callable[[], Profile]) -> None:
     """Epochs count from 1, and grow by one with every restart, which names the next; nothing else changes them."""
     play = Play(make())
-    _expect(play.profile.epoch == 1, f"the first epoch is {play.profile.epoch}")
+    expect(play.profile.epoch == 1, f"the first epoch is {play.profile.epoch}")
     for t in range(1, ROUNDS + 1):
         before = play.profile.epoch
         play.round(t)
         restarts = [decision for decision in play.decided[-1] if isinstance(decision, Restart)]
-        _expect(
+        expect(
             play.profile.epoch == before + len(restarts), f"epoch {play.profile.epoch} after {before} in round {t}"
         )
         for restart in restarts:
-            _expect(
+            expect(
                 (restart.round, restart.epoch) == (t, before + 1), f"a restart with a wrong round or epoch: {restart}"
             )
 
@@ -113,9 +113,7 @@ def goes_on_from_what_is_saved(make: Callable[[], Profile]) -> None:
     play, saved = Play(make()), Play(make())
     for t in range(1, ROUNDS + 1):
         saved.profile = _saved(saved.profile, t)
-        _expect(
-            play.round(t) == saved.round(t), f"another course of events, saved and read again after round {t - 1}"
-        )
+        expect(play.round(t) == saved.round(t), f"another course of events, saved and read again after round {t - 1}")
 
 
 def re_expresses_every_model(make: Callable[[], Profile]) -> None:
@@ -134,7 +132,7 @@ def learns(make: Callable[[], Profile]) -> None:
     play.through(SWAPPED - 1)
     later = play.losses[len(play.losses) // 2 :]
     mean = sum(later) / len(later)
-    _expect(mean < LEARNT, f"a mean score of {mean:.3f} in rounds without drift: an untrained model has 0.5")
+    expect(mean < LEARNT, f"a mean score of {mean:.3f} in rounds without drift: an untrained model has 0.5")
 
 
 def has_bounded_state(make: Callable[[], Profile]) -> None:
@@ -142,7 +140,7 @@ def has_bounded_state(make: Callable[[], Profile]) -> None:
     play = Play(make())
     play.through(LONG)
     size = len(codec.encode(CoordinatorState(play.profile)))
-    _expect(size <= MOST_BYTES, f"{size} bytes after {LONG} rounds: at most {MOST_BYTES}")
+    expect(size <= MOST_BYTES, f"{size} bytes after {LONG} rounds: at most {MOST_BYTES}")
 
 
 CHECKS: tuple[Callable[[Callable[[], Profile]], None], ...] = (
@@ -156,11 +154,6 @@ CHECKS: tuple[Callable[[Callable[[], Profile]], None], ...] = (
     learns,
     has_bounded_state,
 )
-
-
-def _expect(holds: bool, otherwise: str) -> None:
-    if not holds:
-        raise Violation(otherwise)
 
 
 def _saved(profile: Profile, t: int) -> Profile:
@@ -235,7 +228,7 @@ class Play:
         if alarm is None:
             return self.profile.advance(observed.round)
         valid = isfinite(alarm.statistic) and alarm.since <= observed.round
-        _expect(valid, f"an alarm without a finite statistic, or since a later round: {alarm}")
+        expect(valid, f"an alarm without a finite statistic, or since a later round: {alarm}")
         deliberation = self.profile.deliberate(alarm, observed, scratch)
         for _ in range(MOST_ASKED):
             asked = deliberation.ask()
@@ -256,21 +249,21 @@ class Play:
 
     def _check(self, plan: RoundPlan, t: int) -> None:
         names = [live.name for live in plan.live]
-        _expect(0 < len(names) <= MOST_LIVE, f"{len(names)} live models in round {t}: at most {MOST_LIVE}")
-        _expect(len(set(names)) == len(names), f"two live models with one name in round {t}")
-        _expect(all(name and is_name(name) for name in names), f"a live model without a valid name in round {t}")
+        expect(0 < len(names) <= MOST_LIVE, f"{len(names)} live models in round {t}: at most {MOST_LIVE}")
+        expect(len(set(names)) == len(names), f"two live models with one name in round {t}")
+        expect(all(name and is_name(name) for name in names), f"a live model without a valid name in round {t}")
         for live in plan.live:
             where = f"model {live.name} in round {t}"
             shape = (FEATURES, self.columns)
-            _expect(live.W.shape == shape, f"{where} has shape {live.W.shape} instead of {shape}")
-            _expect(bool(np.isfinite(live.W).all()), f"{where} has weights that are not finite")
-            _expect(isfinite(live.eta) and live.eta >= 0.0, f"{where} has the step {live.eta}")
-            _expect(set(live.history) <= self._kept, f"{where} asks for rounds that no client has kept")
+            expect(live.W.shape == shape, f"{where} has shape {live.W.shape} instead of {shape}")
+            expect(bool(np.isfinite(live.W).all()), f"{where} has weights that are not finite")
+            expect(isfinite(live.eta) and live.eta >= 0.0, f"{where} has the step {live.eta}")
+            expect(set(live.history) <= self._kept, f"{where} asks for rounds that no client has kept")
         serving = {plan.serves, *(group.serves for group in plan.apart)}
-        _expect(serving <= set(names), f"models that serve in round {t} are not live: {sorted(serving - set(names))}")
+        expect(serving <= set(names), f"models that serve in round {t} are not live: {sorted(serving - set(names))}")
         apart = [client for group in plan.apart for client in group.clients]
-        _expect(len(set(apart)) == len(apart), f"a client in two groups apart in round {t}")
-        _expect(set(plan.sampled) <= self._kept, f"round {t} samples old rounds that no client has kept")
+        expect(len(set(apart)) == len(apart), f"a client in two groups apart in round {t}")
+        expect(set(plan.sampled) <= self._kept, f"round {t} samples old rounds that no client has kept")
         self._kept = {*plan.sampled, *([t] if plan.keep else [])}
 
     def _measured(

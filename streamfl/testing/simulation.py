@@ -19,8 +19,9 @@ from streamfl.runtime.nodes import ClientNode, CoordinatorNode
 from streamfl.streams.dealing import Log
 from streamfl.streams.source import TableSource
 from streamfl.streams.table import Table
-from streamfl.testing.audit import Audit, Violation
+from streamfl.testing.audit import Audit
 from streamfl.testing.faulty import Faults, FaultyTransport, Killed
+from streamfl.testing.violation import Violation
 
 # The mean time that a killed machine is down, in seconds.
 DOWN_FOR = 3.0

@@ -29,7 +29,7 @@ from streamfl.core.protocol.messages import (
 from streamfl.core.protocol.moments import Moments, moments_of
 from streamfl.core.protocol.registry import Registry
 from streamfl.ports import ClientLink, CoordinatorLink
-from streamfl.testing.audit import Violation
+from streamfl.testing.violation import Violation
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,9 @@ def assert_product_alone(wheel: Path) -> None:
         assert {"streamfl/log/parts.py", "streamfl_connectors/kafka/connector.py"} <= set(archive.namelist())
         for name in archive.namelist():
             assert not re.search(r"broker|pom\.xml|log4j", name), name
-            assert not re.search(rb"(?m)^\s*(import|from|Requires-Dist:)\s+(scipy|deploy)\b", archive.read(name)), name
+            assert not re.search(rb"(?m)^\s*(import|from|Requires-Dist:)\s+(scipy|deploy)\b", archive.read(name)), (
+                name
+            )
 
 
 def test_the_wheel_alone_runs_the_lines_of_the_readme(tmp_path):
