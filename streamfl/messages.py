@@ -5,11 +5,20 @@ from collections.abc import Mapping
 from types import UnionType
 from typing import Any, get_args
 
-from streamfl import codec
+from streamfl import codec, compact
 from streamfl.core.arrays import FloatArray
 from streamfl.core.bounds import bounded
 from streamfl.core.errors import PeerError
-from streamfl.core.protocol.messages import FromClient, FromCoordinator
+from streamfl.core.protocol.messages import (
+    BetweenPublished,
+    FromClient,
+    FromCoordinator,
+    Join,
+    ModelPublished,
+    RegistryPublished,
+    Scores,
+    Update,
+)
 
 
 def _names(union: UnionType) -> dict[str, type]:
@@ -17,17 +26,21 @@ def _names(union: UnionType) -> dict[str, type]:
 
 
 KINDS: dict[str, type] = _names(FromClient) | _names(FromCoordinator)
+# The messages of every client and of models: no person reads them, and their bytes count.
+MANY = Join | Update | Scores | RegistryPublished | ModelPublished | BetweenPublished
+
 TYPES = {kind: name for name, kind in KINDS.items()}
 
 
 def encode(message: FromClient | FromCoordinator) -> bytes:
-    """Return a message as bytes: JSON with its type first, or safetensors if it has arrays.
+    """Return a message as bytes: JSON with its type first if people may read it, else the form of `compact.py`.
 
     >>> from streamfl.core.protocol.messages import Leave
     >>> encode(Leave(client="c0", incarnation="a"))
     b'{"type":"leave","client":"c0","incarnation":"a"}'
     """
-    return codec.encode(message, header={"type": TYPES[type(message)]})
+    header = {"type": TYPES[type(message)]}
+    return (compact if isinstance(message, MANY) else codec).encode(message, header=header)
 
 
 def decode(data: bytes) -> FromClient | FromCoordinator:
@@ -38,7 +51,18 @@ def decode(data: bytes) -> FromClient | FromCoordinator:
     PeerError
         The bytes are not a message, or one of an unknown type; a reader counts it and continues.
     """
-    return understood(*codec.unpack(data))
+    return understood(*unpack(data))
+
+
+def unpack(data: bytes) -> tuple[dict[str, Any], dict[str, FloatArray]]:
+    """Return the plain data and the arrays of a message.
+
+    Raises
+    ------
+    PeerError
+        The bytes are no message.
+    """
+    return compact.unpack(data) if data.startswith(compact.MAGIC[:3]) else codec.unpack(data)
 
 
 def understood(plain: Mapping[str, Any], arrays: Mapping[str, FloatArray]) -> FromClient | FromCoordinator:

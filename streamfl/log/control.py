@@ -106,7 +106,7 @@ class ControlReader:
             if whole is None:
                 return None
             value = whole
-        plain, arrays = codec.unpack(value or b"")
+        plain, arrays = messages.unpack(value or b"")
         message = messages.understood(plain, arrays)
         if isinstance(message, Tensors) or not isinstance(message, FromCoordinator):
             raise PeerError("not a message of the coordinator for the control topic")

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from streamfl.core.arrays import FloatArray
+from streamfl.core.learning.grid import short
 from streamfl.core.learning.local_round import RoundRecords
 from streamfl.core.protocol.messages import Served
 
@@ -37,7 +38,7 @@ def served_counts(
     if not len(served):
         return Served()
     truth, answers = natural(records.y, records), natural(served, records)
-    n, parts = len(truth), {name: len(truth) * share for name, share in shares.items()}
+    n, parts = len(truth), {name: short(len(truth) * share) for name, share in shares.items()}
     if records.labels:
         correct, same = np.count_nonzero(answers == truth), np.count_nonzero(repeated == truth)
         return Served(records=n, correct=int(correct), no_change=float(same), shares=parts)

@@ -9,6 +9,7 @@ import numpy as np
 
 from streamfl.core.arrays import BoolArray, FloatArray
 from streamfl.core.client.comparison import Comparison
+from streamfl.core.learning.grid import on_grid, second_steps, short
 from streamfl.core.learning.history import History, chosen
 from streamfl.core.learning.local_round import Learner, LocalResult, LocalRound, RoundRecords
 from streamfl.core.protocol.messages import (
@@ -112,7 +113,7 @@ class ClientRound:
             The places of the records that go to the history sample.
         """
         opened, registry, records = self.opened, self.registry, self.records
-        unknown = registry.unknown_features(self.batches)
+        unknown, measured = registry.unknown_features(self.batches), opened.is_measured(self.client)
         came, left = self.after.changes(self.before)
         return self._update(
             attempt,
@@ -124,10 +125,10 @@ class ClientRound:
             old=result.old,
             new_labels=records.labels[len(registry.labels) :],
             new_features=unknown,
-            moments=moments_of(self.batches) if opened.moments or unknown else None,
-            second_moments=records.Z.T @ records.Z if opened.second_moments else None,
-            squared_norm=float(records.norms.sum()),
-            largest_norm=float(np.sqrt(records.norms.max(initial=0.0))),
+            moments=moments_of(self.batches) if (opened.moments and measured) or unknown else None,
+            second_moments=self._second_moments(),
+            squared_norm=short(records.norms.sum()),
+            largest_norm=short(np.sqrt(records.norms.max(initial=0.0))),
             target=TargetUnit() if records.labels else TargetUnit.of(targets_in(self.batches)),
             sample=sample,
             held=came,
@@ -234,7 +235,15 @@ class ClientRound:
             key=(self.client, self.opened.round),
             held=self._held_back[1],
             old=old,
+            exponents=self.opened.exponents,
         )
+
+    def _second_moments(self) -> FloatArray | None:
+        """Return the sum of z z^T over the records, on the grid of the round, if it is asked for."""
+        opened, Z = self.opened, self.records.Z
+        if not (opened.second_moments and opened.is_measured(self.client)):
+            return None
+        return on_grid(Z.T @ Z, second_steps(opened.exponents, Z.shape[1]))
 
 
 def targets_in(batches: tuple[Batch, ...]) -> FloatArray:

@@ -10,7 +10,7 @@ from streamfl.core.arrays import FloatArray
 from streamfl.core.coordinator.agreement import Agreement, labels_seen_first
 from streamfl.core.drift.evidence import ClientPart, LiveModel, Observed, Played
 from streamfl.core.learning.algorithms.base import combine
-from streamfl.core.learning.fixed_point import weighted_mean
+from streamfl.core.learning.fixed_point import exact_sum, weighted_mean
 from streamfl.core.learning.local_round import Learner
 from streamfl.core.learning.model import score_bound
 from streamfl.core.profiles.base import Answer
@@ -157,15 +157,14 @@ class Aggregation:
     def _stepped(self, model: LiveModel, scored: Sequence[Contribution]) -> FloatArray:
         """Return the model after its step, with a column for every label of the round."""
         start = placed_columns(model.W, np.arange(model.W.shape[1]), self._columns)
-        parts = [
-            (c.trained, self._widened(c, model.name)) for c in scored if c.trained and model.name in c.differences
-        ]
-        if not parts:
+        trained = [c for c in scored if c.trained and model.name in c.differences]
+        if not trained:
             return start
-        mean = weighted_mean(parts)
         if model.whitened:
+            slope = exact_sum([self._widened(c, model.name) for c in trained]) / sum([c.trained for c in trained])
             kept = 1.0 - model.eta * self.learner.l2  # the penalty is measured in whitened features, too
-            return self.learner.algorithm.from_average(kept * start + self.agreement.whitened(mean))
+            return self.learner.algorithm.from_average(kept * start + self.agreement.whitened(-model.eta * slope))
+        mean = weighted_mean([(c.trained, self._widened(c, model.name)) for c in trained])
         algorithm = self.learner.algorithm
         whole = self.learner.exchange == "model"
         return algorithm.from_average(mean) if whole else combine(algorithm, start, mean)

@@ -9,6 +9,7 @@ import numpy as np
 from streamfl.core.arrays import FloatArray
 from streamfl.core.bounds import NAMED, Limits
 from streamfl.core.coordinator.names import granted
+from streamfl.core.learning.grid import exponents
 from streamfl.core.learning.second_moments import EVER, RIDGE, SecondMoments
 from streamfl.core.protocol.early import FEW, Early, followed
 from streamfl.core.protocol.messages import Join, Update
@@ -36,6 +37,10 @@ class Agreement:
         Whether there was a restart after the scaler froze; since then it follows only features that have moved.
     second
         Second moments of the features in registry coordinates; None until any were sent.
+    size
+        The mean number of records of a client in the last round; at first of those that it joined with.
+    expected
+        The square roots of the second moments to expect by the clients' Joins, shape (d + 1,).
 
     Examples
     --------
@@ -52,6 +57,8 @@ class Agreement:
     moments: Moments | None = None
     second: SecondMoments | None = None
     settled: bool = False
+    size: float = 0.0
+    expected: FloatArray = field(default_factory=lambda: np.zeros(0))
     early: Early = field(default_factory=Early)
 
     @classmethod
@@ -69,7 +76,9 @@ class Agreement:
         registry = Registry(1, moments.features, labels, np.zeros(d), np.ones(d), middle_unit(joins), farthest)
         if scaling:
             registry = registry.scaled_by(moments)
-        return cls(registry, _expected_squared_norm(registry, moments, sum(j.records for j in joins)), scaling)
+        squares = _expected_squares(registry, moments, sum(join.records for join in joins))
+        size = sum(join.records for join in joins) / max(1, len(joins))
+        return cls(registry, float(squares.sum()), scaling, size=size, expected=np.sqrt(squares))
 
     def after(
         self, updates: Sequence[Update], *, t: int, frozen: bool, unit: TargetUnit | None = None
@@ -94,18 +103,27 @@ class Agreement:
         parts = [update.moments for update in updates if update.moments is not None]
         if parts and self.scaling:
             grown = grown._scaled(merged(parts), frozen=frozen)
-        return replace(grown, second=self._second_after(updates, grown.registry))
+        sizes = [update.records for update in updates if update.records]
+        return replace(grown, second=self._second_after(updates, grown.registry), size=sum(sizes) / len(sizes))
 
     def during(self, updates: Sequence[Update]) -> "Agreement":
         """Return the agreement that whitens the steps of the round of these updates."""
         parts, records = _second_moments(updates)
-        return replace(self, second=self._second.beside(parts, records)) if records else self
+        total = sum(update.records for update in updates)
+        return replace(self, second=self._second.beside(parts, records, of=total)) if records else self
 
     def whitened(self, slope: FloatArray) -> FloatArray:
         """Return A^-1 slope, A the second moments; before there are any, a multiple of 1 with the same trace."""
         if self.second is None:
             return slope * (len(slope) / ((1.0 + RIDGE) * self.squared_norm))
         return self.second.whitened(slope)
+
+    @property
+    def exponents(self) -> tuple[int, ...]:
+        """Return the grid of the next round, see `RoundOpened.exponents`; empty before any record was measured."""
+        deviation = self.expected if self.second is None else self.second.deviation
+        known = len(deviation) == self.registry.rows and self.size > 0.0
+        return exponents(deviation, self.size) if known else ()
 
     @property
     def _second(self) -> SecondMoments:
@@ -117,7 +135,8 @@ class Agreement:
         if registry.rows > EVER:
             return None
         parts, records = _second_moments(updates)
-        second = self._second.after(parts, records) if records else self.second
+        total = sum(update.records for update in updates)
+        second = self._second.after(parts, records, of=total) if records else self.second
         if second is None or registry is self.registry:
             return second
         return second.re_expressed(self.registry, registry)
@@ -181,10 +200,9 @@ def middle_unit(parts: Sequence[Join] | Sequence[Update]) -> TargetUnit:
     return TargetUnit(between.centre, between.scale if scale == TargetUnit().scale else scale)
 
 
-def _expected_squared_norm(registry: Registry, moments: Moments, records: int) -> float:
-    """Return the mean |z|^2 of the records behind the moments, the constant 1 included."""
+def _expected_squares(registry: Registry, moments: Moments, records: int) -> FloatArray:
+    """Return the mean z^2 of each feature and of the constant 1, for the records behind the moments."""
     seen = moments.count / max(1, records)
     about = (moments.variance + (moments.mean - registry.mean) ** 2) / registry.scale**2
-    return 1.0 + float(
-        np.nansum(seen * np.minimum(about, registry.farthest**2))
-    )  # values farther out are clipped to that
+    squares = np.nan_to_num(seen * np.minimum(about, registry.farthest**2))  # values farther out are clipped to that
+    return np.append(squares, 1.0)

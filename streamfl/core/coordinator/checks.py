@@ -15,6 +15,7 @@ from streamfl.core.bounds import MOST_POSITIONS, NAMED, Limits, is_name
 from streamfl.core.coordinator.ledger import Member
 from streamfl.core.coordinator.names import wrong_join_names, wrong_update_names
 from streamfl.core.learning.fixed_point import largest_part
+from streamfl.core.learning.grid import second_steps
 from streamfl.core.learning.model import score_bound
 from streamfl.core.protocol.decisions import Refused
 from streamfl.core.protocol.messages import (
@@ -36,8 +37,8 @@ from streamfl.core.protocol.moments import LARGEST, Moments
 from streamfl.core.protocol.records import LARGEST_TARGET
 from streamfl.core.protocol.registry import Registry, TargetUnit
 
-# Sums of scores in [0, 1] may exceed their number by rounding.
-ROUNDING = 1e-9
+# What bounds allow for rounding: clients send sums as floats of 32 bits.
+ROUNDING = 2.0**-23
 
 NO_MEMBER = "not a member"
 
@@ -276,8 +277,9 @@ def _wrong_models(
     trains = opened.trained_by(message.client, slots)
     if set(message.differences) != (trains if trained else set()):
         return "differences of other models than are trained"
-    largest = largest_part(trained, members)
-    wrong = (_wrong_difference(name, x, shape, largest) for name, x in message.differences.items())
+    sums = {slot.name for slot in slots if slot.whitened}
+    largest = {name: largest_part(1 if name in sums else trained, members) for name in message.differences}
+    wrong = (_wrong_difference(name, x, shape, largest[name]) for name, x in message.differences.items())
     return next((reason for reason in wrong if reason), None)
 
 
@@ -441,27 +443,29 @@ def _is_sum(sums: LabelSums) -> bool:
 def _wrong_second_moments(update: Update, opened: RoundOpened, rows: int) -> str | None:
     """Return why second moments cannot be of the update's records: their trace is the sum of squared norms."""
     C = update.second_moments
-    if (C is not None) != opened.second_moments:
+    if (C is not None) != (opened.second_moments and opened.is_measured(update.client)):
         return "second moments that were not asked for, or none"
     if C is None:
         return None
     if C.shape != (rows, rows) or not np.isfinite(C).all():
         return "second moments of another shape, or not finite"
-    diagonal, slack = np.diag(C), 1e-6 * (1.0 + update.squared_norm)
-    if not 0.0 <= diagonal.min() <= diagonal.max() <= update.squared_norm + slack:
+    steps = second_steps(opened.exponents, rows)
+    diagonal, slack = np.diag(C), 1e-6 * (1.0 + update.squared_norm) + np.diag(steps)
+    if not (diagonal >= 0.0).all() or abs(float(diagonal.sum()) - update.squared_norm) > slack.sum():
         return "second moments of other records than the norms"
-    if abs(float(diagonal.sum()) - update.squared_norm) > slack:
-        return "second moments of other records than the norms"
-    sizes = np.sqrt(diagonal)
-    if not (np.array_equal(C, C.T) or np.allclose(C, C.T)) or (np.abs(C) > np.outer(sizes, sizes) + slack).any():
+    sizes = np.sqrt(diagonal + slack)
+    if not np.array_equal(C, C.T) or (np.abs(C) > np.outer(sizes, sizes) + steps).any():
         return "impossible second moments"
-    return "second moments of no constant" if abs(diagonal[-1] - update.records) > slack else None
+    return "second moments of no constant" if abs(diagonal[-1] - update.records) > slack[-1] else None
 
 
 def _wrong_numbers(update: Update, registry: Registry) -> str | None:
     farthest = max(registry.farthest, 1.0) ** 2 * registry.rows  # the constant 1 has a row, too
     longest = math.sqrt(farthest) * (1.0 + ROUNDING)
-    if not (0.0 <= update.squared_norm <= update.records * farthest and 0.0 <= update.largest_norm <= longest):
+    if not (
+        0.0 <= update.squared_norm <= update.records * farthest * (1.0 + ROUNDING)
+        and 0.0 <= update.largest_norm <= longest
+    ):
         return "an impossible norm"
     return (_wrong_moments(update.moments, update.records) if update.moments else None) or _wrong_unit(update.target)
 

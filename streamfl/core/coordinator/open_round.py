@@ -15,6 +15,10 @@ from streamfl.core.protocol.messages import (
     Slot,
 )
 
+# One client in so many sends moments in a round, in turn; all do in the first rounds after a restart; never more than
+# the last number. docs/choices.md, "Grids".
+TURNS, ALL_MEASURED, MOST_MEASURED = 8, 4, 16
+
 
 @dataclass(frozen=True)
 class OpenRound:
@@ -57,6 +61,7 @@ class OpenRound:
             Whether clients send the moments of their features.
         """
         rounds = state.round - state.restarted
+        second = any(live.whitened for live in plan.live) and wanted(rounds, state.registry.rows)
         message = RoundOpened(
             entry=state.entry,
             round=state.round,
@@ -69,7 +74,9 @@ class OpenRound:
             closes=None if interval is None else now + interval,
             apart=plan.apart,
             moments=moments,
-            second_moments=any(live.whitened for live in plan.live) and wanted(rounds, state.registry.rows),
+            second_moments=second,
+            measured=measured(state) if rounds > ALL_MEASURED and (second or moments) else None,
+            exponents=state.agreed.exponents if any(live.whitened for live in plan.live) else (),
             keep=plan.keep,
             sampled=plan.sampled,
             held=plan.held,
@@ -106,6 +113,16 @@ class OpenRound:
         newer = state.registry.version > since
         registry = (RegistryPublished(registry=state.registry),) if newer else ()
         return (*registry, *self.models, *between, self.message)
+
+
+def measured(state: CoordinatorState) -> tuple[str, ...] | None:
+    """Return the clients whose turn it is to send moments; None: all."""
+    names = sorted(state.active())
+    several = min(-(-len(names) // TURNS), MOST_MEASURED)
+    if several == len(names):
+        return None
+    first = state.round * several % len(names)
+    return tuple([*names, *names][first : first + several])
 
 
 def slot(live: LiveModel, state: CoordinatorState) -> Slot:

@@ -35,6 +35,21 @@ def shortened(x: FloatArray, weight: int) -> FloatArray:
     return x * (most / size) if size > most else x
 
 
+def exact_sum(parts: Iterable[FloatArray]) -> FloatArray:
+    """Return the sum of arrays, with every number rounded to a multiple of 2^-32 and added in int64.
+
+    Raises
+    ------
+    PeerError
+        The sum overflows, or there are no parts.
+
+    >>> exact_sum([np.array([1.0, 0.5]), np.array([0.25, -0.5])])
+    array([1.25, 0.  ])
+    """
+    each = list(parts)
+    return weighted_mean([(1, part) for part in each]) * len(each)
+
+
 def weighted_mean(parts: Iterable[tuple[int, FloatArray]]) -> FloatArray:
     """Return sum(n x) / sum(n), with every n x rounded to a multiple of 2^-32 and added in int64.
 

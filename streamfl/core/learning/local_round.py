@@ -10,6 +10,7 @@ from streamfl.core.arrays import BoolArray, FloatArray, IntArray
 from streamfl.core.learning.algorithms.base import Algorithm, LocalProblem, local_model
 from streamfl.core.learning.between_rounds import BetweenRounds
 from streamfl.core.learning.fixed_point import shortened
+from streamfl.core.learning.grid import gradient_steps, on_grid, short
 from streamfl.core.learning.history import History
 from streamfl.core.learning.model import Model, score_bound
 from streamfl.core.protocol.messages import LabelSums, Slot, SlotLosses
@@ -156,6 +157,8 @@ class LocalRound:
         Which of the round's records are held out from training, shape (n,); None: none.
     old
         Records held out in earlier rounds.
+    exponents
+        The grid of the round, for whitened slots.
 
     Examples
     --------
@@ -181,6 +184,7 @@ class LocalRound:
     key: tuple[str, int]
     held: BoolArray | None = None
     old: RoundRecords | None = None
+    exponents: tuple[int, ...] = ()
 
     def run(self, history: History, *, relabel: Collection[str] = ()) -> LocalResult:
         """Score every model, then train those in `trains`.
@@ -234,11 +238,11 @@ class LocalRound:
                 shares += kept.share
                 count += kept.records
         return SlotLosses(
-            loss=loss,
-            square=square,
-            proper=proper,
-            history=total,
-            history_share=shares,
+            loss=short(loss),
+            square=short(square),
+            proper=short(proper),
+            history=short(total),
+            history_share=short(shares),
             history_records=count,
         )
 
@@ -272,7 +276,7 @@ class LocalRound:
         loss = np.bincount(codes, scores, minlength=len(labels))
         square = np.bincount(codes, scores * scores, minlength=len(labels))
         sums = zip(labels, count.tolist(), loss.tolist(), square.tolist(), strict=True)
-        return tuple([LabelSums(label=name, count=n, loss=a, square=b) for name, n, a, b in sums if n])
+        return tuple([LabelSums(label=name, count=n, loss=short(a), square=short(b)) for name, n, a, b in sums if n])
 
     def _train(self, outputs: FloatArray, derivatives: FloatArray, result: LocalResult) -> None:
         """Step the trained models, given the derivatives of their losses, shape (trained, columns, n)."""
@@ -285,8 +289,9 @@ class LocalRound:
             slopes = {}
         for slot in trained:
             difference = self._difference(slot, slopes.get(slot.name), result)
-            whole = self.learner.exchange == "model"
-            result.differences[slot.name] = difference if whole else shortened(difference, result.trained)
+            if self.learner.exchange == "difference":
+                difference = shortened(difference, 1 if slot.whitened else result.trained)
+            result.differences[slot.name] = difference
 
     def _derivatives_with_new_labels(self, outputs: FloatArray) -> FloatArray:
         model, y = self.learner.model, self.records.y
@@ -302,17 +307,18 @@ class LocalRound:
         if self.held is not None:
             side_by_side[self.held] = 0.0
         stacked = records.Z.T @ side_by_side
-        stacked /= count
         slopes = {slot.name: stacked[:, i * width : (i + 1) * width] for i, slot in enumerate(slots)}
         for slot in slots:
             if not slot.whitened:  # the coordinator takes whitened steps and adds the penalty
-                slopes[slot.name] = slopes[slot.name] + self.learner.l2 * self._widened(self.weights[slot.name])
+                slopes[slot.name] = slopes[slot.name] / count + self.learner.l2 * self._widened(
+                    self.weights[slot.name]
+                )
         return slopes
 
     def _difference(self, slot: Slot, slope: FloatArray | None, result: LocalResult) -> FloatArray:
         learner = self.learner
         if slot.whitened and slope is not None:
-            return -slot.eta * slope
+            return self._on_grid(slope)
         start = self._widened(self.weights[slot.name])
         if slope is not None:
             end = learner.algorithm.step(start, slope, slot.eta)
@@ -320,6 +326,20 @@ class LocalRound:
             end = self._local_steps(slot, start, result)
         sent = learner.algorithm.to_average(end)
         return sent - learner.algorithm.to_average(start) if learner.exchange == "difference" else sent
+
+    def _on_grid(self, sums: FloatArray) -> FloatArray:
+        """Return a sum of gradients on the grid of the round.
+
+        Gradients of a softmax add up to 0 over the labels; so do the rounded ones, which need one column less.
+        Residuals of targets may be of any size, which no grid foresees: their gradients are floats of 32 bits.
+        """
+        link = self.learner.model.link
+        if link == "identity":
+            return sums.astype(np.float32).astype(np.float64)
+        rounded = on_grid(sums, gradient_steps(self.exponents, len(sums)))
+        if link == "softmax":
+            rounded[:, -1] = 0.0 - rounded[:, :-1].sum(axis=1)
+        return rounded
 
     def _local_steps(self, slot: Slot, start: FloatArray, result: LocalResult) -> FloatArray:
         learner, records = self.learner, self.records

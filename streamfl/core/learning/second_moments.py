@@ -51,21 +51,39 @@ class SecondMoments:
     total: FloatArray
     records: float
 
-    def after(self, parts: Sequence[FloatArray], records: int) -> "SecondMoments":
-        """Return the moments after a round: `parts` are the clients' sums of z z^T, over `records` records in all."""
-        left = float(np.exp(-records / WINDOW))
+    def after(self, parts: Sequence[FloatArray], records: int, *, of: int = 0) -> "SecondMoments":
+        """Return the moments after a round.
+
+        Parameters
+        ----------
+        parts
+            The sums of z z^T of the clients that were measured.
+        records
+            The records behind them.
+        of
+            The records of all clients in the round, by which older ones fade; at least `records`.
+        """
+        left = float(np.exp(-max(records, of) / WINDOW))
         total: FloatArray = left * self.total
         for part in parts:
             total += part
         return SecondMoments(total, left * self.records + records)
 
-    def beside(self, parts: Sequence[FloatArray], records: int) -> "SecondMoments":
-        """Return moments that are half past and half of a round, which whiten the round's gradient.
+    def beside(self, parts: Sequence[FloatArray], records: int, *, of: int) -> "SecondMoments":
+        """Return moments of the past and of a round, which whiten the round's gradient.
 
         With past moments alone, features that are new in the round, or vary more than before, would take too long
-        steps. With the round's alone, a round of few records would.
+        steps. With the round's alone, a round of few records would. The round has half the weight if all its clients
+        were measured, and less in proportion to the records of those that were.
 
-        >>> seen = SecondMoments(np.diag([40.0, 0.0]), 10.0).beside([np.diag([0.0, 4.0])], records=2)
+        Parameters
+        ----------
+        parts, records, of
+            As in `after`.
+
+        Examples
+        --------
+        >>> seen = SecondMoments(np.diag([40.0, 0.0]), 10.0).beside([np.diag([0.0, 4.0])], records=2, of=2)
         >>> seen.total, seen.records
         (array([[2., 0.],
                [0., 1.]]), 1.0)
@@ -73,8 +91,9 @@ class SecondMoments:
         own = SecondMoments(np.zeros_like(self.total), 0.0).after(parts, records)
         if not self.records:
             return own
-        half: FloatArray = 0.5 * (self.total / self.records + own.total / own.records)
-        return SecondMoments(half, 1.0)
+        weight = 0.5 * records / max(records, of)
+        mixed: FloatArray = (1.0 - weight) * self.total / self.records + weight * own.total / own.records
+        return SecondMoments(mixed, 1.0)
 
     def re_expressed(self, old: Registry, new: Registry) -> "SecondMoments":
         """Return the moments of the same records in the coordinates of a newer registry.
@@ -90,6 +109,11 @@ class SecondMoments:
     def whitened(self, slope: FloatArray) -> FloatArray:
         """Return A^-1 slope, shape (d, columns)."""
         return np.asarray(np.linalg.solve(self._metric, slope), dtype=np.float64)
+
+    @property
+    def deviation(self) -> FloatArray:
+        """Return sqrt(C_jj / N), shape (d,)."""
+        return np.asarray(np.sqrt(np.diag(self.total) / self.records))
 
     @cached_property
     def _metric(self) -> FloatArray:

@@ -242,8 +242,9 @@ class Slot:
     history
         The sampled rounds on which it is scored as well.
     whitened
-        Whether the coordinator preconditions the step by second moments. The difference is then -eta times the
-        gradient of the mean loss, without a penalty.
+        Whether the coordinator preconditions the step by second moments. In place of a difference clients then send
+        the sum over their records of the gradient of the loss, without a penalty: on the grid of the round, in
+        regression as floats of 32 bits.
 
     Examples
     --------
@@ -341,6 +342,11 @@ class RoundOpened(Message):
         Whether updates carry the moments of features.
     second_moments
         Whether updates carry second moments.
+    measured
+        The clients whose updates carry these moments, in turn; None: all.
+    exponents
+        The grid of whitened steps, by row of a weight matrix: see `streamfl.core.learning.grid`. Without exponents
+        no deviation is known yet.
     keep
         How many of this round's records a client keeps for the history sample.
     sampled
@@ -367,11 +373,17 @@ class RoundOpened(Message):
     apart: tuple[BranchGroup, ...] = ()
     moments: bool = False
     second_moments: bool = False
+    measured: tuple[str, ...] | None = None
+    exponents: tuple[int, ...] = ()
     keep: int = 0
     sampled: tuple[int, ...] = ()
     held: HoldoutRule | None = None
     resumed: bool = False
     between: bool = False
+
+    def is_measured(self, client: str) -> bool:
+        """Return whether moments are asked of a client."""
+        return self.measured is None or client in self.measured
 
     def group_of(self, client: str) -> BranchGroup | None:
         """Return the group in `apart` that a client belongs to, if any."""
@@ -548,7 +560,8 @@ class Update(Message):
         By slot, the scores before training.
     differences
         By trained slot, the weights after the local step minus those before it, in the space in which the base
-        algorithm averages; shape (d + 1, columns). Labels in `new_labels` have columns after the registered ones.
+        algorithm averages; of a whitened slot, the sum of gradients, see `Slot.whitened`. Shape (d + 1, columns).
+        Labels in `new_labels` have columns after the registered ones.
     new, old
         The scores by label of the model that serves the client: on this round's records, and on the holdout of
         earlier rounds.
@@ -563,9 +576,10 @@ class Update(Message):
     let_go
         The ordinals of records that leave the holdout.
     moments
-        Of its features, if `RoundOpened.moments`, or if there are new ones.
+        Of its features, if `RoundOpened.moments` and it is measured, or if there are new ones.
     second_moments
-        The sum over records of z z^T, shape (d + 1, d + 1), if `RoundOpened.second_moments`.
+        The sum over records of z z^T, shape (d + 1, d + 1), if `RoundOpened.second_moments` and it is measured; on
+        the grid of the round.
     squared_norm, largest_norm
         The sum over records of |z|^2, and the largest |z|.
     target
