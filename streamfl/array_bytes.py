@@ -224,7 +224,7 @@ def _from_grid(data: Bytes, shape: tuple[int, ...], form: int) -> FloatArray:
         kept = columns - zero_sum
         m[:, :kept] = _read_integers(data, rows * kept).reshape(rows, kept)
     with np.errstate(over="ignore"):
-        x = np.ldexp(m, e[:, None] + f)
+        x: FloatArray = np.ldexp(m, e[:, None] + f)
     if symmetric:
         x += np.tril(x, -1).T
     elif zero_sum:
@@ -243,7 +243,8 @@ def _read_integers(data: Bytes, count: int) -> IntArray:
             raise PeerError("fewer numbers than an array has")
         planes[:, k] = np.frombuffer(plane, np.uint8)
     folded = planes.view("<u8").ravel().astype(np.int64)
-    return np.where(folded & 1, -(folded >> 1) - 1, folded >> 1)
+    m: IntArray = np.where(folded & 1, -(folded >> 1) - 1, folded >> 1)
+    return m
 
 
 def _sized(data: bytes) -> bytes:
@@ -267,7 +268,7 @@ def inflated(data: bytes, most: int, dictionary: bytes = b"") -> bytes:
     """
     unpacker = zlib.decompressobj(-15, *([dictionary] if dictionary else []))
     try:
-        whole = unpacker.decompress(data, most + 1)
+        whole: bytes = unpacker.decompress(data, most + 1)
     except zlib.error as error:
         raise PeerError(f"bytes that deflate did not write: {error}") from error
     if len(whole) > most or not unpacker.eof or unpacker.unused_data:
@@ -281,7 +282,8 @@ def floats_written(values: Sequence[float]) -> bytes:
     with np.errstate(over="ignore"):
         short = x.astype("<f4")
     long = ~((short == x) | np.isnan(x))
-    return varint(len(x)) + np.packbits(long).tobytes() + short[~long].tobytes() + x[long].astype("<f8").tobytes()
+    parts: tuple[bytes, ...] = (np.packbits(long).tobytes(), short[~long].tobytes(), x[long].astype("<f8").tobytes())
+    return varint(len(x)) + b"".join(parts)
 
 
 def floats_read(data: Bytes) -> list[float]:

@@ -40,7 +40,9 @@ def encode(message: FromClient | FromCoordinator) -> bytes:
     b'{"type":"leave","client":"c0","incarnation":"a"}'
     """
     header = {"type": TYPES[type(message)]}
-    return (compact if isinstance(message, MANY) else codec).encode(message, header=header)
+    if isinstance(message, MANY):
+        return compact.encode(message, header=header)
+    return codec.encode(message, header=header)
 
 
 def decode(data: bytes) -> FromClient | FromCoordinator:

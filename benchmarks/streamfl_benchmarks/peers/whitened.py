@@ -51,6 +51,6 @@ class Whitened:
             slope = gradient(SOFTMAX, self.W, own.Z, own.y, l2=self.l2)
             self.rounds += 1
             eta = self.step / math.sqrt(self.rounds)
-            self.W = self.W - eta * self.second.beside(parts, n).whitened(slope)
+            self.W = self.W - eta * self.second.beside(parts, n, of=n).whitened(slope)
             self.second = self.second.after(parts, n)
         return None

@@ -451,7 +451,9 @@ def _wrong_second_moments(update: Update, opened: RoundOpened, rows: int) -> str
         return "second moments of another shape, or not finite"
     steps = second_steps(opened.exponents, rows)
     diagonal, slack = np.diag(C), 1e-6 * (1.0 + update.squared_norm) + np.diag(steps)
-    if not (diagonal >= 0.0).all() or abs(float(diagonal.sum()) - update.squared_norm) > slack.sum():
+    if not 0.0 <= diagonal.min() <= diagonal.max() <= update.squared_norm + slack.max():
+        return "second moments of other records than the norms"
+    if abs(float(diagonal.sum()) - update.squared_norm) > slack.sum():
         return "second moments of other records than the norms"
     sizes = np.sqrt(diagonal + slack)
     if not np.array_equal(C, C.T) or (np.abs(C) > np.outer(sizes, sizes) + steps).any():

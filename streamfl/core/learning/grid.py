@@ -90,5 +90,11 @@ def short(number: float) -> float:
     return float(np.float32(number))
 
 
+def in_short(numbers: FloatArray | IntArray) -> list[float]:
+    """Return the nearest floats of 32 bits, see `short`."""
+    nearest: list[float] = numbers.astype(np.float32).tolist()
+    return nearest
+
+
 def _known(published: Sequence[int], rows: int) -> IntArray:
     return np.array(published, dtype=np.int64) if published else np.full(rows, UNKNOWN, dtype=np.int64)

@@ -10,7 +10,7 @@ from streamfl.core.arrays import BoolArray, FloatArray, IntArray
 from streamfl.core.learning.algorithms.base import Algorithm, LocalProblem, local_model
 from streamfl.core.learning.between_rounds import BetweenRounds
 from streamfl.core.learning.fixed_point import shortened
-from streamfl.core.learning.grid import gradient_steps, on_grid, short
+from streamfl.core.learning.grid import gradient_steps, in_short, on_grid, short
 from streamfl.core.learning.history import History
 from streamfl.core.learning.model import Model, score_bound
 from streamfl.core.protocol.messages import LabelSums, Slot, SlotLosses
@@ -203,10 +203,10 @@ class LocalRound:
             return result
         outputs = self._outputs()
         judged = model.judged(outputs, y, self.known_labels, self._trained)
-        loss, proper = judged.scores.sum(axis=1).tolist(), judged.proper.sum(axis=1).tolist()
+        loss, proper = in_short(judged.scores.sum(axis=1)), in_short(judged.proper.sum(axis=1))
+        square = in_short(np.einsum("ij,ij->i", judged.scores, judged.scores))
         for i, (slot, own, scores) in enumerate(zip(self.slots, outputs, judged.scores, strict=True)):
-            square = float(scores @ scores)
-            result.losses[slot.name] = self._losses(slot, history, loss=loss[i], square=square, proper=proper[i])
+            result.losses[slot.name] = self._losses(slot, history, loss=loss[i], square=square[i], proper=proper[i])
             if slot.name in relabel:
                 result.relabelling[slot.name] = self._relabelling(np.ascontiguousarray(own.T))
             if slot.name == self.serves:
@@ -238,11 +238,11 @@ class LocalRound:
                 shares += kept.share
                 count += kept.records
         return SlotLosses(
-            loss=short(loss),
-            square=short(square),
-            proper=short(proper),
-            history=short(total),
-            history_share=short(shares),
+            loss=loss,
+            square=square,
+            proper=proper,
+            history=short(total) if slot.history else 0.0,
+            history_share=short(shares) if slot.history else 0.0,
             history_records=count,
         )
 
@@ -275,8 +275,8 @@ class LocalRound:
         count = np.bincount(codes, minlength=len(labels))
         loss = np.bincount(codes, scores, minlength=len(labels))
         square = np.bincount(codes, scores * scores, minlength=len(labels))
-        sums = zip(labels, count.tolist(), loss.tolist(), square.tolist(), strict=True)
-        return tuple([LabelSums(label=name, count=n, loss=short(a), square=short(b)) for name, n, a, b in sums if n])
+        sums = zip(labels, count.tolist(), in_short(loss), in_short(square), strict=True)
+        return tuple([LabelSums(label=name, count=n, loss=a, square=b) for name, n, a, b in sums if n])
 
     def _train(self, outputs: FloatArray, derivatives: FloatArray, result: LocalResult) -> None:
         """Step the trained models, given the derivatives of their losses, shape (trained, columns, n)."""
@@ -298,7 +298,7 @@ class LocalRound:
         return np.array([model.derivative(self._widened(outputs[i].T), y).T for i in self._trained])
 
     def _full_slopes(self, slots: Sequence[Slot], derivatives: FloatArray, count: int) -> dict[str, FloatArray]:
-        """Return the gradient of every trained model at the round's start, from a second pass over the records.
+        """Return the gradient of every trained model at the round's start: of a whitened one the sum, else the mean.
 
         `derivatives` are those of the losses, shape (slots, columns, n); `count` records are trained on.
         """
@@ -306,19 +306,20 @@ class LocalRound:
         side_by_side = np.ascontiguousarray(derivatives.reshape(len(slots) * width, -1).T)
         if self.held is not None:
             side_by_side[self.held] = 0.0
-        stacked = records.Z.T @ side_by_side
-        slopes = {slot.name: stacked[:, i * width : (i + 1) * width] for i, slot in enumerate(slots)}
-        for slot in slots:
-            if not slot.whitened:  # the coordinator takes whitened steps and adds the penalty
-                slopes[slot.name] = slopes[slot.name] / count + self.learner.l2 * self._widened(
-                    self.weights[slot.name]
-                )
+        sums = (records.Z.T @ side_by_side).reshape(-1, len(slots), width)
+        rounded = self._on_grid(sums) if any(slot.whitened for slot in slots) else sums
+        slopes = {}
+        for i, slot in enumerate(slots):
+            if slot.whitened:  # the coordinator takes whitened steps and adds the penalty
+                slopes[slot.name] = rounded[:, i]
+            else:
+                slopes[slot.name] = sums[:, i] / count + self.learner.l2 * self._widened(self.weights[slot.name])
         return slopes
 
     def _difference(self, slot: Slot, slope: FloatArray | None, result: LocalResult) -> FloatArray:
         learner = self.learner
         if slot.whitened and slope is not None:
-            return self._on_grid(slope)
+            return slope
         start = self._widened(self.weights[slot.name])
         if slope is not None:
             end = learner.algorithm.step(start, slope, slot.eta)
@@ -328,7 +329,7 @@ class LocalRound:
         return sent - learner.algorithm.to_average(start) if learner.exchange == "difference" else sent
 
     def _on_grid(self, sums: FloatArray) -> FloatArray:
-        """Return a sum of gradients on the grid of the round.
+        """Return sums of gradients, shape (d + 1, slots, columns), on the grid of the round.
 
         Gradients of a softmax add up to 0 over the labels; so do the rounded ones, which need one column less.
         Residuals of targets may be of any size, which no grid foresees: their gradients are floats of 32 bits.
@@ -336,9 +337,9 @@ class LocalRound:
         link = self.learner.model.link
         if link == "identity":
             return sums.astype(np.float32).astype(np.float64)
-        rounded = on_grid(sums, gradient_steps(self.exponents, len(sums)))
+        rounded = on_grid(sums, gradient_steps(self.exponents, len(sums))[:, None])
         if link == "softmax":
-            rounded[:, -1] = 0.0 - rounded[:, :-1].sum(axis=1)
+            rounded[..., -1] = 0.0 - rounded[..., :-1].sum(axis=-1)
         return rounded
 
     def _local_steps(self, slot: Slot, start: FloatArray, result: LocalResult) -> FloatArray:

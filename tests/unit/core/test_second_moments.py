@@ -174,16 +174,30 @@ def test_half_of_what_a_step_is_whitened_by_is_the_round_s_own(monkeypatch: pyte
     # The past has diag(4, 0) a record, the round diag(0, 2): A = diag(2, 1), whatever the numbers of records.
     monkeypatch.setattr(second_moments, "RIDGE", 0.0)
     past = SecondMoments(np.diag([4000.0, 0.0]), 1000.0)
-    during = past.beside([np.diag([0.0, 3.0]), np.diag([0.0, 3.0])], records=3)
+    during = past.beside([np.diag([0.0, 3.0]), np.diag([0.0, 3.0])], records=3, of=3)
     assert during.whitened(np.array([[2.0], [1.0]])) == pytest.approx(np.ones((2, 1)))
+
+
+def test_the_round_weighs_less_where_a_part_of_its_records_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    # A quarter of the round's records: an eighth of A, diag(4, 0) * 7 / 8 + diag(0, 2) / 8.
+    monkeypatch.setattr(second_moments, "RIDGE", 0.0)
+    during = SecondMoments(np.diag([4000.0, 0.0]), 1000.0).beside([np.diag([0.0, 6.0])], records=3, of=12)
+    assert during.whitened(np.array([[3.5], [0.25]])) == pytest.approx(np.ones((2, 1)))
+
+
+def test_older_records_fade_with_all_that_came_measured_or_not() -> None:
+    past = SecondMoments(np.eye(2), 100.0)
+    part, whole = past.after([np.eye(2)], 10, of=2000), past.after([], 0, of=2000)
+    assert part.records == pytest.approx(whole.records + 10.0) == pytest.approx(95.0 + 10.0)
 
 
 def test_a_first_round_is_whitened_by_its_own_moments() -> None:
     Z = problem()[0]
     slope = np.arange(4.0)[:, None]
-    assert NOTHING.beside([np.eye(2)], 4).whitened(np.ones((2, 1))) == pytest.approx(np.full((2, 1), 4.0 / 1.05))
-    nothing = SecondMoments(np.zeros((4, 4)), 0.0)
-    assert nothing.beside([moments(Z).total], len(Z)).whitened(slope) == pytest.approx(moments(Z).whitened(slope))
+    during = NOTHING.beside([np.eye(2)], 4, of=4)
+    assert during.whitened(np.ones((2, 1))) == pytest.approx(np.full((2, 1), 4.0 / 1.05))
+    during = SecondMoments(np.zeros((4, 4)), 0.0).beside([moments(Z).total], len(Z), of=len(Z))
+    assert during.whitened(slope) == pytest.approx(moments(Z).whitened(slope))
 
 
 @given(
@@ -195,7 +209,7 @@ def test_a_step_is_at_most_twice_as_long_as_the_past_or_the_round_alone_would_ha
     # A is at least half of either, so g^T A^-1 g is at most twice what it is for that one.
     seen, own, slope = moments(past), moments(now), np.array([[1.0], [-2.0], [3.0]])
     assume(min(np.trace(seen.total), np.trace(own.total)) > 1e-3)
-    both = float((slope.T @ seen.beside([own.total], 4).whitened(slope))[0, 0])
+    both = float((slope.T @ seen.beside([own.total], 4, of=4).whitened(slope))[0, 0])
     for alone in (seen, own):
         assert both <= 2.0 * float((slope.T @ alone.whitened(slope))[0, 0]) * (1.0 + 1e-6)
 

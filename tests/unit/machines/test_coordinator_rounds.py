@@ -526,15 +526,15 @@ def test_whitened_steps_are_taken_by_the_coordinator_in_the_metric_of_the_past_a
     assert [(slot.eta, slot.whitened) for slot in opened.slots] == [(16.0, True), (8.0, True), (4.0, True)]
     seen = {"second_moments": np.diag([12.0, 4.0]), "squared_norm": 16.0}
     commit = feed(machine, *(answer(opened, name, **seen) for name in ("c0", "c1")))
-    # A = diag(3, 1) and the ridge times their mean, 2.
-    first = 0.015 / (np.array([[3.0], [1.0]]) + 2.0 * RIDGE) * np.ones((2, 2))
+    # A = diag(3, 1) and the ridge times their mean, 2. The sums of gradients are 0.01 and 0.02, of eight records.
+    first = -16.0 * (0.03 / 8) / (np.array([[3.0], [1.0]]) + 2.0 * RIDGE) * np.ones((2, 2))
     assert broadcast(commit, ModelPublished)[0].weights == pytest.approx(first, abs=1e-8)
     (opened,) = broadcast(commit, RoundOpened)
     wider = {"second_moments": np.diag([20.0, 4.0]), "squared_norm": 24.0}
     commit = feed(machine, *(answer(opened, name, start=4, **wider) for name in ("c0", "c1")))
     # The round's own are diag(5, 1), so that A is diag(4, 1) and the ridge times 2.5.
     A = np.array([[4.0], [1.0]]) + 2.5 * RIDGE
-    assert broadcast(commit, ModelPublished)[0].weights == pytest.approx(first + 0.015 / A, abs=1e-8)
+    assert broadcast(commit, ModelPublished)[0].weights == pytest.approx(first - 16.0 * (0.03 / 8) / A, abs=1e-8)
 
 
 def test_where_features_become_too_many_second_moments_are_let_go(monkeypatch: pytest.MonkeyPatch):

@@ -23,6 +23,7 @@ from streamfl.core.client.settings import ClientSettings
 from streamfl.core.coordinator.machine import Coordinator
 from streamfl.core.coordinator.settings import CoordinatorSettings
 from streamfl.core.coordinator.state import CoordinatorState
+from streamfl.core.learning.grid import gradient_steps, second_steps
 from streamfl.core.profiles.adaptive.promotion import Promotion
 from streamfl.core.protocol.events import RecordsRead
 from streamfl.core.protocol.messages import Join, ModelPublished, RegistryPublished, RoundOpened, Scores, Slot, Update
@@ -37,7 +38,7 @@ def rebuilt(update: Update) -> tuple[list[float], str]:
     return (z * REGISTRY.scale + REGISTRY.mean).tolist(), label
 
 
-def test_records_that_leave_alone_are_rebuilt_exactly_with_their_labels():
+def test_records_that_leave_alone_are_rebuilt_with_their_labels():
     rng = np.random.default_rng(1)
     labels, values = "".join(rng.choice(["a", "b"], 120)), rng.normal(size=120)
     machine = client(round_size=1, capacity=200)
@@ -48,20 +49,23 @@ def test_records_that_leave_alone_are_rebuilt_exactly_with_their_labels():
         (update,) = sent(decisions, Update)
         found.append(rebuilt(update))
     assert [label for _, label in found] == list(labels)
-    assert [x[0] for x, _ in found] == values.tolist()
+    # Before deviations are known, the grid is fine: its step is 2^-22.
+    assert [x[0] for x, _ in found] == pytest.approx(values.tolist(), abs=2.0**-22)
 
 
 def test_one_record_s_difference_is_the_record_times_its_error():
     update = first_update(client(round_size=1), batch("a", values=[0.75]))
-    # An untrained softmax: p - e = (1/2 - 1, 1/2); the step is 1.
+    # An untrained softmax: p - e = (1/2 - 1, 1/2); the step is 1. This slot is not whitened, so on no grid.
     assert update.differences["m"] == pytest.approx(-np.outer([0.75, 1.0], [-0.5, 0.5]))
 
 
-def test_of_twenty_records_the_sum_is_exact():
+def test_of_twenty_records_the_sum_is_right_to_half_a_step():
     values = np.random.default_rng(2).normal(size=20)
     update = first_update(client(round_size=20), batch("ab" * 10, values=values.tolist()), second_moments=True)
     assert update.second_moments is not None
-    assert update.second_moments[-1, 0] == pytest.approx(values.sum(), rel=1e-12)
+    step = second_steps((), 2)[-1, 0]
+    assert update.second_moments[-1, 0] == pytest.approx(values.sum(), abs=step / 2)
+    assert update.second_moments[-1, 0] != values.sum()
 
 
 class Round6:
@@ -98,16 +102,24 @@ class Round6:
         """Return what the update says: second moments, gradients, losses."""
         moments, new = self.update.second_moments, self.update.new
         assert moments is not None
-        slopes = [-self.update.differences[slot.name][:, 0] / slot.eta for slot in self._trained()]
+        slopes = [self.update.differences[slot.name][:, 0] for slot in self._trained()]
         losses = [[losses.loss, losses.square] for losses in self.update.losses.values()]
         return np.concatenate([moments.ravel(), *slopes, *losses, *([s.loss, s.square] for s in new)])
 
+    def precision(self) -> np.ndarray:
+        """Return how exact each of these numbers is: half a step of its grid, or a part in 2^24."""
+        rows = len(self.registry.features) + 1
+        gradient = gradient_steps(self.opened.exponents, rows)[:, 0] / 2
+        short = np.full(2 * (len(self.update.losses) + len(self.update.new)), 2.0**-20)
+        second = second_steps(self.opened.exponents, rows).ravel() / 2
+        return np.concatenate([second, *(gradient for _ in self._trained()), short])
+
     def would_be_sent(self, z: np.ndarray) -> np.ndarray:
-        """Return the same for guessed records, those of label a first."""
+        """Return the same for guessed records, those of label a first, before it is rounded."""
         Z = np.column_stack([z.reshape(10, -1), np.ones(10)])
         outputs = {name: Z @ W for name, W in self.weights.items()}
         model, known = LEARNER.model, self.opened.known_labels
-        slopes = [Z.T @ model.derivative(outputs[slot.name], self.y)[:, 0] / 10 for slot in self._trained()]
+        slopes = [Z.T @ model.derivative(outputs[slot.name], self.y)[:, 0] for slot in self._trained()]
         scores = {name: model.scores(model.losses(output, self.y), known) for name, output in outputs.items()}
         losses = [[s.sum(), s @ s] for s in (scores[name] for name in self.update.losses)]
         serves = [scores[self.opened.serves][self.y == label] for label in (0.0, 1.0)]
@@ -117,20 +129,21 @@ class Round6:
         return (slot for slot in self.opened.slots if slot.name in self.update.differences)
 
 
-# The search begins with a start that arrives. Where others end, what would be sent is not what was, so it takes no
-# record to tell them apart.
-@pytest.mark.parametrize(("features", "start"), [(1, 0), (2, 36)])
-def test_ten_records_are_rebuilt_from_one_update_of_the_default_profile(features: int, start: int) -> None:
-    of = Round6(features)
+# Where a search ends elsewhere, what would be sent is not what was, so it takes no record to tell them apart.
+def test_ten_records_are_rebuilt_from_one_update_of_the_default_profile() -> None:
+    of = Round6(1)
     assert (of.update.records, of.update.trained, len(of.weights)) == (10, 10, 9)
-    sent = of.sent()
-    guesses = (np.random.default_rng(start + i).normal(size=10 * features) for i in range(40))
-    ends = (least_squares(lambda z: of.would_be_sent(z) - sent, guess, "2-point", method="lm") for guess in guesses)
-    found = next(end for end in ends if end.cost < 1e-20)
-    X = found.x.reshape(10, features) * of.registry.scale + of.registry.mean
+    sent, precision = of.sent(), of.precision()
+    guesses = (np.random.default_rng(i).normal(size=10) for i in range(20))
+
+    def misses(z: np.ndarray) -> np.ndarray:
+        return (of.would_be_sent(z) - sent) / precision
+
+    nearest = min((least_squares(misses, guess, method="lm") for guess in guesses), key=lambda end: end.cost)
+    X = nearest.x[:, None] * of.registry.scale + of.registry.mean
     for label in (0.0, 1.0):
         rebuilt, true = X[of.y == label], of.true[0][of.true[1] == label]
-        assert rebuilt[rebuilt[:, 0].argsort()] == pytest.approx(true[true[:, 0].argsort()], abs=1e-6)
+        assert rebuilt[rebuilt[:, 0].argsort()] == pytest.approx(true[true[:, 0].argsort()], abs=0.02)
 
 
 def scarce(name: str, seed: int) -> Batch:

@@ -1,0 +1,104 @@
+"""Any array through its bytes and back, to the last bit; any bytes are an array within bounds, or refused."""
+
+import hypothesis.extra.numpy as hnp
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streamfl.array_bytes import MOST_NUMBERS, Bytes, deflated, inflated, read, varint, written
+from streamfl.core.errors import PeerError
+
+shapes = hnp.array_shapes(min_dims=1, max_dims=3, min_side=0, max_side=6)
+any_floats = hnp.arrays(np.float64, shapes, elements=st.floats())
+on_grids = hnp.arrays(
+    np.float64, hnp.array_shapes(min_dims=1, max_dims=2, max_side=7), elements=st.integers(-300, 300).map(float)
+)
+
+
+def same(a, b):
+    if np.isnan(b).any():
+        return bool(np.array_equal(a, b, equal_nan=True))
+    return a.shape == b.shape and a.tobytes() == b.tobytes()
+
+
+@given(any_floats)
+def test_any_array_comes_back_to_the_last_bit(x):
+    data = Bytes(written(x))
+    assert same(read(data), x)
+    assert data.left == 0
+
+
+@given(on_grids, st.integers(-1000, 900), st.lists(st.integers(-9, 9), min_size=7, max_size=7))
+def test_multiples_of_powers_of_two_come_back_to_the_last_bit(x, exponent, columns):
+    x = np.ldexp(x, exponent + np.array(columns)[: x.shape[-1]])
+    assert same(read(Bytes(written(x))), x)
+
+
+@given(on_grids, on_grids)
+def test_an_array_like_the_first_comes_back_too(x, change):
+    y = x + change if x.shape == change.shape else x
+    assert same(read(Bytes(written(y, x)), {x.shape: x}), y)
+
+
+@given(st.integers(1, 6).flatmap(lambda d: hnp.arrays(np.float64, (d, d), elements=st.integers(-50, 50).map(float))))
+def test_symmetric_matrices_and_rows_that_add_up_to_zero_come_back(x):
+    symmetric, zero_sum = x + x.T, x - x[:, ::-1]
+    assert same(read(Bytes(written(symmetric))), symmetric)
+    assert same(read(Bytes(written(zero_sum))), zero_sum)
+
+
+def test_a_number_of_a_grid_takes_few_bits():
+    rng = np.random.default_rng(1)
+    x = np.rint(rng.normal(0.0, 4.0, (55, 6))) / 16.0 + 0.0  # no negative zeros
+    gradient = np.column_stack([x, 0.0 - x.sum(axis=1)])
+    # The entropy of a rounded normal with deviation 4 is log2(4 sqrt(2 pi e)) = 4.05 bits: 167 bytes for 330.
+    assert 167 <= len(written(gradient)) <= 167 * 1.15
+    assert len(written(gradient + 1.0 / 3.0)) > 55 * 7 * 8
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_are_an_array_within_bounds_or_refused(data):
+    try:
+        x = read(Bytes(data))
+    except PeerError:
+        return
+    assert x.size <= MOST_NUMBERS
+
+
+@given(on_grids, st.data())
+def test_spoilt_bytes_are_an_array_or_refused(x, data):
+    whole = bytearray(written(x))
+    at = data.draw(st.integers(0, len(whole) - 1))
+    whole[at] ^= data.draw(st.integers(1, 255))
+    try:
+        read(Bytes(bytes(whole)))
+    except PeerError:
+        return
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (b"\x02\x02" + varint(2**20) + varint(2**20), "an array of 1099511627776 numbers"),
+        (b"\x02\x09" + b"\x01" * 9, "more than 8 dimensions"),
+        (b"\x02\x01\x00", "unknown form"),
+        (b"\x42\x01\x01", "unknown form"),
+        (b"\x0e\x02\x02\x02\x00\x00\x00", "impossible form"),
+        (b"\x06\x02\x02\x03\x00\x00\x00", "impossible form"),
+        (b"\x12\x01\x01\x00\x00\x00", "like another that there is not"),
+        (b"\x02\x01\x01\x05", "whole numbers of 5 bytes"),
+        (b"\x00\x01\x02" + bytes(15), "end before"),
+        (b"\x02\x01\x01\x01" + varint(3) + b"abc", "deflate"),
+    ],
+)
+def test_impossible_arrays_are_refused_by_name(data, reason):
+    with pytest.raises(PeerError, match=reason):
+        read(Bytes(data))
+
+
+def test_data_that_inflates_to_more_than_announced_is_refused_and_not_made():
+    bomb = deflated(bytes(10**7))
+    assert len(bomb) < 20_000
+    with pytest.raises(PeerError, match="too many"):
+        inflated(bomb, 1000)
