@@ -53,7 +53,7 @@ def test_a_number_of_a_grid_takes_few_bits():
     x = np.rint(rng.normal(0.0, 4.0, (55, 6))) / 16.0 + 0.0  # no negative zeros
     gradient = np.column_stack([x, 0.0 - x.sum(axis=1)])
     # The entropy of a rounded normal with deviation 4 is log2(4 sqrt(2 pi e)) = 4.05 bits: 167 bytes for 330.
-    assert 167 <= len(written(gradient)) <= 167 * 1.15
+    assert 167 <= len(written(gradient)) <= 167 + 50  # the code table, and exponents that chance made larger
     assert len(written(gradient + 1.0 / 3.0)) > 55 * 7 * 8
 
 
