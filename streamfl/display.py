@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from streamfl.core.protocol import messages
-from streamfl.evaluation.result import DatedRestart, Figures, Result, RoundLine
+from streamfl.evaluation.result import BytesARecord, DatedRestart, Figures, Result, RoundLine
 from streamfl.report.story import ledger, unaccounted
 from streamfl.report.words import count, counted, evidence, listed, local_evidence, printable, quantity, serves, share
 
@@ -332,9 +332,14 @@ def _lines(result: Result) -> list[tuple[str, str]]:
         *([("unlearnt", f"{count(result.unlearnt)} records")] if result.unlearnt else []),
         ("rounds", count(result.rounds)),
         ("clients", count(result.clients)),
+        *([("bytes", _bytes(result.bytes))] if result.bytes else []),
         ("time", rate),
         ("model", f"sha256 {result.model_sha256}"),
     ]
+
+
+def _bytes(bytes_: BytesARecord) -> str:
+    return f"a record: {bytes_.up:.1f} sent, {bytes_.down:.1f} published; {bytes_.raw:.0f} as raw float32"
 
 
 def _restarts(restarts: Sequence[DatedRestart]) -> str:

@@ -20,7 +20,7 @@ from streamfl.core.profiles.base import Profile
 from streamfl.core.protocol.decisions import Dropped, PostUpdate, Predicted, Refused
 from streamfl.core.protocol.messages import FromCoordinator, LocalDrift, Noticed, Restarted, RoundClosed
 from streamfl.evaluation.prequential import Prequential
-from streamfl.evaluation.result import DatedRestart, Loss, Result, RoundLine
+from streamfl.evaluation.result import BytesARecord, DatedRestart, Loss, Result, RoundLine
 from streamfl.model_file import ServedModel
 from streamfl.runtime.clock import ManualClock, stopwatch
 from streamfl.runtime.loop import run
@@ -32,6 +32,7 @@ from streamfl.streams.source import TableSource
 from streamfl.streams.table import Table
 from streamfl.streams.times import iso
 from streamfl.transport.memory import MemoryTransport
+from streamfl.transport.traffic import Traffic
 
 
 @dataclass(frozen=True)
@@ -188,6 +189,7 @@ class Replay:
     observe: Observer = unobserved
     sizes: Mapping[str, tuple[int, ...]] | None = None
     _history: History = field(init=False)
+    _traffic: Traffic = field(default_factory=Traffic)
 
     def __post_init__(self) -> None:
         _check_features(self.table)
@@ -226,7 +228,7 @@ class Replay:
 
     def run(self) -> Replayed:
         """Run the federation over all its records."""
-        transport = MemoryTransport()
+        transport = MemoryTransport(observe=self._traffic.add)
         coordinator = CoordinatorNode(self._coordinator(), transport.coordinator(), self._handle)
         clients = [self._client(name, transport) for name in self.logs]
         began = stopwatch()
@@ -298,6 +300,11 @@ class Replay:
             chain=coordinator.state.chain,
         )
 
+    def _bytes(self) -> BytesARecord:
+        """Return the bytes of messages and of raw features, a record."""
+        up, down = self._traffic.a_record
+        return BytesARecord(up=round(up, 1), down=round(down, 1), raw=4.0 * len(self.table.features))
+
     def _result(self, state: CoordinatorState, seconds: float, pending: int) -> Result:
         history = self._history
         records = sum(map(len, self.logs.values()))
@@ -323,6 +330,7 @@ class Replay:
             clients=len(self.logs),
             seconds=round(seconds, 3),
             records_per_second=round(records / seconds) if seconds > 0.0 else 0,
+            bytes=self._bytes(),
             accuracy=history.figures.accuracy() if classes else None,
             kappa=history.figures.kappa() if classes else None,
             mae=None if classes else history.figures.mae(),

@@ -43,6 +43,18 @@ class Loss(_Part):
     prequential: float | None
 
 
+class BytesARecord(_Part):
+    """Bytes of messages over the records of all clients, estimated from some rounds (`streamfl.transport.traffic`).
+
+    `up`: what clients send. `down`: what the coordinator publishes, which every client reads. `raw`: the features of
+    a record as float32.
+    """
+
+    up: float
+    down: float
+    raw: float
+
+
 class DatedRestart(_Part):
     """One restart, as published on the control topic; `round` is the round whose loss raised the alarm.
 
@@ -98,6 +110,7 @@ class Result(_Part):
     clients: int
     seconds: float
     records_per_second: int
+    bytes: BytesARecord | None = None
     accuracy: Figures | None = None
     mae: Figures | None = None
     rmse: Figures | None = None

@@ -194,6 +194,11 @@ def facts(result: Result) -> list[NamedValue]:
         *([NamedValue("serving", serves(result.serving), "share in the predictions")] if result.serving else []),
         NamedValue("time", f"{result.seconds:,.1f} s"),
         NamedValue("rate", f"{count(result.records_per_second)} records/s"),
+        *(
+            [NamedValue("bytes sent", f"{result.bytes.up:.1f} a record", f"{result.bytes.raw:.0f} as raw float32")]
+            if result.bytes
+            else []
+        ),
         NamedValue("streamfl", result.streamfl),
         NamedValue("model_sha256", result.model_sha256 or MISSING),
     ]

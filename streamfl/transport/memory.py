@@ -1,7 +1,7 @@
 """A transport inside one process: the default for replays, and the reference for other transports."""
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from streamfl import codec
@@ -12,6 +12,8 @@ from streamfl.core.protocol.messages import FromClient, FromCoordinator, Joined,
 @dataclass
 class MemoryTransport:
     """Links between one coordinator and its clients. Messages are immutable values and are passed on as they are.
+
+    `observe` is called with every message that is sent or published.
 
     >>> from streamfl.core.protocol.messages import Leave
     >>> transport = MemoryTransport()
@@ -25,11 +27,12 @@ class MemoryTransport:
     _to_clients: dict[str, deque[FromCoordinator]] = field(default_factory=dict)
     _saved: bytes | None = None
     durable: bool = False
+    observe: Callable[[FromClient | FromCoordinator], None] | None = None
 
     def client(self, name: str) -> "MemoryClientLink":
         """Return the link of a client; it receives what is published from now on."""
         self._to_clients[name] = deque()
-        return MemoryClientLink(self._to_coordinator, self._to_clients[name])
+        return MemoryClientLink(self._to_coordinator, self._to_clients[name], self.observe)
 
     def coordinator(self) -> "MemoryCoordinatorLink":
         """Return the coordinator's link."""
@@ -42,9 +45,12 @@ class MemoryClientLink:
 
     outbox: deque[FromClient]
     inbox: deque[FromCoordinator]
+    observe: Callable[[FromClient | FromCoordinator], None] | None = None
 
     def send(self, message: FromClient) -> None:
         """Send to the coordinator."""
+        if self.observe is not None:
+            self.observe(message)
         self.outbox.append(message)
 
     def receive(self) -> Sequence[FromCoordinator]:
@@ -60,8 +66,10 @@ class MemoryCoordinatorLink:
 
     def publish(self, messages: Sequence[FromCoordinator]) -> None:
         """Publish to all clients; an answer to one client is delivered to that client only."""
-        inboxes = self.transport._to_clients
+        inboxes, observe = self.transport._to_clients, self.transport.observe
         for message in messages:
+            if observe is not None:
+                observe(message)
             if not isinstance(message, Joined | Left):
                 for inbox in inboxes.values():
                     inbox.append(message)

@@ -24,7 +24,7 @@ from streamfl.model_file import ServedModel
 
 KEYS = (
     "streamfl source label left_out seed profile records accepted held_out rejected pending infinite rounds"
-    " clients seconds records_per_second {} loss restarts local_drifts notices promotions serving model_sha256"
+    " clients seconds records_per_second bytes {} loss restarts local_drifts notices promotions serving model_sha256"
     " per_round"
 )
 CLASSIFICATION = KEYS.format("accuracy kappa").split()
