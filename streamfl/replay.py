@@ -296,6 +296,9 @@ class Replay:
             registry=registry,
             weights=W,
             chain=coordinator.state.chain,
+            categories=self.table.categories,
+            label=self.table.label,
+            left_out=self.table.left_out,
         )
 
     def _result(self, state: CoordinatorState, seconds: float, pending: int) -> Result:
