@@ -316,6 +316,7 @@ def replay(file: str, **options: Any) -> None:
     show_default=True,
     help="reject: count bad records and list the first ones. stop: end with an error at the first one.",
 )
+@click.option("--client", metavar="NAME", help="Predict as for a client that has drifted alone, with its own model.")
 def predict(file: str, **options: Any) -> None:
     """Predict the records of a file with a saved model.
 
@@ -341,6 +342,7 @@ def predict(file: str, **options: Any) -> None:
         json=options["json_to"],
         missing=raises.get(options["missing"], options["missing"]),
         unknown=raises.get(options["unknown"], options["unknown"]),
+        client=options["client"],
     )
     run_predict(asked, _console())
 

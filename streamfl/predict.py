@@ -1,14 +1,17 @@
 """The command `predict`: predictions of a saved model for the records of a file, in batches."""
 
 import csv
+import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from itertools import chain
 from operator import eq
 from pathlib import Path
-from typing import Protocol, TextIO
+from typing import NamedTuple, Protocol, TextIO, TypeVar
 
 import msgspec
 import numpy as np
@@ -18,13 +21,16 @@ from streamfl.core.arrays import FloatArray, IntArray
 from streamfl.core.errors import UsageError
 from streamfl.core.protocol.records import Rejection
 from streamfl.evaluation.prequential import Errors
-from streamfl.model_file import Missing, ServedModel, Unknown
+from streamfl.model_file import Missing, Provenance, ServedModel, Unknown
 from streamfl.report.words import count, counted, quantity, share
 from streamfl.runtime.clock import stopwatch
 from streamfl.streams.assembly import Blocks, RowBlock
-from streamfl.streams.cells import Cells, number, text
+from streamfl.streams.cells import Cells, listed, number, text
 from streamfl.streams.readers import STDIN, blocks
 from streamfl.streams.request import Request
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 # Reasons of bad records that are shown.
 SHOWN = 5
@@ -44,6 +50,8 @@ class Asked:
         Where predictions go: a path, `-` for standard output, or None.
     missing, unknown
         What becomes of columns that the file lacks, or that the model does not know: see `ServedModel.predict`.
+    client
+        A client, if the records are of one.
     """
 
     request: Request
@@ -52,6 +60,7 @@ class Asked:
     json: str | None = None
     missing: Missing = "warn"
     unknown: Unknown = "raise"
+    client: str | None = None
 
     @property
     def outputs(self) -> dict[str, str]:
@@ -135,6 +144,9 @@ def run_predict(asked: Asked, console: Console) -> None:
     """
     asked.check()
     model, began = ServedModel.load(asked.model), stopwatch()
+    if asked.client is not None and asked.client not in model.branches:
+        have = f"they are {listed(list(model.branches))}" if model.branches else "none has"
+        raise UsageError(f"--client {asked.client}: it has no model of its own; {have}; leave --client out")
     with blocks(asked.request) as opened, _written(asked, model) as to:
         run = _Run(asked, model, opened, console)
         for records, predictions, truth in run.predictions():
@@ -142,6 +154,27 @@ def run_predict(asked: Asked, console: Console) -> None:
             for writer in to:
                 writer.write(records, decided, predictions, truth)
     run.tell(stopwatch() - began)
+
+
+class _Part(NamedTuple):
+    """Records that can be predicted: their numbers in the file, truths, features and values."""
+
+    records: IntArray
+    truth: list[object]
+    features: tuple[str, ...]
+    X: FloatArray
+
+
+def _ahead(pool: Executor, function: Callable[[T], R], items: Iterable[T], most: int) -> Iterator[tuple[T, R]]:
+    """Yield each item with what a function returns for it, in order, with at most so many under way."""
+    waiting: deque[tuple[T, Future[R]]] = deque()
+    for item in items:
+        waiting.append((item, pool.submit(function, item)))
+        if len(waiting) > most:
+            first, future = waiting.popleft()
+            yield first, future.result()
+    for item, future in waiting:
+        yield item, future.result()
 
 
 @dataclass
@@ -162,7 +195,23 @@ class _Run:
         self.score = Score(self.model.task)
 
     def predictions(self) -> Iterator[tuple[IntArray, FloatArray, list[object]]]:
-        """Yield the numbers of records in the file, their predictions, and their truths if there are any."""
+        """Yield the numbers of records in the file, their predictions, and their truths if there are any.
+
+        Compiled loops let other threads run, so that each core predicts a block while the next one is read.
+        """
+        with ThreadPoolExecutor(cores := os.cpu_count() or 1) as pool:
+            for part, predictions in _ahead(pool, self._predicted, self._parts(), cores + 1):
+                self.score.add(part.truth, self.model.decided(predictions))
+                self.predicted += len(part.records)
+                yield part.records, predictions, part.truth
+        if not self.predicted:
+            raise self._nothing()
+
+    def _predicted(self, part: "_Part") -> FloatArray:
+        return self.model.predictions(part.features, part.X, self.asked.client)
+
+    def _parts(self) -> Iterator["_Part"]:
+        """Yield the good records of each block."""
         for block in self.opened.each:
             self._check_names(block)
             features, X, wrong = self.model.encoding.encoded(block.features)
@@ -170,13 +219,8 @@ class _Run:
             self._reject(block, unusable | wrong)
             good = np.array([i for i in range(len(block.places)) if i not in wrong and i not in unusable], np.intp)
             whole = len(good) == len(block.places)
-            predictions = self.model.predictions(features, X if whole else X[good])
             truth = truth if whole else [truth[i] for i in good.tolist()] if truth else []
-            self.score.add(truth, self.model.decided(predictions))
-            self.predicted += len(good)
-            yield block.places[good], predictions, truth
-        if not self.predicted:
-            raise self._nothing()
+            yield _Part(block.places[good], truth, features, X if whole else X[good])
 
     def _check_names(self, block: RowBlock) -> None:
         """Check all names of the first block, and those that are new in later ones."""
@@ -231,6 +275,9 @@ class _Run:
 
     def tell(self, seconds: float) -> None:
         """Print what was done."""
+        if (made := self.model.provenance) is not None:
+            worth = "" if made.file is None else f"; there its {made.measure} was {_worth(made)} on the last rounds"
+            self._say(f"model      from {made.source}, {counted(made.records, 'record')}{worth}")
         rate = f", {count(round(self.predicted / seconds))} a second" if seconds > 0.0 else ""
         self._say(f"predicted  {counted(self.predicted, 'record')} in {seconds:.1f} s{rate}")
         if self.rejected:
@@ -242,6 +289,10 @@ class _Run:
 
     def _say(self, line: str, style: str = "") -> None:
         self.console.print(line, style=style, highlight=False, soft_wrap=True, markup=False)
+
+
+def _worth(made: Provenance) -> str:
+    return "-" if made.file is None else share(made.file) if made.measure == "accuracy" else quantity(made.file)
 
 
 class _Writer(Protocol):
