@@ -186,6 +186,8 @@ class ServedModel:
         registry, native = self.registry, self.native
         if wrong := wrong_registry(registry):
             return wrong
+        if (MODELS[self.loss].link == "identity") != (self.task == "regression"):
+            return f"the loss {self.loss}, which is not for {self.task}"
         shape = registry.rows, MODELS[self.loss].columns(len(self.labels))
         if any(W.shape != shape for W in (self.weights, *self.branches.values())):
             return "weights that do not fit its names"

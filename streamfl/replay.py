@@ -315,7 +315,7 @@ class Replay:
             branches=self._machine.branches(),
             categories=dict(self.table.categories),
             label=self.table.label,
-            left_out=self.table.left_out,
+            left_out=(*self.table.left_out, *self.table.excluded),
         )
 
     def _figures(self, measure: Literal["accuracy", "mae", "rmse"]) -> Figures:

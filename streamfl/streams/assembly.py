@@ -203,6 +203,7 @@ class Assembly:
             times=np.concatenate(rest.times)[good] if rest.times else np.empty(0),
             left_out=tuple(column.name for column in self._left_out),
             notes=self._notes(),
+            excluded=tuple(sorted(self.request.excluded)),
             categories={c.name: c.values for c in self._columns.values() if isinstance(c, TextColumn)},
         )
 

@@ -63,7 +63,7 @@ def read_npz(request: Request, path: Path) -> Table:
     times, notes = _times(request, found, rows)
     return Table(
         path.name, arrays.features, X, y[rows], labels, places, rejected, columns,
-        infinite=infinite, times=times, notes=notes,
+        infinite=infinite, times=times, notes=notes, excluded=tuple(sorted(request.excluded)),
     )  # fmt: skip
 
 

@@ -49,6 +49,8 @@ class Table:
         The number of infinite values in the good records; they count as missing.
     categories
         The values of each column of texts, which are features of their own: `column=value`.
+    excluded
+        The columns that the caller asked to leave out, and the column of times.
     """
 
     name: str
@@ -65,6 +67,7 @@ class Table:
     left_out: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     categories: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: MappingProxyType({}))
+    excluded: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         """Count the good records."""

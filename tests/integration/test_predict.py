@@ -187,3 +187,27 @@ def test_what_cannot_be_done_ends_in_one_line_and_exit_code_2(
     ended = predict(*arguments)
     assert (ended.code, said in ended.err) == (2, True), ended.err
     assert ended.err.count("\n") == 1
+
+
+def test_a_model_predicts_the_file_that_it_was_trained_on(
+    predict: Predict, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    """Dropped columns, times, texts and the label are where they were; the model has them all in its file."""
+    rng = np.random.default_rng(7)
+    rows = ["id,at,x,colour,free,kind"]
+    for i in range(900):
+        x, colour = rng.normal(), rng.choice(["blue", "red", "green"])
+        kind = "a" if x + 2 * (colour == "red") > 1 else "b"
+        rows.append(f"{i},2026-11-{1 + i % 28:02d} 10:00,{x:.4f},{colour},text {i},{kind}")
+    Path("stream.csv").write_text("\n".join(rows) + "\n")
+    argv = "streamfl replay stream.csv --drop id --time at --clients 3 --model-out made --json told.json"
+    monkeypatch.setattr(sys, "argv", argv.split())
+    main()
+    capsys.readouterr()
+    ended = predict("stream.csv", "--label", "kind", "--missing", "refuse", model="made")
+    assert ended.code == 0, ended.err
+    told = json.loads(Path("told.json").read_text())["accuracy"]
+    right = float(ended.err.split("accuracy   ")[1].split()[0])
+    assert right == pytest.approx(told["model_file"], abs=0.05)
+    assert right > 0.9
+    assert "from stream.csv, 900 records; there its accuracy was" in ended.err
