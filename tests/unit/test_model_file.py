@@ -239,6 +239,15 @@ def test_a_file_keeps_the_models_that_learn_record_by_record(features: Any, targ
 
 
 @pytest.mark.compiles
+def test_the_models_that_learn_record_by_record_predict():
+    model = native(NativeSettings("auto"))
+    X = np.random.default_rng(2).normal([5.0, 0.0], [1.0, 10.0], (500, 2))
+    y = np.array(["u", "v", "w"])[(X[:, 0] > 5.0).astype(int) + (X[:, 1] > 0.0)]
+    assert np.mean(np.array(model.predict(X, ("a", "b"))) == y) > 0.9
+    assert np.mean(np.array(replace(model, native=None).predict(X, ("a", "b"))) == y) < 0.6
+
+
+@pytest.mark.compiles
 def test_the_linear_experts_are_explained_by_their_shares():
     model = native(NativeSettings("linear"))
     assert model.native is not None
