@@ -165,7 +165,7 @@ class _Part(NamedTuple):
     X: FloatArray
 
 
-def _ahead(pool: Executor, function: Callable[[T], R], items: Iterable[T], most: int) -> Iterator[tuple[T, R]]:
+def ahead(pool: Executor, function: Callable[[T], R], items: Iterable[T], most: int) -> Iterator[tuple[T, R]]:
     """Yield each item with what a function returns for it, in order, with at most so many under way."""
     waiting: deque[tuple[T, Future[R]]] = deque()
     for item in items:
@@ -200,7 +200,7 @@ class _Run:
         Compiled loops let other threads run, so that each core predicts a block while the next one is read.
         """
         with ThreadPoolExecutor(cores := os.cpu_count() or 1) as pool:
-            for part, predictions in _ahead(pool, self._predicted, self._parts(), cores + 1):
+            for part, predictions in ahead(pool, self._predicted, self._parts(), cores + 1):
                 self.score.add(part.truth, self.model.decided(predictions))
                 self.predicted += len(part.records)
                 yield part.records, predictions, part.truth

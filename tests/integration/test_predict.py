@@ -4,7 +4,8 @@ import csv
 import gzip
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,6 +16,7 @@ import pytest
 from streamfl.cli import main
 from streamfl.core.protocol.registry import Registry, TargetUnit
 from streamfl.model_file import ServedModel
+from streamfl.predict import ahead
 
 # Predicts "yes" where x > 0; being red is worth 10.
 LABELS = ServedModel(
@@ -211,3 +213,17 @@ def test_a_model_predicts_the_file_that_it_was_trained_on(
     assert right == pytest.approx(told["model_file"], abs=0.05)
     assert right > 0.9
     assert "from stream.csv, 900 records; there its accuracy was" in ended.err
+
+
+def test_blocks_are_read_a_few_ahead_and_given_back_in_order():
+    read: list[int] = []
+
+    def items() -> Iterator[int]:
+        for i in range(20):
+            read.append(i)
+            yield i
+
+    with ThreadPoolExecutor(2) as pool:
+        found = [(len(read), item, square) for item, square in ahead(pool, lambda i: i * i, items(), 3)]
+    assert [(item, square) for _, item, square in found] == [(i, i * i) for i in range(20)]
+    assert [count for count, *_ in found] == [min(4 + i, 20) for i in range(20)]

@@ -205,7 +205,7 @@ def native(settings: NativeSettings) -> ServedModel:
         for client in clients:
             client.begin(replace(agreed, table=agreed.table.copy()))
             X = rng.normal(size=(100, 2)) * [1.0, 10.0] + [5.0, 0.0]
-            y = 3.0 * X[:, 0] if settings.targets else (X[:, 0] > 5.0) + (X[:, 1] > 0.0)
+            y = 3.0 * X[:, 0] if settings.targets else (X[:, 0] > 5.0).astype(int) + (X[:, 1] > 0.0)
             client.learn(("a", "b"), X, y.astype(float), labels)
             parts.append(client.learnt())
         agreed, _ = after(agreed, parts, labels, settings=settings)
@@ -241,6 +241,7 @@ def test_a_file_keeps_the_models_that_learn_record_by_record(features: Any, targ
 @pytest.mark.compiles
 def test_the_models_that_learn_record_by_record_predict():
     model = native(NativeSettings("auto"))
+    model = replace(model, weights=np.zeros_like(model.weights))  # as it was while they learnt
     X = np.random.default_rng(2).normal([5.0, 0.0], [1.0, 10.0], (500, 2))
     y = np.array(["u", "v", "w"])[(X[:, 0] > 5.0).astype(int) + (X[:, 1] > 0.0)]
     assert np.mean(np.array(model.predict(X, ("a", "b"))) == y) > 0.9
