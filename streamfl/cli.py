@@ -274,6 +274,83 @@ def replay(file: str, **options: Any) -> None:
     )
 
 
+@cli.command()
+@click.argument("file")
+@click.option(
+    "--model",
+    type=click.Path(path_type=Path),
+    required=True,
+    metavar="M",
+    help="The model: a file that --model-out wrote.",
+)
+@click.option("--csv", "csv_to", metavar="F", help="Write predictions as CSV; - is standard output, and the default.")
+@click.option("--json", "json_to", metavar="F", help="Write a JSON object a line; - is standard output.")
+@click.option("--label", metavar="COL", help="A column of labels, or targets: accuracy is told beside NoChange.")
+@click.option("--drop", metavar="COL,...", default="", help="Columns to leave out.")
+@click.option(
+    "--separator",
+    metavar="CHAR",
+    default=",",
+    show_default=True,
+    help="Separator of a CSV file: one character, or tab.",
+)
+@click.option(
+    "--missing",
+    type=click.Choice(["warn", "mean", "refuse"]),
+    default="warn",
+    show_default=True,
+    help="Columns of the model that the file lacks count as their means, with a warning or without (mean); or are "
+    "refused.",
+)
+@click.option(
+    "--unknown",
+    type=click.Choice(["refuse", "ignore"]),
+    default="refuse",
+    show_default=True,
+    help="Columns that the model does not know. The label of training is known, and not used.",
+)
+@click.option(
+    "--on-bad-record",
+    type=click.Choice(["reject", "stop"]),
+    default="reject",
+    show_default=True,
+    help="reject: count bad records and list the first ones. stop: end with an error at the first one.",
+)
+@click.option("--client", metavar="NAME", help="Predict as for a client that has drifted alone, with its own model.")
+def predict(file: str, **options: Any) -> None:
+    """Predict the records of a file with a saved model.
+
+    FILE is as for replay, without data sets of River; it needs no labels. Records are read and predicted in batches,
+    so a file may be larger than memory (but for .npz).
+    """
+    from streamfl.predict import Asked, run_predict  # noqa: PLC0415
+    from streamfl.streams.request import Request  # noqa: PLC0415
+
+    request = Request(
+        file,
+        label=options["label"],
+        drop=tuple(name for name in options["drop"].split(",") if name),
+        on_bad_record=options["on_bad_record"],
+        separator=_separator(options["separator"]),
+        labelled=options["label"] is not None,
+    )
+    raises = {"refuse": "raise"}
+    asked = Asked(
+        request,
+        options["model"],
+        csv=options["csv_to"],
+        json=options["json_to"],
+        missing=raises.get(options["missing"], options["missing"]),
+        unknown=raises.get(options["unknown"], options["unknown"]),
+        client=options["client"],
+    )
+    run_predict(asked, _console())
+
+
+def _separator(given: str) -> str:
+    return "\t" if given in {"tab", "\\t"} else given
+
+
 def _table(file: str, options: dict[str, Any]) -> Any:
     from streamfl.streams.readers import read  # noqa: PLC0415
 
@@ -286,7 +363,7 @@ def _table(file: str, options: dict[str, Any]) -> Any:
         task=options["task"],
         on_bad_record=options["on_bad_record"],
         keep=column if kind == "column" else None,
-        separator="\t" if options["separator"] in {"tab", "\\t"} else options["separator"],
+        separator=_separator(options["separator"]),
     )
 
 

@@ -177,8 +177,9 @@ def run_replay(
     _write(replayed, injection, outputs)
     for what, path in outputs.files():
         console.print(f"{what:<11}{path}", highlight=False, soft_wrap=True, markup=False)
-    if outputs.model is not None and (warning := file_text(replayed.result)):
-        console.print(warning, style="yellow", highlight=False, soft_wrap=True, markup=False)
+    if outputs.model is not None:
+        told, is_worse = file_text(replayed.result)
+        console.print(told, style="yellow" if is_worse else "", highlight=False, soft_wrap=True, markup=False)
     return replayed
 
 
@@ -275,9 +276,6 @@ def _opened(path: Path) -> Iterator[TextIO]:
 def as_json(result: Result, *, per_round: bool) -> str:
     """Return the result as `--json` writes it, without the keys that do not apply to the task."""
     plain = {key: value for key, value in result.model_dump(mode="json").items() if value is not None}
-    for key, figures in result.measures.items():
-        has_file = result.unlearnt is None  # a federated River model has no model file
-        plain[key]["model_file"] = figures.model_file if has_file else None
     if not per_round:
         plain["per_round"] = []
     return json.dumps(plain, indent=1) + "\n"

@@ -271,23 +271,18 @@ def summary(console: Console, result: Result, rejections: Sequence[str] = ()) ->
                 _print(console, f"{'':<{_KEY}}pending: a client's last records, fewer than --least, are never sent")
 
 
-def file_text(result: Result) -> str:
-    """Return a warning if the model file would predict much worse than the run did; else an empty text."""
-    if result.accuracy is not None:
-        served, file, measure = result.accuracy.prequential, result.accuracy.model_file, "accuracy"
-        worse = served is not None and file is not None and file < served - _MUCH
-    else:
-        figures = result.mae
-        served, file, measure = (figures.prequential, figures.model_file, "MAE") if figures else (None, None, "")
-        worse = served is not None and file is not None and file > served * _TIMES
-    if not worse:
-        return ""
-    text = share if measure == "accuracy" else quantity
-    lacks = "the models that learn between rounds" if result.serving else "the steps that clients take within a round"
-    return (
-        f"the model file alone would have reached {measure} {text(file)}, not {text(served)}: it holds the model "
-        f"merged at the end of a round, without {lacks}"
-    )
+def file_text(result: Result) -> tuple[str, bool]:
+    """Return what the model file is worth beside what was served, as a sentence, and whether it is much worse."""
+    is_classification = result.accuracy is not None
+    figures, measure = (result.accuracy, "accuracy") if is_classification else (result.mae, "MAE")
+    text = share if is_classification else quantity
+    if figures is None or figures.model_file is None or figures.last_rounds is None:
+        return "the model file was not measured: no round was predicted", False
+    file, served = figures.model_file, figures.last_rounds
+    is_worse = file < served - _MUCH if is_classification else file > served * _TIMES
+    told = f"the model file has {measure} {text(file)} on the last rounds, where the clients served {text(served)}"
+    lacks = "a client's own memory and mixture, and what it learns within a round"
+    return f"{told}; it lacks {lacks}" if is_worse and result.serving else told, is_worse
 
 
 def _list_rejections(console: Console, reasons: Sequence[str], total: int, records: int) -> None:

@@ -1,35 +1,106 @@
 """The incumbent as one file: safetensors with a JSON header and a format version, without a pickle."""
 
 import warnings
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from streamfl import codec, safe_file
 from streamfl.core.arrays import HOLDS_ARRAYS, FloatArray
+from streamfl.core.between.native.served import ServedNative
 from streamfl.core.errors import PeerError, UsageError
 from streamfl.core.protocol.fingerprint import fingerprint
 from streamfl.core.protocol.records import Batch, Span
-from streamfl.core.protocol.registry import Registry
+from streamfl.core.protocol.registry import Registry, wrong_registry
 from streamfl.settings import MODELS
 from streamfl.streams.cells import listed
+from streamfl.streams.encoding import Encoding, columns_of
 
-FORMAT = 2
+FORMAT = 3
 
 WHAT = "a streamfl model file"
 
 Loss = Literal["softmax", "logistic", "squared", "huber"]
-Missing = Literal["warn", "mean"]
+Missing = Literal["warn", "mean", "raise"]
 Unknown = Literal["raise", "ignore"]
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """Where a model comes from, and what it was worth there.
+
+    Parameters
+    ----------
+    version
+        The version of streamfl.
+    source
+        The federation, or the file.
+    entry, epoch
+        The last entry of the ledger, and its epoch.
+    records, clients, rounds
+        What it has learnt from.
+    sha256
+        The `model_sha256` of the run.
+    settings
+        How it was learnt, as JSON.
+    measure
+        `accuracy`, or `mae` for targets.
+    file, served
+        That measure on the last rounds: of this file, as it was before each round; and of what clients served.
+        None if it was not measured.
+    """
+
+    version: str
+    source: str
+    entry: int
+    epoch: int
+    records: int
+    clients: int
+    rounds: int
+    sha256: str
+    settings: str
+    measure: Literal["accuracy", "mae"]
+    file: float | None
+    served: float | None
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Why a model predicts what it predicts for one record.
+
+    Parameters
+    ----------
+    predicted
+        The label, or the target.
+    probability
+        The probability of that label; None for a target.
+    score
+        The linear experts' part: the sum over linear experts of their share times their output for the predicted
+        label, less their mean output over all labels; for a target, times their prediction. Linear experts are
+        `rounds`, the model that rounds train, `linear-..` and `whitened-..`. A score of 0 favours no label.
+    intercept, contributions
+        What the constant 1, and each feature by name, adds to the score: intercept + sum(contributions) = score. A
+        feature at its mean, or missing, adds 0.
+    shares
+        The approximate share of each expert in the prediction, by name; they sum to 1. What ferns say is in no
+        contribution: where they have most of the shares, contributions explain little.
+    """
+
+    predicted: str | float
+    probability: float | None
+    score: float
+    intercept: float
+    contributions: Mapping[str, float]
+    shares: Mapping[str, float]
 
 
 @dataclass(frozen=True, eq=False)
 class ServedModel:
-    """Weights with everything that predictions need: the registry of features and labels, the scaler, the loss.
+    """A model with everything that predictions need: the registry of features and labels, the scaler, the loss.
 
     Parameters
     ----------
@@ -42,7 +113,17 @@ class ServedModel:
     weights
         Shape (d + 1, columns).
     chain
-        The digest of the models that learn between rounds, which are not in the file.
+        The digest of the models that learn between rounds.
+    categories
+        The values of each text column; value v of column c is the feature `c=v`.
+    native
+        The models that learn record by record and their mixture; None if there are none, as in older files.
+    branches
+        The weights of the model of rounds of each client that has drifted alone, by client.
+    provenance
+        Where the model comes from; None in older files.
+    label, left_out
+        The label column, and the columns that were left out of training: both are ignored in records.
 
     Examples
     --------
@@ -60,6 +141,12 @@ class ServedModel:
     weights: FloatArray
     format: int = FORMAT
     chain: str = ""
+    categories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    native: ServedNative | None = None
+    branches: Mapping[str, FloatArray] = field(default_factory=dict)
+    provenance: Provenance | None = None
+    label: str = ""
+    left_out: tuple[str, ...] = ()
 
     @property
     def sha256(self) -> str:
@@ -87,65 +174,260 @@ class ServedModel:
         """
         plain, arrays = safe_file.read(Path(path), WHAT, newest=FORMAT)
         try:
-            return codec.join(cls, {**plain, "format": FORMAT}, arrays)
+            model = codec.join(cls, {**plain, "format": FORMAT}, arrays)
         except PeerError as error:
             raise UsageError(f"{path}: not {WHAT}: {error}") from error
+        if wrong := model._wrong():
+            raise UsageError(f"{path}: not {WHAT}: it has {wrong}")
+        return model
 
-    def outputs(
-        self, X: npt.ArrayLike, features: Sequence[str], *, missing: Missing = "warn", unknown: Unknown = "raise"
-    ) -> FloatArray:
-        """Return the outputs Z W of records X, shape (n, columns): see `predict`."""
-        try:
-            X, features = np.asarray(X, np.float64), tuple(features)
-        except (TypeError, ValueError) as error:
-            raise UsageError(f"X must be rows of numbers, NaN where one is missing: {error}") from error
-        if twice := [name for name in dict.fromkeys(features) if features.count(name) > 1]:
-            raise UsageError(f"features names {listed(twice)} more than once; name each column once")
-        if X.ndim != 2 or X.shape[1] != len(features):
-            raise UsageError(f"X has shape {X.shape}; it needs two dimensions, and a column for each of {features}")
-        self._check_names(features, missing, unknown)
-        n = len(X)
-        X = np.where(np.isinf(X), np.nan, X)
-        batch = Batch(Span("", 0, n), np.arange(n), features, X, np.zeros(n))
-        return self.registry.design([batch]) @ self.weights
+    def _wrong(self) -> str | None:
+        """Return why no run can have made this model, or None."""
+        registry, native = self.registry, self.native
+        if wrong := wrong_registry(registry):
+            return wrong
+        if (MODELS[self.loss].link == "identity") != (self.task == "regression"):
+            return f"the loss {self.loss}, which is not for {self.task}"
+        shape = registry.rows, MODELS[self.loss].columns(len(self.labels))
+        if any(W.shape != shape for W in (self.weights, *self.branches.values())):
+            return "weights that do not fit its names"
+        if native is None:
+            return None
+        known = native.agreed.labels == self.labels[: len(native.agreed.labels)]
+        if not known or native.settings.targets != (self.task == "regression"):
+            return "models between rounds of other labels"
+        return native.wrong()
 
-    def _check_names(self, features: tuple[str, ...], missing: Missing, unknown: Unknown) -> None:
-        known = self.registry.features
-        if not set(features) & set(known):
-            raise UsageError(f"the model knows none of these features; it knows {listed(known)}")
-        others = [name for name in features if name not in set(known)]
-        if others and unknown == "raise":
-            remedy = 'leave them out, or say unknown="ignore"'
-            raise UsageError(f"the model does not know {listed(others)}; it knows {listed(known)}; {remedy}")
-        lacking = [name for name in known if name not in set(features)]
-        if lacking and missing == "warn":
-            what = f"{listed(lacking)} of the model's features are missing and count as their means"
-            warnings.warn(f'{what}; say missing="mean" if that is meant', stacklevel=4)
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Return the labels, in the order of the columns of `predict_proba`; empty in regression."""
+        return self.registry.labels
+
+    @cached_property
+    def encoding(self) -> Encoding:
+        """Return how records become features."""
+        return Encoding(self.registry.features, self.categories, frozenset({self.label, *self.left_out}))
 
     def predict(
-        self, X: npt.ArrayLike, features: Sequence[str], *, missing: Missing = "warn", unknown: Unknown = "raise"
+        self,
+        X: Any,
+        features: Sequence[str] | None = None,
+        *,
+        missing: Missing = "warn",
+        unknown: Unknown = "raise",
+        client: str | None = None,
     ) -> list[str] | list[float]:
         """Return the label, or the target, of each record.
 
         Parameters
         ----------
         X
-            Records, shape (n, d); NaN and infinity are missing values, which count as the mean.
+            Records: rows of shape (n, d) with the names of their columns in `features`; a list of dicts, in which a
+            value of an inner dict is named with a dot; or a data frame of pandas or polars. NaN, None and infinity
+            are missing values, which count as the mean. A column of texts is encoded as in training: a value that
+            was not seen there has none of its features.
         features
-            The names of its columns, in any order.
+            The names of the columns of rows, in any order; None for dicts and data frames.
         missing
-            `warn`: warn about features that X lacks. `mean`: use their means without a warning.
+            `warn`: warn about columns of the model that X lacks, and use their means. `mean`: use them without a
+            warning. `raise`: refuse X.
         unknown
-            `raise`: refuse names that the model does not know. `ignore`: do not use these columns.
+            `raise`: refuse names that the model does not know; the label and the columns that were left out of
+            training are known. `ignore`: do not use these columns.
+        client
+            A client, if the records are of one: those in `branches` have a model of rounds of their own.
 
         Raises
         ------
         UsageError
-            X is not numeric, its shape does not match the names, or names are unknown.
+            A value is not a number, a shape does not match the names, or names are refused.
         """
-        predicted = MODELS[self.loss].predict(self.outputs(X, features, missing=missing, unknown=unknown))
-        if self.task == "classification":
-            return [self.registry.labels[int(code)] for code in predicted]
+        return self.decided(self.predictions(*self._encoded(X, features, missing, unknown), client))
+
+    def predict_proba(
+        self,
+        X: Any,
+        features: Sequence[str] | None = None,
+        *,
+        missing: Missing = "warn",
+        unknown: Unknown = "raise",
+        client: str | None = None,
+    ) -> FloatArray:
+        """Return the probability of each label, shape (n, labels), in the order of `labels`.
+
+        Parameters
+        ----------
+        X, features, missing, unknown, client
+            As in `predict`.
+
+        Raises
+        ------
+        UsageError
+            As in `predict`; or the model predicts targets.
+
+        Examples
+        --------
+        >>> registry = Registry(1, ("x",), ("no", "yes"), np.zeros(1), np.ones(1))
+        >>> model = ServedModel("classification", "softmax", registry, np.array([[0.0, 1.0], [0.0, 0.0]]))
+        >>> model.predict_proba([{"x": 0.0}, {"x": np.log(3.0)}])
+        array([[0.5 , 0.5 ],
+               [0.25, 0.75]])
+        """
+        if self.task == "regression":
+            raise UsageError("the model predicts targets, which have no probabilities; call predict")
+        return self.predictions(*self._encoded(X, features, missing, unknown), client)
+
+    def decided(self, predictions: FloatArray) -> list[str] | list[float]:
+        """Return the likeliest label, or the target, of each row of predictions."""
+        if self.task == "regression":
+            targets: list[float] = predictions[:, 0].tolist()
+            return targets
+        return [self.labels[code] for code in predictions.argmax(axis=1).tolist()]
+
+    def explain(
+        self,
+        record: Mapping[str, Any],
+        *,
+        missing: Missing = "warn",
+        unknown: Unknown = "raise",
+        client: str | None = None,
+    ) -> Explanation:
+        """Return why the model predicts what it predicts for a record: see `Explanation`.
+
+        Parameters
+        ----------
+        record
+            Its values by name.
+        missing, unknown, client
+            As in `predict`.
+
+        Raises
+        ------
+        UsageError
+            As in `predict`.
+
+        Examples
+        --------
+        >>> registry = Registry(1, ("x", "y"), ("no", "yes"), np.array([1.0, 0.0]), np.array([2.0, 1.0]))
+        >>> model = ServedModel(
+        ...     "classification", "softmax", registry, np.array([[-1.0, 1.0], [0.5, 0.0], [0.0, 0.2]])
+        ... )
+        >>> why = model.explain({"x": 5.0, "y": 1.0})
+        >>> why.predicted, round(why.score, 2), round(why.intercept, 2), why.contributions, why.shares
+        ('yes', 1.85, 0.1, {'x': 2.0, 'y': -0.25}, {'rounds': 1.0})
+        """
+        features, X = self._encoded([record], None, missing, unknown)
+        predictions = self.predictions(features, X, client)
+        best, native = int(predictions[0].argmax()), self.native
+        shares, parts = {"rounds": 1.0}, {"rounds": self._linear_by_rounds(features, X, client)}
+        if native is not None and native.agreed.seen:
+            added = native.contributions(features, X[0])
+            shares, parts = native.shares, {**parts, **{e: _named(native, part) for e, part in added.items()}}
+        total = dict.fromkeys(("", *self.registry.features), 0.0)
+        for expert, part in parts.items():
+            for name, outputs in part.items():
+                of_label = float(outputs[0] if self.task == "regression" else outputs[best] - outputs.mean())
+                total[name] = total.get(name, 0.0) + shares[expert] * of_label
+        intercept = total.pop("")
+        return Explanation(
+            predicted=self.decided(predictions)[0],
+            probability=float(predictions[0, best]) if self.task == "classification" else None,
+            score=intercept + sum(total.values()),
+            intercept=intercept,
+            contributions=total,
+            shares=shares,
+        )
+
+    def _linear_by_rounds(
+        self, features: tuple[str, ...], X: FloatArray, client: str | None
+    ) -> dict[str, FloatArray]:
+        """Return what each feature, and the constant 1 (named ""), adds to the outputs of the model of rounds."""
         target = self.registry.target
-        natural: list[float] = (predicted * target.scale + target.centre).tolist()
-        return natural
+        added = self.registry.design([_batch(features, X)])[0][:, None] * self._weights_of(client)
+        if self.loss == "logistic":
+            added = np.hstack([-0.5 * added, 0.5 * added])  # one column, the difference of two
+        elif self.task == "regression":
+            added *= target.scale
+            added[-1] += target.centre
+        return dict(zip((*self.registry.features, ""), added, strict=True))
+
+    def _weights_of(self, client: str | None) -> FloatArray:
+        return self.weights if client is None else self.branches.get(client, self.weights)
+
+    def predictions(self, features: tuple[str, ...], X: FloatArray, client: str | None = None) -> FloatArray:
+        """Return probabilities, shape (n, labels), or targets, shape (n, 1), for the features of `encoding`.
+
+        It may be called by several threads at once.
+        """
+        rounds = self._by_rounds(features, X, client)
+        if self.native is None or not self.native.agreed.seen:
+            return rounds
+        known = len(self.native.agreed.labels) or 1
+        predictions = np.zeros(rounds.shape)
+        predictions[:, :known] = self.native.predictions(features, X, rounds)
+        return predictions
+
+    def _by_rounds(self, features: tuple[str, ...], X: FloatArray, client: str | None) -> FloatArray:
+        """Return the predictions of the model that rounds train."""
+        model, target = MODELS[self.loss], self.registry.target
+        outputs = self.registry.design([_batch(features, X)]) @ self._weights_of(client)
+        if self.task == "regression":
+            return (model.predict(outputs) * target.scale + target.centre)[:, None]
+        known = model.probabilities(outputs)[:, : len(self.labels)]  # logistic always returns two
+        shares: FloatArray = known / known.sum(axis=1, keepdims=True)
+        return shares
+
+    def _encoded(
+        self, records: Any, features: Sequence[str] | None, missing: Missing, unknown: Unknown
+    ) -> tuple[tuple[str, ...], FloatArray]:
+        columns, n = columns_of(records, features)
+        if not n:
+            return self.registry.features, np.zeros((0, len(self.registry.features)))
+        if lacking := self.check_names(tuple(columns), missing, unknown):
+            warnings.warn(f'{lacking}; say missing="mean" if that is meant', stacklevel=3)
+        given, X, wrong = self.encoding.encoded(columns)
+        if wrong:
+            i = min(wrong)
+            raise UsageError(f"X must be rows of numbers, NaN where one is missing: record {i}, {wrong[i]}")
+        return given, X
+
+    def check_names(
+        self, given: tuple[str, ...], missing: Missing = "warn", unknown: Unknown = "raise", *, flags: bool = False
+    ) -> str:
+        """Return a warning about columns that records lack, or an empty text.
+
+        Parameters
+        ----------
+        given
+            The columns that records have.
+        missing, unknown
+            As in `predict`.
+        flags
+            Whether remedies are named as flags of the command line.
+
+        Raises
+        ------
+        UsageError
+            Names are refused: see `predict`.
+        """
+        encoding, known = self.encoding, listed(self.encoding.columns)
+        others, lacking = encoding.unknown(given), encoding.lacking(given)
+        if len(lacking) == len(encoding.columns):
+            raise UsageError(f"the model knows none of these features; it knows {known}")
+        if others and unknown == "raise":
+            remedy = "leave them out, or " + ("add --unknown ignore" if flags else 'say unknown="ignore"')
+            raise UsageError(f"the model does not know {listed(others)}; it knows {known}; {remedy}")
+        if lacking and missing == "raise":
+            remedy = "add them, or " + ("leave --missing refuse out" if flags else 'say missing="mean"')
+            raise UsageError(f"{listed(lacking)} of the model's features are missing; {remedy}")
+        what = f"{listed(lacking)} of the model's features are missing and count as their means"
+        return what if lacking and missing == "warn" else ""
+
+
+def _batch(features: tuple[str, ...], X: FloatArray) -> Batch:
+    n = len(X)
+    return Batch(Span("", 0, n), np.arange(n), features, X, np.zeros(n))
+
+
+def _named(native: ServedNative, added: FloatArray) -> dict[str, FloatArray]:
+    return dict(zip(("", *native.agreed.features), added, strict=True))

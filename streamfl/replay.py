@@ -1,14 +1,17 @@
 """Replays a recorded stream: the state machines of a live federation over the in-memory transport."""
 
+import json
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Literal
 
 import numpy as np
 
 from streamfl import __version__
+from streamfl.core.between.native.between_rounds import NativeBetweenRounds
+from streamfl.core.between.native.served import ServedNative
 from streamfl.core.bounds import NAME_BYTES, NAMED, is_name
 from streamfl.core.client.machine import Client
 from streamfl.core.client.settings import ClientSettings
@@ -19,9 +22,11 @@ from streamfl.core.errors import BrokenInvariantError, PeerError, UsageError
 from streamfl.core.profiles.base import Profile
 from streamfl.core.protocol.decisions import Dropped, PostUpdate, Predicted, Refused
 from streamfl.core.protocol.messages import FromCoordinator, LocalDrift, Noticed, Restarted, RoundClosed
+from streamfl.core.protocol.native.models import NativeState
+from streamfl.evaluation.model_file import FileErrors
 from streamfl.evaluation.prequential import Prequential
-from streamfl.evaluation.result import BytesARecord, DatedRestart, Loss, Result, RoundLine
-from streamfl.model_file import ServedModel
+from streamfl.evaluation.result import BytesARecord, DatedRestart, Figures, Loss, Result, RoundLine
+from streamfl.model_file import Provenance, ServedModel
 from streamfl.runtime.clock import ManualClock, stopwatch
 from streamfl.runtime.loop import run
 from streamfl.runtime.nodes import ClientNode, CoordinatorNode, unobserved
@@ -190,6 +195,8 @@ class Replay:
     sizes: Mapping[str, tuple[int, ...]] | None = None
     _history: History = field(init=False)
     _traffic: Traffic = field(default_factory=Traffic)
+    _machine: Coordinator = field(init=False)
+    _file: FileErrors | None = None
 
     def __post_init__(self) -> None:
         _check_features(self.table)
@@ -229,18 +236,19 @@ class Replay:
     def run(self) -> Replayed:
         """Run the federation over all its records."""
         transport = MemoryTransport(observe=self._traffic.add)
-        coordinator = CoordinatorNode(self._coordinator(), transport.coordinator(), self._handle)
+        self._machine = self._coordinator()
+        if self._history.unlearnt is None:  # a River model has no file
+            self._file = FileErrors(self.table, self.logs, self.horizon, self._model)
+        coordinator = CoordinatorNode(self._machine, transport.coordinator(), self._handle)
         clients = [self._client(name, transport) for name in self.logs]
         began = stopwatch()
         coordinator.start(0.0)
         run([*clients, coordinator], ManualClock())
         seconds = stopwatch() - began
         pending = sum(node.machine.pending for node in clients)
-        return Replayed(
-            self._result(coordinator.machine.state, seconds, pending),
-            tuple(self._history.rounds),
-            self._model(coordinator.machine),
-        )
+        result = self._result(coordinator.machine.state, seconds, pending)
+        model = replace(self._model(), provenance=self._provenance(result))
+        return Replayed(result, tuple(self._history.rounds), model)
 
     def _observe_client(self, event: Predicted | PostUpdate | Dropped) -> None:
         if isinstance(event, Dropped):  # no other process could have caused it
@@ -260,6 +268,8 @@ class Replay:
         if isinstance(event, Refused):  # nothing is late or lost here, so it would be sent and refused for ever
             raise PeerError(f"the update of client {event.client} was refused: {event.reason}")
         self._history.add(event)
+        if isinstance(event, Predicted) and self._file is not None:
+            self._file.add(event)
         self.observe(event)
 
     def _coordinator(self) -> Coordinator:
@@ -290,14 +300,59 @@ class Replay:
         source = TableSource(self.table, name, self.logs[name])
         return ClientNode(machine, source, transport.client(name), self._observe_client)
 
-    def _model(self, coordinator: Coordinator) -> ServedModel:
-        registry, W = coordinator.serving()
+    def _model(self) -> ServedModel:
+        """Return the model as it serves now; of a River model, the one that detects drift."""
+        between = self.settings.learning.learner(self.task, self.settings.seed).between
+        agreed, native = self._machine.state.between, None
+        if isinstance(between, NativeBetweenRounds) and isinstance(agreed, NativeState):
+            native = ServedNative.of(between.settings, agreed)
+        registry, W = self._machine.serving()
         return ServedModel(
             task=self.task,
             loss=self.settings.learning.loss(self.task),
             registry=registry,
             weights=W,
-            chain=coordinator.state.chain,
+            chain=self._machine.state.chain,
+            native=native,
+            branches=self._machine.branches(),
+            categories=dict(self.table.categories),
+            label=self.table.label,
+            left_out=(*self.table.left_out, *self.table.excluded),
+        )
+
+    def _figures(self, measure: Literal["accuracy", "mae", "rmse"]) -> Figures:
+        """Return a metric of all predictors, that of the model file among them."""
+        figures: Figures = getattr(self._history.figures, measure)()
+        if self._file is None:
+            return figures
+        file, served = (getattr(errors, measure) for errors in (self._file.errors, self._file.served))
+        return figures.model_copy(update={"model_file": file, "last_rounds": served})
+
+    def _provenance(self, result: Result) -> Provenance:
+        settings, state = self.settings, self._machine.state
+        figures, measure = (result.accuracy, "accuracy") if result.accuracy else (result.mae, "mae")
+        return Provenance(
+            version=__version__,
+            source=result.source,
+            entry=state.entry - 1,
+            epoch=state.profile.epoch,
+            records=result.accepted,
+            clients=result.clients,
+            rounds=result.rounds,
+            sha256=result.model_sha256,
+            settings=json.dumps(
+                {
+                    "round_size": settings.round_size,
+                    "least": settings.least,
+                    "seed": settings.seed,
+                    "scaling": settings.scaling,
+                    "learning": settings.learning.model_dump(mode="json", fallback=str),
+                    "profile": settings.profile.model_dump(mode="json", fallback=str),
+                }
+            ),
+            measure="accuracy" if measure == "accuracy" else "mae",
+            file=figures.model_file if figures else None,
+            served=figures.last_rounds if figures else None,
         )
 
     def _bytes(self) -> BytesARecord:
@@ -331,10 +386,10 @@ class Replay:
             seconds=round(seconds, 3),
             records_per_second=round(records / seconds) if seconds > 0.0 else 0,
             bytes=self._bytes(),
-            accuracy=history.figures.accuracy() if classes else None,
+            accuracy=self._figures("accuracy") if classes else None,
             kappa=history.figures.kappa() if classes else None,
-            mae=None if classes else history.figures.mae(),
-            rmse=None if classes else history.figures.rmse(),
+            mae=None if classes else self._figures("mae"),
+            rmse=None if classes else self._figures("rmse"),
             loss=Loss(prequential=history.mean_loss()),
             restarts=tuple(history.restarts),
             local_drifts=tuple(history.local_drifts),

@@ -14,20 +14,20 @@ class _Part(BaseModel):
 class Figures(_Part):
     """One metric over the same records, for four predictors.
 
-    `prequential`: the serving model, just before it learns the record. `round_start`: the model at the start of the
-    round. `post_update`: the model after the round, which has learnt the record already. `no_change`: the client's
-    previous label (or target), repeated.
+    `prequential`: the serving model, just before it learns the record. `round_start`: the model of the rounds at the
+    start of the round. `post_update`: the model after the round, which has learnt the record already. `no_change`:
+    the client's previous label (or target), repeated.
+
+    Two are over the records of the last rounds only. `model_file`: the file of `--model-out`, as it would have been
+    written before the record's round. `last_rounds`: `prequential` on the same records.
     """
 
     prequential: float | None
     round_start: float | None
     post_update: float | None
     no_change: float | None
-
-    @property
-    def model_file(self) -> float | None:
-        """The metric of the file of `--model-out`, if it were written before each round."""
-        return self.round_start
+    model_file: float | None = None
+    last_rounds: float | None = None
 
 
 class Kappa(_Part):

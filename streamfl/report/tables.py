@@ -10,7 +10,7 @@ from streamfl.report.words import MISSING, count, evidence, listed, local_eviden
 
 _MOMENTS = (
     ("prequential", "by the serving model, just before it learns the record"),
-    ("round_start", "by the model at the start of the round, which a model file holds"),
+    ("round_start", "by the model of rounds, as it was at the start of the round"),
     ("post_update", "by the model after the round, which has learnt the record already"),
 )
 

@@ -1,6 +1,6 @@
 """Builds a table from blocks of records, with little memory beyond the table itself."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -8,7 +8,7 @@ import numpy as np
 from streamfl.core.arrays import FloatArray, IntArray
 from streamfl.core.protocol.records import Rejection, without_infinity
 from streamfl.streams.cells import Cells, listed, quoted, texts
-from streamfl.streams.columns import Column, LeftOutColumn, describe, infer
+from streamfl.streams.columns import Column, LeftOutColumn, TextColumn, describe, infer
 from streamfl.streams.labels import LabelTexts, resolve
 from streamfl.streams.request import Request
 from streamfl.streams.rows import GrowingRows
@@ -32,7 +32,7 @@ class RowBlock:
     features
         The cells of each feature column.
     label
-        The cells of the label column.
+        The cells of the label column; () if there is none.
     kept
         The cells of the column to keep as text, if one was asked for.
     times
@@ -53,6 +53,49 @@ class RowBlock:
     def records(self) -> int:
         """Count the records, good and bad."""
         return len(self.places) + len(self.rejected)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Blocks:
+    """A file as it is read: block by block, so that it need not fit into memory.
+
+    Parameters
+    ----------
+    request
+        What the caller asked for.
+    name
+        The name of the file without its folder.
+    label
+        The name of the label column; "" if there is none.
+    unit
+        The unit of `lines` in messages: `line` or `record`.
+    each
+        The blocks in order.
+    left_out
+        Columns that no block holds, since they cannot be features.
+    """
+
+    request: Request
+    name: str
+    label: str
+    unit: str
+    each: Iterator[RowBlock]
+    left_out: Sequence[LeftOutColumn] = ()
+
+    def table(self) -> Table:
+        """Return all records as a table.
+
+        Raises
+        ------
+        UsageError
+            The records cannot be used: see `Assembly`.
+        """
+        assembly = Assembly(self.request, self.name, self.label, self.unit)
+        for column in self.left_out:
+            assembly.leave_out(column.name, column.why)
+        for block in self.each:
+            assembly.add(block)
+        return assembly.finish()
 
 
 @dataclass(slots=True, eq=False)
@@ -160,6 +203,8 @@ class Assembly:
             times=np.concatenate(rest.times)[good] if rest.times else np.empty(0),
             left_out=tuple(column.name for column in self._left_out),
             notes=self._notes(),
+            excluded=tuple(sorted(self.request.excluded)),
+            categories={c.name: c.values for c in self._columns.values() if isinstance(c, TextColumn)},
         )
 
     @property

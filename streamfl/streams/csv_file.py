@@ -4,6 +4,7 @@ import csv
 import gzip
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
@@ -12,13 +13,12 @@ import numpy as np
 
 from streamfl.core.arrays import IntArray
 from streamfl.core.protocol.records import Rejection
-from streamfl.streams.assembly import BLOCK, Assembly, RowBlock
+from streamfl.streams.assembly import BLOCK, Blocks, RowBlock
 from streamfl.streams.cells import Cells, quoted
 from streamfl.streams.csv_block import columns
 from streamfl.streams.lines import decoded
 from streamfl.streams.objects import counted
 from streamfl.streams.request import Request, label_column
-from streamfl.streams.table import Table
 
 
 class _Row(NamedTuple):
@@ -28,8 +28,9 @@ class _Row(NamedTuple):
     lines: int = 1
 
 
-def read_csv(request: Request, path: Path) -> Table:
-    """Read a CSV file. Its first line names the columns; blank lines are skipped.
+@contextmanager
+def csv_file(request: Request, path: Path) -> Iterator[Blocks]:
+    """Open a CSV file. Its first line names the columns; blank lines are skipped.
 
     Raises
     ------
@@ -37,20 +38,22 @@ def read_csv(request: Request, path: Path) -> Table:
         If the header or the request cannot be used, or a record cannot and the request is to stop.
     """
     with gzip.open(path, "rb") if path.name.lower().endswith(".gz") else path.open("rb") as stream:
-        return read_csv_stream(request, path.name, stream)
+        yield csv_stream(request, path.name, stream)
 
 
-def read_csv_stream(request: Request, name: str, stream: Iterable[bytes]) -> Table:
-    """Read the lines of a CSV file: see `read_csv`."""
+def csv_stream(request: Request, name: str, stream: Iterable[bytes]) -> Blocks:
+    """Return the records in the lines of a CSV file: see `csv_file`."""
     source = _Lines(request, stream)
     header = _header(request, next(_rows(request, source), None), source.taken)
     label = label_column(request, header, last=True)
-    assembly = Assembly(request, name, label, "line")
+    return Blocks(request, name, label, "line", _blocks(request, source, header, label))
+
+
+def _blocks(request: Request, source: "_Lines", header: list[str], label: str) -> Iterator[RowBlock]:
     start = 0
     while (block := _next_block(request, source, header, label, start)) is not None:
-        assembly.add(block)
+        yield block
         start += block.records
-    return assembly.finish()
 
 
 class _Lines:
@@ -97,7 +100,7 @@ def _next_block(request: Request, source: _Lines, header: list[str], label: str,
         rows = list(islice(_rows(request, source), BLOCK))
         return _block(request, header, label, start, rows) if rows else None
     source.skip()
-    places, lines = counted(start, len(found[label]))
+    places, lines = counted(start, len(found[header[0]]))
     return _of_columns(request, label, found, places, lines + (first - 1 - start))
 
 
@@ -187,7 +190,7 @@ def _of_columns(
         places=places,
         lines=lines,
         features={name: cells for name, cells in found.items() if name != label and name not in request.excluded},
-        label=found[label],
+        label=found.get(label, ()),
         kept=found[request.keep] if request.keep is not None else None,
         times=found[request.time] if request.time is not None else None,
         rejected=rejected,

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,11 +11,10 @@ import msgspec
 import numpy as np
 
 from streamfl.core.protocol.records import Rejection
-from streamfl.streams.assembly import BLOCK, Assembly
+from streamfl.streams.assembly import BLOCK, Blocks, RowBlock
 from streamfl.streams.lines import LONGEST, decoded, whole_lines
 from streamfl.streams.objects import Columns, Object, flat, names
 from streamfl.streams.request import Request, label_column
-from streamfl.streams.table import Table
 
 
 class _Line(NamedTuple):
@@ -23,8 +23,9 @@ class _Line(NamedTuple):
     error: str = ""
 
 
-def read_jsonl(request: Request, path: Path) -> Table:
-    """Read a file of JSON lines; blank lines are skipped.
+@contextmanager
+def jsonl_file(request: Request, path: Path) -> Iterator[Blocks]:
+    """Open a file of JSON lines; blank lines are skipped.
 
     A record may lack features or add new ones. The label column must occur in the first 8192 records.
 
@@ -38,24 +39,25 @@ def read_jsonl(request: Request, path: Path) -> Table:
         parsed = _parsed(request, whole_lines(stream))
         taken = list(islice(parsed, BLOCK))
         label = _label(request, taken)
-        assembly, columns, start = Assembly(request, path.name, label, "line"), Columns(request, label), 0
-        while taken:
-            good = [i for i, line in enumerate(taken) if not line.error]
-            assembly.add(
-                columns.block(
-                    places=np.array(good, np.int64) + start,
-                    lines=np.array([taken[i].number for i in good], np.int64),
-                    records=[taken[i].record for i in good],
-                    rejected=tuple(
-                        Rejection(start + i, f"line {line.number}: {line.error}")
-                        for i, line in enumerate(taken)
-                        if line.error
-                    ),
-                )
-            )
-            start += len(taken)
-            taken = list(islice(parsed, BLOCK))
-    return assembly.finish()
+        yield Blocks(request, path.name, label, "line", _blocks(Columns(request, label), taken, parsed))
+
+
+def _blocks(columns: Columns, taken: list[_Line], parsed: Iterator[_Line]) -> Iterator[RowBlock]:
+    start = 0
+    while taken:
+        good = [i for i, line in enumerate(taken) if not line.error]
+        yield columns.block(
+            places=np.array(good, np.int64) + start,
+            lines=np.array([taken[i].number for i in good], np.int64),
+            records=[taken[i].record for i in good],
+            rejected=tuple(
+                Rejection(start + i, f"line {line.number}: {line.error}")
+                for i, line in enumerate(taken)
+                if line.error
+            ),
+        )
+        start += len(taken)
+        taken = list(islice(parsed, BLOCK))
 
 
 def _label(request: Request, taken: list[_Line]) -> str:

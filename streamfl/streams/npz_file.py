@@ -2,7 +2,8 @@
 
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
@@ -12,8 +13,10 @@ import numpy.typing as npt
 
 from streamfl.core.arrays import FloatArray, IntArray
 from streamfl.core.protocol.records import Rejection, without_infinity
+from streamfl.streams.assembly import Blocks, RowBlock
 from streamfl.streams.cells import quoted, texts
 from streamfl.streams.labels import LabelTexts, resolve
+from streamfl.streams.objects import counted
 from streamfl.streams.request import Request, check_names
 from streamfl.streams.table import Numbers, Table
 from streamfl.streams.times import of_cells, unknown
@@ -60,8 +63,33 @@ def read_npz(request: Request, path: Path) -> Table:
     times, notes = _times(request, found, rows)
     return Table(
         path.name, arrays.features, X, y[rows], labels, places, rejected, columns,
-        infinite=infinite, times=times, notes=notes,
+        infinite=infinite, times=times, notes=notes, excluded=tuple(sorted(request.excluded)),
     )  # fmt: skip
+
+
+@contextmanager
+def npz_file(request: Request, path: Path) -> Iterator[Blocks]:
+    """Open an npz file: see `read_npz`. It is loaded as a whole; without labels it needs no `y`."""
+    found = _loaded(request, path)
+    labelled = request.label is not None
+    arrays = _chosen(request, _checked(request, found if labelled else {**found, "y": _no_labels(found)}))
+    yield Blocks(request, path.name, "y" if labelled else "", "record", _blocks(arrays, labelled=labelled))
+
+
+def _no_labels(found: Mapping[str, npt.NDArray[np.generic]]) -> Labels:
+    return np.zeros(found["X"].shape[:1] if "X" in found else 0)
+
+
+def _blocks(arrays: _Arrays, *, labelled: bool) -> Iterator[RowBlock]:
+    for start in range(0, len(arrays.X), ROWS):
+        rows = slice(start, start + ROWS)
+        places, numbers = counted(start, len(arrays.X[rows]))
+        yield RowBlock(
+            places=places,
+            lines=numbers,
+            features={name: arrays.X[rows, j].astype(np.float64) for j, name in enumerate(arrays.features)},
+            label=arrays.y[rows].tolist() if labelled else (),
+        )
 
 
 def _times(request: Request, arrays: _Arrays, rows: IntArray) -> tuple[FloatArray, tuple[str, ...]]:

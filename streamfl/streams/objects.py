@@ -77,7 +77,7 @@ class Columns:
             places=places,
             lines=lines,
             features={name: _column(records, name) for name in self._names if name not in without},
-            label=_column(records, self.label),
+            label=_column(records, self.label) if self.label else (),
             kept=_column(records, keep) if keep is not None else None,
             times=_column(records, self.request.time) if self.request.time is not None else None,
             rejected=rejected,

@@ -1,25 +1,25 @@
 """Reads Apache Parquet with polars."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryFile
 
 import polars as pl
 
-from streamfl.streams.assembly import Assembly, RowBlock
+from streamfl.streams.assembly import Blocks, RowBlock
 from streamfl.streams.cells import Cells
-from streamfl.streams.columns import TIMES
+from streamfl.streams.columns import TIMES, LeftOutColumn
 from streamfl.streams.objects import counted
 from streamfl.streams.request import Request, label_column
-from streamfl.streams.table import Table
 
 ROWS = 65_536  # read at a time
 
 
-def read_parquet(request: Request, path: Path) -> Table:
-    """Read a Parquet file.
+@contextmanager
+def parquet_file(request: Request, path: Path) -> Iterator[Blocks]:
+    """Open a Parquet file.
 
     Raises
     ------
@@ -28,41 +28,41 @@ def read_parquet(request: Request, path: Path) -> Table:
         or a record is bad and the request is to stop.
     """
     try:
-        return _read(request, path)
+        yield _opened(request, path)
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:  # a damaged page can make polars panic
         what = f"not a whole Parquet file ({str(error).splitlines()[0]})"
         raise request.refusal(what, "write the file again") from None
 
 
-def _read(request: Request, path: Path) -> Table:
+def _opened(request: Request, path: Path) -> Blocks:
     scan = pl.scan_parquet(path, glob=False)
     with _panics_unprinted():
         schema = scan.collect_schema()
     label = label_column(request, list(schema), last=True)
-    assembly = Assembly(request, path.name, label, "record")
-    features = []
+    features, left_out = [], []
     for name, kind in schema.items():
         if name == label or name in request.excluded:
             continue
         if why := _no_feature(kind):
-            assembly.leave_out(name, why)
+            left_out.append(LeftOutColumn(name, why))
         else:
             features.append(name)
+    return Blocks(request, path.name, label, "record", _blocks(request, scan, label, features), left_out)
+
+
+def _blocks(request: Request, scan: pl.LazyFrame, label: str, features: Sequence[str]) -> Iterator[RowBlock]:
     start = 0
     while len(rows := _rows(scan, start)):
         places, numbers = counted(start, len(rows))
-        assembly.add(
-            RowBlock(
-                places=places,
-                lines=numbers,
-                features={name: _feature(rows[name]) for name in features},
-                label=_plain(rows[label]).to_list(),
-                kept=_plain(rows[request.keep]).to_list() if request.keep is not None else None,
-                times=_times(rows[request.time]) if request.time is not None else None,
-            )
+        yield RowBlock(
+            places=places,
+            lines=numbers,
+            features={name: _feature(rows[name]) for name in features},
+            label=_plain(rows[label]).to_list() if label else (),
+            kept=_plain(rows[request.keep]).to_list() if request.keep is not None else None,
+            times=_times(rows[request.time]) if request.time is not None else None,
         )
         start += len(rows)
-    return assembly.finish()
 
 
 def _rows(scan: pl.LazyFrame, start: int) -> pl.DataFrame:

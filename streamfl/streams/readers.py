@@ -2,20 +2,22 @@
 
 import sys
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO
 
-from streamfl.streams.csv_file import read_csv, read_csv_stream
-from streamfl.streams.jsonl_file import read_jsonl
-from streamfl.streams.npz_file import read_npz
+from streamfl.streams.assembly import Blocks, RowBlock
+from streamfl.streams.csv_file import csv_file, csv_stream
+from streamfl.streams.jsonl_file import jsonl_file
+from streamfl.streams.npz_file import npz_file, read_npz
 from streamfl.streams.request import OnBadRecord, Request, Task
 from streamfl.streams.table import Table
 
 STDIN = "-"
 
-Reader = Callable[[Request, Path], Table]
+Reader = Callable[[Request, Path], AbstractContextManager[Blocks]]
 
 
 def read(
@@ -70,17 +72,68 @@ def read(
     streamfl.core.errors.UsageError: winter.xls: no such file; correct the path
     """
     request = Request(path_or_name, label, tuple(drop), time, task, on_bad_record, keep, separator)
-    if len(separator) != 1 or not separator.isascii() or separator in '"\r\n\0':
-        raise request.refusal(f"columns cannot be separated by {separator!r}", "give one character, such as ;")
+    _check_separator(request)
     if path_or_name.startswith("river:"):
         return _river(request)
-    if separator != "," and not path_or_name.lower().endswith((STDIN, ".csv", ".csv.gz")):
+    if path_or_name.lower().endswith(".npz"):  # its table keeps the stored type
+        with _explained(request):
+            _reader(request, path := Path(path_or_name))
+            return read_npz(request, path)
+    with blocks(request, stdin) as opened:
+        return opened.table()
+
+
+@contextmanager
+def blocks(request: Request, stdin: BinaryIO | None = None) -> Iterator[Blocks]:
+    """Open a file to be read block by block: any of `read` but a data set of River.
+
+    Parameters
+    ----------
+    request
+        What to read.
+    stdin
+        The stream to read for `-`; by default standard input.
+
+    Raises
+    ------
+    UsageError
+        If the file or a column cannot be used. While blocks are read, too.
+
+    >>> with blocks(Request("winter.xls", labelled=False)) as opened:
+    ...     pass
+    Traceback (most recent call last):
+    streamfl.core.errors.UsageError: winter.xls: no such file; correct the path
+    """
+    _check_separator(request)
+    if request.source == STDIN:
+        yield _standard_input(request, sys.stdin.buffer if stdin is None else stdin)
+        return
+    path = Path(request.source)
+    with ExitStack() as stack:
+        with _explained(request):
+            opened = stack.enter_context(_reader(request, path)(request, path))
+        yield replace(opened, each=_each(request, opened.each))
+
+
+def _each(request: Request, blocks: Iterator[RowBlock]) -> Iterator[RowBlock]:
+    """Explain the errors of reading alone, not those of the caller between two blocks."""
+    with _explained(request):
+        yield from blocks
+
+
+def _check_separator(request: Request) -> None:
+    separator, source = request.separator, request.source.lower()
+    if len(separator) != 1 or not separator.isascii() or separator in '"\r\n\0':
+        raise request.refusal(f"columns cannot be separated by {separator!r}", "give one character, such as ;")
+    if separator != "," and not source.startswith("river:") and not source.endswith((STDIN, ".csv", ".csv.gz")):
         raise request.refusal("only CSV has separators", "leave --separator out")
-    if path_or_name == STDIN:
-        return _standard_input(request, sys.stdin.buffer if stdin is None else stdin)
-    path = Path(path_or_name)
+
+
+@contextmanager
+def _explained(request: Request) -> Iterator[None]:
+    """Turn errors of the file system into one line."""
     try:
-        return _reader(request, path)(request, path)
+        yield
     except PermissionError:
         raise request.refusal("no permission to read it", "change its permissions, or read a copy") from None
     except FileNotFoundError:
@@ -91,9 +144,9 @@ def read(
         raise request.refusal(f"it cannot be read ({error.strerror or error})", "write the file again") from None
 
 
-def _standard_input(request: Request, stream: BinaryIO) -> Table:
+def _standard_input(request: Request, stream: BinaryIO) -> Blocks:
     source = replace(request, source="standard input")
-    return read_csv_stream(source, "standard input", stream)
+    return csv_stream(source, "standard input", stream)
 
 
 def _reader(request: Request, path: Path) -> Reader:
@@ -108,10 +161,10 @@ def _reader(request: Request, path: Path) -> Reader:
     raise request.refusal("unknown format", f"known are {', '.join(FORMATS)} and river:NAME")
 
 
-def _parquet(request: Request, path: Path) -> Table:
-    from streamfl.streams.parquet_file import read_parquet  # noqa: PLC0415  polars is slow to load and rarely used
+def _parquet(request: Request, path: Path) -> AbstractContextManager[Blocks]:
+    from streamfl.streams.parquet_file import parquet_file  # noqa: PLC0415  polars is slow to load and rarely used
 
-    return read_parquet(request, path)
+    return parquet_file(request, path)
 
 
 def _river(request: Request) -> Table:
@@ -121,9 +174,9 @@ def _river(request: Request) -> Table:
 
 
 FORMATS: dict[str, Reader] = {
-    ".csv": read_csv,
-    ".csv.gz": read_csv,
-    ".jsonl": read_jsonl,
+    ".csv": csv_file,
+    ".csv.gz": csv_file,
+    ".jsonl": jsonl_file,
     ".parquet": _parquet,
-    ".npz": read_npz,
+    ".npz": npz_file,
 }

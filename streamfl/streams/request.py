@@ -16,7 +16,10 @@ LABEL_NAMES = ("label", "y", "target", "class")
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """The arguments of `read`, which describes them, as one value for the readers of all formats."""
+    """The arguments of `read`, which describes them, as one value for the readers of all formats.
+
+    With `labelled` False no column is the label.
+    """
 
     source: str
     label: str | None = None
@@ -26,6 +29,7 @@ class Request:
     on_bad_record: OnBadRecord = "reject"
     keep: str | None = None
     separator: str = ","
+    labelled: bool = True
 
     def refusal(self, what: str, remedy: str) -> UsageError:
         """Return a one-line error with the file, the problem and the remedy.
@@ -43,6 +47,8 @@ class Request:
 
 def label_column(request: Request, columns: Sequence[str], *, last: bool) -> str:
     """Return the name of the label column, after checking every column that the request names.
+
+    It is "" if the request is for records without labels.
 
     Parameters
     ----------
@@ -64,6 +70,8 @@ def label_column(request: Request, columns: Sequence[str], *, last: bool) -> str
     'kind'
     """
     check_names(request, columns)
+    if not request.labelled:
+        return ""
     if request.label is not None:
         return request.label
     eligible = [name for name in columns if name not in request.excluded]

@@ -47,6 +47,10 @@ class Table:
         Notes for the user on these columns and on times that could not be read.
     infinite
         The number of infinite values in the good records; they count as missing.
+    categories
+        The values of each column of texts, which are features of their own: `column=value`.
+    excluded
+        The columns that the caller asked to leave out, and the column of times.
     """
 
     name: str
@@ -62,6 +66,8 @@ class Table:
     times: FloatArray = field(default_factory=lambda: np.empty(0))
     left_out: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    categories: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: MappingProxyType({}))
+    excluded: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         """Count the good records."""

@@ -113,7 +113,7 @@ def _model() -> tuple[str, bytes]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model"
         _replay("adaptive").run().model.save(path)
-        return "model-adaptive.safetensors.gz", path.read_bytes()
+        return "model-native.safetensors.gz", path.read_bytes()
 
 
 def _model_answers(path: Path, _: str) -> str:

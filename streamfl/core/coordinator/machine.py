@@ -143,6 +143,10 @@ class Coordinator:
         """
         return self._rounds.serving()
 
+    def branches(self) -> dict[str, FloatArray]:
+        """Return the weights of the model that serves each client that has drifted alone, by client."""
+        return self._rounds.branches()
+
     # --- time ------------------------------------------------------------------------------------------------------
 
     @property

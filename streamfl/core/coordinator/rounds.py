@@ -325,6 +325,14 @@ class Rounds:
         plan = self.unsaved.open.plan
         return self.state.registry, next(live.W for live in plan.live if live.name == plan.serves)
 
+    def branches(self) -> dict[str, FloatArray]:
+        """Return the weights of the model that serves each client that has drifted alone, by client."""
+        plan = self.unsaved.open.plan if self.unsaved.open is not None else None
+        if plan is None:
+            return {}
+        weights = {live.name: live.W for live in plan.live}
+        return {client: weights[group.serves] for group in plan.apart for client in group.clients}
+
     # --- the registry ----------------------------------------------------------------------------------------------
 
     def _change_registry(self, *, restarted: bool) -> None:

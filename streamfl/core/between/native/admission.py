@@ -57,6 +57,7 @@ def wrong_learnt(learnt: NativeLearnt, agreed: NativeState, covered: Covered) ->
         or _wrong_moments(learnt.moments, learnt.records)
         or _wrong_moments(learnt.far, learnt.records)
         or _wrong_second(learnt, agreed)
+        or (None if learnt.mixture.is_sound(1 + agreed.weights.shape[1]) else "a mixture between rounds that is none")
     )
 
 

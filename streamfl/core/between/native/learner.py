@@ -22,6 +22,7 @@ from streamfl.core.between.native.running_scaler import RunningScaler
 from streamfl.core.errors import BrokenInvariantError, PeerError
 from streamfl.core.learning.serving import Serving
 from streamfl.core.protocol.native.learnt import NativeLearnt
+from streamfl.core.protocol.native.mixed import AgreedMixture
 from streamfl.core.protocol.native.models import NativeState
 from streamfl.core.protocol.native.settings import LEAST_UNIT, MEMORIES, TOUCHED, NativeSettings
 from streamfl.core.protocol.native.sleeping import unused
@@ -70,6 +71,7 @@ class NativeLearner:
     features: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
     mixture: LabelMixture | TargetMixture = field(init=False)
+    agreed_mixture: LabelMixture | TargetMixture = field(init=False)
     near: Neighbours | None = field(init=False)
     _codes: dict[str, int] = field(init=False)
     _ferns: Ferns = field(init=False)
@@ -83,8 +85,9 @@ class NativeLearner:
 
     def __post_init__(self) -> None:
         settings = self.settings
-        experts, ferns = len(settings.experts), settings.ferns
-        self.mixture = TargetMixture(experts) if settings.targets else LabelMixture(experts)
+        mixture, ferns = TargetMixture if settings.targets else LabelMixture, settings.ferns
+        self.mixture = mixture(len(settings.experts))
+        self.agreed_mixture = mixture(len(settings.agreed_experts))
         self.near = Neighbours() if settings.neighbours else None
         self._ferns = Ferns(settings.seed)
         self._kinds = Kinds(settings.sees, settings.rates, ferns.start, ferns.stop - ferns.start)
@@ -157,7 +160,8 @@ class NativeLearner:
             centre=np.array([centre]),
         )
         codes = {label: code for code, label in enumerate(agreed.labels)}
-        self.mixture.wake(self._awake(agreed))
+        self.mixture.wake(self._awake(agreed, self.settings.experts))
+        self.agreed_mixture.begin(agreed.mixture, self._awake(agreed, self.settings.agreed_experts))
         # An interruption from here on leaves arrays that do not fit the names: the next call raises.
         self._arguments, self._last_prediction = None, None
         self._agreed, self._ferns, self._scaler, self._models = agreed, ferns, scaler, models
@@ -184,8 +188,8 @@ class NativeLearner:
             weights[0, :, 0] += (agreed.centre - centre) / self.settings.sees
         return weights
 
-    def _awake(self, agreed: NativeState) -> BoolArray:
-        awake = np.array([not agreed.sleeps(expert) for expert in self.settings.experts])
+    def _awake(self, agreed: NativeState, experts: tuple[str, ...]) -> BoolArray:
+        awake = np.array([not agreed.sleeps(expert) for expert in experts])
         return awake if awake.any() else ~awake  # with other experts than the state knows, at least one must serve
 
     def predicted_by_rounds(self, serving: Serving, batch: Batch) -> FloatArray | None:
@@ -270,9 +274,17 @@ class NativeLearner:
             unit=unit,
             bearing=models.bearing[: len(self.labels)].copy(),
             right=models.right[:, : len(self.labels)].copy(),
-            unused=unused(self.settings.experts, self.mixture.influence),
+            unused=self._unused(),
             centre=centre,
+            mixture=self.agreed_mixture.report() if self.records else AgreedMixture(),
         )
+
+    def _unused(self) -> tuple[str, ...]:
+        """Return the groups without a share: agreed experts by the agreed mixture, the client's own by its own."""
+        agreed, experts = self.settings.agreed_experts, self.settings.experts
+        own = [e for e, expert in enumerate(experts) if expert not in agreed]
+        parts = np.concatenate([self.agreed_mixture.influence, self.mixture.influence[own]])
+        return unused((*agreed, *(experts[e] for e in own)), parts)
 
     # --- records -------------------------------------------------------------------------------------------------
 
@@ -328,6 +340,10 @@ class NativeLearner:
             if len(X) == 1 and not self._new(features, X[0]):
                 self._last_prediction = LastPrediction(features, X.tobytes(), float(self._served(outputs)[0]))
         return outputs
+
+    def standardised(self, features: tuple[str, ...], x: FloatArray) -> FloatArray:
+        """Return a record as linear models see it: the constant 1, then `self.features`; shape (1 + features,)."""
+        return np.append(1.0, self._scaler.scaled(self._aligned(features, x[None]), count=False)[0])
 
     def has_predicted(
         self, features: tuple[str, ...], X: FloatArray, y: FloatArray, labels: tuple[str, ...] = ()
@@ -386,6 +402,8 @@ class NativeLearner:
                 mixing=self.mixture.mixing,
                 record=Record(np.ones(1 + len(self.features)), np.zeros(TOUCHED * settings.has_ferns, np.int64)),
                 predictions=room(len(settings.experts), columns),
+                agreed=self.agreed_mixture.mixing,
+                agreed_predictions=room(len(settings.agreed_experts), columns),
                 targets=settings.targets,
             )
             if not _is_sound(learning, len(self.features), columns):
@@ -519,6 +537,8 @@ def _is_sound(learning: Learning, features: int, columns: int) -> bool:
         and (not near or _is_sound_memory(memory, features, 0 if learning.targets else columns))
         and learning.predictions.by_expert.shape == (count + near + 1, columns)
         and len(learning.mixing.best) == learning.mixing.stacked.shape[1] == count + near + 1
+        and len(learning.agreed.best) == learning.agreed.stacked.shape[1] == count + 1
+        and learning.agreed_predictions.by_expert.shape == (count + 1, columns)
     )
 
 

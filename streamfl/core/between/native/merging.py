@@ -11,8 +11,9 @@ from streamfl.core.between.native.agreed_moments import Seen, after_round
 from streamfl.core.errors import PeerError
 from streamfl.core.learning.fixed_point import LIMIT, SCALE, weighted_mean
 from streamfl.core.protocol.native.learnt import NativeLearnt
+from streamfl.core.protocol.native.mixed import AgreedMixture
 from streamfl.core.protocol.native.models import NativeState
-from streamfl.core.protocol.native.settings import WINDOW, NativeSettings
+from streamfl.core.protocol.native.settings import STACKING, WINDOW, NativeSettings
 from streamfl.core.protocol.native.sleeping import rested
 
 
@@ -86,8 +87,38 @@ def after(
     )
     if settings is not None and settings.targets:
         moved = _centred(moved, agreed, parts, settings)
+    mixture = _mixed(agreed.mixture, parts)
     centre = [np.array([moved.centre])] if moved.centre else []
-    return replace(moved, chain=_chained(agreed.chain, moved.weights, cells, mean, *centre)), cells
+    chain = _chained(agreed.chain, moved.weights, cells, mean, *centre, mixture.best, mixture.stacked, mixture.outer)
+    return replace(moved, mixture=mixture, chain=chain), cells
+
+
+def _mixed(agreed: AgreedMixture, parts: Sequence[NativeLearnt]) -> AgreedMixture:
+    """Return the mean of the clients' weights, by records; the medians of what no client may move alone.
+
+    >>> one, other = (AgreedMixture(np.array([p, 1.0 - p]), np.full((2, 2), p), np.ones(3) / 3.0) for p in (0.5, 1.0))
+    >>> from streamfl.core.between.native.learner import NativeLearner
+    >>> from streamfl.core.protocol.native.settings import NativeSettings
+    >>> none = NativeLearner(NativeSettings("linear")).learnt()
+    >>> parts = [replace(none, records=1, mixture=one), replace(none, records=3, mixture=other)]
+    >>> _mixed(AgreedMixture(), parts).best, _mixed(AgreedMixture(), parts).stacked[0]
+    (array([0.875, 0.125]), array([0.875, 0.875]))
+    """
+    sent = [(part.records, part.mixture) for part in parts if part.mixture.is_known]
+    if not sent:
+        return agreed
+    best, *stacked, outer = np.split(
+        weighted_mean((n, np.concatenate([each.best, *each.stacked, each.outer])) for n, each in sent),
+        np.cumsum([len(sent[0][1].best)] * (1 + len(STACKING))),
+    )
+    return AgreedMixture(
+        best / best.sum(),
+        np.array(stacked),
+        outer / outer.sum(),
+        float(np.median([each.norm for _, each in sent])),
+        float(np.median([each.variance for _, each in sent])),
+        int(np.median([each.records for _, each in sent])),
+    )
 
 
 def _centred(

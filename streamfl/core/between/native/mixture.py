@@ -9,7 +9,6 @@ from streamfl.core.arrays import HOLDS_ARRAYS, BoolArray, FloatArray
 from streamfl.core.between.native.kernels.mixing import (
     MIXTURES,
     RUNNING,
-    STACKING,
     Mixing,
     Predictions,
     learn_to_mix_labels,
@@ -19,6 +18,8 @@ from streamfl.core.between.native.kernels.mixing import (
 )
 from streamfl.core.between.native.kernels.scaling import FIRST
 from streamfl.core.between.native.running_scaler import known
+from streamfl.core.protocol.native.mixed import LARGEST_SQUARE, LARGEST_WEIGHT, AgreedMixture
+from streamfl.core.protocol.native.settings import STACKING
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,6 +80,27 @@ class Mixture:
         targets, seen = self.mixing.targets, state.known or state.seen
         targets.near[:], targets.seen[:] = state.near if seen else np.nan, seen
         targets.total[:], targets.square[:], targets.first[:, 0] = state.total, state.square, state.first
+
+    def begin(self, agreed: AgreedMixture, awake: BoolArray) -> None:
+        """Continue from the agreed weights, with some experts awake: see `wake`."""
+        start, mixing = agreed if agreed.is_known else AgreedMixture.equal(self.experts), self.mixing
+        mixing.best[:], mixing.stacked[:], mixing.outer[:] = start.best, start.stacked, start.outer
+        mixing.running[0] = (start.norm, start.variance, start.records)
+        mixing.awake[:] = True
+        self.wake(awake)
+
+    def report(self) -> AgreedMixture:
+        """Return the weights as they are sent."""
+        best, stacked, outer = (part.copy() for part in self.mixing[:3])
+        norm, variance, records = self.mixing.running[0].item()
+        return AgreedMixture(
+            best,
+            stacked.clip(-LARGEST_WEIGHT, LARGEST_WEIGHT),
+            outer,
+            min(norm, LARGEST_SQUARE),
+            min(variance, LARGEST_SQUARE),
+            int(records),
+        )
 
     def wake(self, awake: BoolArray) -> None:
         """Wake some experts and put all others to sleep; these lose their weight until they wake and earn one again.

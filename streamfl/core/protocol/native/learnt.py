@@ -1,13 +1,14 @@
 """What a client's native models learnt in a round, as its update carries it."""
 
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
 
 from streamfl.core.arrays import HOLDS_ARRAYS, FloatArray
 from streamfl.core.protocol.moments import NOTHING, Moments
+from streamfl.core.protocol.native.mixed import AgreedMixture
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +44,10 @@ class NativeLearnt:
     centre
         The value from which the client measured targets: the agreed one, if there is one.
     unused
-        The experts without a share in the client's predictions: see `sleeping`.
+        The experts without a share in the predictions: see `sleeping`. Agreed experts are judged by the agreed
+        mixture, in which no expert is the client's own.
+    mixture
+        The agreed mixture after the client's records.
     """
 
     __pydantic_config__: ClassVar[dict[str, object]] = HOLDS_ARRAYS
@@ -65,6 +69,7 @@ class NativeLearnt:
     again: tuple[str, ...] = ()
     far: Moments = NOTHING
     centre: float = 0.0
+    mixture: AgreedMixture = field(default_factory=AgreedMixture)
 
     unlearnt: ClassVar[int] = 0  # they learn every good record
 

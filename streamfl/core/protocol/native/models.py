@@ -10,6 +10,7 @@ import numpy as np
 from streamfl.core.arrays import HOLDS_ARRAYS, FloatArray
 from streamfl.core.protocol.early import Early
 from streamfl.core.protocol.moments import NOTHING, Moments
+from streamfl.core.protocol.native.mixed import AgreedMixture
 from streamfl.core.protocol.native.settings import FERN, NativeSettings
 from streamfl.core.protocol.native.sleeping import Rest, together
 
@@ -46,6 +47,8 @@ class NativeState:
     centre
         The value from which targets are measured: a prediction is the centre plus what weights and cells add. Without
         meaning before the first record; until then each client measures from the mean of its own targets.
+    mixture
+        How the agreed experts' predictions are mixed.
 
     Examples
     --------
@@ -69,6 +72,7 @@ class NativeState:
     early: Early = field(default_factory=Early)
     far: Moments = NOTHING
     centre: float = 0.0
+    mixture: AgreedMixture = field(default_factory=AgreedMixture)
 
     def sleeps(self, expert: str) -> bool:
         """Tell whether an expert sleeps."""
@@ -110,6 +114,7 @@ class NativeState:
             and self.second.shape == ((inputs, inputs) if settings.has_linear else (0, 0))
             and self.norms.shape == (2,)
             and self.table.shape == (rows, len(FERN), columns)
+            and self.mixture.is_sound(len(settings.agreed_experts))
         )
 
     def grown(self, features: tuple[str, ...], labels: tuple[str, ...], *, table: bool = True) -> "NativeState":

@@ -31,6 +31,9 @@ FARTHEST = 5.0
 # Differences are multiples of a power of two between these. No targets lead beyond them.
 LEAST_UNIT, LARGEST_UNIT = 2.0**-110, 2.0**110
 
+# Rates of the steps by which the weights of stacked experts are learnt.
+STACKING = (0.03, 0.3)
+
 # The window of running means, in records.
 WINDOW = 10_000
 
@@ -87,6 +90,11 @@ class NativeSettings:
         """Return the names of the experts: the models, the neighbours, and `rounds`, the model that rounds train."""
         near = tuple(f"neighbours-{memory}" for memory in MEMORIES) if self.neighbours else ()
         return (*self.names, *near, "rounds")
+
+    @cached_property
+    def agreed_experts(self) -> tuple[str, ...]:
+        """Return the names of the experts that all clients share, in the order of `experts`."""
+        return (*self.names, "rounds")
 
     @cached_property
     def ferns(self) -> slice:

@@ -70,6 +70,11 @@ def compiled(function: F) -> F:
     return _compiled(function)
 
 
+def released(function: F) -> F:
+    """Return a compiled function that lets other threads run meanwhile: each must have arrays of its own."""
+    return _compiled(function, nogil=True)
+
+
 def inner(function: F) -> F:
     """Return a compiled function that only compiled functions call: it has no entry point for Python."""
     return _compiled(function, no_cpython_wrapper=True)

@@ -10,16 +10,13 @@ from streamfl.core.arrays import BoolArray, FloatArray
 from streamfl.core.between.native.kernels.compiled import compiled, inner
 from streamfl.core.between.native.kernels.scaling import Scales
 from streamfl.core.between.native.kernels.softmax import softmax
-from streamfl.core.protocol.native.settings import WINDOW
+from streamfl.core.protocol.native.settings import STACKING, WINDOW
 
 # The part of its weight that an expert shares out among all experts at every record.
 SHARE = 0.001
 
 # The least probability, as a part of a uniform one; and the least likelihood of a target, as a part of the best one.
 FLOOR, LEAST_LIKELY = 0.01, 1e-3
-
-# Rates of the steps by which the weights of stacked experts are learnt.
-STACKING = (0.03, 0.3)
 
 # The mixtures: the first by fixed share, then one for each of these rates.
 SHARED, STACKED, MIXTURES = 0, 1, 1 + len(STACKING)

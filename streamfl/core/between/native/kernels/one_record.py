@@ -8,7 +8,7 @@ import math
 from typing import NamedTuple
 
 from streamfl.core.arrays import BoolArray, FloatArray, IntArray
-from streamfl.core.between.native.kernels.compiled import KeptArguments, compiled, inner
+from streamfl.core.between.native.kernels.compiled import KeptArguments, compiled, inner, released
 from streamfl.core.between.native.kernels.ferns import Tests, find_cells
 from streamfl.core.between.native.kernels.mixing import (
     Mixing,
@@ -40,7 +40,11 @@ class Record(NamedTuple):
 
 
 class Learning(NamedTuple):
-    """All arrays that the loops read and write; `targets` says whether targets are learnt, not labels."""
+    """All arrays that the loops read and write; `targets` says whether targets are learnt, not labels.
+
+    `agreed` is the mixture of the experts that all clients share, the models and `rounds`. `mixing`, which serves,
+    has the client's own experts beside them.
+    """
 
     kinds: Kinds
     scales: Scales
@@ -50,6 +54,8 @@ class Learning(NamedTuple):
     mixing: Mixing
     record: Record
     predictions: Predictions
+    agreed: Mixing
+    agreed_predictions: Predictions
     targets: bool
 
 
@@ -122,6 +128,7 @@ def learn(learning: Learning, remembered: int, truth: float, seen: int, touched:
     else:
         learn_to_mix_labels(learning.mixing, predictions, int(truth))
         count_right(models, predictions.by_expert, int(truth), learning.mixing.awake)
+    learn_to_mix_agreed(learning, target if learning.targets else truth)
     for m in range(models.weights.shape[1]):
         errors[m, 0 if learning.targets else int(truth)] -= target if learning.targets else 1.0
         if not learning.mixing.awake[m]:
@@ -133,6 +140,21 @@ def learn(learning: Learning, remembered: int, truth: float, seen: int, touched:
         unlearn(learning, remembered, seen, touched)
     if learning.targets and touched.counted[0].records + 1 == seen:  # there is no agreed state yet
         models.centre[0] = mean_target(learning.mixing.targets)
+
+
+@inner
+def learn_to_mix_agreed(learning: Learning, truth: float) -> None:
+    """Learn to mix the predictions of the agreed experts alone, for the record that was predicted last."""
+    by_expert, agreed = learning.predictions.by_expert, learning.agreed_predictions
+    last = len(agreed.by_expert) - 1
+    agreed.by_expert[:last] = by_expert[:last]
+    agreed.by_expert[last] = by_expert[len(by_expert) - 1]
+    if learning.targets:
+        mix_targets(learning.agreed, agreed)
+        learn_to_mix_targets(learning.agreed, agreed, truth)
+    else:
+        mix_labels(learning.agreed, agreed)
+        learn_to_mix_labels(learning.agreed, agreed, int(truth))
 
 
 @inner
@@ -152,20 +174,28 @@ def unlearn(learning: Learning, remembered: int, seen: int, touched: Touched) ->
 
     The mixture would misjudge the usual size of errors for ever.
     """
-    memory, mixing, models, awake = learning.memory, learning.mixing, learning.models, learning.mixing.awake.sum()
+    memory, mixing, models = learning.memory, learning.mixing, learning.models
     for i in range(min(FIRST, len(memory.y))):
         memory.y[(remembered - i) % len(memory.y)] = mixing.targets.first[FIRST - 1 - i, 0]
+    mix_equally(mixing)
+    mix_equally(learning.agreed)
+    if seen == FIRST:  # otherwise other clients have trained the models, too
+        models.centre[0] = mean_target(mixing.targets)
+        models.weights[:] = 0.0
+        for row in range(touched.counted[0].rows):
+            models.table[touched.cells[row]] = touched.before[row]
+
+
+@inner
+def mix_equally(mixing: Mixing) -> None:
+    """Give all experts that are awake the same weight again."""
+    awake = mixing.awake.sum()
     for e in range(len(mixing.awake)):
         mixing.best[e] = mixing.awake[e] / awake
         mixing.stacked[:, e] = mixing.awake[e] / awake
     mixing.outer[:] = 1.0 / len(mixing.outer)
     running = mixing.running[0]
     running.norm, running.variance, running.records = 0.0, 0.0, 0.0
-    if seen == FIRST:  # otherwise other clients have trained the models, too
-        models.centre[0] = mean_target(mixing.targets)
-        models.weights[:] = 0.0
-        for row in range(touched.counted[0].rows):
-            models.table[touched.cells[row]] = touched.before[row]
 
 
 @inner
@@ -193,7 +223,7 @@ def hold(learning: Learning) -> KeptArguments:
     return KeptArguments(learning)
 
 
-@compiled
+@released
 def predict_and_learn(
     held: KeptArguments,
     remembered: int,
