@@ -631,7 +631,7 @@ def test_what_serves_is_told_in_parts_that_sum_to_one():
     serving = model.summary["serving"]
     assert set(serving) == {
         "linear-10", "fern-8-0.3", "fern-8-10", "fern-24-0.3", "fern-24-10", "whitened-0.01", "whitened-0.1",
-        "neighbours-100", "neighbours-1000", "rounds",
+        "neighbours-100", "neighbours-1000", "rounds", "last-answer",
     }  # fmt: skip
     assert sum(serving.values()) == pytest.approx(1.0, abs=0.01)
 

@@ -99,7 +99,7 @@ def test_what_is_no_such_file_is_refused_by_name(tmp_path: Path):
     data = FORMAT_1.read_bytes()
     assert data.count(b'\\"format\\":1') == 1
     path.write_bytes(data.replace(b'\\"format\\":1', b'\\"format\\":9'))
-    with pytest.raises(UsageError, match="format 9; this version of streamfl reads formats up to 2"):
+    with pytest.raises(UsageError, match="format 9; this version of streamfl reads formats up to 3"):
         MasterFLClassifier.load(path)
     with pytest.raises(UsageError, match="cannot be written"):
         MasterFLClassifier().save(tmp_path / "nowhere" / "model")
