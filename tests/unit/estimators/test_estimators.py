@@ -264,6 +264,20 @@ def test_half_a_weight_is_learnt_half_the_time_the_same_with_the_same_seed():
     assert 950 < learnt(0, w=2.5) < 1050
 
 
+def test_a_repetition_by_weight_is_not_a_record_after_another():
+    def chances(weight):
+        model, rng = classifier(round_size=50), generator(8, "weights")
+        for _ in range(150):
+            label = "ab"[int(rng.integers(2))]
+            model.learn_one({"x": float(rng.normal())}, label, w=weight)
+        last = model._federation._native("").last
+        return last.state().counts.sum(axis=1), last.state().trial[2], last.share
+
+    counts, serves, share = chances(4)
+    np.testing.assert_array_equal(counts, chances(1)[0])  # labels follow one another as without repetitions
+    assert (serves, share) == (0.0, 0.0)
+
+
 # --- labels ------------------------------------------------------------------------------------------------------
 
 

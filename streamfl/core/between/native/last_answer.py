@@ -1,6 +1,6 @@
 """Experts on the last answer of a client, its last label or target; these never leave the client."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
@@ -157,7 +157,8 @@ class LastAnswer:
         """Return the state to be saved."""
         target, trial = np.array(self._target[0].item()), np.array(self._trial[0].item())
         following = self._following.astype(np.float64)
-        label, counts, mixture = int(self._label[0]), self._counts.copy(), self.mixture.state()
+        mixture = replace(self.mixture.state(), known=0)  # it counts no targets, the mixture of the others does
+        label, counts = int(self._label[0]), self._counts.copy()
         return LastAnswerState(self._labels, label, following, counts, target, trial, mixture)
 
     @classmethod
