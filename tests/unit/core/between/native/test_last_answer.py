@@ -225,6 +225,7 @@ def test_an_outlier_among_the_first_targets_is_undone():
     assert np.abs(served - y)[20:].mean() < 3.0
     assert abs(last.last._target[0]["target"]) < 100.0
     assert last.last._target[0]["square"] < 1e4
+    assert last.last._trial[0]["square"] < 1e4
 
 
 # --- what must not depend on it ----------------------------------------------------------------------------------
