@@ -1,8 +1,9 @@
 """The last answer: prequential accuracy and MAE of `replay --features auto` with and without it, beside NoChange.
 
-Run: python benchmarks/last_answer.py --data DIR [--json F]
+Run: python benchmarks/last_answer.py --data DIR [--late] [--json F]
 
-DIR holds covtype.npz and elec2.npz. The first record of each client, of which nothing is known, is left out.
+DIR holds covtype.npz and elec2.npz. The first record of each client, of which nothing is known, is left out. --late:
+accuracy of the estimator where every label is learnt so many records later, or in blocks.
 """
 
 import argparse
@@ -18,6 +19,7 @@ import numpy as np
 from river import datasets
 from river.datasets import synth
 
+from streamfl import MasterFLClassifier
 from streamfl.core.protocol.decisions import Predicted
 from streamfl.replay import Replay, ReplaySettings
 from streamfl.settings import LearningSettings
@@ -25,6 +27,7 @@ from streamfl.streams.dealing import deal
 from streamfl.streams.table import Table
 
 MOST = 10_000
+DELAYS, BLOCK = (0, 1, 10, 50), 50
 WALKS = {"independent": 0.0, "half of it stays": 0.5, "0.95 of it stays": 0.95, "a walk": 1.0}
 RIVER_LABELS: dict[str, Callable[[], Any]] = {
     "Bananas": datasets.Bananas, "Phishing": datasets.Phishing, "ImageSegments": datasets.ImageSegments,
@@ -147,11 +150,49 @@ def scores(stream: Stream, *, last_answer: bool) -> tuple[float, float]:
     return float(np.concatenate(ours).mean()), float(np.concatenate(theirs).mean())
 
 
+def late(data: Path) -> None:
+    """Print the accuracy of the estimator, without and with the last answer, where labels come late."""
+    elec2 = np.load(data / "elec2.npz")
+    found = [in_runs(20, 1.0), in_runs(20, 2.0), in_runs(200, 1.0)]
+    found.append(Stream("elec2, first 6,000", elec2["X"][:6000].astype(float), elec2["y"][:6000]))
+    print(f"| stream | {' | '.join(f'delay {delay}' for delay in DELAYS)} | blocks of {BLOCK} |")
+    print(f"| --- | {'---: | ' * (len(DELAYS) + 1)}")
+    for stream in found:
+        ways = [*((delay, 1) for delay in DELAYS), (0, BLOCK)]
+        cells = [" / ".join(f"{delayed(stream, *way, last_answer=own):.3f}" for own in (False, True)) for way in ways]
+        print(f"| {stream.name} | {' | '.join(cells)} |", flush=True)
+
+
+def in_runs(length: int, signal: float, n: int = 4_000) -> Stream:
+    """Return labels in runs, with Gaussian features about a centre for each."""
+    rng = np.random.default_rng(1)
+    y = np.repeat(rng.integers(0, 5, n // length + 1), length)[:n]
+    X = rng.normal(size=(n, 8)) + (rng.normal(size=(5, 8)) * signal * 1.5 / np.sqrt(8))[y]
+    return Stream(f"runs of {length}, 5 labels, signal {signal:g}", X, y)
+
+
+def delayed(stream: Stream, delay: int, block: int, *, last_answer: bool) -> float:
+    """Return the accuracy where blocks are predicted at once, and learnt so many blocks later."""
+    model, right, y = MasterFLClassifier(seed=1, last_answer=last_answer), 0, stream.y.tolist()
+    starts = range(0, len(y), block)
+    for at, start in enumerate(starts):
+        part = slice(start, start + block)
+        right += sum(a == b for a, b in zip(model.predict_many(stream.X[part]), y[part], strict=True))
+        if at >= delay:
+            learnt = slice(starts[at - delay], starts[at - delay] + block)
+            model.learn_many(stream.X[learnt], y[learnt])
+    return right / len(y)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--late", action="store_true")
     options, results = parser.parse_args(), []
+    if options.late:
+        late(options.data)
+        return
     print("| stream | NoChange | without | with | gain |\n| --- | ---: | ---: | ---: | ---: |")
     for stream in streams(options.data):
         without, no_change = scores(stream, last_answer=False)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from native_streams import agreed, state
 
+from streamfl.core.between.native.at_client import NativeAtClient
 from streamfl.core.between.native.kernels.last_answer import FOLLOWING
 from streamfl.core.between.native.last_answer import LastAnswer
 from streamfl.core.between.native.learner import NativeLearner
@@ -138,6 +139,15 @@ def test_while_it_does_not_serve_not_a_bit_of_a_prediction_changes():
             assert one.last.share == 0.0
             np.testing.assert_array_equal(one.predicted(("x", "y"), X), other.predicted(("x", "y"), X))
     assert not one.last._trial[0]["serves"]
+
+
+def test_shares_sum_to_one_with_it_and_without():
+    client = NativeAtClient(NativeSettings("linear"))
+    assert client.shares()["last-answer"] == 0.0
+    client.learner.learn(("x", "y"), noise(300), np.arange(300.0) % 3, LABELS)
+    assert client.shares()["last-answer"] > 0.3
+    assert sum(client.shares().values()) == pytest.approx(1.0)
+    assert "last-answer" not in NativeAtClient(NativeSettings("linear", last_answer=False)).shares()
 
 
 # --- streams -----------------------------------------------------------------------------------------------------
