@@ -46,8 +46,9 @@ class LearningSettings(_Settings):
 
     `model` is trained once a round; `auto` is softmax for labels and squared loss for targets. With a River model, as
     text such as `river:linear_model.SoftmaxRegression` or as an estimator, that model learns and predicts record by
-    record in place of `features` and `neighbours`, and the model `auto` detects drift. `features` names the models
-    that learn between rounds: `linear` models, `ferns`, both (`auto`), or none (`rounds`: a round is one step).
+    record in place of `features`, `neighbours` and `last_answer`, and the model `auto` detects drift. `features`
+    names the models that learn between rounds: `linear` models, `ferns`, both (`auto`), or none (`rounds`: a round is
+    one step). With `last_answer`, each client also predicts from the last label or target that it learnt.
     `algorithm` is the name of a registered base algorithm. `mirror`, `average` and `l1` are options of `fedomd`; with
     the Euclidean mirror map it is FedAvg.
 
@@ -67,6 +68,7 @@ class LearningSettings(_Settings):
     exchange: Literal["difference", "model"] = "difference"
     features: Literal["auto", "linear", "ferns", "rounds"] = "rounds"
     neighbours: bool = True
+    last_answer: bool = True
 
     @field_validator("model")
     @classmethod
@@ -134,10 +136,8 @@ class LearningSettings(_Settings):
             return ExternalBetweenRounds(river)
         if self.features == "rounds":
             return None
-        targets = task == "regression"
-        return NativeBetweenRounds(
-            NativeSettings(self.features, neighbours=self.neighbours, targets=targets, seed=seed)
-        )
+        own = {"neighbours": self.neighbours, "last_answer": self.last_answer}
+        return NativeBetweenRounds(NativeSettings(self.features, **own, targets=task == "regression", seed=seed))
 
     def loss(self, task: Task) -> Loss:
         """Return the loss, with `auto` resolved.

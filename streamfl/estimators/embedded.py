@@ -218,6 +218,19 @@ class EmbeddedFederation:
                 at += self._learn_in_round(client, features, X[at:], y[at:], labels)
                 self._learning = False
 
+    def repeat(
+        self, client: str, features: tuple[str, ...], X: FloatArray, y: FloatArray, labels: tuple[str, ...] = ()
+    ) -> None:
+        """Let a client learn its last record once more: see `learn`.
+
+        A repetition has no last label of its own: it would be the record's.
+        """
+        native = self._native(client)
+        last = None if native is None or native.last is None else native.last.state()
+        self.learn(client, features, X, y, labels)
+        if native is not None:
+            native.remember_last(last)
+
     def _learn_in_round(
         self, client: str, features: tuple[str, ...], X: FloatArray, y: FloatArray, labels: tuple[str, ...]
     ) -> int:
@@ -360,6 +373,7 @@ class EmbeddedFederation:
             mixture=None if native is None else native.mixture.state(),
             neighbours=None if native is None else native.near,
             began=self._mixtures_at_start.get(name),
+            last=None if native is None or native.last is None else native.last.state(),
         )
 
     def _native(self, name: str) -> "NativeLearner | None":
@@ -412,6 +426,7 @@ class EmbeddedFederation:
         if native is not None and saved.mixture is not None:
             native.mixture.restore(saved.mixture)
             native.remember(saved.neighbours)
+            native.remember_last(saved.last)
 
     # --- rounds --------------------------------------------------------------------------------------------------
 
@@ -501,11 +516,6 @@ class EmbeddedFederation:
 def _check_experts(native: "NativeLearner", saved: SavedClient) -> None:
     """Refuse a saved mixture of other experts than the client has: compiled loops do not check bounds."""
     fresh = native.mixture.state()
-    same = all(
-        getattr(fresh, name).shape == getattr(state, name).shape
-        for state in (saved.mixture, saved.began)
-        if state is not None
-        for name in ("best", "stacked", "outer")
-    )
+    same = all(state.fits(fresh) for state in (saved.mixture, saved.began) if state is not None)
     if not same or (native.near is None) != (saved.neighbours is None):
         raise UsageError(f"the mixture of client {saved.name!r} does not match the parameters of the estimator")

@@ -42,6 +42,7 @@ class _MasterFL(base.Estimator):
         detector: str | base.DriftDetector | base.BinaryDriftDetector = "excess",
         seed: int = 0,
         model: str | base.Estimator | None = None,
+        last_answer: bool = True,
     ) -> None:
         self.round_size = round_size
         self.features = features
@@ -50,11 +51,13 @@ class _MasterFL(base.Estimator):
         self.detector = detector
         self.seed = seed
         self.model = model
+        self.last_answer = last_answer
         self._check_parameters()
         self._rows = rows.Rows(without=client)
         options = {
             "features": features,
             "neighbours": _plain(neighbours),
+            "last_answer": _plain(last_answer),
             "model": "auto" if model is None else model,
         }
         learning = LearningSettings.model_validate(options)
@@ -76,8 +79,9 @@ class _MasterFL(base.Estimator):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
                 raise ValueError(f"{name} is {value!r}: it must be a whole number, {least} or more")
-        if self.neighbours not in {True, False}:
-            raise ValueError(f"neighbours is {self.neighbours!r}: it must be True or False")
+        for name in ("neighbours", "last_answer"):
+            if getattr(self, name) not in {True, False}:
+                raise ValueError(f"{name} is {getattr(self, name)!r}: it must be True or False")
         if self.features not in FEATURES:
             raise ValueError(f"no features are called {self.features!r}: take one of {', '.join(FEATURES)}")
         if not (self.client is None or isinstance(self.client, str)):
@@ -251,8 +255,11 @@ class MasterFLClassifier(_MasterFL, base.MiniBatchClassifier):
     seed
         Seed of all random draws: the same seed and records give the same predictions.
     model
-        A River model to federate in place of `features` and `neighbours`: an estimator, or text such as
-        `river:linear_model.SoftmaxRegression`.
+        A River model to federate in place of `features`, `neighbours` and `last_answer`: an estimator, or text such
+        as `river:linear_model.SoftmaxRegression`.
+    last_answer
+        Whether each client also uses the last label that it learnt. Turn it off if labels come late, and in runs that
+        are shorter than the delay.
 
     References
     ----------
@@ -281,8 +288,9 @@ class MasterFLClassifier(_MasterFL, base.MiniBatchClassifier):
         detector: str | base.DriftDetector | base.BinaryDriftDetector = "excess",
         seed: int = 0,
         model: str | base.Estimator | None = None,
+        last_answer: bool = True,
     ) -> None:
-        super().__init__(round_size, features, neighbours, client, detector, seed, model)
+        super().__init__(round_size, features, neighbours, client, detector, seed, model, last_answer)
 
     @property
     def _multiclass(self) -> bool:
@@ -296,8 +304,9 @@ class MasterFLClassifier(_MasterFL, base.MiniBatchClassifier):
         self._begin([client] if times else [])
         if times:
             self._labels.add(encoded)
-        for _ in range(times):
-            self._federation.learn(client, features, X, encoded.codes, encoded.names)
+        for repeated in range(times):
+            learn = self._federation.repeat if repeated else self._federation.learn
+            learn(client, features, X, encoded.codes, encoded.names)
 
     def predict_proba_one(self, x: dict[Any, Any], **kwargs: Any) -> dict[Any, float]:
         """Return the probability of every label seen so far; an empty dict before the first."""
@@ -361,7 +370,7 @@ class MasterFLRegressor(_MasterFL, base.MiniBatchRegressor):
 
     Parameters
     ----------
-    round_size, features, neighbours, client, detector, seed, model
+    round_size, features, neighbours, client, detector, seed, model, last_answer
         As for `MasterFLClassifier`.
 
     Examples
@@ -380,8 +389,9 @@ class MasterFLRegressor(_MasterFL, base.MiniBatchRegressor):
         features, X = self._rows.row(x)
         client, times = self._client_of(x), self._times(w)
         self._begin([client] if times else [])
-        for _ in range(times):
-            self._federation.learn(client, features, X, np.array([target]))
+        for repeated in range(times):
+            learn = self._federation.repeat if repeated else self._federation.learn
+            learn(client, features, X, np.array([target]))
 
     def predict_one(self, x: dict[Any, Any]) -> float:
         """Return the predicted target; 0 before the first was seen."""

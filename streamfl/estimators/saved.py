@@ -11,6 +11,7 @@ import numpy as np
 from streamfl import codec, safe_file
 from streamfl.core.arrays import HOLDS_ARRAYS, FloatArray
 from streamfl.core.between.native.kernels.scaling import FIRST
+from streamfl.core.between.native.last_answer import LastAnswerState
 from streamfl.core.between.native.mixture import MixtureState
 from streamfl.core.between.native.neighbours import Neighbours
 from streamfl.core.coordinator.state import CoordinatorState
@@ -21,7 +22,7 @@ from streamfl.core.protocol.old_names import ReadsOldNames
 from streamfl.core.protocol.records import LARGEST_TARGET, Batch, Span
 from streamfl.detectors import named_detector
 
-FORMAT = 2
+FORMAT = 3
 
 WHAT = "a file that an estimator was saved to"
 
@@ -78,7 +79,8 @@ class SavedClient:
     """The state of one client that the coordinator does not have.
 
     `held` are its held-out records, `pending` the records of the open round, `read` the number of records in closed
-    rounds. `mixture` and `neighbours` are its part of the native models. `began` is the mixture at the start of the
+    rounds. `mixture`, `neighbours` and `last` are its part of the native models; files of earlier versions have no
+    `last`. `began` is the mixture at the start of the
     round, from which the pending records are learnt again: how far out a target is depends on those before it.
     """
 
@@ -92,6 +94,7 @@ class SavedClient:
     mixture: MixtureState | None
     neighbours: Neighbours | None
     began: MixtureState | None = None
+    last: LastAnswerState | None = None
 
     def check(self, *, targets: bool) -> None:
         """Refuse values that no client can have saved: see `SavedEstimator.check`."""
@@ -104,6 +107,9 @@ class SavedClient:
         if near is not None:
             sound = _counts(near.seen) and np.isfinite(near.Z).all() and np.isfinite(near.y).all()
             _must(bool(sound), f"the last records of client {self.name!r} are not finite numbers")
+        last = self.last
+        known = last is None or (last.is_sound and _is_sound(last.mixture))
+        _must(known, f"the last answer of client {self.name!r} is not valid")
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ from streamfl import MasterFLClassifier, MasterFLRegressor, codec
 from streamfl.core.coordinator.machine import Coordinator
 from streamfl.core.coordinator.state import CoordinatorState
 from streamfl.core.protocol.messages import RoundClosed
+from streamfl.estimators.saved import FORMAT
 from streamfl.model_file import ServedModel
 from streamfl.replay import Replay, ReplaySettings
 from streamfl.runtime.clock import ManualClock
@@ -92,7 +93,7 @@ def _estimators() -> Iterator[tuple[str, bytes]]:
                 model.learn_one(x, y)
             path = Path(folder) / name
             model.save(path)
-            yield f"estimator-{name}.streamfl.gz", path.read_bytes()
+            yield f"estimator-{name}.{FORMAT}.streamfl.gz", path.read_bytes()
 
 
 def _estimator_answers(path: Path, name: str) -> str:

@@ -264,6 +264,20 @@ def test_half_a_weight_is_learnt_half_the_time_the_same_with_the_same_seed():
     assert 950 < learnt(0, w=2.5) < 1050
 
 
+def test_a_repetition_by_weight_is_not_a_record_after_another():
+    def chances(weight):
+        model, rng = classifier(round_size=50), generator(8, "weights")
+        for _ in range(150):
+            label = "ab"[int(rng.integers(2))]
+            model.learn_one({"x": float(rng.normal())}, label, w=weight)
+        last = model._federation._native("").last
+        return last.state().counts.sum(axis=1), last.state().trial[2], last.share
+
+    counts, serves, share = chances(4)
+    np.testing.assert_array_equal(counts, chances(1)[0])  # labels follow one another as without repetitions
+    assert (serves, share) == (0.0, 0.0)
+
+
 # --- labels ------------------------------------------------------------------------------------------------------
 
 
@@ -631,7 +645,7 @@ def test_what_serves_is_told_in_parts_that_sum_to_one():
     serving = model.summary["serving"]
     assert set(serving) == {
         "linear-10", "fern-8-0.3", "fern-8-10", "fern-24-0.3", "fern-24-10", "whitened-0.01", "whitened-0.1",
-        "neighbours-100", "neighbours-1000", "rounds",
+        "neighbours-100", "neighbours-1000", "rounds", "last-answer",
     }  # fmt: skip
     assert sum(serving.values()) == pytest.approx(1.0, abs=0.01)
 

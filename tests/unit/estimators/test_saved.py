@@ -73,6 +73,56 @@ def test_what_is_saved_goes_on_to_the_last_bit(features: str, learnt: int, tmp_p
     assert again.summary == model.summary
 
 
+@pytest.mark.parametrize("learnt", [100, 133])
+def test_the_last_answer_is_saved_and_serves_on_to_the_last_bit(learnt: int, tmp_path: Path):
+    rng = generator(4, "runs")
+    records = [({"site": i % 2, "x": float(rng.normal())}, "abc"[i // 10 % 3]) for i in range(200)]
+    model = MasterFLClassifier(round_size=20, features="linear", client="site", seed=3)
+    for x, y in records[:learnt]:
+        model.learn_one(x, y)
+    model.save(tmp_path / "model")
+    again = MasterFLClassifier.load(tmp_path / "model")
+    assert again.summary["serving"]["last-answer"] > 0.1
+    for x, y in records[learnt:]:
+        assert again.predict_proba_one(x) == model.predict_proba_one(x)
+        again.learn_one(x, y)
+        model.learn_one(x, y)
+    for one in (model, again):
+        one.save(tmp_path / f"{one is model}")
+    saved = [codec.unpack((tmp_path / name).read_bytes()) for name in ("True", "False")]
+    lasts = [[client["last"] for client in plain["federation"]["clients"]] for plain, _ in saved]
+    assert [[_filled(last, arrays) for last in part] for part, (_, arrays) in zip(lasts, saved, strict=True)] == [
+        [_filled(last, saved[0][1]) for last in lasts[0]]
+    ] * 2
+
+
+def _filled(plain: Any, arrays: dict[str, np.ndarray]) -> Any:
+    """Return plain data with the bytes of arrays in place of references."""
+    if isinstance(plain, dict):
+        name = plain.get(codec.REFERENCE)
+        return {k: _filled(v, arrays) for k, v in plain.items()} if name is None else arrays[name].tobytes()
+    return plain
+
+
+def test_a_file_without_a_last_answer_begins_with_none(tmp_path: Path):
+    path, model = tmp_path / "model", MasterFLClassifier(round_size=20, features="linear")
+    for i in range(107):
+        model.learn_one({"x": 1.0}, "ab"[i // 10 % 2])
+    model.save(path)
+    plain, arrays = codec.unpack(path.read_bytes())
+    plain.pop("sha256")
+    assert plain["format"] == 3
+    plain["format"] = 1
+    del plain["parameters"]["last_answer"]
+    for client in plain["federation"]["clients"]:
+        assert client.pop("last")["label"] >= 0
+    write(path, plain, arrays)
+    again = MasterFLClassifier.load(path)
+    assert again.last_answer
+    last = next(iter(again._federation._clients.values())).machine.between_rounds.learner.last
+    assert (last.state().label, last.share, last.state().counts.sum()) == (-1, 0.0, 0.0)
+
+
 def test_several_clients_and_a_target_are_saved_too(tmp_path: Path):
     records = [({"site": f"s{i % 3}", "x": i % 7}, 2.0 * (i % 7)) for i in range(100)]
     model = MasterFLRegressor(round_size=10, client="site")
@@ -99,7 +149,7 @@ def test_what_is_no_such_file_is_refused_by_name(tmp_path: Path):
     data = FORMAT_1.read_bytes()
     assert data.count(b'\\"format\\":1') == 1
     path.write_bytes(data.replace(b'\\"format\\":1', b'\\"format\\":9'))
-    with pytest.raises(UsageError, match="format 9; this version of streamfl reads formats up to 2"):
+    with pytest.raises(UsageError, match="format 9; this version of streamfl reads formats up to 3"):
         MasterFLClassifier.load(path)
     with pytest.raises(UsageError, match="cannot be written"):
         MasterFLClassifier().save(tmp_path / "nowhere" / "model")
@@ -207,6 +257,12 @@ DAMAGES = {
     "mixture seen, far too much": put(*CLIENT, "mixture", "seen", value=2**2000),
     "neighbours' numbers": put(*CLIENT, "neighbours", "Z", value=np.full((1000, 3), np.nan)),
     "neighbours' seen": put(*CLIENT, "neighbours", "seen", value=2**63 - 50),
+    "last label": put(*CLIENT, "last", "label", value=3),
+    "last label's counts": put(*CLIENT, "last", "counts", value=np.full((3, 16), np.nan)),
+    "what followed a label": put(*CLIENT, "last", "following", value=np.full((3, 16), 3.0)),
+    "the last target": put(*CLIENT, "last", "target", value=np.full(5, np.inf)),
+    "the last answer's mixture": put(*CLIENT, "last", "mixture", "best", value=np.full(2, -1.0)),
+    "the last answer's mixture of another shape": put(*CLIENT, "last", "mixture", "best", value=np.full(3, 1.0)),
     "no neighbours": put(*CLIENT, "neighbours", value=None),
     "read": put(*CLIENT, "read", value=-5),
     "since": put("federation", "since", value=-(10**9)),
@@ -226,6 +282,7 @@ DAMAGES = {
     "features": put("parameters", "features", value="quux"),
     "other features": put("parameters", "features", value="ferns"),
     "neighbours": put("parameters", "neighbours", value=False),
+    "last answer": put("parameters", "last_answer", value=False),
     "round_size": put("parameters", "round_size", value=0),
     "seed": put("parameters", "seed", value="x"),
     "model": put("parameters", "model", value="river:no.Such"),

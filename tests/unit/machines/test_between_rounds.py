@@ -54,6 +54,7 @@ from streamfl.core.protocol.messages import (
     Restarted,
     RoundClosed,
     RoundOpened,
+    Served,
     Update,
 )
 from streamfl.core.protocol.native import sleeping
@@ -61,6 +62,7 @@ from streamfl.core.protocol.native.learnt import NativeLearnt
 from streamfl.core.protocol.native.models import NativeState
 from streamfl.core.protocol.native.settings import Features, NativeSettings
 from streamfl.core.protocol.records import Batch
+from streamfl.core.sampling import generator
 from streamfl.settings import LearningSettings
 
 pytestmark = pytest.mark.compiles
@@ -129,6 +131,34 @@ def native(machine: Client) -> NativeAtClient:
 # --- a whole federation ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("features", ["linear", "auto"])
+def test_no_byte_that_is_sent_depends_on_the_last_answer_but_what_was_served(features):
+    runs = {}
+    for last_answer in (True, False):
+        how = LearningSettings(features=features, last_answer=last_answer).learner("classification", 0)
+        runs[last_answer] = in_runs(between(how, rounds=6))
+    served = [[update.served for update in run.of(Update)] for run in runs.values()]
+    assert served[0] != served[1]  # it did serve
+    assert any(one.shares["last-answer"] > 0.0 for one in served[0])
+    one, other = ([sent_bytes(message) for message in run.log] for run in runs.values())
+    assert len(one) == len(other) > 50
+    assert one == other
+
+
+def in_runs(run: Federation) -> Federation:
+    """Run a federation in which no feature says anything, and labels change every tenth record."""
+    rng = generator(1, "runs")
+    for name, records in run.records.items():
+        y = np.repeat(np.arange(len(records) // 10) % 2, 10).astype(float)
+        run.records[name] = replace(records, X=rng.normal(size=records.X.shape), y=y)
+    return run.run()
+
+
+def sent_bytes(message: Any) -> bytes:
+    """Return a message as bytes, without counts of what was served."""
+    return messages.encode(replace(message, served=Served()) if hasattr(message, "served") else message)
+
+
 @pytest.mark.parametrize("how", [LINEAR, FERNS, learner("auto", neighbours=True)], ids=["linear", "ferns", "auto"])
 def test_the_agreed_models_are_those_of_all_accepted_differences_and_all_clients_begin_there(how):
     run = between(how).run()
@@ -167,7 +197,7 @@ def test_round_one_begins_from_nothing_without_a_label_and_what_is_served_first_
     (entry,) = [entry for entry in run.of(RoundClosed) if entry.round == 1]
     assert entry.served.correct == sum(update.served.correct for update in updates.values())
     assert entry.served.shares == pytest.approx(
-        {n: sum(u.served.shares[n] for u in updates.values()) for n in (*SETTINGS.names, "rounds")}
+        {n: sum(u.served.shares[n] for u in updates.values()) for n in (*SETTINGS.names, "rounds", "last-answer")}
     )
 
 

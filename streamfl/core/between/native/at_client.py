@@ -13,7 +13,7 @@ from streamfl.core.protocol.arrived import Arrived
 from streamfl.core.protocol.messages import BetweenPublished
 from streamfl.core.protocol.native.learnt import NativeLearnt
 from streamfl.core.protocol.native.models import NativeState
-from streamfl.core.protocol.native.settings import NativeSettings
+from streamfl.core.protocol.native.settings import LAST_ANSWER, NativeSettings
 from streamfl.core.protocol.records import Batch
 
 if TYPE_CHECKING:
@@ -124,5 +124,7 @@ class NativeAtClient(AtClient):
 
     def shares(self) -> dict[str, float]:
         """Return the share of each expert in the predictions, by name; they sum to 1."""
-        shares = self.learner.mixture.shares.tolist()
-        return dict(zip(self.settings.experts, shares, strict=True))
+        last = self.learner.last
+        own = {} if last is None else {LAST_ANSWER: last.share}
+        others = self.learner.mixture.shares * (1.0 - sum(own.values()))
+        return dict(zip(self.settings.experts, others.tolist(), strict=True)) | own

@@ -16,7 +16,7 @@ from streamfl.core.learning.between_rounds import BetweenRounds, Covered, Renewa
 from streamfl.core.protocol.messages import BetweenPublished
 from streamfl.core.protocol.native.learnt import NativeLearnt
 from streamfl.core.protocol.native.models import NativeState
-from streamfl.core.protocol.native.settings import NativeSettings
+from streamfl.core.protocol.native.settings import LAST_ANSWER, NativeSettings
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class NativeBetweenRounds(BetweenRounds[NativeState, NativeLearnt]):
     --------
     >>> native = NativeBetweenRounds(NativeSettings("linear", neighbours=False))
     >>> sorted(native.names), native.initial(("a",)).seen
-    (['linear-10', 'rounds', 'whitened-0.01', 'whitened-0.1'], 0)
+    (['last-answer', 'linear-10', 'rounds', 'whitened-0.01', 'whitened-0.1'], 0)
     """
 
     state = NativeState
@@ -43,8 +43,9 @@ class NativeBetweenRounds(BetweenRounds[NativeState, NativeLearnt]):
 
     @cached_property
     def names(self) -> AbstractSet[str]:
-        """Return the names of the experts in the mixture."""
-        return frozenset(self.settings.experts)
+        """Return the names of the experts, those of each client included."""
+        own = (LAST_ANSWER,) if self.settings.last_answer else ()
+        return frozenset((*self.settings.experts, *own))
 
     def initial(self, labels: tuple[str, ...]) -> NativeState:
         """Return the state of untrained models; they learn the labels from records, as the features."""

@@ -11,11 +11,13 @@ import numpy.typing as npt
 from streamfl.core.arrays import BoolArray, FloatArray, IntArray
 from streamfl.core.between.native.ferns import Ferns
 from streamfl.core.between.native.kernels.compiled import KeptArguments, announced, plain
+from streamfl.core.between.native.kernels.last_answer import ERROR, FOLLOWING, LAST, NONE, Last
 from streamfl.core.between.native.kernels.neighbours import Memory
 from streamfl.core.between.native.kernels.one_record import Learning, Record, hold, predict_and_learn
 from streamfl.core.between.native.kernels.scaling import FIRST
 from streamfl.core.between.native.kernels.softmax import rounds_say
 from streamfl.core.between.native.kernels.steps import COUNTED, RIDGE, Kinds, Models, Table, Touched
+from streamfl.core.between.native.last_answer import LastAnswer, LastAnswerState, no_last_answer
 from streamfl.core.between.native.mixture import LabelMixture, TargetMixture, room
 from streamfl.core.between.native.neighbours import NO_MEMORY, Neighbours
 from streamfl.core.between.native.running_scaler import RunningScaler
@@ -73,6 +75,7 @@ class NativeLearner:
     mixture: LabelMixture | TargetMixture = field(init=False)
     agreed_mixture: LabelMixture | TargetMixture = field(init=False)
     near: Neighbours | None = field(init=False)
+    last: LastAnswer | None = field(init=False)
     _codes: dict[str, int] = field(init=False)
     _ferns: Ferns = field(init=False)
     _scaler: RunningScaler = field(init=False)
@@ -89,6 +92,7 @@ class NativeLearner:
         self.mixture = mixture(len(settings.experts))
         self.agreed_mixture = mixture(len(settings.agreed_experts))
         self.near = Neighbours() if settings.neighbours else None
+        self.last = LastAnswer(settings.targets) if settings.last_answer else None
         self._ferns = Ferns(settings.seed)
         self._kinds = Kinds(settings.sees, settings.rates, ferns.start, ferns.stop - ferns.start)
         nothing = NativeState.none(settings)
@@ -166,7 +170,7 @@ class NativeLearner:
         self._arguments, self._last_prediction = None, None
         self._agreed, self._ferns, self._scaler, self._models = agreed, ferns, scaler, models
         self.features, self.labels, self._codes = agreed.features, agreed.labels, codes
-        self._rename_neighbours()
+        self._rename_own()
 
     def _centre(self, agreed: NativeState) -> float:
         """Return the value to measure targets from: the agreed centre, NaN before any; if far off, the own mean."""
@@ -215,7 +219,25 @@ class NativeLearner:
             raise PeerError("the last records of a client do not fit their names: the file is damaged")
         self._arguments, self._last_prediction = None, None
         self.near = near
-        self._rename_neighbours()
+        self._rename_own()
+
+    def remember_last(self, state: LastAnswerState | None) -> None:
+        """Take over the last answer of a saved learner; None: it had none, and the next record is the first.
+
+        Raises
+        ------
+        PeerError
+            No learner with these settings can have saved it.
+        """
+        if state is not None and self.last is None:
+            raise PeerError("a last answer was saved that the settings do not have: the file is damaged")
+        if self.last is None:
+            return
+        targets = self.settings.targets
+        last = LastAnswer(targets) if state is None else LastAnswer.of(state, targets=targets)
+        self._arguments, self._last_prediction = None, None
+        self.last = last
+        self._rename_own()
 
     def _can_use(self, near: Neighbours) -> bool:
         """Tell whether last records are sound, and those of a learner with these settings."""
@@ -400,6 +422,7 @@ class NativeLearner:
                 models=self._models,
                 memory=NO_MEMORY if self.near is None else self.near.memory,
                 mixing=self.mixture.mixing,
+                last=no_last_answer(targets=settings.targets) if self.last is None else self.last.arrays,
                 record=Record(np.ones(1 + len(self.features)), np.zeros(TOUCHED * settings.has_ferns, np.int64)),
                 predictions=room(len(settings.experts), columns),
                 agreed=self.agreed_mixture.mixing,
@@ -458,7 +481,7 @@ class NativeLearner:
         self._arguments, self._last_prediction = None, None
         self._ferns, self._models, self._scaler = ferns, models, scaler
         self.features, self.labels, self._codes = names, labels, codes
-        self._rename_neighbours()
+        self._rename_own()
 
     def _wider(self, features: int, labels: int) -> Models:
         """Return the models with zeros for more features and labels."""
@@ -482,9 +505,12 @@ class NativeLearner:
             along=along,
         )
 
-    def _rename_neighbours(self) -> None:
+    def _rename_own(self) -> None:
+        """Let the client's own experts follow the present names."""
         if self.near is not None:
             self.near.over(self.features, self.labels)
+        if self.last is not None:
+            self.last.over(self.labels)
 
     def _aligned(self, features: tuple[str, ...], X: FloatArray) -> FloatArray:
         """Return values in the order of `self.features`."""
@@ -519,7 +545,7 @@ def _untouched(table: npt.NDArray[F]) -> Touched:
 
 def _is_sound(learning: Learning, features: int, columns: int) -> bool:
     """Tell whether all arrays fit the names; compiled loops do not check indices."""
-    models, memory = learning.models, learning.memory
+    models, memory, last = learning.models, learning.memory, learning.last
     inputs, count = 1 + features, models.weights.shape[1]
     near = len(MEMORIES) if len(memory.y) else 0
     return (
@@ -539,6 +565,18 @@ def _is_sound(learning: Learning, features: int, columns: int) -> bool:
         and len(learning.mixing.best) == learning.mixing.stacked.shape[1] == count + near + 1
         and len(learning.agreed.best) == learning.agreed.stacked.shape[1] == count + 1
         and learning.agreed_predictions.by_expert.shape == (count + 1, columns)
+        and (not len(last.predictions.by_expert) or _is_sound_last(last, columns, targets=learning.targets))
+    )
+
+
+def _is_sound_last(last: Last, columns: int, *, targets: bool) -> bool:
+    """Tell whether the last answer has room for so many names."""
+    labels = 0 if targets else columns
+    return (
+        last.predictions.by_expert.shape == (1 + (ERROR if targets else LAST), columns)
+        and last.following.shape == last.counts.shape == (labels, FOLLOWING)
+        and int(last.following.max(initial=NONE)) < labels
+        and int(last.label[0]) < max(1, labels)
     )
 
 

@@ -40,6 +40,10 @@ class MixtureState:
     known: int = 0  # older files have none; then it is `seen`
     first: FloatArray = field(default_factory=lambda: np.full(FIRST, np.nan))
 
+    def fits(self, other: "MixtureState") -> bool:
+        """Tell whether it has as many experts as another state."""
+        return all(getattr(self, name).shape == getattr(other, name).shape for name in ("best", "stacked", "outer"))
+
 
 @dataclass
 class Mixture:

@@ -25,6 +25,9 @@ TOUCHED = FERNS * len(DEPTHS)
 # The last records among which each of the neighbour experts searches.
 MEMORIES = (100, 1000)
 
+# The name under which a client reports the share of the experts on its last label or target.
+LAST_ANSWER = "last-answer"
+
 # Standardised values are clipped to this many deviations.
 FARTHEST = 5.0
 
@@ -49,6 +52,8 @@ class NativeSettings:
         model with a linear part. `auto`: both.
     neighbours
         Whether each client also has experts on its own nearest records, which are not sent.
+    last_answer
+        Whether each client also has experts on its own last label or target, which are not sent.
     targets
         Whether targets are predicted instead of labels.
     seed
@@ -64,6 +69,7 @@ class NativeSettings:
 
     features: Features = "auto"
     neighbours: bool = True
+    last_answer: bool = True
     targets: bool = False
     seed: int = 0
 

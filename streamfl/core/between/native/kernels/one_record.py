@@ -1,7 +1,8 @@
 """One record: it is scaled, finds its cells, is predicted by every expert, mixed, and learnt.
 
 Shapes: d features, C columns (labels, or 1 for targets), M models, E experts: the models, the neighbours, and
-`rounds`, the model that rounds agreed on.
+`rounds`, the model that rounds agreed on. The last answer is mixed with the result in a mixture of its own, on which
+nothing else depends.
 """
 
 import math
@@ -10,6 +11,12 @@ from typing import NamedTuple
 from streamfl.core.arrays import BoolArray, FloatArray, IntArray
 from streamfl.core.between.native.kernels.compiled import KeptArguments, compiled, inner, released
 from streamfl.core.between.native.kernels.ferns import Tests, find_cells
+from streamfl.core.between.native.kernels.last_answer import (
+    Last,
+    correct_last_target,
+    learn_last_answer,
+    mix_last_answer,
+)
 from streamfl.core.between.native.kernels.mixing import (
     Mixing,
     Predictions,
@@ -52,6 +59,7 @@ class Learning(NamedTuple):
     models: Models
     memory: Memory
     mixing: Mixing
+    last: Last
     record: Record
     predictions: Predictions
     agreed: Mixing
@@ -88,6 +96,8 @@ def predict(learning: Learning, remembered: int, rounds: FloatArray, i: int) -> 
         mix_targets(learning.mixing, learning.predictions)
     else:
         mix_labels(learning.mixing, learning.predictions)
+    if len(learning.last.predictions.by_expert):
+        mix_last_answer(learning.last, learning.predictions.mixed, centre, learning.targets)
     return centre
 
 
@@ -129,6 +139,8 @@ def learn(learning: Learning, remembered: int, truth: float, seen: int, touched:
         learn_to_mix_labels(learning.mixing, predictions, int(truth))
         count_right(models, predictions.by_expert, int(truth), learning.mixing.awake)
     learn_to_mix_agreed(learning, target if learning.targets else truth)
+    if len(learning.last.predictions.by_expert):
+        learn_last_answer(learning.last, truth, models.centre[0], learning.targets)
     for m in range(models.weights.shape[1]):
         errors[m, 0 if learning.targets else int(truth)] -= target if learning.targets else 1.0
         if not learning.mixing.awake[m]:
@@ -179,6 +191,8 @@ def unlearn(learning: Learning, remembered: int, seen: int, touched: Touched) ->
         memory.y[(remembered - i) % len(memory.y)] = mixing.targets.first[FIRST - 1 - i, 0]
     mix_equally(mixing)
     mix_equally(learning.agreed)
+    if len(learning.last.predictions.by_expert):
+        correct_last_target(learning.last, mixing.targets.first[FIRST - 1, 0])
     if seen == FIRST:  # otherwise other clients have trained the models, too
         models.centre[0] = mean_target(mixing.targets)
         models.weights[:] = 0.0
@@ -236,9 +250,10 @@ def predict_and_learn(
 ) -> bool:
     """Predict every record, then learn it, in order.
 
-    Predictions are written to `predicted`, shape (n, C); without rows there, none are made. Without `truths` nothing
-    is learnt. A record that is learnt without being predicted must be the one that was predicted last. Returns
-    whether the shapes fit; if not, nothing was done.
+    Predictions are written to `predicted`, shape (n, C); without rows there, none are made. A record that is learnt
+    without being predicted must be the one that was predicted last. Without `truths` nothing is learnt, and the last
+    answer predicts the first record only: it was learnt to predict the next one, and would be as sure of all others.
+    Returns whether the shapes fit; if not, nothing was done.
     """
     learning: Learning = held.inside
     if not is_sound(learning, X, rounds, truths, predicted):
@@ -247,8 +262,11 @@ def predict_and_learn(
         if len(predicted):
             scale(learning.scales, X, i, learning.record.z)
             centre = predict(learning, remembered, rounds, i)
+            mixed = learning.predictions.mixed
+            if learning.last.trial[0].serves and (i == 0 or len(truths)):
+                mixed = learning.last.predictions.mixed
             for c in range(predicted.shape[1]):
-                predicted[i, c] = learning.predictions.mixed[c] + centre
+                predicted[i, c] = mixed[c] + centre
         if len(truths):
             count_in(learning.scales, X, i)
             learn(learning, remembered, truths[i], seen + i + 1, touched)
