@@ -20,6 +20,7 @@ from streamfl.core.errors import PeerError, UsageError
 from streamfl.core.profiles.adaptive.promotion import Promotion
 from streamfl.core.protocol.messages import RoundClosed
 from streamfl.core.protocol.records import Rejection
+from streamfl.model_file import ServedModel
 from streamfl.ports import Clock
 from streamfl.replay import Replay, Replayed, ReplaySettings
 from streamfl.runtime.clock import ManualClock, SystemClock
@@ -458,3 +459,26 @@ def test_every_case_of_learning_is_a_setting():
     """A field added to the settings must be tried above, or be named here."""
     tried = {key for learning in WAYS.values() for key in learning}
     assert set(LearningSettings.model_fields) - tried == {"radius"}
+
+
+def test_the_model_file_holds_the_models_of_clients_that_drifted_alone(tmp_path: Path):
+    table = shuffled(covtype(), 0)
+    logs = dict(deal(table, 20, "round-robin", 0))
+    alone, labels = ("c03", "c05", "c07"), len(table.labels)
+    for client in alone:
+        y = logs[client].y.copy()
+        y[len(y) // 2 :] = (y[len(y) // 2 :] + 1) % labels
+        logs[client] = replace(logs[client], y=y)
+    replayed = Replay(table, logs, ReplaySettings(round_size=100)).run()
+    replayed.model.save(tmp_path / "model")
+    model = ServedModel.load(tmp_path / "model")
+    assert model.branches.keys() == set(alone)
+
+    def right(client: str, served_as: str | None) -> float:
+        rows = logs[client].rows[-400:]
+        predicted = model.predictions(table.features, table.X[rows].astype(np.float64), served_as).argmax(axis=1)
+        return float(np.mean(predicted == logs[client].y[-400:]))
+
+    assert right("c03", "c03") > 0.6
+    assert right("c03", None) < 0.3
+    assert right("c00", "c00") == right("c00", None) > 0.6
