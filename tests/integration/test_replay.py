@@ -160,7 +160,7 @@ WAYS: dict[str, dict[str, Any]] = {
     },
     "fedomd l1": {"algorithm": "fedomd", "l1": 1e-4},
     "record by record": {"features": "auto"},
-    "linear, record by record": {"features": "linear", "neighbours": False},
+    "linear, record by record": {"features": "linear", "neighbours": False, "last_answer": False},
 }
 
 
