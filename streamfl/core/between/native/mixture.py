@@ -1,11 +1,10 @@
 """Mixtures of the experts' predictions, which a client serves. Their weights stay at the client."""
 
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 import numpy as np
 
-from streamfl.core.arrays import HOLDS_ARRAYS, BoolArray, FloatArray
+from streamfl.core.arrays import BoolArray, FloatArray
 from streamfl.core.between.native.kernels.mixing import (
     MIXTURES,
     RUNNING,
@@ -17,27 +16,8 @@ from streamfl.core.between.native.kernels.mixing import (
     mix_labels,
     mix_targets,
 )
-from streamfl.core.between.native.kernels.scaling import FIRST
+from streamfl.core.between.native.mixture_state import MixtureState
 from streamfl.core.between.native.running_scaler import known
-
-
-@dataclass(frozen=True, eq=False)
-class MixtureState:
-    """The saved state of a mixture: expert weights by fixed share and stacked, weights of the three mixtures."""
-
-    __pydantic_config__: ClassVar[dict[str, object]] = HOLDS_ARRAYS
-
-    best: FloatArray
-    stacked: FloatArray
-    outer: FloatArray
-    norm: float
-    variance: float
-    seen: int
-    near: float = 0.0
-    total: float = 0.0
-    square: float = 0.0
-    known: int = 0  # older files have none; then it is `seen`
-    first: FloatArray = field(default_factory=lambda: np.full(FIRST, np.nan))
 
 
 @dataclass
