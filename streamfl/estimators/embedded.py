@@ -10,7 +10,7 @@ import numpy as np
 
 from streamfl.core.arrays import FloatArray
 from streamfl.core.between.native.at_client import NativeAtClient
-from streamfl.core.between.native.mixture import MixtureState
+from streamfl.core.between.native.mixture_state import MixtureState
 from streamfl.core.bounds import Limits
 from streamfl.core.client.machine import Client
 from streamfl.core.client.settings import ClientSettings

@@ -10,13 +10,13 @@ import numpy as np
 
 from streamfl import codec, safe_file
 from streamfl.core.arrays import HOLDS_ARRAYS, FloatArray
-from streamfl.core.between.native.kernels.scaling import FIRST
 from streamfl.core.between.native.last_answer import LastAnswerState
-from streamfl.core.between.native.mixture import MixtureState
+from streamfl.core.between.native.mixture_state import MixtureState
 from streamfl.core.between.native.neighbours import Neighbours
 from streamfl.core.coordinator.state import CoordinatorState
 from streamfl.core.errors import PeerError, UsageError
 from streamfl.core.protocol.messages import LocalDrift, Restarted
+from streamfl.core.protocol.moments import FEWEST
 from streamfl.core.protocol.native.models import NativeState
 from streamfl.core.protocol.old_names import ReadsOldNames
 from streamfl.core.protocol.records import LARGEST_TARGET, Batch, Span
@@ -298,7 +298,7 @@ def _is_sound(state: MixtureState) -> bool:
         and _are_finite(state.best, state.stacked, state.outer, np.array(scalars))
         and min(state.norm, state.variance, state.square) >= 0.0
         and _counts(state.seen, state.known)
-        and state.first.shape == (FIRST,)
+        and state.first.shape == (FEWEST,)
         and not np.isinf(state.first).any()
     )
 

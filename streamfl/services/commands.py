@@ -146,18 +146,25 @@ def produce(file: str, path: Path, assignments: tuple[str, ...], **options: Any)
 
 
 @click.command(name="compile")
-def compile_() -> None:
+@click.option("--to", type=click.Path(path_type=Path), metavar="DIR", help="Also copy the machine code to a folder.")
+def compile_(to: Path | None) -> None:
     """Compile the code that learns record by record, so that no process has to wait for it.
 
     This is for images and read-only installations. The machine code is kept in the first folder that can be written
     to: the one that NUMBA_CACHE_DIR names, the package's, or the user's cache. All are read, even if read-only.
+
+    A wheel or an image can carry the machine code, if --to names streamfl/core/between/native/kernels/carried before
+    it is built. Where the sources, the compiler or the processor differ, it is not used.
     """
     from streamfl.core.between.native.learner import NativeLearner  # noqa: PLC0415
     from streamfl.core.protocol.native.settings import NativeSettings  # noqa: PLC0415
 
     for targets in (False, True):
         NativeLearner(NativeSettings("auto", targets=targets))
-    click.echo(f"compiled, and kept in {_kept_in()}", err=True)
+    folder = _kept_in()
+    if to is not None:
+        folder = _copied(to)
+    click.echo(f"compiled, and kept in {folder}", err=True)
 
 
 def _kept_in() -> str:
@@ -177,6 +184,27 @@ def _kept_in() -> str:
             "compiled, but not kept: no cache folder can be written to; set NUMBA_CACHE_DIR to one that can"
         )
     return str(folder)
+
+
+def _copied(to: Path) -> str:
+    """Copy the machine code that a learner needs to a folder, and return that.
+
+    Raises
+    ------
+    UsageError
+        It cannot be written to.
+    """
+    from streamfl.core.between.native.kernels.kept import Kept, version  # noqa: PLC0415
+    from streamfl.core.between.native.kernels.one_record import predict_and_learn  # noqa: PLC0415
+    from streamfl.core.between.native.kernels.softmax import rounds_say  # noqa: PLC0415
+    from streamfl.core.errors import UsageError  # noqa: PLC0415
+
+    try:
+        for function in (predict_and_learn, rounds_say):
+            Kept(cast(Any, function).py_func).copy(to)
+    except OSError as error:
+        raise UsageError(f"--to {to}: {error.strerror}") from error
+    return str(to / f"streamfl-{version()}")
 
 
 def _table(file: str, settings: "FederationSettings", options: dict[str, Any]) -> "Table":

@@ -720,6 +720,23 @@ def test_what_is_compiled_can_be_compiled_beforehand_and_it_says_where_it_is_kep
     assert list(folder.glob("softmax.rounds_say-*.nbi"))
 
 
+def test_what_is_compiled_can_be_copied_to_where_a_wheel_carries_it(tmp_path: Path):
+    ended = CliRunner().invoke(cli, ("compile", "--to", str(tmp_path / "carried")))
+    assert ended.exit_code == 0
+    (folder,) = (tmp_path / "carried").iterdir()
+    assert ended.output.strip().splitlines()[-1] == f"compiled, and kept in {folder}"
+    functions = {file.name.partition("-")[0] for file in folder.iterdir()}
+    assert functions == {"one_record.predict_and_learn", "softmax.rounds_say"}
+    assert {file.suffix for file in folder.iterdir()} == {".nbi", ".nbc"}
+
+
+def test_a_place_that_machine_code_cannot_be_copied_to_is_refused(streamfl: Command, tmp_path: Path):
+    (tmp_path / "file").touch()
+    assert f"--to {tmp_path / 'file' / 'folder'}" in one_line_of_error(
+        streamfl("compile", "--to", tmp_path / "file" / "folder")
+    )
+
+
 def test_a_label_that_looks_like_an_identifier_is_said_to(streamfl: Command, tmp_path: Path) -> None:
     path = tmp_path / "sensors.csv"
     path.write_text("x,kind,serial\n" + "".join(f"{i % 7},{i % 2},{i}\n" for i in range(400)))

@@ -20,7 +20,8 @@ from streamfl.core.between.native.kernels.last_answer import (
     mix_last_answer,
 )
 from streamfl.core.between.native.kernels.mixing import Predictions
-from streamfl.core.between.native.mixture import LabelMixture, Mixture, MixtureState, TargetMixture, room
+from streamfl.core.between.native.mixture import LabelMixture, Mixture, TargetMixture, room
+from streamfl.core.between.native.mixture_state import MixtureState
 from streamfl.core.errors import PeerError
 
 

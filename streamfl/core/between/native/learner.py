@@ -10,16 +10,17 @@ import numpy.typing as npt
 
 from streamfl.core.arrays import BoolArray, FloatArray, IntArray
 from streamfl.core.between.native.ferns import Ferns
-from streamfl.core.between.native.kernels.compiled import KeptArguments, announced, plain
+from streamfl.core.between.native.kernels.compiled import announced, plain
+from streamfl.core.between.native.kernels.kept_arguments import kept
 from streamfl.core.between.native.kernels.last_answer import ERROR, FOLLOWING, LAST, NONE, Last
-from streamfl.core.between.native.kernels.neighbours import Memory
-from streamfl.core.between.native.kernels.one_record import Learning, Record, hold, predict_and_learn
+from streamfl.core.between.native.kernels.neighbours import NO_MEMORY, Memory
+from streamfl.core.between.native.kernels.one_record import Learning, Record, predict_and_learn
 from streamfl.core.between.native.kernels.scaling import FIRST
 from streamfl.core.between.native.kernels.softmax import rounds_say
 from streamfl.core.between.native.kernels.steps import COUNTED, RIDGE, Kinds, Models, Table, Touched
 from streamfl.core.between.native.last_answer import LastAnswer, LastAnswerState, no_last_answer
 from streamfl.core.between.native.mixture import LabelMixture, TargetMixture, room
-from streamfl.core.between.native.neighbours import NO_MEMORY, Neighbours
+from streamfl.core.between.native.neighbours import Neighbours
 from streamfl.core.between.native.running_scaler import RunningScaler
 from streamfl.core.errors import BrokenInvariantError, PeerError
 from streamfl.core.learning.serving import Serving
@@ -83,7 +84,7 @@ class NativeLearner:
     _kinds: Kinds = field(init=False)
     _models: Models = field(init=False)
     _touched: Touched = field(init=False)
-    _arguments: KeptArguments | None = None
+    _arguments: Learning | None = None
     _last_prediction: LastPrediction | None = None
 
     def __post_init__(self) -> None:
@@ -108,7 +109,7 @@ class NativeLearner:
         none, nothing = np.zeros(0), np.zeros((0, 0))
         with announced():
             self._run((), nothing, nothing, none, nothing)
-            rounds_say(nothing, none, none, 1.0, np.zeros((1, 0)))
+            rounds_say(nothing, none, none, 1.0, np.zeros((1, 0)), nothing)
 
     def __getstate__(self) -> dict[str, object]:
         """Return the state of a copy, without the kept arguments: these are views, which would be copied apart."""
@@ -205,7 +206,9 @@ class NativeLearner:
         X = plain(aligned(batch.X, batch.features, serving.registry.features))
         if X.shape[1:] != serving.arrays[0].shape:
             raise BrokenInvariantError(NOT_FITTING)
-        return rounds_say(X, *serving.arrays)
+        outputs = np.zeros((len(X), serving.arrays[-1].shape[1]))
+        rounds_say(X, *serving.arrays, outputs)
+        return outputs
 
     def remember(self, near: Neighbours | None) -> None:
         """Take over the last records of a saved learner.
@@ -411,7 +414,7 @@ class NativeLearner:
             self._touched = Touched(cells, before, touched.counted)
         return self._touched
 
-    def _kept_arguments(self) -> KeptArguments:
+    def _kept_arguments(self) -> Learning:
         """Return the arguments of the compiled loops, built once for the present names."""
         if self._arguments is None:
             settings, columns = self.settings, self._models.weights.shape[-1]
@@ -431,7 +434,7 @@ class NativeLearner:
             )
             if not _is_sound(learning, len(self.features), columns):
                 raise BrokenInvariantError(NOT_FITTING)
-            self._arguments = hold(learning)
+            self._arguments = kept(learning)
         return self._arguments
 
     # --- names ---------------------------------------------------------------------------------------------------

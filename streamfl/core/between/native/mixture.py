@@ -1,11 +1,10 @@
 """Mixtures of the experts' predictions, which a client serves. Their weights stay at the client."""
 
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 import numpy as np
 
-from streamfl.core.arrays import HOLDS_ARRAYS, BoolArray, FloatArray
+from streamfl.core.arrays import BoolArray, FloatArray
 from streamfl.core.between.native.kernels.mixing import (
     MIXTURES,
     RUNNING,
@@ -16,33 +15,10 @@ from streamfl.core.between.native.kernels.mixing import (
     mix_labels,
     mix_targets,
 )
-from streamfl.core.between.native.kernels.scaling import FIRST
+from streamfl.core.between.native.mixture_state import MixtureState
 from streamfl.core.between.native.running_scaler import known
 from streamfl.core.protocol.native.mixed import LARGEST_SQUARE, LARGEST_WEIGHT, AgreedMixture
 from streamfl.core.protocol.native.settings import STACKING
-
-
-@dataclass(frozen=True, eq=False)
-class MixtureState:
-    """The saved state of a mixture: expert weights by fixed share and stacked, weights of the three mixtures."""
-
-    __pydantic_config__: ClassVar[dict[str, object]] = HOLDS_ARRAYS
-
-    best: FloatArray
-    stacked: FloatArray
-    outer: FloatArray
-    norm: float
-    variance: float
-    seen: int
-    near: float = 0.0
-    total: float = 0.0
-    square: float = 0.0
-    known: int = 0  # older files have none; then it is `seen`
-    first: FloatArray = field(default_factory=lambda: np.full(FIRST, np.nan))
-
-    def fits(self, other: "MixtureState") -> bool:
-        """Tell whether it has as many experts as another state."""
-        return all(getattr(self, name).shape == getattr(other, name).shape for name in ("best", "stacked", "outer"))
 
 
 @dataclass

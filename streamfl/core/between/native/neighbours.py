@@ -1,13 +1,16 @@
 """Experts on the nearest of a client's last records; these never leave the client."""
 
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from streamfl.core.arrays import HOLDS_ARRAYS, FloatArray, IntArray
-from streamfl.core.between.native.kernels.neighbours import NEAREST, Memory, predict_by_neighbours, remember
 from streamfl.core.protocol.native.settings import MEMORIES
+
+# Compiled loops are imported where they are called: a saved estimator names this class, and most compile nothing.
+if TYPE_CHECKING:
+    from streamfl.core.between.native.kernels.neighbours import Memory
 
 
 @dataclass
@@ -76,8 +79,10 @@ class Neighbours:
         )
 
     @property
-    def memory(self) -> Memory:
+    def memory(self) -> "Memory":
         """Return the records with the maps to the present names, as the compiled loops take them."""
+        from streamfl.core.between.native.kernels.neighbours import NEAREST, Memory  # noqa: PLC0415
+
         place = np.full(len(self._labels), -1)
         place[self._codes] = np.arange(len(self._codes))
         at, distance, nearest = np.zeros(self.Z.shape[1]), np.zeros(len(self.y)), np.zeros(NEAREST)
@@ -85,24 +90,23 @@ class Neighbours:
 
     def learn(self, z: FloatArray, y: float) -> None:
         """Store a record in place of the oldest: its features, shape (d,), and its label index or target."""
+        from streamfl.core.between.native.kernels.neighbours import remember  # noqa: PLC0415
+
         remember(self.memory, self.seen, np.append(1.0, z), y, not len(self._codes))
         self.seen += 1
 
     def probabilities(self, z: FloatArray) -> FloatArray:
         """Return the probabilities of each expert for a record, shape (experts, labels)."""
+        from streamfl.core.between.native.kernels.neighbours import predict_by_neighbours  # noqa: PLC0415
+
         outputs = np.zeros((len(MEMORIES), len(self._codes)))
         predict_by_neighbours(self.memory, self.seen, np.append(1.0, z), outputs, 0, targets=False)
         return outputs
 
     def targets(self, z: FloatArray) -> FloatArray:
         """Return the target that each expert predicts, shape (experts,); 0 before any record."""
+        from streamfl.core.between.native.kernels.neighbours import predict_by_neighbours  # noqa: PLC0415
+
         outputs = np.zeros((len(MEMORIES), 1))
         predict_by_neighbours(self.memory, self.seen, np.append(1.0, z), outputs, 0, targets=True)
         return outputs[:, 0]
-
-
-# The memory of a learner without neighbours.
-_NO_NAMES = np.zeros(0, np.int64)
-NO_MEMORY = Memory(
-    np.zeros((0, 0)), np.zeros(0), _NO_NAMES, _NO_NAMES, _NO_NAMES, np.zeros(0), np.zeros(0), np.zeros(0)
-)

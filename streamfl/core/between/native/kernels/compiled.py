@@ -1,5 +1,6 @@
 """Compiles loops over single records, for which NumPy would need fifty calls a record."""
 
+import gc
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -10,50 +11,17 @@ import numba
 import numpy as np
 from numba import types
 from numba.core import event
-from numba.experimental import structref
 
 from streamfl.core.arrays import FloatArray
-from streamfl.core.between.native.kernels.kept import KERNELS, Kept
+from streamfl.core.between.native.kernels.kept import CARRIED, KERNELS, Kept, unfit
+from streamfl.core.between.native.kernels.program import PartCompiler, ProgramCompiler
 
 F = TypeVar("F", bound=Callable[..., object])
 
 # Python's own logging shows warnings on standard error without any set-up, also in a notebook.
 LOG = logging.getLogger("streamfl")
 
-_untyped: Any = structref
-
-
-@structref.register
-class _HeldType(types.StructRef):
-    """The compiled type of `KeptArguments`."""
-
-
-class KeptArguments(structref.StructRefProxy):
-    """Arguments kept for compiled functions: to pass forty arrays at every call costs as much as the work itself.
-
-    A compiled function makes it; other compiled functions take it and find the arguments in `inside`.
-
-    Examples
-    --------
-    >>> from typing import NamedTuple
-    >>> import numpy as np
-    >>> class Two(NamedTuple):
-    ...     a: np.ndarray
-    ...     b: np.ndarray
-    >>> held = compiled(lambda two: KeptArguments(two))(Two(np.ones(2), np.ones(3)))
-    >>> compiled(lambda held: held.inside.a.sum() + held.inside.b.sum())(held)
-    5.0
-    """
-
-    inside: Any
-
-    def __new__(cls, inside: object) -> "KeptArguments":
-        """Keep arguments."""
-        held: KeptArguments = _untyped.StructRefProxy.__new__(cls, inside)
-        return held
-
-
-_untyped.define_proxy(KeptArguments, _HeldType, ["inside"])
+_unliteral: Any = types.unliteral
 
 
 def compiled(function: F) -> F:
@@ -67,33 +35,47 @@ def compiled(function: F) -> F:
     >>> compiled(lambda x: x + 1)(1)
     2
     """
-    return _compiled(function)
+    return _program(function)
 
 
 def released(function: F) -> F:
     """Return a compiled function that lets other threads run meanwhile: each must have arrays of its own."""
-    return _compiled(function, nogil=True)
+    return _program(function, nogil=True)
 
 
-def inner(function: F) -> F:
-    """Return a compiled function that only compiled functions call: it has no entry point for Python."""
-    return _compiled(function, no_cpython_wrapper=True)
-
-
-def _compiled(function: F, **options: bool) -> F:
-    njit: Any = numba.njit  # not all of its options are typed
-    made = njit(error_model="numpy", no_cfunc_wrapper=True, **options)(function)
+def _program(function: F, **options: bool) -> F:
+    made, part = _made(function, ProgramCompiler, **options), cast(Any, inner(function))
+    made.get_call_template, made.get_overload = part.get_call_template, part.get_overload
     if Path(function.__code__.co_filename).parent == KERNELS:
         with suppress(OSError):  # installed without its sources: every process compiles for itself
             made._cache = Kept(function)
     return cast(F, made)
 
 
+def inner(function: F) -> F:
+    """Return a compiled function that only compiled functions call: it has no entry point for Python."""
+    made = _made(function, PartCompiler, no_cpython_wrapper=True)
+    template = made.get_call_template
+
+    def unspecialised(arguments: Any, by_name: Any) -> Any:
+        """Compile once for all whole numbers, not for each constant."""
+        return template([_unliteral(kind) for kind in arguments], by_name)
+
+    made.get_call_template = unspecialised
+    return cast(F, made)
+
+
+def _made(function: Callable[..., object], compiler: type, **options: bool) -> Any:
+    njit: Any = numba.njit  # not all of its options are typed
+    # No function makes or keeps an array, so references need not be counted, which would take a third of the time.
+    return njit(error_model="numpy", no_cfunc_wrapper=True, _nrt=False, pipeline_class=compiler, **options)(function)
+
+
 @contextmanager
 def announced() -> Iterator[None]:
     """Log once when a compilation begins; reading from the cache logs nothing.
 
-    To compile takes ten seconds, on a busy machine a minute and more, during which the process seems to hang.
+    To compile takes five seconds, on a busy machine half a minute, during which the process seems to hang.
 
     Examples
     --------
@@ -101,8 +83,14 @@ def announced() -> Iterator[None]:
     ...     compiled(lambda x: x + 2)(1)
     3
     """
-    with event.install_listener("numba:compile", _Announcer()):
-        yield
+    collects = gc.isenabled()
+    gc.disable()  # a million objects and hardly any cycles: collecting takes an eighth of the time
+    try:
+        with event.install_listener("numba:compile", _Announcer()):
+            yield
+    finally:
+        if collects:
+            gc.enable()
 
 
 class _Announcer(event.Listener):
@@ -115,8 +103,9 @@ class _Announcer(event.Listener):
         if not self._logged:
             self._logged = True
             LOG.warning(
-                "compiling the models that learn record by record, once after installation: ten seconds to a minute "
-                "or two (streamfl compile does it beforehand)"
+                "compiling the models that learn record by record, once after installation: five seconds, on a busy "
+                "machine half a minute (streamfl compile does it beforehand)%s",
+                f"; the code in {CARRIED} is for another version or processor" if unfit() else "",
             )
 
     def on_end(self, _: event.Event) -> None:

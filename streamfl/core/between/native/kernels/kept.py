@@ -10,13 +10,18 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import llvmlite
 import numba
 from numba.core.caching import IndexDataCacheFile
 from numba.core.compiler import CompileResult
+from numba.core.registry import cpu_target
 from numba.misc.appdirs import AppDirs
 
 KERNELS = Path(__file__).parent
 CORE = KERNELS.parents[2]
+
+# What a wheel or an image carries: `streamfl compile --to` writes it there before either is built.
+CARRIED = KERNELS / "carried"
 
 # All sources on which compiled code can depend: the loops, and the files with the constants that they import. A test
 # checks that they import nothing else.
@@ -37,6 +42,7 @@ _CacheFile: Any = IndexDataCacheFile
 _reduce: Any = CompileResult._reduce  # the content of Numba's files
 _rebuild: Any = CompileResult._rebuild
 _dirs: Any = AppDirs
+_target: Any = cpu_target
 
 
 @cache
@@ -45,7 +51,8 @@ def version() -> str:
 
     Code with checked indices differs, which the names of Numba's own files do not show.
     """
-    digest = hashlib.sha256(repr((numba.__version__, sys.implementation.cache_tag, checked())).encode())
+    compilers = numba.__version__, llvmlite.__version__, sys.implementation.cache_tag
+    digest = hashlib.sha256(repr((compilers, checked(), processor())).encode())
     for source in SOURCES:
         digest.update(source.name.encode() + b"\0" + source.read_bytes())
     return digest.hexdigest()[:16]
@@ -54,6 +61,17 @@ def version() -> str:
 def checked() -> bool:
     """Tell whether every index is checked."""
     return bool(_config.BOUNDSCHECK)
+
+
+def processor() -> tuple[str, ...]:
+    """Return the platform, the name of the processor, and what it can do, as LLVM names them."""
+    named: tuple[str, ...] = _target.target_context.codegen().magic_tuple()
+    return named
+
+
+def unfit() -> bool:
+    """Tell whether compiled code is carried, but none for these sources, compilers and processor."""
+    return any(CARRIED.glob("streamfl-*")) and not (CARRIED / f"streamfl-{version()}").is_dir()
 
 
 def places() -> list[Path]:
@@ -78,18 +96,34 @@ class Kept:
     def __init__(self, function: Callable[..., object]) -> None:
         self._name = f"{function.__module__.rpartition('.')[2]}.{function.__qualname__}"
         self._folders = [place / f"streamfl-{version()}" for place in places()]
+        self._readable = [*self._folders, CARRIED / f"streamfl-{version()}"]
 
     @property
     def cache_path(self) -> str | None:
         """Return the first folder that holds compiled code of the function."""
-        return next((str(folder) for folder in self._folders if any(folder.glob(f"{self._name}-*.nbi"))), None)
+        return next((str(folder) for folder in self._readable if any(folder.glob(f"{self._name}-*.nbi"))), None)
+
+    def copy(self, to: Path) -> None:
+        """Copy what is kept to a folder, from which `CARRIED` can be filled.
+
+        Raises
+        ------
+        OSError
+            The folder cannot be written to.
+        """
+        copies = to / f"streamfl-{version()}"
+        copies.mkdir(parents=True, exist_ok=True)
+        kept = [file for folder in self._readable for file in folder.glob(f"{self._name}-*.nb*")]
+        for file in kept:
+            if not (copies / file.name).exists():
+                shutil.copy(file, copies)
 
     def load_overload(self, sig: object, target_context: Any) -> Any:
         """Return the code compiled for some types of arguments; None if no folder holds it."""
         target_context.refresh()
         key = sig, target_context.codegen().magic_tuple()
         name = self._file(key)
-        for folder in self._folders:
+        for folder in self._readable:
             try:
                 code = _CacheFile(str(folder), name, version()).load(key)
             except Exception as error:  # a damaged file must not end the process

@@ -130,9 +130,19 @@ def gain(predictions: Predictions, truth: float, targets: bool) -> float:
     if targets:
         gained = abs(others[0] - truth) - abs(mixed[0] - truth)
     else:
-        gained += 1.0 if np.argmax(mixed) == truth else 0.0
-        gained -= 1.0 if np.argmax(others) == truth else 0.0
+        gained += 1.0 if largest(mixed) == truth else 0.0
+        gained -= 1.0 if largest(others) == truth else 0.0
     return gained
+
+
+@inner
+def largest(probabilities: FloatArray) -> int:
+    """Return the first column with the largest probability, shape (C,)."""
+    at = 0
+    for c in range(1, len(probabilities)):
+        if probabilities[c] > probabilities[at]:
+            at = c
+    return at
 
 
 @inner
@@ -176,8 +186,10 @@ def begin_to_mix(mixing: Mixing) -> None:
     """Give the experts equal weights, and the stacked mixtures the prediction of all other experts."""
     for e in range(len(mixing.best)):
         mixing.best[e] = 1.0 / len(mixing.best)
-        mixing.stacked[:, e] = 1.0 if e == OTHERS else 0.0
-    mixing.outer[:] = 1.0 / len(mixing.outer)
+        for k in range(len(mixing.stacked)):
+            mixing.stacked[k, e] = 1.0 if e == OTHERS else 0.0
+    for k in range(len(mixing.outer)):
+        mixing.outer[k] = 1.0 / len(mixing.outer)
     running = mixing.running[0]
     running.norm, running.variance, running.records = 0.0, 0.0, 0.0
 

@@ -3,6 +3,8 @@
 import math
 from typing import NamedTuple
 
+import numpy as np
+
 from streamfl.core.arrays import FloatArray, IntArray
 from streamfl.core.between.native.kernels.compiled import compiled, inner
 from streamfl.core.protocol.native.settings import MEMORIES
@@ -27,6 +29,13 @@ class Memory(NamedTuple):
     at: FloatArray
     distance: FloatArray
     nearest: FloatArray
+
+
+# The memory of a learner without neighbours.
+_NO_NAMES = np.zeros(0, np.int64)
+NO_MEMORY = Memory(
+    np.zeros((0, 0)), np.zeros(0), _NO_NAMES, _NO_NAMES, _NO_NAMES, np.zeros(0), np.zeros(0), np.zeros(0)
+)
 
 
 @compiled

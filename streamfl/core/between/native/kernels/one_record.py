@@ -9,7 +9,7 @@ import math
 from typing import NamedTuple
 
 from streamfl.core.arrays import BoolArray, FloatArray, IntArray
-from streamfl.core.between.native.kernels.compiled import KeptArguments, compiled, inner, released
+from streamfl.core.between.native.kernels.compiled import inner, released
 from streamfl.core.between.native.kernels.ferns import Tests, find_cells
 from streamfl.core.between.native.kernels.last_answer import (
     Last,
@@ -91,7 +91,8 @@ def predict(learning: Learning, remembered: int, rounds: FloatArray, i: int) -> 
     if len(memory.y) and awake[count]:
         predict_by_neighbours(memory, remembered, z, by_expert, count, learning.targets)
         for e in range(count, last):  # before any record they predict 0: the centre
-            by_expert[e] -= centre if remembered else 0.0
+            for c in range(by_expert.shape[1]):
+                by_expert[e, c] -= centre if remembered else 0.0
     if learning.targets:
         mix_targets(learning.mixing, learning.predictions)
     else:
@@ -144,7 +145,8 @@ def learn(learning: Learning, remembered: int, truth: float, seen: int, touched:
     for m in range(models.weights.shape[1]):
         errors[m, 0 if learning.targets else int(truth)] -= target if learning.targets else 1.0
         if not learning.mixing.awake[m]:
-            errors[m] = 0.0
+            for c in range(errors.shape[1]):
+                errors[m, c] = 0.0
     step(models, learning.kinds, z, cells, errors, seen, touched, learning.mixing.awake)
     if len(learning.memory.y):
         remember(learning.memory, remembered, z, truth, learning.targets)
@@ -195,21 +197,37 @@ def unlearn(learning: Learning, remembered: int, seen: int, touched: Touched) ->
         correct_last_target(learning.last, mixing.targets.first[FIRST - 1, 0])
     if seen == FIRST:  # otherwise other clients have trained the models, too
         models.centre[0] = mean_target(mixing.targets)
-        models.weights[:] = 0.0
+        clear(models.weights)
         for row in range(touched.counted[0].rows):
-            models.table[touched.cells[row]] = touched.before[row]
+            for r in range(models.table.shape[1]):
+                for c in range(models.table.shape[2]):
+                    models.table[touched.cells[row], r, c] = touched.before[row, r, c]
 
 
 @inner
 def mix_equally(mixing: Mixing) -> None:
     """Give all experts that are awake the same weight again."""
-    awake = mixing.awake.sum()
+    awake = 0
+    for e in range(len(mixing.awake)):
+        awake += mixing.awake[e]
     for e in range(len(mixing.awake)):
         mixing.best[e] = mixing.awake[e] / awake
-        mixing.stacked[:, e] = mixing.awake[e] / awake
-    mixing.outer[:] = 1.0 / len(mixing.outer)
+        for k in range(len(mixing.stacked)):
+            mixing.stacked[k, e] = mixing.awake[e] / awake
+    for k in range(len(mixing.outer)):
+        mixing.outer[k] = 1.0 / len(mixing.outer)
     running = mixing.running[0]
     running.norm, running.variance, running.records = 0.0, 0.0, 0.0
+
+
+@inner
+def clear(weights: FloatArray) -> None:
+    """Set all weights, shape (d + 1, M, C), to 0."""
+    inputs, count, columns = weights.shape
+    for j in range(inputs):
+        for m in range(count):
+            for c in range(columns):
+                weights[j, m, c] = 0.0
 
 
 @inner
@@ -231,15 +249,9 @@ def is_sound(
     return True
 
 
-@compiled
-def hold(learning: Learning) -> KeptArguments:
-    """Return the arrays as one argument, to be passed in many calls."""
-    return KeptArguments(learning)
-
-
 @released
 def predict_and_learn(
-    held: KeptArguments,
+    learning: Learning,
     remembered: int,
     seen: int,
     X: FloatArray,
@@ -255,7 +267,6 @@ def predict_and_learn(
     answer predicts the first record only: it was learnt to predict the next one, and would be as sure of all others.
     Returns whether the shapes fit; if not, nothing was done.
     """
-    learning: Learning = held.inside
     if not is_sound(learning, X, rounds, truths, predicted):
         return False
     for i in range(len(X)):

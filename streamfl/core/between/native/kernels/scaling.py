@@ -3,8 +3,6 @@
 import math
 from typing import NamedTuple
 
-import numpy as np
-
 from streamfl.core.arrays import BoolArray, FloatArray, IntArray
 from streamfl.core.between.native.kernels.compiled import compiled, inner
 from streamfl.core.protocol.moments import FAR, FEWEST, LARGEST
@@ -143,7 +141,7 @@ def add(scales: Scales, j: int, moved: float) -> None:
 @inner
 def begin_again(scales: Scales, j: int) -> None:
     """Restart a feature's moments from its last values alone: it has moved for good."""
-    count_again(scales, j, np.median(scales.first[:, j]), math.inf)
+    count_again(scales, j, median_of_first(scales, j), math.inf)
     scales.streak[j], scales.again[j] = 0, True
 
 
@@ -152,13 +150,34 @@ def judge_first(scales: Scales, j: int) -> bool:
     """Check the first values once all are known: if one is an outlier, clip and count them again; tell whether so."""
     if scales.seen[j] != FIRST:
         return False
-    median = np.median(scales.first[:, j])
-    distances = np.sort(np.abs(scales.first[:, j] - median))
-    bound = FAR * distances[FIRST - 2]
-    if not 0.0 < bound < distances[FIRST - 1]:  # NaN, if another client counted some of them
+    median, farthest, second = median_of_first(scales, j), 0.0, 0.0
+    for i in range(FIRST):
+        distance = abs(scales.first[i, j] - median)
+        if math.isnan(distance):  # another client counted this value
+            return False
+        second = max(second, min(farthest, distance))
+        farthest = max(farthest, distance)
+    bound = FAR * second
+    if not 0.0 < bound < farthest:
         return False
     count_again(scales, j, median, bound)
     return True
+
+
+@inner
+def median_of_first(scales: Scales, j: int) -> float:
+    """Return the median of the values in `first`: the mean of the two that have half of the others on each side."""
+    below, above = -math.inf, math.inf
+    for i in range(FIRST):
+        value, smaller, equal = scales.first[i, j], 0, 0
+        for k in range(FIRST):
+            smaller += scales.first[k, j] < value
+            equal += scales.first[k, j] == value
+        if smaller <= FIRST // 2 - 1 < smaller + equal:
+            below = value
+        if smaller <= FIRST // 2 < smaller + equal:
+            above = value
+    return (below + above) / 2.0
 
 
 @inner

@@ -2,8 +2,6 @@
 
 import math
 
-import numpy as np
-
 from streamfl.core.arrays import FloatArray
 from streamfl.core.between.native.kernels.compiled import compiled, inner
 
@@ -24,13 +22,14 @@ def softmax(outputs: FloatArray, first: int, end: int) -> None:
 
 
 @compiled
-def rounds_say(X: FloatArray, mean: FloatArray, scale: FloatArray, farthest: float, W: FloatArray) -> FloatArray:
-    """Return the probabilities of a softmax model of standardised features, shape (n, C): see `Registry.design`.
+def rounds_say(
+    X: FloatArray, mean: FloatArray, scale: FloatArray, farthest: float, W: FloatArray, outputs: FloatArray
+) -> None:
+    """Compute the probabilities of a softmax model of standardised features, shape (n, C): see `Registry.design`.
 
-    The last row of W, shape (d + 1, C), belongs to the constant 1.
+    The last row of W, shape (d + 1, C), belongs to the constant 1. `outputs` holds zeros before, the result after.
     """
     features, columns = X.shape[1], W.shape[1]
-    outputs = np.zeros((len(X), columns))
     for i in range(len(X)):
         for j in range(features):
             z = (X[i, j] - mean[j]) * (1.0 / scale[j])
@@ -41,4 +40,3 @@ def rounds_say(X: FloatArray, mean: FloatArray, scale: FloatArray, farthest: flo
         for c in range(columns):
             outputs[i, c] += W[features, c]
     softmax(outputs, 0, len(X))
-    return outputs

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numba
 import pytest
@@ -177,6 +178,51 @@ def test_checked_indices_are_another_version(monkeypatch):
     assert version.__wrapped__() == version()
     monkeypatch.setattr(kept, "checked", lambda: not bool(os.environ.get("NUMBA_BOUNDSCHECK") == "1"))
     assert version.__wrapped__() != version()
+
+
+@pytest.mark.parametrize("difference", ["processor", "checked", "SOURCES", "llvmlite"])
+def test_code_that_the_package_carries_is_used_unless_anything_differs(monkeypatch, nowhere, tmp_path, difference):
+    monkeypatch.setattr(kept, "places", lambda: [tmp_path / "built"])
+    assert compiled_when_called()
+    Kept(doubled).copy(tmp_path / "carried")
+    monkeypatch.setattr(kept, "places", lambda: [nowhere])
+    monkeypatch.setattr(kept, "CARRIED", tmp_path / "none")
+    assert compiled_when_called()
+    assert not kept.unfit()
+    monkeypatch.setattr(kept, "CARRIED", tmp_path / "carried")
+    assert not compiled_when_called()
+    assert not kept.unfit()
+    assert Kept(doubled).cache_path == str(tmp_path / "carried" / f"streamfl-{version()}")
+    changed_source = tmp_path / "loops.py"
+    changed_source.write_text("changed")
+    monkeypatch.setattr(
+        kept,
+        difference,
+        {
+            "processor": lambda: ("x86_64-unknown-linux-gnu", "pentium", "-avx"),
+            "checked": lambda: not bool(os.environ.get("NUMBA_BOUNDSCHECK") == "1"),
+            "SOURCES": (*SOURCES, changed_source),
+            "llvmlite": SimpleNamespace(__version__="0.0"),
+        }[difference],
+    )
+    monkeypatch.setattr(kept, "version", version.__wrapped__)  # which does not remember
+    assert kept.unfit()
+    assert compiled_when_called()
+
+
+def test_code_is_not_written_to_where_the_package_carries_it(monkeypatch, nowhere, tmp_path):
+    monkeypatch.setattr(kept, "places", lambda: [nowhere])
+    monkeypatch.setattr(kept, "CARRIED", tmp_path / "carried")
+    (tmp_path / "carried").mkdir()
+    assert compiled_when_called()
+    assert not list((tmp_path / "carried").iterdir())
+
+
+def test_the_version_names_the_processor_that_code_is_made_for():
+    platform, name, features = kept.processor()
+    assert platform.count("-") >= 2
+    assert name
+    assert "+" in features or "-" in features
 
 
 def test_the_named_place_comes_first_then_beside_the_loops_then_the_user_s_own(monkeypatch, tmp_path):
