@@ -146,9 +146,12 @@ def learn(learning: Learning, remembered: int, truth: float, seen: int, touched:
 def learn_to_mix_agreed(learning: Learning, truth: float) -> None:
     """Learn to mix the predictions of the agreed experts alone, for the record that was predicted last."""
     by_expert, agreed = learning.predictions.by_expert, learning.agreed_predictions
-    last = len(agreed.by_expert) - 1
-    agreed.by_expert[:last] = by_expert[:last]
-    agreed.by_expert[last] = by_expert[len(by_expert) - 1]
+    last, columns = len(agreed.by_expert) - 1, by_expert.shape[1]
+    for e in range(last):
+        for c in range(columns):
+            agreed.by_expert[e, c] = by_expert[e, c]
+    for c in range(columns):
+        agreed.by_expert[last, c] = by_expert[len(by_expert) - 1, c]
     if learning.targets:
         mix_targets(learning.agreed, agreed)
         learn_to_mix_targets(learning.agreed, agreed, truth)
@@ -189,11 +192,15 @@ def unlearn(learning: Learning, remembered: int, seen: int, touched: Touched) ->
 @inner
 def mix_equally(mixing: Mixing) -> None:
     """Give all experts that are awake the same weight again."""
-    awake = mixing.awake.sum()
+    awake = 0
+    for e in range(len(mixing.awake)):
+        awake += mixing.awake[e]
     for e in range(len(mixing.awake)):
         mixing.best[e] = mixing.awake[e] / awake
-        mixing.stacked[:, e] = mixing.awake[e] / awake
-    mixing.outer[:] = 1.0 / len(mixing.outer)
+        for k in range(len(mixing.stacked)):
+            mixing.stacked[k, e] = mixing.awake[e] / awake
+    for k in range(len(mixing.outer)):
+        mixing.outer[k] = 1.0 / len(mixing.outer)
     running = mixing.running[0]
     running.norm, running.variance, running.records = 0.0, 0.0, 0.0
 
