@@ -160,9 +160,12 @@ def learn(learning: Learning, remembered: int, truth: float, seen: int, touched:
 def learn_to_mix_agreed(learning: Learning, truth: float) -> None:
     """Learn to mix the predictions of the agreed experts alone, for the record that was predicted last."""
     by_expert, agreed = learning.predictions.by_expert, learning.agreed_predictions
-    last = len(agreed.by_expert) - 1
-    agreed.by_expert[:last] = by_expert[:last]
-    agreed.by_expert[last] = by_expert[len(by_expert) - 1]
+    last, columns = len(agreed.by_expert) - 1, by_expert.shape[1]
+    for e in range(last):
+        for c in range(columns):
+            agreed.by_expert[e, c] = by_expert[e, c]
+    for c in range(columns):
+        agreed.by_expert[last, c] = by_expert[len(by_expert) - 1, c]
     if learning.targets:
         mix_targets(learning.agreed, agreed)
         learn_to_mix_targets(learning.agreed, agreed, truth)
