@@ -10,7 +10,7 @@ import numpy as np
 
 from streamfl import codec, safe_file
 from streamfl.core.arrays import HOLDS_ARRAYS, FloatArray
-from streamfl.core.between.native.last_answer import LastAnswerState
+from streamfl.core.between.native.last_answer_state import LastAnswerState
 from streamfl.core.between.native.mixture_state import MixtureState
 from streamfl.core.between.native.neighbours import Neighbours
 from streamfl.core.coordinator.state import CoordinatorState

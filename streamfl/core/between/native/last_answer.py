@@ -1,15 +1,13 @@
 """Experts on the last answer of a client, its last label or target; these never leave the client."""
 
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
-from streamfl.core.arrays import HOLDS_ARRAYS, FloatArray, IntArray
+from streamfl.core.arrays import FloatArray, IntArray
 from streamfl.core.between.native.kernels.last_answer import (
     ERROR,
-    FOLLOWING,
     LAST,
     LAST_TARGET,
     NONE,
@@ -20,45 +18,10 @@ from streamfl.core.between.native.kernels.last_answer import (
     mix_last_answer,
 )
 from streamfl.core.between.native.kernels.mixing import Predictions
+from streamfl.core.between.native.last_answer_state import LastAnswerState
 from streamfl.core.between.native.mixture import LabelMixture, Mixture, TargetMixture, room
-from streamfl.core.between.native.mixture_state import MixtureState
 from streamfl.core.errors import PeerError
-
-
-@dataclass(frozen=True, eq=False)
-class LastAnswerState:
-    """The saved state of a last answer.
-
-    `label` is the place of the last label in `labels`, -1 if there is none. `following` and `counts` have a row for
-    each of `labels`: the labels that came next, -1 for none, and their decayed counts. `target` holds the values of
-    `LAST_TARGET`, `trial` those of `TRIAL`.
-    """
-
-    __pydantic_config__: ClassVar[dict[str, object]] = HOLDS_ARRAYS
-
-    labels: tuple[str, ...]
-    label: int
-    following: FloatArray
-    counts: FloatArray
-    target: FloatArray
-    trial: FloatArray
-    mixture: MixtureState
-
-    @property
-    def is_sound(self) -> bool:
-        """Tell whether all numbers are of `labels`, and finite; compiled loops do not check indices."""
-        names, shape = len(self.labels), (len(self.labels), FOLLOWING)
-        numbers, sums = np.append(self.following, self.label), (self.counts, self.target, self.trial)
-        return (
-            len(set(self.labels)) == names
-            and self.following.shape == self.counts.shape == shape
-            and self.target.shape == (len(LAST_TARGET.fields or ()),)
-            and bool(np.isin(numbers, np.arange(NONE, names)).all())
-            and self.trial.shape == (len(TRIAL.fields or ()),)
-            and all(bool(np.isfinite(part).all()) for part in sums)
-            and bool((self.counts >= 0.0).all())
-            and min(float(self.target[3]), float(self.trial[1])) >= 0.0
-        )
+from streamfl.core.protocol.native.settings import FOLLOWING
 
 
 @dataclass

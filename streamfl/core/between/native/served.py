@@ -26,7 +26,7 @@ class ServedNative:
     Parameters
     ----------
     settings
-        Which models there are; without neighbours.
+        Which models there are; without those of a client alone.
     agreed
         The agreed state, with the rows `cells` of the table, and without second moments and early values.
     cells
@@ -58,13 +58,15 @@ class ServedNative:
         """Return the models of an agreed state; the state is not changed."""
         cells = np.flatnonzero(agreed.table.any(axis=(1, 2)))
         slim = replace(agreed, table=agreed.table[cells], second=np.zeros((0, 0)), early=Early(), far=NOTHING)
-        return cls(replace(settings, neighbours=False), slim, cells.astype(np.float64))
+        return cls(replace(settings, neighbours=False, last_answer=False), slim, cells.astype(np.float64))
 
     def wrong(self) -> str | None:
         """Return why a file cannot hold these models, or None."""
         cells, rows = self.cells, self.settings.table_rows
-        if cells.ndim != 1 or len(set(cells.tolist())) != len(cells) or self.settings.neighbours:
+        if cells.ndim != 1 or len(set(cells.tolist())) != len(cells):
             return "rows of models between rounds that are none"
+        if self.settings.neighbours or self.settings.last_answer:
+            return "models of a client's own, which no file holds"
         if not ((cells >= 0) & (cells < rows) & (cells == np.floor(cells))).all():
             return "rows that the table of models between rounds does not have"
         sound = self._with_second.is_sound(self.settings, len(cells))

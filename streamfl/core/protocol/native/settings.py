@@ -40,6 +40,9 @@ STACKING = (0.03, 0.3)
 # The window of running means, in records.
 WINDOW = 10_000
 
+# The labels that are remembered as following a label. docs/choices.md, "The last answer".
+FOLLOWING = 16
+
 
 @dataclass(frozen=True)
 class NativeSettings:

@@ -19,13 +19,11 @@ from streamfl.core.between.native.kernels.mixing import (
     mix_labels,
     mix_targets,
 )
+from streamfl.core.protocol.native.settings import FOLLOWING
 
 # What is left of older counts with each new one: 0.99, a memory of about 100 records. docs/choices.md, "The last
 # answer".
 KEPT = 0.99
-
-# The labels that are remembered as following a label. docs/choices.md, "The last answer".
-FOLLOWING = 16
 
 # The votes that are spread over all labels, whatever has followed. docs/choices.md, "The last answer".
 SPREAD = 1.0

@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 from native_streams import agreed, state
 
+from streamfl.core.between.native import last_answer_state
 from streamfl.core.between.native.at_client import NativeAtClient
-from streamfl.core.between.native.kernels.last_answer import FOLLOWING
+from streamfl.core.between.native.kernels.last_answer import LAST_TARGET, TRIAL
 from streamfl.core.between.native.last_answer import LastAnswer
 from streamfl.core.between.native.learner import NativeLearner
 from streamfl.core.errors import PeerError
-from streamfl.core.protocol.native.settings import NativeSettings
+from streamfl.core.protocol.native.settings import FOLLOWING, NativeSettings
 from streamfl.core.sampling import generator
 
 pytestmark = pytest.mark.compiles
@@ -359,3 +360,7 @@ def test_a_saved_last_answer_of_other_settings_is_refused():
     without.remember_last(None)
     with pytest.raises(PeerError, match="the file is damaged"):
         without.remember_last(labels)
+
+
+def test_a_saved_state_has_a_place_for_every_value() -> None:
+    assert (len(LAST_TARGET), len(TRIAL)) == (last_answer_state.TARGET, last_answer_state.TRIAL)
