@@ -44,8 +44,8 @@ DICTIONARY = (
     b'"no_change":50,"shares":{}}}'
 )
 
-# The most bytes of a value's JSON: so many times the deflated ones, or at least so many.
-RATIO, LEAST = 200, 65536
+# The most bytes of a value's JSON: so many times the deflated ones, but at least and at most so many.
+RATIO, LEAST, MOST = 200, 2**16, 2**24
 
 
 def encode(value: object, *, header: Mapping[str, object] | None = None) -> bytes:
@@ -87,7 +87,7 @@ def _unpacked(data: Bytes) -> tuple[dict[str, Any], dict[str, FloatArray]]:
     if data.take(len(MAGIC)) != MAGIC:
         raise PeerError("not a compact value, or one of a later version")
     packed = data.take(data.varint())
-    text = inflated(packed, max(LEAST, RATIO * len(packed)), DICTIONARY).decode()
+    text = inflated(packed, min(MOST, max(LEAST, RATIO * len(packed))), DICTIONARY).decode()
     numbers = deque(floats_read(data))
     plain = json.loads(text, parse_float=lambda _: _next(numbers), parse_constant=_refused)
     if not isinstance(plain, dict) or numbers:
