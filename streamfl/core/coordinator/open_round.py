@@ -116,8 +116,11 @@ class OpenRound:
 
 
 def measured(state: CoordinatorState) -> tuple[str, ...] | None:
-    """Return the clients whose turn it is to send moments; None: all."""
-    names = sorted(state.active())
+    """Return the clients whose turn it is to send moments; None: all.
+
+    Turns go round among members with accepted records: one that only lies moves nobody's turn.
+    """
+    names = sorted(name for name in state.active() if state.members[name].accepted)
     several = min(-(-len(names) // TURNS), MOST_MEASURED)
     if several == len(names):
         return None

@@ -324,7 +324,7 @@ def honest(opened: RoundOpened, topic: str, **spoilt: Any) -> Update:
         "differences": {name: np.zeros((4, 2)) for name in opened.trained_by(STRANGER, mine)},
         "squared_norm": 16.0,
         "largest_norm": 2.0,
-        "second_moments": 4.0 * np.eye(4) if opened.second_moments else None,
+        "second_moments": 4.0 * np.eye(4) if opened.second_moments and opened.is_measured(STRANGER) else None,
         "served": Served(records=4, correct=2),
     }
     return Update(**(told | spoilt))

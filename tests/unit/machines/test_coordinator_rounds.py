@@ -27,7 +27,10 @@ from unit.machines.script import (
 
 from streamfl import codec
 from streamfl.core.coordinator import agreement
+from streamfl.core.coordinator.ledger import Member
 from streamfl.core.coordinator.machine import Coordinator
+from streamfl.core.coordinator.open_round import measured
+from streamfl.core.coordinator.state import CoordinatorState
 from streamfl.core.drift.detectors.glr import GLRDetector
 from streamfl.core.learning import second_moments
 from streamfl.core.learning.second_moments import RIDGE
@@ -621,3 +624,22 @@ def test_names_of_messages_in_hand_made_rounds_are_those_of_real_ones():
     real = begun(coordinator(1), "c0")
     *_, by_hand = opening()
     assert type(real) is type(by_hand)
+
+
+# --- turns -----------------------------------------------------------------------------------------------------
+
+
+def turns(names: str, accepted: str) -> list[tuple[str, ...] | None]:
+    members = {name: Member("1", accepted=9 if name in accepted else 0) for name in names}
+    return [measured(CoordinatorState(Promotion(), members=members, round=t)) for t in range(1, 5)]
+
+
+def test_one_client_in_eight_sends_moments_in_turn():
+    assert turns("abcdefghij", "abcdefghij") == [("c", "d"), ("e", "f"), ("g", "h"), ("i", "j")]
+    assert turns("ab", "ab") == [("b",), ("a",), ("b",), ("a",)]
+    assert turns("a", "a") == [None] * 4
+
+
+def test_a_member_without_accepted_records_moves_nobody_s_turn():
+    assert turns("abz", "ab") == turns("ab", "ab")
+    assert turns("az", "a") == turns("z", "") == [None] * 4
