@@ -72,8 +72,9 @@ def test_a_federation_learns_a_stream_plus_a_constant_as_it_learns_the_stream_th
     moved_run, moved_told, _ = replayed(replace(table, y=table.y + at), features)
     assert [r.round for r in moved_run.result.restarts] == [r.round for r in run.result.restarts]
     plain, moved = (np.array([said[i] for i in range(len(table.y))]) for said in (told, moved_told))
-    # The first record of each of the three clients has nothing before it.
-    np.testing.assert_allclose(moved[3:] - at, plain[3:], rtol=0.0, atol=1e-6 * table.y.std())
+    # The first record of each of the three clients has nothing before it. Gradients are sent as floats of 32 bits, of
+    # which the last may fall the other way.
+    np.testing.assert_allclose(moved[3:] - at, plain[3:], rtol=0.0, atol=1e-5 * table.y.std())
 
 
 @FEATURES
