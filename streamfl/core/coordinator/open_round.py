@@ -75,7 +75,7 @@ class OpenRound:
             apart=plan.apart,
             moments=moments,
             second_moments=second,
-            measured=measured(state) if rounds > ALL_MEASURED and (second or moments) else None,
+            measured=state.measured if rounds > ALL_MEASURED and (second or moments) else None,
             exponents=state.agreed.exponents if any(live.whitened for live in plan.live) else (),
             keep=plan.keep,
             sampled=plan.sampled,
@@ -115,8 +115,8 @@ class OpenRound:
         return (*registry, *self.models, *between, self.message)
 
 
-def measured(state: CoordinatorState) -> tuple[str, ...] | None:
-    """Return the clients whose turn it is to send moments; None: all.
+def next_measured(state: CoordinatorState) -> tuple[str, ...] | None:
+    """Return the clients whose turn it is to send moments in the round that begins; None: all.
 
     Turns go round among members with accepted records: one that only lies moves nobody's turn.
     """

@@ -15,7 +15,7 @@ from streamfl.core.coordinator.agreement import Agreement, middle_unit
 from streamfl.core.coordinator.announcements import Announcement, announcements
 from streamfl.core.coordinator.ledger import Member
 from streamfl.core.coordinator.names import Grant
-from streamfl.core.coordinator.open_round import OpenRound, published, slot
+from streamfl.core.coordinator.open_round import OpenRound, next_measured, published, slot
 from streamfl.core.coordinator.settings import CoordinatorSettings
 from streamfl.core.coordinator.state import CoordinatorState
 from streamfl.core.coordinator.unsaved import PendingAlarm, Unsaved
@@ -199,6 +199,7 @@ class Rounds:
             self._change_registry(restarted=restart is not None)
             changed = self._learn_between(opened.apart, restart)
             state.round += 1
+            state.measured = next_measured(state)
             learnt = self._between_published(changed)
         state.entry += 1
         self.open(now)

@@ -40,6 +40,9 @@ class CoordinatorState(ReadsOldNames):
         The agreed state of the models that learn between rounds; None if there are none.
     refused
         Messages refused for their content since the federation began.
+    measured
+        The clients whose turn it is to send moments in the open round; None: all. It is kept, so that a round that a
+        new coordinator opens again asks for the same, whatever client has left or come meanwhile.
     """
 
     __pydantic_config__: ClassVar[dict[str, object]] = HOLDS_ARRAYS
@@ -55,6 +58,7 @@ class CoordinatorState(ReadsOldNames):
     rescaled: int = 0
     between: AgreedState | None = None
     refused: int = 0
+    measured: tuple[str, ...] | None = None
 
     @property
     def chain(self) -> str:

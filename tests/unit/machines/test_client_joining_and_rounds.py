@@ -435,3 +435,16 @@ def test_a_registry_of_a_later_version_is_the_one_that_is_used():
     (following,) = sent(feed(machine, *opening(2, registry=doubled)), Update)
     assert following.registry == 2
     assert following.squared_norm == pytest.approx(4 * 5.0)
+
+
+def test_gradients_of_a_softmax_are_multiples_of_their_step_and_add_up_to_nothing():
+    slots, weights = (replace(SLOT, whitened=True),), {"m": np.array([[0.3, 0.1], [0.2, -0.5]])}
+    values = np.random.default_rng(3).normal(size=20).tolist()
+    update = first_update(
+        client(round_size=20), batch("abcb" * 5, values=values), slots=slots, weights=weights, exponents=(2, 3)
+    )
+    sums = update.differences["m"]
+    assert sums.shape == (2, 3)  # label c is new
+    assert (sums / np.array([[0.25], [0.5]]) % 1.0 == 0.0).all()
+    assert sums.sum(axis=1).tolist() == [0.0, 0.0]
+    assert np.abs(sums).min(axis=1).max() > 0.0

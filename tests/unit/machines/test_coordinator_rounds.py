@@ -29,7 +29,7 @@ from streamfl import codec
 from streamfl.core.coordinator import agreement
 from streamfl.core.coordinator.ledger import Member
 from streamfl.core.coordinator.machine import Coordinator
-from streamfl.core.coordinator.open_round import measured
+from streamfl.core.coordinator.open_round import next_measured
 from streamfl.core.coordinator.state import CoordinatorState
 from streamfl.core.drift.detectors.glr import GLRDetector
 from streamfl.core.learning import second_moments
@@ -631,7 +631,7 @@ def test_names_of_messages_in_hand_made_rounds_are_those_of_real_ones():
 
 def turns(names: str, accepted: str) -> list[tuple[str, ...] | None]:
     members = {name: Member("1", accepted=9 if name in accepted else 0) for name in names}
-    return [measured(CoordinatorState(Promotion(), members=members, round=t)) for t in range(1, 5)]
+    return [next_measured(CoordinatorState(Promotion(), members=members, round=t)) for t in range(1, 5)]
 
 
 def test_one_client_in_eight_sends_moments_in_turn():
@@ -643,3 +643,12 @@ def test_one_client_in_eight_sends_moments_in_turn():
 def test_a_member_without_accepted_records_moves_nobody_s_turn():
     assert turns("abz", "ab") == turns("ab", "ab")
     assert turns("az", "a") == turns("z", "") == [None] * 4
+
+
+def test_a_round_that_is_opened_again_asks_the_same_clients():
+    state = CoordinatorState(Promotion(), round=9, members={name: Member("1", accepted=9) for name in "abc"})
+    state.measured = next_measured(state)
+    assert state.measured == ("a",)
+    state.members["a"].left = True
+    assert next_measured(state) == ("c",)
+    assert codec.decode(CoordinatorState, codec.encode(state)).measured == ("a",)
