@@ -54,9 +54,8 @@ def _forms(x: FloatArray, first: FloatArray | None) -> Iterator[tuple[int, bytes
     """Yield each form that an array can be written in, and its bytes."""
     yield _plain(x)
     if x.size and np.isfinite(x).all():
-        change = x if first is None else x - first
-        if first is not None and np.isfinite(change).all() and np.array_equal(first + change, x):
-            yield from _on_grid(change, RELATIVE)
+        if first is not None and np.array_equal(first + (x - first), x):
+            yield from _on_grid(x - first, RELATIVE)
         else:
             yield from _on_grid(x, 0)
 
@@ -82,14 +81,15 @@ def _on_grid(x: FloatArray, form: int) -> Iterator[tuple[int, bytes]]:
     m = numbers.astype(np.int64)
     if x.ndim == 2 and x.shape[0] == x.shape[1] > 1 and np.array_equal(x, x.T):
         form, m = form | SYMMETRIC, m[np.tril_indices(len(m))]
-    elif x.ndim == 2 and x.shape[1] > 1 and _adds_up_to_zero(x):
+    elif x.ndim == 2 and x.shape[1] > 1 and np.array_equal(_last_of_zero_sum(x), x[:, -1]):
         form, m = form | ZERO_SUM, m[:, :-1]
     yield form | GRID, _integers(rows) + _integers(columns) + _integers(m.ravel())
 
 
-def _adds_up_to_zero(x: FloatArray) -> bool:
-    last = 0.0 - x[:, :-1].sum(axis=1)
-    return bool(np.array_equal(last, x[:, -1]) and not np.signbit(last[last == 0.0]).any())
+def _last_of_zero_sum(x: FloatArray) -> FloatArray:
+    """Return the last column with which rows add up to 0, without negative zeros."""
+    last: FloatArray = 0.0 - x[:, :-1].sum(axis=1)
+    return last
 
 
 def _exponents(x: FloatArray) -> tuple[IntArray, IntArray]:
@@ -228,7 +228,7 @@ def _from_grid(data: Bytes, shape: tuple[int, ...], form: int) -> FloatArray:
     if symmetric:
         x += np.tril(x, -1).T
     elif zero_sum:
-        x[:, -1] = 0.0 - x[:, :-1].sum(axis=1)
+        x[:, -1] = _last_of_zero_sum(x)
     return x.reshape(shape)
 
 

@@ -104,6 +104,24 @@ def demo(**options: Any) -> None:
     )
 
 
+# Options of both commands that read a file.
+_drop = click.option("--drop", metavar="COL,...", default="", help="Columns to leave out.")
+_separator = click.option(
+    "--separator",
+    metavar="CHAR",
+    default=",",
+    show_default=True,
+    help="Separator of a CSV file: one character, or tab.",
+)
+_on_bad_record = click.option(
+    "--on-bad-record",
+    type=click.Choice(["reject", "stop"]),
+    default="reject",
+    show_default=True,
+    help="reject: count bad records and list the first ones. stop: end with an error at the first one.",
+)
+
+
 @cli.command()
 @click.argument("file")
 @click.option(
@@ -111,20 +129,14 @@ def demo(**options: Any) -> None:
     metavar="COL",
     help="The label column. Default: a column named label, y, target or class, else the last one.",
 )
-@click.option("--drop", metavar="COL,...", default="", help="Columns to leave out.")
+@_drop
 @click.option(
     "--time",
     metavar="COL",
     help="The column with the time of each record. It is not a feature; restarts are reported with it. Records keep "
     "the order of the file.",
 )
-@click.option(
-    "--separator",
-    metavar="CHAR",
-    default=",",
-    show_default=True,
-    help="Separator of a CSV file: one character, or tab.",
-)
+@_separator
 @click.option(
     "--task",
     type=click.Choice(["auto", "classification", "regression"]),
@@ -162,13 +174,7 @@ def demo(**options: Any) -> None:
     metavar="KIND@R,...",
     help="Impose a drift from the rounds R on: class-swap, class-introduction or permutation.",
 )
-@click.option(
-    "--on-bad-record",
-    type=click.Choice(["reject", "stop"]),
-    default="reject",
-    show_default=True,
-    help="reject: count bad records and list the first ones. stop: end with an error at the first one.",
-)
+@_on_bad_record
 @click.option(
     "--model",
     metavar="NAME",
@@ -286,14 +292,8 @@ def replay(file: str, **options: Any) -> None:
 @click.option("--csv", "csv_to", metavar="F", help="Write predictions as CSV; - is standard output, and the default.")
 @click.option("--json", "json_to", metavar="F", help="Write a JSON object a line; - is standard output.")
 @click.option("--label", metavar="COL", help="A column of labels, or targets: accuracy is told beside NoChange.")
-@click.option("--drop", metavar="COL,...", default="", help="Columns to leave out.")
-@click.option(
-    "--separator",
-    metavar="CHAR",
-    default=",",
-    show_default=True,
-    help="Separator of a CSV file: one character, or tab.",
-)
+@_drop
+@_separator
 @click.option(
     "--missing",
     type=click.Choice(["warn", "mean", "refuse"]),
@@ -309,13 +309,7 @@ def replay(file: str, **options: Any) -> None:
     show_default=True,
     help="Columns that the model does not know. The label of training is known, and not used.",
 )
-@click.option(
-    "--on-bad-record",
-    type=click.Choice(["reject", "stop"]),
-    default="reject",
-    show_default=True,
-    help="reject: count bad records and list the first ones. stop: end with an error at the first one.",
-)
+@_on_bad_record
 @click.option("--client", metavar="NAME", help="Predict as for a client that has drifted alone, with its own model.")
 def predict(file: str, **options: Any) -> None:
     """Predict the records of a file with a saved model.
@@ -326,14 +320,7 @@ def predict(file: str, **options: Any) -> None:
     from streamfl.predict import Asked, run_predict  # noqa: PLC0415
     from streamfl.streams.request import Request  # noqa: PLC0415
 
-    request = Request(
-        file,
-        label=options["label"],
-        drop=tuple(name for name in options["drop"].split(",") if name),
-        on_bad_record=options["on_bad_record"],
-        separator=_separator(options["separator"]),
-        labelled=options["label"] is not None,
-    )
+    request = Request(file, labelled=options["label"] is not None, **_of_file(options))
     raises = {"refuse": "raise"}
     asked = Asked(
         request,
@@ -347,8 +334,14 @@ def predict(file: str, **options: Any) -> None:
     run_predict(asked, _console())
 
 
-def _separator(given: str) -> str:
-    return "\t" if given in {"tab", "\\t"} else given
+def _of_file(options: dict[str, Any]) -> dict[str, Any]:
+    """Return the options of both commands that read a file, as `read` and `Request` take them."""
+    return {
+        "label": options["label"],
+        "drop": tuple(name for name in options["drop"].split(",") if name),
+        "on_bad_record": options["on_bad_record"],
+        "separator": "\t" if options["separator"] in {"tab", "\\t"} else options["separator"],
+    }
 
 
 def _table(file: str, options: dict[str, Any]) -> Any:
@@ -357,13 +350,10 @@ def _table(file: str, options: dict[str, Any]) -> Any:
     kind, _, column = options["split"].partition(":")
     return read(
         file,
-        label=options["label"],
-        drop=[name for name in options["drop"].split(",") if name],
         time=options["time"],
         task=options["task"],
-        on_bad_record=options["on_bad_record"],
         keep=column if kind == "column" else None,
-        separator=_separator(options["separator"]),
+        **_of_file(options),
     )
 
 

@@ -161,9 +161,25 @@ def _mapping(text: str) -> dict[str, Any]:
     plain = json.loads(text)
     if not isinstance(plain, dict):
         raise TypeError("a JSON value that is not an object")
-    if "\\ud" in text.lower():
-        json.dumps(plain, ensure_ascii=False).encode()  # refuses half a surrogate pair, which no text may hold
+    refuse_surrogates(plain, text)
     return plain
+
+
+def refuse_surrogates(plain: object, text: str) -> None:
+    """Refuse a JSON value with half a surrogate pair, which no text may hold.
+
+    Parameters
+    ----------
+    plain, text
+        The value, and the JSON that it was read from.
+
+    Raises
+    ------
+    UnicodeEncodeError
+        It has one.
+    """
+    if "\\ud" in text.lower():
+        json.dumps(plain, ensure_ascii=False).encode()
 
 
 def _floats(arrays: Mapping[str, Any]) -> dict[str, FloatArray]:

@@ -16,7 +16,7 @@ import numpy as np
 
 from streamfl import array_bytes
 from streamfl.array_bytes import Bytes, deflated, floats_read, floats_written, inflated, varint
-from streamfl.codec import REFERENCE
+from streamfl.codec import REFERENCE, refuse_surrogates
 from streamfl.core.arrays import FloatArray
 from streamfl.core.bounds import bounded
 from streamfl.core.errors import PeerError
@@ -66,7 +66,11 @@ def encode(value: object, *, header: Mapping[str, object] | None = None) -> byte
 
 def _written(arrays: list[FloatArray]) -> list[bytes]:
     first: dict[tuple[int, ...], FloatArray] = {}
-    return [array_bytes.written(x, None if first.setdefault(x.shape, x) is x else first[x.shape]) for x in arrays]
+    parts = []
+    for x in arrays:
+        parts.append(array_bytes.written(x, first.get(x.shape)))
+        first.setdefault(x.shape, x)
+    return parts
 
 
 def unpack(data: bytes) -> tuple[dict[str, Any], dict[str, FloatArray]]:
@@ -92,13 +96,13 @@ def _unpacked(data: Bytes) -> tuple[dict[str, Any], dict[str, FloatArray]]:
     plain = json.loads(text, parse_float=lambda _: _next(numbers), parse_constant=_refused)
     if not isinstance(plain, dict) or numbers:
         raise PeerError("not a compact value: its floats are not those of its text")
-    if "\\ud" in text.lower():
-        json.dumps(plain, ensure_ascii=False).encode()  # refuses half a surrogate pair, which no text may hold
+    refuse_surrogates(plain, text)
     arrays: dict[str, FloatArray] = {}
     first: dict[tuple[int, ...], FloatArray] = {}
     while data.left:
         x = array_bytes.read(data, first)
-        arrays[str(len(arrays))] = first.setdefault(x.shape, x) if x.shape not in first else x
+        first.setdefault(x.shape, x)
+        arrays[str(len(arrays))] = x
     return plain, arrays
 
 

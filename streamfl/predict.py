@@ -149,8 +149,7 @@ def run_predict(asked: Asked, console: Console) -> None:
         raise UsageError(f"--client {asked.client}: it has no model of its own; {have}; leave --client out")
     with blocks(asked.request) as opened, _written(asked, model) as to:
         run = _Run(asked, model, opened, console)
-        for records, predictions, truth in run.predictions():
-            decided = model.decided(predictions)
+        for records, decided, predictions, truth in run.predictions():
             for writer in to:
                 writer.write(records, decided, predictions, truth)
     run.tell(stopwatch() - began)
@@ -194,16 +193,17 @@ class _Run:
     def __post_init__(self) -> None:
         self.score = Score(self.model.task)
 
-    def predictions(self) -> Iterator[tuple[IntArray, FloatArray, list[object]]]:
-        """Yield the numbers of records in the file, their predictions, and their truths if there are any.
+    def predictions(self) -> Iterator[tuple[IntArray, Sequence[object], FloatArray, list[object]]]:
+        """Yield the numbers of records in the file, what is predicted, the predictions, and truths if there are any.
 
         Compiled loops let other threads run, so that each core predicts a block while the next one is read.
         """
         with ThreadPoolExecutor(cores := os.cpu_count() or 1) as pool:
             for part, predictions in ahead(pool, self._predicted, self._parts(), cores + 1):
-                self.score.add(part.truth, self.model.decided(predictions))
+                decided = self.model.decided(predictions)
+                self.score.add(part.truth, decided)
                 self.predicted += len(part.records)
-                yield part.records, predictions, part.truth
+                yield part.records, decided, predictions, part.truth
         if not self.predicted:
             raise self._nothing()
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from streamfl import messages
-from streamfl.core.protocol.messages import FromClient, FromCoordinator, Join, Leave, RoundOpened, Scores, Update
+from streamfl.core.protocol.messages import FromClient, FromCoordinator, RoundOpened, Update
 
 # The first entries are all encoded, and from then on one in so many: to encode all would slow a replay down.
 FIRST, EVERY = 4, 8
@@ -18,6 +18,7 @@ class Traffic:
 
     Examples
     --------
+    >>> from streamfl.core.protocol.messages import Leave
     >>> traffic = Traffic()
     >>> traffic.add(Leave(client="c0", incarnation="1"))
     >>> traffic.up, traffic.a_record
@@ -34,7 +35,7 @@ class Traffic:
         weight = 1 if self._entry <= FIRST else EVERY if self._entry % EVERY == 0 else 0
         if weight:
             size = weight * len(messages.encode(message))
-            if isinstance(message, Join | Leave | Update | Scores):
+            if isinstance(message, FromClient):
                 self.up += size
             else:
                 self.down += size

@@ -108,8 +108,7 @@ class Agreement:
 
     def during(self, updates: Sequence[Update]) -> "Agreement":
         """Return the agreement that whitens the steps of the round of these updates."""
-        parts, records = _second_moments(updates)
-        total = sum(update.records for update in updates)
+        parts, records, total = _second_moments(updates)
         return replace(self, second=self._second.beside(parts, records, of=total)) if records else self
 
     def whitened(self, slope: FloatArray) -> FloatArray:
@@ -134,8 +133,7 @@ class Agreement:
         """Return the second moments after a round, in the new coordinates; None with too many features."""
         if registry.rows > EVER:
             return None
-        parts, records = _second_moments(updates)
-        total = sum(update.records for update in updates)
+        parts, records, total = _second_moments(updates)
         second = self._second.after(parts, records, of=total) if records else self.second
         if second is None or registry is self.registry:
             return second
@@ -176,10 +174,10 @@ class Agreement:
         return self.squared_norm + max(1.0 / (t + 1), 0.05) * (norm - self.squared_norm)
 
 
-def _second_moments(updates: Sequence[Update]) -> tuple[list[FloatArray], int]:
-    """Return the sums of z z^T in the updates, and their number of records."""
+def _second_moments(updates: Sequence[Update]) -> tuple[list[FloatArray], int, int]:
+    """Return the sums of z z^T in the updates, the number of their records, and that of all updates."""
     sent = [(u.second_moments, u.records) for u in updates if u.second_moments is not None and u.records]
-    return [moments for moments, _ in sent], sum(records for _, records in sent)
+    return [moments for moments, _ in sent], sum(records for _, records in sent), sum(u.records for u in updates)
 
 
 def labels_seen_first(updates: Sequence[Update]) -> tuple[str, ...]:

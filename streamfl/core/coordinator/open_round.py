@@ -61,7 +61,8 @@ class OpenRound:
             Whether clients send the moments of their features.
         """
         rounds = state.round - state.restarted
-        second = any(live.whitened for live in plan.live) and wanted(rounds, state.registry.rows)
+        whitened = any(live.whitened for live in plan.live)
+        second = whitened and wanted(rounds, state.registry.rows)
         message = RoundOpened(
             entry=state.entry,
             round=state.round,
@@ -76,7 +77,7 @@ class OpenRound:
             moments=moments,
             second_moments=second,
             measured=state.measured if rounds > ALL_MEASURED and (second or moments) else None,
-            exponents=state.agreed.exponents if any(live.whitened for live in plan.live) else (),
+            exponents=state.agreed.exponents if whitened else (),
             keep=plan.keep,
             sampled=plan.sampled,
             held=plan.held,

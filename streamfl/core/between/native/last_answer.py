@@ -10,7 +10,6 @@ from streamfl.core.between.native.kernels.last_answer import (
     ERROR,
     LAST,
     LAST_TARGET,
-    NONE,
     OTHERS,
     TRIAL,
     Last,
@@ -21,7 +20,7 @@ from streamfl.core.between.native.kernels.mixing import Predictions
 from streamfl.core.between.native.last_answer_state import LastAnswerState
 from streamfl.core.between.native.mixture import LabelMixture, Mixture, TargetMixture, room
 from streamfl.core.errors import PeerError
-from streamfl.core.protocol.native.settings import FOLLOWING
+from streamfl.core.protocol.native.settings import FOLLOWING, NONE
 
 
 @dataclass

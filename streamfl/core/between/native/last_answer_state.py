@@ -7,13 +7,10 @@ import numpy as np
 
 from streamfl.core.arrays import HOLDS_ARRAYS, FloatArray
 from streamfl.core.between.native.mixture_state import MixtureState
-from streamfl.core.protocol.native.settings import FOLLOWING
+from streamfl.core.protocol.native.settings import FOLLOWING, NONE
 
 # The values of the last target and its errors, and of the trial of the mixture.
 TARGET, TRIAL = 5, 3
-
-# The place of no label.
-NONE = -1
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,7 @@ from streamfl.core.arrays import BoolArray, FloatArray, IntArray
 from streamfl.core.between.native.ferns import Ferns
 from streamfl.core.between.native.kernels.compiled import announced, plain
 from streamfl.core.between.native.kernels.kept_arguments import kept
-from streamfl.core.between.native.kernels.last_answer import ERROR, LAST, NONE, Last
+from streamfl.core.between.native.kernels.last_answer import ERROR, LAST, Last
 from streamfl.core.between.native.kernels.neighbours import NO_MEMORY, Memory
 from streamfl.core.between.native.kernels.one_record import Learning, Record, predict_and_learn
 from streamfl.core.between.native.kernels.scaling import FIRST
@@ -28,7 +28,7 @@ from streamfl.core.learning.serving import Serving
 from streamfl.core.protocol.native.learnt import NativeLearnt
 from streamfl.core.protocol.native.mixed import AgreedMixture
 from streamfl.core.protocol.native.models import NativeState
-from streamfl.core.protocol.native.settings import FOLLOWING, LEAST_UNIT, MEMORIES, TOUCHED, NativeSettings
+from streamfl.core.protocol.native.settings import FOLLOWING, LEAST_UNIT, MEMORIES, NONE, TOUCHED, NativeSettings
 from streamfl.core.protocol.native.sleeping import unused
 from streamfl.core.protocol.records import Batch, aligned
 

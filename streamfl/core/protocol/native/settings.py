@@ -43,6 +43,9 @@ WINDOW = 10_000
 # The labels that are remembered as following a label. docs/choices.md, "The last answer".
 FOLLOWING = 16
 
+# In place of a label that is not there.
+NONE = -1
+
 
 @dataclass(frozen=True)
 class NativeSettings:

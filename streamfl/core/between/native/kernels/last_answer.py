@@ -19,7 +19,7 @@ from streamfl.core.between.native.kernels.mixing import (
     mix_labels,
     mix_targets,
 )
-from streamfl.core.protocol.native.settings import FOLLOWING
+from streamfl.core.protocol.native.settings import FOLLOWING, NONE
 
 # What is left of older counts with each new one: 0.99, a memory of about 100 records. docs/choices.md, "The last
 # answer".
@@ -34,8 +34,6 @@ SURE, TRIED = 2.0, 0.999
 
 # Rows of the predictions: all other experts, then the last label; or the last target, and the last error.
 OTHERS, LAST, ERROR = 0, 1, 2
-
-NONE = -1
 
 # The last target and the error of the other experts there; and, decayed, the sums of its square and of its product
 # with the next error.
