@@ -1,31 +1,31 @@
 """Arrays of floats as few bytes, exactly: multiples of powers of two as small integers, all others as they are.
 
 What clients send lies on grids of powers of two (`streamfl.core.learning.grid`). An array x of shape (rows, columns)
-is then m * 2^(e_row + f_column) with small whole numbers m, which deflate codes in a few bits each. The writer finds
-the exponents; nothing is lost, whatever the array. Three further facts save numbers where they hold: a symmetric
-matrix is written as its triangle, rows that add up to 0 without their last column, and an array like the first of the
-same shape as the difference from it.
+is then m * 2^(e_row + f_column) with small whole numbers m, which take a few bits each (`streamfl.whole_numbers`).
+The writer finds the exponents; nothing is lost, whatever the array. More facts save numbers where they hold: whole
+numbers need no exponents, a symmetric matrix is written as its triangle, rows that add up to 0 without their last
+column, rising numbers as their differences, an array like the first of the same shape as the difference from it, and
+one of three dimensions by its slices along the second, if these differ in kind.
 """
 
 import math
-import zlib
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 
 import numpy as np
-import numpy.typing as npt
 
+from streamfl import whole_numbers
 from streamfl.core.arrays import FloatArray, IntArray
 from streamfl.core.errors import PeerError
+from streamfl.wire_bytes import Bytes, varint
 
 # The most numbers of one array: second moments of the most features that a federation registers by default.
 MOST_NUMBERS = 2**24
 
-# The largest exponent, in size, of any float, and the widest whole numbers.
-FARTHEST, WIDEST = 1100, 4
+# The largest exponent, in size, of any float.
+FARTHEST = 1100
 
-FLOAT64, FLOAT32, GRID = 0, 1, 2
-SYMMETRIC, ZERO_SUM, RELATIVE = 4, 8, 16
+FLOAT64, FLOAT32, GRID, SLICES = 0, 1, 2, 3
+SYMMETRIC, ZERO_SUM, RELATIVE, WHOLE, RISING = 4, 8, 16, 32, 64
 
 
 def written(x: FloatArray, first: FloatArray | None = None) -> bytes:
@@ -53,11 +53,14 @@ def written(x: FloatArray, first: FloatArray | None = None) -> bytes:
 def _forms(x: FloatArray, first: FloatArray | None) -> Iterator[tuple[int, bytes]]:
     """Yield each form that an array can be written in, and its bytes."""
     yield _plain(x)
-    if x.size and np.isfinite(x).all():
-        if first is not None and np.array_equal(first + (x - first), x):
-            yield from _on_grid(x - first, RELATIVE)
-        else:
-            yield from _on_grid(x, 0)
+    if not x.size or not np.isfinite(x).all():
+        return
+    if first is not None and np.array_equal(first + (x - first), x):
+        yield from _on_grid(x - first, RELATIVE)
+    else:
+        yield from _on_grid(x, 0)
+    if x.ndim == 3:
+        yield SLICES, b"".join(written(x[:, k]) for k in range(x.shape[1]))
 
 
 def _plain(x: FloatArray) -> tuple[int, bytes]:
@@ -71,24 +74,39 @@ def _on_grid(x: FloatArray, form: int) -> Iterator[tuple[int, bytes]]:
     """Yield the array as whole numbers, if they are small."""
     if np.signbit(x[x == 0.0]).any():
         return
-    matrix = x.reshape(len(x), -1) if x.ndim > 1 else x.reshape(1, -1)
+    matrix = x.reshape(_as_matrix(x.shape))
+    if np.abs(matrix).max() < 2.0**31 and np.array_equal(matrix, np.rint(matrix)):
+        yield _whole(x, matrix.astype(np.int64), form | GRID | WHOLE)
+        return
     rows, columns = _exponents(matrix)
     if max(np.abs(rows).max(), np.abs(columns).max()) > FARTHEST:
         return
     numbers = np.ldexp(matrix, -(rows[:, None] + columns))
-    if not np.abs(numbers).max() < 2.0**31:
-        return
-    m = numbers.astype(np.int64)
+    if np.abs(numbers).max() < 2.0**31:
+        exponents = whole_numbers.written(rows[None]) + whole_numbers.written(columns[None])
+        form, data = _whole(x, numbers.astype(np.int64), form | GRID)
+        yield form, exponents + data
+
+
+def _as_matrix(shape: tuple[int, ...]) -> tuple[int, int]:
+    """Return the rows and columns in which an array is written: the last dimension is that of the columns."""
+    return math.prod(shape[:-1]), shape[-1] if shape else 1
+
+
+def _whole(x: FloatArray, m: IntArray, form: int) -> tuple[int, bytes]:
+    """Return whole numbers, of the shape in which `x` is written, without those that follow from others."""
+    if x.ndim == 1 and form & WHOLE and m[0, 0] >= 0 and (np.diff(m[0]) > 0).all():
+        return form | RISING, whole_numbers.written(np.diff(m, prepend=-1) - 1)
     if x.ndim == 2 and x.shape[0] == x.shape[1] > 1 and np.array_equal(x, x.T):
-        form, m = form | SYMMETRIC, m[np.tril_indices(len(m))]
-    elif x.ndim == 2 and x.shape[1] > 1 and np.array_equal(_last_of_zero_sum(x), x[:, -1]):
-        form, m = form | ZERO_SUM, m[:, :-1]
-    yield form | GRID, _integers(rows) + _integers(columns) + _integers(m.ravel())
+        return form | SYMMETRIC, whole_numbers.written(m[np.tril_indices(len(m))][None])
+    if x.ndim > 1 and x.shape[-1] > 1 and np.array_equal(_last_of_zero_sum(x), x[..., -1]):
+        return form | ZERO_SUM, whole_numbers.written(m[:, :-1])
+    return form, whole_numbers.written(m)
 
 
 def _last_of_zero_sum(x: FloatArray) -> FloatArray:
     """Return the last column with which rows add up to 0, without negative zeros."""
-    last: FloatArray = 0.0 - x[:, :-1].sum(axis=1)
+    last: FloatArray = 0.0 - x[..., :-1].sum(axis=-1)
     return last
 
 
@@ -110,69 +128,7 @@ def _exponents(x: FloatArray) -> tuple[IntArray, IntArray]:
     return rows, columns
 
 
-def _integers(m: IntArray) -> bytes:
-    """Return whole numbers as bytes: their width, then a deflated plane for each byte of the folded numbers."""
-    folded = np.where(m < 0, -2 * m - 1, 2 * m).astype("<u8")
-    width = (int(folded.max(initial=0)).bit_length() + 7) // 8
-    planes = folded.view(np.uint8).reshape(-1, 8)
-    return bytes([width]) + b"".join(_sized(_deflated_plane(planes[:, k])) for k in range(width))
-
-
-def _deflated_plane(plane: npt.NDArray[np.uint8]) -> bytes:
-    """Return bytes deflated: by their frequencies alone, unless most are 0, where repetitions save more."""
-    rare = 4 * np.count_nonzero(plane) < len(plane)
-    return deflated(plane.tobytes(), zlib.Z_DEFAULT_STRATEGY if rare else zlib.Z_HUFFMAN_ONLY)
-
-
-@dataclass
-class Bytes:
-    """Bytes that are read from the front; whoever reads beyond the end gets a PeerError.
-
-    >>> data = Bytes(b"ab")
-    >>> data.take(1), data.left
-    (b'a', 1)
-    """
-
-    data: bytes
-    at: int = 0
-
-    @property
-    def left(self) -> int:
-        """Return the number of bytes not yet read."""
-        return len(self.data) - self.at
-
-    def take(self, count: int) -> bytes:
-        """Return the next bytes."""
-        if not 0 <= count <= self.left:
-            raise PeerError("the bytes end before the value does")
-        self.at += count
-        return self.data[self.at - count : self.at]
-
-    def varint(self) -> int:
-        """Return the next whole number, written by `varint`."""
-        number = 0
-        for shift in range(0, 63, 7):
-            (byte,) = self.take(1)
-            number |= (byte & 127) << shift
-            if byte < 128:
-                return number
-        raise PeerError("a number of more than 63 bits")
-
-
-def varint(number: int) -> bytes:
-    r"""Return a whole number, at least 0, in seven bits a byte, the lowest first.
-
-    >>> varint(5), varint(300), Bytes(varint(300)).varint()
-    (b'\x05', b'\xac\x02', 300)
-    """
-    parts = []
-    while number > 127:
-        parts.append(number & 127 | 128)
-        number >>= 7
-    return bytes([*parts, number])
-
-
-def read(data: Bytes, first: dict[tuple[int, ...], FloatArray] | None = None) -> FloatArray:
+def read(data: Bytes, first: Mapping[tuple[int, ...], FloatArray] | None = None) -> FloatArray:
     """Return the array that comes next.
 
     Parameters
@@ -198,7 +154,9 @@ def read(data: Bytes, first: dict[tuple[int, ...], FloatArray] | None = None) ->
         width = 4 if form == FLOAT32 else 8
         plain: FloatArray = np.frombuffer(data.take(width * size), f"<f{width}").astype(np.float64)
         return plain.reshape(shape)
-    if not form & GRID or form & ~(GRID | SYMMETRIC | ZERO_SUM | RELATIVE) or not size:
+    if form == SLICES and dimensions == 3 and size:
+        return _from_slices(data, shape)
+    if not form & GRID or form & ~(GRID | SYMMETRIC | ZERO_SUM | RELATIVE | WHOLE | RISING) or not size:
         raise PeerError("an array of unknown form")
     x = _from_grid(data, shape, form)
     if form & RELATIVE:
@@ -209,92 +167,48 @@ def read(data: Bytes, first: dict[tuple[int, ...], FloatArray] | None = None) ->
     return x
 
 
+def _from_slices(data: Bytes, shape: tuple[int, ...]) -> FloatArray:
+    x = np.empty(shape)
+    for k in range(shape[1]):
+        if data.peek() == SLICES or (part := read(data)).shape != (shape[0], shape[2]):
+            raise PeerError("a slice of another shape than its array")
+        x[:, k] = part
+    return x
+
+
 def _from_grid(data: Bytes, shape: tuple[int, ...], form: int) -> FloatArray:
-    rows, columns = (shape[0], math.prod(shape[1:])) if len(shape) > 1 else (1, math.prod(shape))
-    symmetric, zero_sum = bool(form & SYMMETRIC), bool(form & ZERO_SUM)
-    if (symmetric and zero_sum) or (symmetric and (len(shape) != 2 or rows != columns)) or (zero_sum and columns < 2):
+    rows, columns = _as_matrix(shape)
+    facts = form & (SYMMETRIC | ZERO_SUM | RISING)
+    fits = {
+        0: True,
+        SYMMETRIC: len(shape) == 2 and rows == columns,
+        ZERO_SUM: len(shape) > 1 and columns > 1,
+        RISING: len(shape) == 1 and bool(form & WHOLE),
+    }
+    if not fits.get(facts):
         raise PeerError("an array of impossible form")
-    e, f = _read_integers(data, rows), _read_integers(data, columns)
-    if max(np.abs(e).max(), np.abs(f).max()) > FARTHEST:
-        raise PeerError("an array with exponents of no float")
+    exponents = np.zeros((rows, columns), np.int64) if form & WHOLE else _read_exponents(data, rows, columns)
     m = np.zeros((rows, columns))
-    if symmetric:
-        m[np.tril_indices(rows)] = _read_integers(data, rows * (rows + 1) // 2)
+    if facts == SYMMETRIC:
+        m[np.tril_indices(rows)] = whole_numbers.read(data, 1, rows * (rows + 1) // 2)
+    elif facts == ZERO_SUM:
+        m[:, :-1] = whole_numbers.read(data, rows, columns - 1)
+    elif facts == RISING:
+        m[:] = np.cumsum(1.0 + whole_numbers.read(data, rows, columns), axis=1) - 1.0
     else:
-        kept = columns - zero_sum
-        m[:, :kept] = _read_integers(data, rows * kept).reshape(rows, kept)
+        m[:] = whole_numbers.read(data, rows, columns)
     with np.errstate(over="ignore"):
-        x: FloatArray = np.ldexp(m, e[:, None] + f)
-    if symmetric:
+        x: FloatArray = np.ldexp(m, exponents)
+    if facts == SYMMETRIC:
         x += np.tril(x, -1).T
-    elif zero_sum:
+    elif facts == ZERO_SUM:
         x[:, -1] = _last_of_zero_sum(x)
     return x.reshape(shape)
 
 
-def _read_integers(data: Bytes, count: int) -> IntArray:
-    (width,) = data.take(1)
-    if width > WIDEST:
-        raise PeerError(f"whole numbers of {width} bytes; at most {WIDEST}")
-    planes = np.zeros((count, 8), np.uint8)
-    for k in range(width):
-        plane = inflated(data.take(data.varint()), count)
-        if len(plane) != count:
-            raise PeerError("fewer numbers than an array has")
-        planes[:, k] = np.frombuffer(plane, np.uint8)
-    folded = planes.view("<u8").ravel().astype(np.int64)
-    m: IntArray = np.where(folded & 1, -(folded >> 1) - 1, folded >> 1)
-    return m
-
-
-def _sized(data: bytes) -> bytes:
-    return varint(len(data)) + data
-
-
-def deflated(data: bytes, strategy: int = zlib.Z_DEFAULT_STRATEGY, dictionary: bytes = b"") -> bytes:
-    """Return data compressed by deflate (RFC 1951)."""
-    packer = zlib.compressobj(6, zlib.DEFLATED, -15, 8, strategy, *([dictionary] if dictionary else []))
-    packed: bytes = packer.compress(data) + packer.flush()
-    return packed
-
-
-def inflated(data: bytes, most: int, dictionary: bytes = b"") -> bytes:
-    """Return what `deflated` compressed, at most so many bytes.
-
-    Raises
-    ------
-    PeerError
-        It is no such data, or more.
-    """
-    unpacker = zlib.decompressobj(-15, *([dictionary] if dictionary else []))
-    try:
-        whole: bytes = unpacker.decompress(data, most + 1)
-    except zlib.error as error:
-        raise PeerError(f"bytes that deflate did not write: {error}") from error
-    if len(whole) > most or not unpacker.eof or unpacker.unused_data:
-        raise PeerError("deflated bytes that are too many, or not all there")
-    return whole
-
-
-def floats_written(values: Sequence[float]) -> bytes:
-    """Return floats as bytes: their number, which of them need 64 bits, and those of 32 and of 64 bits."""
-    x = np.array(values, np.float64)
-    with np.errstate(over="ignore"):
-        short = x.astype("<f4")
-    long = ~((short == x) | np.isnan(x))
-    parts: tuple[bytes, ...] = (np.packbits(long).tobytes(), short[~long].tobytes(), x[long].astype("<f8").tobytes())
-    return varint(len(x)) + b"".join(parts)
-
-
-def floats_read(data: Bytes) -> list[float]:
-    """Return the floats that come next.
-
-    >>> floats_read(Bytes(floats_written([0.5, 0.1])))
-    [0.5, 0.1]
-    """
-    count = data.varint()
-    long = np.unpackbits(np.frombuffer(data.take((count + 7) // 8), np.uint8))[:count].astype(np.bool_)
-    x = np.zeros(count)
-    x[~long] = np.frombuffer(data.take(4 * int(np.count_nonzero(~long))), "<f4")
-    x[long] = np.frombuffer(data.take(8 * int(np.count_nonzero(long))), "<f8")
-    return x.tolist()
+def _read_exponents(data: Bytes, rows: int, columns: int) -> IntArray:
+    e, f = whole_numbers.read(data, 1, rows), whole_numbers.read(data, 1, columns)
+    if max(np.abs(e).max(), np.abs(f).max()) > FARTHEST:
+        raise PeerError("an array with exponents of no float")
+    exponents: IntArray = e.reshape(rows, 1) + f
+    return exponents

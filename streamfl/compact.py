@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 
 from streamfl import array_bytes
-from streamfl.array_bytes import Bytes, deflated, floats_read, floats_written, inflated, varint
 from streamfl.codec import REFERENCE, refuse_surrogates
 from streamfl.core.arrays import FloatArray
 from streamfl.core.bounds import bounded
 from streamfl.core.errors import PeerError
+from streamfl.wire_bytes import Bytes, deflated, floats_read, floats_written, inflated, varint
 
 # The last byte is the version of this form.
 MAGIC = b"sfl\x01"

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from streamfl import compact
-from streamfl.array_bytes import deflated, floats_written, varint
 from streamfl.core.errors import PeerError
 from streamfl.core.protocol.messages import SlotLosses, Update
 from streamfl.core.protocol.records import Span
+from streamfl.wire_bytes import deflated, floats_written, varint
 
 SLOTS = ("step 16", "step 4", "step 1", "step 4 with momentum", "shadow")
 

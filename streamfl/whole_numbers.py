@@ -1,0 +1,156 @@
+"""Tables of small whole numbers as few bytes: deflate's Huffman codes, over bytes or over three numbers at a time.
+
+A Huffman code spends at least one bit on a symbol. Most numbers that clients send need less, so three of them that
+stand side by side make one symbol, which also saves what they tell about each other.
+"""
+
+import zlib
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+from streamfl.core.arrays import IntArray
+from streamfl.core.errors import PeerError
+from streamfl.wire_bytes import Bytes, deflated, inflated, sized
+
+# The widest numbers, in bytes.
+WIDEST = 4
+
+# How numbers are written: as planes of bytes; three of a row at a time, every three columns with a code of their own;
+# or three at a time in the order in which they come. Signed ones are folded.
+PLANES, BY_COLUMNS, IN_ORDER, SIGNED = 0, 1, 2, 16
+
+# So many numbers make one symbol, each below ESCAPE; larger ones are ESCAPE, and the rest follows apart.
+TOGETHER, ESCAPE = 3, 5
+DIGITS = ESCAPE + 1
+
+# With more columns, codes of their own cost more than they save.
+MOST_COLUMNS = 24
+
+
+def written(m: IntArray) -> bytes:
+    """Return whole numbers as bytes.
+
+    Parameters
+    ----------
+    m
+        Shape (rows, columns); each less than 2^31 in size.
+
+    Examples
+    --------
+    >>> m = np.array([[0, -1, 2], [1, 0, 0]] * 100)
+    >>> len(written(m)), read(Bytes(written(m)), 200, 3).tolist() == m.tolist()
+    (14, True)
+    """
+    signed = bool((m < 0).any())
+    u = np.where(m < 0, -2 * m - 1, 2 * m) if signed else m
+    form, data = min(_forms(u), key=lambda choice: len(choice[1]))
+    return bytes([form | signed * SIGNED]) + data
+
+
+def _forms(u: IntArray) -> Iterator[tuple[int, bytes]]:
+    yield PLANES, _planes(u.ravel())
+    if u.size and 4 * np.count_nonzero(u >= ESCAPE) < u.size:
+        yield IN_ORDER, _packed(u.reshape(1, -1), _thirds(u))
+        if TOGETHER <= u.shape[1] <= MOST_COLUMNS:
+            yield BY_COLUMNS, _packed(u, _by_columns(u))
+
+
+def _planes(u: IntArray) -> bytes:
+    """Return the number of bytes of the widest number, then a deflated plane for each byte."""
+    width = (int(u.max(initial=0)).bit_length() + 7) // 8
+    planes = np.ascontiguousarray(u, "<u8").view(np.uint8).reshape(-1, 8)
+    return bytes([width]) + b"".join(sized(_deflated_plane(planes[:, k])) for k in range(width))
+
+
+def _packed(u: IntArray, groups: list[IntArray]) -> bytes:
+    """Return symbols of up to three numbers each, group by group, then what exceeds ESCAPE."""
+    parts = [sized(_deflated_plane(_symbols(group))) for group in groups]
+    return b"".join(parts) + _planes(u[u >= ESCAPE] - ESCAPE)
+
+
+def _thirds(u: IntArray) -> list[IntArray]:
+    flat = u.ravel()
+    return [np.concatenate([flat, np.zeros(-len(flat) % TOGETHER, np.int64)]).reshape(-1, TOGETHER)]
+
+
+def _by_columns(u: IntArray) -> list[IntArray]:
+    return [u[:, at : at + TOGETHER] for at in range(0, u.shape[1], TOGETHER)]
+
+
+def _symbols(group: IntArray) -> npt.NDArray[np.uint8]:
+    """Return one symbol for each row of at most three numbers.
+
+    >>> _symbols(np.array([[1, 0, 2], [0, 0, 9]]))
+    array([38,  5], dtype=uint8)
+    """
+    symbols = np.zeros(len(group), np.int64)
+    for column in np.minimum(group, ESCAPE).T:
+        symbols = DIGITS * symbols + column
+    return symbols.astype(np.uint8)
+
+
+def _deflated_plane(plane: npt.NDArray[np.uint8]) -> bytes:
+    """Return bytes deflated: by their frequencies alone, unless repetitions save more."""
+    data = plane.tobytes()
+    return min(deflated(data, zlib.Z_HUFFMAN_ONLY), deflated(data, zlib.Z_DEFAULT_STRATEGY), key=len)
+
+
+def read(data: Bytes, rows: int, columns: int) -> IntArray:
+    """Return the whole numbers that come next, shape (rows, columns).
+
+    Raises
+    ------
+    PeerError
+        They are not there.
+    """
+    (form,) = data.take(1)
+    kind = form & ~SIGNED
+    if kind == PLANES:
+        u = _read_planes(data, rows * columns).reshape(rows, columns)
+    elif kind == IN_ORDER:
+        thirds = _read_symbols(data, -(-rows * columns // TOGETHER), TOGETHER)
+        u = _beyond(data, thirds.ravel()[: rows * columns]).reshape(rows, columns)
+    elif kind == BY_COLUMNS and 0 < columns <= MOST_COLUMNS:
+        widths = [min(TOGETHER, columns - at) for at in range(0, columns, TOGETHER)]
+        u = _beyond(data, np.hstack([_read_symbols(data, rows, width) for width in widths]))
+    else:
+        raise PeerError("whole numbers of unknown form")
+    m: IntArray = np.where(u & 1, -(u >> 1) - 1, u >> 1) if form & SIGNED else u
+    return m
+
+
+def _read_planes(data: Bytes, count: int) -> IntArray:
+    (width,) = data.take(1)
+    if width > WIDEST:
+        raise PeerError(f"whole numbers of {width} bytes; at most {WIDEST}")
+    planes = np.zeros((count, 8), np.uint8)
+    for k in range(width):
+        planes[:, k] = _read_plane(data, count)
+    return planes.view("<u8").ravel().astype(np.int64)
+
+
+def _read_symbols(data: Bytes, rows: int, width: int) -> IntArray:
+    """Return the numbers of so many symbols, shape (rows, width)."""
+    symbols = _read_plane(data, rows).astype(np.int64)
+    if len(symbols) and int(symbols.max()) >= DIGITS**width:
+        raise PeerError("a symbol of no whole numbers")
+    group = np.empty((rows, width), np.int64)
+    for at in reversed(range(width)):
+        symbols, group[:, at] = np.divmod(symbols, DIGITS)
+    return group
+
+
+def _beyond(data: Bytes, u: IntArray) -> IntArray:
+    """Return the numbers with what exceeds ESCAPE, which comes next."""
+    escaped = u == ESCAPE
+    u[escaped] += _read_planes(data, int(np.count_nonzero(escaped)))
+    return u
+
+
+def _read_plane(data: Bytes, count: int) -> npt.NDArray[np.uint8]:
+    plane = inflated(data.take(data.varint()), count)
+    if len(plane) != count:
+        raise PeerError("fewer numbers than an array has")
+    return np.frombuffer(plane, np.uint8)
