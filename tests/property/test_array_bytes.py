@@ -122,7 +122,7 @@ def test_spoilt_bytes_are_an_array_or_refused(x, data):
         (b"\x12\x01\x01" + bytes(6), "like another that there is not"),
         (b"\x02\x01\x01\x00\x05", "whole numbers of 5 bytes"),
         (b"\x02\x01\x01\x09", "whole numbers of unknown form"),
-        (b"\x22\x01\x01\x01\x01" + sized(deflated(b"\xd8")), "a symbol of no whole numbers"),
+        (b"\x22\x01\x01\x02" + sized(deflated(b"\xd8")), "a symbol of no whole numbers"),
         (b"\x03\x03\x01\x01\x01" + b"\x03\x03\x01\x01\x01" * 9, "a slice of another shape"),
         (b"\x00\x01\x02" + bytes(15), "end before"),
         (b"\x02\x01\x01\x00\x01" + varint(3) + b"abc", "deflate"),
