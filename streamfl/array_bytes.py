@@ -55,10 +55,9 @@ def _forms(x: FloatArray, first: FloatArray | None) -> Iterator[tuple[int, bytes
     yield _plain(x)
     if not x.size or not np.isfinite(x).all():
         return
-    if first is not None and np.array_equal(first + (x - first), x):
+    yield from _on_grid(x, 0)
+    if first is not None and x.ndim == 2 and np.array_equal(first + (x - first), x):
         yield from _on_grid(x - first, RELATIVE)
-    else:
-        yield from _on_grid(x, 0)
     if x.ndim == 3:
         yield SLICES, b"".join(written(x[:, k]) for k in range(x.shape[1]))
 

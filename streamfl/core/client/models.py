@@ -108,7 +108,11 @@ class Models:
 
     def learnt(self, opened: RoundOpened, limits: Limits) -> Learnt | None:
         """Return what the models between rounds learnt in a round; None if the round does not ask for it."""
-        return None if self.between is None or not opened.between else self.between.learnt(limits)
+        return (
+            None
+            if self.between is None or not opened.between
+            else self.between.learnt(limits, self.client, measured=opened.is_measured(self.client))
+        )
 
     def served(self, records: RoundRecords, by_rounds: FloatArray) -> FloatArray:
         """Return the predictions of a round's records, coded like the records.

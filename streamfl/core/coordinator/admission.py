@@ -12,7 +12,7 @@ from streamfl.core.coordinator.state import CoordinatorState
 from streamfl.core.coordinator.unsaved import Unsaved
 from streamfl.core.learning.between_rounds import Covered
 from streamfl.core.protocol.decisions import Refused
-from streamfl.core.protocol.messages import Join, Scores, Update
+from streamfl.core.protocol.messages import Join, RoundOpened, Scores, Update
 
 # By name of a partition, the position after its last record.
 LogEnds = Callable[[Collection[str]], Mapping[str, int | None]]
@@ -65,7 +65,7 @@ class Admission:
         )
         if refused is not None:
             return refused
-        wrong = self._wrong_between(update, state) if update.records else None
+        wrong = self._wrong_between(update, unsaved.open.message, state) if update.records else None
         wrong = wrong or self._wrong_places(update, state)
         return None if wrong is None else Refused(update.client, wrong, is_fault=True)
 
@@ -90,7 +90,7 @@ class Admission:
     def _columns(self, update: Update, state: CoordinatorState) -> int:
         return self.settings.learner.model.columns(len(state.registry.labels) + len(update.new_labels))
 
-    def _wrong_between(self, update: Update, state: CoordinatorState) -> str | None:
+    def _wrong_between(self, update: Update, opened: RoundOpened, state: CoordinatorState) -> str | None:
         """Return what is wrong with `learnt`, or with the names of experts in `served`."""
         between, registry = self.settings.learner.between, state.registry
         if between is None:
@@ -102,6 +102,7 @@ class Admission:
             labels={*registry.labels, *update.new_labels},
             members=len(state.members),
             limits=self.settings.limits,
+            measured=opened.is_measured(update.client),
         )
         answering = between.names >= update.served.shares.keys()
         wrong = between.refusal(update.learnt, state.between, covered)

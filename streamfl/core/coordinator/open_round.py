@@ -63,6 +63,7 @@ class OpenRound:
         rounds = state.round - state.restarted
         whitened = any(live.whitened for live in plan.live)
         second = whitened and wanted(rounds, state.registry.rows)
+        asked = second or moments or state.between is not None
         message = RoundOpened(
             entry=state.entry,
             round=state.round,
@@ -76,7 +77,7 @@ class OpenRound:
             apart=plan.apart,
             moments=moments,
             second_moments=second,
-            measured=state.measured if rounds > ALL_MEASURED and (second or moments) else None,
+            measured=state.measured if rounds > ALL_MEASURED and asked else None,
             exponents=state.agreed.exponents if whitened else (),
             keep=plan.keep,
             sampled=plan.sampled,

@@ -36,6 +36,8 @@ class Covered:
         The largest number of clients whose results are added.
     limits
         Bounds on the number and length of names.
+    measured
+        Whether it was the client's turn to send moments.
     """
 
     records: int
@@ -43,6 +45,7 @@ class Covered:
     labels: AbstractSet[str]
     members: int
     limits: Limits
+    measured: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,8 +211,18 @@ class AtClient(abc.ABC):
         """The prediction of each record just before it was learnt, shape (records,)."""
 
     @abc.abstractmethod
-    def learnt(self, limits: Limits) -> Learnt:
-        """Return the client's result for its update, with no more names than `limits` allows."""
+    def learnt(self, limits: Limits, client: str, *, measured: bool = True) -> Learnt:
+        """Return the client's result for its update.
+
+        Parameters
+        ----------
+        limits
+            Bounds on the number of names.
+        client
+            The client's name: numbers may be rounded by draws of its own.
+        measured
+            Whether it is the client's turn to send moments.
+        """
 
     @abc.abstractmethod
     def shares(self) -> dict[str, float]:

@@ -6,10 +6,11 @@ import numpy as np
 
 from streamfl.core.learning.between_rounds import Covered
 from streamfl.core.learning.fixed_point import largest_part
+from streamfl.core.learning.grid import second_steps
 from streamfl.core.protocol.moments import LARGEST, Moments
 from streamfl.core.protocol.native.learnt import NativeLearnt
 from streamfl.core.protocol.native.models import NativeState
-from streamfl.core.protocol.native.settings import FARTHEST, FERNS, LARGEST_UNIT, LEAST_UNIT, NativeSettings
+from streamfl.core.protocol.native.settings import FARTHEST, FERNS, KINDS, NativeSettings
 from streamfl.core.protocol.native.sleeping import together
 from streamfl.core.protocol.records import LARGEST_TARGET
 
@@ -50,6 +51,7 @@ def wrong_learnt(learnt: NativeLearnt, agreed: NativeState, covered: Covered) ->
         return "another number of records between rounds"
     return (
         _wrong_names(learnt, agreed, covered)
+        or _wrong_turn(learnt, agreed, covered)
         or _wrong_shapes(learnt, agreed)
         or _wrong_cells(learnt, agreed)
         or _wrong_numbers(learnt, covered.members)
@@ -73,8 +75,21 @@ def _wrong_names(learnt: NativeLearnt, agreed: NativeState, covered: Covered) ->
         return "experts between rounds that do not exist"
     if not set(learnt.again) <= set(learnt.features):
         return "a feature between rounds that began again, and is not among the features"
-    if not learnt.moments.features == learnt.features == (learnt.far.features or learnt.features):
+    return None
+
+
+def _wrong_turn(learnt: NativeLearnt, agreed: NativeState, covered: Covered) -> str | None:
+    """Return why moments or steps are there without being asked for, or the other way round, or None."""
+    asked = covered.measured or bool(learnt.again) or len(learnt.features) > len(agreed.features)
+    if learnt.moments.features != (learnt.features if asked else ()):
         return "moments between rounds of other features"
+    if bool(learnt.second.size) != (asked and bool(agreed.second.size)):
+        return "second moments between rounds that were not asked for, or none"
+    if learnt.far.features not in {(), learnt.features}:
+        return "moments between rounds of other features"
+    steps = learnt.steps
+    if steps.are_known == agreed.steps.are_known or not steps.are_sound(agreed.weights.shape[1], KINDS):
+        return "steps between rounds that are not those of the round"
     return None
 
 
@@ -82,17 +97,18 @@ def _wrong_shapes(learnt: NativeLearnt, agreed: NativeState) -> str | None:
     rows, models, columns = agreed.weights.shape
     rows += len(learnt.features) - len(agreed.features)
     columns += len(learnt.labels) - len(agreed.labels)
-    cells, moments, far, d = learnt.cells.size, learnt.moments, learnt.far, len(learnt.features)
+    cells, moments, far = learnt.cells.size, learnt.moments, learnt.far
     shapes = [
         ("weights", learnt.weights, (rows, models, columns)),
-        ("second moments", learnt.second, (rows, rows) if agreed.second.size else (0, 0)),
+        ("second moments", learnt.second, (rows, rows) if learnt.second.size else (0, 0)),
         ("a table", learnt.table, (cells, agreed.table.shape[1], columns)),
         ("cells", learnt.cells, (cells,)),
         ("visits", learnt.visits, (cells,)),
+        ("counts", learnt.count, (len(learnt.features),)),
         ("norms", learnt.norms, (2,)),
         ("records by label", learnt.bearing, (len(learnt.labels),)),
         ("right ones by label", learnt.right, (models, len(learnt.labels))),
-        *(("moments", part, (d,)) for part in (moments.count, moments.mean, moments.m2)),
+        *(("moments", part, (len(moments.features),)) for part in (moments.count, moments.mean, moments.m2)),
         *(("moments far out", part, (len(far.features),)) for part in (far.count, far.mean, far.m2)),
     ]
     wrong = (name for name, array, shape in shapes if array.shape != shape)
@@ -106,11 +122,9 @@ def _wrong_cells(learnt: NativeLearnt, agreed: NativeState) -> str | None:
         return "cells or visits that are not whole numbers"
     if len(cells) and (cells.min() < 0 or cells.max() >= len(agreed.table)):
         return "cells beyond the table"
-    named = np.zeros(len(agreed.table), np.bool_)
-    named[cells.astype(np.intp)] = True
-    if named.sum() != len(cells):
-        return "cells that are named twice"
-    if len(visits) and (visits.min() < 1 or visits.max() > learnt.records):
+    if (np.diff(cells) <= 0).any():
+        return "cells that are named twice, or not in order"
+    if len(visits) and (visits.min() < 0 or visits.max() > math.ceil(math.log2(max(1, learnt.records)))):
         return "visits that the records cannot make"
     return None
 
@@ -118,15 +132,18 @@ def _wrong_cells(learnt: NativeLearnt, agreed: NativeState) -> str | None:
 def _wrong_numbers(learnt: NativeLearnt, members: int) -> str | None:
     largest, moments = largest_part(learnt.records, members), learnt.moments
     differences = (learnt.weights, learnt.table)
-    others = (learnt.second, learnt.norms, *(x for m in (moments, learnt.far) for x in (m.count, m.mean, m.m2)))
+    of_moments = [x for m in (moments, learnt.far) for x in (m.count, m.mean, m.m2)]
+    others = (learnt.second, learnt.norms, learnt.count, *of_moments)
     if not all(np.isfinite(array).all() for array in (*differences, *others)):
         return "a number between rounds that is not finite"
     if any(np.abs(array).max(initial=0.0) >= largest for array in differences):
         return "a difference between rounds that is far too large"
+    if not all(np.array_equal(array, np.rint(array)) for array in differences):
+        return "a difference between rounds that is no whole number of steps"
+    if ((learnt.count < 0.0) | (learnt.count > learnt.records)).any():
+        return "more values between rounds than records"
     if not abs(learnt.centre) <= LARGEST_TARGET:
         return "a centre between rounds that targets do not have"
-    if not LEAST_UNIT <= learnt.unit <= LARGEST_UNIT or math.frexp(learnt.unit)[0] != 0.5:
-        return "a unit between rounds that is not a power of two"
     # Standardised values are clipped, and a record touches one cell of each fern.
     if not 0.0 <= learnt.norms.min() <= learnt.norms.max() <= FERNS + 1.0 + FARTHEST**2 * len(learnt.features):
         return "norms between rounds that no records have"
@@ -160,12 +177,13 @@ def _wrong_second(learnt: NativeLearnt, agreed: NativeState) -> str | None:
     S, n = learnt.second, learnt.records
     if not S.size:
         return None
-    # The matrix is the difference of two sums over all records so far.
-    slack = ROUNDING * (1.0 + FARTHEST**2 * (agreed.seen + n))
-    if S[0, 0] != n or not np.array_equal(S, S.T) or np.abs(S).max() > FARTHEST**2 * n + slack:
+    # Numbers are rounded to steps, and the matrix is the difference of two sums over all records so far.
+    step = float(second_steps((learnt.steps_of(agreed.steps).half,) * len(S), len(S))[0, 0])
+    slack = step + ROUNDING * (1.0 + FARTHEST**2 * (agreed.seen + n))
+    if abs(S[0, 0] - n) > slack or not np.array_equal(S, S.T) or np.abs(S).max() > FARTHEST**2 * n + slack:
         return "second moments between rounds that no records have"
     try:
-        np.linalg.cholesky(S + slack * np.eye(len(S)))
+        np.linalg.cholesky(S + slack * len(S) * np.eye(len(S)))
     except np.linalg.LinAlgError:
         return "second moments between rounds that are not positive"
     return None

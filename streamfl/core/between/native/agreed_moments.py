@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from streamfl.core.arrays import FloatArray
 from streamfl.core.protocol.early import Early, followed
 from streamfl.core.protocol.moments import FEWEST, NOTHING, Moments, merged
 from streamfl.core.protocol.native.learnt import NativeLearnt
@@ -43,14 +44,21 @@ def _begun_again(seen: Moments, parts: Sequence[NativeLearnt]) -> tuple[Moments,
     new = [part.moments for part in parts]
     if not any(part.again for part in parts):
         return seen, merged(new), ()
-    features = tuple(dict.fromkeys(name for moments in (seen, *new) for name in moments.features))
+    of_parts = (name for part in parts for name in part.features)
+    features = tuple(dict.fromkeys((*seen.features, *of_parts)))
     aligned = [moments.aligned(features) for moments in new]
     again = np.array([[name in part.again for name in features] for part in parts])
-    count = np.array([moments.count for moments in aligned])
+    count = np.array([_counted(part, features) for part in parts])
     moved = 2.0 * (count * again).sum(axis=0) > count.sum(axis=0)
     kept = [moments.only(began == moved) for moments, began in zip(aligned, again, strict=True)]
     names = tuple(name for name, has in zip(features, moved, strict=True) if has)
     return seen.aligned(features).only(~moved), merged(kept), names
+
+
+def _counted(part: NativeLearnt, features: tuple[str, ...]) -> FloatArray:
+    """Return how many values of each feature a client had, shape (features,)."""
+    counts = dict(zip(part.features, part.count.tolist(), strict=True))
+    return np.array([counts.get(name, 0.0) for name in features])
 
 
 def _without(moments: Moments, features: tuple[str, ...]) -> Moments:
@@ -60,6 +68,6 @@ def _without(moments: Moments, features: tuple[str, ...]) -> Moments:
 def _far_out(before: Moments, parts: Sequence[NativeLearnt], features: tuple[str, ...]) -> Moments:
     """Return the moments of the last values of each feature, as long as all of them were outliers."""
     far = merged([part.far for part in parts]).aligned(features)
-    count = sum((part.moments.aligned(features).count for part in parts), np.zeros(len(features)))
+    count = sum((_counted(part, features) for part in parts), np.zeros(len(features)))
     kept = before.aligned(features).only(far.count >= count)
     return merged([kept, far.only((far.count > 0.0) & (far.count >= count))])

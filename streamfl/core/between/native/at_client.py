@@ -118,9 +118,9 @@ class NativeAtClient(AtClient):
         """Return the prediction of each record just before it was learnt, shape (records,)."""
         return np.concatenate([np.zeros(0), *self._served])
 
-    def learnt(self, _: Limits) -> NativeLearnt:
+    def learnt(self, limits: Limits, client: str, *, measured: bool = True) -> NativeLearnt:
         """Return what the pending records did to the agreed state."""
-        return self.learner.learnt()
+        return self.learner.learnt(client, self.version, measured=measured)
 
     def shares(self) -> dict[str, float]:
         """Return the share of each expert in the predictions, by name; they sum to 1."""

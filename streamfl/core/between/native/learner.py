@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from streamfl.core.arrays import BoolArray, FloatArray, IntArray
 from streamfl.core.between.native.ferns import Ferns
+from streamfl.core.between.native.grids import own_steps, rounded, rounded_second, step_of_cells, step_of_weights
 from streamfl.core.between.native.kernels.compiled import announced, plain
 from streamfl.core.between.native.kernels.kept_arguments import kept
 from streamfl.core.between.native.kernels.last_answer import ERROR, LAST, Last
@@ -24,13 +25,17 @@ from streamfl.core.between.native.mixture import LabelMixture, TargetMixture, ro
 from streamfl.core.between.native.neighbours import Neighbours
 from streamfl.core.between.native.running_scaler import RunningScaler
 from streamfl.core.errors import BrokenInvariantError, PeerError
+from streamfl.core.learning.grid import in_short
 from streamfl.core.learning.serving import Serving
+from streamfl.core.protocol.moments import NOTHING
 from streamfl.core.protocol.native.learnt import NativeLearnt
 from streamfl.core.protocol.native.mixed import AgreedMixture
 from streamfl.core.protocol.native.models import NativeState
-from streamfl.core.protocol.native.settings import FOLLOWING, LEAST_UNIT, MEMORIES, NONE, TOUCHED, NativeSettings
+from streamfl.core.protocol.native.settings import FOLLOWING, MEMORIES, NONE, TOUCHED, NativeSettings
 from streamfl.core.protocol.native.sleeping import unused
+from streamfl.core.protocol.native.steps import Steps
 from streamfl.core.protocol.records import Batch, aligned
+from streamfl.core.sampling import generator
 
 F = TypeVar("F", np.float32, np.float64)
 
@@ -273,31 +278,47 @@ class NativeLearner:
         rows = int(self._touched.counted["rows"][0])
         return self._touched.cells[:rows], _wide(self._touched.before[:rows], self._models.table.shape[-1])
 
-    def learnt(self) -> NativeLearnt:
-        """Return what the records since `begin` did to the agreed state."""
+    def _changes(self) -> tuple[IntArray, FloatArray]:
+        """Return the rows of the table that this round changed, in order, and their changes."""
+        cells, before = self._before()
+        order = np.argsort(cells)
+        after = self._models.table.take(cells[order], axis=0).astype(np.float64)
+        return cells[order], after - before[order]
+
+    def learnt(self, *key: str | int, measured: bool = True) -> NativeLearnt:
+        """Return what the records since `begin` did to the agreed state, on the grids of the round.
+
+        Parameters
+        ----------
+        key
+            The key of the draws by which numbers are rounded: the client and the round.
+        measured
+            Whether it is the client's turn to send moments. It also does if it has new features, or some that began
+            again.
+        """
         agreed, models = self._agreed, self._models
         start = agreed.grown(self.features[len(agreed.features) :], self.labels[len(agreed.labels) :], table=False)
         centre = float(models.centre[0]) if self.settings.targets and self.records else agreed.centre
-        cells, before = self._before()
-        weights, table = (
-            models.weights - self._weights_about(start, centre),
-            models.table.take(cells, axis=0) - before,
-        )
-        unit = _unit(weights, table, least=LEAST_UNIT if self.settings.targets else 1.0)
+        weights, (cells, table) = models.weights - self._weights_about(start, centre), self._changes()
+        steps = agreed.steps if agreed.steps.are_known else own_steps(weights, table, cells, self.records)
+        draws = generator(self.settings.seed, "grid", *key)
+        moments, again = self._scaler.moments(self.features, since=agreed.moments), self._scaler.again
+        measured = measured or bool(again.any()) or len(self.features) > len(agreed.features)
         return NativeLearnt(
             features=self.features,
             labels=self.labels,
             records=self.records,
-            moments=self._scaler.moments(self.features, since=agreed.moments),
-            again=tuple(compress(self.features, self._scaler.again)),
+            count=moments.count,
+            moments=moments if measured else NOTHING,
+            again=tuple(compress(self.features, again)),
             far=self._scaler.far(self.features),
-            norms=models.norm_sums / max(1, self.records),
-            second=models.second - start.second,
-            weights=weights / unit,
+            norms=np.array(in_short(models.norm_sums / max(1, self.records))),
+            second=rounded_second(models.second - start.second, steps) if measured else np.zeros((0, 0)),
+            weights=rounded(weights, step_of_weights(steps), draws),
             cells=cells.astype(np.float64),
-            visits=models.visits[cells].astype(np.float64),
-            table=table.astype(np.float64) / unit,
-            unit=unit,
+            visits=np.rint(np.log2(models.visits[cells])),
+            table=rounded(table, step_of_cells(steps, cells), draws),
+            steps=Steps() if agreed.steps.are_known else steps,
             bearing=models.bearing[: len(self.labels)].copy(),
             right=models.right[:, : len(self.labels)].copy(),
             unused=self._unused(),
@@ -525,21 +546,6 @@ def _wide(array: npt.NDArray[F], columns: int) -> npt.NDArray[F]:
     """Return an array with its last axis padded by zeros to so many columns."""
     more = columns - array.shape[-1]
     return np.concatenate([array, np.zeros((*array.shape[:-1], more), array.dtype)], axis=-1) if more else array
-
-
-def _unit(*differences: npt.NDArray[np.floating], least: float = 1.0) -> float:
-    """Return a power of two in which differences are at most 1024, and small ones near 1, so that sums are exact.
-
-    >>> _unit(np.array([0.3, -900.0])), _unit(np.array([1e6]), np.array([-2.0]))
-    (1.0, 1024.0)
-    >>> _unit(np.array([0.3])), _unit(np.array([0.3]), least=0.125)
-    (1.0, 0.5)
-    """
-    largest = max(float(np.abs(part).max(initial=0.0)) for part in differences)
-    if not least < largest < math.inf:
-        return least
-    power = math.ceil(math.log2(largest))
-    return max(least, 2.0 ** (min(power, 0) if power <= 10 else power - 10))
 
 
 def _untouched(table: npt.NDArray[F]) -> Touched:

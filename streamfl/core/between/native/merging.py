@@ -8,6 +8,7 @@ import numpy as np
 
 from streamfl.core.arrays import FloatArray, IntArray
 from streamfl.core.between.native.agreed_moments import Seen, after_round
+from streamfl.core.between.native.grids import common_steps, next_steps, step_of_cells, step_of_weights
 from streamfl.core.errors import PeerError
 from streamfl.core.learning.fixed_point import LIMIT, SCALE, weighted_mean
 from streamfl.core.protocol.native.learnt import NativeLearnt
@@ -69,8 +70,7 @@ def after(
     total = sum(part.records for part in parts)
     if not total:
         return grown, np.zeros(0, np.int64)
-    unit = max(part.unit for part in parts)
-    cells, mean = _by_visits(parts, grown, unit)
+    cells, mean = _by_visits(parts, grown)
     grown.table[cells] = grown.table.take(cells, axis=0) + mean
     scales = after_round(Seen(agreed.moments, agreed.early, agreed.far), parts)
     norms = sum((part.records * part.norms for part in parts), np.zeros(2)) / total
@@ -81,9 +81,10 @@ def after(
         early=scales.early,
         far=scales.far,
         norms=agreed.norms + min(1.0, total / min(agreed.seen + total, WINDOW)) * (norms - agreed.norms),
-        second=grown.second + sum((_second(part, grown) for part in parts), np.zeros(grown.second.shape)),
+        second=_second_after(grown, parts),
         rests=rested(agreed.rests, _unused_by_all([*parts, *apart])),
-        weights=grown.weights + unit * weighted_mean((part.records, _weights(part, grown, unit)) for part in parts),
+        weights=grown.weights + _mean_weights(parts, grown),
+        steps=next_steps(agreed.steps, parts),
     )
     if settings is not None and settings.targets:
         moved = _centred(moved, agreed, parts, settings)
@@ -137,11 +138,24 @@ def _centred(
     return replace(moved, weights=weights, centre=centre)
 
 
-def _by_visits(parts: Sequence[NativeLearnt], grown: NativeState, unit: float) -> tuple[IntArray, FloatArray]:
+def _mean_weights(parts: Sequence[NativeLearnt], grown: NativeState) -> FloatArray:
+    """Return the mean of the clients' differences of linear weights, by records."""
+    unit = step_of_weights(common_steps(grown.steps, parts))
+    sent = [
+        (part.records, step_of_weights(part.steps_of(grown.steps)) / unit * _weights(part, grown)) for part in parts
+    ]
+    return unit * weighted_mean(sent)
+
+
+def _by_visits(parts: Sequence[NativeLearnt], grown: NativeState) -> tuple[IntArray, FloatArray]:
     """Return the cells that any client visited, and the change of each: exact for any order of the clients."""
-    cells, at = _distinct(np.concatenate([part.cells for part in parts]).astype(np.int64), len(grown.table))
-    visits = np.concatenate([part.visits for part in parts])
-    differences = np.concatenate([_placed(part.table, part, grown, unit) for part in parts])
+    named = [part.cells.astype(np.int64) for part in parts]
+    cells, at = _distinct(np.concatenate(named), len(grown.table))
+    steps = [step_of_cells(part.steps_of(grown.steps), rows) for part, rows in zip(parts, named, strict=True)]
+    unit = step_of_cells(common_steps(grown.steps, parts), cells)
+    differences = np.concatenate([_placed(part.table, part, grown) for part in parts])
+    differences *= np.concatenate(steps) / unit[at]
+    visits = np.ldexp(1.0, np.concatenate([part.visits for part in parts]).astype(np.int64))
     with np.errstate(over="ignore"):  # an overflow is refused below
         scaled = np.rint(differences * (visits * SCALE)[:, None, None])
     if not np.abs(scaled).max(initial=0.0) * np.bincount(at, minlength=1).max() < LIMIT:
@@ -169,9 +183,8 @@ def _distinct(cells: IntArray, rows: int) -> tuple[IntArray, IntArray]:
     return distinct, place[cells]
 
 
-def _placed(array: FloatArray, part: NativeLearnt, grown: NativeState, unit: float) -> FloatArray:
-    """Return a client's array in units of `unit`, with its columns at the federation's places."""
-    array = part.unit / unit * array
+def _placed(array: FloatArray, part: NativeLearnt, grown: NativeState) -> FloatArray:
+    """Return a client's array with its columns at the federation's places."""
     if not grown.labels or part.labels == grown.labels:
         return array
     placed = np.zeros((*array.shape[:-1], len(grown.labels)))
@@ -183,18 +196,25 @@ def _rows(part: NativeLearnt, grown: NativeState) -> list[int]:
     return [0, *(1 + grown.features.index(name) for name in part.features)]
 
 
-def _weights(part: NativeLearnt, grown: NativeState, unit: float) -> FloatArray:
+def _weights(part: NativeLearnt, grown: NativeState) -> FloatArray:
     placed = np.zeros(grown.weights.shape)
-    placed[_rows(part, grown)] = _placed(part.weights, part, grown, unit)
+    placed[_rows(part, grown)] = _placed(part.weights, part, grown)
     return placed
 
 
-def _second(part: NativeLearnt, grown: NativeState) -> FloatArray:
-    placed = np.zeros(grown.second.shape)
-    if placed.size:
+def _second_after(grown: NativeState, parts: Sequence[NativeLearnt]) -> FloatArray:
+    """Return the sum of z z^T over all records: those of the round are taken to be like those that were measured."""
+    measured = [part for part in parts if part.second.size]
+    total, of = sum(part.records for part in parts), sum(part.records for part in measured)
+    if not grown.second.size or not grown.seen + of:
+        return grown.second
+    if not measured:
+        return grown.second * ((grown.seen + total) / grown.seen)
+    sums = np.zeros(grown.second.shape)
+    for part in measured:
         rows = _rows(part, grown)
-        placed[np.ix_(rows, rows)] = part.second
-    return placed
+        sums[np.ix_(rows, rows)] += part.second
+    return grown.second + sums * (total / of)
 
 
 def _chained(before: str, *changes: FloatArray | IntArray) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 from streamfl.core.arrays import HOLDS_ARRAYS, FloatArray
 from streamfl.core.protocol.moments import NOTHING, Moments
 from streamfl.core.protocol.native.mixed import AgreedMixture
+from streamfl.core.protocol.native.steps import Steps
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,19 +22,21 @@ class NativeLearnt:
         The agreed names, then the names that are new at this client.
     records
         The number of records.
+    count
+        The number of values of each feature, shape (d,).
     moments
-        The moments of their features.
+        The moments of the features, of clients whose turn it is; otherwise none.
     norms
-        Their mean squared norms, shape (2,).
+        The mean squared norms of the records, shape (2,).
     second
-        The sum of z z^T, shape (d + 1, d + 1).
+        The sum of z z^T, shape (d + 1, d + 1), of clients whose turn it is; otherwise empty.
     weights
-        The difference of the linear weights, in units of `unit`.
+        The difference of the linear weights, in steps: whole numbers.
     cells, visits, table
-        The rows of the table that changed, shape (rows,), the visits to each, and the differences there, in units of
-        `unit`, shape (rows, rates, columns).
-    unit
-        The unit of `weights` and `table`: a power of two, 1 unless targets are large or small.
+        The rows of the table that changed, shape (rows,), rising; the binary logarithm of the visits to each, rounded;
+        and the differences there, in steps, shape (rows, rates, columns): whole numbers.
+    steps
+        The steps, if none are published.
     bearing, right
         The number of records with each label, shape (columns,), and how many of these each model predicted right
         before it learnt them, shape (models, columns).
@@ -55,7 +58,7 @@ class NativeLearnt:
     features: tuple[str, ...]
     labels: tuple[str, ...]
     records: int
-    moments: Moments
+    count: FloatArray
     norms: FloatArray
     second: FloatArray
     weights: FloatArray
@@ -64,7 +67,8 @@ class NativeLearnt:
     table: FloatArray
     bearing: FloatArray
     right: FloatArray
-    unit: float = 1.0
+    moments: Moments = NOTHING
+    steps: Steps = field(default_factory=Steps)
     unused: tuple[str, ...] = ()
     again: tuple[str, ...] = ()
     far: Moments = NOTHING
@@ -72,6 +76,10 @@ class NativeLearnt:
     mixture: AgreedMixture = field(default_factory=AgreedMixture)
 
     unlearnt: ClassVar[int] = 0  # they learn every good record
+
+    def steps_of(self, published: Steps) -> Steps:
+        """Return the steps of its numbers: the published ones, or its own if none are."""
+        return published if published.are_known else self.steps
 
     def only(self, features: Collection[str], labels: Collection[str]) -> "NativeLearnt":
         """Return a copy without the rows and columns of all other names."""
@@ -83,6 +91,7 @@ class NativeLearnt:
             self,
             features=tuple(self.features[i] for i in kept),
             labels=tuple(self.labels[i] for i in columns),
+            count=self.count[kept],
             moments=self.moments.among(features),
             far=self.far.among(features),
             second=self.second[np.ix_(rows, rows)] if self.second.size else self.second,

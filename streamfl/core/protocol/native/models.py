@@ -11,8 +11,9 @@ from streamfl.core.arrays import HOLDS_ARRAYS, FloatArray
 from streamfl.core.protocol.early import Early
 from streamfl.core.protocol.moments import NOTHING, Moments
 from streamfl.core.protocol.native.mixed import AgreedMixture
-from streamfl.core.protocol.native.settings import FERN, NativeSettings
+from streamfl.core.protocol.native.settings import FERN, KINDS, NativeSettings
 from streamfl.core.protocol.native.sleeping import Rest, together
+from streamfl.core.protocol.native.steps import Steps
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +50,8 @@ class NativeState:
         meaning before the first record; until then each client measures from the mean of its own targets.
     mixture
         How the agreed experts' predictions are mixed.
+    steps
+        The grids on which clients send what they learnt from it.
 
     Examples
     --------
@@ -73,6 +76,7 @@ class NativeState:
     far: Moments = NOTHING
     centre: float = 0.0
     mixture: AgreedMixture = field(default_factory=AgreedMixture)
+    steps: Steps = field(default_factory=Steps)
 
     def sleeps(self, expert: str) -> bool:
         """Tell whether an expert sleeps."""
@@ -115,6 +119,7 @@ class NativeState:
             and self.norms.shape == (2,)
             and self.table.shape == (rows, len(FERN), columns)
             and self.mixture.is_sound(len(settings.agreed_experts))
+            and self.steps.are_sound(len(settings.names), KINDS)
         )
 
     def grown(self, features: tuple[str, ...], labels: tuple[str, ...], *, table: bool = True) -> "NativeState":

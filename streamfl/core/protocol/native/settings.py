@@ -22,6 +22,9 @@ DEPTHS = ((8, 256), (24, 1024))
 ROWS = FERNS * sum(cells for _, cells in DEPTHS)
 TOUCHED = FERNS * len(DEPTHS)
 
+# The kinds of ferns: every depth with every rate.
+KINDS = len(DEPTHS) * len(FERN)
+
 # The last records among which each of the neighbour experts searches.
 MEMORIES = (100, 1000)
 
@@ -30,9 +33,6 @@ LAST_ANSWER = "last-answer"
 
 # Standardised values are clipped to this many deviations.
 FARTHEST = 5.0
-
-# Differences are multiples of a power of two between these. No targets lead beyond them.
-LEAST_UNIT, LARGEST_UNIT = 2.0**-110, 2.0**110
 
 # Rates of the steps by which the weights of stacked experts are learnt.
 STACKING = (0.03, 0.3)

@@ -1,0 +1,46 @@
+"""The grids on which clients send what native models learnt, and the coordinator publishes what they agree on."""
+
+from dataclasses import dataclass
+
+# Exponents beyond these bounds are not published. No targets lead beyond them.
+LEAST, MOST = -110, 110
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """Steps of grids, as exponents of 2.
+
+    They follow from what clients sent in the round before, and are published, so that they are the same at every
+    client. In the first round nothing is published: each client chooses its own.
+
+    Parameters
+    ----------
+    weights
+        The step of each model's linear weights, length M; empty while nothing is published.
+    table
+        The step of the cells of each kind of fern: depth by depth, each by rate.
+    half
+        The exponent of sqrt(n), n the mean records of a client.
+
+    Examples
+    --------
+    >>> Steps().are_known, Steps((-5, -7), (-9,), half=3).are_sound(2, 1), Steps((-5, -200), (-9,)).are_sound(2, 1)
+    (False, True, False)
+    """
+
+    weights: tuple[int, ...] = ()
+    table: tuple[int, ...] = ()
+    half: int = 0
+
+    @property
+    def are_known(self) -> bool:
+        """Tell whether there are steps."""
+        return bool(self.weights)
+
+    def are_sound(self, models: int, kinds: int) -> bool:
+        """Tell whether they are of so many models and kinds of ferns, and within bounds; or not known."""
+        if not self.are_known:
+            return not self.table and not self.half
+        exponents = (*self.weights, *self.table, self.half)
+        shapes = (len(self.weights), len(self.table)) == (models, kinds)
+        return shapes and LEAST <= min(exponents) <= max(exponents) <= MOST
