@@ -123,9 +123,8 @@ def next_steps(before: Steps, parts: Sequence[NativeLearnt]) -> Steps:
 def magnitudes(weights: FloatArray, table: FloatArray, cells: IntArray) -> FloatArray:
     """Return the mean magnitude of the numbers of each model, and of each depth and rate; 0 without numbers."""
     depth = depth_of(cells)
-    of_cells = (
-        np.abs(table[depth == k]).sum(axis=(0, 2)) / max(1, np.count_nonzero(depth == k)) for k in range(len(DEPTHS))
-    )
+    by_depth = [np.abs(table[depth == k]) for k in range(len(DEPTHS))]
+    of_cells = [changes.sum(axis=(0, 2)) / max(1, len(changes)) for changes in by_depth]
     columns = max(1, weights.shape[-1])
     by_model: FloatArray = np.abs(weights).sum(axis=(0, 2)) / len(weights)
     means: FloatArray = np.concatenate([by_model, *of_cells]) / columns
@@ -137,8 +136,7 @@ def _fitting(means: FloatArray, before: Steps, records: float) -> Steps:
     models = len(before.weights)
     factors = np.where(np.arange(len(means)) < models, WEIGHTS, CELLS)
     fitting = np.rint(np.log2(factors * np.where(means > 0.0, means, 1.0)))
-    exponents = (
-        np.where(means > 0.0, np.clip(fitting, LEAST, MOST), (*before.weights, *before.table)).astype(int).tolist()
-    )
+    kept = (*before.weights, *before.table)
+    exponents = np.where(means > 0.0, np.clip(fitting, LEAST, MOST), kept).astype(int).tolist()
     half = round(0.5 * math.log2(max(1.0, records)))
     return Steps(tuple(exponents[:models]), tuple(exponents[models:]), half)

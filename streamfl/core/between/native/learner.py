@@ -27,7 +27,7 @@ from streamfl.core.between.native.running_scaler import RunningScaler
 from streamfl.core.errors import BrokenInvariantError, PeerError
 from streamfl.core.learning.grid import in_short
 from streamfl.core.learning.serving import Serving
-from streamfl.core.protocol.moments import NOTHING
+from streamfl.core.protocol.moments import NOTHING, Moments
 from streamfl.core.protocol.native.learnt import NativeLearnt
 from streamfl.core.protocol.native.mixed import AgreedMixture
 from streamfl.core.protocol.native.models import NativeState
@@ -311,7 +311,7 @@ class NativeLearner:
             count=moments.count,
             moments=moments if measured else NOTHING,
             again=tuple(compress(self.features, again)),
-            far=self._scaler.far(self.features),
+            far=self._far_out(),
             norms=np.array(in_short(models.norm_sums / max(1, self.records))),
             second=rounded_second(models.second - start.second, steps) if measured else np.zeros((0, 0)),
             weights=rounded(weights, step_of_weights(steps), draws),
@@ -325,6 +325,10 @@ class NativeLearner:
             centre=centre,
             mixture=self.agreed_mixture.report() if self.records else AgreedMixture(),
         )
+
+    def _far_out(self) -> Moments:
+        far = self._scaler.far(self.features)
+        return far if far.count.any() else NOTHING
 
     def _unused(self) -> tuple[str, ...]:
         """Return the groups without a share: agreed experts by the agreed mixture, the client's own by its own."""

@@ -33,8 +33,8 @@ class NativeLearnt:
     weights
         The difference of the linear weights, in steps: whole numbers.
     cells, visits, table
-        The rows of the table that changed, shape (rows,), rising; the binary logarithm of the visits to each, rounded;
-        and the differences there, in steps, shape (rows, rates, columns): whole numbers.
+        The rows of the table that changed, rising, shape (rows,); the binary logarithm of the visits to each,
+        rounded; and the differences there, in steps, shape (rows, rates, columns): whole numbers.
     steps
         The steps, if none are published.
     bearing, right

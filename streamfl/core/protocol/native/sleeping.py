@@ -1,6 +1,7 @@
 """Experts without a share in the predictions sleep, and wake now and then. Asleep, they cost no time and no bytes.
 
-Experts that share work sleep as a group: ferns of one depth, whitened models, neighbours.
+Experts that share work sleep as a group: whitened models, neighbours. Models on ferns share cells, too, but what they
+learn is most of what clients send, so each sleeps alone.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -59,9 +60,9 @@ def together(expert: str) -> str:
     """Return the name of the group that an expert sleeps with.
 
     >>> together("fern-24-0.3"), together("whitened-0.1"), together("rounds")
-    ('fern-24', 'whitened', 'rounds')
+    ('fern-24-0.3', 'whitened', 'rounds')
     """
-    return expert.rpartition("-")[0] or expert
+    return expert if expert.startswith("fern") else expert.rpartition("-")[0] or expert
 
 
 def unused(experts: Iterable[str], parts: FloatArray) -> tuple[str, ...]:

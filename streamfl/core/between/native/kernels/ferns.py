@@ -21,15 +21,24 @@ class Tests(NamedTuple):
 
 
 @compiled
+def is_awake(awake: BoolArray, first: int, rates: int) -> bool:
+    """Tell whether one of the models on the ferns of a depth is awake; `first` is the first of them."""
+    awake_ones = 0
+    for r in range(rates):
+        awake_ones += awake[first + r]
+    return awake_ones > 0
+
+
+@compiled
 def find_cells(tests: Tests, z: FloatArray, cells: IntArray, awake: BoolArray, first_fern: int, rates: int) -> None:
     """Find the row of the table that each fern selects; without any feature it is the fern's first row.
 
-    `awake[first_fern + k * rates]` says whether the ferns of depth k are awake.
+    The models on the ferns of depth k are those from `first_fern + k * rates` on.
     """
     test = fern = first = 0
     for k in range(len(DEPTHS)):
         depth, each = DEPTHS[k]
-        if not awake[first_fern + k * rates]:
+        if not is_awake(awake, first_fern + k * rates, rates):
             test, fern, first = test + FERNS * depth, fern + FERNS, first + FERNS * each
             continue
         bits = int(math.log2(each))

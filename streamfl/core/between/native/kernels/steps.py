@@ -8,6 +8,7 @@ import numpy.typing as npt
 
 from streamfl.core.arrays import BoolArray, FloatArray, IntArray
 from streamfl.core.between.native.kernels.compiled import inner
+from streamfl.core.between.native.kernels.ferns import is_awake
 from streamfl.core.protocol.native.settings import FERNS, WHITENED, WINDOW
 
 # The ridge, as a part of the mean of the second moments; and the fewest records for which an inverse is kept.
@@ -92,9 +93,9 @@ def predict_by_models(
     rates = models.table.shape[1]
     for fern in range(len(cells)):
         first = kinds.first_fern + fern // FERNS * rates
-        if not awake[first]:
-            continue
         for r in range(rates):
+            if not awake[first + r]:
+                continue
             for c in range(columns):
                 outputs[first + r, c] += models.table[cells[fern], r, c]
 
@@ -156,7 +157,7 @@ def step_cells(
     rates, counted = models.table.shape[1], touched.counted[0]
     for fern in range(len(cells)):
         cell, first = cells[fern], kinds.first_fern + fern // FERNS * rates
-        if not awake[first]:
+        if not is_awake(awake, first, rates):
             continue
         if not models.visits[cell] and counted.rows < len(touched.cells):
             touched.cells[counted.rows] = cell
