@@ -4,7 +4,7 @@ from streamfl.core.protocol.messages import BetweenPublished, ModelPublished, Re
 
 Tensors = RegistryPublished | ModelPublished | BetweenPublished
 
-# Slots that no ladder has: the registry, and the models that learn between rounds, as changed rows or complete. They
+# Slots that no ladder has: the registry, and the models that learn between rounds, as changes or complete. They
 # stay in the log.
 REGISTRY, CHANGES, WHOLE = "", "between-changes", "between"
 STAYING = frozenset((REGISTRY, CHANGES, WHOLE))
@@ -19,7 +19,7 @@ def slot_of(message: Tensors) -> str:
         case RegistryPublished():
             return REGISTRY
         case BetweenPublished():
-            return WHOLE if message.cells is None else CHANGES
+            return WHOLE if message.is_whole else CHANGES
     return message.slot
 
 

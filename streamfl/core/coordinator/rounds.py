@@ -5,10 +5,11 @@ Nothing here catches exceptions: `recovery` undoes a step that raises, and finds
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
-from streamfl.core.arrays import FloatArray, IntArray
+from streamfl.core.arrays import FloatArray
 from streamfl.core.bounds import REFUSALS_IN_A_ROW, bounded
 from streamfl.core.coordinator.aggregate import Aggregation, served_in_all
 from streamfl.core.coordinator.agreement import Agreement, middle_unit
@@ -197,10 +198,10 @@ class Rounds:
             announced = announcements(closed, state.profile.noticed, decided)
             restart = next((decision for decision in decided if isinstance(decision, Restart)), None)
             self._change_registry(restarted=restart is not None)
-            changed = self._learn_between(opened.apart, restart)
+            change = self._learn_between(opened.apart, restart)
             state.round += 1
             state.measured = next_measured(state)
-            learnt = self._between_published(changed)
+            learnt = self._between_published(change)
         state.entry += 1
         self.open(now)
         closed = replace(closed, model=self.digest(), promotions=state.profile.promotions)
@@ -256,13 +257,13 @@ class Rounds:
 
     # --- between rounds --------------------------------------------------------------------------------------------
 
-    def _learn_between(self, apart: frozenset[str], restart: Restart | None) -> IntArray | None:
-        """Merge what clients learnt between rounds; return which rows of a table changed, None for all."""
+    def _learn_between(self, apart: frozenset[str], restart: Restart | None) -> Any:
+        """Merge what clients learnt between rounds; return the change of the agreed state, None for all of it."""
         state, between = self.state, self.settings.learner.between
         if between is None or state.between is None:
             state.between = self._nothing_learnt()
             return None
-        state.between, changed = between.after(
+        state.between, change = between.after(
             state.between,
             {update.client: update.learnt for update in self.unsaved.counted if update.learnt is not None},
             state.registry.labels,
@@ -270,7 +271,7 @@ class Rounds:
             renewal=None if restart is None else Renewal(restart.chosen == "incumbent", restart.permutation),
             limits=self.settings.limits,
         )
-        return changed
+        return change
 
     def _nothing_learnt(self) -> AgreedState | None:
         """Return the first agreed state of the models that learn between rounds; None if there are none."""
@@ -282,12 +283,12 @@ class Rounds:
         between, kept = self.settings.learner.between, self.state.between
         self.state.between = None if between is None else between.taken(kept)
 
-    def _between_published(self, changed: IntArray | None = None) -> tuple[BetweenPublished, ...]:
-        """Return the message with the agreed state: all of it, or the rows that changed."""
+    def _between_published(self, change: Any = None) -> tuple[BetweenPublished, ...]:
+        """Return the message with the agreed state: all of it, or its change."""
         between, state = self.settings.learner.between, self.state
         if between is None or state.between is None:
             return ()
-        return (between.published(state.between, state.round, changed),)
+        return (between.published(state.between, state.round, change),)
 
     # --- what serves -----------------------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
-from streamfl.core.arrays import FloatArray, IntArray
+from streamfl.core.arrays import FloatArray
 from streamfl.core.bounds import Limits
 from streamfl.core.learning.serving import Serving
 from streamfl.core.protocol.messages import AgreedState, BetweenPublished, Learnt
@@ -118,8 +118,8 @@ class BetweenRounds(abc.ABC, Generic[S, L]):
         apart: AbstractSet[str] = frozenset(),
         renewal: Renewal | None = None,
         limits: Limits,
-    ) -> tuple[S, IntArray | None]:
-        """Return the agreed state after a round, and the rows of its table that changed; None if all did.
+    ) -> tuple[S, Any]:
+        """Return the agreed state after a round, and its change as `published` takes it; None: it is published whole.
 
         Parameters
         ----------
@@ -138,8 +138,8 @@ class BetweenRounds(abc.ABC, Generic[S, L]):
         """
 
     @abc.abstractmethod
-    def published(self, agreed: S, version: int, changed: IntArray | None = None) -> BetweenPublished:
-        """Return the agreed state as it is published: all of it, or the rows that changed."""
+    def published(self, agreed: S, version: int, change: Any = None) -> BetweenPublished:
+        """Return the agreed state as it is published: all of it, or its change in the last round."""
 
     @abc.abstractmethod
     def unusable(self, published: BetweenPublished) -> str | None:

@@ -31,6 +31,7 @@ from streamfl.core.arrays import HOLDS_ARRAYS, FloatArray
 from streamfl.core.protocol.alarm import Reading
 from streamfl.core.protocol.external.state import ExternalLearnt, ExternalState
 from streamfl.core.protocol.moments import Moments
+from streamfl.core.protocol.native.change import NativeChange
 from streamfl.core.protocol.native.learnt import NativeLearnt
 from streamfl.core.protocol.native.models import NativeState
 from streamfl.core.protocol.records import Span
@@ -451,15 +452,16 @@ class BetweenPublished(Message):
     version
         The round that begins with it.
     agreed
-        The state. Of native models, `table` holds the rows that `cells` names.
-    cells
-        The rows of the table of ferns that changed since the version before, shape (rows,), whole numbers. None: the
-        state is complete, for a client that lacks the version before.
+        The state; of native models, also its change since the version before, for clients that have that.
     """
 
     version: int
-    agreed: AgreedState
-    cells: FloatArray | None = None
+    agreed: AgreedState | NativeChange
+
+    @property
+    def is_whole(self) -> bool:
+        """Tell whether the state is complete, for a client that lacks the version before."""
+        return not isinstance(self.agreed, NativeChange)
 
 
 @dataclass(frozen=True, kw_only=True)

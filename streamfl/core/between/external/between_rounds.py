@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
-from streamfl.core.arrays import IntArray
 from streamfl.core.between.external.admission import wrong_external
 from streamfl.core.between.external.agreed import agreed_after
 from streamfl.core.between.external.at_client import ExternalAtClient
@@ -56,7 +55,7 @@ class ExternalBetweenRounds(BetweenRounds[ExternalState, ExternalLearnt]):
         apart: AbstractSet[str] = frozenset(),
         renewal: Renewal | None = None,
         limits: Limits,
-    ) -> tuple[ExternalState, IntArray | None]:
+    ) -> tuple[ExternalState, None]:
         """Return the agreed state after a round, merged over all clients that are not in `apart`.
 
         At a restart it is untrained again, unless the incumbent goes on.
@@ -66,7 +65,7 @@ class ExternalBetweenRounds(BetweenRounds[ExternalState, ExternalLearnt]):
         parts = [part for client, part in learnt.items() if client not in apart]
         return agreed_after(agreed, parts, labels, most=limits.external_names), None
 
-    def published(self, agreed: ExternalState, version: int, changed: IntArray | None = None) -> BetweenPublished:
+    def published(self, agreed: ExternalState, version: int, change: None = None) -> BetweenPublished:
         """Return the agreed state as it is published."""
         return BetweenPublished(version=version, agreed=agreed)
 

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
-from streamfl.core.arrays import IntArray
 from streamfl.core.between.native import merging, renaming
+from streamfl.core.protocol.native.change import NativeChange
 from streamfl.core.protocol.native.learnt import NativeLearnt
 from streamfl.core.protocol.native.models import NativeState
 from streamfl.core.protocol.native.settings import NativeSettings
@@ -19,8 +19,8 @@ def after_round(
     *,
     apart: AbstractSet[str] = frozenset(),
     renamed: tuple[int, ...] | None = None,
-) -> tuple[NativeState, IntArray | None]:
-    """Return the agreed state after a round, and the rows of the table of ferns that changed; None for all rows.
+) -> tuple[NativeState, NativeChange | None]:
+    """Return the agreed state after a round, and its change; None if the whole state changed, or nothing.
 
     A restart wakes all experts. If it found that labels were swapped, the models that have not followed the swap get
     it, and lose what the round of the alarm taught them.

@@ -11,6 +11,7 @@ from streamfl.core.learning.between_rounds import AtClient
 from streamfl.core.learning.serving import Serving
 from streamfl.core.protocol.arrived import Arrived
 from streamfl.core.protocol.messages import BetweenPublished
+from streamfl.core.protocol.native.change import NativeChange
 from streamfl.core.protocol.native.learnt import NativeLearnt
 from streamfl.core.protocol.native.models import NativeState
 from streamfl.core.protocol.native.settings import LAST_ANSWER, NativeSettings
@@ -49,7 +50,7 @@ class NativeAtClient(AtClient):
     learner: "NativeLearner" = field(init=False)
     version: int = 1
     _served: list[FloatArray] = field(default_factory=list)
-    _published: Arrived[dict[bool, tuple[NativeState, FloatArray | None]]] = field(default_factory=Arrived)
+    _published: Arrived[dict[bool, NativeState | NativeChange]] = field(default_factory=Arrived)
 
     def __post_init__(self) -> None:
         # Compiled loops take half a second to import, and clients that learn by rounds only do without.
@@ -60,13 +61,12 @@ class NativeAtClient(AtClient):
     def take(self, published: BetweenPublished) -> None:
         """Store a published state until its round opens.
 
-        A version is published with the changed rows of the table, and complete for clients that lack the version
-        before. When a round is opened again, its rows are not published again.
+        A version is published as a change, and complete for clients that lack the version before. When a round is
+        opened again, its change is not published again.
         """
-        if isinstance(published.agreed, NativeState):
+        if isinstance(published.agreed, NativeState | NativeChange):
             kept = self._published.get(published.version) or {}
-            whole = published.cells is None
-            self._published.take(published.version, {whole: (published.agreed, published.cells)} | kept)
+            self._published.take(published.version, {published.is_whole: published.agreed} | kept)
 
     def has(self, version: int) -> bool:
         """Tell whether it can continue from a version."""
@@ -76,12 +76,14 @@ class NativeAtClient(AtClient):
         """Continue from the agreed state of a version; pending records are then learnt again."""
         if version == self.version or (following := self._next(version)) is None:
             return
-        agreed, cells = following
-        self.learner.begin(agreed, None if cells is None else cells.astype(np.int64))
+        if isinstance(following, NativeChange):
+            self.learner.begin(*self.learner.following(following))
+        else:
+            self.learner.begin(following)
         self.version, self._served = version, []
         self._published.forget_before(version + 1)
 
-    def _next(self, version: int) -> tuple[NativeState, FloatArray | None] | None:
+    def _next(self, version: int) -> NativeState | NativeChange | None:
         kept = self._published.get(version) or {}
         return (kept.get(False) if version == self.version + 1 else None) or kept.get(True)
 

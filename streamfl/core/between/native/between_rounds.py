@@ -5,15 +5,15 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-import numpy as np
-
-from streamfl.core.arrays import IntArray
 from streamfl.core.between.native.admission import wrong_learnt
 from streamfl.core.between.native.agreed_round import after_round
 from streamfl.core.between.native.at_client import NativeAtClient
 from streamfl.core.bounds import Limits
 from streamfl.core.learning.between_rounds import BetweenRounds, Covered, Renewal
+from streamfl.core.protocol.early import Early
 from streamfl.core.protocol.messages import BetweenPublished
+from streamfl.core.protocol.moments import NOTHING
+from streamfl.core.protocol.native.change import NativeChange
 from streamfl.core.protocol.native.learnt import NativeLearnt
 from streamfl.core.protocol.native.models import NativeState
 from streamfl.core.protocol.native.settings import LAST_ANSWER, NativeSettings
@@ -68,7 +68,7 @@ class NativeBetweenRounds(BetweenRounds[NativeState, NativeLearnt]):
         apart: AbstractSet[str] = frozenset(),
         renewal: Renewal | None = None,
         limits: Limits,
-    ) -> tuple[NativeState, IntArray | None]:
+    ) -> tuple[NativeState, NativeChange | None]:
         """Return the agreed state after a round.
 
         Native models forget on their own, so a restart does not reset them; it renames labels at most.
@@ -76,21 +76,20 @@ class NativeBetweenRounds(BetweenRounds[NativeState, NativeLearnt]):
         renamed = None if renewal is None else renewal.renamed
         return after_round(agreed, learnt, labels, self.settings, apart=apart, renamed=renamed)
 
-    def published(self, agreed: NativeState, version: int, changed: IntArray | None = None) -> BetweenPublished:
-        """Return the agreed state as it is published, with the whole table of ferns or the rows that changed."""
-        rows = agreed.table.copy() if changed is None else agreed.table.take(changed, axis=0)
-        cells = None if changed is None else changed.astype(np.float64)
-        return BetweenPublished(version=version, agreed=replace(agreed, table=rows), cells=cells)
+    def published(self, agreed: NativeState, version: int, change: NativeChange | None = None) -> BetweenPublished:
+        """Return the agreed state as it is published, or its change.
+
+        What only the coordinator needs, to judge the next moments, is left out.
+        """
+        whole = replace(agreed, table=agreed.table.copy(), early=Early(), far=NOTHING)
+        return BetweenPublished(version=version, agreed=change or whole)
 
     def unusable(self, published: BetweenPublished) -> str | None:
-        """Return why a client cannot use a published state, or None if it can."""
-        if not isinstance(published.agreed, NativeState):
+        """Return why a client cannot use a published state, or None; a change is checked when it is used."""
+        agreed = published.agreed
+        if not isinstance(agreed, NativeState) or agreed.is_sound(self.settings, self.settings.table_rows):
             return None  # of an external model: it is ignored
-        cells, rows = published.cells, self.settings.table_rows
-        if cells is not None and (cells.ndim != 1 or not ((cells >= 0) & (cells < rows)).all()):
-            return "rows that the table does not have"
-        sound = published.agreed.is_sound(self.settings, rows if cells is None else len(cells))
-        return None if sound else "models between rounds that do not fit their names"
+        return "models between rounds that do not fit their names"
 
     def at_client(self) -> NativeAtClient:
         """Return the models at a client that has learnt nothing yet."""

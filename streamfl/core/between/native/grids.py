@@ -19,6 +19,9 @@ from streamfl.core.protocol.native.steps import LEAST, MOST, Steps
 # Steps in mean magnitudes, of linear weights and of cells. docs/choices.md, "Grids".
 WEIGHTS, CELLS = 0.5, 3.0
 
+# So many times are the published steps halved. docs/choices.md, "Grids".
+FINER = 1
+
 # The first row of the table that belongs to the ferns of each depth.
 _FIRST = np.cumsum([0, *(FERNS * cells for _, cells in DEPTHS[:-1])])
 
@@ -57,6 +60,21 @@ def rounded_second(second: FloatArray, steps: Steps) -> FloatArray:
     """Return a sum of z z^T on the grid of the round: features are standardised, so all have the same step."""
     size = len(second)
     return on_grid(second, second_steps((steps.half,) * size, size)) if size else second
+
+
+def rounded_to(x: FloatArray, step: FloatArray, generator: np.random.Generator) -> FloatArray:
+    """Return differences rounded at random to multiples of a step: see `rounded`."""
+    return step * rounded(x, step, generator)
+
+
+def finer(steps: Steps) -> Steps:
+    """Return the steps of what the coordinator publishes: a mean over clients is smaller than what each learnt."""
+    return Steps(tuple(e - FINER for e in steps.weights), tuple(e - FINER for e in steps.table))
+
+
+def half_of(records: float) -> int:
+    """Return the exponent of sqrt(n), rounded."""
+    return round(0.5 * math.log2(max(1.0, records)))
 
 
 def step_of_weights(steps: Steps) -> FloatArray:
@@ -138,5 +156,4 @@ def _fitting(means: FloatArray, before: Steps, records: float) -> Steps:
     fitting = np.rint(np.log2(factors * np.where(means > 0.0, means, 1.0)))
     kept = (*before.weights, *before.table)
     exponents = np.where(means > 0.0, np.clip(fitting, LEAST, MOST), kept).astype(int).tolist()
-    half = round(0.5 * math.log2(max(1.0, records)))
-    return Steps(tuple(exponents[:models]), tuple(exponents[models:]), half)
+    return Steps(tuple(exponents[:models]), tuple(exponents[models:]), half_of(records))

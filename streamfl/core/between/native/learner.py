@@ -28,6 +28,7 @@ from streamfl.core.errors import BrokenInvariantError, PeerError
 from streamfl.core.learning.grid import in_short
 from streamfl.core.learning.serving import Serving
 from streamfl.core.protocol.moments import NOTHING, Moments
+from streamfl.core.protocol.native.change import NativeChange
 from streamfl.core.protocol.native.learnt import NativeLearnt
 from streamfl.core.protocol.native.mixed import AgreedMixture
 from streamfl.core.protocol.native.models import NativeState
@@ -252,6 +253,23 @@ class NativeLearner:
         """Tell whether last records are sound, and those of a learner with these settings."""
         labelled = bool(near.kept_labels) or not near.seen
         return self.settings.neighbours and near.is_sound and (self.settings.targets or labelled)
+
+    def following(self, change: NativeChange) -> tuple[NativeState, IntArray]:
+        """Return the agreed state after a change, and the rows of the table that it changes, which the state holds.
+
+        What was learnt since `begin` is forgotten.
+
+        Raises
+        ------
+        PeerError
+            It is no change of the present state.
+        """
+        if not change.fits(self._agreed, self.settings.table_rows):
+            raise PeerError("changes of agreed models do not fit them: the coordinator runs another version")
+        self.restore()
+        cells = change.cells.astype(np.int64)
+        before = _wide(self._models.table.take(cells, axis=0), change.table.shape[-1])
+        return replace(change.after(self._agreed), table=change.rows(before)), cells
 
     def restore(self) -> None:
         """Go back to the agreed state."""

@@ -8,14 +8,27 @@ import numpy as np
 
 from streamfl.core.arrays import FloatArray, IntArray
 from streamfl.core.between.native.agreed_moments import Seen, after_round
-from streamfl.core.between.native.grids import common_steps, next_steps, step_of_cells, step_of_weights
+from streamfl.core.between.native.grids import (
+    common_steps,
+    finer,
+    half_of,
+    next_steps,
+    rounded_second,
+    rounded_to,
+    step_of_cells,
+    step_of_weights,
+)
 from streamfl.core.errors import PeerError
 from streamfl.core.learning.fixed_point import LIMIT, SCALE, weighted_mean
+from streamfl.core.protocol.moments import Moments
+from streamfl.core.protocol.native.change import NativeChange
 from streamfl.core.protocol.native.learnt import NativeLearnt
 from streamfl.core.protocol.native.mixed import AgreedMixture
 from streamfl.core.protocol.native.models import NativeState
 from streamfl.core.protocol.native.settings import STACKING, WINDOW, NativeSettings
 from streamfl.core.protocol.native.sleeping import rested
+from streamfl.core.protocol.native.steps import Steps
+from streamfl.core.sampling import generator
 
 
 def after(
@@ -25,8 +38,8 @@ def after(
     apart: Sequence[NativeLearnt] = (),
     *,
     settings: NativeSettings | None = None,
-) -> tuple[NativeState, IntArray]:
-    """Return the agreed state after a round, and the rows of the table that changed.
+) -> tuple[NativeState, NativeChange]:
+    """Return the agreed state after a round, and its change.
 
     Linear weights move by the mean of the clients' differences, weighted by records; a cell of a fern moves by the
     mean over the clients that visited it, weighted by visits. Differences are not added up: clients that learnt the
@@ -67,31 +80,71 @@ def after(
     parts = [part for part in parts if part.records]
     features = tuple(sorted({name for part in parts for name in part.features} - set(agreed.features)))
     grown = agreed.grown(features, labels[len(agreed.labels) :])
-    total = sum(part.records for part in parts)
-    if not total:
-        return grown, np.zeros(0, np.int64)
-    cells, mean = _by_visits(parts, grown)
-    grown.table[cells] = grown.table.take(cells, axis=0) + mean
+    if not parts:
+        return grown, _nothing_learnt(agreed, grown)
     scales = after_round(Seen(agreed.moments, agreed.early, agreed.far), parts)
+    change = _change(agreed, grown, parts, apart, scales.moments, settings)
+    cells = change.cells.astype(np.int64)
+    grown.table[cells] = change.rows(grown.table.take(cells, axis=0))
+    return replace(change.after(agreed), table=grown.table, early=scales.early, far=scales.far), change
+
+
+def _nothing_learnt(agreed: NativeState, grown: NativeState) -> NativeChange:
+    """Return the change of a round in which no records were learnt: new names at most."""
+    return NativeChange(
+        features=grown.features[len(agreed.features) :],
+        labels=grown.labels[len(agreed.labels) :],
+        second=np.zeros(grown.second.shape),
+        weights=np.zeros(grown.weights.shape),
+        cells=np.zeros(0),
+        table=np.zeros((0, *grown.table.shape[1:])),
+        seen=agreed.seen,
+        moments=agreed.moments,
+        norms=agreed.norms,
+        chain=agreed.chain,
+        rests=agreed.rests,
+        centre=agreed.centre,
+        mixture=agreed.mixture,
+        steps=agreed.steps,
+    )
+
+
+def _change(
+    agreed: NativeState,
+    grown: NativeState,
+    parts: Sequence[NativeLearnt],
+    apart: Sequence[NativeLearnt],
+    moments: Moments,
+    settings: NativeSettings | None,
+) -> NativeChange:
+    """Return the change of the agreed state, on the grids of what is published; `grown` has the new names."""
+    total = sum(part.records for part in parts)
     norms = sum((part.records * part.norms for part in parts), np.zeros(2)) / total
-    moved = replace(
-        grown,
+    draws, steps = generator(0, "agreed", agreed.chain), finer(common_steps(agreed.steps, parts))
+    weights = rounded_to(_mean_weights(parts, grown), step_of_weights(steps), draws)
+    cells, table = _by_visits(parts, grown)
+    table = rounded_to(table, step_of_cells(steps, cells), draws)
+    moved = table.any(axis=(1, 2))
+    mixture = _mixed(agreed.mixture, parts)
+    change = NativeChange(
+        features=grown.features[len(agreed.features) :],
+        labels=grown.labels[len(agreed.labels) :],
+        second=_second_change(grown, parts),
+        weights=weights,
+        cells=cells[moved].astype(np.float64),
+        table=table[moved],
         seen=agreed.seen + total,
-        moments=scales.moments.aligned(grown.features),
-        early=scales.early,
-        far=scales.far,
+        moments=moments.aligned(grown.features),
         norms=agreed.norms + min(1.0, total / min(agreed.seen + total, WINDOW)) * (norms - agreed.norms),
-        second=_second_after(grown, parts),
         rests=rested(agreed.rests, _unused_by_all([*parts, *apart])),
-        weights=grown.weights + _mean_weights(parts, grown),
+        mixture=mixture,
         steps=next_steps(agreed.steps, parts),
     )
     if settings is not None and settings.targets:
-        moved = _centred(moved, agreed, parts, settings)
-    mixture = _mixed(agreed.mixture, parts)
-    centre = [np.array([moved.centre])] if moved.centre else []
-    chain = _chained(agreed.chain, moved.weights, cells, mean, *centre, mixture.best, mixture.stacked, mixture.outer)
-    return replace(moved, mixture=mixture, chain=chain), cells
+        change = _centred(change, agreed, parts, settings)
+    centre = [np.array([change.centre])] if change.centre else []
+    mixed = (mixture.best, mixture.stacked, mixture.outer)
+    return replace(change, chain=_chained(agreed.chain, change.weights, change.cells, change.table, *centre, *mixed))
 
 
 def _mixed(agreed: AgreedMixture, parts: Sequence[NativeLearnt]) -> AgreedMixture:
@@ -123,9 +176,9 @@ def _mixed(agreed: AgreedMixture, parts: Sequence[NativeLearnt]) -> AgreedMixtur
 
 
 def _centred(
-    moved: NativeState, agreed: NativeState, parts: Sequence[NativeLearnt], settings: NativeSettings
-) -> NativeState:
-    """Return models that measure targets from the median of the clients' centres, with unchanged predictions.
+    change: NativeChange, agreed: NativeState, parts: Sequence[NativeLearnt], settings: NativeSettings
+) -> NativeChange:
+    """Return the change with targets measured from the median of the clients' centres, with unchanged predictions.
 
     Each client measured from the agreed centre, or from its own before there was one. The distance from there to the
     median, which no client can move alone, goes into the intercepts.
@@ -133,9 +186,9 @@ def _centred(
     centres, records = np.array([part.centre for part in parts]), np.array([part.records for part in parts])
     centre = float(np.median(centres))
     distance = agreed.centre - centre if agreed.seen else float(records @ (centres - centre)) / int(records.sum())
-    weights = moved.weights.copy()
+    weights = change.weights.copy()
     weights[0, :, 0] += distance / settings.sees
-    return replace(moved, weights=weights, centre=centre)
+    return replace(change, weights=weights, centre=centre)
 
 
 def _mean_weights(parts: Sequence[NativeLearnt], grown: NativeState) -> FloatArray:
@@ -202,19 +255,21 @@ def _weights(part: NativeLearnt, grown: NativeState) -> FloatArray:
     return placed
 
 
-def _second_after(grown: NativeState, parts: Sequence[NativeLearnt]) -> FloatArray:
-    """Return the sum of z z^T over all records: those of the round are taken to be like those that were measured."""
+def _second_change(grown: NativeState, parts: Sequence[NativeLearnt]) -> FloatArray:
+    """Return the change of the sum of z z^T over all records, on the grid of all records of the round.
+
+    Those of the round are taken to be like those that were measured; if none were, like all before.
+    """
     measured = [part for part in parts if part.second.size]
     total, of = sum(part.records for part in parts), sum(part.records for part in measured)
-    if not grown.second.size or not grown.seen + of:
+    if not grown.second.size:
         return grown.second
-    if not measured:
-        return grown.second * ((grown.seen + total) / grown.seen)
     sums = np.zeros(grown.second.shape)
     for part in measured:
         rows = _rows(part, grown)
         sums[np.ix_(rows, rows)] += part.second
-    return grown.second + sums * (total / of)
+    change = sums * (total / of) if measured else grown.second * (total / max(1, grown.seen))
+    return rounded_second(change, Steps(half=half_of(total)))
 
 
 def _chained(before: str, *changes: FloatArray | IntArray) -> str:
