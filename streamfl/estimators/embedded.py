@@ -129,7 +129,7 @@ class EmbeddedFederation:
 
     task: Task
     round_size: int = 100
-    learning: LearningSettings = LearningSettings(features="auto")
+    learning: LearningSettings = LearningSettings()
     profile: ProfileSettings = ProfileSettings()
     seed: int = 0
     rounds: int = 0
