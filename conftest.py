@@ -16,10 +16,11 @@ os.environ.setdefault("NUMBA_CACHE_DIR", str(ROOT / ".numba_cache"))
 
 KAFKA = "tests/integration/kafka/"
 
-# Doctests of what learns between rounds, and folders whose tests run whole commands; other files say so themselves.
+# Doctests of what learns between rounds and of replays, and folders whose tests run whole commands; others say so.
 COMPILING = (
     "streamfl/core/between/native/",
     "streamfl/estimators/",
+    "streamfl/replay.py",
     "tests/examples/",
     "tests/golden/",
     "tests/integration/test_",

@@ -11,7 +11,6 @@ import tempfile
 from pathlib import Path
 
 from streamfl.replay import Replay, ReplaySettings
-from streamfl.settings import LearningSettings
 from streamfl.streams.dealing import deal
 from streamfl.streams.readers import read
 
@@ -32,7 +31,7 @@ def made_up(path: Path, records: int = 4000) -> Path:
 def main(file: str, label: str) -> None:
     """Replay a file on four clients and print the result."""
     table = read(file, label=label)
-    settings = ReplaySettings(round_size=25, seed=1, learning=LearningSettings(features="auto"))
+    settings = ReplaySettings(round_size=25, seed=1)
     result = Replay(table, deal(table, 4, "round-robin", 0), settings).run().result
     print(f"{result.records} records, {result.rounds} rounds, {result.clients} clients")
     if result.accuracy is not None:

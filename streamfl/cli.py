@@ -53,7 +53,7 @@ def _named(what: str) -> Callable[[click.Context, click.Parameter, str], str]:
 
 
 def _outputs(command: Any) -> Any:
-    """Add the options that `demo` and `replay` share: profile, seed, and the files to write."""
+    """Add the options that `demo` and `replay` share: models, profile, seed, and the files to write."""
     for option in (
         click.option(
             "--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of all random draws."
@@ -71,6 +71,14 @@ def _outputs(command: Any) -> Any:
             callback=_named("profile"),
             help="How drift is handled: adaptive, experts, paper, or a profile of another package.",
         ),
+        click.option(
+            "--features",
+            type=click.Choice(["auto", "linear", "ferns", "rounds"]),
+            help="Models that learn and predict between rounds: linear models, ferns, or both (auto). With rounds "
+            "there are none, and the model of the last round predicts. Default: auto; rounds with a profile other "
+            "than adaptive, or where another option says how a round's step is made (--model, --algorithm, --l2, "
+            "--local-batch, --gamma, --step).",
+        ),
     ):
         command = option(command)
     return command
@@ -85,7 +93,7 @@ def demo(**options: Any) -> None:
     """
     from streamfl.commands import run_replay  # noqa: PLC0415
     from streamfl.replay import ReplaySettings  # noqa: PLC0415
-    from streamfl.settings import ProfileSettings  # noqa: PLC0415
+    from streamfl.settings import LearningSettings, ProfileSettings  # noqa: PLC0415
     from streamfl.streams.covtype import covtype  # noqa: PLC0415
     from streamfl.streams.drift import parse  # noqa: PLC0415
     from streamfl.streams.table import shuffled  # noqa: PLC0415
@@ -96,7 +104,9 @@ def demo(**options: Any) -> None:
         split="round-robin",
         round_size=45,
         settings=ReplaySettings(
-            seed=options["seed"], profile=ProfileSettings.model_validate({"profile": options["profile"]})
+            seed=options["seed"],
+            learning=LearningSettings.model_validate(_given(options, ("features",))),
+            profile=ProfileSettings.model_validate(_given(options, ("profile",))),
         ),
         injection=parse(DEMO_SWAPS),
         outputs=_named_outputs(options),
@@ -214,13 +224,6 @@ _on_bad_record = click.option(
     "--step",
     type=click.FloatRange(0.0, 1e6, min_open=True),
     help="The profile's largest step size. Default: 1 for paper, 16 for adaptive with whitened steps.",
-)
-@click.option(
-    "--features",
-    type=click.Choice(["auto", "linear", "ferns", "rounds"]),
-    help="Models that learn and predict between rounds: linear models, ferns, or both (auto). With rounds there are "
-    "none, and the model of the last round predicts. Default: auto; rounds with a profile other than adaptive, or "
-    "with --model, --algorithm, --l2, --local-batch, --gamma or --step.",
 )
 @click.option(
     "--detector",
@@ -361,7 +364,7 @@ def _table(file: str, options: dict[str, Any]) -> Any:
 OF_SOME_PROFILES = ("rho_scale", "optimistic", "start", "detector", "max_order")
 
 # Options with the same names in the settings, which also have the defaults.
-LEARNING = ("model", "algorithm", "mirror", "average", "l1", "l2", "local_batch", "gamma")
+LEARNING = ("features", "model", "algorithm", "mirror", "average", "l1", "l2", "local_batch", "gamma")
 PROFILE = ("profile", "detector", "rho_scale", "optimistic", "start", "step", "max_order")
 
 
@@ -384,15 +387,16 @@ def _settings(options: dict[str, Any]) -> Any:
 
     _check_profile(options["profile"])
     _check_learning(options)
-    given = {name: value for name, value in options.items() if value is not None}
-    learning = {name: given[name] for name in LEARNING if name in given}
-    profile = {name: given[name] for name in PROFILE if name in given}
     return ReplaySettings(
         least=options["least"],
         seed=options["seed"],
-        learning=LearningSettings(features=_features(options), **learning),
-        profile=ProfileSettings.model_validate(profile),
+        learning=LearningSettings.model_validate(_given(options, LEARNING)),
+        profile=ProfileSettings.model_validate(_given(options, PROFILE)),
     )
+
+
+def _given(options: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
+    return {name: options[name] for name in names if options.get(name) is not None}
 
 
 def _check_learning(options: dict[str, Any]) -> None:
@@ -410,15 +414,6 @@ def _check_learning(options: dict[str, Any]) -> None:
     for flag, given in parts.items():
         if options["optimistic"] == "regret" and given is not None:
             raise UsageError(f"--optimistic regret assumes one full-batch step per round; leave --{flag} out")
-
-
-def _features(options: dict[str, Any]) -> Any:
-    """Return the models between rounds. By default there are none if an option sets up the base algorithm."""
-    if options["features"] is not None:
-        return options["features"]
-    chosen = options["model"], options["profile"], options["algorithm"]
-    plain = all(options[name] is None for name in ("l2", "local_batch", "gamma", "step"))
-    return "auto" if plain and chosen == ("auto", "adaptive", "fedavg") else "rounds"
 
 
 def _named_outputs(options: dict[str, Any]) -> Any:

@@ -53,7 +53,7 @@ class ReplaySettings:
     seed
         Seed of all random draws.
     learning, profile
-        How the federation learns, and how it handles drift.
+        How the federation learns, and how it handles drift; `learning.features` as it holds with the profile.
     scaling
         Whether features are standardised by the federation.
     measure
@@ -67,6 +67,9 @@ class ReplaySettings:
     profile: ProfileSettings = ProfileSettings()
     scaling: bool = True
     measure: bool = True
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "learning", self.learning.beside(self.profile))
 
 
 Task = Literal["classification", "regression"]
@@ -185,7 +188,7 @@ class Replay:
     >>> table = read("river:Phishing")
     >>> result = Replay(table, deal(table, 2, "round-robin", 0), ReplaySettings(round_size=25)).run().result
     >>> result.rounds, round(result.accuracy.prequential, 3), round(result.accuracy.no_change, 3)
-    (25, 0.883, 0.511)
+    (25, 0.89, 0.511)
     """
 
     table: Table

@@ -29,6 +29,9 @@ Loss = Literal["softmax", "logistic", "squared", "huber"]
 # Options that only some algorithms use.
 OF_SOME = {option.name for option in fields(AlgorithmOptions)} - {"radius"}
 
+# Options that say how the step of a round is made: with another one than the default, a round is one step.
+STEPS = ("model", "algorithm", "l2", "local_batch", "gamma")
+
 MODELS: dict[Loss, Model] = {
     "softmax": Softmax(),
     "logistic": Logistic(),
@@ -48,12 +51,15 @@ class LearningSettings(_Settings):
     text such as `river:linear_model.SoftmaxRegression` or as an estimator, that model learns and predicts record by
     record in place of `features`, `neighbours` and `last_answer`, and the model `auto` detects drift. `features`
     names the models that learn between rounds: `linear` models, `ferns`, both (`auto`), or none (`rounds`: a round is
-    one step). With `last_answer`, each client also predicts from the last label or target that it learnt.
-    `algorithm` is the name of a registered base algorithm. `mirror`, `average` and `l1` are options of `fedomd`; with
-    the Euclidean mirror map it is FedAvg.
+    one step). Unless it is given, it is `rounds` where another setting says how that step is made: `model`,
+    `algorithm`, `l2`, `local_batch`, `gamma`, or the profile (see `beside`). With `last_answer`, each client also
+    predicts from the last label or target that it learnt. `algorithm` is the name of a registered base algorithm.
+    `mirror`, `average` and `l1` are options of `fedomd`; with the Euclidean mirror map it is FedAvg.
 
     >>> LearningSettings(algorithm="fedomd", l1=0.01).learner("classification", seed=0).algorithm.l1
     0.01
+    >>> LearningSettings().features, LearningSettings(l2=0.1).features
+    ('auto', 'rounds')
     """
 
     model: Any = "auto"
@@ -66,9 +72,19 @@ class LearningSettings(_Settings):
     local_batch: int | None = Field(None, ge=1)
     gamma: float = Field(1.0, gt=0.0, le=1.0)
     exchange: Literal["difference", "model"] = "difference"
-    features: Literal["auto", "linear", "ferns", "rounds"] = "rounds"
+    features: Literal["auto", "linear", "ferns", "rounds"] = "auto"
     neighbours: bool = True
     last_answer: bool = True
+
+    @model_validator(mode="before")
+    @classmethod
+    def _rounds_where_steps_are_chosen(cls, given: Any) -> Any:
+        if not isinstance(given, dict) or "features" in given:
+            return given
+        chosen = any(
+            given.get(name, cls.model_fields[name].default) != cls.model_fields[name].default for name in STEPS
+        )
+        return {**given, "features": "rounds"} if chosen else given
 
     @field_validator("model")
     @classmethod
@@ -97,6 +113,19 @@ class LearningSettings(_Settings):
                 f"{names}: only for {others}, and the algorithm is {self.algorithm}; take {others}, or leave it out"
             )
         return self
+
+    def beside(self, profile: "ProfileSettings") -> Self:
+        """Return the settings as they hold with a profile.
+
+        Unless `features` is given, it is `rounds` with a profile other than `adaptive`, or with a step of its own.
+
+        >>> LearningSettings().beside(ProfileSettings(profile="paper")).features
+        'rounds'
+        """
+        plain = profile.profile == "adaptive" and profile.step is None
+        return (
+            self if plain or "features" in self.model_fields_set else self.model_copy(update={"features": "rounds"})
+        )
 
     def river_model(self, task: Task) -> FederatedRiverModel | None:
         """Return the River model to federate, or None.

@@ -97,6 +97,7 @@ class Federation:
             "federation": {"name": self.name},
             "records": {"topics": [f"{self.name}.records.*"]},
             "client": {"host": "host"},
+            "learning": {"features": "rounds"},
             "logs": {"form": "json"},
             "kafka": {"bootstrap_servers": self.world.bootstrap},
         }

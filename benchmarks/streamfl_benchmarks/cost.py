@@ -17,7 +17,7 @@ import streamfl
 from streamfl.core.protocol.decisions import PostUpdate, Predicted, Refused
 from streamfl.core.protocol.messages import FromCoordinator, RoundClosed
 from streamfl.replay import Replay, ReplaySettings
-from streamfl.settings import ProfileSettings
+from streamfl.settings import LearningSettings, ProfileSettings
 from streamfl.streams.dealing import deal
 from streamfl.streams.table import Table
 from streamfl_benchmarks.speed import CLIENTS, LIVE, gaussian
@@ -89,7 +89,9 @@ def cost(profile: str) -> Cost:
             counter.counts = AFTER <= event.round < AFTER + COUNTED
 
     named = ProfileSettings.model_validate({"profile": profile, "optimistic": "regret"})
-    settings = ReplaySettings(round_size=RECORDS, profile=named, measure=False)
+    settings = ReplaySettings(
+        round_size=RECORDS, learning=LearningSettings(features="rounds"), profile=named, measure=False
+    )
     replay = Replay(table, deal(table, CLIENTS, "round-robin", 0), settings, observe)
     before = sys.getprofile()
     with threadpool_limits(1):

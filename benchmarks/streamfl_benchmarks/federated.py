@@ -23,7 +23,7 @@ class Federation:
     """How a federation of the benchmark learns and handles drift."""
 
     profile: ProfileSettings
-    learning: LearningSettings = LearningSettings()
+    learning: LearningSettings = LearningSettings(features="rounds")
 
     def run(self, drawn: Drawn, method: str, l2: float = PENALTY, variant: str = "") -> Finished:
         """Replay a drawn stream, the penalty having this weight."""

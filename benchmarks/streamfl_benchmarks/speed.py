@@ -17,7 +17,7 @@ from streamfl.core.arrays import FloatArray
 from streamfl.core.sampling import generator
 from streamfl.replay import Replay, ReplaySettings
 from streamfl.runtime.clock import stopwatch
-from streamfl.settings import ProfileSettings
+from streamfl.settings import LearningSettings, ProfileSettings
 from streamfl.streams.dealing import deal
 from streamfl.streams.table import Table
 
@@ -93,7 +93,13 @@ def federation(table: Table, profile: str) -> None:
     """Replay the records."""
     logs = deal(table, CLIENTS, "round-robin", 0)
     named = ProfileSettings.model_validate({"profile": profile, "optimistic": "regret"})
-    Replay(table, logs, ReplaySettings(round_size=RECORDS, profile=named, measure=False)).run()
+    Replay(
+        table,
+        logs,
+        ReplaySettings(
+            round_size=RECORDS, learning=LearningSettings(features="rounds"), profile=named, measure=False
+        ),
+    ).run()
 
 
 def peak(table: Table, profile: str) -> float:

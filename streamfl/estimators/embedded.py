@@ -21,6 +21,7 @@ from streamfl.core.errors import BrokenInvariantError, UsageError
 from streamfl.core.protocol.decisions import PostUpdate, Predicted, Refused
 from streamfl.core.protocol.events import BufferDue
 from streamfl.core.protocol.messages import FromCoordinator, LocalDrift, Restarted, RoundClosed
+from streamfl.core.protocol.native.sleeping import Rest
 from streamfl.core.protocol.records import Batch, Span, without_infinity
 from streamfl.core.protocol.registry import TargetUnit
 from streamfl.estimators.labels import MOST_LABELS
@@ -128,7 +129,7 @@ class EmbeddedFederation:
 
     task: Task
     round_size: int = 100
-    learning: LearningSettings = LearningSettings(features="auto")
+    learning: LearningSettings = LearningSettings()
     profile: ProfileSettings = ProfileSettings()
     seed: int = 0
     rounds: int = 0
@@ -177,9 +178,11 @@ class EmbeddedFederation:
 
     @property
     def asleep(self) -> list[str]:
-        """Return the names of the models between rounds that are asleep."""
+        """Return the names of the models between rounds that sleep; `neighbours` if they sleep at every client."""
         between = None if self.state is None else self.state.between
-        return [] if between is None else list(between.asleep)
+        agreed = () if between is None else between.asleep
+        own = [native.rest.left > 0 for native in map(self._native, self._clients) if native is not None]
+        return [*agreed, *(["neighbours"] if own and all(own) else [])]
 
     def learn(
         self, client: str, features: tuple[str, ...], X: FloatArray, y: FloatArray, labels: tuple[str, ...] = ()
@@ -374,6 +377,7 @@ class EmbeddedFederation:
             neighbours=None if native is None else native.near,
             began=self._mixtures_at_start.get(name),
             last=None if native is None or native.last is None else native.last.state(),
+            rest=Rest() if native is None else native.rest,
         )
 
     def _native(self, name: str) -> "NativeLearner | None":
@@ -417,6 +421,8 @@ class EmbeddedFederation:
         native = self._native(saved.name)
         if native is not None and (saved.mixture or saved.began):
             _check_experts(native, saved)
+        if native is not None:
+            native.rest = saved.rest
         if native is not None and saved.began is not None:
             native.mixture.restore(saved.began)
             self._mixtures_at_start[saved.name] = saved.began

@@ -18,6 +18,7 @@ from streamfl.core.errors import PeerError, UsageError
 from streamfl.core.protocol.messages import LocalDrift, Restarted
 from streamfl.core.protocol.moments import FEWEST
 from streamfl.core.protocol.native.models import NativeState
+from streamfl.core.protocol.native.sleeping import Rest
 from streamfl.core.protocol.old_names import ReadsOldNames
 from streamfl.core.protocol.records import LARGEST_TARGET, Batch, Span
 from streamfl.detectors import named_detector
@@ -79,9 +80,9 @@ class SavedClient:
     """The state of one client that the coordinator does not have.
 
     `held` are its held-out records, `pending` the records of the open round, `read` the number of records in closed
-    rounds. `mixture`, `neighbours` and `last` are its part of the native models; files of earlier versions have no
-    `last`. `began` is the mixture at the start of the
-    round, from which the pending records are learnt again: how far out a target is depends on those before it.
+    rounds. `mixture`, `neighbours`, `last` and `rest` are its part of the native models; earlier versions saved
+    neither of the last two. `began` is the mixture at the start of the round, from which the pending records are
+    learnt again: how far out a target is depends on those before it.
     """
 
     __pydantic_config__: ClassVar[dict[str, object]] = HOLDS_ARRAYS
@@ -95,6 +96,7 @@ class SavedClient:
     neighbours: Neighbours | None
     began: MixtureState | None = None
     last: LastAnswerState | None = None
+    rest: Rest = field(default_factory=Rest)
 
     def check(self, *, targets: bool) -> None:
         """Refuse values that no client can have saved: see `SavedEstimator.check`."""
@@ -110,6 +112,7 @@ class SavedClient:
         last = self.last
         known = last is None or (last.is_sound and _is_sound(last.mixture))
         _must(known, f"the last answer of client {self.name!r} is not valid")
+        _must(self.rest.is_sound, f"the sleep of client {self.name!r} is not valid")
 
 
 @dataclass(frozen=True, slots=True)

@@ -255,10 +255,13 @@ def serve_clients(settings: FederationSettings, connector: Connector, stop: Stop
     LOG.info("equal bytes", promised=not settings.unequal, because_of=list(settings.unequal))
     if settings.rounds.least == 1:
         LOG.warning("single records may be sent", least=1, remedy="raise rounds.least: one record can be solved for")
+    machine = settings.client_machine
+    if machine.learner.between is not None:
+        machine.learner.between.at_client()  # loads or compiles its loops: a group would not wait for that
     connector.prepare()
     host = connector.host(settings.client.host, settings.placement, settings.record_format)
     clock = ListeningClock(host.listen)
-    node = HostNode(host, settings.client_machine, stop, settings.client.stop_within, until_end, incarnation)
+    node = HostNode(host, machine, stop, settings.client.stop_within, until_end, incarnation)
     try:
         run([node], clock)
         node.settle()

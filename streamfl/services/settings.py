@@ -16,6 +16,7 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
+from streamfl.core.between.native.between_rounds import NativeBetweenRounds
 from streamfl.core.bounds import NAMED, Limits
 from streamfl.core.client.settings import ClientSettings
 from streamfl.core.coordinator.settings import CoordinatorSettings
@@ -210,7 +211,7 @@ class FederationSettings(BaseSettings):
     @property
     def learner(self) -> Learner:
         """Return how to learn."""
-        return self.learning.learner(self.federation.task, self.federation.seed)
+        return self.learning.beside(self.profile).learner(self.federation.task, self.federation.seed)
 
     @property
     def coordinator_machine(self) -> CoordinatorSettings:
@@ -284,7 +285,8 @@ class FederationSettings(BaseSettings):
         >>> settings.unequal
         ('rounds.deadline = 5.0', 'federation.expect = 1')
         """
-        rounds, records, features = self.rounds, self.records, self.learning.features
+        rounds, records, learning = self.rounds, self.records, self.learning.beside(self.profile)
+        native = isinstance(self.learner.between, NativeBetweenRounds)
         expect = self.federation.expect
         differ = {
             'rounds.clock = "interval"': rounds.clock == "interval",
@@ -294,8 +296,8 @@ class FederationSettings(BaseSettings):
             'records.lost = "skip"': records.lost == "skip",
             # A client that joins after round 1 has begun takes part from a round that depends on timing.
             f"federation.expect = {expect}": expect < self._clients,
-            # A killed host loses the mixtures of its clients, on which it depends which models sleep.
-            f'learning.features = "{features}"': features != "rounds",
+            # How far out a target is depends on the client's targets before it, which a kill loses.
+            f'learning.features = "{learning.features}", targets': native and self.federation.task == "regression",
         }
         return tuple(setting for setting, differs in differ.items() if differs)
 

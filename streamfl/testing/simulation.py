@@ -93,7 +93,7 @@ class Simulation:
     >>> from streamfl.streams.dealing import deal
     >>> from streamfl.streams.readers import read
     >>> table = read("river:Phishing")
-    >>> learner = LearningSettings().learner("classification", seed=0)
+    >>> learner = LearningSettings(features="rounds").learner("classification", seed=0)
     >>> simulation = Simulation(
     ...     table,
     ...     deal(table, 2, "round-robin", 0),

@@ -19,7 +19,7 @@ from streamfl.settings import LearningSettings, ProfileSettings
 from streamfl.testing import Violation, check_profile
 from streamfl.testing.profiles import CHECKS, Play
 
-LEARNER = LearningSettings().learner("classification", seed=0)
+LEARNER = LearningSettings(features="rounds").learner("classification", seed=0)
 CHOSEN: dict[str, dict[str, Any]] = {name: {"profile": name} for name in profiles()} | {
     "paper, warm, with tests that fire": {"profile": "paper", "rho_scale": 5e-4, "start": "warm"},
     "paper, warm, by regret": {"profile": "paper", "rho_scale": 5e-4, "start": "warm", "optimistic": "regret"},

@@ -28,7 +28,8 @@ CLASSES = "classes.csv --clients 5 --round-size 20"
 TARGETS = "targets.csv --clients 4 --round-size 20"
 ROUNDS = f"{CLASSES} --features rounds"
 RUNS = {
-    "demo": "demo",
+    "demo": "demo --features rounds",
+    "demo auto": "demo",
     "adaptive": f"replay {CLASSES}",
     "adaptive linear": f"replay {CLASSES} --features linear",
     "adaptive ferns": f"replay {CLASSES} --features ferns",

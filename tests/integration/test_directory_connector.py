@@ -31,6 +31,9 @@ name = "pond"
 expect = 3
 connector = "directory"
 
+[learning]
+features = "rounds"
+
 [rounds]
 clock = "records"
 size = 20

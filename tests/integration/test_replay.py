@@ -35,6 +35,7 @@ from streamfl.streams.source import TableSource
 from streamfl.streams.table import Table, shuffled
 from streamfl.transport.memory import MemoryTransport
 
+ROUNDS = LearningSettings(features="rounds")
 SWAPS = (30, 55, 80)
 FOREST = covtype()
 
@@ -47,7 +48,7 @@ def demo(seed: int = 0, swaps: tuple[int, ...] = SWAPS, measure: bool = False, *
     if swaps:
         logs = inject(table, logs, Injection("class-swap", swaps), 45, seed)
     chosen = ProfileSettings.model_validate(profile)
-    settings = ReplaySettings(round_size=45, seed=seed, profile=chosen, measure=measure)
+    settings = ReplaySettings(round_size=45, seed=seed, learning=ROUNDS, profile=chosen, measure=measure)
     return Replay(table, logs, settings).run()
 
 
@@ -74,7 +75,7 @@ def test_adaptive_is_quiet_without_swaps_and_learns():
 
 
 def outlook(**profile: Any) -> str:
-    learner = LearningSettings().learner("classification", 0)
+    learner = ROUNDS.learner("classification", 0)
     return ProfileSettings(**profile).create(104, learner).outlook()
 
 
@@ -136,7 +137,8 @@ def replayed_of(
     table: Table, *, clients: int = 4, size: int = 20, split: str = "round-robin", seed: int = 0, **learning: Any
 ) -> Replayed:
     logs = deal(table, clients, split, seed)
-    settings = ReplaySettings(round_size=size, least=1, seed=seed, learning=LearningSettings(**learning))
+    chosen = LearningSettings.model_validate({"features": "rounds"} | learning)
+    settings = ReplaySettings(round_size=size, least=1, seed=seed, learning=chosen)
     replayed = Replay(table, logs, settings).run()
     result = replayed.result
     assert result.records == result.accepted + result.rejected + result.pending
@@ -363,7 +365,7 @@ def test_bad_records_are_passed_counted_and_change_nothing_else():
     logs = {"c0": deal(spoilt, 1, "round-robin", 0)["c0"]}
     clean = {"c0": deal(good, 1, "round-robin", 0)["c0"]}
     # Which records are held back goes by their number, bad ones counted: this detector needs none.
-    settings = ReplaySettings(round_size=20, profile=ProfileSettings(detector="glr"))
+    settings = ReplaySettings(round_size=20, learning=ROUNDS, profile=ProfileSettings(detector="glr"))
     with_bad, without = (Replay(table, log, settings).run() for table, log in ((spoilt, logs), (good, clean)))
     assert (with_bad.result.accepted, with_bad.result.rejected) == (800, 200)
     assert with_bad.result.model_sha256 == without.result.model_sha256
@@ -373,7 +375,7 @@ def test_a_client_with_nothing_but_bad_records():
     good = blobs(200)
     logs = deal(good, 1, "round-robin", 0)
     logs["c1"] = Log(np.zeros(0, np.int64), np.zeros(0), tuple(Rejection(i, "bad") for i in range(90)))
-    result = Replay(good, logs, ReplaySettings(round_size=20)).run().result
+    result = Replay(good, logs, ReplaySettings(round_size=20, learning=ROUNDS)).run().result
     assert (result.records, result.accepted, result.rejected, result.pending) == (290, 200, 90, 0)
     assert result.rounds == 10
 
@@ -382,7 +384,7 @@ def test_rounds_of_sizes_of_their_own():
     table = blobs(100)
     logs = deal(table, 2, "round-robin", 0)
     sizes = {"c0": (10, 20, 20), "c1": (5, 5, 40)}
-    replayed = Replay(table, logs, ReplaySettings(least=1), sizes=sizes).run()
+    replayed = Replay(table, logs, ReplaySettings(least=1, learning=ROUNDS), sizes=sizes).run()
     assert [told.records for told in replayed.rounds] == [15, 25, 60]
 
 
@@ -407,7 +409,7 @@ def by_the_clock(
     """Run a federation whose clients get so many records a second each, with rounds of so many seconds."""
     table = blobs(n * len(rates))
     logs = deal(table, len(rates), "round-robin", 0)
-    learner = LearningSettings().learner("classification", 0)
+    learner = ROUNDS.learner("classification", 0)
     transport = MemoryTransport()
     told: list[Any] = []
     settings = CoordinatorSettings(learner=learner, expect=len(rates), interval=interval, deadline=10 * interval)
@@ -469,7 +471,7 @@ def test_the_model_file_holds_the_models_of_clients_that_drifted_alone(tmp_path:
         y = logs[client].y.copy()
         y[len(y) // 2 :] = (y[len(y) // 2 :] + 1) % labels
         logs[client] = replace(logs[client], y=y)
-    replayed = Replay(table, logs, ReplaySettings(round_size=100)).run()
+    replayed = Replay(table, logs, ReplaySettings(round_size=100, learning=ROUNDS)).run()
     replayed.model.save(tmp_path / "model")
     model = ServedModel.load(tmp_path / "model")
     assert model.branches.keys() == set(alone)

@@ -65,7 +65,7 @@ def federation(
 ) -> Simulation:
     """Return the federation under some faults."""
     table = stream()
-    learner = (learning or LearningSettings()).learner("classification", 0)
+    learner = (learning or LearningSettings(features="rounds")).learner("classification", 0)
     return Simulation(
         table=table,
         logs=deal(table, CLIENTS, "round-robin", 0),

@@ -92,7 +92,7 @@ class Models:
         """Start from the agreed state of the open round, once it has arrived."""
         between = self.between
         if between is not None and opened is not None and opened.between and between.has(opened.round):
-            between.begin(opened.round)
+            between.begin(opened.round, opened.epoch)
 
     def learn_early(self, batch: Batch, opened: RoundOpened | None) -> None:
         """Learn the next records, before the rest of the round is read."""
@@ -103,7 +103,7 @@ class Models:
         """Learn a round's records one by one from its agreed state; records learnt early are not learnt again."""
         if self.between is not None:
             if opened.between:
-                self.between.begin(opened.round)
+                self.between.begin(opened.round, opened.epoch)
             self.between.learn(batches, self.serving(opened))
 
     def learnt(self, opened: RoundOpened, limits: Limits) -> Learnt | None:

@@ -180,8 +180,8 @@ class AtClient(abc.ABC):
         """Return whether it can learn from a version of the agreed state."""
 
     @abc.abstractmethod
-    def begin(self, version: int) -> None:
-        """Learn from a version of the agreed state; pending records are learnt again from there."""
+    def begin(self, version: int, epoch: int) -> None:
+        """Learn from a version of the agreed state in an epoch; pending records are learnt again from there."""
 
     @abc.abstractmethod
     def forget(self) -> None:

@@ -45,6 +45,9 @@ deadline = 0
 [records]
 topics = ["{topics}"]
 
+[learning]
+features = "rounds"
+
 [client]
 retry = 1.0
 stop_within = 5.0

@@ -11,6 +11,7 @@ from kafka_federation import CLIENTS, COMMAND, ROUND, SETTINGS, Federation, chec
 
 from streamfl.evaluation.result import DatedRestart, Result
 from streamfl.replay import Replay, ReplaySettings
+from streamfl.settings import LearningSettings
 from streamfl.streams.covtype import covtype
 from streamfl.streams.dealing import Log, deal
 from streamfl.streams.drift import inject, parse
@@ -70,7 +71,11 @@ def replayed() -> Result:
     table = shuffled(covtype(), 0)
     logs = inject(table, deal(table, CLIENTS, "round-robin", 0), parse(SWAPS), ROUND, 0)
     cut = {name: Log(log.rows[: ROUND * ROUNDS], log.y[: ROUND * ROUNDS]) for name, log in logs.items()}
-    return Replay(table, cut, ReplaySettings(round_size=ROUND)).run().result
+    return (
+        Replay(table, cut, ReplaySettings(round_size=ROUND, learning=LearningSettings(features="rounds")))
+        .run()
+        .result
+    )
 
 
 def produce(bootstrap: str, folder: Path, *arguments: str, topics: str | None = None) -> str:

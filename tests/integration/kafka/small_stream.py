@@ -57,7 +57,7 @@ class SmallStream:
     rounds: int = ROUNDS
     encode: Encode = as_json
     profile: ProfileSettings = field(default_factory=ProfileSettings)
-    learning: LearningSettings = field(default_factory=LearningSettings)
+    learning: LearningSettings = LearningSettings(features="rounds")
     prefix: str = field(default_factory=lambda: f"small-{uuid.uuid4().hex[:8]}")
     places: dict[str, Place] = field(default_factory=dict)
     written: dict[str, int] = field(default_factory=dict)

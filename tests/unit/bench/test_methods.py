@@ -151,7 +151,7 @@ def test_the_ablations_lack_what_they_are_named_for() -> None:
     def profile(method: str) -> Promotion:
         entry = FEDERATIONS[method]
         assert isinstance(entry, Federation)
-        made = entry.profile.create(100, LearningSettings().learner("classification", 0))
+        made = entry.profile.create(100, LearningSettings(features="rounds").learner("classification", 0))
         assert isinstance(made, Promotion)
         return made
 

@@ -44,7 +44,7 @@ from streamfl.core.protocol.registry import Registry
 from streamfl.settings import LearningSettings
 
 M = TypeVar("M")
-LEARNER: Learner = LearningSettings().learner("classification", 0)
+LEARNER: Learner = LearningSettings(features="rounds").learner("classification", 0)
 REGISTRY = Registry(1, ("x",), ("a", "b"), np.zeros(1), np.ones(1))
 SLOT = Slot(name="m", version=1, eta=1.0)
 

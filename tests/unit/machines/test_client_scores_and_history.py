@@ -110,7 +110,7 @@ def test_relabelling_sums_are_sent_for_the_named_slots():
 def test_a_target_has_no_labels_to_fit():
     records = replace(batch("abab"), y=np.array([-2.0, -1.0, 1.0, 2.0]), labels=())
     registry = Registry(1, ("x",), (), np.zeros(1), np.ones(1))
-    machine = client(learner=LearningSettings().learner("regression", 0))
+    machine = client(learner=LearningSettings(features="rounds").learner("regression", 0))
     first_update(machine, records, registry=registry, weights={"m": np.zeros((2, 1))})
     (scores,) = sent(feed(machine, model(np.zeros((2, 1))), asked(relabel=("scratch",))), Scores)
     assert scores.relabelling["scratch"].shape == (0, 0)

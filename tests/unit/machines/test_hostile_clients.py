@@ -42,6 +42,7 @@ from streamfl.core.protocol.moments import Moments
 from streamfl.core.protocol.records import Span
 from streamfl.core.protocol.registry import TargetUnit
 from streamfl.replay import Replay, ReplaySettings
+from streamfl.settings import LearningSettings
 from streamfl.streams.dealing import deal
 from streamfl.streams.table import Table
 
@@ -312,7 +313,11 @@ def test_a_late_feature_is_scaled(scale):
     X = np.column_stack([rng.normal(size=n) + 3 * y, scale * (rng.normal(size=n) + 10)])
     X[:1200, 1] = np.nan
     table = Table("t", ("a", "late"), X, y.astype(float), ("0", "1"), np.arange(n))
-    run = Replay(table, deal(table, 4, "round-robin", 0), ReplaySettings(round_size=20)).run()
+    run = Replay(
+        table,
+        deal(table, 4, "round-robin", 0),
+        ReplaySettings(round_size=20, learning=LearningSettings(features="rounds")),
+    ).run()
     assert np.mean([line.accuracy for line in run.rounds[-10:]]) > 0.9
 
 

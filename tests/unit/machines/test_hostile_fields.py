@@ -138,7 +138,7 @@ def federation(kind: str) -> Listening:
     elif kind == "external":
         learner = LearningSettings(model=naive_bayes.GaussianNB()).learner("classification", 0)
     elif kind == "regression":
-        learner, task = LearningSettings().learner("regression", 0), "regression"
+        learner, task = LearningSettings(features="rounds").learner("regression", 0), "regression"
     records = {name: swapping(name, 12, size=size, at=8) for name in NAMES}
     if kind == "regression":
         records = {name: replace(b, y=b.X[:, 0] + 7.0 * b.y, labels=()) for name, b in records.items()}

@@ -196,7 +196,7 @@ class Slowly(Federation):
 
 def learnt(task: str, profile: str, least: int, starting: int) -> Federation:
     """Run two clients by the clock that join with `starting` records."""
-    learner = LearningSettings().learner(task, 0)
+    learner = LearningSettings(features="rounds").learner(task, 0)
     machine = Coordinator(
         CoordinatorSettings(learner=learner, expect=2, interval=10.0, task=task),
         CoordinatorState(ProfileSettings(profile=profile).create(40, learner)),

@@ -320,6 +320,7 @@ def settings():
     return FederationSettings(
         federation={"name": "f", "expect": 2, "scaling": False},
         rounds={"clock": "records", "deadline": 0},
+        learning={"features": "rounds"},
         records=Records(topics=("r",), clients="partition"),  # in memory a partition has the name of its client
     )
 

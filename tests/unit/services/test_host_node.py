@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from structlog.testing import capture_logs
 from unit.machines.script import LEARNER, cut, fetched, swapping
 
+from streamfl.core.between.native.between_rounds import NativeBetweenRounds
 from streamfl.core.client.settings import ClientSettings
 from streamfl.core.coordinator.machine import Coordinator
 from streamfl.core.coordinator.settings import CoordinatorSettings
@@ -482,6 +483,7 @@ class TestProcess:
         return FederationSettings(
             federation={"name": "f", "expect": 1},
             rounds={"clock": "records", "size": SIZE},
+            learning={"features": "rounds"},
             records=Records(topics=("r.*",)),
             client={"host": "plant-7", "stop_within": 0.0},
         )
@@ -508,6 +510,18 @@ class TestProcess:
         }  # fmt: skip
         sent = transport.coordinator().receive()
         assert [type(message) for message in sent] == [Join, Leave]
+
+    @pytest.mark.compiles
+    def test_compiles_before_it_joins_its_group(self, settings, monkeypatch):
+        begun = []
+        monkeypatch.setattr(NativeBetweenRounds, "at_client", lambda _: begun.append("compiled"))
+        monkeypatch.setattr(Connector, "prepare", lambda _: begun.append("joined") or 1 / 0)
+        learning = settings.learning.model_copy(update={"features": "auto"})
+        with pytest.raises(ZeroDivisionError):
+            serve_clients(
+                settings.model_copy(update={"learning": learning}), Connector(None), Stop(), until_end=False
+            )
+        assert begun == ["compiled", "joined"]
 
     def test_a_client_that_failed_is_named_in_the_last_line_and_the_process_fails_at_its_end(self, settings):
         stop = Stop()

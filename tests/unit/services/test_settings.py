@@ -481,10 +481,40 @@ class TestEqualBytes:
         assert unequal(clients - 1) == (f"federation.expect = {clients - 1}",)
         assert unequal(clients) == ()
 
-    def test_are_not_promised_of_what_learns_between_rounds(self, loaded):
-        rounds, learning = {"clock": "records", "deadline": 0}, {"features": "auto"}
-        settings = loaded(rounds=rounds, learning=learning, federation={"expect": 3})
-        assert settings.unequal == ('learning.features = "auto"',)
+    @pytest.mark.parametrize("features", ["auto", "linear", "ferns", "rounds"])
+    def test_are_promised_of_models_between_rounds_that_predict_labels(self, loaded, features):
+        def unequal(task):
+            tables = {"rounds": {"clock": "records", "deadline": 0}, "learning": {"features": features}}
+            return loaded(**tables, federation={"expect": 3, "task": task}).unequal
+
+        assert unequal("classification") == ()
+        assert unequal("regression") == (
+            () if features == "rounds" else (f'learning.features = "{features}", targets',)
+        )
+
+
+class TestFeatures:
+    @pytest.mark.parametrize(
+        ("tables", "features"),
+        [
+            ({}, "auto"),
+            ({"learning": {"model": "softmax"}}, "rounds"),
+            ({"learning": {"algorithm": "fedomd"}}, "rounds"),
+            ({"learning": {"l2": 0.1}}, "rounds"),
+            ({"learning": {"gamma": 0.5}}, "rounds"),
+            ({"learning": {"local_batch": 5}}, "rounds"),
+            ({"learning": {"l2": 0.0, "gamma": 1.0, "algorithm": "fedavg", "model": "auto"}}, "auto"),
+            ({"learning": {"l2": 0.1, "features": "auto"}}, "auto"),
+            ({"profile": {"profile": "paper"}}, "rounds"),
+            ({"profile": {"step": 4.0}}, "rounds"),
+            ({"profile": {"detector": "glr"}}, "auto"),
+            ({"profile": {"profile": "paper"}, "learning": {"features": "linear"}}, "linear"),
+        ],
+    )
+    def test_are_rounds_only_where_another_setting_says_how_a_step_is_made(self, loaded, tables, features):
+        between = loaded(**tables).learner.between
+        assert (features if between is None else between.settings.features) == features
+        assert (between is None) == (features == "rounds")
 
 
 class TestDeployed:

@@ -5,6 +5,7 @@ import pytest
 
 from streamfl.core.errors import UsageError
 from streamfl.replay import Replay, ReplaySettings
+from streamfl.settings import LearningSettings
 from streamfl.streams.dealing import deal
 from streamfl.streams.labels import identifier, looks_like_identifier
 from streamfl.streams.readers import read
@@ -59,4 +60,8 @@ def table(features):
 def test_features_that_no_federation_takes_are_refused(features, says):
     records = table(features)
     with pytest.raises(UsageError, match=says):
-        Replay(records, deal(records, 1, "round-robin", 0), ReplaySettings(round_size=2))
+        Replay(
+            records,
+            deal(records, 1, "round-robin", 0),
+            ReplaySettings(round_size=2, learning=LearningSettings(features="rounds")),
+        )

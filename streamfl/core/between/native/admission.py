@@ -15,7 +15,7 @@ from streamfl.core.protocol.native.sleeping import together
 from streamfl.core.protocol.records import LARGEST_TARGET
 
 # The groups of experts that may sleep.
-MAY_SLEEP = frozenset(map(together, NativeSettings("auto").experts))
+MAY_SLEEP = frozenset(map(together, NativeSettings("auto").agreed_experts))
 
 # Relative slack for the rounding of sums.
 ROUNDING = 1e-8

@@ -15,6 +15,7 @@ from streamfl.core.protocol.native.change import NativeChange
 from streamfl.core.protocol.native.learnt import NativeLearnt
 from streamfl.core.protocol.native.models import NativeState
 from streamfl.core.protocol.native.settings import LAST_ANSWER, NativeSettings
+from streamfl.core.protocol.native.sleeping import Rest
 from streamfl.core.protocol.records import Batch
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ class NativeAtClient(AtClient):
     settings: NativeSettings
     learner: "NativeLearner" = field(init=False)
     version: int = 1
+    _epoch: int | None = None
     _served: list[FloatArray] = field(default_factory=list)
     _published: Arrived[dict[bool, NativeState | NativeChange]] = field(default_factory=Arrived)
 
@@ -72,10 +74,17 @@ class NativeAtClient(AtClient):
         """Tell whether it can continue from a version."""
         return version == self.version or self._next(version) is not None
 
-    def begin(self, version: int) -> None:
-        """Continue from the agreed state of a version; pending records are then learnt again."""
+    def begin(self, version: int, epoch: int) -> None:
+        """Continue from the agreed state of a version; pending records are then learnt again.
+
+        A restart wakes the client's own experts, as it wakes the agreed ones.
+        """
         if version == self.version or (following := self._next(version)) is None:
             return
+        self.learner.rest_own()
+        if self._epoch not in {None, epoch}:
+            self.learner.rest = Rest()
+        self._epoch = epoch
         if isinstance(following, NativeChange):
             self.learner.begin(*self.learner.following(following))
         else:

@@ -33,7 +33,7 @@ from streamfl.core.protocol.native.learnt import NativeLearnt
 from streamfl.core.protocol.native.mixed import AgreedMixture
 from streamfl.core.protocol.native.models import NativeState
 from streamfl.core.protocol.native.settings import FOLLOWING, MEMORIES, NONE, TOUCHED, NativeSettings
-from streamfl.core.protocol.native.sleeping import unused
+from streamfl.core.protocol.native.sleeping import Rest, unused
 from streamfl.core.protocol.native.steps import Steps
 from streamfl.core.protocol.records import Batch, aligned
 from streamfl.core.sampling import generator
@@ -66,6 +66,8 @@ class NativeLearner:
     ----------
     settings
         Which models learn.
+    rest
+        The sleep of the client's own experts, which it decides alone: nothing that is sent depends on it.
 
     Examples
     --------
@@ -84,6 +86,7 @@ class NativeLearner:
     agreed_mixture: LabelMixture | TargetMixture = field(init=False)
     near: Neighbours | None = field(init=False)
     last: LastAnswer | None = field(init=False)
+    rest: Rest = field(default_factory=Rest)
     _codes: dict[str, int] = field(init=False)
     _ferns: Ferns = field(init=False)
     _scaler: RunningScaler = field(init=False)
@@ -172,8 +175,12 @@ class NativeLearner:
             centre=np.array([centre]),
         )
         codes = {label: code for code, label in enumerate(agreed.labels)}
-        self.mixture.wake(self._awake(agreed, self.settings.experts))
-        self.agreed_mixture.begin(agreed.mixture, self._awake(agreed, self.settings.agreed_experts))
+        shared, awake = self._awake(agreed)
+        self.agreed_mixture.begin(agreed.mixture, shared)
+        if self.mixture.has_learnt:
+            self.mixture.wake(awake)
+        else:
+            self.mixture.begin(agreed.mixture, awake, self.settings.shared)
         # An interruption from here on leaves arrays that do not fit the names: the next call raises.
         self._arguments, self._last_prediction = None, None
         self._agreed, self._ferns, self._scaler, self._models = agreed, ferns, scaler, models
@@ -200,9 +207,20 @@ class NativeLearner:
             weights[0, :, 0] += (agreed.centre - centre) / self.settings.sees
         return weights
 
-    def _awake(self, agreed: NativeState, experts: tuple[str, ...]) -> BoolArray:
-        awake = np.array([not agreed.sleeps(expert) for expert in experts])
-        return awake if awake.any() else ~awake  # with other experts than the state knows, at least one must serve
+    def _awake(self, agreed: NativeState) -> tuple[BoolArray, BoolArray]:
+        """Return which of the agreed experts are awake, by the agreed state alone, and which of all."""
+        shared = np.array([not agreed.sleeps(expert) for expert in self.settings.agreed_experts])
+        shared = shared if shared.any() else ~shared  # the state may know other experts: at least one must serve
+        awake = np.full(len(self.settings.experts), not self.rest.left)
+        awake[self.settings.shared] = shared
+        return shared, awake
+
+    def rest_own(self) -> None:
+        """Let the client's own experts sleep in the next round, or wake, by their influence in this one."""
+        own = ~self.settings.shared
+        if self.records and own.any():
+            idle = unused(compress(self.settings.experts, own), self.mixture.influence[own])
+            self.rest = self.rest.after() if idle else Rest()
 
     def predicted_by_rounds(self, serving: Serving, batch: Batch) -> FloatArray | None:
         """Return the predictions of the expert `rounds`, shape (n, columns); None while it sleeps."""
@@ -349,11 +367,8 @@ class NativeLearner:
         return far if far.count.any() else NOTHING
 
     def _unused(self) -> tuple[str, ...]:
-        """Return the groups without a share: agreed experts by the agreed mixture, the client's own by its own."""
-        agreed, experts = self.settings.agreed_experts, self.settings.experts
-        own = [e for e, expert in enumerate(experts) if expert not in agreed]
-        parts = np.concatenate([self.agreed_mixture.influence, self.mixture.influence[own]])
-        return unused((*agreed, *(experts[e] for e in own)), parts)
+        """Return the groups of agreed experts without a share in the agreed mixture."""
+        return unused(self.settings.agreed_experts, self.agreed_mixture.influence)
 
     # --- records -------------------------------------------------------------------------------------------------
 

@@ -62,10 +62,38 @@ class Mixture:
         targets.near[:], targets.seen[:] = state.near if seen else np.nan, seen
         targets.total[:], targets.square[:], targets.first[:, 0] = state.total, state.square, state.first
 
-    def begin(self, agreed: AgreedMixture, awake: BoolArray) -> None:
-        """Continue from the agreed weights, with some experts awake: see `wake`."""
+    @property
+    def has_learnt(self) -> bool:
+        """Tell whether its weights come from records."""
+        return bool(self.mixing.running[0]["records"])
+
+    def begin(self, agreed: AgreedMixture, awake: BoolArray, shared: BoolArray | None = None) -> None:
+        """Continue from the agreed weights.
+
+        Parameters
+        ----------
+        agreed
+            The weights; equal ones if none are known.
+        awake
+            The experts that are awake, shape (experts,): see `wake`.
+        shared
+            The experts that `agreed` weighs, shape (experts,); None: all. The others are the client's own. In the
+            mixture by fixed share they get equal shares, in the stacked ones, which could be wrong by any factor,
+            none.
+
+        Examples
+        --------
+        >>> agreed = AgreedMixture(np.array([0.9, 0.1]), np.array([[2.0, 0.5], [1.0, 0.0]]), np.ones(3) / 3.0)
+        >>> mixture = LabelMixture(3)
+        >>> mixture.begin(agreed, np.ones(3, np.bool_), np.array([True, False, True]))
+        >>> mixture.mixing.best.round(3), mixture.mixing.stacked[0]
+        (array([0.6  , 0.333, 0.067]), array([2. , 0. , 0.5]))
+        """
+        shared = np.ones(self.experts, np.bool_) if shared is None or not agreed.is_known else shared
         start, mixing = agreed if agreed.is_known else AgreedMixture.equal(self.experts), self.mixing
-        mixing.best[:], mixing.stacked[:], mixing.outer[:] = start.best, start.stacked, start.outer
+        mixing.best[:], mixing.stacked[:] = 1.0 / self.experts, 0.0
+        mixing.best[shared], mixing.stacked[:, shared] = shared.mean() * start.best, start.stacked
+        mixing.outer[:] = start.outer
         mixing.running[0] = (start.norm, start.variance, start.records)
         mixing.awake[:] = True
         self.wake(awake)

@@ -140,5 +140,4 @@ class ServedNative:
         table[self.cells.astype(np.intp)] = self.agreed.table
         learner = NativeLearner(self.settings)
         learner.begin(replace(self._with_second, table=table))
-        learner.mixture.begin(self.agreed.mixture, learner.mixture.mixing.awake.copy())
         return learner

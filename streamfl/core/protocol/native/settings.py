@@ -109,6 +109,11 @@ class NativeSettings:
         return (*self.names, "rounds")
 
     @cached_property
+    def shared(self) -> BoolArray:
+        """Return which of the experts all clients share, shape (experts,); the others are a client's own."""
+        return np.array([expert in self.agreed_experts for expert in self.experts])
+
+    @cached_property
     def ferns(self) -> slice:
         """Return which of the models are ferns."""
         first = len(LINEAR) if self.has_linear else 0

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from native_streams import state
 
 from streamfl.core.arrays import FloatArray
 from streamfl.core.between.native.admission import wrong_learnt
@@ -17,6 +18,7 @@ from streamfl.core.protocol.native.learnt import NativeLearnt
 from streamfl.core.protocol.native.mixed import AgreedMixture
 from streamfl.core.protocol.native.models import NativeState
 from streamfl.core.protocol.native.settings import NativeSettings
+from streamfl.core.protocol.native.sleeping import Rest
 
 pytestmark = pytest.mark.compiles
 
@@ -60,14 +62,39 @@ def test_own_memory_has_no_part_in_what_is_agreed(trained: NativeState):
         assert np.array_equal(mine, other)
 
 
-def test_agreed_experts_sleep_by_the_agreed_mixture_alone():
+def test_what_is_sent_is_the_same_whatever_a_client_remembers(trained: NativeState):
     _, clients = rounds(SETTINGS, 12)
-    _, alone = rounds(ALONE, 12)
-    own = {"neighbours"}
-    for client, other in zip(clients, alone, strict=True):
-        client.mixture.mixing.best[:] = np.eye(len(SETTINGS.experts))[-2]  # neighbours-1000 is all that it serves
-        client.mixture.mixing.stacked[:] = client.mixture.mixing.best
-        assert set(client.learnt().unused) - own == set(other.learnt().unused)
+    mine, fresh = clients[0], NativeLearner(SETTINGS)
+    mine.mixture.mixing.best[:] = np.eye(len(SETTINGS.experts))[-2]  # neighbours-1000 is all that it serves
+    mine.mixture.mixing.stacked[:] = mine.mixture.mixing.best
+    mine.rest = Rest(left=5)
+    for client in (mine, fresh):
+        client.begin(replace(trained, table=trained.table.copy()))
+        client.learn(NAMES, *xor(100, 77), ("0", "1"))
+    assert mine.mixture.mixing.best.tolist() != fresh.mixture.mixing.best.tolist()
+    assert state(mine.learnt()) == state(fresh.learnt())
+
+
+def test_a_late_client_is_as_sure_at_once_as_the_others_have_learnt_to_be(trained: NativeState):
+    X, y = xor(1000, 78)
+
+    def of_the_truth(mixture: AgreedMixture) -> float:
+        late = NativeLearner(SETTINGS)
+        late.begin(replace(trained, table=trained.table.copy(), mixture=mixture))
+        return float(late.predicted(NAMES, X)[range(1000), y.astype(int)].mean())
+
+    # With equal weights half of its experts are linear and say 0.5 of everything.
+    assert of_the_truth(AgreedMixture()) < 0.8
+    assert of_the_truth(trained.mixture) > 0.9
+
+
+def test_a_client_that_has_learnt_keeps_its_own_weights(trained: NativeState):
+    client = NativeLearner(SETTINGS)
+    client.learn(NAMES, *xor(50, 79), ("0", "1"))
+    own = client.mixture.report()
+    client.begin(replace(trained, table=trained.table.copy()))
+    assert np.array_equal(client.mixture.report().best, own.best)
+    assert not np.array_equal(client.agreed_mixture.report().best, own.best[SETTINGS.shared])
 
 
 def test_the_agreed_models_predict_what_no_linear_model_can(trained: NativeState):

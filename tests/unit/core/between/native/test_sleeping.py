@@ -8,10 +8,12 @@ from native_streams import LABELS, Stream, agreed, drawn, learnt, state
 from unit.machines.script import opening
 
 from streamfl.core.between.native import merging
+from streamfl.core.between.native.at_client import NativeAtClient
 from streamfl.core.between.native.learner import NativeLearner
 from streamfl.core.between.native.mixture import LabelMixture, TargetMixture
 from streamfl.core.errors import PeerError
 from streamfl.core.learning.serving import Serving
+from streamfl.core.protocol.messages import BetweenPublished
 from streamfl.core.protocol.native import sleeping
 from streamfl.core.protocol.native.models import NativeState
 from streamfl.core.protocol.native.settings import FERNS, NativeSettings
@@ -125,7 +127,9 @@ def test_whatever_sleepers_hold_changes_nothing_and_stays_as_it_is(name, targets
 
 @pytest.mark.compiles
 def test_moments_and_norms_count_all_records_and_neighbours_keep_them_meanwhile():
-    awake, asleep = beginning(models()), beginning(models("whitened", "neighbours", "linear"))
+    awake, asleep = beginning(models()), NativeLearner(AUTO, rest=Rest(left=3))
+    asleep.begin(models("whitened", "linear"))
+    assert asleep.mixture.mixing.awake[~AUTO.shared].tolist() == [False, False]
     stream = drawn(40, seed=4)
     for learner in (awake, asleep):
         learner.learn(*stream.part(0, 40))
@@ -154,6 +158,58 @@ def test_where_all_would_sleep_all_serve():
     served = learner.learn(*drawn(40, seed=4).part(0, 40))
     assert learner.mixture.mixing.awake.all()
     assert (served == drawn(40, seed=4).y).mean() > 0.5
+
+
+@pytest.mark.compiles
+def test_where_all_agreed_experts_would_sleep_all_serve_whatever_a_client_has_of_its_own():
+    at = models(*(name for name in GROUPS if name != "neighbours"))
+    learners = [NativeLearner(AUTO), NativeLearner(AUTO, rest=Rest(left=3))]
+    for learner, neighbours in zip(learners, (True, False), strict=True):
+        learner.begin(at)
+        learner.learn(*drawn(40, seed=4).part(0, 40))
+        assert learner.mixture.mixing.awake.tolist() == np.where(AUTO.shared, True, neighbours).tolist()
+    assert state(learners[0].learnt()) == state(learners[1].learnt())
+
+
+# --- a client's own experts ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.compiles
+def test_a_client_lets_its_own_experts_sleep_alone_and_a_restart_wakes_them():
+    client, rounds = NativeAtClient(AUTO), iter(range(2, 20))
+    experts, serving = AUTO.experts, client.learner.mixture.mixing
+
+    def following(epoch: int, *, uses: str, count: int = 1) -> str:
+        script = ""
+        for version in (next(rounds) for _ in range(count)):
+            client.learn([drawn(1, seed=version).batch(0, 1)])
+            serving.best[:] = [expert == uses for expert in experts]
+            serving.stacked[:] = serving.best
+            client.take(BetweenPublished(version=version, agreed=models()))
+            client.begin(version, epoch)
+            script += "x" if serving.awake[experts.index("neighbours-100")] else "-"
+        return script
+
+    assert following(1, uses="linear-10", count=8) == "xxxxxxx-"
+    assert client.learner.rest == Rest(left=2, next=4)
+    assert serving.awake[AUTO.shared].all()
+    assert following(2, uses="linear-10") == "x"
+    assert client.learner.rest == Rest()
+    assert following(2, uses="linear-10", count=7) == "xxxxxxx"
+    assert following(2, uses="neighbours-1000") == "x"
+    assert client.learner.rest == Rest()
+
+
+@pytest.mark.compiles
+def test_without_records_no_round_counts_and_read_again_they_count_once():
+    learner = NativeLearner(AUTO)
+    learner.rest_own()
+    assert learner.rest == Rest()
+    learner.learn(*drawn(1).part(0, 1))
+    learner.mixture.mixing.best[~AUTO.shared] = 0.0
+    learner.mixture.mixing.stacked[:, ~AUTO.shared] = 0.0
+    learner.restore()
+    assert learner.rest == Rest()
 
 
 # --- mixtures ----------------------------------------------------------------------------------------------------
