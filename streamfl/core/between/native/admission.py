@@ -88,8 +88,8 @@ def _wrong_turn(learnt: NativeLearnt, agreed: NativeState, covered: Covered) -> 
     if learnt.far.features not in {(), learnt.features}:
         return "moments between rounds of other features"
     steps = learnt.steps
-    if steps.are_known == agreed.steps.are_known or not steps.are_sound(agreed.weights.shape[1], KINDS):
-        return "steps between rounds that are not those of the round"
+    if not steps.are_known or not steps.are_sound(agreed.weights.shape[1], KINDS):
+        return "steps between rounds that no changes fit"
     return None
 
 

@@ -2,7 +2,7 @@
 
 A step is so many times the mean magnitude of what was learnt, so a number takes a bit or two. Numbers are rounded at
 random to one of their two neighbours on the grid: the mean over clients, and over rounds, is right however coarse the
-step. So is the mean magnitude, which is why steps do not feed on their own rounding.
+step.
 """
 
 import math
@@ -13,11 +13,15 @@ import numpy as np
 from streamfl.core.arrays import FloatArray, IntArray
 from streamfl.core.learning.grid import on_grid, second_steps
 from streamfl.core.protocol.native.learnt import NativeLearnt
-from streamfl.core.protocol.native.settings import DEPTHS, FERN, FERNS, KINDS
+from streamfl.core.protocol.native.models import NativeState
+from streamfl.core.protocol.native.settings import DEPTHS, FERN, FERNS, KINDS, LINEAR
 from streamfl.core.protocol.native.steps import LEAST, MOST, Steps
 
 # Steps in mean magnitudes, of linear weights and of cells. docs/choices.md, "Grids".
-WEIGHTS, CELLS = 0.5, 3.0
+WEIGHTS, CELLS = 0.5, 6.0
+
+# The least influence that counts: steps are at most eight times as coarse as those of an expert that predicts alone.
+LEAST_INFLUENCE = 1 / 64
 
 # So many times are the published steps halved. docs/choices.md, "Grids".
 FINER = 1
@@ -98,62 +102,64 @@ def depth_of(cells: IntArray) -> IntArray:
     return np.searchsorted(_FIRST, cells, side="right") - 1
 
 
-def own_steps(weights: FloatArray, table: FloatArray, cells: IntArray, records: int) -> Steps:
-    """Return the steps that fit what one client learnt: it chooses them while none are published.
+def fitting_steps(
+    weights: FloatArray, table: FloatArray, cells: IntArray, records: int, agreed: NativeState
+) -> Steps:
+    """Return the steps that fit what one client learnt: so many times the mean magnitude of its numbers.
 
-    >>> own_steps(np.array([[[3.0, -5.0]]]), np.zeros((0, 2, 2)), np.zeros(0, np.int64), records=100)
-    Steps(weights=(1,), table=(0, 0, 0, 0), half=3)
-    """
-    nothing = Steps((0,) * weights.shape[1], (0,) * KINDS)
-    return _fitting(magnitudes(weights, table, cells), nothing, records)
-
-
-def common_steps(published: Steps, parts: Sequence[NativeLearnt]) -> Steps:
-    """Return the steps in which what clients learnt is added up: the published ones, or the medians of their own."""
-    if published.are_known:
-        return published
-    weights = np.sort([part.steps.weights for part in parts], axis=0)[len(parts) // 2]
-    table = np.sort([part.steps.table for part in parts], axis=0)[len(parts) // 2]
-    return Steps(tuple(weights.tolist()), tuple(table.tolist()))
-
-
-def next_steps(before: Steps, parts: Sequence[NativeLearnt]) -> Steps:
-    """Return the steps of the next round, from what all clients learnt in this one.
-
-    The median over clients counts: no client can move it alone.
+    An expert with less influence on the agreed predictions gets coarser steps, because its errors weigh less. Models
+    that learnt nothing keep the steps that are published.
 
     Parameters
     ----------
-    before
-        The steps of this round; unknown in the first.
-    parts
-        What each client learnt, of some records.
+    weights, table, cells
+        What it learnt: the changes of linear weights, shape (d + 1, models, columns), and those of the table in some
+        rows.
+    records
+        The number of its records.
+    agreed
+        The agreed state from which it learnt.
     """
-    each = []
-    for part in parts:
-        steps, cells = part.steps_of(before), part.cells.astype(np.int64)
-        units = np.ldexp(1.0, np.array((*steps.weights, *steps.table), np.int64))
-        each.append(units * magnitudes(part.weights, part.table, cells))
-    means = np.array([np.median(of_kind[of_kind > 0.0]) if of_kind.any() else 0.0 for of_kind in np.array(each).T])
-    return _fitting(means, parts[0].steps_of(before), float(np.mean([part.records for part in parts])))
+    means = magnitudes(weights, table, cells)
+    models = weights.shape[1]
+    kept = (*agreed.steps.weights, *agreed.steps.table) if agreed.steps.are_known else (0,) * len(means)
+    influence = np.ones(models) if not agreed.mixture.is_known else agreed.mixture.influence[:models]
+    of_ferns = influence[_ferns(models)] if table.shape[0] else np.ones(KINDS)
+    coarser = 1.0 / np.sqrt(np.maximum(np.concatenate([influence, of_ferns]), LEAST_INFLUENCE))
+    wanted = np.where(np.arange(len(means)) < models, WEIGHTS, CELLS) * coarser * means
+    exponents = np.where(means > 0.0, np.clip(_log2(wanted), LEAST, MOST), kept).astype(int).tolist()
+    return Steps(tuple(exponents[:models]), tuple(exponents[models:]), half_of(records))
+
+
+def median_steps(parts: Sequence[NativeLearnt]) -> Steps:
+    """Return the medians of the steps that fit what each client learnt: no client can move them alone."""
+    each = [(*part.steps.weights, *part.steps.table, part.steps.half) for part in parts]
+    middle = np.sort(each, axis=0)[len(each) // 2].tolist()
+    models = len(parts[0].steps.weights)
+    return Steps(tuple(middle[:models]), tuple(middle[models:-1]), middle[-1])
 
 
 def magnitudes(weights: FloatArray, table: FloatArray, cells: IntArray) -> FloatArray:
-    """Return the mean magnitude of the numbers of each model, and of each depth and rate; 0 without numbers."""
+    """Return the mean magnitude of the numbers of each model, and of each depth and rate; 0 without numbers.
+
+    >>> magnitudes(np.array([[[3.0, -5.0]]]), np.array([[[0.0, 1.0], [2.0, 2.0]]]), np.array([7]))
+    array([4. , 0.5, 2. , 0. , 0. ])
+    """
     depth = depth_of(cells)
     by_depth = [np.abs(table[depth == k]) for k in range(len(DEPTHS))]
     of_cells = [changes.sum(axis=(0, 2)) / max(1, len(changes)) for changes in by_depth]
-    columns = max(1, weights.shape[-1])
     by_model: FloatArray = np.abs(weights).sum(axis=(0, 2)) / len(weights)
-    means: FloatArray = np.concatenate([by_model, *of_cells]) / columns
+    means: FloatArray = np.concatenate([by_model, *of_cells]) / max(1, weights.shape[-1])
     return means
 
 
-def _fitting(means: FloatArray, before: Steps, records: float) -> Steps:
-    """Return the steps that fit mean magnitudes; models that learnt nothing keep theirs."""
-    models = len(before.weights)
-    factors = np.where(np.arange(len(means)) < models, WEIGHTS, CELLS)
-    fitting = np.rint(np.log2(factors * np.where(means > 0.0, means, 1.0)))
-    kept = (*before.weights, *before.table)
-    exponents = np.where(means > 0.0, np.clip(fitting, LEAST, MOST), kept).astype(int).tolist()
-    return Steps(tuple(exponents[:models]), tuple(exponents[models:]), half_of(records))
+def _ferns(models: int) -> slice:
+    """Return which of the models are on ferns: see `NativeSettings.names`."""
+    first = len(LINEAR) if models > KINDS else 0
+    return slice(first, first + KINDS)
+
+
+def _log2(x: FloatArray) -> FloatArray:
+    """Return the nearest whole binary logarithm of positive numbers, 0 for 0."""
+    nearest: FloatArray = np.rint(np.log2(np.where(x > 0.0, x, 1.0)))
+    return nearest

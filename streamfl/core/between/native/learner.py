@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from streamfl.core.arrays import BoolArray, FloatArray, IntArray
 from streamfl.core.between.native.ferns import Ferns
-from streamfl.core.between.native.grids import own_steps, rounded, rounded_second, step_of_cells, step_of_weights
+from streamfl.core.between.native.grids import fitting_steps, rounded, rounded_second, step_of_cells, step_of_weights
 from streamfl.core.between.native.kernels.compiled import announced, plain
 from streamfl.core.between.native.kernels.kept_arguments import kept
 from streamfl.core.between.native.kernels.last_answer import ERROR, LAST, Last
@@ -34,7 +34,6 @@ from streamfl.core.protocol.native.mixed import AgreedMixture
 from streamfl.core.protocol.native.models import NativeState
 from streamfl.core.protocol.native.settings import FOLLOWING, MEMORIES, NONE, TOUCHED, NativeSettings
 from streamfl.core.protocol.native.sleeping import Rest, unused
-from streamfl.core.protocol.native.steps import Steps
 from streamfl.core.protocol.records import Batch, aligned
 from streamfl.core.sampling import generator
 
@@ -336,8 +335,10 @@ class NativeLearner:
         start = agreed.grown(self.features[len(agreed.features) :], self.labels[len(agreed.labels) :], table=False)
         centre = float(models.centre[0]) if self.settings.targets and self.records else agreed.centre
         weights, (cells, table) = models.weights - self._weights_about(start, centre), self._changes()
-        steps = agreed.steps if agreed.steps.are_known else own_steps(weights, table, cells, self.records)
+        fitting = fitting_steps(weights, table, cells, self.records, agreed)
+        steps = agreed.steps if agreed.steps.are_known else fitting
         draws = generator(self.settings.seed, "grid", *key)
+        cells, visits, changes = self._sent(cells, rounded(table, step_of_cells(steps, cells), draws))
         moments, again = self._scaler.moments(self.features, since=agreed.moments), self._scaler.again
         measured = measured or bool(again.any()) or len(self.features) > len(agreed.features)
         return NativeLearnt(
@@ -352,15 +353,24 @@ class NativeLearner:
             second=rounded_second(models.second - start.second, steps) if measured else np.zeros((0, 0)),
             weights=rounded(weights, step_of_weights(steps), draws),
             cells=cells.astype(np.float64),
-            visits=np.rint(np.log2(models.visits[cells])),
-            table=rounded(table, step_of_cells(steps, cells), draws),
-            steps=Steps() if agreed.steps.are_known else steps,
+            visits=visits,
+            table=changes,
+            steps=fitting,
             bearing=models.bearing[: len(self.labels)].copy(),
             right=models.right[:, : len(self.labels)].copy(),
             unused=self._unused(),
             centre=centre,
             mixture=self.agreed_mixture.report() if self.records else AgreedMixture(),
         )
+
+    def _sent(self, cells: IntArray, changes: FloatArray) -> tuple[IntArray, FloatArray, FloatArray]:
+        """Return the rows that are sent, the logarithms of their visits, and their changes.
+
+        A row that rounds to nothing is left out. So where few clients come, one that moves a cell moves it by all that
+        it learnt.
+        """
+        some = changes.any(axis=(1, 2))
+        return cells[some], np.rint(np.log2(self._models.visits[cells[some]])), changes[some]
 
     def _far_out(self) -> Moments:
         far = self._scaler.far(self.features)

@@ -9,10 +9,9 @@ import numpy as np
 from streamfl.core.arrays import FloatArray, IntArray
 from streamfl.core.between.native.agreed_moments import Seen, after_round
 from streamfl.core.between.native.grids import (
-    common_steps,
     finer,
     half_of,
-    next_steps,
+    median_steps,
     rounded_second,
     rounded_to,
     step_of_cells,
@@ -120,7 +119,7 @@ def _change(
     """Return the change of the agreed state, on the grids of what is published; `grown` has the new names."""
     total = sum(part.records for part in parts)
     norms = sum((part.records * part.norms for part in parts), np.zeros(2)) / total
-    draws, steps = generator(0, "agreed", agreed.chain), finer(common_steps(agreed.steps, parts))
+    draws, steps = generator(0, "agreed", agreed.chain), finer(steps_of(agreed, parts))
     weights = rounded_to(_mean_weights(parts, grown), step_of_weights(steps), draws)
     cells, table = _by_visits(parts, grown)
     table = rounded_to(table, step_of_cells(steps, cells), draws)
@@ -138,7 +137,7 @@ def _change(
         norms=agreed.norms + min(1.0, total / min(agreed.seen + total, WINDOW)) * (norms - agreed.norms),
         rests=rested(agreed.rests, _unused_by_all([*parts, *apart])),
         mixture=mixture,
-        steps=next_steps(agreed.steps, parts),
+        steps=median_steps(parts),
     )
     if settings is not None and settings.targets:
         change = _centred(change, agreed, parts, settings)
@@ -191,9 +190,14 @@ def _centred(
     return replace(change, weights=weights, centre=centre)
 
 
+def steps_of(agreed: NativeState, parts: Sequence[NativeLearnt]) -> Steps:
+    """Return the steps in which a round is added up: the published ones, or the medians of those of the clients."""
+    return agreed.steps if agreed.steps.are_known else median_steps(parts)
+
+
 def _mean_weights(parts: Sequence[NativeLearnt], grown: NativeState) -> FloatArray:
     """Return the mean of the clients' differences of linear weights, by records."""
-    unit = step_of_weights(common_steps(grown.steps, parts))
+    unit = step_of_weights(steps_of(grown, parts))
     sent = [
         (part.records, step_of_weights(part.steps_of(grown.steps)) / unit * _weights(part, grown)) for part in parts
     ]
@@ -205,7 +209,7 @@ def _by_visits(parts: Sequence[NativeLearnt], grown: NativeState) -> tuple[IntAr
     named = [part.cells.astype(np.int64) for part in parts]
     cells, at = _distinct(np.concatenate(named), len(grown.table))
     steps = [step_of_cells(part.steps_of(grown.steps), rows) for part, rows in zip(parts, named, strict=True)]
-    unit = step_of_cells(common_steps(grown.steps, parts), cells)
+    unit = step_of_cells(steps_of(grown, parts), cells)
     differences = np.concatenate([_placed(part.table, part, grown) for part in parts])
     differences *= np.concatenate(steps) / unit[at]
     visits = np.ldexp(1.0, np.concatenate([part.visits for part in parts]).astype(np.int64))

@@ -36,7 +36,7 @@ class NativeLearnt:
         The rows of the table that changed, rising, shape (rows,); the binary logarithm of the visits to each,
         rounded; and the differences there, in steps, shape (rows, rates, columns): whole numbers.
     steps
-        The steps, if none are published.
+        The steps that fit what the client learnt. Its numbers are in the published steps, or in these if none are.
     bearing, right
         The number of records with each label, shape (columns,), and how many of these each model predicted right
         before it learnt them, shape (models, columns).
