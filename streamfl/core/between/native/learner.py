@@ -366,8 +366,7 @@ class NativeLearner:
     def _sent(self, cells: IntArray, changes: FloatArray) -> tuple[IntArray, FloatArray, FloatArray]:
         """Return the rows that are sent, the logarithms of their visits, and their changes.
 
-        A row that rounds to nothing is left out. So where few clients come, one that moves a cell moves it by all that
-        it learnt.
+        A row that rounds to nothing is left out, so those who visited a cell and send nothing do not hold it back.
         """
         some = changes.any(axis=(1, 2))
         return cells[some], np.rint(np.log2(self._models.visits[cells[some]])), changes[some]
