@@ -23,6 +23,9 @@ WEIGHTS, CELLS = 0.5, 6.0
 # The least influence that counts: steps are at most eight times as coarse as those of an expert that predicts alone.
 LEAST_INFLUENCE = 1 / 64
 
+# From so many clients on, steps are as coarse as that. docs/choices.md, "Grids".
+MANY = 20
+
 # So many times are the published steps halved. docs/choices.md, "Grids".
 FINER = 1
 
@@ -129,6 +132,19 @@ def fitting_steps(
     wanted = np.where(np.arange(len(means)) < models, WEIGHTS, CELLS) * coarser * means
     exponents = np.where(means > 0.0, np.clip(_log2(wanted), LEAST, MOST), kept).astype(int).tolist()
     return Steps(tuple(exponents[:models]), tuple(exponents[models:]), half_of(records))
+
+
+def next_steps(parts: Sequence[NativeLearnt]) -> Steps:
+    """Return the steps of the next round: the medians of those of the clients, and finer if there are few clients.
+
+    Errors of rounding average out over clients, and over few of them less.
+    """
+    steps, few = median_steps(parts), max(0, math.ceil(math.log2(MANY / len(parts))))
+    return Steps(tuple(_less(steps.weights, few)), tuple(_less(steps.table, few)), steps.half)
+
+
+def _less(exponents: tuple[int, ...], by: int) -> list[int]:
+    return [max(LEAST, e - by) for e in exponents]
 
 
 def median_steps(parts: Sequence[NativeLearnt]) -> Steps:

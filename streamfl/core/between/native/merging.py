@@ -12,6 +12,7 @@ from streamfl.core.between.native.grids import (
     finer,
     half_of,
     median_steps,
+    next_steps,
     rounded_second,
     rounded_to,
     step_of_cells,
@@ -137,7 +138,7 @@ def _change(
         norms=agreed.norms + min(1.0, total / min(agreed.seen + total, WINDOW)) * (norms - agreed.norms),
         rests=rested(agreed.rests, _unused_by_all([*parts, *apart])),
         mixture=mixture,
-        steps=median_steps(parts),
+        steps=next_steps(parts),
     )
     if settings is not None and settings.targets:
         change = _centred(change, agreed, parts, settings)
