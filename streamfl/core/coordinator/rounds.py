@@ -204,7 +204,7 @@ class Rounds:
         state.entry += 1
         self.open(now)
         closed = replace(closed, model=self.digest(), promotions=state.profile.promotions)
-        following = self.unsaved.opened.new_messages(state, since=opened.message.registry, between=learnt)
+        following = self.unsaved.opened.new_messages(state, before=opened, between=learnt)
         ended = [Finished()] if evicted and not state.active() else []
         return [Commit((closed, *announced, *following)), *ended]
 
@@ -323,16 +323,14 @@ class Rounds:
         """
         if self.unsaved.open is None:
             raise PeerError("no round has been opened")
-        plan = self.unsaved.open.plan
-        return self.state.registry, next(live.W for live in plan.live if live.name == plan.serves)
+        return self.state.registry, self.unsaved.open.weights[self.unsaved.open.plan.serves]
 
     def branches(self) -> dict[str, FloatArray]:
         """Return the weights of the model that serves each client that has drifted alone, by client."""
-        plan = self.unsaved.open.plan if self.unsaved.open is not None else None
-        if plan is None:
+        opened = self.unsaved.open
+        if opened is None:
             return {}
-        weights = {live.name: live.W for live in plan.live}
-        return {client: weights[group.serves] for group in plan.apart for client in group.clients}
+        return {client: opened.weights[group.serves] for group in opened.plan.apart for client in group.clients}
 
     # --- the registry ----------------------------------------------------------------------------------------------
 
