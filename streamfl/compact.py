@@ -24,16 +24,8 @@ from streamfl.core.errors import PeerError
 # The last byte is the version of this form.
 MAGIC = b"sfl\x01"
 
-# The text with which deflate begins: fields that nearly every message of a round has. It is part of the form.
+# The text with which deflate begins: fields that nearly every update has. It is part of the form.
 DICTIONARY = (
-    b'{"type":"round-opened","entry":12,"round":12,"epoch":1,"block":1,"registry":1,"slots":[{"name":"step 16","ve'
-    b'rsion":12,"eta":0.0,"whitened":true},{"name":"step 4","version":12,"eta":0.0,"whitened":true},{"name":"step '
-    b'1","version":12,"eta":0.0,"whitened":true},{"name":"step 4 with momentum","version":12,"eta":0.0,"whitened":'
-    b'true},{"name":"average of step 16","version":12,"eta":0.0,"trained":false},{"name":"average of step 4","vers'
-    b'ion":12,"eta":0.0,"trained":false},{"name":"average of step 1","version":12,"eta":0.0,"trained":false},{"nam'
-    b'e":"average of step 4 with momentum","version":12,"eta":0.0,"trained":false},{"name":"shadow","version":12,"'
-    b'eta":0.0,"whitened":true}],"serves":"average of step 4 with momentum","known_labels":7,"second_moments":true'
-    b',"measured":["c1","c2"],"exponents":[3,3,3,2,3,3,3,1,3,3],"held":{"per_label":28,"since":1}'
     b'{"type":"models-changed","version":12,"slots":["step 16","step 4","step 1","step 4 with momentum",'
     b'"average of step 16","average of step 4","average of step 1","average of step 4 with momentum","shadow"],'
     b'"bases":[-1,-1,-1,-1,0,-1,-1,-1,-1],"exponents":{"$array":"0"},"numbers":{"$array":"1"},"digest":"'
@@ -66,7 +58,7 @@ def encode(value: object, *, header: Mapping[str, object] | None = None) -> byte
     >>> from streamfl.core.protocol.messages import ModelPublished
     >>> message = ModelPublished(slot="step 16", version=7, registry=1, weights=np.full((55, 7), 0.25))
     >>> len(encode(message)), len(codec.encode(message))
-    (114, 3264)
+    (117, 3264)
     """
     numbers: list[float] = []
     arrays: list[FloatArray] = []

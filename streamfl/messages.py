@@ -17,7 +17,6 @@ from streamfl.core.protocol.messages import (
     ModelPublished,
     ModelsChanged,
     RegistryPublished,
-    RoundOpened,
     Scores,
     Update,
 )
@@ -28,8 +27,8 @@ def _names(union: UnionType) -> dict[str, type]:
 
 
 KINDS: dict[str, type] = _names(FromClient) | _names(FromCoordinator)
-# The messages of every client and round: no person reads them, and their bytes count.
-MANY = Join | Update | Scores | RoundOpened | RegistryPublished | ModelPublished | ModelsChanged | BetweenPublished
+# The messages of every client and of models: no person reads them, and their bytes count.
+MANY = Join | Update | Scores | RegistryPublished | ModelPublished | ModelsChanged | BetweenPublished
 
 TYPES = {kind: name for name, kind in KINDS.items()}
 
