@@ -234,7 +234,6 @@ class KafkaCoordinatorLink:
             transaction_timeout_ms=self._settings.transaction_timeout_ms,
             retry_backoff_ms=2,
             linger_ms=0,
-            compression_type="gzip",  # entries of the ledger are JSON for people, and every client reads them
         )
         with explained(self._settings.bootstrap_servers):
             producer.init_transactions()
