@@ -123,8 +123,6 @@ class Coordinator:
             return []
         self._rounds.keep_between()
         self._rounds.open(now)
-        if any(live.W.shape != self._rounds.untrained().shape for live in self._unsaved.opened.plan.live):
-            raise PeerError("the state holds models that do not fit its registry: it is damaged")
         messages = self._rounds.messages()
         resumed = tuple(replace(m, resumed=True) if isinstance(m, RoundOpened) else m for m in messages)
         return [Publish(resumed), *self._finished()]

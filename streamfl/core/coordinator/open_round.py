@@ -177,15 +177,14 @@ def published(models: tuple[LiveModel, ...], state: CoordinatorState) -> tuple[M
     which no grid foresees: weights of their models are floats of 32 bits.
     """
     version, registry = state.round, state.registry.version
-    grid, whitened = grid_of(models, state), any(live.whitened for live in models)
-
-    def rounded(W: FloatArray) -> FloatArray:
-        if grid is not None:
-            return weights_on_grid(W, grid)
-        return weights_in_short(W) if whitened and not state.registry.labels else W
-
+    weights, grid = np.stack([live.W for live in models]), grid_of(models, state)
+    if grid is not None:
+        weights = weights_on_grid(weights, grid)
+    elif any(live.whitened for live in models) and not state.registry.labels:
+        weights = weights_in_short(weights)
     return tuple(
-        ModelPublished(slot=live.name, version=version, registry=registry, weights=rounded(live.W)) for live in models
+        ModelPublished(slot=live.name, version=version, registry=registry, weights=W)
+        for live, W in zip(models, weights, strict=True)
     )
 
 

@@ -73,9 +73,17 @@ class Rounds:
         return [Commit((*answers, *self.messages()))]
 
     def open(self, now: float) -> None:
-        """Ask the profile for the round plan; it gives the same answer however often it is asked."""
-        state = self.state
-        plan = state.profile.open(state.round, self.untrained(), state.agreed.squared_norm)
+        """Ask the profile for the round plan; it gives the same answer however often it is asked.
+
+        Raises
+        ------
+        PeerError
+            The state's models do not fit its registry: the saved state is damaged.
+        """
+        state, untrained = self.state, self.untrained()
+        plan = state.profile.open(state.round, untrained, state.agreed.squared_norm)
+        if any(live.W.shape != untrained.shape for live in plan.live):
+            raise PeerError("the state holds models that do not fit its registry: it is damaged")
         for name, member in state.members.items():
             member.retain(plan.sampled, held_since=plan.held.since_at(name) if plan.held else None)
         opened = OpenRound.of(

@@ -104,17 +104,28 @@ def weight_exponents(deviation: FloatArray) -> FloatArray:
     return steps
 
 
-def weights_on_grid(W: FloatArray, exponents: FloatArray) -> FloatArray:
-    """Return the nearest weights on a grid. Where rows add up to 0, as those of a softmax do, they still do.
+def weights_on_grid(models: FloatArray, exponents: FloatArray) -> FloatArray:
+    """Return the nearest weights on a grid. Where rows of a model add up to 0, as a softmax's do, they still do.
 
-    >>> weights_on_grid(np.array([[0.3, 0.3, -0.6]]), np.array([-1.0]))
-    array([[ 0.5,  0.5, -1. ]])
+    Parameters
+    ----------
+    models
+        The weights of several models, shape (models, d + 1, columns).
+    exponents
+        The steps by row, as powers of two, shape (d + 1,).
+
+    Examples
+    --------
+    >>> weights_on_grid(np.array([[[0.3, 0.3, -0.6]], [[0.3, 0.3, 0.3]]]), np.array([-1.0]))[:, 0]
+    array([[ 0.5,  0.5, -1. ],
+           [ 0.5,  0.5,  0.5]])
     """
-    steps = np.ldexp(1.0, exponents.astype(np.int64))[:, None]
+    steps = np.ldexp(1.0, exponents.astype(np.int64))
     with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is refused elsewhere
-        nearest = on_grid(W, steps)
-        if W.shape[1] > 1 and (np.abs(W.sum(axis=1)) < steps[:, 0] / 8).all():
-            nearest[:, -1] = 0.0 - nearest[:, :-1].sum(axis=1)
+        nearest = on_grid(models, steps[:, None])
+        if models.shape[2] > 1:
+            zero = (np.abs(models.sum(axis=2)) < steps / 8.0).all(axis=1)
+            nearest[zero, :, -1] = 0.0 - nearest[zero, :, :-1].sum(axis=2)
     return nearest
 
 

@@ -26,7 +26,7 @@ def changed(
     version
         The next round.
     before, after
-        The models by slot, each of shape (rows, columns). Slots may begin and end.
+        The models by slot, at least one, all after of one shape (rows, columns). Slots may begin and end.
     exponents
         The steps of which all weights are multiples, as powers of two by row, shape (rows,).
 
@@ -42,13 +42,15 @@ def changed(
     """
     steps = np.ldexp(1.0, exponents.astype(np.int64))[:, None]
     bases, parts = [], []
+    nothing = np.zeros_like(next(iter(after.values())))
     for i, (name, W) in enumerate(after.items()):
-        at = {BEFORE: before.get(name), NOTHING: np.zeros_like(W)} | dict(enumerate(list(after.values())[:i]))
-        there = [(base, V) for base, V in at.items() if V is not None and V.shape == W.shape]
+        V = before.get(name)
+        there = {BEFORE: V} if V is not None and V.shape == W.shape else {}
+        there |= {NOTHING: nothing, **dict(enumerate(list(after.values())[:i]))}
         with np.errstate(over="ignore", invalid="ignore"):  # such numbers are not on a grid
-            numbers = {base: (W - V) / steps for base, V in there}
-        best = min(numbers, key=lambda base: float(np.abs(numbers[base]).sum()))  # the first of equals
-        bases.append(best)
+            numbers = (W - np.stack(list(there.values()))) / steps
+            best = int(np.abs(numbers).sum(axis=(1, 2)).argmin())  # the first of equals
+        bases.append(list(there)[best])
         parts.append(numbers[best])
     stacked = np.concatenate(parts)
     if not np.abs(stacked).max(initial=0.0) < MOST_STEPS or (np.rint(stacked) != stacked).any():
@@ -100,10 +102,11 @@ def _led_to(message: ModelsChanged, before: Mapping[str, FloatArray]) -> dict[st
     steps = np.ldexp(1.0, np.tile(message.exponents.astype(np.int64), len(message.slots)))[:, None]
     differences = (message.numbers * steps).reshape(len(message.slots), len(message.exponents), -1)
     for name, base, difference in zip(message.slots, message.bases, differences, strict=True):
-        V = {BEFORE: before.get(name), NOTHING: np.zeros_like(difference)}.get(base)
-        if base >= 0:
-            V = models[message.slots[base]]
-        if V is None or V.shape != difference.shape:
+        if base == NOTHING:
+            models[name] = difference
+            continue
+        V = before[name] if base == BEFORE else models[message.slots[base]]
+        if V.shape != difference.shape:
             return None
         models[name] = V + difference
     return models if _digest(models.values()) == message.digest else None
