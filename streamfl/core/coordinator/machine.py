@@ -26,7 +26,7 @@ from streamfl.core.coordinator.rounds import Rounds
 from streamfl.core.coordinator.settings import CoordinatorSettings
 from streamfl.core.coordinator.state import CoordinatorState
 from streamfl.core.coordinator.unsaved import Unsaved
-from streamfl.core.errors import BrokenInvariantError, PeerError
+from streamfl.core.errors import BrokenInvariantError
 from streamfl.core.protocol.decisions import Commit, CoordinatorDecision, Finished, Publish, Refused
 from streamfl.core.protocol.events import CoordinatorEvent, Tick, Unusable
 from streamfl.core.protocol.messages import (
