@@ -2,10 +2,11 @@
 
 What clients send lies on grids of powers of two (`streamfl.core.learning.grid`). An array x of shape (rows, columns)
 is then m * 2^(e_row + f_column) with small whole numbers m, which take a few bits each (`streamfl.whole_numbers`).
-The writer finds the exponents; nothing is lost, whatever the array. More facts save numbers where they hold: whole
-numbers need no exponents, a symmetric matrix is written as its triangle, rows that add up to 0 without their last
-column, rising numbers as their differences, an array like the first of the same shape as the difference from it, and
-one of three dimensions by its slices along the second, if these differ in kind.
+The writer finds the exponents, one for each row and column or the same for all; nothing is lost, whatever the array.
+More facts save numbers where they hold: whole numbers need no exponents, a symmetric matrix is written as its
+triangle, rows that add up to 0 without their last column, rising numbers as their differences, an array like the first
+of the same shape as the difference from it, and one of three dimensions by its slices along the second, if these
+differ in kind.
 """
 
 import math
@@ -42,7 +43,7 @@ def written(x: FloatArray, first: FloatArray | None = None) -> bytes:
     --------
     >>> x = np.outer([1.0, 2.0, 3.0], [0.5, 0.25, -0.75])
     >>> len(written(x)), read(Bytes(written(x))).tolist() == x.tolist()
-    (28, True)
+    (22, True)
     """
     shape = bytes([x.ndim]) + b"".join(map(varint, x.shape))
     with np.errstate(over="ignore", invalid="ignore"):  # what overflows is not written in that form
@@ -78,6 +79,16 @@ def _on_grid(x: FloatArray, form: int) -> Iterator[tuple[int, bytes]]:
         yield _whole(x, matrix.astype(np.int64), form | GRID | WHOLE)
         return
     rows, columns = _exponents(matrix)
+    yield from _in_steps(x, matrix, rows, columns, form)
+    least = int((rows[:, None] + columns)[matrix != 0.0].min(initial=FARTHEST)) if x.any() else 0
+    if rows.any() or columns.any():  # chance makes exponents of small numbers larger, which costs more than it saves
+        yield from _in_steps(x, matrix, np.full_like(rows, least), np.zeros_like(columns), form)
+
+
+def _in_steps(
+    x: FloatArray, matrix: FloatArray, rows: IntArray, columns: IntArray, form: int
+) -> Iterator[tuple[int, bytes]]:
+    """Yield an array as whole numbers of steps, of which the exponents are given by row and column."""
     if max(np.abs(rows).max(), np.abs(columns).max()) > FARTHEST:
         return
     numbers = np.ldexp(matrix, -(rows[:, None] + columns))

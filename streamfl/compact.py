@@ -26,6 +26,9 @@ MAGIC = b"sfl\x01"
 
 # The text with which deflate begins: fields that nearly every update has. It is part of the form.
 DICTIONARY = (
+    b'{"type":"models-changed","version":12,"slots":["step 16","step 4","step 1","step 4 with momentum",'
+    b'"average of step 16","average of step 4","average of step 1","average of step 4 with momentum","shadow"],'
+    b'"bases":[-1,-1,-1,-1,0,-1,-1,-1,-1],"exponents":{"$array":"0"},"numbers":{"$array":"1"},"digest":"'
     b'{"records":0.0,"correct":"absolute_error":"shares":{"neighbours":"target":{"centre":0.0,"scale":0.0},'
     b'"relabelling":{"stage":"features":["count":{"mean":{"m2":{"type":"model-published","slot":"version":"weights":'
     b'{"type":"scores","candidate":{"type":"update","client":"c0","attempt":"entry":1,"round":1,"epoch":1,'
@@ -55,7 +58,7 @@ def encode(value: object, *, header: Mapping[str, object] | None = None) -> byte
     >>> from streamfl.core.protocol.messages import ModelPublished
     >>> message = ModelPublished(slot="step 16", version=7, registry=1, weights=np.full((55, 7), 0.25))
     >>> len(encode(message)), len(codec.encode(message))
-    (118, 3264)
+    (117, 3264)
     """
     numbers: list[float] = []
     arrays: list[FloatArray] = []

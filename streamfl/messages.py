@@ -15,6 +15,7 @@ from streamfl.core.protocol.messages import (
     FromCoordinator,
     Join,
     ModelPublished,
+    ModelsChanged,
     RegistryPublished,
     Scores,
     Update,
@@ -27,7 +28,7 @@ def _names(union: UnionType) -> dict[str, type]:
 
 KINDS: dict[str, type] = _names(FromClient) | _names(FromCoordinator)
 # The messages of every client and of models: no person reads them, and their bytes count.
-MANY = Join | Update | Scores | RegistryPublished | ModelPublished | BetweenPublished
+MANY = Join | Update | Scores | RegistryPublished | ModelPublished | ModelsChanged | BetweenPublished
 
 TYPES = {kind: name for name, kind in KINDS.items()}
 

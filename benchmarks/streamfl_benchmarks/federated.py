@@ -8,7 +8,13 @@ from streamfl.core.client.published import Published
 from streamfl.core.errors import BrokenInvariantError
 from streamfl.core.learning.local_round import RoundRecords
 from streamfl.core.protocol.decisions import PostUpdate, Predicted, Refused
-from streamfl.core.protocol.messages import FromCoordinator, ModelPublished, RegistryPublished, RoundOpened
+from streamfl.core.protocol.messages import (
+    FromCoordinator,
+    ModelPublished,
+    ModelsChanged,
+    RegistryPublished,
+    RoundOpened,
+)
 from streamfl.models.softmax import Softmax
 from streamfl.replay import Replay, ReplaySettings
 from streamfl.settings import LearningSettings, ProfileSettings
@@ -90,7 +96,7 @@ class _Watch:
             case PostUpdate():
                 right = int((event.predicted == event.truth).sum())
                 self.meter.add(event.client, event.round, post_update=right)
-            case ModelPublished() | RegistryPublished():
+            case ModelPublished() | ModelsChanged() | RegistryPublished():
                 self.published.add(event)
             case RoundOpened():
                 self.opened = event

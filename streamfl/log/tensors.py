@@ -1,13 +1,13 @@
 """Messages for the models topic, not for the control topic, which people read: their slot, version and key."""
 
-from streamfl.core.protocol.messages import BetweenPublished, ModelPublished, RegistryPublished
+from streamfl.core.protocol.messages import BetweenPublished, ModelPublished, ModelsChanged, RegistryPublished
 
-Tensors = RegistryPublished | ModelPublished | BetweenPublished
+Tensors = RegistryPublished | ModelPublished | ModelsChanged | BetweenPublished
 
-# Slots that no ladder has: the registry, and the models that learn between rounds, as changes or complete. They
-# stay in the log.
-REGISTRY, CHANGES, WHOLE = "", "between-changes", "between"
-STAYING = frozenset((REGISTRY, CHANGES, WHOLE))
+# Slots that no ladder has: the registry, the changes of all models of a round, and the models that learn between
+# rounds, as changes or complete. They stay in the log.
+REGISTRY, MODELS, CHANGES, WHOLE = "", "models-changed", "between-changes", "between"
+STAYING = frozenset((REGISTRY, MODELS, CHANGES, WHOLE))
 
 # A model's key holds its version modulo this: the two newest versions of every slot survive compaction.
 VERSIONS = 2
@@ -18,6 +18,8 @@ def slot_of(message: Tensors) -> str:
     match message:
         case RegistryPublished():
             return REGISTRY
+        case ModelsChanged():
+            return MODELS
         case BetweenPublished():
             return WHOLE if message.is_whole else CHANGES
     return message.slot

@@ -1,5 +1,6 @@
 """Counts the bytes of a federation's messages, as they would be on a log."""
 
+import gzip
 from dataclasses import dataclass
 
 from streamfl import messages
@@ -14,7 +15,8 @@ class Traffic:
     """The bytes a record of what clients send and of what the coordinator publishes.
 
     Nothing is encoded in memory, so the messages of some rounds are encoded to be counted: of the first four entries
-    all, then of every eighth, with eight times the weight. Parts and headers of a log are not counted.
+    all, then of every eighth, with eight times the weight. What the coordinator writes as JSON is counted as gzip
+    makes it, each message alone; a log may put several together. Parts and headers of a log are not counted.
 
     Examples
     --------
@@ -34,11 +36,12 @@ class Traffic:
         """Count a message."""
         weight = 1 if self._entry <= FIRST else EVERY if self._entry % EVERY == 0 else 0
         if weight:
-            size = weight * len(messages.encode(message))
+            data = messages.encode(message)
             if isinstance(message, FromClient):
-                self.up += size
+                self.up += weight * len(data)
             else:
-                self.down += size
+                is_json = not isinstance(message, messages.MANY)
+                self.down += weight * len(gzip.compress(data, mtime=0) if is_json else data)
             if isinstance(message, Update):
                 self.records += weight * message.records
         if isinstance(message, RoundOpened):

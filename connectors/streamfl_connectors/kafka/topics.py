@@ -46,8 +46,10 @@ class TopicPlan:
 def plans(topics: Topics) -> tuple[TopicPlan, ...]:
     """Return the wanted configurations; control, models and state need an order, so they have one partition."""
     week = {"cleanup.policy": "delete", "retention.ms": str(7 * DAY)}
+    # Entries of the ledger are JSON for people, and every client reads them: the broker compresses them.
+    zipped = {"compression.type": "gzip"}
     return (
-        TopicPlan(topics.control, 1, 1, week, control.MOST),
+        TopicPlan(topics.control, 1, 1, week | zipped, control.MOST),
         TopicPlan(topics.models, 1, 1, COMPACTED),
         TopicPlan(topics.updates, None, 1, {"cleanup.policy": "delete", "retention.ms": str(DAY)}),
         TopicPlan(topics.state, 1, 1, COMPACTED),

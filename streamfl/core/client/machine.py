@@ -54,6 +54,7 @@ from streamfl.core.protocol.messages import (
     Left,
     Message,
     ModelPublished,
+    ModelsChanged,
     Refusal,
     RegistryPublished,
     RoundClosed,
@@ -129,7 +130,7 @@ class Client(ClientState):
         """
         if self._left:
             return []
-        if isinstance(event, ModelPublished) and not self._awaits_models():
+        if isinstance(event, ModelPublished | ModelsChanged) and not self._awaits_models():
             return self._receive(event, now)  # most messages; a model has no effect until its round is opened
         if self._is_awaited(event):
             self._patience = self._patience.answered(now)
@@ -207,8 +208,8 @@ class Client(ClientState):
 
     def _take(self, event: ClientEvent) -> list[ClientDecision]:
         match event:
-            case RegistryPublished() | ModelPublished() | BetweenPublished():
-                self._models.keep(event)
+            case RegistryPublished() | ModelPublished() | ModelsChanged() | BetweenPublished():
+                return [drop for error in self._models.keep(event) for drop in self._drop(error)]
             case RecordsRead(batches):
                 for batch in batches:
                     self._begun.setdefault(batch.span.partition, batch.span.start)

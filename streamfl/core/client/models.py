@@ -9,6 +9,7 @@ from streamfl.core.arrays import FloatArray
 from streamfl.core.bounds import Limits
 from streamfl.core.client.evaluated import coded
 from streamfl.core.client.published import Published
+from streamfl.core.errors import PeerError
 from streamfl.core.learning.between_rounds import AtClient
 from streamfl.core.learning.local_round import Learner, RoundRecords
 from streamfl.core.learning.serving import Serving
@@ -16,6 +17,7 @@ from streamfl.core.protocol.messages import (
     BetweenPublished,
     Learnt,
     ModelPublished,
+    ModelsChanged,
     RegistryPublished,
     RoundOpened,
     Score,
@@ -51,15 +53,18 @@ class Models:
 
     # --- what is published -------------------------------------------------------------------------------------
 
-    def keep(self, published: RegistryPublished | ModelPublished | BetweenPublished) -> None:
-        """Keep a published registry or model until it is superseded."""
+    def keep(
+        self, published: RegistryPublished | ModelPublished | ModelsChanged | BetweenPublished
+    ) -> list[PeerError]:
+        """Keep a published registry or model until it is superseded; return what turned out to be forged."""
         match published:
-            case RegistryPublished() | ModelPublished():
-                self.published.add(published)
+            case RegistryPublished() | ModelPublished() | ModelsChanged():
+                return self.published.add(published)
             case BetweenPublished() if self.between is not None:
                 self.between.take(published)
             case _:
                 pass  # this client has no models between rounds
+        return []
 
     def has(self, of: RoundOpened | Score) -> bool:
         """Tell whether the registry and models of a round, or of candidates, have arrived."""

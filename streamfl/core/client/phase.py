@@ -18,6 +18,7 @@ from streamfl.core.protocol.messages import (
     Joined,
     Left,
     ModelPublished,
+    ModelsChanged,
     Refusal,
     RegistryPublished,
     RoundClosed,
@@ -80,7 +81,7 @@ IN_FLIGHT = (Phase.SENT, Phase.SCORING)
 ALL_BUT_LEFT = (*UNPLACED, *BEFORE_UPDATE, *IN_FLIGHT, Phase.LEAVING)
 
 ANYTHING = (object,)
-MODELS = (RegistryPublished, ModelPublished, BetweenPublished)
+MODELS = (RegistryPublished, ModelPublished, ModelsChanged, BetweenPublished)
 
 TRANSITIONS = (
     # One round after another.

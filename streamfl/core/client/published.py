@@ -4,8 +4,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from streamfl.core.arrays import FloatArray
+from streamfl.core.errors import PeerError
 from streamfl.core.protocol.arrived import Arrived
-from streamfl.core.protocol.messages import ModelPublished, RegistryPublished, Slot
+from streamfl.core.protocol.changes import followed
+from streamfl.core.protocol.messages import ModelPublished, ModelsChanged, RegistryPublished, Slot
 from streamfl.core.protocol.registry import Registry
 
 # The most models that are kept, models for other clients included, and the most numbers in all of them together.
@@ -20,6 +22,7 @@ class Published:
     >>> import numpy as np
     >>> here = Published()
     >>> here.add(ModelPublished(slot="step 16", version=3, registry=1, weights=np.ones((1, 2))))
+    []
     >>> slot = Slot(name="step 16", version=3, eta=0.1)
     >>> here.has(1, [slot]), here.weights([slot])
     (False, {'step 16': array([[1., 1.]])})
@@ -27,18 +30,44 @@ class Published:
 
     registries: Arrived[Registry] = field(default_factory=Arrived)
     slots: dict[str, Arrived[FloatArray]] = field(default_factory=dict)
+    changes: Arrived[ModelsChanged] = field(default_factory=Arrived)  # that wait for the version before
     _most: int = 0  # an upper bound of the numbers kept: dropped ones count until it is exceeded
 
-    def add(self, message: RegistryPublished | ModelPublished) -> None:
-        """Keep a message; all but the last few versions are dropped."""
-        if isinstance(message, RegistryPublished):
-            self.registries.take(message.registry.version, message.registry)
-            return
-        versions = self.slots[message.slot] = self.slots.pop(message.slot, Arrived())
-        versions.take(message.version, message.weights)
-        self._most += message.weights.size
+    def add(self, message: RegistryPublished | ModelPublished | ModelsChanged) -> list[PeerError]:
+        """Keep a message; all but the last few versions are dropped. Return what turned out to be forged."""
+        match message:
+            case RegistryPublished(registry=registry):
+                self.registries.take(registry.version, registry)
+                return []
+            case ModelPublished():
+                self._keep(message.slot, message.version, message.weights)
+            case ModelsChanged():
+                self.changes.take(message.version, message)
+        return self._follow()
+
+    def _keep(self, slot: str, version: int, weights: FloatArray) -> None:
+        versions = self.slots[slot] = self.slots.pop(slot, Arrived())
+        versions.take(version, weights)
+        self._most += weights.size
         if len(self.slots) > MODELS or self._most > NUMBERS:
             self._shed()
+
+    def _follow(self) -> list[PeerError]:
+        """Follow the changes whose version before is here; drop those that lead to other models than they say."""
+        errors = []
+        for version in sorted(self.changes.versions):
+            message = self.changes.versions[version]
+            before = {slot: kept.versions[version - 1] for slot, kept in self.slots.items() if kept.has(version - 1)}
+            try:
+                models = followed(message, before)
+            except PeerError as error:
+                errors.append(error)
+                models = {}
+            if models is not None:
+                del self.changes.versions[version]
+                for slot, weights in models.items():
+                    self._keep(slot, version, weights)
+        return errors
 
     def _shed(self) -> None:
         """Drop the slots that arrived longest ago, until the others are within bounds."""
@@ -72,6 +101,7 @@ class Published:
         oldest = min([slot.version for slot in slots], default=0)
         for versions in self.slots.values():
             versions.forget_before(oldest)
+        self.changes.forget_before(oldest)
         self.slots = {name: versions for name, versions in self.slots.items() if versions.versions}
 
     def _weights(self, slot: Slot) -> FloatArray | None:

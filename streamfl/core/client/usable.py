@@ -9,11 +9,13 @@ from typing import Any
 
 from streamfl.core.bounds import MOST_POSITIONS
 from streamfl.core.learning.between_rounds import BetweenRounds
+from streamfl.core.protocol.changes import wrong
 from streamfl.core.protocol.messages import (
     BetweenPublished,
     FromCoordinator,
     Joined,
     ModelPublished,
+    ModelsChanged,
     RegistryPublished,
     RoundOpened,
     Score,
@@ -47,6 +49,8 @@ def unusable(message: FromCoordinator, between: BetweenRounds[Any, Any] | None) 
         case ModelPublished():
             possible = message.largest_weight <= LARGEST_WEIGHT  # false also of NaN
             return None if possible else "weights that are no matrix of finite numbers, or far too large"
+        case ModelsChanged():
+            return wrong(message)
         case BetweenPublished() if between is not None:
             return between.unusable(message)
         case Joined():

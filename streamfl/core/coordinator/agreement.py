@@ -120,9 +120,14 @@ class Agreement:
     @property
     def exponents(self) -> tuple[int, ...]:
         """Return the grid of the next round, see `RoundOpened.exponents`; empty before any record was measured."""
+        deviation = self.deviation
+        return exponents(deviation, self.size) if deviation is not None and self.size > 0.0 else ()
+
+    @property
+    def deviation(self) -> FloatArray | None:
+        """Return the root mean squares of the features and of the constant 1; None before any record was measured."""
         deviation = self.expected if self.second is None else self.second.deviation
-        known = len(deviation) == self.registry.rows and self.size > 0.0
-        return exponents(deviation, self.size) if known else ()
+        return deviation if len(deviation) == self.registry.rows else None
 
     @property
     def _second(self) -> SecondMoments:

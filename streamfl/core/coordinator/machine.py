@@ -26,7 +26,7 @@ from streamfl.core.coordinator.rounds import Rounds
 from streamfl.core.coordinator.settings import CoordinatorSettings
 from streamfl.core.coordinator.state import CoordinatorState
 from streamfl.core.coordinator.unsaved import Unsaved
-from streamfl.core.errors import BrokenInvariantError, PeerError
+from streamfl.core.errors import BrokenInvariantError
 from streamfl.core.protocol.decisions import Commit, CoordinatorDecision, Finished, Publish, Refused
 from streamfl.core.protocol.events import CoordinatorEvent, Tick, Unusable
 from streamfl.core.protocol.messages import (
@@ -123,8 +123,6 @@ class Coordinator:
             return []
         self._rounds.keep_between()
         self._rounds.open(now)
-        if any(live.W.shape != self._rounds.untrained().shape for live in self._unsaved.opened.plan.live):
-            raise PeerError("the state holds models that do not fit its registry: it is damaged")
         messages = self._rounds.messages()
         resumed = tuple(replace(m, resumed=True) if isinstance(m, RoundOpened) else m for m in messages)
         return [Publish(resumed), *self._finished()]

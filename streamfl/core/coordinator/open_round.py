@@ -1,15 +1,22 @@
 """The open round: the profile's round plan, and the messages that clients receive."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
+from streamfl.core.arrays import FloatArray
 from streamfl.core.coordinator.state import CoordinatorState
 from streamfl.core.drift.evidence import LiveModel
+from streamfl.core.learning.grid import weight_exponents, weights_in_short, weights_on_grid
 from streamfl.core.learning.second_moments import wanted
 from streamfl.core.profiles.base import RoundPlan
+from streamfl.core.protocol.changes import changed
 from streamfl.core.protocol.messages import (
     BetweenPublished,
     FromCoordinator,
     ModelPublished,
+    ModelsChanged,
     RegistryPublished,
     RoundOpened,
     Slot,
@@ -31,15 +38,18 @@ class OpenRound:
     message
         The RoundOpened that clients receive.
     models
-        Its live models, as they are published.
+        Its live models, as they are published: all that clients compute, and what serves, is of these.
     since
         When it was opened, in seconds; or its last deadline that passed without updates.
+    grid
+        The steps of the published weights by row, as powers of two; None: they are not on a grid.
     """
 
     plan: RoundPlan
     message: RoundOpened
     models: tuple[ModelPublished, ...]
     since: float
+    grid: FloatArray | None = None
 
     @classmethod
     def of(
@@ -84,7 +94,12 @@ class OpenRound:
             held=plan.held,
             between=state.between is not None,
         )
-        return cls(plan, message, published(plan.live, state), now)
+        return cls(plan, message, published(plan.live, state), now, grid_of(plan.live, state))
+
+    @property
+    def weights(self) -> Mapping[str, FloatArray]:
+        """Return the published weights by slot."""
+        return {model.slot: model.weights for model in self.models}
 
     @property
     def apart(self) -> frozenset[str]:
@@ -99,22 +114,34 @@ class OpenRound:
         return (registry, *self.models, *between, self.message)
 
     def new_messages(
-        self, state: CoordinatorState, since: int, between: tuple[BetweenPublished, ...]
+        self, state: CoordinatorState, before: "OpenRound", between: tuple[BetweenPublished, ...]
     ) -> tuple[FromCoordinator, ...]:
-        """Return the messages that a client of the previous round needs.
+        """Return the messages that a client of the previous entry needs.
 
         Parameters
         ----------
         state
             Where the federation stands.
-        since
-            The version of the registry then; a newer one is published.
+        before
+            The open round of that entry. If it is the same round, its models are published whole again.
         between
             The changes of the agreed state.
         """
-        newer = state.registry.version > since
+        newer = state.registry.version > before.message.registry
         registry = (RegistryPublished(registry=state.registry),) if newer else ()
-        return (*registry, *self.models, *between, self.message)
+        again = before.message.round == self.message.round
+        models = self.models if again else self._changes(None if newer else before)
+        return (*registry, *models, *between, self.message)
+
+    def _changes(self, before: "OpenRound | None") -> tuple[ModelsChanged | ModelPublished, ...]:
+        """Return the models as differences, from those of the round before if they have the same coordinates."""
+        if self.grid is None:
+            return self.models
+        if before is None or before.grid is None:
+            message = changed(self.message.round, {}, self.weights, self.grid)
+        else:
+            message = changed(self.message.round, before.weights, self.weights, np.minimum(self.grid, before.grid))
+        return self.models if message is None else (message,)
 
 
 def next_measured(state: CoordinatorState) -> tuple[str, ...] | None:
@@ -144,8 +171,26 @@ def slot(live: LiveModel, state: CoordinatorState) -> Slot:
 
 
 def published(models: tuple[LiveModel, ...], state: CoordinatorState) -> tuple[ModelPublished, ...]:
-    """Return the messages with the weights of models."""
+    """Return the messages with the weights of models.
+
+    Where steps are whitened, weights are rounded, by what is saved with the state: a round that is opened again has
+    the same. The profile keeps the exact models, so that errors do not add up over rounds. Targets have any size,
+    which no grid foresees: weights of their models are floats of 32 bits.
+    """
     version, registry = state.round, state.registry.version
+    weights, grid = np.stack([live.W for live in models]), grid_of(models, state)
+    if grid is not None:
+        weights = weights_on_grid(weights, grid)
+    elif any(live.whitened for live in models) and not state.registry.labels:
+        weights = weights_in_short(weights)
     return tuple(
-        ModelPublished(slot=live.name, version=version, registry=registry, weights=live.W) for live in models
+        ModelPublished(slot=live.name, version=version, registry=registry, weights=W)
+        for live, W in zip(models, weights, strict=True)
     )
+
+
+def grid_of(models: tuple[LiveModel, ...], state: CoordinatorState) -> FloatArray | None:
+    """Return the steps of published weights by row, as powers of two; None: they are not on a grid."""
+    deviation = state.agreed.deviation
+    rounded = any(live.whitened for live in models) and state.registry.labels
+    return weight_exponents(deviation) if rounded and deviation is not None else None

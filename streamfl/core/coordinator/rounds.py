@@ -74,9 +74,17 @@ class Rounds:
         return [Commit((*answers, *self.messages()))]
 
     def open(self, now: float) -> None:
-        """Ask the profile for the round plan; it gives the same answer however often it is asked."""
-        state = self.state
-        plan = state.profile.open(state.round, self.untrained(), state.agreed.squared_norm)
+        """Ask the profile for the round plan; it gives the same answer however often it is asked.
+
+        Raises
+        ------
+        PeerError
+            The state's models do not fit its registry: the saved state is damaged.
+        """
+        state, untrained = self.state, self.untrained()
+        plan = state.profile.open(state.round, untrained, state.agreed.squared_norm)
+        if any(live.W.shape != untrained.shape for live in plan.live):
+            raise PeerError("the state holds models that do not fit its registry: it is damaged")
         for name, member in state.members.items():
             member.retain(plan.sampled, held_since=plan.held.since_at(name) if plan.held else None)
         opened = OpenRound.of(
@@ -205,7 +213,7 @@ class Rounds:
         state.entry += 1
         self.open(now)
         closed = replace(closed, model=self.digest(), promotions=state.profile.promotions)
-        following = self.unsaved.opened.new_messages(state, since=opened.message.registry, between=learnt)
+        following = self.unsaved.opened.new_messages(state, before=opened, between=learnt)
         ended = [Finished()] if evicted and not state.active() else []
         return [Commit((closed, *announced, *following)), *ended]
 
@@ -324,16 +332,14 @@ class Rounds:
         """
         if self.unsaved.open is None:
             raise PeerError("no round has been opened")
-        plan = self.unsaved.open.plan
-        return self.state.registry, next(live.W for live in plan.live if live.name == plan.serves)
+        return self.state.registry, self.unsaved.open.weights[self.unsaved.open.plan.serves]
 
     def branches(self) -> dict[str, FloatArray]:
         """Return the weights of the model that serves each client that has drifted alone, by client."""
-        plan = self.unsaved.open.plan if self.unsaved.open is not None else None
-        if plan is None:
+        opened = self.unsaved.open
+        if opened is None:
             return {}
-        weights = {live.name: live.W for live in plan.live}
-        return {client: weights[group.serves] for group in plan.apart for client in group.clients}
+        return {client: opened.weights[group.serves] for group in opened.plan.apart for client in group.clients}
 
     # --- the registry ----------------------------------------------------------------------------------------------
 

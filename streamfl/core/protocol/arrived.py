@@ -36,6 +36,10 @@ class Arrived(Generic[V]):
         """Return the value of a version, None if it is not stored."""
         return self.versions.get(version)
 
+    def has(self, version: int) -> bool:
+        """Tell whether a version is stored."""
+        return version in self.versions
+
     def forget_before(self, version: int) -> None:
         """Drop all versions before this one."""
         self.versions = {v: value for v, value in self.versions.items() if v >= version}

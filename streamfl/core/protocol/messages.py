@@ -443,6 +443,47 @@ class ModelPublished(Message):
         return float(np.abs(self.weights).max(initial=0.0)) if self.weights.ndim == 2 else math.nan
 
 
+# What the difference of a model is taken from, unless from another model of its message.
+BEFORE, NOTHING = -1, -2
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ModelsChanged(Message):
+    """Coordinator: all models of a round, as differences from those of the round before and from one another.
+
+    Published in place of `ModelPublished` while rounds go on. A client that lacks a model asks with `Join`, and gets
+    all of them whole.
+
+    Parameters
+    ----------
+    version
+        The round, which is the version of every slot.
+    slots
+        Their names.
+    bases
+        For each, what its difference is taken from: `BEFORE`, the version before of the same slot; `NOTHING`; or the
+        place in `slots` of one before it.
+    exponents
+        The steps of differences, as powers of two by row of a weight matrix, shape (d + 1,).
+    numbers
+        The differences in these steps, whole numbers, one slot below the other, shape (slots (d + 1), columns).
+    digest
+        Of all models after the change. It fails where the version before was a forged one.
+    """
+
+    version: int
+    slots: tuple[str, ...]
+    bases: tuple[int, ...]
+    exponents: FloatArray
+    numbers: FloatArray
+    digest: str
+
+    @cached_property
+    def known(self) -> list[tuple[tuple[FloatArray | None, ...], Mapping[str, FloatArray]]]:
+        """Return the models that were found last, and those before: the clients of a process share them."""
+        return []
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class BetweenPublished(Message):
     """Coordinator: the agreed state of the models that learn between rounds. Published for every round.
@@ -846,6 +887,7 @@ FromCoordinator = (
     | RoundOpened
     | RegistryPublished
     | ModelPublished
+    | ModelsChanged
     | BetweenPublished
     | Score
     | RoundClosed

@@ -91,7 +91,7 @@ def check_console(federation: Federation, stream: Recorded, libs: Path) -> None:
 
 
 CLIENT_POINTS = ("after_polling:9", "update_sent:30", "scores_sent:2")
-COORDINATOR_POINTS = ("between_parts:60", "inside_transaction:8", "round_closed:9")
+COORDINATOR_POINTS = ("between_parts:12", "inside_transaction:8", "round_closed:9")
 
 
 def disturbed(federation: Federation, *points: tuple[str, str]) -> None:

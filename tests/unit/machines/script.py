@@ -19,6 +19,7 @@ from streamfl.core.learning.local_round import Learner
 from streamfl.core.profiles.adaptive.ladder import LadderSettings
 from streamfl.core.profiles.adaptive.promotion import Promotion
 from streamfl.core.profiles.paper.profile import Paper, PaperSettings
+from streamfl.core.protocol.changes import followed
 from streamfl.core.protocol.decisions import Commit, Dropped, Fetch, Finished, Publish, Refused, Seek, Send
 from streamfl.core.protocol.events import RecordsFetched, RecordsRead, SourceEnded, Tick
 from streamfl.core.protocol.messages import (
@@ -28,6 +29,7 @@ from streamfl.core.protocol.messages import (
     Join,
     Joined,
     ModelPublished,
+    ModelsChanged,
     RegistryPublished,
     RoundClosed,
     RoundOpened,
@@ -169,6 +171,20 @@ def broadcast(decisions: Iterable[Any], kind: type[M]) -> list[M]:
     """Return the messages of a kind that a coordinator publishes."""
     publishing = [d for d in decisions if isinstance(d, Publish | Commit)]
     return [message for d in publishing for message in d.messages if isinstance(message, kind)]
+
+
+def weights_in(published: Iterable[Any]) -> dict[tuple[str, int], np.ndarray]:
+    """Return the weights of models among messages by slot and version, whole or as changes of those before."""
+    found: dict[tuple[str, int], np.ndarray] = {}
+    for message in published:
+        if isinstance(message, ModelPublished):
+            found[message.slot, message.version] = message.weights
+        if isinstance(message, ModelsChanged):
+            before = {slot: W for (slot, version), W in found.items() if version == message.version - 1}
+            models = followed(message, before)
+            assert models is not None, "changes of models that were never published"
+            found |= {(slot, message.version): W for slot, W in models.items()}
+    return found
 
 
 def first_update(machine: Client, records: Batch, **more: Any) -> Update:

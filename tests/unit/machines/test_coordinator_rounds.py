@@ -518,6 +518,14 @@ def test_a_client_machine_apart_does_what_the_coordinator_admits():
 # --- whitened steps --------------------------------------------------------------------------------------------
 
 
+def exact(machine: Coordinator) -> list[np.ndarray]:
+    """Return the models of the ladder before they are rounded."""
+    profile = machine.state.profile
+    assert isinstance(profile, Promotion)
+    assert profile.main.shadow is not None
+    return [*(rung.W for rung in profile.main.rungs), profile.main.shadow]
+
+
 def whitening(**more: object) -> Promotion:
     return plain(ladder=LadderSettings(orders=(0, 2), heavy=(), averages=False, **more))
 
@@ -531,13 +539,13 @@ def test_whitened_steps_are_taken_by_the_coordinator_in_the_metric_of_the_past_a
     commit = feed(machine, *(answer(opened, name, **seen) for name in ("c0", "c1")))
     # A = diag(3, 1) and the ridge times their mean, 2. The sums of gradients are 0.01 and 0.02, of eight records.
     first = -16.0 * (0.03 / 8) / (np.array([[3.0], [1.0]]) + 2.0 * RIDGE) * np.ones((2, 2))
-    assert broadcast(commit, ModelPublished)[0].weights == pytest.approx(first, abs=1e-8)
+    assert exact(machine)[0] == pytest.approx(first, abs=1e-8)
     (opened,) = broadcast(commit, RoundOpened)
     wider = {"second_moments": np.diag([20.0, 4.0]), "squared_norm": 24.0}
     commit = feed(machine, *(answer(opened, name, start=4, **wider) for name in ("c0", "c1")))
     # The round's own are diag(5, 1), so that A is diag(4, 1) and the ridge times 2.5.
     A = np.array([[4.0], [1.0]]) + 2.5 * RIDGE
-    assert broadcast(commit, ModelPublished)[0].weights == pytest.approx(first - 16.0 * (0.03 / 8) / A, abs=1e-8)
+    assert exact(machine)[0] == pytest.approx(first - 16.0 * (0.03 / 8) / A, abs=1e-8)
 
 
 def test_where_features_become_too_many_second_moments_are_let_go(monkeypatch: pytest.MonkeyPatch):
@@ -559,11 +567,12 @@ def test_the_penalty_of_whitened_steps_is_a_decay_of_the_weights():
     opened = begun(machine, "c0")
     commit = feed(machine, answer(opened, "c0"))
     (opened,) = broadcast(commit, RoundOpened)
-    W = {model.slot: model.weights for model in broadcast(commit, ModelPublished)}
-    commit = feed(machine, answer(opened, "c0", start=4, differences=dict.fromkeys(W, np.zeros((2, 2)))))
-    for model in broadcast(commit, ModelPublished):
-        eta = {slot.name: slot.eta for slot in opened.slots}[model.slot]
-        assert model.weights == pytest.approx((1.0 - 0.01 * eta) * W[model.slot], abs=1e-12)
+    names, before = [slot.name for slot in opened.slots], exact(machine)
+    feed(machine, answer(opened, "c0", start=4, differences=dict.fromkeys(names, np.zeros((2, 2)))))
+    assert [slot.eta for slot in opened.slots] == [16.0, 8.0, 4.0]
+    for eta, W, after in zip((16.0, 8.0, 4.0), before, exact(machine), strict=True):
+        assert np.abs(W).max() > 0.0
+        assert after == pytest.approx((1.0 - 0.01 * eta) * W, abs=1e-12)
 
 
 # --- order and repetition --------------------------------------------------------------------------------------

@@ -23,6 +23,7 @@ from streamfl.core.protocol.messages import (
     FromClient,
     Leave,
     ModelPublished,
+    ModelsChanged,
     RoundClosed,
     RoundOpened,
     Score,
@@ -182,6 +183,7 @@ def harmless(decisions: list[Any]) -> list[str]:
     """Return the values of a round that are not finite: none."""
     told_ = [m for d in decisions if isinstance(d, Commit) for m in d.messages]
     wrong = [f"{m.slot}" for m in told_ if isinstance(m, ModelPublished) and not np.isfinite(m.weights).all()]
+    wrong += [m.slots[0] for m in told_ if isinstance(m, ModelsChanged) and not np.isfinite(m.numbers).all()]
     for message in told_:
         if isinstance(message, BetweenPublished):
             _, arrays = codec.split(message)

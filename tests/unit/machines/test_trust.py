@@ -16,6 +16,7 @@ from unit.machines.script import (
     first_update,
     opening,
     sent,
+    weights_in,
 )
 from unit.machines.test_least import ABOUT_NO_RECORD, content
 
@@ -26,7 +27,7 @@ from streamfl.core.coordinator.state import CoordinatorState
 from streamfl.core.learning.grid import gradient_steps, second_steps
 from streamfl.core.profiles.adaptive.promotion import Promotion
 from streamfl.core.protocol.events import RecordsRead
-from streamfl.core.protocol.messages import Join, ModelPublished, RegistryPublished, RoundOpened, Scores, Slot, Update
+from streamfl.core.protocol.messages import Join, RegistryPublished, RoundOpened, Scores, Slot, Update
 from streamfl.core.protocol.records import Batch, Rejection, Span
 
 
@@ -73,7 +74,7 @@ class Round6:
 
     def __init__(self, features: int) -> None:
         names = tuple("xy"[:features])
-        records = {f"c{i}": self._records(f"c{i}", i, names) for i in range(3)}
+        records = {f"c{i}": self._records(f"c{i}", 10 + i, names) for i in range(3)}
         machine = Coordinator(CoordinatorSettings(learner=LEARNER, expect=3), CoordinatorState(Promotion()))
         settings = ClientSettings(learner=LEARNER, round_size=10, capacity=20, least=10)
         run = Federation(machine, records, settings).run()
@@ -82,7 +83,7 @@ class Round6:
         (self.registry,) = (
             r.registry for r in run.of(RegistryPublished) if r.registry.version == self.update.registry
         )
-        published = {(m.slot, m.version): m.weights for m in run.of(ModelPublished)}
+        published = weights_in(run.log)
         self.weights = {slot.name: published[slot.name, slot.version] for slot in self.opened.slots}
         self.y = np.repeat(
             [float(self.registry.labels.index(s.label)) for s in self.update.new], [s.count for s in self.update.new]
