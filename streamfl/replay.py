@@ -19,6 +19,7 @@ from streamfl.core.coordinator.machine import Coordinator
 from streamfl.core.coordinator.settings import CoordinatorSettings
 from streamfl.core.coordinator.state import CoordinatorState
 from streamfl.core.errors import BrokenInvariantError, PeerError, UsageError
+from streamfl.core.learning.local_round import Learner
 from streamfl.core.profiles.base import Profile
 from streamfl.core.protocol.decisions import Dropped, PostUpdate, Predicted, Refused
 from streamfl.core.protocol.messages import FromCoordinator, LocalDrift, Noticed, Restarted, RoundClosed
@@ -240,7 +241,8 @@ class Replay:
         if self._history.unlearnt is None:  # a River model has no file
             self._file = FileErrors(self.table, self.logs, self.horizon, self._model)
         coordinator = CoordinatorNode(self._machine, transport.coordinator(), self._handle)
-        clients = [self._client(name, transport) for name in self.logs]
+        learner = self.settings.learning.learner(self.task, self.settings.seed).in_one_process()
+        clients = [self._client(name, learner, transport) for name in self.logs]
         began = stopwatch()
         coordinator.start(0.0)
         run([*clients, coordinator], ManualClock())
@@ -285,11 +287,11 @@ class Replay:
             CoordinatorState(self.profile()),
         )
 
-    def _client(self, name: str, transport: MemoryTransport) -> ClientNode:
+    def _client(self, name: str, learner: Learner, transport: MemoryTransport) -> ClientNode:
         settings = self.settings
         machine = Client(
             ClientSettings(
-                learner=settings.learning.learner(self.task, settings.seed),
+                learner=learner,
                 round_size=self.sizes[name] if self.sizes else settings.round_size,
                 least=settings.least,
                 measure=settings.measure,

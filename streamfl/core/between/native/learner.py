@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass, field, replace
 from itertools import compress, pairwise
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,12 +17,14 @@ from streamfl.core.between.native.kernels.neighbours import NO_MEMORY, Memory
 from streamfl.core.between.native.kernels.one_record import Learning, Record, predict_and_learn
 from streamfl.core.between.native.kernels.scaling import FIRST
 from streamfl.core.between.native.kernels.softmax import rounds_say
-from streamfl.core.between.native.kernels.steps import COUNTED, RIDGE, Kinds, Models, Table, Touched
+from streamfl.core.between.native.kernels.steps import RIDGE, Kinds, Models, Table
 from streamfl.core.between.native.last_answer import LastAnswer, no_last_answer
 from streamfl.core.between.native.last_answer_state import LastAnswerState
 from streamfl.core.between.native.mixture import LabelMixture, TargetMixture, room
 from streamfl.core.between.native.neighbours import Neighbours
 from streamfl.core.between.native.running_scaler import RunningScaler
+from streamfl.core.between.native.shared import Shared
+from streamfl.core.between.native.tables import NO_TABLE, NO_VISITS, ClientTable, wide
 from streamfl.core.errors import BrokenInvariantError, PeerError
 from streamfl.core.learning.serving import Serving
 from streamfl.core.protocol.native.learnt import NativeLearnt
@@ -31,8 +33,6 @@ from streamfl.core.protocol.native.models import NativeState
 from streamfl.core.protocol.native.settings import FOLLOWING, LEAST_UNIT, MEMORIES, NONE, TOUCHED, NativeSettings
 from streamfl.core.protocol.native.sleeping import unused
 from streamfl.core.protocol.records import Batch, aligned
-
-F = TypeVar("F", np.float32, np.float64)
 
 # If the agreed centre is so many deviations from a client's targets, the client measures from its own mean instead: a
 # float has only 16 digits.
@@ -60,6 +60,8 @@ class NativeLearner:
     ----------
     settings
         Which models learn.
+    shared
+        What it shares with others of this thread; by default nothing.
 
     Examples
     --------
@@ -72,6 +74,7 @@ class NativeLearner:
     """
 
     settings: NativeSettings
+    shared: Shared = field(default_factory=Shared)
     features: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
     mixture: LabelMixture | TargetMixture = field(init=False)
@@ -84,8 +87,7 @@ class NativeLearner:
     _agreed: NativeState = field(init=False)
     _kinds: Kinds = field(init=False)
     _models: Models = field(init=False)
-    _touched: Touched = field(init=False)
-    _arguments: Learning | None = None
+    _table: ClientTable = field(init=False)
     _last_prediction: LastPrediction | None = None
 
     def __post_init__(self) -> None:
@@ -95,14 +97,13 @@ class NativeLearner:
         self.agreed_mixture = mixture(len(settings.agreed_experts))
         self.near = Neighbours() if settings.neighbours else None
         self.last = LastAnswer(settings.targets) if settings.last_answer else None
-        self._ferns = Ferns(settings.seed)
+        self._ferns = self.shared.ferns(Ferns(settings.seed), ())
         self._kinds = Kinds(settings.sees, settings.rates, ferns.start, ferns.stop - ferns.start)
-        nothing = NativeState.none(settings)
-        table = nothing.table.astype(np.float32)
-        visits, none = np.zeros(settings.table_rows, np.int64), np.zeros(0)
-        self._models = Models(none, table, visits, none, none, none, none, none, none, none, none, none)
-        self._touched = _untouched(table)
-        self.begin(nothing)
+        nothing, none = NativeState.none(settings), np.zeros(0)
+        table = np.zeros(nothing.table.shape, np.float32)
+        self._models = Models(none, NO_TABLE, NO_VISITS, none, none, none, none, none, none, none, none, none)
+        self._table = ClientTable(self.shared.tables, table)
+        self.begin(replace(nothing, table=nothing.table[:0].copy()), np.zeros(0, np.int64))
         self._load()
 
     def _load(self) -> None:
@@ -113,13 +114,13 @@ class NativeLearner:
             rounds_say(nothing, none, none, 1.0, np.zeros((1, 0)), nothing)
 
     def __getstate__(self) -> dict[str, object]:
-        """Return the state of a copy, without the kept arguments: these are views, which would be copied apart."""
-        return {**self.__dict__, "_arguments": None, "_last_prediction": None}
+        """Return the state of a copy, which need not know what was predicted last."""
+        return {**self.__dict__, "_last_prediction": None}
 
     @property
     def records(self) -> int:
         """Count the records learnt since `begin`."""
-        return int(self._touched.counted["records"][0])
+        return int(self._table.changes.touched.counted["records"][0])
 
     # --- rounds --------------------------------------------------------------------------------------------------
 
@@ -145,23 +146,23 @@ class NativeLearner:
             raise PeerError(
                 "agreed models do not fit their names: the coordinator runs another version, or is broken"
             )
-        ferns, old = self._ferns, len(self._ferns.features)
-        ferns = Ferns(self.settings.seed) if agreed.features[:old] != ferns.features else ferns
-        ferns = ferns.over(agreed.features) if self.settings.has_ferns else ferns
+        ferns = self.shared.ferns(self._ferns, agreed.features if self.settings.has_ferns else ())
         scaler = RunningScaler.of(agreed.moments, agreed.features)
         second = agreed.second.copy()
         centre = self._centre(agreed)
+        # In this order, so that `begin` can be repeated after an interruption.
+        self._table.begin(cells, agreed.table, agreed.chain)
         models = Models(
             weights=self._weights_about(agreed, centre),
-            table=self._changed_table(agreed.table, cells),
-            visits=self._models.visits,
+            table=NO_TABLE,
+            visits=NO_VISITS,
             second=second,
             inverse=np.full(second.shape, np.nan),
             norms=agreed.norms.copy(),
             norm_sums=np.zeros(2),
             bearing=np.zeros(agreed.weights.shape[2]),
             right=np.zeros(agreed.weights.shape[1:]),
-            mean=np.zeros(second.shape),
+            mean=self.shared.square(len(second)),
             along=np.zeros(len(second)),
             centre=np.array([centre]),
         )
@@ -169,7 +170,7 @@ class NativeLearner:
         self.mixture.wake(self._awake(agreed, self.settings.experts))
         self.agreed_mixture.begin(agreed.mixture, self._awake(agreed, self.settings.agreed_experts))
         # An interruption from here on leaves arrays that do not fit the names: the next call raises.
-        self._arguments, self._last_prediction = None, None
+        self._table.changes.arguments, self._last_prediction = None, None
         self._agreed, self._ferns, self._scaler, self._models = agreed, ferns, scaler, models
         self.features, self.labels, self._codes = agreed.features, agreed.labels, codes
         self._rename_own()
@@ -221,7 +222,7 @@ class NativeLearner:
         """
         if near is not None and not self._can_use(near):
             raise PeerError("the last records of a client do not fit their names: the file is damaged")
-        self._arguments, self._last_prediction = None, None
+        self._table.changes.arguments, self._last_prediction = None, None
         self.near = near
         self._rename_own()
 
@@ -239,7 +240,7 @@ class NativeLearner:
             return
         targets = self.settings.targets
         last = LastAnswer(targets) if state is None else LastAnswer.of(state, targets=targets)
-        self._arguments, self._last_prediction = None, None
+        self._table.changes.arguments, self._last_prediction = None, None
         self.last = last
         self._rename_own()
 
@@ -248,41 +249,23 @@ class NativeLearner:
         labelled = bool(near.kept_labels) or not near.seen
         return self.settings.neighbours and near.is_sound and (self.settings.targets or labelled)
 
+    @property
+    def table(self) -> Table:
+        """Return the table of ferns with the client's changes, shape (rows, rates, columns); a view."""
+        return self._table.values
+
     def restore(self) -> None:
         """Go back to the agreed state."""
         self._agreed = replace(self._agreed, table=self._agreed.table[:0])
         self.begin(self._agreed, np.zeros(0, np.int64))
-
-    def _changed_table(self, rows: FloatArray, cells: IntArray | None) -> Table:
-        """Return the table without this round's changes, and with new values in the rows `cells`, or in all."""
-        touched, before = self._before()
-        table = self._models.table
-        # In this order, so that `begin` can be repeated after an interruption.
-        table[touched] = before
-        self._models.visits[touched] = 0
-        self._touched = _untouched(rows)
-        if cells is None:
-            return rows.astype(np.float32)
-        # A label that was new at this client, in an update that did not count, loses its column.
-        table = np.ascontiguousarray(_wide(table[..., : rows.shape[-1]], rows.shape[-1]))
-        table[cells] = rows[: len(cells)]  # no rows, to go back to the agreed state
-        return table
-
-    def _before(self) -> tuple[IntArray, Table]:
-        """Return the rows of the table that this round changed, and their values before."""
-        rows = int(self._touched.counted["rows"][0])
-        return self._touched.cells[:rows], _wide(self._touched.before[:rows], self._models.table.shape[-1])
 
     def learnt(self) -> NativeLearnt:
         """Return what the records since `begin` did to the agreed state."""
         agreed, models = self._agreed, self._models
         start = agreed.grown(self.features[len(agreed.features) :], self.labels[len(agreed.labels) :], table=False)
         centre = float(models.centre[0]) if self.settings.targets and self.records else agreed.centre
-        cells, before = self._before()
-        weights, table = (
-            models.weights - self._weights_about(start, centre),
-            models.table.take(cells, axis=0) - before,
-        )
+        cells, before, own, visits = self._table.changed()
+        weights, table = models.weights - self._weights_about(start, centre), own - before
         unit = _unit(weights, table, least=LEAST_UNIT if self.settings.targets else 1.0)
         return NativeLearnt(
             features=self.features,
@@ -295,7 +278,7 @@ class NativeLearner:
             second=models.second - start.second,
             weights=weights / unit,
             cells=cells.astype(np.float64),
-            visits=models.visits[cells].astype(np.float64),
+            visits=visits.astype(np.float64),
             table=table.astype(np.float64) / unit,
             unit=unit,
             bearing=models.bearing[: len(self.labels)].copy(),
@@ -376,10 +359,16 @@ class NativeLearner:
     ) -> bool:
         """Tell whether the record to be learnt is the one that was predicted last, with nothing learnt since.
 
-        False if its label is new: the prediction had no column for it.
+        False if its label is new: the prediction had no column for it. False also if others have used the table.
         """
         last = self._last_prediction
-        if last is None or len(X) != 1 or last.features != features or last.values != X.tobytes():
+        if (
+            last is None
+            or self._table.changes.arguments is None
+            or len(X) != 1
+            or last.features != features
+            or last.values != X.tobytes()
+        ):
             return False
         return self._knows(y, labels, 0)
 
@@ -394,36 +383,33 @@ class NativeLearner:
     ) -> None:
         """Predict and learn records without new names: see `predict_and_learn`."""
         self._last_prediction = None  # the mixture learns from what it mixed last
+        self._make_room_for(len(truths))
         arguments, seen = self._kept_arguments(), self._agreed.seen + self.records
         remembered = 0 if self.near is None else self.near.seen
-        touched = self._room_for(len(truths))
+        touched = self._table.room_for(len(truths))
         X, rounds = self._aligned(features, X), plain(rounds)
         if not predict_and_learn(arguments, remembered, seen, X, rounds, truths, outputs, touched):
             raise BrokenInvariantError(NOT_FITTING)
         if self.near is not None:
             self.near.seen += len(truths)
+            self._make_room_for(1)  # now: what is predicted next is learnt from the same arrays
 
-    def _room_for(self, records: int) -> Touched:
-        """Return arrays with room for the rows of the table that so many more records may be the first to change."""
-        touched, table = self._touched, self._models.table
-        wanted = min(len(table), int(touched.counted["rows"][0]) + TOUCHED * records)
-        if len(touched.cells) < wanted or touched.before.shape[1:] != table.shape[1:]:
-            rows = min(len(table), 2 * wanted)
-            cells, before = np.zeros(rows, np.int64), np.zeros((rows, *table.shape[1:]), np.float32)
-            filled, kept = self._before()
-            cells[: len(filled)], before[: len(filled)] = filled, kept
-            self._touched = Touched(cells, before, touched.counted)
-        return self._touched
+    def _make_room_for(self, records: int) -> None:
+        """Let the nearest records have room for so many more."""
+        if self.near is not None and not self.near.has_room_for(records):
+            self._table.changes.arguments = None
+            self.near.make_room_for(records)
 
     def _kept_arguments(self) -> Learning:
         """Return the arguments of the compiled loops, built once for the present names."""
-        if self._arguments is None:
+        table, changes = self._table.enter(), self._table.changes
+        if changes.arguments is None:
             settings, columns = self.settings, self._models.weights.shape[-1]
             learning = Learning(
                 kinds=self._kinds,
                 scales=self._scaler.sums,
                 tests=self._ferns.tests,
-                models=self._models,
+                models=self._models._replace(table=table.values, visits=table.visits),
                 memory=NO_MEMORY if self.near is None else self.near.memory,
                 mixing=self.mixture.mixing,
                 last=no_last_answer(targets=settings.targets) if self.last is None else self.last.arrays,
@@ -435,8 +421,8 @@ class NativeLearner:
             )
             if not _is_sound(learning, len(self.features), columns):
                 raise BrokenInvariantError(NOT_FITTING)
-            self._arguments = kept(learning)
-        return self._arguments
+            changes.arguments = kept(learning)
+        return changes.arguments
 
     # --- names ---------------------------------------------------------------------------------------------------
 
@@ -477,12 +463,12 @@ class NativeLearner:
         new = self._new(features, x)
         more = () if label is None or label in self._codes else (label,)
         names, labels = (*self.features, *new), (*self.labels, *more)
-        ferns = self._ferns.over(names) if self.settings.has_ferns else self._ferns
+        ferns = self.shared.ferns(self._ferns, names) if self.settings.has_ferns else self._ferns
         models = self._wider(len(new), len(more))
         scaler = self._scaler.grown(len(new))
         codes = self._codes | dict.fromkeys(more, len(self.labels))
         # An interruption from here on leaves arrays that do not fit the names: the next call raises.
-        self._arguments, self._last_prediction = None, None
+        self._table.changes.arguments, self._last_prediction = None, None
         self._ferns, self._models, self._scaler = ferns, models, scaler
         self.features, self.labels, self._codes = names, labels, codes
         self._rename_own()
@@ -497,12 +483,12 @@ class NativeLearner:
             # Until the inverse is computed again, the second moment of a new feature is the ridge.
             ridge = RIDGE * np.trace(second) / size / max(1, self._agreed.seen + self.records)
             inverse[range(size - features, size), range(size - features, size)] = 1.0 / ridge if ridge else np.nan
-            mean, along = np.zeros(second.shape), np.zeros(size)
+            mean, along = self.shared.square(size), np.zeros(size)
+        self._table.widen(models.weights.shape[-1] + labels)
         return models._replace(
             weights=np.pad(models.weights, ((0, features), (0, 0), (0, labels))),
-            table=_wide(models.table, models.table.shape[-1] + labels),
-            bearing=_wide(models.bearing, models.bearing.shape[-1] + labels),
-            right=_wide(models.right, models.right.shape[-1] + labels),
+            bearing=wide(models.bearing, models.bearing.shape[-1] + labels),
+            right=wide(models.right, models.right.shape[-1] + labels),
             second=second,
             inverse=inverse,
             mean=mean,
@@ -521,12 +507,6 @@ class NativeLearner:
         return plain(aligned(X, features, self.features))
 
 
-def _wide(array: npt.NDArray[F], columns: int) -> npt.NDArray[F]:
-    """Return an array with its last axis padded by zeros to so many columns."""
-    more = columns - array.shape[-1]
-    return np.concatenate([array, np.zeros((*array.shape[:-1], more), array.dtype)], axis=-1) if more else array
-
-
 def _unit(*differences: npt.NDArray[np.floating], least: float = 1.0) -> float:
     """Return a power of two in which differences are at most 1024, and small ones near 1, so that sums are exact.
 
@@ -542,11 +522,6 @@ def _unit(*differences: npt.NDArray[np.floating], least: float = 1.0) -> float:
     return max(least, 2.0 ** (min(power, 0) if power <= 10 else power - 10))
 
 
-def _untouched(table: npt.NDArray[F]) -> Touched:
-    """Return the record of a round in which no row of the table has changed."""
-    return Touched(np.zeros(0, np.int64), table[:0].astype(np.float32), np.zeros(1, COUNTED))
-
-
 def _is_sound(learning: Learning, features: int, columns: int) -> bool:
     """Tell whether all arrays fit the names; compiled loops do not check indices."""
     models, memory, last = learning.models, learning.memory, learning.last
@@ -556,7 +531,7 @@ def _is_sound(learning: Learning, features: int, columns: int) -> bool:
         models.weights.shape == (inputs, count, columns)
         and models.right.shape == (count, columns)
         and models.bearing.shape == (columns,)
-        and models.table.shape[2] == columns
+        and models.table.shape[2] >= columns  # others may know more labels
         and int(learning.tests.feature.max()) < max(1, features)
         and all(part.shape[-1:] == (features,) for part in learning.scales)
         and len(learning.scales.first) == FIRST
