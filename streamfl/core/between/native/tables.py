@@ -1,7 +1,7 @@
 """The tables of ferns of the clients of one process: agreed values are kept once, and each client's changes apart.
 
 A table has 128,000 rows, of which a client changes some thousand in a round. So the clients that have agreed on the
-same values work in one table, in turn: whoever is next has the changes of the one before taken out, and its own put in.
+same values work in one table, in turn: the changes of one are taken out before those of the next are put in.
 """
 
 from dataclasses import dataclass
@@ -239,7 +239,8 @@ class ClientTable:
         """Return the state of a copy, which has its own table."""
         self.agreed.take_out()
         changes = self.changes
-        touched = Touched(*(part.copy() for part in changes.touched))
+        cells, before, counted = changes.touched
+        touched = Touched(cells.copy(), before.copy(), counted.copy())
         return {
             "_tables": self._tables,
             "agreed": (self.agreed.values.copy(), self.agreed.chain),
