@@ -109,9 +109,12 @@ class NativeLearner:
     def _load(self) -> None:
         """Load the compiled loops, or compile them, so that no record waits for that."""
         none, nothing = np.zeros(0), np.zeros((0, 0))
+        if self.shared.loaded:
+            return
         with announced():
             self._run((), nothing, nothing, none, nothing)
             rounds_say(nothing, none, none, 1.0, np.zeros((1, 0)), nothing)
+        self.shared.loaded = True
 
     def __getstate__(self) -> dict[str, object]:
         """Return the state of a copy, which need not know what was predicted last."""

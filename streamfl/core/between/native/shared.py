@@ -18,6 +18,8 @@ class Shared:
     ----------
     tables
         The tables of ferns.
+    loaded
+        Whether the compiled loops have been loaded for them.
 
     Examples
     --------
@@ -28,6 +30,7 @@ class Shared:
     """
 
     tables: AgreedTables = field(default_factory=AgreedTables)
+    loaded: bool = False
     _ferns: "WeakValueDictionary[tuple[int, tuple[str, ...]], Ferns]" = field(default_factory=WeakValueDictionary)
     _square: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))
 
