@@ -77,7 +77,8 @@ class AgreedTable:
         self.visits = np.zeros(len(values), np.int64)
         self.changes: Changes | None = None
         self.users: WeakSet[ClientTable] = WeakSet()
-        self._next: list[tuple[IntArray, FloatArray, ReferenceType[AgreedTable]]] = []
+        self._state = object()  # another one when the agreed values are changed in place
+        self._next: list[tuple[IntArray, FloatArray, ReferenceType[AgreedTable], object]] = []
 
     # Each method can be repeated after an interruption at any of its steps, or followed by any other.
 
@@ -130,21 +131,21 @@ class AgreedTable:
 
     def following(self, cells: IntArray, rows: FloatArray) -> "AgreedTable | None":
         """Return the table that came from this one by the same rows, if it is still used."""
-        self._next = [one for one in self._next if one[2]() is not None]
-        for known, values, table in self._next:
+        self._next = [one for one in self._next if (table := one[2]()) is not None and table._state is one[3]]
+        for known, values, table, _ in self._next:
             if np.array_equal(known, cells) and (values is rows or np.array_equal(values, rows)):
                 return table()
         return None
 
     def follows(self, cells: IntArray, rows: FloatArray, table: "AgreedTable") -> None:
         """Note by which rows another table came from this one."""
-        self._next = [*self._next, (cells, rows, ref(table))][-COMPARED:]
+        self._next = [*self._next, (cells, rows, ref(table), table._state)][-COMPARED:]
 
     def change(self, cells: IntArray, rows: FloatArray, chain: str) -> None:
         """Set agreed rows, for all clients that use this table; columns that the rows lack become 0."""
         self.take_out()
         columns = rows.shape[-1]
-        self.chain, self.columns, self._next = chain, columns, []
+        self.chain, self.columns, self._next, self._state = chain, columns, [], object()
         self.widen(columns)
         self.values[..., columns:] = 0.0
         self.values[cells, :, :columns] = rows[: len(cells)]
