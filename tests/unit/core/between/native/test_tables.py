@@ -155,6 +155,18 @@ def test_labels_that_are_new_at_a_client_are_seen_by_it_alone():
     assert seen(other)[2] == [0.0, 7.0]
 
 
+def test_arguments_that_point_into_a_table_go_with_it():
+    tables = AgreedTables()
+    one, other = table(tables), table(tables)
+    one.enter()
+    one.changes.arguments = object()  # what the loops are called with
+    other.widen(2)
+    assert one.changes.arguments is None
+    one.changes.arguments = object()
+    other.enter()
+    assert one.changes.arguments is None
+
+
 def test_fewer_labels_than_before_leave_nothing_of_the_others():
     tables = AgreedTables()
     one, other = table(tables, 2), table(tables, 2)
