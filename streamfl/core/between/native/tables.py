@@ -131,9 +131,9 @@ class AgreedTable:
 
     def following(self, cells: IntArray, rows: FloatArray) -> "AgreedTable | None":
         """Return the table that came from this one by the same rows, if it is still used."""
-        self._next = [one for one in self._next if (table := one[2]()) is not None and table._state is one[3]]
-        for known, values, table, _ in self._next:
-            if np.array_equal(known, cells) and (values is rows or np.array_equal(values, rows)):
+        self._next = [one for one in self._next if (known := one[2]()) is not None and known._state is one[3]]
+        for places, values, table, _ in self._next:
+            if np.array_equal(places, cells) and (values is rows or np.array_equal(values, rows)):
                 return table()
         return None
 

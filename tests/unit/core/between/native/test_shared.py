@@ -1,4 +1,4 @@
-"""Clients of one process share what is the same at all: they learn what they would learn alone, in far less memory."""
+"""Clients of one process share what is the same: they learn what they would learn alone, in far less memory."""
 
 import copy
 from collections.abc import Iterator
@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-
 from native_streams import drawn, state
+
 from streamfl.core.between.native.at_client import NativeAtClient
 from streamfl.core.between.native.between_rounds import NativeBetweenRounds
 from streamfl.core.bounds import NAMED

@@ -1,4 +1,4 @@
-"""Clients that share a table see what they would see alone, whatever they do in which order; and share it in truth."""
+"""Clients that share a table see what they would see alone, whatever they do in which order; and they do share it."""
 
 import copy
 import gc
