@@ -5,6 +5,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -241,8 +242,7 @@ class Replay:
         if self._history.unlearnt is None:  # a River model has no file
             self._file = FileErrors(self.table, self.logs, self.horizon, self._model)
         coordinator = CoordinatorNode(self._machine, transport.coordinator(), self._handle)
-        learner = self.settings.learning.learner(self.task, self.settings.seed).in_one_process()
-        clients = [self._client(name, learner, transport) for name in self.logs]
+        clients = [self._client(name, transport) for name in self.logs]
         began = stopwatch()
         coordinator.start(0.0)
         run([*clients, coordinator], ManualClock())
@@ -287,11 +287,16 @@ class Replay:
             CoordinatorState(self.profile()),
         )
 
-    def _client(self, name: str, learner: Learner, transport: MemoryTransport) -> ClientNode:
+    @cached_property
+    def _learner(self) -> Learner:
+        """Return how all clients learn: what is the same at all of them they have once."""
+        return self.settings.learning.learner(self.task, self.settings.seed).in_one_process()
+
+    def _client(self, name: str, transport: MemoryTransport) -> ClientNode:
         settings = self.settings
         machine = Client(
             ClientSettings(
-                learner=learner,
+                learner=self._learner,
                 round_size=self.sizes[name] if self.sizes else settings.round_size,
                 least=settings.least,
                 measure=settings.measure,
