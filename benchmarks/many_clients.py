@@ -25,7 +25,7 @@ from streamfl.streams.dealing import Log
 ROWS = tuple(
     f"{features}:{shape}"
     for features in ("rounds", "auto")
-    for shape in ("20x100x20", "100x11x20", "1000x11x20", "10000x11x5")
+    for shape in ("20x100x20", "100x11x20", "1000x11x20", "10000x11x3")
 )
 
 
