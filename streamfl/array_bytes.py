@@ -4,7 +4,7 @@ What clients send lies on grids of powers of two (`streamfl.core.learning.grid`)
 is then m * 2^(e_row + f_column) with small whole numbers m, which take a few bits each (`streamfl.whole_numbers`).
 The writer finds the exponents, one for each row and column or the same for all; nothing is lost, whatever the array.
 More facts save numbers where they hold: whole numbers need no exponents, a symmetric matrix is written as its
-triangle, rows that add up to 0 without their last column, rising numbers as their differences, an array like the first
+triangle, rows that add up to 0 without their last column, rising numbers as differences, an array like the first one
 of the same shape as the difference from it, and one of three dimensions by its slices along the second, if these
 differ in kind.
 """

@@ -5,6 +5,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -19,6 +20,7 @@ from streamfl.core.coordinator.machine import Coordinator
 from streamfl.core.coordinator.settings import CoordinatorSettings
 from streamfl.core.coordinator.state import CoordinatorState
 from streamfl.core.errors import BrokenInvariantError, PeerError, UsageError
+from streamfl.core.learning.local_round import Learner
 from streamfl.core.profiles.base import Profile
 from streamfl.core.protocol.decisions import Dropped, PostUpdate, Predicted, Refused
 from streamfl.core.protocol.messages import FromCoordinator, LocalDrift, Noticed, Restarted, RoundClosed
@@ -288,11 +290,16 @@ class Replay:
             CoordinatorState(self.profile()),
         )
 
+    @cached_property
+    def _learner(self) -> Learner:
+        """Return how all clients learn: what is the same at all of them they have once."""
+        return self.settings.learning.learner(self.task, self.settings.seed).in_one_process()
+
     def _client(self, name: str, transport: MemoryTransport) -> ClientNode:
         settings = self.settings
         machine = Client(
             ClientSettings(
-                learner=settings.learning.learner(self.task, settings.seed),
+                learner=self._learner,
                 round_size=self.sizes[name] if self.sizes else settings.round_size,
                 least=settings.least,
                 measure=settings.measure,

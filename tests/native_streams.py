@@ -8,7 +8,9 @@ import numpy as np
 
 from streamfl.core.arrays import FloatArray
 from streamfl.core.between.native import merging
+from streamfl.core.between.native.kernels.steps import Models
 from streamfl.core.between.native.learner import NativeLearner
+from streamfl.core.between.native.tables import ClientTable
 from streamfl.core.protocol.native.learnt import NativeLearnt
 from streamfl.core.protocol.native.models import NativeState
 from streamfl.core.protocol.native.settings import NativeSettings
@@ -17,8 +19,8 @@ from streamfl.core.sampling import generator
 
 LABELS = ("a", "b", "c")
 
-# What the last prediction leaves behind until the next: it is written before it is read.
-SCRATCH = {"_arguments", "_predictions"}
+# What the last prediction leaves behind until the next, as `mean` below: it is written before it is read.
+SCRATCH = {"shared", "_predictions"}
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,10 @@ def state(value: Any, *, without: Iterable[str] = ()) -> Any:
     """Return all that a value holds, arrays as bytes, so that == compares to the last bit."""
     left_out = {*without, *SCRATCH}
     match value:
+        case ClientTable():
+            return state([value.values, value.changed()], without=left_out)
+        case Models():
+            return state(value._replace(mean=value.mean[:0])._asdict(), without=left_out)
         case np.ndarray():
             return value.dtype.str, value.shape, np.ascontiguousarray(value).tobytes()
         case Mapping():

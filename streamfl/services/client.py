@@ -2,7 +2,7 @@
 
 import secrets
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import structlog
 
@@ -85,6 +85,9 @@ class HostNode:
     _all_left_at: float | None = None
     _deadline: float | None = None
     _settle_at: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.settings = replace(self.settings, learner=self.settings.learner.in_one_process())
 
     @property
     def wakes_at(self) -> float | None:

@@ -1,7 +1,8 @@
 """A simulated federation on one virtual clock and one seed, with any faults."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from threadpoolctl import threadpool_limits
 
@@ -210,8 +211,14 @@ class Simulation:
         node.start(self._clock.now())
         return node
 
+    @cached_property
+    def _in_one_process(self) -> ClientSettings:
+        return replace(self.client, learner=self.client.learner.in_one_process())
+
     def _client_node(self, name: str) -> ClientNode:
-        machine = AuditedClient(self.client, name, incarnation=f"{self._starts:05d}.{name}", audit=self.audit)
+        machine = AuditedClient(
+            self._in_one_process, name, incarnation=f"{self._starts:05d}.{name}", audit=self.audit
+        )
         return ClientNode(machine, TableSource(self.table, name, self.logs[name]), self._network.client(name))
 
     def _watch(self, node: str, message: FromClient | FromCoordinator) -> None:

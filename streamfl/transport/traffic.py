@@ -9,14 +9,19 @@ from streamfl.core.protocol.messages import FromClient, FromCoordinator, RoundOp
 # The first entries are all encoded, and from then on one in so many: to encode all would slow a replay down.
 FIRST, EVERY = 4, 8
 
+# Of an entry so many messages of clients are encoded, and from then on one in so many. One client in eight in turn
+# sends more than others: with seven, all turns are counted.
+MOST, ONE_IN = 64, 7
+
 
 @dataclass
 class Traffic:
     """The bytes a record of what clients send and of what the coordinator publishes.
 
     Nothing is encoded in memory, so the messages of some rounds are encoded to be counted: of the first four entries
-    all, then of every eighth, with eight times the weight. What the coordinator writes as JSON is counted as gzip
-    makes it, each message alone; a log may put several together. Parts and headers of a log are not counted.
+    all, then of every eighth, with eight times the weight. Of these the messages of 64 clients, and of every seventh
+    client more, with seven times the weight. What the coordinator writes as JSON is counted as gzip makes it, each
+    message alone; a log may put several together. Parts and headers of a log are not counted.
 
     Examples
     --------
@@ -31,10 +36,14 @@ class Traffic:
     down: int = 0
     records: int = 0
     _entry: int = 1
+    _sent: int = 0
 
     def add(self, message: FromClient | FromCoordinator) -> None:
         """Count a message."""
         weight = 1 if self._entry <= FIRST else EVERY if self._entry % EVERY == 0 else 0
+        if isinstance(message, FromClient):
+            self._sent += 1
+            weight *= 1 if self._sent <= MOST else ONE_IN * (self._sent % ONE_IN == 0)
         if weight:
             data = messages.encode(message)
             if isinstance(message, FromClient):
@@ -45,7 +54,7 @@ class Traffic:
             if isinstance(message, Update):
                 self.records += weight * message.records
         if isinstance(message, RoundOpened):
-            self._entry = message.entry
+            self._entry, self._sent = message.entry, 0
 
     @property
     def a_record(self) -> tuple[float, float]:

@@ -268,7 +268,7 @@ class Client(ClientState):
 
     def _round_closed(self, closed: RoundClosed, place: LedgerPlace) -> None:
         """Move to the next entry; ask after a missed entry, a foreign attempt, or two entries that differ."""
-        own = next((a for a in closed.accepted if a.client == self.name), None)
+        own = closed.accepted_of(self.name)
         sent, is_next = self._flight.sent, closed.entry == self._ledger.entry + 1
         is_strange = own is not None and (sent is None or not sent.is_accepted_by(own, closed))
         if self._ledger.contradicts(closed) or (is_next and is_strange):

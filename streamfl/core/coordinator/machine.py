@@ -314,7 +314,8 @@ class Coordinator:
         return [Commit((_left(leave),)), *self._finished(), *self._go_on_if_complete(now)]
 
     def _finished(self) -> list[CoordinatorDecision]:
-        return [] if self.state.active() else [Finished()]
+        stays = any(not member.left for member in reversed(self.state.members.values()))
+        return [] if stays else [Finished()]
 
     @property
     def introduced(self) -> int:
@@ -324,8 +325,11 @@ class Coordinator:
     @property
     def present(self) -> set[str]:
         """Return the members that have neither left nor expired."""
-        limit, members = self.settings.expire_after, self.state.members
-        return {name for name in self.state.active() if limit is None or members[name].missed < limit}
+        return {name for name, member in self.state.members.items() if self._is_present(member)}
+
+    def _is_present(self, member: Member) -> bool:
+        limit = self.settings.expire_after
+        return not member.left and (limit is None or member.missed < limit)
 
     # --- a round ---------------------------------------------------------------------------------------------------
 
@@ -355,6 +359,14 @@ class Coordinator:
         lacking = updates - scores if self.is_scoring else self.present - updates
         return lacking - self._unsaved.refusals.at_fault.keys()
 
+    def _lacks_any(self) -> bool:
+        """Tell whether a client is waited for: mostly the last member, so that it is asked at once."""
+        if self.is_scoring:
+            return bool(self.waited_for)
+        have, at_fault = self._unsaved.updates, self._unsaved.refusals.at_fault
+        members = reversed(self.state.members.items())
+        return any(name not in have and name not in at_fault and self._is_present(member) for name, member in members)
+
     def _has_something(self) -> bool:
         """Tell whether the round can be closed: it has updates, or updates were refused."""
         return bool(self._unsaved.updates or self._unsaved.refusals.at_fault)
@@ -363,7 +375,7 @@ class Coordinator:
         """Close the round or settle its alarm, unless a client is still waited for."""
         if self._unsaved.open is None:
             return []
-        quorum, lacking = self.settings.quorum, self.waited_for
+        quorum, lacking = self.settings.quorum, self._lacks_any()
         if self.is_scoring:
             return [] if lacking else self._recovery.close(now)
         if lacking and (quorum is None or len(self._unsaved.updates) < quorum):

@@ -8,7 +8,7 @@ import abc
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
 
@@ -148,6 +148,10 @@ class BetweenRounds(abc.ABC, Generic[S, L]):
     @abc.abstractmethod
     def at_client(self) -> "AtClient":
         """Return the client's side of it, which has learnt nothing yet."""
+
+    def in_one_process(self) -> Self:
+        """Return the same for clients that are driven by one thread: they may keep once what is the same at all."""
+        return self
 
     def refusal(self, learnt: Learnt | None, agreed: AgreedState | None, covered: Covered) -> str | None:
         """Return why the result of a client, or its absence, cannot be used, or None."""

@@ -53,6 +53,10 @@ class Learner:
     seed: int = 0
     between: BetweenRounds[Any, Any] | None = None
 
+    def in_one_process(self) -> "Learner":
+        """Return the same learner for clients that are driven by one thread: see `BetweenRounds.in_one_process`."""
+        return self if self.between is None else replace(self, between=self.between.in_one_process())
+
     @property
     def one_full_step(self) -> bool:
         """Whether a round is a single step on all its records."""

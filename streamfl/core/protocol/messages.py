@@ -793,6 +793,15 @@ class RoundClosed(Message):
     refused: int = 0
     unlearnt: int = 0
 
+    def accepted_of(self, client: str) -> Accepted | None:
+        """Return what was accepted from a client."""
+        return self._by_client.get(client)
+
+    @cached_property
+    def _by_client(self) -> Mapping[str, Accepted]:
+        """Return what was accepted by client, the first if there are several; cached for all clients of a process."""
+        return {accepted.client: accepted for accepted in reversed(self.accepted)}
+
 
 @dataclass(frozen=True, kw_only=True)
 class Restarted(Message):

@@ -173,7 +173,7 @@ def test_the_agreed_models_are_those_of_all_accepted_differences_and_all_clients
         assert last.version == final.round - 1
         last.learner.restore()
         np.testing.assert_array_equal(last.learner._models.weights, models[last.version].weights)
-        np.testing.assert_array_equal(last.learner._models.table, models[last.version].table.astype(np.float32))
+        np.testing.assert_array_equal(last.learner.table, models[last.version].table.astype(np.float32))
 
 
 def test_round_one_begins_from_nothing_without_a_label_and_what_is_served_first_is_wrong():
@@ -466,8 +466,8 @@ def test_an_entry_without_records_changes_no_model_and_loses_none_for_those_that
     assert (update.entry, update.round) == (3, 2)
     learner_ = native(clients["c1"]).learner
     learner_.restore()
-    assert np.abs(learner_._models.table).max() > 0.0
-    np.testing.assert_array_equal(learner_._models.table, machine.state.between.table.astype(np.float32))
+    assert np.abs(learner_.table).max() > 0.0
+    np.testing.assert_array_equal(learner_.table, machine.state.between.table.astype(np.float32))
 
 
 # --- answers between rounds --------------------------------------------------------------------------------------

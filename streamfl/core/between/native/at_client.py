@@ -1,7 +1,7 @@
 """Native models at a client: from the agreed state on, they learn the client's records as they come."""
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import InitVar, dataclass, field
+from typing import TYPE_CHECKING, Optional
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from streamfl.core.protocol.records import Batch
 
 if TYPE_CHECKING:
     from streamfl.core.between.native.learner import NativeLearner
+    from streamfl.core.between.native.shared import Shared
 
 
 @dataclass
@@ -30,6 +31,8 @@ class NativeAtClient(AtClient):
     ----------
     settings
         Which models learn.
+    shared
+        What they share with those of other clients; None: nothing.
     learner
         The models.
     version
@@ -48,17 +51,18 @@ class NativeAtClient(AtClient):
     """
 
     settings: NativeSettings
+    shared: InitVar[Optional["Shared"]] = None
     learner: "NativeLearner" = field(init=False)
     version: int = 1
     _epoch: int | None = None
     _served: list[FloatArray] = field(default_factory=list)
     _published: Arrived[dict[bool, NativeState | NativeChange]] = field(default_factory=Arrived)
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, shared: Optional["Shared"]) -> None:
         # Compiled loops take half a second to import, and clients that learn by rounds only do without.
         from streamfl.core.between.native.learner import NativeLearner  # noqa: PLC0415
 
-        self.learner = NativeLearner(self.settings)
+        self.learner = NativeLearner(self.settings) if shared is None else NativeLearner(self.settings, shared)
 
     def take(self, published: BetweenPublished) -> None:
         """Store a published state until its round opens.

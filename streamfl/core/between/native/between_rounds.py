@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import TYPE_CHECKING, Optional
 
 from streamfl.core.between.native.admission import wrong_learnt
 from streamfl.core.between.native.agreed_round import after_round
@@ -18,6 +19,9 @@ from streamfl.core.protocol.native.learnt import NativeLearnt
 from streamfl.core.protocol.native.models import NativeState
 from streamfl.core.protocol.native.settings import LAST_ANSWER, NativeSettings
 
+if TYPE_CHECKING:
+    from streamfl.core.between.native.shared import Shared
+
 
 @dataclass(frozen=True)
 class NativeBetweenRounds(BetweenRounds[NativeState, NativeLearnt]):
@@ -27,6 +31,8 @@ class NativeBetweenRounds(BetweenRounds[NativeState, NativeLearnt]):
     ----------
     settings
         Which of them learn, and whether they predict labels or targets.
+    shared
+        What its clients share; None: nothing.
 
     Examples
     --------
@@ -40,6 +46,7 @@ class NativeBetweenRounds(BetweenRounds[NativeState, NativeLearnt]):
     pairs_features = True
 
     settings: NativeSettings
+    shared: Optional["Shared"] = field(default=None, compare=False, repr=False)
 
     @cached_property
     def names(self) -> AbstractSet[str]:
@@ -93,4 +100,11 @@ class NativeBetweenRounds(BetweenRounds[NativeState, NativeLearnt]):
 
     def at_client(self) -> NativeAtClient:
         """Return the models at a client that has learnt nothing yet."""
-        return NativeAtClient(self.settings)
+        return NativeAtClient(self.settings, self.shared)
+
+    def in_one_process(self) -> "NativeBetweenRounds":
+        """Return the same models for clients that are driven by one thread: they share the agreed table."""
+        # Compiled loops take half a second to import, and a coordinator does without.
+        from streamfl.core.between.native.shared import Shared  # noqa: PLC0415
+
+        return replace(self, shared=Shared())

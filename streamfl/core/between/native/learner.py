@@ -3,10 +3,9 @@
 import math
 from dataclasses import dataclass, field, replace
 from itertools import compress, pairwise
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from streamfl.core.arrays import BoolArray, FloatArray, IntArray
 from streamfl.core.between.native.ferns import Ferns
@@ -18,12 +17,14 @@ from streamfl.core.between.native.kernels.neighbours import NO_MEMORY, Memory
 from streamfl.core.between.native.kernels.one_record import Learning, Record, predict_and_learn
 from streamfl.core.between.native.kernels.scaling import FIRST
 from streamfl.core.between.native.kernels.softmax import rounds_say
-from streamfl.core.between.native.kernels.steps import COUNTED, RIDGE, Kinds, Models, Table, Touched
+from streamfl.core.between.native.kernels.steps import RIDGE, Kinds, Models, Table
 from streamfl.core.between.native.last_answer import LastAnswer, no_last_answer
 from streamfl.core.between.native.last_answer_state import LastAnswerState
 from streamfl.core.between.native.mixture import LabelMixture, TargetMixture, room
 from streamfl.core.between.native.neighbours import Neighbours
 from streamfl.core.between.native.running_scaler import RunningScaler
+from streamfl.core.between.native.shared import Shared
+from streamfl.core.between.native.tables import NO_TABLE, NO_VISITS, ClientTable, wide
 from streamfl.core.errors import BrokenInvariantError, PeerError
 from streamfl.core.learning.grid import in_short
 from streamfl.core.learning.serving import Serving
@@ -36,8 +37,6 @@ from streamfl.core.protocol.native.settings import FOLLOWING, MEMORIES, NONE, TO
 from streamfl.core.protocol.native.sleeping import Rest, unused
 from streamfl.core.protocol.records import Batch, aligned
 from streamfl.core.sampling import generator
-
-F = TypeVar("F", np.float32, np.float64)
 
 # If the agreed centre is so many deviations from a client's targets, the client measures from its own mean instead: a
 # float has only 16 digits.
@@ -67,6 +66,8 @@ class NativeLearner:
         Which models learn.
     rest
         The sleep of the client's own experts, which it decides alone: nothing that is sent depends on it.
+    shared
+        What it shares with others of this thread; by default nothing.
 
     Examples
     --------
@@ -79,6 +80,7 @@ class NativeLearner:
     """
 
     settings: NativeSettings
+    shared: Shared = field(default_factory=Shared)
     features: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
     mixture: LabelMixture | TargetMixture = field(init=False)
@@ -92,8 +94,7 @@ class NativeLearner:
     _agreed: NativeState = field(init=False)
     _kinds: Kinds = field(init=False)
     _models: Models = field(init=False)
-    _touched: Touched = field(init=False)
-    _arguments: Learning | None = None
+    _table: ClientTable = field(init=False)
     _last_prediction: LastPrediction | None = None
 
     def __post_init__(self) -> None:
@@ -103,31 +104,33 @@ class NativeLearner:
         self.agreed_mixture = mixture(len(settings.agreed_experts))
         self.near = Neighbours() if settings.neighbours else None
         self.last = LastAnswer(settings.targets) if settings.last_answer else None
-        self._ferns = Ferns(settings.seed)
+        self._ferns = self.shared.ferns(Ferns(settings.seed), ())
         self._kinds = Kinds(settings.sees, settings.rates, ferns.start, ferns.stop - ferns.start)
-        nothing = NativeState.none(settings)
-        table = nothing.table.astype(np.float32)
-        visits, none = np.zeros(settings.table_rows, np.int64), np.zeros(0)
-        self._models = Models(none, table, visits, none, none, none, none, none, none, none, none, none)
-        self._touched = _untouched(table)
-        self.begin(nothing)
+        nothing, none = NativeState.none(settings), np.zeros(0)
+        table = np.zeros(nothing.table.shape, np.float32)
+        self._models = Models(none, NO_TABLE, NO_VISITS, none, none, none, none, none, none, none, none, none)
+        self._table = ClientTable(self.shared.tables, table)
+        self.begin(replace(nothing, table=nothing.table[:0].copy()), np.zeros(0, np.int64))
         self._load()
 
     def _load(self) -> None:
         """Load the compiled loops, or compile them, so that no record waits for that."""
         none, nothing = np.zeros(0), np.zeros((0, 0))
+        if self.shared.loaded:
+            return
         with announced():
             self._run((), nothing, nothing, none, nothing)
             rounds_say(nothing, none, none, 1.0, np.zeros((1, 0)), nothing)
+        self.shared.loaded = True
 
     def __getstate__(self) -> dict[str, object]:
-        """Return the state of a copy, without the kept arguments: these are views, which would be copied apart."""
-        return {**self.__dict__, "_arguments": None, "_last_prediction": None}
+        """Return the state of a copy, which need not know what was predicted last."""
+        return {**self.__dict__, "_last_prediction": None}
 
     @property
     def records(self) -> int:
         """Count the records learnt since `begin`."""
-        return int(self._touched.counted["records"][0])
+        return int(self._table.changes.touched.counted["records"][0])
 
     # --- rounds --------------------------------------------------------------------------------------------------
 
@@ -153,23 +156,23 @@ class NativeLearner:
             raise PeerError(
                 "agreed models do not fit their names: the coordinator runs another version, or is broken"
             )
-        ferns, old = self._ferns, len(self._ferns.features)
-        ferns = Ferns(self.settings.seed) if agreed.features[:old] != ferns.features else ferns
-        ferns = ferns.over(agreed.features) if self.settings.has_ferns else ferns
+        ferns = self.shared.ferns(self._ferns, agreed.features if self.settings.has_ferns else ())
         scaler = RunningScaler.of(agreed.moments, agreed.features)
         second = agreed.second.copy()
         centre = self._centre(agreed)
+        # In this order, so that `begin` can be repeated after an interruption.
+        self._table.begin(cells, agreed.table, agreed.chain)
         models = Models(
             weights=self._weights_about(agreed, centre),
-            table=self._changed_table(agreed.table, cells),
-            visits=self._models.visits,
+            table=NO_TABLE,
+            visits=NO_VISITS,
             second=second,
             inverse=np.full(second.shape, np.nan),
             norms=agreed.norms.copy(),
             norm_sums=np.zeros(2),
             bearing=np.zeros(agreed.weights.shape[2]),
             right=np.zeros(agreed.weights.shape[1:]),
-            mean=np.zeros(second.shape),
+            mean=self.shared.square(len(second)),
             along=np.zeros(len(second)),
             centre=np.array([centre]),
         )
@@ -181,7 +184,7 @@ class NativeLearner:
         else:
             self.mixture.begin(agreed.mixture, awake, self.settings.shared)
         # An interruption from here on leaves arrays that do not fit the names: the next call raises.
-        self._arguments, self._last_prediction = None, None
+        self._table.changes.arguments, self._last_prediction = None, None
         self._agreed, self._ferns, self._scaler, self._models = agreed, ferns, scaler, models
         self.features, self.labels, self._codes = agreed.features, agreed.labels, codes
         self._rename_own()
@@ -244,7 +247,7 @@ class NativeLearner:
         """
         if near is not None and not self._can_use(near):
             raise PeerError("the last records of a client do not fit their names: the file is damaged")
-        self._arguments, self._last_prediction = None, None
+        self._table.changes.arguments, self._last_prediction = None, None
         self.near = near
         self._rename_own()
 
@@ -262,7 +265,7 @@ class NativeLearner:
             return
         targets = self.settings.targets
         last = LastAnswer(targets) if state is None else LastAnswer.of(state, targets=targets)
-        self._arguments, self._last_prediction = None, None
+        self._table.changes.arguments, self._last_prediction = None, None
         self.last = last
         self._rename_own()
 
@@ -271,10 +274,13 @@ class NativeLearner:
         labelled = bool(near.kept_labels) or not near.seen
         return self.settings.neighbours and near.is_sound and (self.settings.targets or labelled)
 
+    @property
+    def table(self) -> Table:
+        """Return the table of ferns with the client's changes, shape (rows, rates, columns); a view."""
+        return self._table.values
+
     def following(self, change: NativeChange) -> tuple[NativeState, IntArray]:
         """Return the agreed state after a change, and the rows of the table that it changes, which the state holds.
-
-        What was learnt since `begin` is forgotten.
 
         Raises
         ------
@@ -283,42 +289,22 @@ class NativeLearner:
         """
         if not change.fits(self._agreed, self.settings.table_rows):
             raise PeerError("changes of agreed models do not fit them: the coordinator runs another version")
-        self.restore()
         cells = change.cells.astype(np.int64)
-        before = _wide(self._models.table.take(cells, axis=0), change.table.shape[-1])
-        return replace(change.after(self._agreed), table=change.rows(before)), cells
+        rows = self._table.agreed_rows(cells, change.table.shape[-1])
+        # After an interruption the table may have moved already, and all else not.
+        moved = rows.astype(np.float64) if self._table.agreed.chain == change.chain else change.rows(rows)
+        return replace(change.after(self._agreed), table=moved), cells
 
     def restore(self) -> None:
         """Go back to the agreed state."""
         self._agreed = replace(self._agreed, table=self._agreed.table[:0])
         self.begin(self._agreed, np.zeros(0, np.int64))
 
-    def _changed_table(self, rows: FloatArray, cells: IntArray | None) -> Table:
-        """Return the table without this round's changes, and with new values in the rows `cells`, or in all."""
-        touched, before = self._before()
-        table = self._models.table
-        # In this order, so that `begin` can be repeated after an interruption.
-        table[touched] = before
-        self._models.visits[touched] = 0
-        self._touched = _untouched(rows)
-        if cells is None:
-            return rows.astype(np.float32)
-        # A label that was new at this client, in an update that did not count, loses its column.
-        table = np.ascontiguousarray(_wide(table[..., : rows.shape[-1]], rows.shape[-1]))
-        table[cells] = rows[: len(cells)]  # no rows, to go back to the agreed state
-        return table
-
-    def _before(self) -> tuple[IntArray, Table]:
-        """Return the rows of the table that this round changed, and their values before."""
-        rows = int(self._touched.counted["rows"][0])
-        return self._touched.cells[:rows], _wide(self._touched.before[:rows], self._models.table.shape[-1])
-
-    def _changes(self) -> tuple[IntArray, FloatArray]:
-        """Return the rows of the table that this round changed, in order, and their changes."""
-        cells, before = self._before()
+    def _changes(self) -> tuple[IntArray, IntArray, FloatArray]:
+        """Return the rows of the table that this round changed, in order, the visits to each, and their changes."""
+        cells, before, own, visits = self._table.changed()
         order = np.argsort(cells)
-        after = self._models.table.take(cells[order], axis=0).astype(np.float64)
-        return cells[order], after - before[order]
+        return cells[order], visits[order], own[order].astype(np.float64) - before[order]
 
     def learnt(self, *key: str | int, measured: bool = True) -> NativeLearnt:
         """Return what the records since `begin` did to the agreed state, on the grids of the round.
@@ -334,11 +320,13 @@ class NativeLearner:
         agreed, models = self._agreed, self._models
         start = agreed.grown(self.features[len(agreed.features) :], self.labels[len(agreed.labels) :], table=False)
         centre = float(models.centre[0]) if self.settings.targets and self.records else agreed.centre
-        weights, (cells, table) = models.weights - self._weights_about(start, centre), self._changes()
+        weights, (cells, visits, table) = models.weights - self._weights_about(start, centre), self._changes()
         fitting = fitting_steps(weights, table, cells, self.records, agreed)
         steps = agreed.steps if agreed.steps.are_known else fitting
         draws = generator(self.settings.seed, "grid", *key)
-        cells, visits, changes = self._sent(cells, rounded(table, step_of_cells(steps, cells), draws))
+        changes = rounded(table, step_of_cells(steps, cells), draws)
+        # A row that rounds to nothing is left out, so that clients that send nothing hold no cell back.
+        sent = changes.any(axis=(1, 2))
         moments, again = self._scaler.moments(self.features, since=agreed.moments), self._scaler.again
         measured = measured or bool(again.any()) or len(self.features) > len(agreed.features)
         return NativeLearnt(
@@ -352,9 +340,9 @@ class NativeLearner:
             norms=np.array(in_short(models.norm_sums / max(1, self.records))),
             second=rounded_second(models.second - start.second, steps) if measured else np.zeros((0, 0)),
             weights=rounded(weights, step_of_weights(steps), draws),
-            cells=cells.astype(np.float64),
-            visits=visits,
-            table=changes,
+            cells=cells[sent].astype(np.float64),
+            visits=np.rint(np.log2(visits[sent])),
+            table=changes[sent],
             steps=fitting,
             bearing=models.bearing[: len(self.labels)].copy(),
             right=models.right[:, : len(self.labels)].copy(),
@@ -362,14 +350,6 @@ class NativeLearner:
             centre=centre,
             mixture=self.agreed_mixture.report() if self.records else AgreedMixture(),
         )
-
-    def _sent(self, cells: IntArray, changes: FloatArray) -> tuple[IntArray, FloatArray, FloatArray]:
-        """Return the rows that are sent, the logarithms of their visits, and their changes.
-
-        A row that rounds to nothing is left out, so those who visited a cell and send nothing do not hold it back.
-        """
-        some = changes.any(axis=(1, 2))
-        return cells[some], np.rint(np.log2(self._models.visits[cells[some]])), changes[some]
 
     def _far_out(self) -> Moments:
         far = self._scaler.far(self.features)
@@ -443,10 +423,16 @@ class NativeLearner:
     ) -> bool:
         """Tell whether the record to be learnt is the one that was predicted last, with nothing learnt since.
 
-        False if its label is new: the prediction had no column for it.
+        False if its label is new: the prediction had no column for it. False also if others have used the table.
         """
         last = self._last_prediction
-        if last is None or len(X) != 1 or last.features != features or last.values != X.tobytes():
+        if (
+            last is None
+            or self._table.changes.arguments is None
+            or len(X) != 1
+            or last.features != features
+            or last.values != X.tobytes()
+        ):
             return False
         return self._knows(y, labels, 0)
 
@@ -461,36 +447,33 @@ class NativeLearner:
     ) -> None:
         """Predict and learn records without new names: see `predict_and_learn`."""
         self._last_prediction = None  # the mixture learns from what it mixed last
+        self._make_room_for(len(truths))
         arguments, seen = self._kept_arguments(), self._agreed.seen + self.records
         remembered = 0 if self.near is None else self.near.seen
-        touched = self._room_for(len(truths))
+        touched = self._table.room_for(len(truths))
         X, rounds = self._aligned(features, X), plain(rounds)
         if not predict_and_learn(arguments, remembered, seen, X, rounds, truths, outputs, touched):
             raise BrokenInvariantError(NOT_FITTING)
         if self.near is not None:
             self.near.seen += len(truths)
+            self._make_room_for(1)  # now: what is predicted next is learnt from the same arrays
 
-    def _room_for(self, records: int) -> Touched:
-        """Return arrays with room for the rows of the table that so many more records may be the first to change."""
-        touched, table = self._touched, self._models.table
-        wanted = min(len(table), int(touched.counted["rows"][0]) + TOUCHED * records)
-        if len(touched.cells) < wanted or touched.before.shape[1:] != table.shape[1:]:
-            rows = min(len(table), 2 * wanted)
-            cells, before = np.zeros(rows, np.int64), np.zeros((rows, *table.shape[1:]), np.float32)
-            filled, kept = self._before()
-            cells[: len(filled)], before[: len(filled)] = filled, kept
-            self._touched = Touched(cells, before, touched.counted)
-        return self._touched
+    def _make_room_for(self, records: int) -> None:
+        """Let the nearest records have room for so many more."""
+        if self.near is not None and not self.near.has_room_for(records):
+            self._table.changes.arguments = None
+            self.near.make_room_for(records)
 
     def _kept_arguments(self) -> Learning:
         """Return the arguments of the compiled loops, built once for the present names."""
-        if self._arguments is None:
+        table, changes = self._table.enter(), self._table.changes
+        if changes.arguments is None:
             settings, columns = self.settings, self._models.weights.shape[-1]
             learning = Learning(
                 kinds=self._kinds,
                 scales=self._scaler.sums,
                 tests=self._ferns.tests,
-                models=self._models,
+                models=self._models._replace(table=table.values, visits=table.visits),
                 memory=NO_MEMORY if self.near is None else self.near.memory,
                 mixing=self.mixture.mixing,
                 last=no_last_answer(targets=settings.targets) if self.last is None else self.last.arrays,
@@ -502,8 +485,8 @@ class NativeLearner:
             )
             if not _is_sound(learning, len(self.features), columns):
                 raise BrokenInvariantError(NOT_FITTING)
-            self._arguments = kept(learning)
-        return self._arguments
+            changes.arguments = kept(learning)
+        return changes.arguments
 
     # --- names ---------------------------------------------------------------------------------------------------
 
@@ -544,12 +527,12 @@ class NativeLearner:
         new = self._new(features, x)
         more = () if label is None or label in self._codes else (label,)
         names, labels = (*self.features, *new), (*self.labels, *more)
-        ferns = self._ferns.over(names) if self.settings.has_ferns else self._ferns
+        ferns = self.shared.ferns(self._ferns, names) if self.settings.has_ferns else self._ferns
         models = self._wider(len(new), len(more))
         scaler = self._scaler.grown(len(new))
         codes = self._codes | dict.fromkeys(more, len(self.labels))
         # An interruption from here on leaves arrays that do not fit the names: the next call raises.
-        self._arguments, self._last_prediction = None, None
+        self._table.changes.arguments, self._last_prediction = None, None
         self._ferns, self._models, self._scaler = ferns, models, scaler
         self.features, self.labels, self._codes = names, labels, codes
         self._rename_own()
@@ -564,12 +547,12 @@ class NativeLearner:
             # Until the inverse is computed again, the second moment of a new feature is the ridge.
             ridge = RIDGE * np.trace(second) / size / max(1, self._agreed.seen + self.records)
             inverse[range(size - features, size), range(size - features, size)] = 1.0 / ridge if ridge else np.nan
-            mean, along = np.zeros(second.shape), np.zeros(size)
+            mean, along = self.shared.square(size), np.zeros(size)
+        self._table.widen(models.weights.shape[-1] + labels)
         return models._replace(
             weights=np.pad(models.weights, ((0, features), (0, 0), (0, labels))),
-            table=_wide(models.table, models.table.shape[-1] + labels),
-            bearing=_wide(models.bearing, models.bearing.shape[-1] + labels),
-            right=_wide(models.right, models.right.shape[-1] + labels),
+            bearing=wide(models.bearing, models.bearing.shape[-1] + labels),
+            right=wide(models.right, models.right.shape[-1] + labels),
             second=second,
             inverse=inverse,
             mean=mean,
@@ -588,17 +571,6 @@ class NativeLearner:
         return plain(aligned(X, features, self.features))
 
 
-def _wide(array: npt.NDArray[F], columns: int) -> npt.NDArray[F]:
-    """Return an array with its last axis padded by zeros to so many columns."""
-    more = columns - array.shape[-1]
-    return np.concatenate([array, np.zeros((*array.shape[:-1], more), array.dtype)], axis=-1) if more else array
-
-
-def _untouched(table: npt.NDArray[F]) -> Touched:
-    """Return the record of a round in which no row of the table has changed."""
-    return Touched(np.zeros(0, np.int64), table[:0].astype(np.float32), np.zeros(1, COUNTED))
-
-
 def _is_sound(learning: Learning, features: int, columns: int) -> bool:
     """Tell whether all arrays fit the names; compiled loops do not check indices."""
     models, memory, last = learning.models, learning.memory, learning.last
@@ -608,7 +580,7 @@ def _is_sound(learning: Learning, features: int, columns: int) -> bool:
         models.weights.shape == (inputs, count, columns)
         and models.right.shape == (count, columns)
         and models.bearing.shape == (columns,)
-        and models.table.shape[2] == columns
+        and models.table.shape[2] >= columns  # others may know more labels
         and int(learning.tests.feature.max()) < max(1, features)
         and all(part.shape[-1:] == (features,) for part in learning.scales)
         and len(learning.scales.first) == FIRST

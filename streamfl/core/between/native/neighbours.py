@@ -8,6 +8,9 @@ import numpy as np
 from streamfl.core.arrays import HOLDS_ARRAYS, FloatArray, IntArray
 from streamfl.core.protocol.native.settings import MEMORIES
 
+# The records for which there is room at first.
+ROOM = 16
+
 # Compiled loops are imported where they are called: a saved estimator names this class, and most compile nothing.
 if TYPE_CHECKING:
     from streamfl.core.between.native.kernels.neighbours import Memory
@@ -16,6 +19,8 @@ if TYPE_CHECKING:
 @dataclass
 class Neighbours:
     """Two experts, which predict from the nearest of the last 100 and of the last 1000 records.
+
+    Room is taken as records come, at most for twice as many.
 
     The five nearest records count, and all that are as near as the fifth; a record at distance r weighs
     R / (r + R / 10), R the distance of the fifth. The memory keeps features and labels in the order of their first
@@ -38,8 +43,8 @@ class Neighbours:
 
     __pydantic_config__: ClassVar[dict[str, object]] = HOLDS_ARRAYS
 
-    Z: FloatArray = field(default_factory=lambda: np.zeros((MEMORIES[-1], 0), order="F"))
-    y: FloatArray = field(default_factory=lambda: np.zeros(MEMORIES[-1]))
+    Z: FloatArray = field(default_factory=lambda: np.zeros((ROOM, 0), order="F"))
+    y: FloatArray = field(default_factory=lambda: np.zeros(ROOM))
     seen: int = 0
     _features: dict[str, int] = field(default_factory=dict)
     _labels: dict[str, int] = field(default_factory=dict)
@@ -60,6 +65,17 @@ class Neighbours:
         Z = np.asfortranarray(np.pad(self.Z, ((0, 0), (0, more)))) if more else self.Z
         self._features, self._labels, self._columns, self._codes, self.Z = known, kept, columns, codes, Z
 
+    def has_room_for(self, records: int) -> bool:
+        """Tell whether so many more records can be learnt."""
+        return len(self.y) >= min(self.seen + records, MEMORIES[-1])
+
+    def make_room_for(self, records: int) -> None:
+        """Take larger arrays, if so many more records need them; their size depends on the number of all records."""
+        if not self.has_room_for(records):
+            room = min(2 ** (self.seen + records).bit_length(), MEMORIES[-1])
+            self.Z = np.asfortranarray(np.pad(self.Z, ((0, room - len(self.Z)), (0, 0))))
+            self.y = np.pad(self.y, (0, room - len(self.y)))  # last: an interrupted call can be repeated
+
     @property
     def kept_labels(self) -> tuple[str, ...]:
         """Return all labels so far, in the order of their first record."""
@@ -71,9 +87,10 @@ class Neighbours:
         places = (self._features.values(), self._labels.values())
         codes = self.y[: max(0, self.seen)]
         return (
-            self.Z.shape == (MEMORIES[-1], len(self._features))
-            and self.y.shape == MEMORIES[-1:]
-            and self.seen >= 0
+            self.Z.shape == (len(self.y), len(self._features))
+            and self.y.shape == (len(self.y),)
+            and 0 <= min(self.seen, MEMORIES[-1]) <= len(self.y) <= MEMORIES[-1]
+            and len(self.y) > 0
             and all(sorted(numbers) == list(range(len(numbers))) for numbers in places)
             and (not self._labels or bool(np.isin(codes, list(self._labels.values())).all()))
         )
@@ -92,6 +109,7 @@ class Neighbours:
         """Store a record in place of the oldest: its features, shape (d,), and its label index or target."""
         from streamfl.core.between.native.kernels.neighbours import remember  # noqa: PLC0415
 
+        self.make_room_for(1)
         remember(self.memory, self.seen, np.append(1.0, z), y, not len(self._codes))
         self.seen += 1
 

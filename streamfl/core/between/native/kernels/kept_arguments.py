@@ -1,7 +1,6 @@
 """Arguments kept for compiled functions, which are passed as one pointer."""
 
 import operator
-from collections.abc import Iterator
 from typing import Any, TypeVar, cast
 
 import numba
@@ -14,6 +13,13 @@ from numba.extending import NativeValue, infer_getattr, lower_getattr_generic, m
 A = TypeVar("A", bound=tuple[object, ...])
 
 WORD = 8  # bytes
+
+# The bit of an array's flags that makes no difference to Numba.
+OWNS_DATA = 4
+
+# The types by the kinds of all parts; learners of labels and of targets have the same one.
+_TYPES: dict[tuple[object, ...], "KeptType"] = {}
+MOST_TYPES = 64
 
 
 def kept(arguments: A) -> A:
@@ -52,22 +58,37 @@ class KeptArguments:
 
     def __init__(self, inside: Any) -> None:
         self.inside = inside  # else the arrays could be freed
-        self._words = np.array(list(_words(inside)), np.int64)
+        words: list[int] = []
+        kinds: list[object] = []
+        _flatten(inside, words, kinds)
+        self._words = np.array(words, np.int64)
         self.address = self._words.ctypes.data
-        self._numba_type_ = KeptType(numba.typeof(inside), len(self._words))
+        self._numba_type_ = _type_of(tuple(kinds), inside, len(words))
 
 
-def _words(argument: Any) -> Iterator[int]:
-    """Yield the machine words by which Numba represents an argument: see its `_arraystruct.h`."""
+def _flatten(argument: Any, words: list[int], kinds: list[object]) -> None:
+    """Append the machine words by which Numba represents an argument (see its `_arraystruct.h`), and its kind."""
     if isinstance(argument, tuple):
+        kinds += type(argument), len(argument)
         for part in argument:
-            yield from _words(part)
+            _flatten(part, words, kinds)
     elif isinstance(argument, np.ndarray):
+        kinds += argument.dtype, argument.ndim, argument.flags.num & ~OWNS_DATA
         references, parent = 0, 0  # not counted
-        yield from (references, parent, argument.size, argument.itemsize, argument.ctypes.data)
-        yield from (*argument.shape, *argument.strides)
+        words += references, parent, argument.size, argument.itemsize, argument.ctypes.data
+        words += (*argument.shape, *argument.strides)
     else:
-        yield operator.index(argument)
+        words.append(operator.index(argument))
+        kinds += type(argument), words[-1].bit_length() > 31
+
+
+def _type_of(kinds: tuple[object, ...], inside: Any, words: int) -> "KeptType":
+    """Return the compiled type of arguments; Numba takes a millisecond to find it, longer than a round of records."""
+    if kinds not in _TYPES:
+        while len(_TYPES) >= MOST_TYPES:
+            _TYPES.pop(next(iter(_TYPES)), None)
+        _TYPES[kinds] = KeptType(numba.typeof(inside), words)
+    return _TYPES[kinds]
 
 
 class KeptType(types.Type):

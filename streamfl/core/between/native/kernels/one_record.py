@@ -203,7 +203,7 @@ def unlearn(learning: Learning, remembered: int, seen: int, touched: Touched) ->
         clear(models.weights)
         for row in range(touched.counted[0].rows):
             for r in range(models.table.shape[1]):
-                for c in range(models.table.shape[2]):
+                for c in range(touched.before.shape[2]):
                     models.table[touched.cells[row], r, c] = touched.before[row, r, c]
 
 

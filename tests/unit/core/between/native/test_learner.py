@@ -229,7 +229,7 @@ def test_the_rows_that_changed_are_as_good_as_the_whole_table(features):
     after, cells = merging.after(replace(before, table=before.table.copy()), parts, ("a", "b", "c"))
     learner.begin(replace(after, table=after.table[cells]), cells)
     whole.begin(after)
-    np.testing.assert_array_equal(learner._models.table, whole._models.table)
+    np.testing.assert_array_equal(learner.table, whole.table)
     assert state(learner, without=OWN) == state(whole, without=OWN)
     assert learner.records == 0
 
@@ -259,7 +259,7 @@ def test_what_is_learnt_is_the_difference_to_the_agreed_models(features):
     np.testing.assert_allclose(grown.weights + part.weights, learner._models.weights)
     table = grown.table.copy()
     table[part.cells.astype(int)] += part.table
-    np.testing.assert_allclose(table, learner._models.table, atol=1e-6)
+    np.testing.assert_allclose(table, learner.table, atol=1e-6)
     assert part.moments.count.tolist() == [3.0, 2.0, 2.0]
     assert part.moments.mean == pytest.approx([-0.5 / 3, 490.0, 0.5])
 
@@ -398,7 +398,7 @@ def test_a_learner_that_was_interrupted_says_so_and_touches_no_other_memory(inte
     before = getattr(learner, interrupted)
     learner.learn(*NEWS.part(0, 3))
     setattr(learner, interrupted, before)  # as if it had not come to this
-    learner._arguments = None
+    learner._table.changes.arguments = None
     with pytest.raises(BrokenInvariantError, match="interrupted, or another thread"):
         learner.learn(("x", "y"), np.zeros((1, 2)), np.zeros(1), ("z", "a"))
 

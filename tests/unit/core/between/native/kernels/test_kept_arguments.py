@@ -109,7 +109,25 @@ class Other(NamedTuple):
 
 
 def test_another_representation_of_arrays_is_refused(monkeypatch):
-    monkeypatch.setattr(kept_arguments, "_words", lambda _: iter(range(6)))  # an array has 7
+    monkeypatch.setattr(kept_arguments, "_flatten", lambda _, words, kinds: words.extend(range(6)))  # an array has 7
+    monkeypatch.setattr(kept_arguments, "_TYPES", {})
     held = KeptArguments(Other(np.zeros(1)))
     with pytest.raises(NotImplementedError, match="represents arrays in another way"):
         compiled(lambda inside: inside.only[0])(held)
+
+
+def test_arguments_have_the_type_that_numba_finds_whatever_was_kept_before():
+    plain = np.zeros((4, 4))
+    parts = [plain, plain[:, :2], plain.T, plain[0], plain.astype(np.float32), plain.view(), plain[:0]]
+    readonly = plain.copy()
+    readonly.flags.writeable = False
+    for array in [*parts, readonly, *reversed(parts)]:
+        assert KeptArguments(Other(array))._numba_type_.inside == numba.typeof(Other(array))
+
+
+def test_the_types_that_are_kept_are_bounded(monkeypatch):
+    monkeypatch.setattr(kept_arguments, "_TYPES", {})
+    monkeypatch.setattr(kept_arguments, "MOST_TYPES", 3)
+    for dtype in (np.float64, np.float32, np.int64, np.int32, np.int8):
+        KeptArguments(Other(np.zeros(1, dtype)))
+    assert len(kept_arguments._TYPES) == 3

@@ -1,0 +1,74 @@
+"""Many clients in one process: peak memory and CPU time a record of `replay`, by the number of clients.
+
+Run: python benchmarks/many_clients.py [--json F] [--only FEATURES:CLIENTSxSIZExROUNDS,...]
+
+Each row is a process of its own, which deals covtype in turn, again from its start when it ends. Rows that the file
+holds already are not run again.
+"""
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from streamfl.replay import Replay, ReplaySettings
+from streamfl.settings import LearningSettings
+from streamfl.streams.covtype import covtype
+from streamfl.streams.dealing import Log
+
+ROWS = tuple(
+    f"{features}:{shape}"
+    for features in ("rounds", "auto")
+    for shape in ("20x100x20", "100x11x20", "1000x11x20", "10000x11x3")
+)
+
+
+def replayed(row: str) -> dict[str, Any]:
+    """Run one row in this process; memory is that of the whole process, in MB, CPU time that of the replay."""
+    features, _, shape = row.partition(":")
+    clients, size, rounds = map(int, shape.split("x"))
+    table = covtype()
+    owner = np.arange(clients * size * rounds) % clients
+    rows = np.arange(len(owner)) % len(table)
+    logs = {f"c{i:05}": Log(rows[owner == i], table.y[rows[owner == i]]) for i in range(clients)}
+    settings = ReplaySettings(round_size=size, learning=LearningSettings(features=features))  # type: ignore[arg-type]
+    loaded = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    began = time.process_time()
+    result = Replay(table, logs, settings).run().result
+    seconds = time.process_time() - began
+    return {
+        "peak_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024),
+        "before_mb": round(loaded / 1024),
+        "microseconds_a_record": round(1e6 * seconds / result.records, 1),
+        "accuracy": result.accuracy and result.accuracy.prequential,
+        "sha256": result.model_sha256,
+    }
+
+
+def main() -> None:
+    """Run every row that the file lacks, and print all."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", type=Path, default=Path("many_clients.json"))
+    parser.add_argument("--only", type=lambda text: tuple(text.split(",")), default=ROWS)
+    parser.add_argument("--row", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.row:
+        print(json.dumps(replayed(options.row)))
+        return
+    done = json.loads(options.json.read_text()) if options.json.exists() else {}
+    for row in options.only:
+        if row not in done:
+            run = subprocess.run([sys.executable, __file__, "--row", row], check=True, capture_output=True, text=True)
+            done[row] = json.loads(run.stdout.splitlines()[-1])
+            options.json.write_text(json.dumps(done, indent=1) + "\n")
+        print(row, done[row], flush=True)
+
+
+if __name__ == "__main__":
+    main()
