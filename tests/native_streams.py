@@ -61,6 +61,14 @@ def learnt(settings: NativeSettings, stream: Stream, start: int = 0, end: int | 
     return learner.learnt()
 
 
+def changed(settings: NativeSettings, begin: NativeState, stream: Stream) -> NativeLearnt:
+    """Return what records do to some agreed models."""
+    learner = NativeLearner(settings)
+    learner.begin(begin)
+    learner.learn(*stream.part(0, len(stream.X)))
+    return learner.learnt()
+
+
 def exact(learner: NativeLearner) -> NativeLearnt:
     """Return what a learner learnt before anything is rounded: differences, sums of z z^T, and visits themselves."""
     with (
