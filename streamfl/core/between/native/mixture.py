@@ -47,7 +47,7 @@ class Mixture:
 
     def state(self) -> MixtureState:
         """Return the state to be saved."""
-        best, stacked, outer = (part.astype(np.float32).astype(np.float64) for part in self.mixing[:3])
+        best, stacked, outer = (part.copy() for part in self.mixing[:3])
         norm, variance, seen = self.mixing.running[0].item()
         targets, counted = self.mixing.targets, int(self.mixing.targets.seen[0])
         near, total, square = (float(part[0]) for part in (targets.near, targets.total, targets.square))
