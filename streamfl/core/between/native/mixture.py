@@ -17,7 +17,6 @@ from streamfl.core.between.native.kernels.mixing import (
 )
 from streamfl.core.between.native.mixture_state import MixtureState
 from streamfl.core.between.native.running_scaler import known
-from streamfl.core.learning.grid import short
 from streamfl.core.protocol.native.mixed import LARGEST_SQUARE, LARGEST_WEIGHT, AgreedMixture
 from streamfl.core.protocol.native.settings import STACKING
 
@@ -78,8 +77,8 @@ class Mixture:
             best,
             stacked.clip(-LARGEST_WEIGHT, LARGEST_WEIGHT),
             outer,
-            short(min(norm, LARGEST_SQUARE)),
-            short(min(variance, LARGEST_SQUARE)),
+            min(norm, LARGEST_SQUARE),
+            min(variance, LARGEST_SQUARE),
             int(records),
         )
 
