@@ -257,8 +257,6 @@ class NativeLearner:
     def following(self, change: NativeChange) -> tuple[NativeState, IntArray]:
         """Return the agreed state after a change, and the rows of the table that it changes, which the state holds.
 
-        What was learnt since `begin` is forgotten.
-
         Raises
         ------
         PeerError
@@ -266,10 +264,11 @@ class NativeLearner:
         """
         if not change.fits(self._agreed, self.settings.table_rows):
             raise PeerError("changes of agreed models do not fit them: the coordinator runs another version")
-        self.restore()
-        cells = change.cells.astype(np.int64)
-        before = _wide(self._models.table.take(cells, axis=0), change.table.shape[-1])
-        return replace(change.after(self._agreed), table=change.rows(before)), cells
+        cells, columns = change.cells.astype(np.int64), change.table.shape[-1]
+        rows, (touched, before) = self._models.table.take(cells, axis=0), self._before()
+        _, at, place = np.intersect1d(cells, touched, assume_unique=True, return_indices=True)
+        rows[at] = before[place]
+        return replace(change.after(self._agreed), table=change.rows(_wide(rows[..., :columns], columns))), cells
 
     def restore(self) -> None:
         """Go back to the agreed state."""

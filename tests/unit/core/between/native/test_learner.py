@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from native_streams import Stream, agreed, drawn, exact, learnt, state
+from native_streams import LABELS, Stream, agreed, drawn, exact, learnt, state
 from unit.machines.script import opening
 
 from streamfl.core.between.native import merging
@@ -236,6 +236,38 @@ def test_a_change_is_as_good_as_the_whole_state(features):
     without = ("table", "early", "far")
     assert state(learner._agreed, without=without) == state(after, without=without)
     assert state(learner._agreed.steps) != state(before.steps)
+
+
+@FEATURES
+@pytest.mark.parametrize("targets", [False, True])
+def test_a_change_leaves_a_client_what_is_its_own(features, targets):
+    settings, stream = NativeSettings(features, targets=targets), drawn(60, targets=targets)
+    one, whole, models = NativeLearner(settings), NativeLearner(settings), NativeState.none(settings)
+    for start in (0, 20, 40):  # in the second round labels are new, in all of them records
+        for learner in (one, whole):
+            learner.learn(*stream.part(start, start + 20))
+        labels = () if targets else tuple(sorted(one.labels))
+        models, change = merging.after(models, [one.learnt()], labels, settings=settings)
+        one.begin(*one.following(change))
+        whole.begin(replace(models, table=models.table.copy()))
+        assert state(one, without=["_agreed"]) == state(whole, without=["_agreed"])
+    assert one.near.seen == 60
+    if not targets:
+        assert one.last.state().counts.sum() > 40.0
+
+
+def test_a_change_that_does_not_fit_leaves_everything_as_it_is():
+    settings, stream = NativeSettings("auto"), drawn(40)
+    learner = NativeLearner(settings)
+    learner.learn(*stream.part(0, 20))
+    _, change = merging.after(NativeState.none(settings), [learner.learnt()], LABELS)
+    learner.begin(*learner.following(change))
+    learner.learn(*stream.part(20, 40))
+    before = state(learner)
+    with pytest.raises(PeerError, match="changes of agreed models do not fit them"):
+        learner.following(replace(change, cells=change.cells[::-1].copy()))
+    learner.following(replace(change, features=(), labels=(), second=np.zeros((3, 3))))
+    assert state(learner) == before
 
 
 @FEATURES
