@@ -72,7 +72,7 @@ def changed(settings: NativeSettings, begin: NativeState, stream: Stream) -> Nat
 def exact(learner: NativeLearner) -> NativeLearnt:
     """Return what a learner learnt before anything is rounded: differences, sums of z z^T, and visits themselves."""
     with (
-        patch.object(of_learner, "rounded", lambda x, step, draws: np.asarray(x, np.float64)),
+        patch.object(of_learner, "rounded", lambda x, step, draws, most: np.asarray(x, np.float64)),
         patch.object(of_learner, "rounded_second", lambda second, steps: second.copy()),
     ):
         told = learner.learnt()

@@ -10,7 +10,14 @@ import numpy.typing as npt
 
 from streamfl.core.arrays import BoolArray, FloatArray, IntArray
 from streamfl.core.between.native.ferns import Ferns
-from streamfl.core.between.native.grids import own_steps, rounded, rounded_second, step_of_cells, step_of_weights
+from streamfl.core.between.native.grids import (
+    most_steps,
+    own_steps,
+    rounded,
+    rounded_second,
+    step_of_cells,
+    step_of_weights,
+)
 from streamfl.core.between.native.kernels.compiled import announced, plain
 from streamfl.core.between.native.kernels.kept_arguments import kept
 from streamfl.core.between.native.kernels.last_answer import ERROR, LAST, Last
@@ -318,7 +325,7 @@ class NativeLearner:
         centre = float(models.centre[0]) if self.settings.targets and self.records else agreed.centre
         weights, (cells, table) = models.weights - self._weights_about(start, centre), self._changes()
         steps = agreed.steps if agreed.steps.are_known else own_steps(weights, table, cells, self.records)
-        draws = generator(self.settings.seed, "grid", *key)
+        draws, most = generator(self.settings.seed, "grid", *key), most_steps(self.records)
         moments, again = self._scaler.moments(self.features, since=agreed.moments), self._scaler.again
         measured = measured or bool(again.any()) or len(self.features) > len(agreed.features)
         return NativeLearnt(
@@ -331,10 +338,10 @@ class NativeLearner:
             far=self._far_out(),
             norms=np.array(in_short(models.norm_sums / max(1, self.records))),
             second=rounded_second(models.second - start.second, steps) if measured else np.zeros((0, 0)),
-            weights=rounded(weights, step_of_weights(steps), draws),
+            weights=rounded(weights, step_of_weights(steps), draws, most),
             cells=cells.astype(np.float64),
             visits=np.rint(np.log2(models.visits[cells])),
-            table=rounded(table, step_of_cells(steps, cells), draws),
+            table=rounded(table, step_of_cells(steps, cells), draws, most),
             steps=Steps() if agreed.steps.are_known else steps,
             bearing=models.bearing[: len(self.labels)].copy(),
             right=models.right[:, : len(self.labels)].copy(),

@@ -9,6 +9,7 @@ import numpy as np
 from streamfl.core.arrays import FloatArray, IntArray
 from streamfl.core.between.native.agreed_moments import Seen, after_round
 from streamfl.core.between.native.grids import (
+    ROOM,
     common_steps,
     finer,
     half_of,
@@ -194,10 +195,9 @@ def _centred(
 def _mean_weights(parts: Sequence[NativeLearnt], grown: NativeState) -> FloatArray:
     """Return the mean of the clients' differences of linear weights, by records."""
     unit = step_of_weights(common_steps(grown.steps, parts))
-    sent = [
-        (part.records, step_of_weights(part.steps_of(grown.steps)) / unit * _weights(part, grown)) for part in parts
-    ]
-    return unit * weighted_mean(sent)
+    units = [step_of_weights(part.steps_of(grown.steps)) / unit / ROOM for part in parts]
+    sent = [(part.records, each * _weights(part, grown)) for each, part in zip(units, parts, strict=True)]
+    return unit * ROOM * weighted_mean(sent)
 
 
 def _by_visits(parts: Sequence[NativeLearnt], grown: NativeState) -> tuple[IntArray, FloatArray]:
@@ -210,13 +210,13 @@ def _by_visits(parts: Sequence[NativeLearnt], grown: NativeState) -> tuple[IntAr
     differences *= np.concatenate(steps) / unit[at]
     visits = np.ldexp(1.0, np.concatenate([part.visits for part in parts]).astype(np.int64))
     with np.errstate(over="ignore"):  # an overflow is refused below
-        scaled = np.rint(differences * (visits * SCALE)[:, None, None])
+        scaled = np.rint(differences * (visits * (SCALE / ROOM))[:, None, None])
     if not np.abs(scaled).max(initial=0.0) * np.bincount(at, minlength=1).max() < LIMIT:
         raise PeerError("an aggregate overflows the fixed-point range: a client's difference is far too large")
     sums = np.zeros((len(cells), *differences.shape[1:]), np.int64)
     np.add.at(sums, at, scaled.astype(np.int64))
     weights = np.bincount(at, visits, minlength=len(cells))
-    return cells, unit * (sums / (SCALE * weights)[:, None, None])
+    return cells, unit * (sums / (SCALE / ROOM * weights)[:, None, None])
 
 
 def _unused_by_all(parts: Sequence[NativeLearnt]) -> list[str]:

@@ -324,12 +324,12 @@ def test_grown_models_know_nothing_of_the_new_names():
 
 
 def test_differences_that_cannot_be_added_exactly_are_refused():
-    for large in (1e200, 2.0**30, np.inf, np.nan):
+    for large in (1e200, 2.0**46, np.inf, np.nan):
         with pytest.raises(PeerError, match="overflows"):
             after(part(1, 0.0, c7=(1, large)))
         with pytest.raises(PeerError, match="overflows"):
             after(replace(part(1, 0.0), weights=np.full((2, 4, 2), large)))
-    most = 2.0**27  # half of what can be added, in steps of a quarter
+    most = 2.0**43  # half of what can be added, in steps of a quarter
     models, _ = after(part(1, 0.0, c7=(1, most)), part(1, 0.0, c8=(1, most)), part(1, 0.0, c9=(1, most)))
     assert models.table[7:10, 0, 0].tolist() == [most] * 3
     for parts in ([part(1, 0.0, c7=(1, most))] * 2, [part(2, 0.0, c7=(2, most))]):
