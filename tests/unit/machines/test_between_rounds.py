@@ -63,6 +63,7 @@ from streamfl.core.protocol.native.learnt import NativeLearnt
 from streamfl.core.protocol.native.models import NativeState
 from streamfl.core.protocol.native.settings import Features, NativeSettings
 from streamfl.core.protocol.native.sleeping import Rest
+from streamfl.core.protocol.native.steps import Steps
 from streamfl.core.protocol.records import Batch
 from streamfl.core.sampling import generator
 from streamfl.settings import LearningSettings
@@ -607,3 +608,30 @@ def test_the_largest_differences_that_are_admitted_can_be_added_up():
     assert machine.state.round == 2
     assert machine.state.between is not None
     assert machine.state.between.table.max() == pytest.approx(most * 2.0 ** max(part.steps.table))
+
+
+@pytest.mark.parametrize("liar", ["c0", "c3"])
+@pytest.mark.parametrize("exponent", [110, -110])
+def test_a_client_that_lies_of_its_steps_harms_no_other(liar, exponent):
+    machine = coordinator(4, learner=FERNS)
+    opened = begun(machine, "c0", "c1", "c2", "c3")
+    one = NativeLearner(NativeSettings("ferns", neighbours=False))
+    one.learn(("x",), np.array([[1.0], [-1.0], [1.0], [-1.0]]), np.array([0.0, 1.0, 0.0, 1.0]), ("a", "b"))
+    part = one.learnt()
+    lie = replace(
+        part,
+        steps=Steps((exponent,) * 4, (exponent,) * 4),
+        weights=1e9 * part.weights,
+        table=1e9 * part.table,
+    )
+    told = {name: lie if name == liar else part for name in ("c0", "c1", "c2", "c3")}
+    decisions = feed(machine, *(answer(opened, name, learnt=learnt) for name, learnt in told.items()))
+    assert refusals(decisions) == []
+    (entry,) = broadcast(decisions, RoundClosed)
+    assert {accepted.client for accepted in entry.accepted} == set(told)
+    assert machine.state.between is not None
+    assert np.isfinite(machine.state.between.table).all()
+    steps = machine.state.between.steps
+    honest = part.steps
+    assert np.abs(np.subtract(steps.weights, honest.weights)).max() <= 2
+    assert np.abs(np.subtract(steps.table, honest.table)).max() <= 2

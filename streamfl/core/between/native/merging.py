@@ -20,7 +20,7 @@ from streamfl.core.between.native.grids import (
     step_of_weights,
 )
 from streamfl.core.errors import PeerError
-from streamfl.core.learning.fixed_point import LIMIT, SCALE, weighted_mean
+from streamfl.core.learning.fixed_point import LIMIT, SCALE, largest_part, weighted_mean
 from streamfl.core.protocol.moments import Moments
 from streamfl.core.protocol.native.change import NativeChange
 from streamfl.core.protocol.native.learnt import NativeLearnt
@@ -195,9 +195,21 @@ def _centred(
 def _mean_weights(parts: Sequence[NativeLearnt], grown: NativeState) -> FloatArray:
     """Return the mean of the clients' differences of linear weights, by records."""
     unit = step_of_weights(common_steps(grown.steps, parts))
-    units = [step_of_weights(part.steps_of(grown.steps)) / unit / ROOM for part in parts]
-    sent = [(part.records, each * _weights(part, grown)) for each, part in zip(units, parts, strict=True)]
+    ratios = [step_of_weights(part.steps_of(grown.steps)) / unit for part in parts]
+    numbers = [_in_common(_weights(part, grown), ratio, part, parts) for part, ratio in zip(parts, ratios, strict=True)]
+    sent = ((part.records, each / ROOM) for part, each in zip(parts, numbers, strict=True))
     return unit * ROOM * weighted_mean(sent)
+
+
+def _in_common(x: FloatArray, ratio: FloatArray, part: NativeLearnt, parts: Sequence[NativeLearnt]) -> FloatArray:
+    """Return a client's numbers in the common steps: so many times those in its own.
+
+    Its own may be of any size, so what cannot be added up is cut off: else others would be blamed for it.
+    """
+    if (ratio == 1.0).all():
+        return x
+    most = ROOM * largest_part(part.records, len(parts))
+    return np.clip(ratio * x, -most, most)
 
 
 def _by_visits(parts: Sequence[NativeLearnt], grown: NativeState) -> tuple[IntArray, FloatArray]:
@@ -206,8 +218,13 @@ def _by_visits(parts: Sequence[NativeLearnt], grown: NativeState) -> tuple[IntAr
     cells, at = _distinct(np.concatenate(named), len(grown.table))
     steps = [step_of_cells(part.steps_of(grown.steps), rows) for part, rows in zip(parts, named, strict=True)]
     unit = step_of_cells(common_steps(grown.steps, parts), cells)
-    differences = np.concatenate([_placed(part.table, part, grown) for part in parts])
-    differences *= np.concatenate(steps) / unit[at]
+    ratios = np.split(np.concatenate(steps) / unit[at], np.cumsum([len(rows) for rows in named[:-1]]))
+    differences = np.concatenate(
+        [
+            _in_common(_placed(part.table, part, grown), ratio, part, parts)
+            for part, ratio in zip(parts, ratios, strict=True)
+        ]
+    )
     visits = np.ldexp(1.0, np.concatenate([part.visits for part in parts]).astype(np.int64))
     with np.errstate(over="ignore"):  # an overflow is refused below
         scaled = np.rint(differences * (visits * (SCALE / ROOM))[:, None, None])
