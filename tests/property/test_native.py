@@ -11,11 +11,16 @@ from hypothesis.extra.numpy import arrays
 from native_streams import agreed, drawn, learnt, state
 from unit.machines.script import opening
 
+from streamfl import messages
 from streamfl.core.between.native import merging
+from streamfl.core.between.native.at_client import NativeAtClient
+from streamfl.core.between.native.between_rounds import NativeBetweenRounds
 from streamfl.core.between.native.ferns import Ferns
 from streamfl.core.between.native.learner import NativeLearner
 from streamfl.core.between.native.mixture import LabelMixture, TargetMixture
 from streamfl.core.between.native.running_scaler import RunningScaler
+from streamfl.core.bounds import NAMED
+from streamfl.core.learning.between_rounds import Renewal
 from streamfl.core.learning.serving import Serving
 from streamfl.core.protocol.moments import Moments, merged
 from streamfl.core.protocol.native.models import NativeState
@@ -204,6 +209,44 @@ def test_nothing_moves_farther_than_the_client_that_moved_it_farthest(features, 
         ]
         step = len(NAMES) * np.max([power(client.steps.table)[kind] for client in clients], axis=0)
         assert (np.abs(models.table[cell]).max(axis=1) <= np.max(moved, axis=0) + step).all()
+
+
+RENAMED = st.lists(st.sampled_from([None, (), (1, 0)]), min_size=2, max_size=4)
+
+
+@FEATURES
+@pytest.mark.parametrize("targets", [False, True])
+@given(RENAMED, st.integers(0, 5))
+@settings(max_examples=5)
+def test_coordinator_and_clients_are_equal_to_the_last_bit_whole_or_by_changes(features, targets, renamed, seed):
+    how = NativeSettings(features, targets=targets, seed=seed, neighbours=False)
+    native, rng, labels = NativeBetweenRounds(how), generator(seed, "rounds"), []
+    models, clients = NativeState.none(how), {name: NativeAtClient(how) for name in ("c0", "c1", "whole")}
+    for t, permutation in enumerate(renamed, 1):
+        learnt_, stream = {}, drawn(90, seed=seed + t, targets=targets)
+        X = np.column_stack([stream.X, rng.normal(size=90)])
+        codes = stream.y + (t - 1) * (rng.random(90) < 0.1)  # with new labels
+        for i, (name, client) in enumerate(clients.items()):
+            rows = slice(30 * i, 30 * i + int(rng.integers(0, 30)))
+            columns = (*stream.features, f"late{t}")  # and new features
+            names = () if targets else ("a", "b", "c", *(f"new{k}" for k in range(5)))
+            client.learner.learn(columns, X[rows], (stream.y if targets else codes)[rows], names)
+            learnt_[name] = client.learnt(NAMED, name, measured=bool((t + i) % 2))
+            labels += [label for label in client.labels if label not in labels]
+        models, change = native.after(
+            models,
+            learnt_,
+            tuple(labels),
+            renewal=None if permutation is None or len(labels) < 2 else Renewal(False, permutation),
+            limits=NAMED,
+        )
+        for name, client in clients.items():
+            published = native.published(models, t + 1, None if name == "whole" else change)
+            client.take(messages.decode(messages.encode(published)))
+            client.begin(t + 1)
+            np.testing.assert_array_equal(client.learner._models.table, models.table)
+            without = ("table", "early", "far")
+            assert state(client.learner._agreed, without=without) == state(models, without=without)
 
 
 def power(exponents: tuple[int, ...]) -> np.ndarray:

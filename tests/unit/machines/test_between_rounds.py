@@ -271,6 +271,29 @@ def test_a_client_that_missed_a_version_asks_and_gets_the_whole_table():
     assert run.coordinator.digest() == undisturbed.coordinator.digest()
 
 
+class Spoiling(Federation):
+    """c1 gets a change of version 3 that does not fit, the first time."""
+
+    spoilt = 0
+
+    def _client(self, name: str, event: Any) -> None:
+        if name == "c1" and isinstance(event, BetweenPublished) and event.version == 3 and not self.spoilt:
+            self.spoilt += 1
+            assert isinstance(event.agreed, NativeChange)
+            event = replace(event, agreed=replace(event.agreed, weights=event.agreed.weights[1:]))
+        super()._client(name, event)
+
+
+def test_a_client_with_a_change_that_does_not_fit_asks_and_gets_the_whole_state():
+    undisturbed, run = between(FERNS).run(), between(FERNS, kind=Spoiling).run()
+    assert run.spoilt == 1
+    assert run.clients["c1"].dropped == 1
+    assert {published.version for published in run.of(BetweenPublished) if published.is_whole} == {1, 3}
+    assert [message.client for message in run.of(Join)].count("c1") == 2
+    assert sorted(as_bytes(undisturbed.of(Update))) == sorted(set(as_bytes(run.of(Update))))
+    assert run.coordinator.digest() == undisturbed.coordinator.digest()
+
+
 class Restarting(Federation):
     """Every client starts again, with nothing but its source, in rounds 2 and 4."""
 
