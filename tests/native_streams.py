@@ -1,12 +1,14 @@
 """Records for models that learn between rounds, and all that a machine holds, to be compared to the last bit."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 
 from streamfl.core.arrays import FloatArray
+from streamfl.core.between.native import learner as of_learner
 from streamfl.core.between.native import merging
 from streamfl.core.between.native.kernels.steps import Models
 from streamfl.core.between.native.learner import NativeLearner
@@ -59,6 +61,24 @@ def learnt(settings: NativeSettings, stream: Stream, start: int = 0, end: int | 
     learner = NativeLearner(settings)
     learner.learn(*stream.part(start, len(stream.X) if end is None else end))
     return learner.learnt()
+
+
+def changed(settings: NativeSettings, begin: NativeState, stream: Stream) -> NativeLearnt:
+    """Return what records do to some agreed models."""
+    learner = NativeLearner(settings)
+    learner.begin(begin)
+    learner.learn(*stream.part(0, len(stream.X)))
+    return learner.learnt()
+
+
+def exact(learner: NativeLearner) -> NativeLearnt:
+    """Return what a learner learnt before anything is rounded: differences, sums of z z^T, and visits themselves."""
+    with (
+        patch.object(of_learner, "rounded", lambda x, step, draws, most: np.asarray(x, np.float64)),
+        patch.object(of_learner, "rounded_second", lambda second, steps: second.copy()),
+    ):
+        told = learner.learnt()
+    return replace(told, visits=learner._models.visits[told.cells.astype(int)].astype(np.float64))
 
 
 def agreed(settings: NativeSettings, *parts: NativeLearnt, labels: tuple[str, ...] | None = None) -> NativeState:

@@ -5,7 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from streamfl.core.between.native import merging
 from streamfl.core.between.native.at_client import NativeAtClient
+from streamfl.core.between.native.learner import NativeLearner
 from streamfl.core.protocol.messages import BetweenPublished
 from streamfl.core.protocol.native.models import NativeState
 from streamfl.core.protocol.native.settings import NativeSettings
@@ -16,19 +18,21 @@ SETTINGS = NativeSettings("ferns", neighbours=False)
 
 
 def test_changes_of_a_version_are_those_published_first():
-    whole = NativeState.none(SETTINGS).grown(("x",), ("a", "b"))
-    rows = np.ones((1, *whole.table.shape[1:]))
+    learner = NativeLearner(SETTINGS)
+    learner.learn(("x",), np.array([[1.0], [3.0]]), np.array([0.0, 1.0]), ("a", "b"))
+    before = NativeState.none(SETTINGS)
+    models, change = merging.after(replace(before, table=before.table.copy()), [learner.learnt()], ("a", "b"))
+    same, nothing = merging.after(models, [], ("a", "b"))
     between = NativeAtClient(SETTINGS)
-    between.take(BetweenPublished(version=2, agreed=replace(whole, table=rows), cells=np.array([7.0])))
-    between.take(BetweenPublished(version=2, agreed=replace(whole, table=rows[:0]), cells=np.zeros(0)))
+    between.take(BetweenPublished(version=2, agreed=change))
+    between.take(BetweenPublished(version=2, agreed=nothing))
     between.begin(2)
-    between.take(BetweenPublished(version=3, agreed=replace(whole, table=rows[:0]), cells=np.zeros(0)))
+    between.take(BetweenPublished(version=3, agreed=nothing))
     between.begin(3)
     again = NativeAtClient(SETTINGS)
-    table = whole.table.copy()
-    table[7] = 1.0
-    again.take(BetweenPublished(version=3, agreed=replace(whole, table=table), cells=None))
+    again.take(BetweenPublished(version=3, agreed=same))
     again.begin(3)
+    assert change.table.any()
     X = np.random.default_rng(0).normal(size=(50, 1))
     served = [one.learner.predicted(("x",), X) for one in (between, again)]
     assert np.array_equal(between.learner._models.table, again.learner._models.table)

@@ -763,8 +763,9 @@ def test_it_learns_what_it_is_for():
     assert evaluate.progressive_val_score(targets, regressor(), metrics.MAE()).get() < 1.4
 
 
-@pytest.mark.parametrize("scale", [1e-3, 1e6, 1e12, 1e25])
+@pytest.mark.parametrize("scale", [2.0**-10, 2.0**20, 2.0**40, 2.0**83])
 def test_targets_of_any_size_are_learnt_alike_and_close_rounds(scale):
+    # Steps are powers of two, and so are the scales: all rounding is alike.
     X = generator(0, "sizes").normal(size=(400, 3))
     y = X @ [1.0, 2.0, -1.0] + 3.0
     plain, scaled = regressor(features="auto", round_size=50), regressor(features="auto", round_size=50)
@@ -772,6 +773,28 @@ def test_targets_of_any_size_are_learnt_alike_and_close_rounds(scale):
     scaled.learn_many(X, scale * y)
     assert scaled.summary["rounds"] == plain.summary["rounds"] == 8
     np.testing.assert_allclose(scaled.predict_many(X) / scale, plain.predict_many(X), atol=1e-3)
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1e6, 1e12, 1e25])
+def test_targets_of_any_size_are_learnt_well_whatever_they_are_rounded_to(scale):
+    X = generator(0, "sizes").normal(size=(400, 3))
+    y = X @ [1.0, 2.0, -1.0] + 3.0
+    model = regressor(features="auto", round_size=50)
+    model.learn_many(X, scale * y)
+    assert model.summary["rounds"] == 8
+    assert np.abs(model.predict_many(X) / scale - y).mean() < 0.05
+
+
+@pytest.mark.parametrize("far", [1e6, 1e12, 1e30])
+def test_one_target_far_out_is_soon_forgotten(far):
+    X = generator(0, "sizes").normal(size=(1500, 3))
+    y = X @ [1.0, 2.0, -1.0] + 3.0
+    told = y.copy()
+    told[120] = far
+    model = regressor(features="auto", round_size=50)
+    model.learn_many(X, told)
+    assert model.summary["rounds"] == 30
+    assert np.abs(model.predict_many(X) - y)[1000:].mean() < 0.1
 
 
 def test_large_targets_after_a_round_of_zeros_are_learnt_too():
@@ -787,7 +810,7 @@ def test_learning_that_was_damaged_is_no_silent_end_of_rounds():
     model = classifier(round_size=10)
     model.learn_many(np.arange(15.0)[:, None], ["a", "b", "a"] * 5)
     between = model._federation._clients[""].machine.between_rounds
-    between.learner._models.second[0, 0] += 1.0  # as if a record had been learnt, and not been counted
+    between.learner._models.second[0, 0] += 9.0  # as if a record had been learnt, and not been counted
     with pytest.raises(BrokenInvariantError, match=r"no round can be closed any more.*second moments"):
         model.learn_many(np.arange(15.0)[:, None], ["a", "b", "a"] * 5)
     refuses(model)

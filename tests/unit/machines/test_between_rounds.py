@@ -1,6 +1,6 @@
 """Models that learn between rounds, in the machines: where each client begins, and what counts."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from itertools import permutations
 from typing import Any
@@ -43,6 +43,7 @@ from streamfl.core.client.settings import ClientSettings
 from streamfl.core.coordinator.machine import Coordinator
 from streamfl.core.coordinator.settings import CoordinatorSettings
 from streamfl.core.coordinator.state import CoordinatorState
+from streamfl.core.errors import PeerError
 from streamfl.core.learning.local_round import Learner
 from streamfl.core.profiles.adaptive.promotion import Promotion
 from streamfl.core.protocol.decisions import Predicted, Seek
@@ -58,9 +59,12 @@ from streamfl.core.protocol.messages import (
     Update,
 )
 from streamfl.core.protocol.native import sleeping
+from streamfl.core.protocol.native.change import NativeChange
 from streamfl.core.protocol.native.learnt import NativeLearnt
 from streamfl.core.protocol.native.models import NativeState
 from streamfl.core.protocol.native.settings import Features, NativeSettings
+from streamfl.core.protocol.native.sleeping import Rest
+from streamfl.core.protocol.native.steps import Steps
 from streamfl.core.protocol.records import Batch
 from streamfl.core.sampling import generator
 from streamfl.settings import LearningSettings
@@ -110,17 +114,17 @@ def agreed_by(run: Federation, *, without: Callable[[RoundOpened, Update], bool]
     return models
 
 
-def reference(models: NativeState, records: Batch) -> NativeLearnt:
-    """Return what one learner does with records from agreed models on."""
+def reference(models: NativeState, records: Batch, version: int = 1) -> NativeLearnt:
+    """Return what c0 learns of records from agreed models on."""
     one = NativeLearner(SETTINGS)
     one.begin(models)
     one.learn(records.features, records.X, records.y, records.labels)
-    return one.learnt()
+    return one.learnt("c0", version)
 
 
-def after(records: Batch, labels: tuple[str, ...] = ("a", "b")) -> NativeState:
-    """Return the agreed models after one client's round from nothing."""
-    return merging.after(NativeState.none(SETTINGS), [reference(NativeState.none(SETTINGS), records)], labels)[0]
+def after(records: Batch, labels: tuple[str, ...] = ("a", "b")) -> tuple[NativeState, NativeChange]:
+    """Return the agreed models after one client's round from nothing, and their change."""
+    return merging.after(NativeState.none(SETTINGS), [reference(NativeState.none(SETTINGS), records)], labels)
 
 
 def native(machine: Client) -> NativeAtClient:
@@ -261,11 +265,45 @@ class Deaf(Federation):
 def test_a_client_that_missed_a_version_asks_and_gets_the_whole_table():
     undisturbed, run = between(FERNS).run(), between(FERNS, kind=Deaf).run()
     assert run.dropped == 1
-    whole = [published.version for published in run.of(BetweenPublished) if published.cells is None]
+    whole = [published.version for published in run.of(BetweenPublished) if published.is_whole]
     assert set(whole) == {1, 3}
     assert [message.client for message in run.of(Join)].count("c1") == 2
     assert sorted(as_bytes(undisturbed.of(Update))) == sorted(set(as_bytes(run.of(Update))))
     assert run.coordinator.digest() == undisturbed.coordinator.digest()
+
+
+class Spoiling(Federation):
+    """c1 gets a change of version 3 that does not fit, the first time."""
+
+    spoilt = 0
+    errors: tuple[tuple[str, str], ...] = ()
+
+    def _client(self, name: str, event: Any) -> None:
+        if name == "c1" and isinstance(event, BetweenPublished) and event.version == 3 and not self.spoilt:
+            self.spoilt += 1
+            assert isinstance(event.agreed, NativeChange)
+            event = replace(event, agreed=replace(event.agreed, weights=event.agreed.weights[1:]))
+        try:
+            super()._client(name, event)
+        except PeerError as error:  # which it drops
+            self.errors = (*self.errors, (name, str(error)))
+
+
+def test_a_client_with_a_change_that_does_not_fit_asks_and_gets_the_whole_state():
+    undisturbed, run = between(FERNS).run(), between(FERNS, kind=Spoiling).run()
+    assert run.spoilt == 1
+    assert [name for name, _ in run.errors] == ["c1"]
+    assert "changes of agreed models do not fit them" in run.errors[0][1]
+    assert {published.version for published in run.of(BetweenPublished) if published.is_whole} == {1, 3}
+    assert [message.client for message in run.of(Join)].count("c1") == 2
+    # It has forgotten its own memory, so what it served is another; what it learnt for others is the same.
+    learnt = [
+        {(u.client, u.round): state(u.learnt) for u in one.of(Update) if u.learnt is not None}
+        for one in (undisturbed, run)
+    ]
+    assert learnt[0] == learnt[1]
+    assert len(learnt[0]) == 18
+    assert state(run.coordinator.state.between) == state(undisturbed.coordinator.state.between)
 
 
 class Restarting(Federation):
@@ -299,7 +337,7 @@ def test_where_labels_have_other_names_models_that_have_not_noticed_take_them_ov
     before, found = (agreed_by(run)[version] for version in (11, 12))
     published = {message.version: message for message in run.of(BetweenPublished)}
     after_ = published[12]
-    assert after_.cells is None
+    assert after_.is_whole
     np.testing.assert_array_equal(after_.agreed.weights[:, has_not], before.weights[:, has_not][..., [1, 0]])
     np.testing.assert_array_equal(after_.agreed.weights[:, ~has_not], found.weights[:, ~has_not])
     assert np.abs(before.weights[:, has_not]).max() > 0.01
@@ -328,7 +366,7 @@ def test_where_all_models_know_better_a_restart_renames_none_of_them():
     run = between(FERNS, rounds=14, at=11, size=40, kind=Knowing).run()
     (restarted,) = run.of(Restarted)
     assert restarted.chosen == "relabelled"
-    assert all(published.cells is not None for published in run.of(BetweenPublished) if published.version > 1)
+    assert not any(published.is_whole for published in run.of(BetweenPublished) if published.version > 1)
     assert run.coordinator.state.between is not None
     found = agreed_by(run)
     assert run.coordinator.state.between.chain == found[max(found)].chain
@@ -338,12 +376,17 @@ def test_a_restart_wakes_sleeping_models(monkeypatch):
     monkeypatch.setattr(sleeping, "LEAST_PART", 0.6)
     run = between(FERNS, rounds=17, at=14, size=25).run()
     (restarted,) = run.of(Restarted)
-    published = {message.version: message.agreed for message in run.of(BetweenPublished)}
+    rests = {message.version: message.agreed.rests for message in run.of(BetweenPublished)}
     t = restarted.round
-    assert [version for version in published if published[version].sleeps("rounds")][:3] == [9, 10, 12]
-    assert published[t].rests["rounds"].left > 1
-    assert published[t + 1].rests["rounds"].left == 0
-    assert not any(published[t + 1].sleeps(expert) for expert in ("rounds", "fern-8-10", "fern-24-10"))
+    assert [version for version in rests if asleep(rests[version], "rounds")][:3] == [9, 10, 12]
+    assert rests[t]["rounds"].left > 1
+    assert rests[t + 1]["rounds"].left == 0
+    assert any(asleep(rests[t], expert) for expert in ("fern-8-10", "fern-24-10"))
+    assert not any(asleep(rests[t + 1], expert) for expert in ("rounds", "fern-8-10", "fern-24-10"))
+
+
+def asleep(rests: Mapping[str, Rest], expert: str) -> bool:
+    return expert in rests and rests[expert].left > 0
 
 
 def test_clients_apart_take_what_is_agreed_and_add_nothing_to_it():
@@ -368,35 +411,37 @@ def test_a_round_in_which_all_are_apart_changes_nothing():
     learnt = {update.client: update.learnt for update in run.of(Update) if update.learnt is not None}
     assert learnt.keys() == set(CLIENTS)
     assert all(part.records for part in learnt.values())
-    models, cells = after_round(agreed, learnt, ("a", "b"), SETTINGS, apart=learnt.keys())
-    assert cells is not None
-    assert len(cells) == 0
+    models, change = after_round(agreed, learnt, ("a", "b"), SETTINGS, apart=learnt.keys())
+    assert change is not None
+    assert (len(change.cells), change.seen, change.weights.any(), change.second.any()) == (0, 0, False, False)
     assert (models.seen, models.labels, models.chain) == (0, ("a", "b"), agreed.chain)
 
 
 # --- rounds that do not count, and records that are read again ---------------------------------------------------
 
 
-def test_an_update_that_was_not_accepted_is_learnt_again_from_the_new_models():
+@pytest.mark.parametrize("whole", [True, False])
+def test_an_update_that_was_not_accepted_is_learnt_again_from_the_new_models(whole):
     machine, records = client(learner=LINEAR), batch("abab", values=[1.0, -1.0, 2.0, -3.0])
     first = first_update(machine, records, between=True)
     assert first.learnt is not None
     assert as_learnt(first.learnt) == as_learnt(reference(NativeState.none(SETTINGS), records))
-    models = after(batch("abba", values=[5.0, -2.0, 1.0, 4.0]))
-    published = BetweenPublished(version=2, agreed=models, cells=np.zeros(0))
+    models, change = after(batch("abba", values=[5.0, -2.0, 1.0, 4.0]))
+    published = BetweenPublished(version=2, agreed=models if whole else change)
     (again,) = sent(feed(machine, closed(1), published, *opening(2, between=True)), Update)
     assert again.learnt is not None
-    assert as_learnt(again.learnt) == as_learnt(reference(models, records))
+    assert as_learnt(again.learnt) == as_learnt(reference(models, records, 2))
     assert as_learnt(again.learnt) != as_learnt(first.learnt)
 
 
-def test_records_that_are_read_again_are_learnt_once():
+@pytest.mark.parametrize("whole", [True, False])
+def test_records_that_are_read_again_are_learnt_once(whole):
     machine = client(learner=LINEAR)
     first = first_update(machine, batch("abab"), between=True)
     # Another start of this client had two of them accepted: they are read again from there.
     taken = replace(first, attempt="i0-1")
-    models = after(cut(batch("abab"), 0, 2))
-    published = BetweenPublished(version=2, agreed=models, cells=np.zeros(0))
+    models, change = after(cut(batch("abab"), 0, 2))
+    published = BetweenPublished(version=2, agreed=models if whole else change)
     decisions = feed(
         machine,
         closed(1, taken),
@@ -409,7 +454,7 @@ def test_records_that_are_read_again_are_learnt_once():
     rest = batch("abba", start=2)
     (again,) = sent(feed(machine, RecordsRead((rest,))), Update)
     assert again.learnt is not None
-    assert as_learnt(again.learnt) == as_learnt(reference(models, rest))
+    assert as_learnt(again.learnt) == as_learnt(reference(models, rest, 2))
 
 
 @pytest.mark.parametrize("how", [LINEAR, FERNS, learner("auto", neighbours=True)], ids=["linear", "ferns", "auto"])
@@ -507,9 +552,9 @@ def test_without_models_between_rounds_the_model_of_the_last_round_answers():
 def test_the_model_that_serves_rounds_is_one_of_the_experts_from_round_two_on():
     machine = client(learner=LINEAR, measure=True)
     update = first_update(machine, batch("abab"), between=True)
-    models = after(batch("abab"))
+    models, _ = after(batch("abab"))
     # The models between rounds know a from b by now; the rounds' says the contrary, and is listened to a little.
-    published = BetweenPublished(version=2, agreed=models, cells=np.zeros(0))
+    published = BetweenPublished(version=2, agreed=models)
     alike = client(learner=LINEAR)
     first_update(alike, batch("abab"), between=True)
     wrong = {"m": np.array([[-9.0, 9.0], [0.0, 0.0]])}
@@ -592,9 +637,36 @@ def test_the_largest_differences_that_are_admitted_can_be_added_up():
     one = NativeLearner(NativeSettings("ferns", neighbours=False))
     one.learn(("x",), np.array([[1.0], [-1.0], [1.0], [-1.0]]), np.array([0.0, 1.0, 0.0, 1.0]), ("a", "b"))
     part = one.learnt()
-    most = np.nextafter(2.0**62 / 2.0**32 / 2 / 2 / 4, 0.0)
+    most = 2.0**62 / 2.0**16 / 2 / 2 / 4 - 1.0
     large = replace(part, table=np.full(part.table.shape, most))
     assert refusals(feed(machine, *(answer(opened, name, learnt=large) for name in ("c0", "c1")))) == []
     assert machine.state.round == 2
     assert machine.state.between is not None
-    assert machine.state.between.table.max() == pytest.approx(most)
+    assert machine.state.between.table.max() == pytest.approx(most * 2.0 ** max(part.steps.table))
+
+
+@pytest.mark.parametrize("liar", ["c0", "c3"])
+@pytest.mark.parametrize("exponent", [110, -110])
+def test_a_client_that_lies_of_its_steps_harms_no_other(liar, exponent):
+    machine = coordinator(4, learner=FERNS)
+    opened = begun(machine, "c0", "c1", "c2", "c3")
+    one = NativeLearner(NativeSettings("ferns", neighbours=False))
+    one.learn(("x",), np.array([[1.0], [-1.0], [1.0], [-1.0]]), np.array([0.0, 1.0, 0.0, 1.0]), ("a", "b"))
+    part = one.learnt()
+    lie = replace(
+        part,
+        steps=Steps((exponent,) * 4, (exponent,) * 4),
+        weights=1e9 * part.weights,
+        table=1e9 * part.table,
+    )
+    told = {name: lie if name == liar else part for name in ("c0", "c1", "c2", "c3")}
+    decisions = feed(machine, *(answer(opened, name, learnt=learnt) for name, learnt in told.items()))
+    assert refusals(decisions) == []
+    (entry,) = broadcast(decisions, RoundClosed)
+    assert {accepted.client for accepted in entry.accepted} == set(told)
+    assert machine.state.between is not None
+    assert np.isfinite(machine.state.between.table).all()
+    steps = machine.state.between.steps
+    honest = part.steps
+    assert np.abs(np.subtract(steps.weights, honest.weights)).max() <= 2
+    assert np.abs(np.subtract(steps.table, honest.table)).max() <= 2

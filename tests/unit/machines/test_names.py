@@ -143,6 +143,7 @@ def bringing(opened: RoundOpened) -> Update:
         features=names,
         labels=labels,
         records=4,
+        count=np.array([4.0, 3.0, 2.0]),
         moments=moments,
         norms=np.ones(2),
         second=numbered(4, 4),
@@ -172,6 +173,7 @@ def test_of_names_that_are_not_granted_nothing_is_left_in_an_update():
     learnt = cut.learnt
     assert (learnt.features, learnt.labels, learnt.again) == (("x", "l"), ("a", "b", "u"), ("l",))
     assert (learnt.moments.features, learnt.far.features) == (("x", "l"), ("x", "l"))
+    assert learnt.count.tolist() == [4.0, 2.0]
     # Rows 0 (the constant), 1 (x) and 3 (l); columns 0, 1 and 3.
     assert learnt.second.tolist() == [[0, 1, 3], [10, 11, 13], [30, 31, 33]]
     assert learnt.weights[:, 1].tolist() == [[10, 11, 13], [110, 111, 113], [310, 311, 313]]

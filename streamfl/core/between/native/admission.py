@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 
+from streamfl.core.between.native.grids import ROOM
 from streamfl.core.learning.between_rounds import Covered
 from streamfl.core.learning.fixed_point import largest_part
 from streamfl.core.learning.grid import second_steps
@@ -130,7 +131,7 @@ def _wrong_cells(learnt: NativeLearnt, agreed: NativeState) -> str | None:
 
 
 def _wrong_numbers(learnt: NativeLearnt, members: int) -> str | None:
-    largest, moments = largest_part(learnt.records, members), learnt.moments
+    largest, moments = ROOM * largest_part(learnt.records, members), learnt.moments
     differences = (learnt.weights, learnt.table)
     of_moments = [x for m in (moments, learnt.far) for x in (m.count, m.mean, m.m2)]
     others = (learnt.second, learnt.norms, learnt.count, *of_moments)

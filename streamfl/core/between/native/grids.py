@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from streamfl.core.arrays import FloatArray, IntArray
+from streamfl.core.learning.fixed_point import MEMBERS, largest_part
 from streamfl.core.learning.grid import on_grid, second_steps
 from streamfl.core.protocol.native.learnt import NativeLearnt
 from streamfl.core.protocol.native.models import NativeState
@@ -29,11 +30,15 @@ MANY = 20
 # So many times are the published steps halved. docs/choices.md, "Grids".
 FINER = 1
 
+# Sums of whole numbers have room for numbers so many times as large as other sums have: a fraction is left only while
+# clients choose their own steps.
+ROOM = 2.0**16
+
 # The first row of the table that belongs to the ferns of each depth.
 _FIRST = np.cumsum([0, *(FERNS * cells for _, cells in DEPTHS[:-1])])
 
 
-def rounded(x: FloatArray, step: FloatArray, generator: np.random.Generator) -> FloatArray:
+def rounded(x: FloatArray, step: FloatArray, generator: np.random.Generator, most: float = math.inf) -> FloatArray:
     """Return differences as whole numbers of steps, rounded at random.
 
     Parameters
@@ -45,6 +50,8 @@ def rounded(x: FloatArray, step: FloatArray, generator: np.random.Generator) -> 
         A power of two for each row and model, or for each model.
     generator
         The draws.
+    most
+        The largest number of steps. What is larger is cut off: the steps of the next round have room for it.
 
     Examples
     --------
@@ -55,7 +62,8 @@ def rounded(x: FloatArray, step: FloatArray, generator: np.random.Generator) -> 
     >>> round(float(np.mean([rounded(x, np.array([[4.0], [4.0]]), draws)[0, 0, 0] for _ in range(4000)])), 2) * 4.0
     0.92
     """
-    exact = x / step
+    most /= max(1, x.shape[-1] - 1)  # the last column adds up to more
+    exact = np.clip(x / step, -most, most)
     whole = np.floor(exact)
     whole += generator.random(x.shape) < exact - whole
     if x.shape[-1] > 1:
@@ -72,6 +80,15 @@ def rounded_second(second: FloatArray, steps: Steps) -> FloatArray:
 def rounded_to(x: FloatArray, step: FloatArray, generator: np.random.Generator) -> FloatArray:
     """Return differences rounded at random to multiples of a step: see `rounded`."""
     return step * rounded(x, step, generator)
+
+
+def most_steps(records: int) -> float:
+    """Return the largest number of steps that is sent of so many records: large numbers can be added, too.
+
+    >>> most_steps(100)
+    175921860.44416
+    """
+    return 0.5 * ROOM * largest_part(records, MEMBERS)
 
 
 def finer(steps: Steps) -> Steps:

@@ -9,7 +9,14 @@ import numpy as np
 
 from streamfl.core.arrays import BoolArray, FloatArray, IntArray
 from streamfl.core.between.native.ferns import Ferns
-from streamfl.core.between.native.grids import fitting_steps, rounded, rounded_second, step_of_cells, step_of_weights
+from streamfl.core.between.native.grids import (
+    fitting_steps,
+    most_steps,
+    rounded,
+    rounded_second,
+    step_of_cells,
+    step_of_weights,
+)
 from streamfl.core.between.native.kernels.compiled import announced, plain
 from streamfl.core.between.native.kernels.kept_arguments import kept
 from streamfl.core.between.native.kernels.last_answer import ERROR, LAST, Last
@@ -323,8 +330,8 @@ class NativeLearner:
         weights, (cells, visits, table) = models.weights - self._weights_about(start, centre), self._changes()
         fitting = fitting_steps(weights, table, cells, self.records, agreed)
         steps = agreed.steps if agreed.steps.are_known else fitting
-        draws = generator(self.settings.seed, "grid", *key)
-        changes = rounded(table, step_of_cells(steps, cells), draws)
+        draws, most = generator(self.settings.seed, "grid", *key), most_steps(self.records)
+        changes = rounded(table, step_of_cells(steps, cells), draws, most)
         # A row that rounds to nothing is left out, so that clients that send nothing hold no cell back.
         sent = changes.any(axis=(1, 2))
         moments, again = self._scaler.moments(self.features, since=agreed.moments), self._scaler.again
@@ -339,7 +346,7 @@ class NativeLearner:
             far=self._far_out(),
             norms=np.array(in_short(models.norm_sums / max(1, self.records))),
             second=rounded_second(models.second - start.second, steps) if measured else np.zeros((0, 0)),
-            weights=rounded(weights, step_of_weights(steps), draws),
+            weights=rounded(weights, step_of_weights(steps), draws, most),
             cells=cells[sent].astype(np.float64),
             visits=np.rint(np.log2(visits[sent])),
             table=changes[sent],

@@ -9,6 +9,7 @@ import numpy as np
 from streamfl.core.arrays import FloatArray, IntArray
 from streamfl.core.between.native.agreed_moments import Seen, after_round
 from streamfl.core.between.native.grids import (
+    ROOM,
     finer,
     half_of,
     median_steps,
@@ -19,7 +20,7 @@ from streamfl.core.between.native.grids import (
     step_of_weights,
 )
 from streamfl.core.errors import PeerError
-from streamfl.core.learning.fixed_point import LIMIT, SCALE, weighted_mean
+from streamfl.core.learning.fixed_point import LIMIT, SCALE, largest_part, weighted_mean
 from streamfl.core.protocol.moments import Moments
 from streamfl.core.protocol.native.change import NativeChange
 from streamfl.core.protocol.native.learnt import NativeLearnt
@@ -199,46 +200,59 @@ def steps_of(agreed: NativeState, parts: Sequence[NativeLearnt]) -> Steps:
 def _mean_weights(parts: Sequence[NativeLearnt], grown: NativeState) -> FloatArray:
     """Return the mean of the clients' differences of linear weights, by records."""
     unit = step_of_weights(steps_of(grown, parts))
-    sent = [
-        (part.records, step_of_weights(part.steps_of(grown.steps)) / unit * _weights(part, grown)) for part in parts
+    ratios = [step_of_weights(part.steps_of(grown.steps)) / unit for part in parts]
+    numbers = [
+        _in_common(_weights(part, grown), ratio, part, parts) for part, ratio in zip(parts, ratios, strict=True)
     ]
-    return unit * weighted_mean(sent)
+    sent = ((part.records, each / ROOM) for part, each in zip(parts, numbers, strict=True))
+    return unit * ROOM * weighted_mean(sent)
+
+
+def _in_common(x: FloatArray, ratio: FloatArray, part: NativeLearnt, parts: Sequence[NativeLearnt]) -> FloatArray:
+    """Return a client's numbers in the common steps: so many times those in its own.
+
+    Its own may be of any size, so what cannot be added up is cut off: else others would be blamed for it.
+    """
+    if (ratio == 1.0).all():
+        return x
+    most = ROOM * largest_part(part.records, len(parts))
+    return np.clip(ratio * x, -most, most)
 
 
 def _by_visits(parts: Sequence[NativeLearnt], grown: NativeState) -> tuple[IntArray, FloatArray]:
     """Return the cells that any client visited, and the change of each: exact for any order of the clients."""
     named = [part.cells.astype(np.int64) for part in parts]
-    cells, at = _distinct(np.concatenate(named), len(grown.table))
-    steps = [step_of_cells(part.steps_of(grown.steps), rows) for part, rows in zip(parts, named, strict=True)]
+    cells = _distinct(np.concatenate(named), len(grown.table))
     unit = step_of_cells(steps_of(grown, parts), cells)
-    differences = np.concatenate([_placed(part.table, part, grown) for part in parts])
-    differences *= np.concatenate(steps) / unit[at]
-    visits = np.ldexp(1.0, np.concatenate([part.visits for part in parts]).astype(np.int64))
-    with np.errstate(over="ignore"):  # an overflow is refused below
-        scaled = np.rint(differences * (visits * SCALE)[:, None, None])
-    if not np.abs(scaled).max(initial=0.0) * np.bincount(at, minlength=1).max() < LIMIT:
-        raise PeerError("an aggregate overflows the fixed-point range: a client's difference is far too large")
-    sums = np.zeros((len(cells), *differences.shape[1:]), np.int64)
-    np.add.at(sums, at, scaled.astype(np.int64))
-    weights = np.bincount(at, visits, minlength=len(cells))
-    return cells, unit * (sums / (SCALE * weights)[:, None, None])
+    sums, weights = np.zeros((len(cells), *grown.table.shape[1:]), np.int64), np.zeros(len(cells))
+    largest = 0.0
+    for part, own in zip(parts, named, strict=True):
+        at, visits = np.searchsorted(cells, own), np.ldexp(1.0, part.visits.astype(np.int64))
+        ratio = step_of_cells(part.steps_of(grown.steps), own) / unit[at]
+        numbers = _in_common(_placed(part.table, part, grown), ratio, part, parts)
+        with np.errstate(over="ignore"):  # an overflow is refused below
+            scaled = np.rint(numbers * (visits * (SCALE / ROOM))[:, None, None])
+        largest += float(np.abs(scaled).max(initial=0.0))
+        if not largest < LIMIT:
+            raise PeerError("an aggregate overflows the fixed-point range: a client's difference is far too large")
+        sums[at] += scaled.astype(np.int64)
+        weights[at] += visits
+    return cells, unit * (sums / (SCALE / ROOM * weights)[:, None, None])
 
 
 def _unused_by_all(parts: Sequence[NativeLearnt]) -> list[str]:
     return sorted(set.intersection(*(set(part.unused) for part in parts if part.records)))
 
 
-def _distinct(cells: IntArray, rows: int) -> tuple[IntArray, IntArray]:
-    """Return the distinct cells in order, and the place of each given cell among them.
+def _distinct(cells: IntArray, rows: int) -> IntArray:
+    """Return the distinct cells in order.
 
     >>> _distinct(np.array([7, 2, 7]), 9)
-    (array([2, 7]), array([1, 0, 1]))
+    array([2, 7])
     """
-    named, place = np.zeros(rows, np.bool_), np.empty(rows, np.int64)
+    named = np.zeros(rows, np.bool_)
     named[cells] = True
-    distinct = np.flatnonzero(named)
-    place[distinct] = np.arange(len(distinct))
-    return distinct, place[cells]
+    return np.flatnonzero(named)
 
 
 def _placed(array: FloatArray, part: NativeLearnt, grown: NativeState) -> FloatArray:

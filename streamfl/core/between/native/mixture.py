@@ -17,7 +17,6 @@ from streamfl.core.between.native.kernels.mixing import (
 )
 from streamfl.core.between.native.mixture_state import MixtureState
 from streamfl.core.between.native.running_scaler import known
-from streamfl.core.learning.grid import short
 from streamfl.core.protocol.native.mixed import LARGEST_SQUARE, LARGEST_WEIGHT, AgreedMixture
 from streamfl.core.protocol.native.settings import STACKING
 
@@ -47,7 +46,7 @@ class Mixture:
 
     def state(self) -> MixtureState:
         """Return the state to be saved."""
-        best, stacked, outer = (part.astype(np.float32).astype(np.float64) for part in self.mixing[:3])
+        best, stacked, outer = (part.copy() for part in self.mixing[:3])
         norm, variance, seen = self.mixing.running[0].item()
         targets, counted = self.mixing.targets, int(self.mixing.targets.seen[0])
         near, total, square = (float(part[0]) for part in (targets.near, targets.total, targets.square))
@@ -106,8 +105,8 @@ class Mixture:
             best,
             stacked.clip(-LARGEST_WEIGHT, LARGEST_WEIGHT),
             outer,
-            short(min(norm, LARGEST_SQUARE)),
-            short(min(variance, LARGEST_SQUARE)),
+            min(norm, LARGEST_SQUARE),
+            min(variance, LARGEST_SQUARE),
             int(records),
         )
 

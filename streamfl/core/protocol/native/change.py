@@ -41,7 +41,7 @@ class NativeChange:
     >>> none, ones = np.zeros((0, 2, 2)), np.ones((2, 3, 2))
     >>> change = NativeChange(("x",), ("a", "b"), np.eye(2), ones, np.zeros(0), none, 4, NOTHING, np.ones(2))
     >>> after = change.after(before)
-    >>> after.features, after.second.tolist(), after.weights.sum(), after.seen
+    >>> after.features, after.second.tolist(), float(after.weights.sum()), after.seen
     (('x',), [[1.0, 0.0], [0.0, 1.0]], 12.0, 4)
     """
 

@@ -76,8 +76,8 @@ def unused(experts: Iterable[str], parts: FloatArray) -> tuple[str, ...]:
     Examples
     --------
     >>> import numpy as np
-    >>> unused(("fern-8-0.3", "fern-8-10", "rounds"), np.array([0.0, 1.0, 0.0]))
-    ('rounds',)
+    >>> unused(("fern-8-0.3", "fern-8-10", "whitened-0.01", "whitened-0.1"), np.array([0.0, 1.0, 0.0, 1.0]))
+    ('fern-8-0.3',)
     """
     most: dict[str, float] = {}
     for expert, part in zip(experts, parts.tolist(), strict=True):

@@ -11,10 +11,11 @@ from streamfl.core.between.native.admission import wrong_learnt
 from streamfl.core.between.native.learner import NativeLearner
 from streamfl.core.bounds import NAMED
 from streamfl.core.learning.between_rounds import Covered
-from streamfl.core.protocol.moments import Moments
+from streamfl.core.protocol.moments import NOTHING, Moments
 from streamfl.core.protocol.native.learnt import NativeLearnt
 from streamfl.core.protocol.native.models import NativeState
-from streamfl.core.protocol.native.settings import FERNS, ROWS, NativeSettings
+from streamfl.core.protocol.native.settings import FERNS, KINDS, ROWS, NativeSettings
+from streamfl.core.protocol.native.steps import Steps
 
 pytestmark = pytest.mark.compiles
 
@@ -23,7 +24,7 @@ LABELS = ("a", "b", "c")
 AGREED = agreed(AUTO, learnt(AUTO, drawn(30)), labels=LABELS)
 
 
-def true(settings: NativeSettings = AUTO, begin: NativeState = AGREED) -> NativeLearnt:
+def true(settings: NativeSettings = AUTO, begin: NativeState = AGREED, *, measured: bool = True) -> NativeLearnt:
     """Return what a client learns of 40 records, some of them with a feature that it saw first."""
     learner = NativeLearner(settings)
     learner.begin(begin)
@@ -31,11 +32,26 @@ def true(settings: NativeSettings = AUTO, begin: NativeState = AGREED) -> Native
     learner.learn(*stream.part(0, 20))
     wide = np.column_stack([stream.X, stream.y])[20:]
     learner.learn((*stream.features, "late"), wide, stream.y[20:], stream.labels)
-    return learner.learnt()
+    return learner.learnt(measured=measured)
 
 
-def wrong(part: NativeLearnt, begin: NativeState = AGREED, *, records: int = 40, members: int = 3) -> str | None:
-    covered = Covered(records, {"x", "y", "late"}, {*LABELS, "z"}, members, NAMED)
+def of_known(begin: NativeState = AGREED, *, measured: bool) -> NativeLearnt:
+    """Return what a client learns of 40 records without a new feature."""
+    learner = NativeLearner(AUTO)
+    learner.begin(begin)
+    learner.learn(*drawn(40, seed=3).part(0, 40))
+    return learner.learnt(measured=measured)
+
+
+def wrong(
+    part: NativeLearnt,
+    begin: NativeState = AGREED,
+    *,
+    records: int = 40,
+    members: int = 3,
+    measured: bool = True,
+) -> str | None:
+    covered = Covered(records, {"x", "y", "late"}, {*LABELS, "z"}, members, NAMED, measured)
     return wrong_learnt(part, begin, covered)
 
 
@@ -46,10 +62,55 @@ def test_what_is_true_is_admitted(features, targets):
     nothing = NativeState.none(settings)
     later = agreed(settings, learnt(settings, drawn(30, targets=targets)), labels=() if targets else LABELS)
     for begin in (nothing, later):
-        assert wrong(true(settings, begin), begin) is None
-        idle = NativeLearner(settings)
-        idle.begin(begin)
-        assert wrong(idle.learnt(), begin, records=0) is None
+        for measured in (True, False):  # it has a new feature, so it tells moments out of turn
+            assert wrong(true(settings, begin, measured=measured), begin, measured=measured) is None
+            idle = NativeLearner(settings)
+            idle.begin(begin)
+            assert wrong(idle.learnt(measured=measured), begin, records=0, measured=measured) is None
+
+
+def test_who_is_not_measured_tells_counts_and_no_moments():
+    told, silent = of_known(measured=True), of_known(measured=False)
+    assert (silent.moments.features, silent.second.size) == ((), 0)
+    assert (told.moments.features, told.second.shape) == (("x", "y"), (3, 3))
+    np.testing.assert_array_equal(silent.count, told.moments.count)
+    assert wrong(silent, measured=False) is None
+    assert wrong(told) is None
+    moments, second = "moments between rounds of other features", "second moments between rounds that were not asked"
+    assert wrong(told, measured=False) == moments
+    assert wrong(silent) == moments
+    assert second in str(wrong(replace(silent, second=told.second), measured=False))
+    assert second in str(wrong(replace(told, second=silent.second)))
+    assert wrong(replace(silent, moments=told.moments), measured=False) == moments
+
+
+def test_features_that_began_again_are_measured_out_of_turn():
+    told = replace(of_known(measured=True), again=("x",))
+    assert wrong(told, measured=False) is None
+    assert wrong(replace(told, moments=NOTHING), measured=False) == "moments between rounds of other features"
+
+
+def test_steps_are_those_of_the_round():
+    begin = NativeState.none(AUTO)
+    first = true(begin=begin)
+    refused = "steps between rounds that are not those of the round"
+    assert first.steps.are_known
+    assert wrong(first, begin) is None
+    # While none are published, a client chooses its own; from then on it has no say.
+    assert wrong(replace(first, steps=Steps()), begin) == refused
+    assert not GOOD.steps.are_known
+    assert wrong(replace(GOOD, steps=AGREED.steps)) == refused
+    models = len(AUTO.names)
+    for steps in (
+        Steps((0,) * (models - 1), (0,) * KINDS),
+        Steps((0,) * models, (0,) * (KINDS + 1)),
+        Steps((0,) * models, ()),
+        Steps((111,) * models, (0,) * KINDS),
+        Steps((0,) * models, (-111,) * KINDS),
+        Steps((0,) * models, (0,) * KINDS, half=111),
+    ):
+        assert wrong(replace(first, steps=steps), begin) == refused
+    assert wrong(replace(first, steps=Steps((110,) * models, (-110,) * KINDS, half=3)), begin) is None
 
 
 def test_what_is_true_after_a_million_records_is_admitted():
@@ -79,7 +140,7 @@ def test_extreme_values_are_admitted():
 
 GOOD = true()
 D = len(GOOD.features)
-LIMIT = 2.0**62 / 2.0**32 / 2 / 3 / 40  # of a difference over 40 records of one of three clients
+LIMIT = 2.0**62 / 2.0**16 / 2 / 3 / 40  # of a difference over 40 records of one of three clients
 
 
 def moments(**spoilt: np.ndarray) -> Moments:
@@ -91,6 +152,11 @@ def first(array: np.ndarray, value: float) -> np.ndarray:
     spoilt = array.copy()
     spoilt.flat[0] = value
     return spoilt
+
+
+def swapped(array: np.ndarray) -> np.ndarray:
+    """Return a copy in which the first two numbers have changed places."""
+    return np.concatenate([array[1::-1], array[2:]])
 
 
 SPOILT: dict[str, tuple[Callable[[], NativeLearnt], str]] = {
@@ -122,9 +188,23 @@ SPOILT: dict[str, tuple[Callable[[], NativeLearnt], str]] = {
     "a cell twice": (lambda: replace(GOOD, cells=first(GOOD.cells, GOOD.cells[1])), "cells"),
     "a cell before the table": (lambda: replace(GOOD, cells=first(GOOD.cells, -1.0)), "cells"),
     "a cell behind the table": (lambda: replace(GOOD, cells=first(GOOD.cells, float(ROWS))), "cells"),
-    "half a visit": (lambda: replace(GOOD, visits=GOOD.visits + 0.5), "cells"),
-    "a cell without a visit": (lambda: replace(GOOD, visits=first(GOOD.visits, 0.0)), "visits"),
-    "more visits than records": (lambda: replace(GOOD, visits=first(GOOD.visits, 41.0)), "visits"),
+    "cells that do not rise": (lambda: replace(GOOD, cells=swapped(GOOD.cells)), "not in order"),
+    "no whole exponent of visits": (lambda: replace(GOOD, visits=GOOD.visits + 0.5), "cells"),
+    "an exponent of visits NaN": (lambda: replace(GOOD, visits=first(GOOD.visits, np.nan)), "cells"),
+    "a cell without a visit": (lambda: replace(GOOD, visits=first(GOOD.visits, -1.0)), "visits"),
+    "more visits than records": (lambda: replace(GOOD, visits=first(GOOD.visits, 7.0)), "visits"),
+    "weights off the grid": (
+        lambda: replace(GOOD, weights=first(GOOD.weights, GOOD.weights.flat[0] + 0.5)),
+        "no whole number of steps",
+    ),
+    "a table off the grid": (
+        lambda: replace(GOOD, table=first(GOOD.table, GOOD.table.flat[0] - 0.25)),
+        "no whole number of steps",
+    ),
+    "values of fewer features": (lambda: replace(GOOD, count=GOOD.count[:-1]), "counts"),
+    "values of a feature NaN": (lambda: replace(GOOD, count=first(GOOD.count, np.nan)), "finite"),
+    "fewer values of a feature than none": (lambda: replace(GOOD, count=first(GOOD.count, -1.0)), "more values"),
+    "more values of a feature than records": (lambda: replace(GOOD, count=first(GOOD.count, 41.0)), "more values"),
     "weights NaN": (lambda: replace(GOOD, weights=first(GOOD.weights, np.nan)), "finite"),
     "a table infinite": (lambda: replace(GOOD, table=first(GOOD.table, np.inf)), "finite"),
     "second moments NaN": (lambda: replace(GOOD, second=first(GOOD.second, np.nan)), "finite"),
@@ -132,8 +212,8 @@ SPOILT: dict[str, tuple[Callable[[], NativeLearnt], str]] = {
     "means NaN": (lambda: replace(GOOD, moments=moments(mean=np.full(D, np.nan))), "finite"),
     "counts infinite": (lambda: replace(GOOD, moments=moments(count=np.full(D, np.inf))), "finite"),
     "squares infinite": (lambda: replace(GOOD, moments=moments(m2=np.full(D, np.inf))), "finite"),
-    "weights that cannot be added": (lambda: replace(GOOD, weights=first(GOOD.weights, LIMIT)), "too large"),
-    "a table that cannot be added": (lambda: replace(GOOD, table=first(GOOD.table, -LIMIT)), "too large"),
+    "weights that cannot be added": (lambda: replace(GOOD, weights=first(GOOD.weights, np.ceil(LIMIT))), "too large"),
+    "a table that cannot be added": (lambda: replace(GOOD, table=first(GOOD.table, -np.ceil(LIMIT))), "too large"),
     "negative norms": (lambda: replace(GOOD, norms=first(GOOD.norms, -1.0)), "norms"),
     "norms beyond all records": (lambda: replace(GOOD, norms=np.array([1.0, FERNS + 2.0 + 25.0 * D])), "norms"),
     "fewer values than none": (lambda: replace(GOOD, moments=moments(count=np.full(D, -1.0))), "moments"),
@@ -141,12 +221,12 @@ SPOILT: dict[str, tuple[Callable[[], NativeLearnt], str]] = {
     "a mean beyond all values": (lambda: replace(GOOD, moments=moments(mean=np.full(D, -1e151))), "moments"),
     "negative squares": (lambda: replace(GOOD, moments=moments(m2=np.full(D, -1.0))), "moments"),
     "squares beyond all values": (lambda: replace(GOOD, moments=moments(m2=np.full(D, 1e303))), "moments"),
-    "second moments of no constant": (lambda: replace(GOOD, second=first(GOOD.second, 39.0)), "second moments"),
+    "second moments of no constant": (lambda: replace(GOOD, second=first(GOOD.second, 36.0)), "second moments"),
     "second moments that are not symmetric": (
         lambda: replace(GOOD, second=GOOD.second + np.triu(np.ones((D + 1, D + 1)), 1)),
         "second moments",
     ),
-    "second moments beyond all records": (lambda: replace(GOOD, second=diagonal(40.0, 25.0 * 40.0 + 1.0)), "second"),
+    "second moments beyond all records": (lambda: replace(GOOD, second=diagonal(40.0, 25.0 * 40.0 + 3.0)), "second"),
     "values far out of other features": (
         lambda: replace(GOOD, far=replace(GOOD.far, features=("x", "y"))),
         "moments",
@@ -169,18 +249,14 @@ SPOILT: dict[str, tuple[Callable[[], NativeLearnt], str]] = {
     "half a right one": (lambda: replace(GOOD, right=GOOD.right * 0.0 + 0.5), "do not add up"),
     "more right ones than records": (lambda: replace(GOOD, right=GOOD.right + GOOD.bearing + 1.0), "predicted right"),
     "fewer right ones than none": (lambda: replace(GOOD, right=GOOD.right * 0.0 - 1.0), "predicted right"),
-    "a unit that is none": (lambda: replace(GOOD, unit=3.0), "power of two"),
-    "a unit too large": (lambda: replace(GOOD, unit=2.0**111), "power of two"),
-    "a unit too small": (lambda: replace(GOOD, unit=2.0**-111), "power of two"),
     "a centre beyond all targets": (lambda: replace(GOOD, centre=-2e30), "centre"),
     "a centre that is not finite": (lambda: replace(GOOD, centre=float("nan")), "centre"),
-    "a unit that is not finite": (lambda: replace(GOOD, unit=float("nan")), "power of two"),
     "a sleeper that there is not": (lambda: replace(GOOD, unused=("rounds", "me")), "do not exist"),
     "a feature that moved, and is not there": (
         lambda: replace(GOOD, again=("late", "me")),
         "is not among the features",
     ),
-    "second moments without an inverse": (lambda: replace(GOOD, second=diagonal(40.0, -1.0)), "not positive"),
+    "second moments without an inverse": (lambda: replace(GOOD, second=diagonal(40.0, -9.0)), "not positive"),
 }
 
 
@@ -197,7 +273,19 @@ def test_each_kind_of_wrong_message_is_refused(spoil, reason):
 
 
 def test_the_largest_difference_that_is_admitted_is_that_of_the_exact_sum():
-    assert wrong(replace(GOOD, table=first(GOOD.table, np.nextafter(LIMIT, 0.0)))) is None
+    assert wrong(replace(GOOD, table=first(GOOD.table, np.floor(LIMIT)))) is None
+    assert "too large" in str(wrong(replace(GOOD, table=first(GOOD.table, np.floor(LIMIT) + 1.0))))
+
+
+def test_as_many_visits_are_admitted_as_the_records_can_make():
+    # Of 40 records, 2^5.3 rounded up: 2^6. Of a single one, 2^0.
+    assert wrong(replace(GOOD, visits=first(GOOD.visits, 6.0))) is None
+    learner = NativeLearner(AUTO)
+    learner.learn(*drawn(1).part(0, 1))
+    one = learner.learnt()
+    assert set(one.visits) == {0.0}
+    assert wrong(one, NativeState.none(AUTO), records=1) is None
+    assert "visits" in str(wrong(replace(one, visits=one.visits + 1.0), NativeState.none(AUTO), records=1))
 
 
 def test_second_moments_are_not_asked_of_those_that_have_none():

@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 from native_streams import agreed, state
 
-from streamfl.core.between.native import last_answer_state
+from streamfl.core.between.native import last_answer_state, merging
 from streamfl.core.between.native.at_client import NativeAtClient
 from streamfl.core.between.native.kernels.last_answer import LAST_TARGET, TRIAL
 from streamfl.core.between.native.last_answer import LastAnswer
 from streamfl.core.between.native.learner import NativeLearner
 from streamfl.core.errors import PeerError
+from streamfl.core.protocol.native.models import NativeState
 from streamfl.core.protocol.native.settings import FOLLOWING, NativeSettings
 from streamfl.core.sampling import generator
 
@@ -247,15 +248,16 @@ def test_an_outlier_among_the_first_targets_is_undone():
 def test_what_is_learnt_for_others_is_the_same_without_it(features, targets):
     settings, names = NativeSettings(features, targets=targets), () if targets else LABELS
     one, other = NativeLearner(settings), NativeLearner(replace(settings, last_answer=False))
-    y, X = in_runs(400, 3, 20), noise(400)
+    y, X, models = in_runs(400, 3, 20), noise(400), NativeState.none(settings)
     for start in range(0, 400, 50):
         parts = []
         for learner in (one, other):
             learner.learn(("x", "y"), X[start : start + 50], y[start : start + 50], names)
             parts.append(learner.learnt())
         assert state(parts[0]) == state(parts[1])
-        for learner, part in zip((one, other), parts, strict=True):
-            learner.begin(agreed(settings, part, labels=learner.labels))
+        models, change = merging.after(models, parts, one.labels, settings=settings)
+        for learner in (one, other):
+            learner.begin(*learner.following(change))
     assert one.last.share > 0.0
     assert state(one, without=("last", "settings")) == state(other, without=("last", "settings"))
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from native_streams import Stream, agreed, drawn, learnt, state
+from native_streams import LABELS, Stream, agreed, drawn, exact, learnt, state
 from unit.machines.script import opening
 
 from streamfl.core.between.native import merging
@@ -12,7 +12,7 @@ from streamfl.core.between.native.learner import NativeLearner
 from streamfl.core.errors import BrokenInvariantError, PeerError
 from streamfl.core.learning.serving import Serving
 from streamfl.core.protocol.native.models import NativeState
-from streamfl.core.protocol.native.settings import ROWS, NativeSettings
+from streamfl.core.protocol.native.settings import KINDS, ROWS, NativeSettings
 from streamfl.core.protocol.records import Batch, Span
 from streamfl.core.protocol.registry import Registry
 from streamfl.core.sampling import generator
@@ -215,7 +215,7 @@ def test_of_targets_the_mean_of_the_models_stands_in_for_what_serves_rounds():
 
 
 @FEATURES
-def test_the_rows_that_changed_are_as_good_as_the_whole_table(features):
+def test_a_change_is_as_good_as_the_whole_state(features):
     settings = NativeSettings(features)
     learner, whole = NativeLearner(settings), NativeLearner(settings)
     before = agreed(settings, learnt(settings, drawn(20)))
@@ -226,12 +226,48 @@ def test_the_rows_that_changed_are_as_good_as_the_whole_table(features):
     other.begin(before)
     other.learn(*stream.part(30, 60))
     parts = [learner.learnt(), other.learnt()]
-    after, cells = merging.after(replace(before, table=before.table.copy()), parts, ("a", "b", "c"))
-    learner.begin(replace(after, table=after.table[cells]), cells)
+    after, change = merging.after(replace(before, table=before.table.copy()), parts, ("a", "b", "c"))
+    learner.begin(*learner.following(change))
     whole.begin(after)
     np.testing.assert_array_equal(learner.table, whole.table)
     assert state(learner, without=OWN) == state(whole, without=OWN)
     assert learner.records == 0
+    # The table apart, of which only the rows that changed are kept, and what the coordinator alone needs.
+    without = ("table", "early", "far")
+    assert state(learner._agreed, without=without) == state(after, without=without)
+    assert state(learner._agreed.steps) != state(before.steps)
+
+
+@FEATURES
+@pytest.mark.parametrize("targets", [False, True])
+def test_a_change_leaves_a_client_what_is_its_own(features, targets):
+    settings, stream = NativeSettings(features, targets=targets), drawn(60, targets=targets)
+    one, whole, models = NativeLearner(settings), NativeLearner(settings), NativeState.none(settings)
+    for start in (0, 20, 40):  # in the second round labels are new, in all of them records
+        for learner in (one, whole):
+            learner.learn(*stream.part(start, start + 20))
+        labels = () if targets else tuple(sorted(one.labels))
+        models, change = merging.after(models, [one.learnt()], labels, settings=settings)
+        one.begin(*one.following(change))
+        whole.begin(replace(models, table=models.table.copy()))
+        assert state(one, without=["_agreed"]) == state(whole, without=["_agreed"])
+    assert one.near.seen == 60
+    if not targets:
+        assert one.last.state().counts.sum() > 40.0
+
+
+def test_a_change_that_does_not_fit_leaves_everything_as_it_is():
+    settings, stream = NativeSettings("auto"), drawn(40)
+    learner = NativeLearner(settings)
+    learner.learn(*stream.part(0, 20))
+    _, change = merging.after(NativeState.none(settings), [learner.learnt()], LABELS)
+    learner.begin(*learner.following(change))
+    learner.learn(*stream.part(20, 40))
+    before = state(learner)
+    with pytest.raises(PeerError, match="changes of agreed models do not fit them"):
+        learner.following(replace(change, cells=change.cells[::-1].copy()))
+    learner.following(replace(change, features=(), labels=(), second=np.zeros((3, 3))))
+    assert state(learner) == before
 
 
 @FEATURES
@@ -239,11 +275,12 @@ def test_nothing_learnt_is_no_difference(features):
     settings = NativeSettings(features)
     learner = NativeLearner(settings)
     learner.begin(agreed(settings, learnt(settings, drawn())))
-    nothing = learner.learnt()
+    nothing = learner.learnt("c0", 2)
     assert (nothing.records, nothing.labels, nothing.features) == (0, ("a", "b", "c"), ("x", "y"))
     assert not nothing.weights.any()
     assert not nothing.second.any()
     assert (len(nothing.cells), nothing.norms.tolist(), nothing.moments.count.tolist()) == (0, [0.0, 0.0], [0.0, 0.0])
+    assert nothing.count.tolist() == [0.0, 0.0]
 
 
 @FEATURES
@@ -253,14 +290,14 @@ def test_what_is_learnt_is_the_difference_to_the_agreed_models(features):
     learner = NativeLearner(settings)
     learner.begin(models)
     learner.learn(*NEWS.part(0, 3))
-    part = learner.learnt()
+    part = exact(learner)
     assert (part.labels, part.features, part.records) == (("a", "b", "c", "z"), ("x", "y", "late"), 3)
     grown = models.grown(("late",), ("z",))
     np.testing.assert_allclose(grown.weights + part.weights, learner._models.weights)
     table = grown.table.copy()
     table[part.cells.astype(int)] += part.table
     np.testing.assert_allclose(table, learner.table, atol=1e-6)
-    assert part.moments.count.tolist() == [3.0, 2.0, 2.0]
+    assert part.moments.count.tolist() == part.count.tolist() == [3.0, 2.0, 2.0]
     assert part.moments.mean == pytest.approx([-0.5 / 3, 490.0, 0.5])
 
 
@@ -444,19 +481,28 @@ def test_a_registry_that_does_not_fit_its_names_is_not_handed_to_loops(damage):
         )
 
 
-def test_large_differences_are_told_in_a_unit_in_which_they_can_be_added_up():
+def test_large_differences_are_told_in_steps_in_which_they_can_be_added_up():
     settings = NativeSettings("auto", targets=True)
-    stream = drawn(40, targets=True)
-    plain = learnt(settings, stream)
-    large = learnt(settings, replace(stream, y=2.0**40 * stream.y))
-    assert plain.unit == 1.0
-    assert large.unit > 2.0**30
-    assert max(np.abs(large.weights).max(), np.abs(large.table).max()) <= 1024.0
-    np.testing.assert_allclose(large.unit * large.weights, 2.0**40 * plain.weights, rtol=1e-3)
+    stream, parts, whole, changes = drawn(40, targets=True), [], [], []
+    for factor in (1.0, 2.0**40):
+        learner = NativeLearner(settings)
+        learner.learn(stream.features, stream.X, factor * stream.y)
+        parts.append(learner.learnt())
+        whole.append(exact(learner))
+        changes.append(np.ldexp(1.0, np.array(parts[-1].steps.weights))[:, None] * parts[-1].weights)
+    plain, large = parts
+    assert np.subtract(large.steps.weights, plain.steps.weights).tolist() == [40] * len(settings.names)
+    assert np.subtract(large.steps.table, plain.steps.table).tolist() == [40] * KINDS
+    for part, change, difference in zip(parts, changes, whole, strict=True):
+        assert max(np.abs(part.weights).max(), np.abs(part.table).max()) <= 1024.0
+        step = np.ldexp(1.0, np.array(part.steps.weights))[:, None]
+        assert (np.abs(change - difference.weights) < step).all()
+    np.testing.assert_allclose(whole[1].weights, 2.0**40 * whole[0].weights, rtol=1e-3)
     both, _ = merging.after(NativeState.none(settings), [plain, large], ())
-    one = merging.after(NativeState.none(settings), [large, plain], ())[0]
+    one, _ = merging.after(NativeState.none(settings), [large, plain], ())
     np.testing.assert_array_equal(both.weights, one.weights)
-    np.testing.assert_allclose(both.weights, 0.5 * (plain.weights + large.unit * large.weights), rtol=1e-6)
+    step = np.ldexp(1.0, np.array(large.steps.weights))[:, None]
+    assert (np.abs(both.weights - 0.5 * (changes[0] + changes[1])) < step).all()
 
 
 def test_records_that_do_not_fit_one_another_are_not_learnt():
@@ -530,8 +576,8 @@ def test_a_sensor_that_is_set_anew_at_all_clients_is_scaled_anew_in_the_next_rou
         for learner in learners:
             X = rng.normal(size=(50, 1)) + (1e6 if t >= 2 else 0.0)
             learner.learn(("a",), X, np.zeros(50), ("no",))
-        models, cells = merging.after(models, [learner.learnt() for learner in learners], ("no",))
+        models, change = merging.after(models, [learner.learnt() for learner in learners], ("no",))
         for learner in learners:
-            learner.begin(models, cells)
+            learner.begin(*learner.following(change))
         assert models.moments.mean[0] == pytest.approx(1e6 if t >= 2 else 0.0, abs=0.5)
         assert 0.7 < np.sqrt(models.moments.variance[0]) < 1.3

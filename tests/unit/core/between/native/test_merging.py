@@ -4,19 +4,25 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from native_streams import Stream, agreed, drawn, learnt, state
+from native_streams import Stream, agreed, changed, drawn, learnt, state
 
 from streamfl.core.between.native import merging
 from streamfl.core.between.native.agreed_moments import Seen, after_round
 from streamfl.core.between.native.learner import NativeLearner
 from streamfl.core.errors import PeerError
+from streamfl.core.protocol.moments import NOTHING as NO_MOMENTS
 from streamfl.core.protocol.moments import Moments
+from streamfl.core.protocol.native.change import NativeChange
 from streamfl.core.protocol.native.learnt import NativeLearnt
 from streamfl.core.protocol.native.models import NativeState
-from streamfl.core.protocol.native.settings import NativeSettings
+from streamfl.core.protocol.native.settings import KINDS, NativeSettings
+from streamfl.core.protocol.native.steps import Steps
 
 FERNS, LINEAR = NativeSettings("ferns"), NativeSettings("linear")
 NOTHING = NativeState.none(FERNS)
+
+# A quarter: all differences below are multiples of it.
+STEPS = Steps((-2,) * 4, (-2,) * KINDS, half=2)
 
 
 def part(records: int, weights: float, **cells: tuple[int, float]) -> NativeLearnt:
@@ -26,31 +32,39 @@ def part(records: int, weights: float, **cells: tuple[int, float]) -> NativeLear
         features=("x",),
         labels=("a", "b"),
         records=records,
+        count=np.array([float(records)]),
         moments=Moments(("x",), np.array([float(records)]), np.array([weights]), np.zeros(1)),
         norms=np.array([1.0, 100.0]) * records,
         second=np.zeros((0, 0)),
-        weights=np.full((2, 4, 2), weights),
+        weights=4.0 * np.full((2, 4, 2), weights) * [1.0, -1.0],
         cells=np.array(names, np.float64),
-        visits=np.array([float(visits) for visits, _ in cells.values()]),
+        visits=np.log2([float(visits) for visits, _ in cells.values()]),
         bearing=np.array([records, 0.0]),
         right=np.zeros((4, 2)),
-        table=np.array([[[moved, -moved]] * 2 for _, moved in cells.values()]).reshape(len(names), 2, 2),
+        table=4.0 * np.array([[[moved, -moved]] * 2 for _, moved in cells.values()]).reshape(len(names), 2, 2),
     )
 
 
-def after(*parts: NativeLearnt, begin: NativeState = NOTHING, labels: tuple[str, ...] = ("a", "b")):
-    return merging.after(replace(begin, table=begin.table.copy()), parts, labels)
+def after(
+    *parts: NativeLearnt,
+    begin: NativeState = NOTHING,
+    labels: tuple[str, ...] = ("a", "b"),
+    steps: Steps | None = STEPS,
+) -> tuple[NativeState, NativeChange]:
+    """Return the state after a round with some published steps; None: with those of `begin`."""
+    begin = replace(begin, steps=begin.steps if steps is None else steps, table=begin.table.copy())
+    return merging.after(begin, parts, labels)
 
 
 # --- by hand -----------------------------------------------------------------------------------------------------
 
 
 def test_weights_move_by_the_mean_over_records_and_cells_by_the_mean_over_visits():
-    models, cells = after(part(1, 4.0, c7=(1, 1.0), c9=(1, 8.0)), part(3, 8.0, c7=(3, 5.0), c127999=(2, 0.25)))
-    assert np.unique(models.weights).tolist() == [7.0]
-    assert cells.tolist() == [7, 9, 127999]
-    assert models.table[cells, 0].tolist() == [[4.0, -4.0], [8.0, -8.0], [0.25, -0.25]]
-    others = np.delete(models.table, cells, axis=0)
+    models, change = after(part(1, 4.0, c7=(1, 1.0), c9=(1, 8.0)), part(3, 8.0, c7=(4, 6.0), c127999=(2, 0.25)))
+    assert np.unique(models.weights).tolist() == [-7.0, 7.0]
+    assert change.cells.tolist() == [7.0, 9.0, 127999.0]
+    assert models.table[[7, 9, 127999], 0].tolist() == [[5.0, -5.0], [8.0, -8.0], [0.25, -0.25]]
+    others = np.delete(models.table, [7, 9, 127999], axis=0)
     assert not others.any()
     assert (models.seen, models.features, models.labels) == (4, ("x",), ("a", "b"))
     assert (models.moments.count.tolist(), models.moments.mean.tolist()) == ([4.0], [7.0])
@@ -86,7 +100,8 @@ def seen_after(*rounds: list[NativeLearnt]) -> Seen:
 
 def some(*values: float, far: tuple[float, ...] = ()) -> NativeLearnt:
     """Return what a client tells of a few values, of which the last ones were far out."""
-    return replace(part(len(values), 1.0), moments=column(*values), far=column(*far))
+    count = np.array([float(len(values))])
+    return replace(part(len(values), 1.0), count=count, moments=column(*values), far=column(*far))
 
 
 def test_a_feature_begins_again_when_all_values_of_some_rounds_were_far_out():
@@ -109,7 +124,7 @@ def test_one_value_where_all_were_ends_a_run_of_values_far_out(between):
     assert (seen.moments.count[0], seen.far.count[0]) == (8.0 + 8.0 + between.records, 4.0)
     assert seen_after([far[0]], [far[1], between], [far[2]], [far[3]]).far.count[0] == 4.0
     # A round without a value of it does not.
-    nothing = replace(part(1, 1.0), moments=column(np.nan), far=column(np.nan))
+    nothing = replace(part(1, 1.0), count=np.zeros(1), moments=column(np.nan), far=column(np.nan))
     assert seen_after([far[0]], [nothing], [far[1]], [far[2]], [far[3]]).moments.mean[0] == 902.0
 
 
@@ -120,10 +135,11 @@ def test_a_sentinel_that_is_all_there_is_does_not_begin_a_scale():
 
 def test_the_next_round_goes_on_from_there():
     first, _ = after(part(4, 1.0, c7=(4, 1.0)))
-    models, cells = after(part(2, 0.5, c7=(1, 2.0)), part(2, 1.5, c8=(1, 1.0)), begin=first)
-    assert np.unique(models.weights).tolist() == [2.0]
+    models, change = after(part(2, 0.5, c7=(1, 2.0)), part(2, 1.5, c8=(1, 1.0)), begin=first)
+    assert np.unique(models.weights).tolist() == [-2.0, 2.0]
     assert models.table[[7, 8], 0].tolist() == [[3.0, -3.0], [1.0, -1.0]]
-    assert cells.tolist() == [7, 8]
+    assert change.cells.tolist() == [7.0, 8.0]
+    assert (np.unique(change.weights).tolist(), change.table[:, 0, 0].tolist()) == ([-1.0, 1.0], [2.0, 1.0])
     assert models.seen == 8
     assert models.moments.mean.tolist() == [1.0]
 
@@ -139,17 +155,46 @@ def test_norms_are_a_running_mean_that_reaches_back_a_window():
 
 
 @pytest.mark.compiles
-def test_second_moments_are_sums():
+def test_second_moments_are_sums_on_the_grid_of_all_records():
     first, other = (learnt(LINEAR, drawn(20, seed=seed)) for seed in (0, 1))
-    models, _ = after(first, other, begin=NativeState.none(LINEAR), labels=("a", "b", "c"))
+    models, change = after(first, other, begin=NativeState.none(LINEAR), labels=("a", "b", "c"), steps=None)
     assert models.second[0, 0] == 40.0
+    assert state(models.second) == state(change.second)
     # Both met y after x, or before.
     order = [0, *(1 + models.features.index(name) for name in first.features)]
     turn = [0, *(1 + models.features.index(name) for name in other.features)]
     expected = np.zeros((3, 3))
     expected[np.ix_(order, order)] += first.second
     expected[np.ix_(turn, turn)] += other.second
-    assert models.second == pytest.approx(expected)
+    # 40 records have an exponent of 3: the step is 2^(2 * 3 - 2 - 3).
+    assert np.abs(models.second - expected).max() <= 1.0
+    assert not (models.second % 2.0).any()
+    assert (expected % 2.0).any()
+
+
+@pytest.mark.compiles
+def test_records_that_were_not_measured_are_like_those_that_were():
+    parts = [learnt(LINEAR, drawn(20, seed=seed, missing=0.0)) for seed in (0, 1, 2)]
+    silent = [replace(one, second=np.zeros((0, 0))) for one in parts[1:]]
+    begin = NativeState.none(LINEAR)
+    models, _ = after(parts[0], *silent, begin=begin, labels=("a", "b", "c"), steps=None)
+    assert models.second[0, 0] == pytest.approx(60.0, abs=1.0)
+    assert np.abs(models.second - 3.0 * parts[0].second).max() <= 1.0
+    assert models.second.max() > 40.0
+    # If none was measured, the mean stays that of all records before; rounded to 2^(2 * 3 - 2 - 3).
+    later, _ = after(*silent, begin=models, labels=("a", "b", "c"), steps=None)
+    assert later.seen == 100
+    assert np.abs(later.second / 100.0 - models.second / 60.0).max() <= 0.01
+    assert later.second.tolist() != models.second.tolist()
+
+
+def test_moments_of_a_round_are_those_of_the_clients_that_were_measured():
+    silent = replace(part(3, 8.0), moments=NO_MOMENTS)
+    models, _ = after(part(1, 4.0), silent)
+    assert (models.seen, models.moments.count.tolist(), models.moments.mean.tolist()) == (4, [1.0], [4.0])
+    later, change = after(silent, begin=models)
+    assert state(later.moments) == state(change.moments) == state(models.moments)
+    assert later.seen == 7
 
 
 # --- laws --------------------------------------------------------------------------------------------------------
@@ -161,11 +206,12 @@ def test_second_moments_are_sums():
 def test_clients_that_all_learnt_the_same_are_one_client(features, clients):
     settings = NativeSettings(features)
     begin = agreed(settings, learnt(settings, drawn(30)), labels=("a", "b", "c"))
-    one = learnt(settings, drawn(30, seed=5))
-    models, cells = after(*[one] * clients, begin=begin, labels=("a", "b", "c"))
-    alone, same = after(one, begin=begin, labels=("a", "b", "c"))
+    one = changed(settings, begin, drawn(30, seed=5))
+    models, change = after(*[one] * clients, begin=begin, labels=("a", "b", "c"), steps=None)
+    alone, same = after(one, begin=begin, labels=("a", "b", "c"), steps=None)
     assert (state(models.weights), state(models.table)) == (state(alone.weights), state(alone.table))
-    assert state(cells) == state(same)
+    assert state(change.cells) == state(same.cells)
+    assert state(models.steps) == state(alone.steps)
     assert state(models.moments.mean) != state(begin.moments.mean)
     assert models.seen == begin.seen + clients * 30
 
@@ -173,17 +219,19 @@ def test_clients_that_all_learnt_the_same_are_one_client(features, clients):
 @pytest.mark.compiles
 def test_a_cell_that_one_client_visited_moves_by_its_difference_alone():
     begin = agreed(FERNS, learnt(FERNS, drawn(30)), labels=("a", "b", "c"))
-    first, other = (learnt(FERNS, drawn(30, seed=seed)) for seed in (5, 6))
-    models, cells = after(first, other, begin=begin, labels=("a", "b", "c"))
-    assert set(cells) == {*first.cells, *other.cells}
+    first, other = (changed(FERNS, begin, drawn(30, seed=seed)) for seed in (5, 6))
+    models, change = after(first, other, begin=begin, labels=("a", "b", "c"), steps=None)
+    # Published are the cells that move.
+    assert set(change.cells) == set(np.flatnonzero((models.table != begin.table).any(axis=(1, 2))))
+    assert set(change.cells) < {*first.cells, *other.cells}
     only = np.isin(first.cells, other.cells, invert=True)
     assert 0 < only.sum() < len(only)
-    columns = [("a", "b", "c").index(label) for label in first.labels]
     rows = first.cells[only].astype(int)
-    moved = (models.table - begin.table)[rows][..., columns]
-    np.testing.assert_allclose(moved, first.table[only], atol=2.0**-32)
+    steps = np.ldexp(1.0, np.array(begin.steps.table)).reshape(2, 2)[(rows >= 25_600).astype(int)]
+    moved = (models.table - begin.table)[rows]
+    # To single precision.
+    np.testing.assert_allclose(moved, steps[..., None] * first.table[only], atol=1e-6 * np.abs(models.table).max())
     both = np.intersect1d(first.cells, other.cells).astype(int)
-    # Elsewhere it is between the two.
     assert (np.abs(models.table - begin.table)[both].max(axis=(1, 2)) > 0.0).any()
 
 
@@ -204,14 +252,15 @@ def test_labels_and_features_in_different_orders_are_aligned():
     assert turned.features == ("y", "x")
     labels = ("c", "b", "a")
     begin = NativeState.none(LINEAR)
-    assert state(after(first, turned, begin=begin, labels=labels)) == state(
-        after(same, turned, begin=begin, labels=labels)
+    assert state(after(first, turned, begin=begin, labels=labels, steps=None)) == state(
+        after(same, turned, begin=begin, labels=labels, steps=None)
     )
-    models, _ = after(turned, begin=begin, labels=labels)
+    models, _ = after(turned, begin=begin, labels=labels, steps=None)
     assert models.features == ("x", "y")
     rows = [0, 2, 1]
     columns = [turned.labels.index(label) for label in labels]
-    np.testing.assert_allclose(models.weights, turned.weights[rows][..., columns], atol=2.0**-32)
+    steps = np.ldexp(1.0, np.array(turned.steps.weights))[:, None]
+    np.testing.assert_array_equal(models.weights, steps * turned.weights[rows][..., columns])
     assert models.moments.mean.tolist() == turned.moments.mean[::-1].tolist()
 
 
@@ -219,18 +268,24 @@ def test_labels_and_features_in_different_orders_are_aligned():
 def test_what_a_client_does_not_know_counts_as_unmoved():
     two = learnt(LINEAR, Stream(np.array([[1.0], [3.0]]), np.array([0.0, 1.0]), ("x",), ("a", "b")))
     three = learnt(LINEAR, Stream(np.array([[1.0], [3.0]]), np.array([0.0, 1.0]), ("z",), ("a", "c")))
-    models, _ = after(two, three, begin=NativeState.none(LINEAR), labels=("a", "b", "c"))
+    two, three = (replace(one, weights=2.0 * one.weights) for one in (two, three))  # so that halves are on the grid
+    models, _ = after(two, three, begin=NativeState.none(LINEAR), labels=("a", "b", "c"), steps=None)
     assert models.features == ("x", "z")
-    moved = two.weights[0, 0, 1]
-    assert models.weights[0, 0].tolist() == pytest.approx([-moved, moved / 2, moved / 2])
+    first, second = (one.weights[0, 0, 1] * 2.0 ** one.steps.weights[0] for one in (two, three))
+    assert min(first, second) > 0.0
+    assert models.weights[0, 0].tolist() == [-(first + second) / 2, first / 2, second / 2]
 
 
 def test_clients_without_records_do_not_count():
     idle = replace(part(0, 99.0), norms=np.zeros(2))
     assert state(after(part(4, 1.0, c7=(4, 1.0)), idle)) == state(after(part(4, 1.0, c7=(4, 1.0))))
-    models, cells = after(idle, labels=("a", "b", "new"))
-    assert (models.labels, models.features, models.seen, len(cells)) == (("a", "b", "new"), (), 0, 0)
-    assert models.chain == ""
+    models, change = after(idle, labels=("a", "b", "new"))
+    assert (models.labels, models.features, models.seen) == (("a", "b", "new"), (), 0)
+    assert (models.chain, models.steps) == ("", STEPS)
+    # The change has the same label, and moves nothing.
+    assert (change.labels, change.seen, len(change.cells)) == (("a", "b", "new"), 0, 0)
+    assert change.weights.shape == models.weights.shape
+    assert not change.weights.any()
 
 
 def test_the_chain_tells_every_change_apart():
@@ -269,18 +324,17 @@ def test_grown_models_know_nothing_of_the_new_names():
 
 
 def test_differences_that_cannot_be_added_exactly_are_refused():
-    for large in (1e200, 2.0**30, np.inf, np.nan):
+    for large in (1e200, 2.0**46, np.inf, np.nan):
         with pytest.raises(PeerError, match="overflows"):
             after(part(1, 0.0, c7=(1, large)))
         with pytest.raises(PeerError, match="overflows"):
             after(replace(part(1, 0.0), weights=np.full((2, 4, 2), large)))
-    most = 0.9 * 2.0**29
+    most = 2.0**43  # half of what can be added, in steps of a quarter
     models, _ = after(part(1, 0.0, c7=(1, most)), part(1, 0.0, c8=(1, most)), part(1, 0.0, c9=(1, most)))
-    assert models.table[7:10, 0, 0] == pytest.approx([most] * 3)
-    with pytest.raises(PeerError, match="overflows"):
-        after(*[part(1, 0.0, c7=(1, most))] * 3)
-    with pytest.raises(PeerError, match="overflows"):
-        after(part(3, 0.0, c7=(3, most)))
+    assert models.table[7:10, 0, 0].tolist() == [most] * 3
+    for parts in ([part(1, 0.0, c7=(1, most))] * 2, [part(2, 0.0, c7=(2, most))]):
+        with pytest.raises(PeerError, match="overflows"):
+            after(*parts)
 
 
 # --- the centre of targets ---------------------------------------------------------------------------------------

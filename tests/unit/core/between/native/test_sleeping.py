@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from native_streams import LABELS, Stream, agreed, drawn, learnt, state
+from native_streams import LABELS, Stream, agreed, drawn, exact, learnt, state
 from unit.machines.script import opening
 
 from streamfl.core.between.native import merging
@@ -22,7 +22,8 @@ from streamfl.core.protocol.registry import Registry
 from streamfl.models import Softmax
 
 AUTO = NativeSettings("auto")
-GROUPS = ("linear", "fern-8", "fern-24", "whitened", "neighbours", "rounds")
+FERN_MODELS = ("fern-8-0.3", "fern-8-10", "fern-24-0.3", "fern-24-10")
+GROUPS = ("linear", *FERN_MODELS, "whitened", "neighbours", "rounds")
 
 
 def models(*asleep: str, settings: NativeSettings = AUTO) -> NativeState:
@@ -55,10 +56,13 @@ def test_a_round_with_a_part_wakes_for_good():
     assert rested(rested(rests, []), ["x"]) == {"x": Rest(idle=1)}
 
 
-def test_those_that_share_their_work_sleep_only_together():
+def test_those_that_share_their_work_sleep_only_together_and_ferns_alone():
     parts = np.zeros(len(AUTO.experts))
     parts[[AUTO.experts.index("fern-8-10"), AUTO.experts.index("neighbours-1000")]] = [0.99, 0.01]
-    assert unused(AUTO.experts, parts) == ("linear", "fern-24", "whitened", "rounds")
+    assert unused(AUTO.experts, parts) == (
+        *("linear", "fern-8-0.3", "fern-24-0.3", "fern-24-10"),
+        *("whitened", "rounds"),
+    )
     assert set(unused(AUTO.experts, np.zeros(len(AUTO.experts)))) == set(GROUPS)
 
 
@@ -101,28 +105,38 @@ def test_rests_that_cannot_come_about_are_refused(rest):
 
 @pytest.mark.compiles
 @pytest.mark.parametrize("targets", [False, True])
-@pytest.mark.parametrize("name", ["linear", "fern-8", "fern-24", "whitened"])
-def test_whatever_sleepers_hold_changes_nothing_and_stays_as_it_is(name, targets):
+@pytest.mark.parametrize(
+    "names",
+    [("linear",), *((name,) for name in FERN_MODELS), FERN_MODELS[:2], FERN_MODELS[2:], FERN_MODELS, ("whitened",)],
+    ids=" ".join,
+)
+def test_whatever_sleepers_hold_changes_nothing_and_stays_as_it_is(names, targets):
     settings = replace(AUTO, targets=targets)
-    asleep = models(name, settings=settings)
-    mine = [i for i, expert in enumerate(settings.names) if expert.startswith(name)]
+    asleep = models(*names, settings=settings)
+    mine = [i for i, expert in enumerate(settings.names) if expert.startswith(names)]
     other = replace(asleep, weights=asleep.weights.copy(), table=asleep.table.copy())
     other.weights[:, mine] = 7.0
-    rows = slice(0, 256 * FERNS) if name == "fern-8" else slice(256 * FERNS, None)
-    if name.startswith("fern"):
-        other.table[rows] = -5.0
+    held = settings.in_table(np.isin(np.arange(len(settings.names)), mine))  # the entries of the table that sleep
+    other.table[held] = -5.0
     one, two = beginning(asleep, settings), beginning(other, settings)
     stream = drawn(40, seed=4, targets=targets)
     np.testing.assert_array_equal(one.learn(*stream.part(0, 40)), two.learn(*stream.part(0, 40)))
     asked = drawn(9, seed=5, targets=targets)
     np.testing.assert_array_equal(one.predicted(asked.features, asked.X), two.predicted(asked.features, asked.X))
-    told = one.learnt()
+    told = exact(one)
     assert not told.weights[:, mine].any()
     assert all(told.weights[:, i].any() for i in range(len(settings.names)) if i not in mine)
-    if name.startswith("fern"):
-        here = (told.cells >= rows.start) & (told.cells < (rows.stop or 1e9))
-        assert not here.any()
-    assert name in told.unused
+    cells = told.cells.astype(int)
+    assert not told.table[held[cells]].any()
+    assert not held[cells].all(axis=1).any()  # a cell of which all models sleep is not visited
+    for rate in range(2):
+        awake = ~held[cells, rate]
+        assert not awake.any() or told.table[awake, rate].any()
+    assert (len(cells) > 0) == (names != FERN_MODELS)
+    rounded = one.learnt()
+    assert not rounded.weights[:, mine].any()
+    assert not rounded.table[held[rounded.cells.astype(int)]].any()
+    assert set(names) <= set(told.unused)
 
 
 @pytest.mark.compiles
@@ -287,8 +301,8 @@ def test_with_a_higher_bar_ferns_fall_asleep_and_cost_no_messages_until_they_wak
         right += int((learner.learn(*stream.part(start, start + 100)) == y[start : start + 100]).sum())
         part = learner.learnt()
         cells.append(int((part.cells >= 256 * FERNS).sum()))  # of the deep ones
-        at, changed = merging.after(at, [part], stream.labels)
-        learner.begin(replace(at, table=at.table[changed]), changed)
+        at, change = merging.after(at, [part], stream.labels)
+        learner.begin(*learner.following(change))
     script = "".join("-" if count == 0 else "x" for count in cells)
     assert script.startswith("x" * 8 + "--x----x")
     assert right > 0.9 * 3000

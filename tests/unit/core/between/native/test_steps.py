@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from native_streams import drawn
+from native_streams import drawn, exact
 
 from streamfl.core.between.native.ferns import Ferns
 from streamfl.core.between.native.learner import NativeLearner
@@ -22,7 +22,7 @@ AB = ("a", "b")
 def learns(settings: NativeSettings, x: list[float], y: list[float], labels: tuple[str, ...] = AB) -> NativeLearnt:
     learner = NativeLearner(settings)
     learner.learn(("x",), np.array(x)[:, None], np.array(y), labels)
-    return learner.learnt()
+    return exact(learner)
 
 
 def weights(settings: NativeSettings, learnt: NativeLearnt, name: str) -> np.ndarray:
@@ -90,9 +90,9 @@ def test_the_second_target_by_hand():
     # whitened-0.1 by 0.1 / (1 + 0.1 / 2.1) / 1.05 of it. From then on targets are measured from the mean of both.
     learnt = learns(LINEAR_TARGETS, [1.0, 1.0], [1000.0, 1006.0], ())
     assert (learnt.labels, learnt.centre) == ((), 1003.0)
-    assert weights(LINEAR_TARGETS, learnt, "linear-10") * learnt.unit == pytest.approx(np.array([[10.0], [0.0]]))
+    assert weights(LINEAR_TARGETS, learnt, "linear-10") == pytest.approx(np.array([[10.0], [0.0]]))
     expected = np.array([[6.0 * 0.1 / (1.0 + 0.1 / 2.1) / 1.05], [0.0]])
-    assert weights(LINEAR_TARGETS, learnt, "whitened-0.1") * learnt.unit == pytest.approx(expected)
+    assert weights(LINEAR_TARGETS, learnt, "whitened-0.1") == pytest.approx(expected)
 
 
 def test_what_is_told_beside_the_steps_by_hand():
@@ -161,7 +161,7 @@ def test_a_pass_over_records_is_what_the_formulas_say(targets):
     X[0] = [0.5, 480.0]  # so that both features are there from the first record on
     learner = NativeLearner(settings)
     learner.learn(stream.features, X, stream.y, stream.labels)
-    learnt = learner.learnt()
+    learnt = exact(learner)
 
     Z = standardised(X)
     cells = Ferns(3).over(stream.features).cells(Z)
