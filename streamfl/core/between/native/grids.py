@@ -21,6 +21,9 @@ from streamfl.core.protocol.native.steps import LEAST, MOST, Steps
 # Steps in mean magnitudes, of linear weights and of cells. docs/choices.md, "Grids".
 WEIGHTS, CELLS = 0.5, 6.0
 
+# Before steps are published, a client does not know how many others there are, and takes so much finer ones.
+FIRST = 1 / 8
+
 # The least influence that counts: steps are at most eight times as coarse as those of an expert that predicts alone.
 LEAST_INFLUENCE = 1 / 64
 
@@ -147,6 +150,7 @@ def fitting_steps(
     of_ferns = influence[_ferns(models)] if table.shape[0] else np.ones(KINDS)
     coarser = 1.0 / np.sqrt(np.maximum(np.concatenate([influence, of_ferns]), LEAST_INFLUENCE))
     wanted = np.where(np.arange(len(means)) < models, WEIGHTS, CELLS) * coarser * means
+    wanted *= 1.0 if agreed.steps.are_known else FIRST
     exponents = np.where(means > 0.0, np.clip(_log2(wanted), LEAST, MOST), kept).astype(int).tolist()
     return Steps(tuple(exponents[:models]), tuple(exponents[models:]), half_of(records))
 
