@@ -31,9 +31,7 @@ ROOM = 2.0**16
 _FIRST = np.cumsum([0, *(FERNS * cells for _, cells in DEPTHS[:-1])])
 
 
-def rounded(
-    x: FloatArray, step: FloatArray, generator: np.random.Generator, most: float = math.inf
-) -> FloatArray:
+def rounded(x: FloatArray, step: FloatArray, generator: np.random.Generator, most: float = math.inf) -> FloatArray:
     """Return differences as whole numbers of steps, rounded at random.
 
     Parameters

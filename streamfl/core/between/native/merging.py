@@ -196,7 +196,9 @@ def _mean_weights(parts: Sequence[NativeLearnt], grown: NativeState) -> FloatArr
     """Return the mean of the clients' differences of linear weights, by records."""
     unit = step_of_weights(common_steps(grown.steps, parts))
     ratios = [step_of_weights(part.steps_of(grown.steps)) / unit for part in parts]
-    numbers = [_in_common(_weights(part, grown), ratio, part, parts) for part, ratio in zip(parts, ratios, strict=True)]
+    numbers = [
+        _in_common(_weights(part, grown), ratio, part, parts) for part, ratio in zip(parts, ratios, strict=True)
+    ]
     sent = ((part.records, each / ROOM) for part, each in zip(parts, numbers, strict=True))
     return unit * ROOM * weighted_mean(sent)
 
