@@ -1,4 +1,4 @@
-"""The change of an agreed state: who follows it has the state that the coordinator has; what does not fit is refused."""
+"""The change of an agreed state: who follows it has the coordinator's state, and what does not fit is refused."""
 
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Numbers on grids: rounding that is right on average, draws by client and round, and steps that no client sets alone."""
+"""Numbers on grids: rounding that is right on average, draws by client and round, steps that no client sets alone."""
 
 from dataclasses import replace
 
