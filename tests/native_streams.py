@@ -78,7 +78,8 @@ def exact(learner: NativeLearner) -> NativeLearnt:
         patch.object(of_learner, "rounded_second", lambda second, steps: second.copy()),
     ):
         told = learner.learnt()
-    return replace(told, visits=learner._models.visits[told.cells.astype(int)].astype(np.float64))
+    cells, visits, _ = learner._changes()
+    return replace(told, visits=visits[np.isin(cells, told.cells)].astype(np.float64))
 
 
 def agreed(settings: NativeSettings, *parts: NativeLearnt, labels: tuple[str, ...] | None = None) -> NativeState:

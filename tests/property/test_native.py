@@ -243,8 +243,8 @@ def test_coordinator_and_clients_are_equal_to_the_last_bit_whole_or_by_changes(f
         for name, client in clients.items():
             published = native.published(models, t + 1, None if name == "whole" else change)
             client.take(messages.decode(messages.encode(published)))
-            client.begin(t + 1)
-            np.testing.assert_array_equal(client.learner._models.table, models.table)
+            client.begin(t + 1, 1)
+            np.testing.assert_array_equal(client.learner.table, models.table)
             without = ("table", "early", "far")
             assert state(client.learner._agreed, without=without) == state(models, without=without)
 

@@ -35,5 +35,5 @@ def test_changes_of_a_version_are_those_published_first():
     assert change.table.any()
     X = np.random.default_rng(0).normal(size=(50, 1))
     served = [one.learner.predicted(("x",), X) for one in (between, again)]
-    assert np.array_equal(between.learner._models.table, again.learner._models.table)
+    assert np.array_equal(between.learner.table, again.learner.table)
     assert np.array_equal(*served)

@@ -797,9 +797,10 @@ def test_one_target_far_out_is_soon_forgotten(far):
     assert np.abs(model.predict_many(X) - y)[1000:].mean() < 0.1
 
 
-def test_large_targets_after_a_round_of_zeros_are_learnt_too():
+@pytest.mark.parametrize("size", [1e9, 1e28])
+def test_large_targets_after_a_round_of_zeros_are_learnt_too(size):
     X = generator(0, "sizes").normal(size=(600, 3))
-    y = np.where(np.arange(600) < 50, 0.0, 1e9 * (X[:, 0] + 2.0))
+    y = np.where(np.arange(600) < 50, 0.0, size * (X[:, 0] + 2.0))
     model = regressor(round_size=50)
     model.learn_many(X, y)
     assert model.summary["rounds"] == 12

@@ -7,6 +7,7 @@ step.
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -21,8 +22,8 @@ from streamfl.core.protocol.native.steps import LEAST, MOST, Steps
 # Steps in mean magnitudes, of linear weights and of cells. docs/choices.md, "Grids".
 WEIGHTS, CELLS = 0.5, 6.0
 
-# Before steps are published, a client does not know how many others there are, and takes so much finer ones.
-FIRST = 1 / 8
+# Before steps are published, a client does not know how many others there are, and halves its own so many times.
+FIRST = 3
 
 # The least influence that counts: steps are at most eight times as coarse as those of an expert that predicts alone.
 LEAST_INFLUENCE = 1 / 64
@@ -96,7 +97,7 @@ def most_steps(records: int) -> float:
 
 def finer(steps: Steps) -> Steps:
     """Return the steps of what the coordinator publishes: a mean over clients is smaller than what each learnt."""
-    return Steps(tuple(e - FINER for e in steps.weights), tuple(e - FINER for e in steps.table))
+    return replace(steps, finer=steps.finer + FINER)
 
 
 def half_of(records: float) -> int:
@@ -106,12 +107,12 @@ def half_of(records: float) -> int:
 
 def step_of_weights(steps: Steps) -> FloatArray:
     """Return the step of each model, shape (models, 1)."""
-    return np.ldexp(1.0, np.array(steps.weights, np.int64))[:, None]
+    return np.ldexp(1.0, np.array(steps.weights, np.int64) - steps.finer)[:, None]
 
 
 def step_of_cells(steps: Steps, cells: IntArray) -> FloatArray:
     """Return the step of each cell and rate, shape (cells, rates, 1)."""
-    by_depth = np.ldexp(1.0, np.array(steps.table, np.int64)).reshape(len(DEPTHS), len(FERN), 1)
+    by_depth = np.ldexp(1.0, np.array(steps.table, np.int64) - steps.finer).reshape(len(DEPTHS), len(FERN), 1)
     by_cell: FloatArray = by_depth[depth_of(cells)]
     return by_cell
 
@@ -150,9 +151,9 @@ def fitting_steps(
     of_ferns = influence[_ferns(models)] if table.shape[0] else np.ones(KINDS)
     coarser = 1.0 / np.sqrt(np.maximum(np.concatenate([influence, of_ferns]), LEAST_INFLUENCE))
     wanted = np.where(np.arange(len(means)) < models, WEIGHTS, CELLS) * coarser * means
-    wanted *= 1.0 if agreed.steps.are_known else FIRST
     exponents = np.where(means > 0.0, np.clip(_log2(wanted), LEAST, MOST), kept).astype(int).tolist()
-    return Steps(tuple(exponents[:models]), tuple(exponents[models:]), half_of(records))
+    own = Steps(tuple(exponents[:models]), tuple(exponents[models:]), half_of(records))
+    return own if agreed.steps.are_known else replace(own, finer=FIRST)
 
 
 def next_steps(parts: Sequence[NativeLearnt]) -> Steps:
@@ -160,20 +161,15 @@ def next_steps(parts: Sequence[NativeLearnt]) -> Steps:
 
     Errors of rounding average out over clients, and over few of them less.
     """
-    steps, few = median_steps(parts), max(0, math.ceil(math.log2(MANY / len(parts))))
-    return Steps(tuple(_less(steps.weights, few)), tuple(_less(steps.table, few)), steps.half)
-
-
-def _less(exponents: tuple[int, ...], by: int) -> list[int]:
-    return [max(LEAST, e - by) for e in exponents]
+    return replace(median_steps(parts), finer=max(0, math.ceil(math.log2(MANY / len(parts)))))
 
 
 def median_steps(parts: Sequence[NativeLearnt]) -> Steps:
     """Return the medians of the steps that fit what each client learnt: no client can move them alone."""
-    each = [(*part.steps.weights, *part.steps.table, part.steps.half) for part in parts]
-    middle = np.sort(each, axis=0)[len(each) // 2].tolist()
+    each = [(*part.steps.weights, *part.steps.table, part.steps.half, part.steps.finer) for part in parts]
+    *exponents, half, finer = np.sort(each, axis=0)[len(each) // 2].tolist()
     models = len(parts[0].steps.weights)
-    return Steps(tuple(middle[:models]), tuple(middle[models:-1]), middle[-1])
+    return Steps(tuple(exponents[:models]), tuple(exponents[models:]), half, finer)
 
 
 def magnitudes(weights: FloatArray, table: FloatArray, cells: IntArray) -> FloatArray:

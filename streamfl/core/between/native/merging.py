@@ -200,11 +200,10 @@ def steps_of(agreed: NativeState, parts: Sequence[NativeLearnt]) -> Steps:
 def _mean_weights(parts: Sequence[NativeLearnt], grown: NativeState) -> FloatArray:
     """Return the mean of the clients' differences of linear weights, by records."""
     unit = step_of_weights(steps_of(grown, parts))
-    ratios = [step_of_weights(part.steps_of(grown.steps)) / unit for part in parts]
-    numbers = [
-        _in_common(_weights(part, grown), ratio, part, parts) for part, ratio in zip(parts, ratios, strict=True)
-    ]
-    sent = ((part.records, each / ROOM) for part, each in zip(parts, numbers, strict=True))
+    sent = []
+    for part in parts:
+        ratio = step_of_weights(part.steps_of(grown.steps)) / unit
+        sent.append((part.records, _in_common(_weights(part, grown), ratio, part, parts) / ROOM))
     return unit * ROOM * weighted_mean(sent)
 
 

@@ -5,6 +5,9 @@ from dataclasses import dataclass
 # Exponents beyond these bounds are not published. No targets lead beyond them.
 LEAST, MOST = -110, 110
 
+# The most times that steps are halved.
+FINEST = 8
+
 
 @dataclass(frozen=True, slots=True)
 class Steps:
@@ -20,7 +23,9 @@ class Steps:
     table
         The step of the cells of each kind of fern: depth by depth, each by rate.
     half
-        The exponent of sqrt(n), n the mean records of a client.
+        The exponent of sqrt(n), n the records of a client.
+    finer
+        So many times the steps of weights and table are halved; at least 0.
 
     Examples
     --------
@@ -31,6 +36,7 @@ class Steps:
     weights: tuple[int, ...] = ()
     table: tuple[int, ...] = ()
     half: int = 0
+    finer: int = 0
 
     @property
     def are_known(self) -> bool:
@@ -40,7 +46,7 @@ class Steps:
     def are_sound(self, models: int, kinds: int) -> bool:
         """Tell whether they are of so many models and kinds of ferns, and within bounds; or not known."""
         if not self.are_known:
-            return not self.table and not self.half
+            return not self.table and not self.half and not self.finer
         exponents = (*self.weights, *self.table, self.half)
         shapes = (len(self.weights), len(self.table)) == (models, kinds)
-        return shapes and LEAST <= min(exponents) <= max(exponents) <= MOST
+        return shapes and LEAST <= min(exponents) <= max(exponents) <= MOST and 0 <= self.finer <= FINEST

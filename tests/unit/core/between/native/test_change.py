@@ -1,4 +1,4 @@
-"""The change of an agreed state leads to the coordinator's state; one that does not fit is refused."""
+"""The change of an agreed state: who follows it has the coordinator's state, and what does not fit is refused."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -82,7 +82,7 @@ def test_a_change_that_does_not_fit_is_refused_and_nothing_changes(spoil):
         learner.begin(*learner.following(spoil(CHANGE)))
     assert state(learner) == before
     learner.begin(*learner.following(CHANGE))
-    np.testing.assert_array_equal(learner._models.table, MODELS.table)
+    np.testing.assert_array_equal(learner.table, MODELS.table)
 
 
 def test_a_change_of_another_state_is_refused():
@@ -100,7 +100,7 @@ def test_a_change_and_a_state_survive_the_wire_to_the_last_bit():
         client = NativeAtClient(AUTO)
         client.take(read)
         client.begin(2)
-        np.testing.assert_array_equal(client.learner._models.table, MODELS.table)
+        np.testing.assert_array_equal(client.learner.table, MODELS.table)
         without = ("table", "early", "far")
         assert state(client.learner._agreed, without=without) == state(MODELS, without=without)
 

@@ -1,4 +1,4 @@
-"""Numbers on grids: rounding is right on average, draws differ by client and round, no client sets steps alone."""
+"""Numbers on grids: rounding that is right on average, draws by client and round, steps that no client sets alone."""
 
 from dataclasses import replace
 

@@ -57,24 +57,24 @@ def a_run(settings: NativeSettings, *, shared: bool) -> Iterator[object]:
         client.learn_next(first)
         yield client.answer(run.batch(1))
     for t in range(3):
-        rows, whole = run.agree({str(i): client.learnt(NAMED) for i, client in enumerate((one, other, misled))})
+        rows, whole = run.agree({str(i): client.learnt(NAMED, "c") for i, client in enumerate((one, other, misled))})
         for client in (one, other, late) if t == 1 else (one, other):
             client.take(whole if client is late else rows)
         forged = replace(rows.agreed, table=rows.agreed.table + 1.0)
-        misled.take(replace(rows, agreed=forged, cells=rows.cells))
-        one.begin(run.version)
+        misled.take(replace(rows, agreed=forged))
+        one.begin(run.version, 1)
         for client in (one, other, one, misled):  # they are asked and learn one by one, at two versions
             next_one = run.batch(1)
             client.answer(next_one)
             client.learn_next(next_one)
         twin = copy.deepcopy(one)
         for client in (other, late, misled):
-            client.begin(run.version)
+            client.begin(run.version, 1)
         late.forget()
         for client in (twin, *run.clients):
             client.learn_next(run.batch())
         yield state([client.learner for client in (twin, *run.clients)])
-        yield state([client.learnt(NAMED) for client in (twin, *run.clients)])
+        yield state([client.learnt(NAMED, "c") for client in (twin, *run.clients)])
 
 
 @pytest.mark.parametrize("targets", [False, True])
@@ -136,14 +136,14 @@ def test_a_client_more_takes_the_room_of_what_it_changed_and_of_few_records():
                 at = 11 * (t * count + i) + np.arange(11)
                 rows = Batch(Span("p", 0, 11), np.arange(11), table.features, table.X[at], table.y[at], table.labels)
                 client.learn_next(rows)
-                learnt[str(i)] = client.learnt(NAMED)
+                learnt[str(i)] = client.learnt(NAMED, "c")
             known = set()
             total = sum(held(client, known) for client in run.clients)
             most = max(most, total)
             changed, _ = run.agree(learnt)
             for client in run.clients:
                 client.take(changed)
-                client.begin(run.version)
+                client.begin(run.version, 1)
         sizes[count] = most
     a_client = (sizes[12] - sizes[4]) / 8
     assert 50_000 < a_client < 300_000
