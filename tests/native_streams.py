@@ -78,8 +78,8 @@ def exact(learner: NativeLearner) -> NativeLearnt:
         patch.object(of_learner, "rounded_second", lambda second, steps: second.copy()),
     ):
         told = learner.learnt()
-    cells, visits, _ = learner._changes()
-    return replace(told, visits=visits[np.isin(cells, told.cells)].astype(np.float64))
+    cells, visits, table = learner._changes()
+    return replace(told, cells=cells.astype(np.float64), visits=visits.astype(np.float64), table=table)
 
 
 def agreed(settings: NativeSettings, *parts: NativeLearnt, labels: tuple[str, ...] | None = None) -> NativeState:

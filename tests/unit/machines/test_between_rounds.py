@@ -642,7 +642,9 @@ def test_the_largest_differences_that_are_admitted_can_be_added_up():
     assert refusals(feed(machine, *(answer(opened, name, learnt=large) for name in ("c0", "c1")))) == []
     assert machine.state.round == 2
     assert machine.state.between is not None
-    assert machine.state.between.table.max() == pytest.approx(most * 2.0 ** max(part.steps.table))
+    assert machine.state.between.table.max() == pytest.approx(
+        most * 2.0 ** (max(part.steps.table) - part.steps.finer)
+    )
 
 
 @pytest.mark.parametrize("liar", ["c0", "c3"])

@@ -192,7 +192,9 @@ class NativeLearner:
             self.mixture.begin(agreed.mixture, awake, self.settings.shared)
         # An interruption from here on leaves arrays that do not fit the names: the next call raises.
         self._table.changes.arguments, self._last_prediction = None, None
-        self._agreed, self._ferns, self._scaler, self._models = agreed, ferns, scaler, models
+        # The rows are in the table; a view would keep all of them.
+        self._agreed = replace(agreed, table=agreed.table[:0].copy())
+        self._ferns, self._scaler, self._models = ferns, scaler, models
         self.features, self.labels, self._codes = agreed.features, agreed.labels, codes
         self._rename_own()
 
@@ -304,7 +306,6 @@ class NativeLearner:
 
     def restore(self) -> None:
         """Go back to the agreed state."""
-        self._agreed = replace(self._agreed, table=self._agreed.table[:0])
         self.begin(self._agreed, np.zeros(0, np.int64))
 
     def _changes(self) -> tuple[IntArray, IntArray, FloatArray]:

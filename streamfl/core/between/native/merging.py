@@ -224,15 +224,15 @@ def _by_visits(parts: Sequence[NativeLearnt], grown: NativeState) -> tuple[IntAr
     cells = _distinct(np.concatenate(named), len(grown.table))
     unit = step_of_cells(steps_of(grown, parts), cells)
     sums, weights = np.zeros((len(cells), *grown.table.shape[1:]), np.int64), np.zeros(len(cells))
-    largest = 0.0
+    largest = np.zeros(len(cells))
     for part, own in zip(parts, named, strict=True):
         at, visits = np.searchsorted(cells, own), np.ldexp(1.0, part.visits.astype(np.int64))
         ratio = step_of_cells(part.steps_of(grown.steps), own) / unit[at]
         numbers = _in_common(_placed(part.table, part, grown), ratio, part, parts)
         with np.errstate(over="ignore"):  # an overflow is refused below
             scaled = np.rint(numbers * (visits * (SCALE / ROOM))[:, None, None])
-        largest += float(np.abs(scaled).max(initial=0.0))
-        if not largest < LIMIT:
+        largest[at] += np.abs(scaled).max(axis=(1, 2), initial=0.0)
+        if not largest.max(initial=0.0) < LIMIT:
             raise PeerError("an aggregate overflows the fixed-point range: a client's difference is far too large")
         sums[at] += scaled.astype(np.int64)
         weights[at] += visits

@@ -90,16 +90,15 @@ def test_features_that_began_again_are_measured_out_of_turn():
     assert wrong(replace(told, moments=NOTHING), measured=False) == "moments between rounds of other features"
 
 
-def test_steps_are_those_of_the_round():
+def test_steps_are_always_told_and_within_bounds():
     begin = NativeState.none(AUTO)
     first = true(begin=begin)
-    refused = "steps between rounds that are not those of the round"
+    refused = "steps between rounds that no changes fit"
     assert first.steps.are_known
     assert wrong(first, begin) is None
-    # While none are published, a client chooses its own; from then on it has no say.
+    # A client always says which steps fit what it learnt; while none are published, its numbers are in these.
     assert wrong(replace(first, steps=Steps()), begin) == refused
-    assert not GOOD.steps.are_known
-    assert wrong(replace(GOOD, steps=AGREED.steps)) == refused
+    assert wrong(replace(GOOD, steps=Steps())) == refused
     models = len(AUTO.names)
     for steps in (
         Steps((0,) * (models - 1), (0,) * KINDS),
@@ -108,6 +107,8 @@ def test_steps_are_those_of_the_round():
         Steps((111,) * models, (0,) * KINDS),
         Steps((0,) * models, (-111,) * KINDS),
         Steps((0,) * models, (0,) * KINDS, half=111),
+        Steps((0,) * models, (0,) * KINDS, finer=-1),
+        Steps((0,) * models, (0,) * KINDS, finer=9),
     ):
         assert wrong(replace(first, steps=steps), begin) == refused
     assert wrong(replace(first, steps=Steps((110,) * models, (-110,) * KINDS, half=3)), begin) is None
@@ -281,11 +282,12 @@ def test_as_many_visits_are_admitted_as_the_records_can_make():
     # Of 40 records, 2^5.3 rounded up: 2^6. Of a single one, 2^0.
     assert wrong(replace(GOOD, visits=first(GOOD.visits, 6.0))) is None
     learner = NativeLearner(AUTO)
+    learner.begin(AGREED)
     learner.learn(*drawn(1).part(0, 1))
     one = learner.learnt()
     assert set(one.visits) == {0.0}
-    assert wrong(one, NativeState.none(AUTO), records=1) is None
-    assert "visits" in str(wrong(replace(one, visits=one.visits + 1.0), NativeState.none(AUTO), records=1))
+    assert wrong(one, records=1) is None
+    assert "visits" in str(wrong(replace(one, visits=one.visits + 1.0), records=1))
 
 
 def test_second_moments_are_not_asked_of_those_that_have_none():

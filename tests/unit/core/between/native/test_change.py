@@ -99,7 +99,7 @@ def test_a_change_and_a_state_survive_the_wire_to_the_last_bit():
         assert read.is_whole is isinstance(agreed, NativeState)
         client = NativeAtClient(AUTO)
         client.take(read)
-        client.begin(2)
+        client.begin(2, 1)
         np.testing.assert_array_equal(client.learner.table, MODELS.table)
         without = ("table", "early", "far")
         assert state(client.learner._agreed, without=without) == state(MODELS, without=without)

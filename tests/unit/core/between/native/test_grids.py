@@ -79,8 +79,8 @@ def test_each_depth_and_rate_has_its_step():
 # --- what a client sends -----------------------------------------------------------------------------------------
 
 
-def powers(exponents: tuple[int, ...]) -> np.ndarray:
-    return np.ldexp(1.0, np.array(exponents))
+def powers(exponents: tuple[int, ...], finer: int) -> np.ndarray:
+    return np.ldexp(1.0, np.array(exponents) - finer)
 
 
 def taught(begin: NativeState | None = None, *, seed: int = 3, settings: NativeSettings = AUTO) -> NativeLearner:
@@ -105,7 +105,7 @@ def test_what_is_sent_is_less_than_a_step_from_what_was_learnt(targets, first):
     learner = taught(begin, settings=settings)
     told, whole = learner.learnt("c0", 1), exact(learner)
     steps, free = steps_of(told, begin), slice(0, 1 if targets else -1)
-    weights = powers(steps.weights)[:, None]
+    weights = powers(steps.weights, steps.finer)[:, None]
     assert (np.abs(weights * told.weights - whole.weights)[..., free] < weights).all()
     assert told.weights.any()
     sent = np.isin(whole.cells, told.cells)  # rows that round to nothing may be left out
@@ -139,7 +139,7 @@ def test_a_client_and_a_round_have_their_own_draws_and_the_same_ones_again():
 def test_the_mean_over_rounds_of_what_is_sent_is_what_was_learnt():
     begin = agreed(LINEAR, learnt(LINEAR, drawn(30)), labels=LABELS)
     learner = taught(begin, settings=LINEAR)
-    weights = powers(begin.steps.weights)[:, None]
+    weights = powers(begin.steps.weights, begin.steps.finer)[:, None]
     mean = np.mean([weights * learner.learnt("c0", t).weights for t in range(2000)], axis=0)
     # Half a step is the largest deviation of a single one; the last column has those of two others.
     assert (np.abs(mean - exact(learner).weights) < 5.0 * 0.5 * np.sqrt(2.0 / 2000.0) * weights).all()

@@ -489,19 +489,21 @@ def test_large_differences_are_told_in_steps_in_which_they_can_be_added_up():
         learner.learn(stream.features, stream.X, factor * stream.y)
         parts.append(learner.learnt())
         whole.append(exact(learner))
-        changes.append(np.ldexp(1.0, np.array(parts[-1].steps.weights))[:, None] * parts[-1].weights)
+        changes.append(
+            np.ldexp(1.0, np.array(parts[-1].steps.weights) - parts[-1].steps.finer)[:, None] * parts[-1].weights
+        )
     plain, large = parts
     assert np.subtract(large.steps.weights, plain.steps.weights).tolist() == [40] * len(settings.names)
     assert np.subtract(large.steps.table, plain.steps.table).tolist() == [40] * KINDS
     for part, change, difference in zip(parts, changes, whole, strict=True):
         assert max(np.abs(part.weights).max(), np.abs(part.table).max()) <= 1024.0
-        step = np.ldexp(1.0, np.array(part.steps.weights))[:, None]
+        step = np.ldexp(1.0, np.array(part.steps.weights) - part.steps.finer)[:, None]
         assert (np.abs(change - difference.weights) < step).all()
     np.testing.assert_allclose(whole[1].weights, 2.0**40 * whole[0].weights, rtol=1e-3)
     both, _ = merging.after(NativeState.none(settings), [plain, large], ())
     one, _ = merging.after(NativeState.none(settings), [large, plain], ())
     np.testing.assert_array_equal(both.weights, one.weights)
-    step = np.ldexp(1.0, np.array(large.steps.weights))[:, None]
+    step = np.ldexp(1.0, np.array(large.steps.weights) - large.steps.finer)[:, None]
     assert (np.abs(both.weights - 0.5 * (changes[0] + changes[1])) < step).all()
 
 
