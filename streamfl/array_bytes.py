@@ -43,7 +43,7 @@ def written(x: FloatArray, first: FloatArray | None = None) -> bytes:
     --------
     >>> x = np.outer([1.0, 2.0, 3.0], [0.5, 0.25, -0.75])
     >>> len(written(x)), read(Bytes(written(x))).tolist() == x.tolist()
-    (22, True)
+    (23, True)
     """
     shape = bytes([x.ndim]) + b"".join(map(varint, x.shape))
     with np.errstate(over="ignore", invalid="ignore"):  # what overflows is not written in that form

@@ -58,7 +58,7 @@ def encode(value: object, *, header: Mapping[str, object] | None = None) -> byte
     >>> from streamfl.core.protocol.messages import ModelPublished
     >>> message = ModelPublished(slot="step 16", version=7, registry=1, weights=np.full((55, 7), 0.25))
     >>> len(encode(message)), len(codec.encode(message))
-    (117, 3264)
+    (52, 3264)
     """
     numbers: list[float] = []
     arrays: list[FloatArray] = []

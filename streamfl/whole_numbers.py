@@ -41,7 +41,7 @@ def written(m: IntArray) -> bytes:
     --------
     >>> m = np.array([[0, -1, 2], [1, 0, 0]] * 100)
     >>> len(written(m)), read(Bytes(written(m)), 200, 3).tolist() == m.tolist()
-    (14, True)
+    (10, True)
     """
     signed = bool((m < 0).any())
     u = np.where(m < 0, -2 * m - 1, 2 * m) if signed else m

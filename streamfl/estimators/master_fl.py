@@ -272,7 +272,7 @@ class MasterFLClassifier(_MasterFL, base.MiniBatchClassifier):
     >>> from streamfl import MasterFLClassifier
     >>> model = MasterFLClassifier(seed=1)
     >>> evaluate.progressive_val_score(datasets.Phishing(), model, metrics.Accuracy())
-    Accuracy: 90.63%
+    Accuracy: 90.55%
     >>> model.summary["rounds"], model.drift_detected
     (12, False)
     """
@@ -378,7 +378,7 @@ class MasterFLRegressor(_MasterFL, base.MiniBatchRegressor):
     >>> from river import datasets, evaluate, metrics
     >>> from streamfl import MasterFLRegressor
     >>> evaluate.progressive_val_score(datasets.ChickWeights(), MasterFLRegressor(seed=1), metrics.MAE())
-    MAE: 17.063488
+    MAE: 17.027524
     """
 
     _task = "regression"

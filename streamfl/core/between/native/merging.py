@@ -121,7 +121,7 @@ def _change(
     """Return the change of the agreed state, on the grids of what is published; `grown` has the new names."""
     total = sum(part.records for part in parts)
     norms = sum((part.records * part.norms for part in parts), np.zeros(2)) / total
-    draws, steps = generator(0, "agreed", agreed.chain), finer(steps_of(agreed, parts))
+    draws, steps = generator(0, "agreed", agreed.seen), finer(steps_of(agreed, parts))
     weights = rounded_to(_mean_weights(parts, grown), step_of_weights(steps), draws)
     cells, table = _by_visits(parts, grown)
     table = rounded_to(table, step_of_cells(steps, cells), draws)

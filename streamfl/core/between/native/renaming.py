@@ -51,7 +51,7 @@ def misnamed(
     >>> learner.learnt().bearing
     array([4., 4.])
     >>> learner.learnt().right
-    array([[3., 3.],
+    array([[2., 2.],
            [0., 0.],
            [0., 0.]])
     >>> misnamed(agreed, [learner.learnt()], ("a", "b"), (1, 0))
