@@ -73,6 +73,7 @@ class NativeChange:
             and self.table.shape == (len(cells), before.table.shape[1], columns)
             and bool(((cells >= 0) & (cells < rows) & (cells == np.floor(cells))).all())
             and bool((np.diff(cells) > 0).all())
+            and all(bool(np.isfinite(array).all()) for array in (self.weights, self.second, self.table))
         )
 
     def after(self, before: NativeState) -> NativeState:

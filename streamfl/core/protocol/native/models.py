@@ -118,6 +118,7 @@ class NativeState:
             and self.second.shape == ((inputs, inputs) if settings.has_linear else (0, 0))
             and self.norms.shape == (2,)
             and self.table.shape == (rows, len(FERN), columns)
+            and all(bool(np.isfinite(x).all()) for x in (self.weights, self.second, self.norms, self.table))
             and self.mixture.is_sound(len(settings.agreed_experts))
             and self.steps.are_sound(len(settings.names), KINDS)
         )
