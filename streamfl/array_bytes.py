@@ -5,8 +5,8 @@ is then m * 2^(e_row + f_column) with small whole numbers m, which take a few bi
 The writer finds the exponents, one for each row and column or the same for all; nothing is lost, whatever the array.
 More facts save numbers where they hold: whole numbers need no exponents, a symmetric matrix is written as its
 triangle, rows that add up to 0 without their last column, rising numbers as differences, an array like the first one
-of the same shape as the difference from it, and one of three dimensions by its slices along the second, if these
-differ in kind.
+of the same shape as the difference from it, one of three dimensions by its slices along the second if these differ in
+kind, and one whose rows are mostly 0 by the others.
 """
 
 import math
@@ -22,10 +22,14 @@ from streamfl.wire_bytes import Bytes, varint
 # The most numbers of one array: second moments of the most features that a federation registers by default.
 MOST_NUMBERS = 2**24
 
+# In an array of more numbers, rows that are 0 are left out if they are more than half. Of one of still more, not all
+# forms are tried.
+MANY_NUMBERS, LARGE = 2**14, 2**17
+
 # The largest exponent, in size, of any float.
 FARTHEST = 1100
 
-FLOAT64, FLOAT32, GRID, SLICES = 0, 1, 2, 3
+FLOAT64, FLOAT32, GRID, SLICES, ROWS = 0, 1, 2, 3, 5
 SYMMETRIC, ZERO_SUM, RELATIVE, WHOLE, RISING = 4, 8, 16, 32, 64
 
 
@@ -46,6 +50,10 @@ def written(x: FloatArray, first: FloatArray | None = None) -> bytes:
     (23, True)
     """
     shape = bytes([x.ndim]) + b"".join(map(varint, x.shape))
+    if x.ndim > 1 and x.size > MANY_NUMBERS:
+        filled = np.flatnonzero(((x != 0.0) | np.signbit(x)).reshape(len(x), -1).any(axis=1))
+        if 2 * len(filled) < len(x):
+            return bytes([ROWS]) + shape + written(filled.astype(np.float64)) + written(x[filled])
     with np.errstate(over="ignore", invalid="ignore"):  # what overflows is not written in that form
         form, data = min(_forms(x, first), key=lambda choice: len(choice[1]))
     return bytes([form]) + shape + data
@@ -59,7 +67,7 @@ def _forms(x: FloatArray, first: FloatArray | None) -> Iterator[tuple[int, bytes
     yield from _on_grid(x, 0)
     if first is not None and x.ndim == 2 and np.array_equal(first + (x - first), x):
         yield from _on_grid(x - first, RELATIVE)
-    if x.ndim == 3:
+    if x.ndim == 3 and x.size <= LARGE:
         yield SLICES, b"".join(written(x[:, k]) for k in range(x.shape[1]))
 
 
@@ -79,9 +87,11 @@ def _on_grid(x: FloatArray, form: int) -> Iterator[tuple[int, bytes]]:
         yield _whole(x, matrix.astype(np.int64), form | GRID | WHOLE)
         return
     rows, columns = _exponents(matrix)
-    yield from _in_steps(x, matrix, rows, columns, form)
+    if x.size <= LARGE:
+        yield from _in_steps(x, matrix, rows, columns, form)
     least = int((rows[:, None] + columns)[matrix != 0.0].min(initial=FARTHEST)) if x.any() else 0
-    if rows.any() or columns.any():  # chance makes exponents of small numbers larger, which costs more than it saves
+    # Chance makes exponents of small numbers larger, which costs more than it saves.
+    if rows.any() or columns.any() or x.size > LARGE:
         yield from _in_steps(x, matrix, np.full_like(rows, least), np.zeros_like(columns), form)
 
 
@@ -166,6 +176,8 @@ def read(data: Bytes, first: Mapping[tuple[int, ...], FloatArray] | None = None)
         return plain.reshape(shape)
     if form == SLICES and dimensions == 3 and size:
         return _from_slices(data, shape)
+    if form == ROWS and dimensions > 1:
+        return _from_rows(data, shape)
     if not form & GRID or form & ~(GRID | SYMMETRIC | ZERO_SUM | RELATIVE | WHOLE | RISING) or not size:
         raise PeerError("an array of unknown form")
     x = _from_grid(data, shape, form)
@@ -183,6 +195,20 @@ def _from_slices(data: Bytes, shape: tuple[int, ...]) -> FloatArray:
         if data.peek() == SLICES or (part := read(data)).shape != (shape[0], shape[2]):
             raise PeerError("a slice of another shape than its array")
         x[:, k] = part
+    return x
+
+
+def _from_rows(data: Bytes, shape: tuple[int, ...]) -> FloatArray:
+    if data.peek() == ROWS or (filled := read(data)).ndim != 1 or data.peek() == ROWS:
+        raise PeerError("rows of an array that are none")
+    rows, places = read(data), filled.astype(np.int64)
+    rising = np.array_equal(places, filled) and (np.diff(places) > 0).all()
+    if not rising or (len(places) and not 0 <= places[0] <= places[-1] < shape[0]):
+        raise PeerError("rows that an array does not have")
+    if rows.shape != (len(places), *shape[1:]):
+        raise PeerError("rows of another shape than their array")
+    x = np.zeros(shape)
+    x[places] = rows
     return x
 
 

@@ -3,7 +3,7 @@
 import hypothesis.extra.numpy as hnp
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamfl.array_bytes import MOST_NUMBERS, read, written
@@ -59,6 +59,29 @@ def test_small_whole_numbers_come_back_three_at_a_time(x):
     assert same(read(Bytes(written(x))), x)
     zero_sum = np.concatenate([x, 0.0 - x.sum(axis=-1, keepdims=True)], axis=-1)
     assert same(read(Bytes(written(zero_sum))), zero_sum)
+
+
+@given(st.sets(st.integers(0, 199), max_size=98), st.integers(0, 9), st.sampled_from([-0.0, 0.5, np.inf]))
+@settings(max_examples=20)
+def test_rows_that_are_not_0_come_back(places, seed, odd):
+    x = np.zeros((200, 2, 50))
+    x[sorted(places)] = np.random.default_rng(seed).integers(-3, 4, (len(places), 2, 50))
+    x[7, 1, 2] = odd
+    data = Bytes(written(x))
+    assert same(read(data), x)
+    assert data.left == 0
+
+
+def test_rows_of_0_take_no_room():
+    x = np.zeros((100_000, 2, 3))
+    x[500:520] = np.random.default_rng(0).integers(-3, 4, (20, 2, 3))
+    assert len(written(x)) < 150
+
+
+def test_a_large_array_comes_back():
+    x = np.random.default_rng(1).integers(-9, 9, (50_000, 3)) * 2.0**-20 + 0.0
+    assert same(read(Bytes(written(x))), x)
+    assert same(read(Bytes(written(x[..., None]))), x[..., None])
 
 
 @given(st.sets(st.integers(0, 128_000)).map(sorted))
@@ -124,6 +147,16 @@ def test_spoilt_bytes_are_an_array_or_refused(x, data):
         (b"\x02\x01\x01\x09", "whole numbers of unknown form"),
         (b"\x22\x01\x01\x02" + sized(deflated(b"\xd8")), "a symbol of no whole numbers"),
         (b"\x03\x03\x01\x01\x01" + b"\x03\x03\x01\x01\x01" * 9, "a slice of another shape"),
+        (b"\x05\x02\x01\x01" + b"\x05\x02\x01\x01" * 9, "rows of an array that are none"),
+        (
+            b"\x05\x02\x01\x01" + written(np.array([1.0])) + written(np.ones((1, 1))),
+            "rows that an array does not have",
+        ),
+        (
+            b"\x05\x02\x01\x01" + written(np.array([0.5])) + written(np.ones((1, 1))),
+            "rows that an array does not have",
+        ),
+        (b"\x05\x02\x01\x01" + written(np.array([0.0])) + written(np.ones((1, 2))), "rows of another shape"),
         (b"\x00\x01\x02" + bytes(15), "end before"),
         (b"\x02\x01\x01\x00\x01" + varint(3) + b"abc", "deflate"),
     ],
