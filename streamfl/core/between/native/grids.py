@@ -16,17 +16,14 @@ from streamfl.core.learning.fixed_point import MEMBERS, largest_part
 from streamfl.core.learning.grid import on_grid, second_steps
 from streamfl.core.protocol.native.learnt import NativeLearnt
 from streamfl.core.protocol.native.models import NativeState
-from streamfl.core.protocol.native.settings import DEPTHS, FERN, FERNS, KINDS, LINEAR
+from streamfl.core.protocol.native.settings import DEPTHS, FERN, FERNS
 from streamfl.core.protocol.native.steps import LEAST, MOST, Steps
 
 # Steps in mean magnitudes, of linear weights and of cells. docs/choices.md, "Grids".
-WEIGHTS, CELLS = 0.5, 6.0
+WEIGHTS, CELLS = 0.5, 3.0
 
 # Before steps are published, a client does not know how many others there are, and halves its own so many times.
 FIRST = 3
-
-# The least influence that counts: steps are at most eight times as coarse as those of an expert that predicts alone.
-LEAST_INFLUENCE = 1 / 64
 
 # From so many clients on, steps are as coarse as that. docs/choices.md, "Grids".
 MANY = 20
@@ -131,8 +128,7 @@ def fitting_steps(
 ) -> Steps:
     """Return the steps that fit what one client learnt: so many times the mean magnitude of its numbers.
 
-    An expert with less influence on the agreed predictions gets coarser steps, because its errors weigh less. Models
-    that learnt nothing keep the steps that are published.
+    Models that learnt nothing keep the steps that are published.
 
     Parameters
     ----------
@@ -147,10 +143,7 @@ def fitting_steps(
     means = magnitudes(weights, table, cells)
     models = weights.shape[1]
     kept = (*agreed.steps.weights, *agreed.steps.table) if agreed.steps.are_known else (0,) * len(means)
-    influence = np.ones(models) if not agreed.mixture.is_known else agreed.mixture.influence[:models]
-    of_ferns = influence[_ferns(models)] if table.shape[0] else np.ones(KINDS)
-    coarser = 1.0 / np.sqrt(np.maximum(np.concatenate([influence, of_ferns]), LEAST_INFLUENCE))
-    wanted = np.where(np.arange(len(means)) < models, WEIGHTS, CELLS) * coarser * means
+    wanted = np.where(np.arange(len(means)) < models, WEIGHTS, CELLS) * means
     exponents = np.where(means > 0.0, np.clip(_log2(wanted), LEAST, MOST), kept).astype(int).tolist()
     own = Steps(tuple(exponents[:models]), tuple(exponents[models:]), half_of(records))
     return own if agreed.steps.are_known else replace(own, finer=FIRST)
@@ -184,12 +177,6 @@ def magnitudes(weights: FloatArray, table: FloatArray, cells: IntArray) -> Float
     by_model: FloatArray = np.abs(weights).sum(axis=(0, 2)) / len(weights)
     means: FloatArray = np.concatenate([by_model, *of_cells]) / max(1, weights.shape[-1])
     return means
-
-
-def _ferns(models: int) -> slice:
-    """Return which of the models are on ferns: see `NativeSettings.names`."""
-    first = len(LINEAR) if models > KINDS else 0
-    return slice(first, first + KINDS)
 
 
 def _log2(x: FloatArray) -> FloatArray:

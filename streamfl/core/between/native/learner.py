@@ -333,8 +333,8 @@ class NativeLearner:
         steps = agreed.steps if agreed.steps.are_known else fitting
         draws, most = generator(self.settings.seed, "grid", *key), most_steps(self.records)
         changes = rounded(table, step_of_cells(steps, cells), draws, most)
-        # A row that rounds to nothing is left out, so that clients that send nothing hold no cell back.
-        sent = changes.any(axis=(1, 2))
+        # A single visit that rounds to nothing is left out. More visits say that little has to change.
+        sent = changes.any(axis=(1, 2)) | (visits > 1)
         moments, again = self._scaler.moments(self.features, since=agreed.moments), self._scaler.again
         measured = measured or bool(again.any()) or len(self.features) > len(agreed.features)
         return NativeLearnt(

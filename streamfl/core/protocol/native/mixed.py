@@ -71,20 +71,6 @@ class AgreedMixture:
         """Tell whether it has weights."""
         return bool(self.best.size or self.stacked.size or self.outer.size)
 
-    @property
-    def influence(self) -> FloatArray:
-        """Return the approximate share of each expert in the predictions, shape (experts,).
-
-        Negative weights count by magnitude: these experts change the predictions, too.
-
-        >>> AgreedMixture.equal(4).influence
-        array([0.25, 0.25, 0.25, 0.25])
-        """
-        sizes = np.abs(self.stacked)
-        sums = sizes.sum(axis=1, keepdims=True)
-        parts: FloatArray = self.outer @ np.vstack([self.best, sizes / np.where(sums > 0.0, sums, 1.0)])
-        return parts
-
     def is_sound(self, experts: int) -> bool:
         """Tell whether some clients with so many agreed experts can have learnt it."""
         if not self.is_known:
