@@ -63,10 +63,18 @@ WORLDS = (
 
 
 class Arriving(TableSource):
-    """Records that arrive at given times, shape (records,)."""
+    """Records that arrive at given times, shape (records,); `measured` are the times that they have, if any."""
 
-    def __init__(self, table: Table, name: str, log: Log, clock: ManualClock, times: FloatArray) -> None:
-        super().__init__(table, name, log)
+    def __init__(
+        self,
+        table: Table,
+        name: str,
+        log: Log,
+        clock: ManualClock,
+        times: FloatArray,
+        measured: FloatArray | None = None,
+    ) -> None:
+        super().__init__(table, name, log, measured)
         self._clock, self._times = clock, times
 
     def poll(self, limit: int) -> Any:

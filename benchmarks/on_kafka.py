@@ -3,9 +3,10 @@
     python benchmarks/on_kafka.py --json results.json                       everything, about an hour
     python benchmarks/on_kafka.py --tenth --json tenth.json throughput      a tenth of one part
 
-Parts: throughput, restart-delay, empty-round, recovery, idle. Unless --bootstrap names a broker, an Apache Kafka is
-started in a temporary folder. The processes are those that a user starts. Finished measurements are kept in the JSON
-file and not repeated. (This file is not named kafka.py, which would hide the library.)
+Parts: throughput, restart-delay, empty-round, recovery, idle, answers, answer-delay. Unless --bootstrap names a
+broker, an Apache Kafka is started in a temporary folder. The processes are those that a user starts. Finished
+measurements are kept in the JSON file and not repeated. (This file is not named kafka.py, which would hide the
+library.)
 """
 
 import json
@@ -21,7 +22,7 @@ from typing import Any
 import click
 
 from deploy.broker import Broker
-from live import delays, idle, recovery, throughput
+from live import delays, idle, recovery, scoring, throughput
 from live.federation import World
 from streamfl.core.errors import StreamflError
 
@@ -32,6 +33,8 @@ PARTS = {
     "empty-round": (delays.empty_round, delays.empty_table),
     "recovery": (recovery.recovery, recovery.table),
     "idle": (idle.idle, idle.table),
+    "answers": (scoring.rates, scoring.rate_table),
+    "answer-delay": (scoring.delays, scoring.delay_table),
 }
 
 

@@ -148,7 +148,9 @@ def _exponents(x: FloatArray) -> tuple[IntArray, IntArray]:
     return rows, columns
 
 
-def read(data: Bytes, first: Mapping[tuple[int, ...], FloatArray] | None = None) -> FloatArray:
+def read(
+    data: Bytes, first: Mapping[tuple[int, ...], FloatArray] | None = None, most: int = MOST_NUMBERS
+) -> FloatArray:
     """Return the array that comes next.
 
     Parameters
@@ -157,27 +159,29 @@ def read(data: Bytes, first: Mapping[tuple[int, ...], FloatArray] | None = None)
         By any writer.
     first
         By shape, the first array that was read.
+    most
+        The most numbers that it may have.
 
     Raises
     ------
     PeerError
-        They are no array, or one of more than `MOST_NUMBERS` numbers.
+        They are no array, or one of more numbers.
     """
     form, dimensions = data.take(2)
     if dimensions > 8:
         raise PeerError("an array of more than 8 dimensions")
     shape = tuple(data.varint() for _ in range(dimensions))
     size = math.prod(shape)
-    if not size <= MOST_NUMBERS:
-        raise PeerError(f"an array of {size} numbers; at most {MOST_NUMBERS}")
+    if not size <= most:
+        raise PeerError(f"an array of {size} numbers; at most {most}")
     if form in (FLOAT32, FLOAT64):
         width = 4 if form == FLOAT32 else 8
         plain: FloatArray = np.frombuffer(data.take(width * size), f"<f{width}").astype(np.float64)
         return plain.reshape(shape)
     if form == SLICES and dimensions == 3 and size:
-        return _from_slices(data, shape)
+        return _from_slices(data, shape, size)
     if form == ROWS and dimensions > 1:
-        return _from_rows(data, shape)
+        return _from_rows(data, shape, size)
     if not form & GRID or form & ~(GRID | SYMMETRIC | ZERO_SUM | RELATIVE | WHOLE | RISING) or not size:
         raise PeerError("an array of unknown form")
     x = _from_grid(data, shape, form)
@@ -189,19 +193,19 @@ def read(data: Bytes, first: Mapping[tuple[int, ...], FloatArray] | None = None)
     return x
 
 
-def _from_slices(data: Bytes, shape: tuple[int, ...]) -> FloatArray:
+def _from_slices(data: Bytes, shape: tuple[int, ...], size: int) -> FloatArray:
     x = np.empty(shape)
     for k in range(shape[1]):
-        if data.peek() == SLICES or (part := read(data)).shape != (shape[0], shape[2]):
+        if data.peek() == SLICES or (part := read(data, most=size)).shape != (shape[0], shape[2]):
             raise PeerError("a slice of another shape than its array")
         x[:, k] = part
     return x
 
 
-def _from_rows(data: Bytes, shape: tuple[int, ...]) -> FloatArray:
-    if data.peek() == ROWS or (filled := read(data)).ndim != 1 or data.peek() == ROWS:
+def _from_rows(data: Bytes, shape: tuple[int, ...], size: int) -> FloatArray:
+    if data.peek() == ROWS or (filled := read(data, most=shape[0])).ndim != 1 or data.peek() == ROWS:
         raise PeerError("rows of an array that are none")
-    rows, places = read(data), filled.astype(np.int64)
+    rows, places = read(data, most=size), filled.astype(np.int64)
     rising = np.array_equal(places, filled) and (np.diff(places) > 0).all()
     if not rising or (len(places) and not 0 <= places[0] <= places[-1] < shape[0]):
         raise PeerError("rows that an array does not have")

@@ -24,6 +24,9 @@ for _variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
 
 DEMO_SWAPS = "class-swap@30,55,80"
 
+# As in `streamfl.replay`, which is imported when it is needed.
+MOST_DELAY = 1_000_000
+
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, package_name="streamfl", message="streamfl %(version)s")
@@ -173,11 +176,27 @@ _on_bad_record = click.option(
     "unless --inject is given.",
 )
 @click.option(
+    "--interval",
+    type=click.FloatRange(0.0, min_open=True),
+    metavar="SECONDS",
+    help="Rounds by event time: a round takes the records of so many seconds, by --time, instead of --round-size.",
+)
+@click.option(
     "--least",
     type=click.IntRange(1),
     default=10,
     show_default=True,
     help="The fewest good records that a client sends an update about; fewer left at the end stay pending.",
+)
+@click.option(
+    "--label-delay",
+    type=click.IntRange(0, MOST_DELAY),
+    metavar="N",
+    default=0,
+    show_default=True,
+    help="By how many records of its client a label comes later than its record, at most 1,000,000. A record is "
+    "answered when it comes, scored by that answer, and learnt when its label has come. 0 and 1: before the client's "
+    "next record.",
 )
 @click.option(
     "--inject",
@@ -258,6 +277,14 @@ _on_bad_record = click.option(
     metavar="N|none",
     help="Profiles paper and experts: blocks have at most 2^N rounds, N up to 20. Default: 8. none: no cap, as in "
     "the theorems.",
+)
+@click.option(
+    "--bytes",
+    metavar="N|auto",
+    default="auto",
+    show_default=True,
+    help="The most bytes a record of each client's updates from round 5 on: what is learnt between rounds is rounded "
+    "as coarsely as that takes. auto: no budget.",
 )
 @_outputs
 def replay(file: str, **options: Any) -> None:
@@ -364,7 +391,7 @@ def _table(file: str, options: dict[str, Any]) -> Any:
 OF_SOME_PROFILES = ("rho_scale", "optimistic", "start", "detector", "max_order")
 
 # Options with the same names in the settings, which also have the defaults.
-LEARNING = ("features", "model", "algorithm", "mirror", "average", "l1", "l2", "local_batch", "gamma")
+LEARNING = ("features", "bytes", "model", "algorithm", "mirror", "average", "l1", "l2", "local_batch", "gamma")
 PROFILE = ("profile", "detector", "rho_scale", "optimistic", "start", "step", "max_order")
 
 
@@ -390,6 +417,8 @@ def _settings(options: dict[str, Any]) -> Any:
     return ReplaySettings(
         least=options["least"],
         seed=options["seed"],
+        label_delay=options["label_delay"],
+        interval=options["interval"],
         learning=LearningSettings.model_validate(_given(options, LEARNING)),
         profile=ProfileSettings.model_validate(_given(options, PROFILE)),
     )

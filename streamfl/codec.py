@@ -25,6 +25,9 @@ T = TypeVar("T")
 REFERENCE = "$array"
 METADATA = "value"
 
+# Fields that most federations do without: empty ones are left out, as many lists have them.
+RARE = frozenset({"mark", "beside", "period"})
+
 # The most errors of a value that a message lists.
 ERRORS_LISTED = 3
 
@@ -140,7 +143,11 @@ def _without(plain: Any, arrays: dict[str, FloatArray]) -> Any:
             arrays[name] = np.ascontiguousarray(plain, dtype=np.float64)
             return {REFERENCE: name}
         case dict():
-            return {str(key): _without(item, arrays) for key, item in plain.items()}
+            return {
+                str(key): _without(item, arrays)
+                for key, item in plain.items()
+                if key not in RARE or item not in (None, {})
+            }
         case list() | tuple():
             return [_without(item, arrays) for item in plain]
     return plain

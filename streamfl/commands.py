@@ -18,7 +18,7 @@ from streamfl.core.protocol.decisions import PostUpdate, Predicted, Refused
 from streamfl.core.protocol.messages import FromCoordinator, LocalDrift, Noticed, Restarted, RoundClosed, RoundOpened
 from streamfl.display import Progress, file_text, local_text, notice_text, summary
 from streamfl.evaluation.result import Result
-from streamfl.replay import Replay, Replayed, ReplaySettings, restart_line, round_line
+from streamfl.replay import Replay, Replayed, ReplaySettings, round_line
 from streamfl.report.html import render
 from streamfl.report.words import counted
 from streamfl.streams.dealing import Log, deal
@@ -162,6 +162,8 @@ def run_replay(
     size = _size(table, logs, round_size, FEWEST if injection is None else 1, settings.least)
     if settings.least == 1:
         console.print(ALONE, highlight=False, soft_wrap=True)
+    if settings.interval is not None and (round_size is not None or injection is not None):
+        raise UsageError("--interval makes rounds by event time: leave --round-size and --inject out")
     if injection is not None:
         logs = inject(table, logs, injection, size, settings.seed)
     replay = Replay(table, logs, replace(settings, round_size=size))
@@ -227,11 +229,14 @@ def _watched(replay: Replay, injection: Injection | None, outputs: Outputs, cons
                         progress.drift(event.round, drifts[event.round])
                     progress.round(round_line(event, replay.task))
                 case Restarted():
-                    progress.restart(restart_line(event, replay.time))
+                    progress.restart(replay.restart_line(event))
+                    progress.announce(replay.change)
                 case LocalDrift():
-                    progress.announce(local_text(event))
+                    progress.announce(local_text(replay.local_line(event)))
+                    if event.state == "latched":
+                        progress.announce(replay.change)
                 case Noticed():
-                    progress.announce(notice_text(event.round, event.cause, event.since, event.labels))
+                    progress.announce(notice_text(replay.notice_line(event)))
                 case Predicted() if predictions is not None:
                     predictions.add(event)
                 case _:

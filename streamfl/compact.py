@@ -1,15 +1,15 @@
 """Encodes values to few bytes and decodes them: what `codec.py` does, for messages of which there are many.
 
-The bytes are `MAGIC`; the value's JSON, deflated, in which every float is written 0.0 and every array is a reference;
-all floats, of 32 bits where that is exact; all arrays (`streamfl.array_bytes`). Fields that have their default are
-left out. Nothing is lost, and what comes back is validated like any other value.
+The bytes are `MAGIC`; the value's JSON, deflated, in which every float is written 0.0, every whole number 0 and every
+array `ARRAY`; all floats, of 32 bits where that is exact; all whole numbers, each as the difference from the last one
+of the same name; all arrays (`streamfl.array_bytes`). Fields that have their default are left out. Nothing is lost,
+and what comes back is validated like any other value.
 """
 
 import json
 import math
-from collections import deque
-from collections.abc import Mapping
-from dataclasses import MISSING, Field, fields, is_dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
 from typing import Any
 
 import numpy as np
@@ -19,36 +19,91 @@ from streamfl.codec import REFERENCE, refuse_surrogates
 from streamfl.core.arrays import FloatArray
 from streamfl.core.bounds import bounded
 from streamfl.core.errors import PeerError
-from streamfl.wire_bytes import Bytes, deflated, floats_read, floats_written, inflated, varint
+from streamfl.wire_bytes import (
+    Bytes,
+    deflated,
+    floats_read,
+    floats_written,
+    inflated,
+    sized,
+    whole_read,
+    whole_written,
+)
 
 # The last byte is the version of this form.
-MAGIC = b"sfl\x01"
+MAGIC = b"sfl\x02"
 
-# The text with which deflate begins: fields that nearly every update has. It is part of the form.
-DICTIONARY = (
-    b'{"type":"models-changed","version":12,"slots":["step 16","step 4","step 1","step 4 with momentum",'
-    b'"average of step 16","average of step 4","average of step 1","average of step 4 with momentum","shadow"],'
-    b'"bases":[-1,-1,-1,-1,0,-1,-1,-1,-1],"exponents":{"$array":"0"},"numbers":{"$array":"1"},"digest":"'
-    b'{"records":0.0,"correct":"absolute_error":"shares":{"neighbours":"target":{"centre":0.0,"scale":0.0},'
-    b'"relabelling":{"stage":"features":["count":{"mean":{"m2":{"type":"model-published","slot":"version":"weights":'
-    b'{"type":"scores","candidate":{"type":"update","client":"c0","attempt":"entry":1,"round":1,"epoch":1,'
-    b'"registry":1,"records":100,"trained":100,"rejected":0,"spans":[{"partition":"c0","start":0,"end":100}],'
-    b'"losses":{"step 16":{"loss":0.0,"square":0.0,"proper":0.0},"step 4":{"loss":0.0,"square":0.0,"proper":0.0},'
-    b'"step 1":{"loss":0.0,"square":0.0,"proper":0.0},"step 4 with momentum":{"loss":0.0,"square":0.0,"proper":0.0},'
-    b'"average of step 16":{"loss":0.0,"square":0.0,"proper":0.0},"average of step 4":{"loss":0.0,"square":0.0,'
-    b'"proper":0.0},"average of step 1":{"loss":0.0,"square":0.0,"proper":0.0},"average of step 4 with momentum":'
-    b'{"loss":0.0,"square":0.0,"proper":0.0},"shadow":{"loss":0.0,"square":0.0,"proper":0.0}},"differences":{'
-    b'"step 16":{"$array":"0"},"step 4":{"$array":"1"},"step 1":{"$array":"2"},"step 4 with momentum":{"$array":"3"},'
-    b'"shadow":{"$array":"4"}},"new":[{"label":"0","count":50,"loss":0.0,"square":0.0},{"label":"1","count":50,'
-    b'"loss":0.0,"square":0.0}],"old":[{"label":"0","count":50,"loss":0.0,"square":0.0},{"label":"1","count":50,'
-    b'"loss":0.0,"square":0.0}],"held":[{"round":1,"ordinal":10,"partition":"c0","position":10}],"let_go":[1,2],'
-    b'"moments":{"features":["0"],"count":{"$array":"5"},"mean":{"$array":"6"},"m2":{"$array":"7"}},'
-    b'"second_moments":{"$array":"5"},"squared_norm":0.0,"largest_norm":0.0,"served":{"records":100,"correct":70,'
-    b'"no_change":50,"shares":{}}}'
+# What stands in the text for an array.
+ARRAY = {REFERENCE: None}
+
+
+def _each(names: str, written: str) -> str:
+    """Return a text for each name, joined by commas."""
+    return ",".join(written.replace("NAME", name) for name in names.split("|"))
+
+
+# The slots of most federations.
+LADDER = (
+    "step 16|step 4|step 1|step 4 with momentum|average of step 16|average of step 4|average of step 1|"
+    "average of step 4 with momentum|shadow"
 )
+
+# The text with which deflate begins: fields that nearly every update has, as an update of `auto` has them, with the
+# most frequent ones last. It is part of the form.
+DICTIONARY = "".join(
+    (
+        '{"type":"models-changed","version":0,"slots":[',
+        _each(LADDER, '"NAME"'),
+        '],"bases":[0,0,0,0,0,0,0,0,0],"exponents":{"$array":null},"numbers":{"$array":null},"digest":"',
+        '"candidate":"absolute_error":"neighbours":"target":{"centre":0.0,"scale":0.0},"relabelling":{"stage":',
+        '{"type":"model-published","slot":"weights":{"type":"scores","type":"between-published","agreed":{',
+        '"sample":{"again":[],"new_labels":["new_features":["far":{"features":[],"count":{"$array":null},',
+        '{"type":"update","client":"c","attempt":"0-0","entry":0,"round":0,"epoch":0,"registry":0,"records":0,',
+        '"trained":0,"rejected":0,"spans":[{"partition":"c","start":0,"end":0}],"losses":{',
+        _each(LADDER, '"NAME":{"loss":0.0,"square":0.0,"proper":0.0}'),
+        '},"differences":{',
+        _each("step 16|step 4|step 1|step 4 with momentum|shadow", '"NAME":{"$array":null}'),
+        '},"new":[',
+        _each("0|1|2|3|4|5|6", '{"label":"NAME","count":0,"loss":0.0,"square":0.0}'),
+        '],"old":[',
+        _each("0|1|2|3|4|5|6", '{"label":"NAME","count":0,"loss":0.0,"square":0.0}'),
+        '],"held":[',
+        _each("c|c", '{"round":0,"ordinal":0,"partition":"NAME","position":0}'),
+        '],"let_go":[0,0,0,0],"moments":{"features":[],"count":{"$array":null},"mean":{"$array":null},"m2":{"$array":null}},',
+        '"second_moments":{"$array":null},"squared_norm":0.0,"largest_norm":0.0,',
+        '"served":{"records":0,"correct":0,"no_change":0.0,"shares":{',
+        _each(
+            "linear-10|fern-8-0.3|fern-8-10|fern-24-0.3|fern-24-10|whitened-0.01|whitened-0.1|neighbours-100|"
+            "neighbours-1000|rounds|last-answer",
+            '"NAME":0.0',
+        ),
+        '}},"learnt":{"features":[],"labels":[],"records":0,',
+        _each("count|norms|second|weights|cells|visits|table|bearing|right", '"NAME":{"$array":null}'),
+        ',"moments":{"features":[],"count":{"$array":null},"mean":{"$array":null},"m2":{"$array":null}},"steps":{',
+        '"weights":[0,0,0,0,0,0,0],"table":[0,0,0,0],"half":0},"unused":["fern-8-0.3"],"mixture":{',
+        '"best":{"$array":null},"stacked":{"$array":null},"outer":{"$array":null},"norm":0.0,"records":0}}}',
+    )
+).encode()
 
 # The most bytes of a value's JSON: so many times the deflated ones, but at least and at most so many.
 RATIO, LEAST, MOST = 200, 2**16, 2**24
+
+# The most numbers of all arrays of a value together.
+MOST_NUMBERS = 2**25
+
+
+@dataclass
+class _Apart:
+    """What is written apart from the text, in the order of the text."""
+
+    floats: list[float] = field(default_factory=list)
+    whole: list[int] = field(default_factory=list)
+    arrays: list[FloatArray] = field(default_factory=list)
+    _last: dict[str, int] = field(default_factory=dict)
+
+    def add_whole(self, number: int, name: str) -> None:
+        self.whole.append(number - self._last.get(name, 0))
+        self._last[name] = number
 
 
 def encode(value: object, *, header: Mapping[str, object] | None = None) -> bytes:
@@ -58,16 +113,17 @@ def encode(value: object, *, header: Mapping[str, object] | None = None) -> byte
     >>> from streamfl.core.protocol.messages import ModelPublished
     >>> message = ModelPublished(slot="step 16", version=7, registry=1, weights=np.full((55, 7), 0.25))
     >>> len(encode(message)), len(codec.encode(message))
-    (52, 3264)
+    (55, 3264)
     """
-    numbers: list[float] = []
-    arrays: list[FloatArray] = []
-    plain = {**(header or {}), **_fields(value, numbers, arrays)}
+    apart = _Apart()
+    plain = {**(header or {}), **_fields(value, apart)}
     text = deflated(json.dumps(plain, separators=(",", ":")).encode(), dictionary=DICTIONARY)
-    return b"".join((MAGIC, varint(len(text)), text, floats_written(numbers), *_written(arrays)))
+    numbers = floats_written(apart.floats) + whole_written(apart.whole)
+    return b"".join((MAGIC, sized(text), numbers, *arrays_written(apart.arrays)))
 
 
-def _written(arrays: list[FloatArray]) -> list[bytes]:
+def arrays_written(arrays: Sequence[FloatArray]) -> list[bytes]:
+    """Return arrays as bytes, each exactly."""
     first: dict[tuple[int, ...], FloatArray] = {}
     parts = []
     for x in arrays:
@@ -95,49 +151,114 @@ def _unpacked(data: Bytes) -> tuple[dict[str, Any], dict[str, FloatArray]]:
         raise PeerError("not a compact value, or one of a later version")
     packed = data.take(data.varint())
     text = inflated(packed, min(MOST, max(LEAST, RATIO * len(packed))), DICTIONARY).decode()
-    numbers = deque(floats_read(data))
-    plain = json.loads(text, parse_float=lambda _: _next(numbers), parse_constant=_refused)
-    if not isinstance(plain, dict) or numbers:
-        raise PeerError("not a compact value: its floats are not those of its text")
+    plain = json.loads(text, parse_constant=_refused)
+    if not isinstance(plain, dict):
+        raise PeerError("not a compact value: its text is no object")
     refuse_surrogates(plain, text)
+    numbers = _Numbers(iter(floats_read(data)), iter(whole_read(data)))
+    plain = _filled(plain, "", numbers)
+    if numbers.left:
+        raise PeerError("not a compact value: it has more numbers than its text")
+    return plain, arrays_read(data, MOST_NUMBERS)
+
+
+def arrays_read(data: Bytes, most: int) -> dict[str, FloatArray]:
+    """Return all arrays to the end of some bytes, by the names that references to them have.
+
+    Parameters
+    ----------
+    data
+        By any writer: a few bytes may say that they are many zeros.
+    most
+        The most numbers of all arrays together.
+
+    Raises
+    ------
+    PeerError
+        They are no arrays, or have more numbers.
+    """
     arrays: dict[str, FloatArray] = {}
     first: dict[tuple[int, ...], FloatArray] = {}
     while data.left:
-        x = array_bytes.read(data, first)
+        x = array_bytes.read(data, first, most)
         first.setdefault(x.shape, x)
         arrays[str(len(arrays))] = x
-    return plain, arrays
+        most -= x.size
+    return arrays
 
 
-def _next(numbers: deque[float]) -> float:
-    if not numbers:
-        raise PeerError("not a compact value: it has fewer floats than its text")
-    return numbers.popleft()
+@dataclass
+class _Numbers:
+    """The numbers of a value that are still to be put into its text."""
+
+    floats: Iterator[float]
+    whole: Iterator[int]
+    arrays: int = 0
+    _last: dict[str, int] = field(default_factory=dict)
+
+    def next_whole(self, name: str) -> int:
+        number: int = self._last.get(name, 0) + _next(self.whole)
+        self._last[name] = number
+        return number
+
+    @property
+    def left(self) -> bool:
+        return any(True for numbers in (self.floats, self.whole) for _ in numbers)
+
+
+def _next(numbers: Iterator[Any]) -> Any:
+    for number in numbers:
+        return number
+    raise PeerError("not a compact value: it has fewer numbers than its text")
+
+
+def _filled(plain: Any, name: str, numbers: _Numbers) -> Any:
+    """Return plain data with the numbers of a value, and references to its arrays; `name` is that of its field."""
+    match plain:
+        case bool():
+            return plain
+        case float():
+            return _next(numbers.floats)
+        case int():
+            return numbers.next_whole(name)
+        case dict() if plain == ARRAY:
+            numbers.arrays += 1
+            return {REFERENCE: str(numbers.arrays - 1)}
+        case dict():
+            return {key: _filled(item, key, numbers) for key, item in plain.items()}
+        case list():
+            return [_filled(item, name, numbers) for item in plain]
+    return plain
 
 
 def _refused(name: str) -> float:
     raise ValueError(f"{name} in its text")
 
 
-def _fields(value: Any, numbers: list[float], arrays: list[FloatArray]) -> dict[str, Any]:
-    """Return the fields of a dataclass that do not have their default, as plain data; floats and arrays are noted."""
+def _fields(value: Any, apart: _Apart) -> dict[str, Any]:
+    """Return the fields of a dataclass that do not have their default, as plain data; note its numbers and arrays."""
     all_fields = ((field, getattr(value, field.name)) for field in fields(value))
-    return {f.name: _plain(x, numbers, arrays) for f, x in all_fields if not _has_default(x, f)}
+    return {f.name: _plain(x, f.name, apart) for f, x in all_fields if not _has_default(x, f)}
 
 
-def _plain(value: Any, numbers: list[float], arrays: list[FloatArray]) -> Any:
+def _plain(value: Any, name: str, apart: _Apart) -> Any:
     match value:
+        case bool():
+            return value
         case float():
-            numbers.append(value)
+            apart.floats.append(value)
             return 0.0
+        case int():
+            apart.add_whole(value, name)
+            return 0
         case np.ndarray():
-            arrays.append(np.ascontiguousarray(value, dtype=np.float64))
-            return {REFERENCE: str(len(arrays) - 1)}
+            apart.arrays.append(np.ascontiguousarray(value, dtype=np.float64))
+            return ARRAY
         case Mapping():
-            return {str(key): _plain(item, numbers, arrays) for key, item in value.items()}
+            return {str(key): _plain(item, str(key), apart) for key, item in value.items()}
         case list() | tuple():
-            return [_plain(item, numbers, arrays) for item in value]
-    return _fields(value, numbers, arrays) if is_dataclass(value) else value
+            return [_plain(item, name, apart) for item in value]
+    return _fields(value, apart) if is_dataclass(value) else value
 
 
 def _has_default(value: Any, field: Field[Any]) -> bool:

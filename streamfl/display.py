@@ -11,9 +11,31 @@ from rich.table import Table
 from rich.text import Text
 
 from streamfl.core.protocol import messages
-from streamfl.evaluation.result import BytesARecord, DatedRestart, Figures, Result, RoundLine
+from streamfl.evaluation.result import (
+    BytesARecord,
+    BytesBudget,
+    DatedLocalDrift,
+    DatedNotice,
+    DatedRestart,
+    Figures,
+    Result,
+    RoundLine,
+)
 from streamfl.report.story import ledger, unaccounted
-from streamfl.report.words import count, counted, evidence, listed, local_evidence, printable, quantity, serves, share
+from streamfl.report.words import (
+    beginning,
+    count,
+    counted,
+    evidence,
+    listed,
+    local_evidence,
+    printable,
+    quantity,
+    same_drift,
+    serves,
+    share,
+    time_of,
+)
 
 _MISSING = "-"  # a terminal may support ASCII only
 _LISTED = 5
@@ -214,35 +236,42 @@ def restart_text(restart: DatedRestart | messages.Restarted) -> str:
     'round 32  restart -> epoch 2: excess 113.8 > 9.21 since round 32, confirmed at 2 clients, chosen: scratch'
     """
     where = f", confirmed at {counted(len(restart.clients), 'client')}" if restart.clients else ""
-    time = f"  {restart.time}" if isinstance(restart, DatedRestart) and restart.time else ""
+    time = time_of(restart)
+    time = f"  {time}" if time else ""
     return (
         f"round {count(restart.round)}{time}  restart -> epoch {restart.epoch}: {evidence(restart)} "
-        f"since round {count(restart.since)}{where}{_labels(restart.labels)}, chosen: {restart.chosen}"
+        f"since {beginning(restart)}{where}{_labels(restart.labels)}{same_drift(restart)}, chosen: {restart.chosen}"
     )
 
 
-def local_text(drift: messages.LocalDrift) -> str:
+def local_text(drift: DatedLocalDrift | messages.LocalDrift) -> str:
     """Return a local drift as a line; only the first one, state `latched`, comes with the evidence.
 
     >>> local_text(messages.LocalDrift(round=65, epoch=1, clients=("c3", "c7"), labels=("0", "1"), since=64,
     ...                                state="latched", statistic=23.4, threshold=9.21))
     'round 65  local drift, latched: c3, c7, labels 0, 1, excess 23.4 > 9.21 since round 64'
     """
+    if drift.state == "corrected":
+        same = f"it is one drift with that of other clients, first told in round {count(drift.drift)}"
+        return f"round {count(drift.round)}  not a local drift: {listed(drift.clients)} did not drift alone; {same}"
     why = ""
     if drift.state == "latched":
-        why = f", {local_evidence(drift)} since round {count(drift.since)}"
+        why = f", {local_evidence(drift)} since {beginning(drift)}{same_drift(drift)}"
+        if drift.behind:
+            why += f"; {counted(drift.behind, 'other client')} so far without records of that time"
     return (
         f"round {count(drift.round)}  local drift, {drift.state}: {listed(drift.clients)}{_labels(drift.labels)}{why}"
     )
 
 
-def notice_text(t: int, cause: str, since: int, labels: Sequence[str]) -> str:
+def notice_text(notice: DatedNotice | messages.Noticed) -> str:
     """Return a change that is not a concept drift, such as a new class mix, as a line.
 
-    >>> notice_text(70, "class-mix", 66, ["0"])
+    >>> notice_text(messages.Noticed(round=70, epoch=1, cause="class-mix", since=66, statistic=30.0, threshold=20.0,
+    ...                              labels=("0",)))
     'round 70  class-mix since round 66, labels 0'
     """
-    return f"round {count(t)}  {cause} since round {count(since)}{_labels(labels)}"
+    return f"round {count(notice.round)}  {notice.cause} since {beginning(notice)}{_labels(notice.labels)}"
 
 
 def _labels(labels: Sequence[str]) -> str:
@@ -323,11 +352,13 @@ def _lines(result: Result) -> list[tuple[str, str]]:
         *serving,
         ("restarts", _restarts(result.restarts)),
         ("records", ledger(result)),
+        *([("labels", _late(result))] if result.label_delay else []),
         *([("infinite", f"{counted(result.infinite, 'value')}, treated as missing")] if result.infinite else []),
         *([("unlearnt", f"{count(result.unlearnt)} records")] if result.unlearnt else []),
         ("rounds", count(result.rounds)),
         ("clients", count(result.clients)),
         *([("bytes", _bytes(result.bytes))] if result.bytes else []),
+        *([("budget", _budget(result.budget))] if result.budget else []),
         ("time", rate),
         ("model", f"sha256 {result.model_sha256}"),
     ]
@@ -335,6 +366,17 @@ def _lines(result: Result) -> list[tuple[str, str]]:
 
 def _bytes(bytes_: BytesARecord) -> str:
     return f"a record: {bytes_.up:.1f} sent, {bytes_.down:.1f} published; {bytes_.raw:.0f} as raw float32"
+
+
+def _late(result: Result) -> str:
+    late = f"{counted(result.label_delay or 0, 'record')} late"
+    counts = f"{count(result.waiting or 0)} still waiting, {count(result.expired or 0)} expired"
+    return f"{late}: {count(result.unanswered or 0)} answered before any model, {counts}"
+
+
+def _budget(budget: BytesBudget) -> str:
+    kept = f"exceeded by {counted(budget.exceeded, 'time')}" if budget.exceeded else "kept"
+    return f"{budget.a_record:g} bytes a record of an update: {kept}"
 
 
 def _restarts(restarts: Sequence[DatedRestart]) -> str:

@@ -46,6 +46,11 @@ def encode(message: FromClient | FromCoordinator) -> bytes:
     return codec.encode(message, header=header)
 
 
+def size(message: FromClient | FromCoordinator) -> int:
+    """Return the bytes that a message takes."""
+    return len(encode(message))
+
+
 def decode(data: bytes) -> FromClient | FromCoordinator:
     """Return the message that some bytes encode.
 

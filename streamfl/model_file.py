@@ -1,5 +1,6 @@
 """The incumbent as one file: safetensors with a JSON header and a format version, without a pickle."""
 
+import json
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,12 +12,17 @@ import numpy as np
 
 from streamfl import codec, safe_file
 from streamfl.core.arrays import HOLDS_ARRAYS, FloatArray
+from streamfl.core.between.native.at_client import NativeAtClient
+from streamfl.core.between.native.between_rounds import NativeBetweenRounds
 from streamfl.core.between.native.served import ServedNative
+from streamfl.core.client.follower import Follower
+from streamfl.core.coordinator.machine import Coordinator
 from streamfl.core.errors import PeerError, UsageError
 from streamfl.core.protocol.fingerprint import fingerprint
+from streamfl.core.protocol.native.models import NativeState
 from streamfl.core.protocol.records import Batch, Span
 from streamfl.core.protocol.registry import Registry, wrong_registry
-from streamfl.settings import MODELS
+from streamfl.settings import MODELS, LearningSettings, ProfileSettings, Task
 from streamfl.streams.cells import listed
 from streamfl.streams.encoding import Encoding, columns_of
 
@@ -51,7 +57,13 @@ class Provenance:
         `accuracy`, or `mae` for targets.
     file, served
         That measure on the last rounds: of this file, as it was before each round; and of what clients served.
-        None if it was not measured.
+        None if it was not measured, as in live federations.
+    up, down, raw
+        The bytes a record that clients sent and that the coordinator published, and those of its features as floats
+        of 32 bits; 0 where none were counted, as in older files.
+    privacy
+        How what clients send is protected from the coordinator. `none`: it sees the sums and differences of each
+        client, without noise. There is no other level yet.
     """
 
     version: str
@@ -66,6 +78,16 @@ class Provenance:
     measure: Literal["accuracy", "mae"]
     file: float | None
     served: float | None
+    up: float = 0.0
+    down: float = 0.0
+    raw: float = 0.0
+    privacy: Literal["none"] = "none"
+
+
+def settings_told(learning: LearningSettings, profile: ProfileSettings, **others: object) -> str:
+    """Return the settings of a run as `Provenance.settings`."""
+    models = (("learning", learning), ("profile", profile))
+    return json.dumps({**others, **{name: model.model_dump(mode="json", fallback=str) for name, model in models}})
 
 
 @dataclass(frozen=True)
@@ -147,6 +169,73 @@ class ServedModel:
     provenance: Provenance | None = None
     label: str = ""
     left_out: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, machine: Coordinator, learning: LearningSettings, **names: Any) -> "ServedModel":
+        """Return the model that a coordinator agrees on now, between two rounds.
+
+        Parameters
+        ----------
+        machine
+            The coordinator.
+        learning
+            How the federation learns.
+        names
+            `categories`, `label` and `left_out`.
+
+        Raises
+        ------
+        PeerError
+            No round has been opened.
+        """
+        settings, agreed, native = machine.settings, machine.state.between, None
+        between = settings.learner.between
+        if isinstance(between, NativeBetweenRounds) and isinstance(agreed, NativeState):
+            native = ServedNative.of(between.settings, agreed)
+        registry, W = machine.serving()
+        return cls(
+            task=settings.task,
+            loss=learning.loss(settings.task),
+            registry=registry,
+            weights=W,
+            chain=machine.state.chain,
+            native=native,
+            branches=machine.branches(),
+            **names,
+        )
+
+    @classmethod
+    def followed(cls, follower: Follower, learning: LearningSettings, task: Task, **names: Any) -> "ServedModel":
+        """Return the model of a process that only follows the agreed models.
+
+        Parameters
+        ----------
+        follower
+            The models that it follows.
+        learning, task
+            How the federation learns, and what.
+        names
+            `categories`, `label` and `left_out`.
+
+        Raises
+        ------
+        PeerError
+            No models were published yet.
+        """
+        serving, between, native = follower.serving(), follower.between, None
+        if isinstance(between, NativeAtClient):
+            native = ServedNative.of(between.settings, between.learner.agreed)
+        groups = serving.opened.apart
+        return cls(
+            task=task,
+            loss=learning.loss(task),
+            registry=serving.registry,
+            weights=serving.W,
+            chain="" if native is None else native.agreed.chain,
+            native=native,
+            branches={client: follower.serving(client).W for group in groups for client in group.clients},
+            **names,
+        )
 
     @property
     def sha256(self) -> str:

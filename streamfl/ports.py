@@ -2,12 +2,14 @@
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
 from pydantic import BaseModel
 
 from streamfl.core.arrays import FloatArray, IntArray
 from streamfl.core.coordinator.state import CoordinatorState
+from streamfl.core.protocol.apart import Half
+from streamfl.core.protocol.decisions import Answered
 from streamfl.core.protocol.events import Unusable
 from streamfl.core.protocol.messages import FromClient, FromCoordinator
 from streamfl.core.protocol.records import Batch, Rejection
@@ -31,6 +33,50 @@ class Source(Protocol):
 
     def fetch(self, positions: Mapping[str, Sequence[int]]) -> Sequence[Batch]:
         """Read single old records again, one batch per partition, without moving; deleted ones are left out."""
+        ...
+
+
+@runtime_checkable
+class SourceApart(Source, Protocol):
+    """The records of one client whose labels come apart from them, later and under a key.
+
+    Batches are halves. `seek` and `fetch` name both partitions, that of features and that of labels.
+    """
+
+    @property
+    def features_ended(self) -> bool:
+        """Whether no features can ever come again; labels may."""
+        ...
+
+    @property
+    def features_next(self) -> bool:
+        """Whether features, not labels, are the next to be taken, if there were room for both."""
+        ...
+
+    def seek(self, positions: Mapping[str, int], needed: Mapping[str, int] | None = None) -> None:
+        """Continue each named partition at its position.
+
+        Parameters
+        ----------
+        positions
+            Where to continue.
+        needed
+            The positions from which no label may be lacking. What lies before may have been deleted.
+        """
+        ...
+
+    def poll_apart(self, labels: int, features: int, *, waits: bool = False) -> Sequence[Batch]:
+        """Return the next halves in the order in which they are taken.
+
+        Parameters
+        ----------
+        labels
+            The most labels, good and bad.
+        features
+            The most positions of features; records that were answered before carry their answers.
+        waits
+            Whether labels that were read wait for features: some must be returned even if no label may be.
+        """
         ...
 
 
@@ -61,6 +107,8 @@ class Decoded:
         By field, how many good records have an undeclared category.
     remarks
         Notes for people about the records, each once per reader.
+    half
+        If labels come apart from records: which half of its records this is, and the key of each good one.
     """
 
     positions: IntArray
@@ -75,6 +123,7 @@ class Decoded:
     ignored: int = 0
     unknown: Mapping[str, int] = field(default_factory=dict)
     remarks: tuple[str, ...] = ()
+    half: Half | None = None
 
 
 class RecordFormat(Protocol):
@@ -85,6 +134,10 @@ class RecordFormat(Protocol):
 
     def decode(self, offsets: Sequence[int], values: Sequence[bytes | None]) -> Decoded:
         """Return the records of consecutive messages; what cannot be read becomes a rejection, never an error."""
+        ...
+
+    def count(self, value: bytes | None) -> int:
+        """Return how many records `decode` finds in a message, good and bad ones, without reading them."""
         ...
 
     def fresh(self) -> "RecordFormat":
@@ -119,6 +172,34 @@ class Placement:
     start: Literal["earliest", "latest"] = "earliest"
     lost: Literal["stop", "skip"] = "stop"
     late_after: float = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Apart:
+    """Labels that come apart from their records, later and under a key.
+
+    Partition n of a topic of records belongs to partition n of a topic of labels: of the only one, or of the one in
+    whose name the same text stands for the `*`.
+
+    Parameters
+    ----------
+    placement
+        Where labels are: one name of topics; the rest as for records.
+    records
+        How messages hold labels.
+    window
+        See `streamfl.core.client.waiting`.
+    targets
+        Whether labels are targets.
+    probabilities
+        Whether the answers that are written tell the probability of each label.
+    """
+
+    placement: Placement
+    records: RecordFormat
+    window: int
+    targets: bool = False
+    probabilities: bool = True
 
 
 class ClientLink(Protocol):
@@ -158,7 +239,15 @@ class CoordinatorLink(Protocol):
 
 
 class ServedCoordinatorLink(CoordinatorLink, Protocol):
-    """The link of a coordinator that runs as a service."""
+    """The link of a coordinator that runs as a service.
+
+    Attributes
+    ----------
+    bytes_read
+        The bytes of clients' messages that were read since the link was made, by any writer, unusable ones included.
+    """
+
+    bytes_read: int
 
     def ends(self, partitions: Collection[str]) -> Mapping[str, int | None]:
         """Return the position after the last record of each of some partitions, by their names in the ledger.
@@ -181,7 +270,8 @@ class ServedCoordinatorLink(CoordinatorLink, Protocol):
 class ClientProgress:
     """How far a hosted client has come, from which the group's offsets are committed.
 
-    `positions` are the next positions in the ledger, `pending` the records read and not yet accounted for.
+    `positions` are those before which it needs nothing any more: the next ones in the ledger, and where labels come
+    apart those of what may still wait. `pending` are the records read and not yet accounted for.
     """
 
     positions: Mapping[str, int]
@@ -230,7 +320,17 @@ class Host(Protocol):
         ...
 
     def receive(self) -> Sequence[FromCoordinator]:
-        """Deliver new messages of the coordinator to the links, and return them."""
+        """Deliver new messages of the coordinator to the links, and return them.
+
+        The first is `Ended` if that was the coordinator's last message when this host began.
+        """
+        ...
+
+    def answer(self, answered: Answered) -> None:
+        """Write what a client has answered to records whose labels come later.
+
+        It is in the log before any later update of the client is, and is given back with the records after a restart.
+        """
         ...
 
     def settle(self, progress: Mapping[str, ClientProgress]) -> None:
@@ -244,6 +344,103 @@ class Host(Protocol):
     def close(self) -> None:
         """Release the clients and close the connection."""
         ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Asked:
+    """Records of one partition that are to be answered, as they were read together.
+
+    Parameters
+    ----------
+    topic, partition
+        Where they are.
+    records
+        The records; bad ones are already dead letters.
+    keys
+        The key of each message, by its offset.
+    """
+
+    topic: str
+    partition: int
+    records: Decoded
+    keys: Mapping[int, bytes | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The answer to one record: the key of the record's message, and what is written."""
+
+    key: bytes | None
+    value: bytes
+
+
+@dataclass(slots=True)
+class ScoringCounts:
+    """Counts of a scorer.
+
+    `answered`, `rejected`: records. `dead_letters`: messages with bad records, written to the dead-letter topic.
+    `foreign`: messages on the coordinator's topics that could not be read. `lost`: messages that the log deleted
+    before they were read. `again`: how often records were read again because what was written did not count.
+    """
+
+    answered: int = 0
+    rejected: int = 0
+    dead_letters: int = 0
+    foreign: int = 0
+    lost: int = 0
+    again: int = 0
+
+
+class Scorer(Protocol):
+    """One of the processes that answer records without labels; a group divides the partitions among them."""
+
+    counts: ScoringCounts
+
+    def published(self) -> Sequence[FromCoordinator]:
+        """Return what the coordinator has published since the last call.
+
+        At first that is all that is needed to follow it: the current models with their changes, and the open round.
+        """
+        ...
+
+    def read(self) -> Sequence[Asked]:
+        """Return the next records, in their order within a partition; empty if there are none."""
+        ...
+
+    def answer(self, answers: Sequence[Answer]) -> None:
+        """Write the answers to all records that `read` returned last; from then on they count as read.
+
+        If each is to be answered exactly once, answers and positions are written together or not at all. What was not
+        written is read again.
+        """
+        ...
+
+    def listen(self, seconds: float) -> None:
+        """Return when something may have arrived, or after so many seconds."""
+        ...
+
+    def close(self) -> None:
+        """Leave the group and close the connection."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Unlabelled:
+    """Where records without labels are, and how they are answered.
+
+    Parameters
+    ----------
+    topics
+        Names of topics.
+    start
+        Where the group begins in a partition of which it has read nothing.
+    exactly_once
+        Whether each record is answered exactly once, even if processes are killed; else at least once.
+    """
+
+    topics: tuple[str, ...]
+    start: Literal["earliest", "latest"] = "earliest"
+    exactly_once: bool = False
 
 
 class RecordWriter(Protocol):
@@ -287,12 +484,24 @@ class Connector(Protocol):
         """Create the federation's missing topics, check the others, and wait for the log for a bounded time."""
         ...
 
-    def coordinator(self, placement: Placement, records: RecordFormat) -> ServedCoordinatorLink:
-        """Return the coordinator's link; it fences any other coordinator, and knows where the records end."""
+    def coordinator(
+        self, placement: Placement, records: RecordFormat, apart: Apart | None = None
+    ) -> ServedCoordinatorLink:
+        """Return the coordinator's link; it fences any other coordinator, and knows where records and labels end."""
         ...
 
-    def host(self, name: str, placement: Placement, records: RecordFormat) -> Host:
-        """Join the group of hosts under a name that is the same after a restart."""
+    def host(self, name: str, placement: Placement, records: RecordFormat, apart: Apart | None = None) -> Host:
+        """Join the group of hosts under a name that is the same after a restart.
+
+        Raises
+        ------
+        UsageError
+            Topics do not fit; or labels come apart, and the connector cannot read them so.
+        """
+        ...
+
+    def scorer(self, name: str, unlabelled: Unlabelled, records: RecordFormat) -> Scorer:
+        """Join the group of scorers under a name that is the same after a restart."""
         ...
 
     def writer(self, placement: Placement, clients: Sequence[str]) -> RecordWriter:
@@ -303,8 +512,14 @@ class Connector(Protocol):
         """Yield the coordinator's messages without end, except models."""
         ...
 
-    def findings(self, placement: Placement, records: RecordFormat) -> Sequence[Finding]:
-        """Check everything that a federation needs, also on real records."""
+    def findings(
+        self,
+        placement: Placement,
+        records: RecordFormat,
+        asked: tuple[Unlabelled, RecordFormat] | None = None,
+        apart: Apart | None = None,
+    ) -> Sequence[Finding]:
+        """Check everything that a federation needs, also on real records and labels, and what scorers need."""
         ...
 
 

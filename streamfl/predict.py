@@ -20,7 +20,7 @@ from rich.console import Console
 from streamfl.core.arrays import FloatArray, IntArray
 from streamfl.core.errors import UsageError
 from streamfl.core.protocol.records import Rejection
-from streamfl.evaluation.prequential import Errors
+from streamfl.evaluation.errors import Errors
 from streamfl.model_file import Missing, Provenance, ServedModel, Unknown
 from streamfl.report.words import count, counted, quantity, share
 from streamfl.runtime.clock import stopwatch

@@ -1,18 +1,16 @@
 """Replays a recorded stream: the state machines of a live federation over the in-memory transport."""
 
-import json
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
-from streamfl import __version__
-from streamfl.core.between.native.between_rounds import NativeBetweenRounds
-from streamfl.core.between.native.served import ServedNative
+from streamfl import __version__, messages
+from streamfl.core.arrays import FloatArray
 from streamfl.core.bounds import NAME_BYTES, NAMED, is_name
 from streamfl.core.client.machine import Client
 from streamfl.core.client.settings import ClientSettings
@@ -22,17 +20,30 @@ from streamfl.core.coordinator.state import CoordinatorState
 from streamfl.core.errors import BrokenInvariantError, PeerError, UsageError
 from streamfl.core.learning.local_round import Learner
 from streamfl.core.profiles.base import Profile
-from streamfl.core.protocol.decisions import Dropped, PostUpdate, Predicted, Refused
-from streamfl.core.protocol.messages import FromCoordinator, LocalDrift, Noticed, Restarted, RoundClosed
-from streamfl.core.protocol.native.models import NativeState
+from streamfl.core.protocol.decisions import Answered, Dropped, OverBudget, PostUpdate, Predicted, Refused
+from streamfl.core.protocol.messages import Finding, FromCoordinator, LocalDrift, Noticed, Restarted, RoundClosed
+from streamfl.evaluation.by_class import ClassCounts, largest
+from streamfl.evaluation.changes import Change, Changes, Kind
 from streamfl.evaluation.model_file import FileErrors
 from streamfl.evaluation.prequential import Prequential
-from streamfl.evaluation.result import BytesARecord, DatedRestart, Figures, Loss, Result, RoundLine
-from streamfl.model_file import Provenance, ServedModel
+from streamfl.evaluation.result import (
+    BytesARecord,
+    BytesBudget,
+    DatedLocalDrift,
+    DatedNotice,
+    DatedRestart,
+    Figures,
+    Loss,
+    Result,
+    RoundLine,
+)
+from streamfl.model_file import Provenance, ServedModel, settings_told
+from streamfl.report.changes import sentence
 from streamfl.runtime.clock import ManualClock, stopwatch
 from streamfl.runtime.loop import run
 from streamfl.runtime.nodes import ClientNode, CoordinatorNode, unobserved
 from streamfl.settings import LearningSettings, ProfileSettings
+from streamfl.streams.apart import delayed
 from streamfl.streams.cells import quoted
 from streamfl.streams.dealing import Log
 from streamfl.streams.source import TableSource
@@ -40,6 +51,12 @@ from streamfl.streams.table import Table
 from streamfl.streams.times import iso
 from streamfl.transport.memory import MemoryTransport
 from streamfl.transport.traffic import Traffic
+
+# The longest delay of labels, in records of a client.
+MOST_DELAY = 1_000_000
+
+# The most records of a client in a round by event time, as in a live federation.
+MOST_OF_PERIOD = 10_000
 
 
 @dataclass(frozen=True)
@@ -56,6 +73,13 @@ class ReplaySettings:
         Seed of all random draws.
     learning, profile
         How the federation learns, and how it handles drift; `learning.features` as it holds with the profile.
+    label_delay
+        By how many records of its client a label comes later than its record, at most `MOST_DELAY`. A record is
+        answered when it comes, scored by that answer, and learnt when its label has come. 0 and 1: before the
+        client's next record.
+    interval
+        Seconds of event time in a round, by the times of the table: see `streamfl.core.client.period`. None: a round
+        takes `round_size` records of each client.
     scaling
         Whether features are standardised by the federation.
     measure
@@ -67,11 +91,17 @@ class ReplaySettings:
     seed: int = 0
     learning: LearningSettings = LearningSettings()
     profile: ProfileSettings = ProfileSettings()
+    label_delay: int = 0
+    interval: float | None = None
     scaling: bool = True
     measure: bool = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "learning", self.learning.beside(self.profile))
+        if not 0 <= self.label_delay <= MOST_DELAY:
+            raise UsageError(f"a label delay of {self.label_delay} records: give 0 to {MOST_DELAY:,}")
+        if self.interval is not None and not 0.0 < self.interval < math.inf:
+            raise UsageError(f"rounds of {self.interval} seconds: give a time above 0")
 
 
 Task = Literal["classification", "regression"]
@@ -86,17 +116,21 @@ class History:
     figures: Prequential = field(default_factory=Prequential)
     rounds: list[RoundLine] = field(default_factory=list)
     restarts: list[DatedRestart] = field(default_factory=list)
-    local_drifts: list[LocalDrift] = field(default_factory=list)
-    notices: list[Noticed] = field(default_factory=list)
+    local_drifts: list[DatedLocalDrift] = field(default_factory=list)
+    changes: list[Change] = field(default_factory=list)
+    notices: list[DatedNotice] = field(default_factory=list)
     accepted: int = 0
     trained: int = 0
     rejected: int = 0
     promotions: int = 0
+    over_budget: int = 0
+    unanswered: int = 0
     shares: Counter[str] = field(default_factory=Counter)
     unlearnt: int | None = None
     model: str = ""
     time_of: Callable[[RoundClosed], str | None] = lambda closed: None
     time: str | None = None
+    by_row: bool = False
 
     def add(self, event: FromCoordinator | Refused | Predicted | PostUpdate) -> None:
         """Add one event."""
@@ -106,11 +140,11 @@ class History:
             case RoundClosed():
                 self._closed(event)
             case Restarted():
-                self.restarts.append(restart_line(event, self.time))
+                self.restarts.append(self.restart_line(event))
             case Noticed():
-                self.notices.append(event)
+                self.notices.append(self.notice_line(event))
             case LocalDrift():
-                self.local_drifts.append(event)
+                self.local_drifts.append(self.local_line(event))
             case _:
                 pass
 
@@ -126,6 +160,28 @@ class History:
         self.time = self.time_of(closed)
         if closed.records:
             self.rounds.append(round_line(closed, self.task))
+
+    def restart_line(self, restarted: Restarted) -> DatedRestart:
+        """Return a restart as a line of the result."""
+        return DatedRestart(**self._dated(restarted))
+
+    def local_line(self, drift: LocalDrift) -> DatedLocalDrift:
+        """Return a local drift as a line of the result."""
+        return DatedLocalDrift(**self._dated(drift))
+
+    def notice_line(self, noticed: Noticed) -> DatedNotice:
+        """Return a notice as a line of the result."""
+        return DatedNotice(**self._dated(noticed))
+
+    def _dated(self, finding: Finding) -> dict[str, Any]:
+        """Return the fields of a finding with dates, or rows, in place of milliseconds."""
+        told = asdict(finding)
+        times = told.pop("times")
+        if times is not None and self.by_row:
+            told["rows"] = times[0] // 1000, times[1] // 1000
+        elif times is not None:
+            told["since_time"] = iso(times[0] / 1000.0)
+        return told | {"time": self.time}
 
     def serving(self) -> dict[str, float]:
         """Return the share of each model between rounds in the predictions; they sum to 1."""
@@ -152,11 +208,6 @@ def round_line(closed: RoundClosed, task: Task) -> RoundLine:
         mae=served.absolute_error / closed.records if regression else None,
         no_change=served.no_change / closed.records,
     )
-
-
-def restart_line(restarted: Restarted, time: str | None = None) -> DatedRestart:
-    """Return a restart as a line of the result; `time` is when its round ended."""
-    return DatedRestart(**asdict(restarted), time=time)
 
 
 @dataclass(frozen=True)
@@ -190,7 +241,7 @@ class Replay:
     >>> table = read("river:Phishing")
     >>> result = Replay(table, deal(table, 2, "round-robin", 0), ReplaySettings(round_size=25)).run().result
     >>> result.rounds, round(result.accuracy.prequential, 3), round(result.accuracy.no_change, 3)
-    (25, 0.89, 0.511)
+    (25, 0.892, 0.511)
     """
 
     table: Table
@@ -202,28 +253,63 @@ class Replay:
     _traffic: Traffic = field(default_factory=Traffic)
     _machine: Coordinator = field(init=False)
     _file: FileErrors | None = None
+    _changes: Changes = field(init=False)
 
     def __post_init__(self) -> None:
         _check_features(self.table)
-        self._history = History(self.task, time_of=self._time_of)
+        if self.settings.interval is not None and not len(self.table.times):
+            raise UsageError(
+                f"{self.table.name}: rounds by event time need the times of the records: name their column (--time)"
+            )
+        self.settings.learning.check_budget(self._largest_round)
+        figures = Prequential(classes=ClassCounts(largest(self._counts())))
+        self._history = History(self.task, figures, time_of=self._time_of, by_row=not len(self.table.times))
+        self._changes = Changes(self.table, self.logs)
         river = self.settings.learning.river_model(self.task)
         if river is not None:
             river.check(self.table.labels)
             self._history.unlearnt = 0
+
+    def _counts(self) -> dict[str, int]:
+        """Return how often each label occurs; nothing in regression."""
+        labels = self.table.labels
+        if not labels:
+            return {}
+        counts = np.zeros(len(labels), np.int64)
+        for log in self.logs.values():
+            counts += np.bincount(log.y.astype(np.intp), minlength=len(labels))
+        return dict(zip(labels, counts.tolist(), strict=True))
 
     @property
     def task(self) -> Task:
         """Return the task."""
         return "classification" if self.table.labels else "regression"
 
+    def restart_line(self, restarted: Restarted) -> DatedRestart:
+        """Return the newest restart as a line of the result."""
+        return self._history.restart_line(restarted)
+
+    def local_line(self, drift: LocalDrift) -> DatedLocalDrift:
+        """Return the newest local drift as a line of the result."""
+        return self._history.local_line(drift)
+
+    def notice_line(self, noticed: Noticed) -> DatedNotice:
+        """Return the newest notice as a line of the result."""
+        return self._history.notice_line(noticed)
+
     @property
-    def time(self) -> str | None:
-        """Return the time of the last record in the newest closed round: ISO 8601, UTC; None if unknown."""
-        return self._history.time
+    def change(self) -> str:
+        """Return the newest restart or local drift as a sentence; "" before the first."""
+        changes = self._history.changes
+        return changes[-1].sentence if changes else ""
 
     @property
     def horizon(self) -> int:
-        """Return the number of rounds of the client with the most records."""
+        """Return the number of rounds of the client with the most records; by event time, of periods with any."""
+        if self.settings.interval is not None:
+            rows = np.concatenate([log.rows for log in self.logs.values()])
+            periods = np.floor(self.table.times[rows] / self.settings.interval)
+            return max(1, len(np.unique(periods[~np.isnan(periods)])))
         if self.sizes is not None:
             return max(map(len, self.sizes.values()))
         return max((self._rounds(len(log.rows)) for log in self.logs.values()), default=1)
@@ -232,6 +318,12 @@ class Replay:
         """Return the profile in its first state."""
         settings = self.settings
         return settings.profile.create(self.horizon, settings.learning.learner(self.task, settings.seed))
+
+    @property
+    def _largest_round(self) -> int:
+        """Return the records of the largest round of a client."""
+        sizes = [self.settings.round_size] if self.sizes is None else [max(each) for each in self.sizes.values()]
+        return max(sizes) if self.settings.interval is None else MOST_OF_PERIOD
 
     def _rounds(self, records: int) -> int:
         """Return the number of rounds for so many records; a remainder of `least` or more is a round."""
@@ -250,15 +342,34 @@ class Replay:
         coordinator.start(0.0)
         run([*clients, coordinator], ManualClock())
         seconds = stopwatch() - began
-        pending = sum(node.machine.pending for node in clients)
-        result = self._result(coordinator.machine.state, seconds, pending)
+        result = self._result(coordinator.machine.state, seconds, [node.machine for node in clients])
         model = replace(self._model(), provenance=self._provenance(result))
         return Replayed(result, tuple(self._history.rounds), model)
 
-    def _observe_client(self, event: Predicted | PostUpdate | Dropped) -> None:
-        if isinstance(event, Dropped):  # no other process could have caused it
-            raise event.error
-        self._handle(event)
+    def _observe_client(self, event: Answered | Predicted | PostUpdate | Dropped | OverBudget) -> None:
+        match event:
+            case Dropped():  # no other process could have caused it
+                raise event.error
+            case OverBudget():
+                self._history.over_budget += 1
+            case Answered():  # how right it was is told once the labels have come
+                self._history.unanswered += 0 if event.predictions.shape[1] else len(event.batch)
+            case _:
+                self._handle(event)
+
+    @cached_property
+    def _times(self) -> FloatArray | None:
+        """Return the time of each record of the table, in seconds.
+
+        Without times the row counts as the second, where clients have different numbers of records: one drift then
+        reaches them in different rounds, and the row alone tells that it is one.
+        """
+        if len(self.table.times):
+            return self.table.times
+        lengths = [len(log) for log in self.logs.values()]
+        if self.sizes is not None or max(lengths, default=0) - min(lengths, default=0) <= 1:
+            return None
+        return self.table.places.astype(np.float64)
 
     def _time_of(self, closed: RoundClosed) -> str | None:
         times = self.table.times
@@ -273,9 +384,24 @@ class Replay:
         if isinstance(event, Refused):  # nothing is late or lost here, so it would be sent and refused for ever
             raise PeerError(f"the update of client {event.client} was refused: {event.reason}")
         self._history.add(event)
+        match event:
+            case RoundClosed():
+                self._changes.closed(event)
+            case Restarted() | LocalDrift(state="latched"):
+                self._history.changes.append(self._change(event))
+            case _:
+                pass
         if isinstance(event, Predicted) and self._file is not None:
             self._file.add(event)
         self.observe(event)
+
+    def _change(self, event: Restarted | LocalDrift) -> Change:
+        """Return what is known of a restart or a local drift."""
+        kind: Kind = "restart" if isinstance(event, Restarted) else "local drift"
+        change = self._changes.found(kind, event.round, event.since, event.clients)
+        told = self.restart_line(event) if isinstance(event, Restarted) else self.local_line(event)
+        text = sentence(told, clients=len(self.logs), moved=change.moved)
+        return change.model_copy(update={"sentence": text})
 
     def _coordinator(self) -> Coordinator:
         settings = self.settings
@@ -286,6 +412,7 @@ class Replay:
                 expect=len(self.logs),
                 task=self.task,
                 scaling=settings.scaling,
+                by_event_time=settings.interval is not None,
             ),
             CoordinatorState(self.profile()),
         )
@@ -303,28 +430,32 @@ class Replay:
                 round_size=self.sizes[name] if self.sizes else settings.round_size,
                 least=settings.least,
                 measure=settings.measure,
+                window=self._window(name) if settings.label_delay else None,
+                clock="records" if settings.interval is None else "event_time",
+                period=settings.interval or 1.0,
+                capacity=None if settings.interval is None else MOST_OF_PERIOD,
+                budget=settings.learning.budget(messages.size),
             ),
             name,
             incarnation="0",
         )
-        source = TableSource(self.table, name, self.logs[name])
-        return ClientNode(machine, source, transport.client(name), self._observe_client)
+        source = TableSource(self.table, name, self.logs[name], self._times)
+        read = delayed(source, settings.label_delay) if settings.label_delay else source
+        return ClientNode(machine, read, transport.client(name), self._observe_client)
+
+    def _window(self, name: str) -> int:
+        """Return how far from the mark a round may look for a record: no record is kept for longer.
+
+        All bad records of a client may lie in one of its rounds.
+        """
+        size = max(self._largest_round, self.settings.least)
+        return self.settings.label_delay + 2 * size + len(self.logs[name].rejected)
 
     def _model(self) -> ServedModel:
         """Return the model as it serves now; of a River model, the one that detects drift."""
-        between = self.settings.learning.learner(self.task, self.settings.seed).between
-        agreed, native = self._machine.state.between, None
-        if isinstance(between, NativeBetweenRounds) and isinstance(agreed, NativeState):
-            native = ServedNative.of(between.settings, agreed)
-        registry, W = self._machine.serving()
-        return ServedModel(
-            task=self.task,
-            loss=self.settings.learning.loss(self.task),
-            registry=registry,
-            weights=W,
-            chain=self._machine.state.chain,
-            native=native,
-            branches=self._machine.branches(),
+        return ServedModel.of(
+            self._machine,
+            self.settings.learning,
             categories=dict(self.table.categories),
             label=self.table.label,
             left_out=(*self.table.left_out, *self.table.excluded),
@@ -350,19 +481,19 @@ class Replay:
             clients=result.clients,
             rounds=result.rounds,
             sha256=result.model_sha256,
-            settings=json.dumps(
-                {
-                    "round_size": settings.round_size,
-                    "least": settings.least,
-                    "seed": settings.seed,
-                    "scaling": settings.scaling,
-                    "learning": settings.learning.model_dump(mode="json", fallback=str),
-                    "profile": settings.profile.model_dump(mode="json", fallback=str),
-                }
+            settings=settings_told(
+                settings.learning,
+                settings.profile,
+                round_size=settings.round_size,
+                least=settings.least,
+                seed=settings.seed,
+                scaling=settings.scaling,
+                label_delay=settings.label_delay,
             ),
             measure="accuracy" if measure == "accuracy" else "mae",
             file=figures.model_file if figures else None,
             served=figures.last_rounds if figures else None,
+            **self._bytes().model_dump(),
         )
 
     def _bytes(self) -> BytesARecord:
@@ -370,8 +501,25 @@ class Replay:
         up, down = self._traffic.a_record
         return BytesARecord(up=round(up, 1), down=round(down, 1), raw=4.0 * len(self.table.features))
 
-    def _result(self, state: CoordinatorState, seconds: float, pending: int) -> Result:
+    def _late_labels(self, clients: Sequence[Client]) -> dict[str, int]:
+        """Return what the result tells of labels that come later than their records; nothing if they do not."""
+        if not self.settings.label_delay:
+            return {}
+        return {
+            "label_delay": self.settings.label_delay,
+            "unanswered": self._history.unanswered,
+            "waiting": sum(client.waiting for client in clients),
+            "expired": sum(client.expired for client in clients),
+        }
+
+    def _budget(self) -> BytesBudget | None:
+        """Return the budget of updates, and how it was kept."""
+        a_record = self.settings.learning.bytes
+        return None if a_record == "auto" else BytesBudget(a_record=a_record, exceeded=self._history.over_budget)
+
+    def _result(self, state: CoordinatorState, seconds: float, clients: Sequence[Client]) -> Result:
         history = self._history
+        pending = sum(client.pending for client in clients)
         records = sum(map(len, self.logs.values()))
         if records != history.accepted + history.rejected + pending:
             raise BrokenInvariantError(
@@ -391,18 +539,23 @@ class Replay:
             rejected=history.rejected,
             pending=pending,
             infinite=self.table.infinite,
+            **self._late_labels(clients),
             rounds=len(history.rounds),
             clients=len(self.logs),
             seconds=round(seconds, 3),
             records_per_second=round(records / seconds) if seconds > 0.0 else 0,
             bytes=self._bytes(),
+            budget=self._budget(),
             accuracy=self._figures("accuracy") if classes else None,
             kappa=history.figures.kappa() if classes else None,
             mae=None if classes else self._figures("mae"),
             rmse=None if classes else self._figures("rmse"),
             loss=Loss(prequential=history.mean_loss()),
+            by_client=history.figures.by_client("accuracy" if classes else "mae"),
+            by_class=history.figures.by_class() if classes else None,
             restarts=tuple(history.restarts),
             local_drifts=tuple(history.local_drifts),
+            changes=tuple(history.changes),
             notices=tuple(history.notices),
             promotions=history.promotions,
             serving=history.serving(),

@@ -1,5 +1,7 @@
 """Settings that users choose, with their defaults; only this module turns them into settings of the core."""
 
+import math
+from collections.abc import Callable
 from dataclasses import fields
 from functools import partial
 from typing import Any, Literal, Self
@@ -10,12 +12,14 @@ from river import base
 from streamfl.algorithms import ALGORITHMS, named_algorithm
 from streamfl.core.between.external.between_rounds import ExternalBetweenRounds
 from streamfl.core.between.native.between_rounds import NativeBetweenRounds
+from streamfl.core.client.budget import Budget
 from streamfl.core.errors import UsageError
 from streamfl.core.learning.algorithms.base import RADIUS, Algorithm, AlgorithmOptions
 from streamfl.core.learning.between_rounds import BetweenRounds
 from streamfl.core.learning.local_round import Learner
 from streamfl.core.learning.model import Model
 from streamfl.core.profiles.base import HIGHEST_ORDER, Profile, ProfileOptions
+from streamfl.core.protocol.messages import Update
 from streamfl.core.protocol.native.settings import NativeSettings
 from streamfl.detectors import named_detector
 from streamfl.models import Linear, Logistic, Softmax
@@ -31,6 +35,10 @@ OF_SOME = {option.name for option in fields(AlgorithmOptions)} - {"radius"}
 
 # Options that say how the step of a round is made: with another one than the default, a round is one step.
 STEPS = ("model", "algorithm", "l2", "local_batch", "gamma")
+
+# No update takes fewer bytes, however coarse: with one feature, two labels and ten records it takes at least 908
+# (auto), 867 (ferns) or 485 (linear); with eight features and 100 records 1,144, 1,104 or 595.
+FEWEST = {"auto": 800, "ferns": 800, "linear": 450}
 
 MODELS: dict[Loss, Model] = {
     "softmax": Softmax(),
@@ -54,6 +62,7 @@ class LearningSettings(_Settings):
     one step). Unless it is given, it is `rounds` where another setting says how that step is made: `model`,
     `algorithm`, `l2`, `local_batch`, `gamma`, or the profile (see `beside`). With `last_answer`, each client also
     predicts from the last label or target that it learnt. `algorithm` is the name of a registered base algorithm.
+    `bytes` is a budget for each client's updates from round 5 on: so many bytes a record; `auto`: none.
     `mirror`, `average` and `l1` are options of `fedomd`; with the Euclidean mirror map it is FedAvg.
 
     >>> LearningSettings(algorithm="fedomd", l1=0.01).learner("classification", seed=0).algorithm.l1
@@ -75,6 +84,7 @@ class LearningSettings(_Settings):
     features: Literal["auto", "linear", "ferns", "rounds"] = "auto"
     neighbours: bool = True
     last_answer: bool = True
+    bytes: float | Literal["auto"] = "auto"
 
     @model_validator(mode="before")
     @classmethod
@@ -103,6 +113,19 @@ class LearningSettings(_Settings):
         named_algorithm(name)
         return name
 
+    @field_validator("bytes", mode="before")
+    @classmethod
+    def _parse_bytes(cls, value: object) -> object:
+        if value == "auto":
+            return value
+        try:
+            number = math.nan if isinstance(value, bool) else float(str(value))
+        except ValueError:
+            number = math.nan
+        if not 0.0 < number < math.inf:
+            raise UsageError(f"bytes {value}: no number of bytes a record; give a positive number, or auto")
+        return number
+
     @model_validator(mode="after")
     def _options_have_an_effect(self) -> Self:
         idle = sorted((OF_SOME & self.model_fields_set) - set(named_algorithm(self.algorithm).takes))
@@ -126,6 +149,43 @@ class LearningSettings(_Settings):
         return (
             self if plain or "features" in self.model_fields_set else self.model_copy(update={"features": "rounds"})
         )
+
+    def budget(self, size_of: Callable[[Update], int]) -> Budget | None:
+        """Return the budget of a client's updates, whose bytes `size_of` returns; None without one."""
+        return None if self.bytes == "auto" else Budget(self.bytes, size_of)
+
+    def check_budget(self, size: int | None) -> None:
+        """Check that a budget can be kept with these settings, which are those beside a profile.
+
+        Parameters
+        ----------
+        size
+            The records of a client's round; None if rounds are closed by the clock.
+
+        Raises
+        ------
+        UsageError
+            The models cannot be rounded more coarsely, or no update of so many records keeps the budget.
+
+        >>> LearningSettings(bytes=12.5).check_budget(64)
+        >>> LearningSettings(bytes=12.5).check_budget(63)  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+        streamfl.core.errors.UsageError: bytes 12.5: an update of 63 records may then take 788 bytes, and takes at ...
+        """
+        if self.bytes == "auto":
+            return
+        if self.features == "rounds" or not isinstance(self.model, str) or self.model.startswith(PREFIX):
+            what = "the model of rounds" if self.features == "rounds" else "a River model"
+            raise UsageError(
+                f"bytes {self.bytes:g}: what {what} sends cannot be made coarser; leave bytes out, or take features "
+                "auto, linear or ferns without a River model"
+            )
+        fewest = FEWEST[self.features]
+        if size is not None and self.bytes * size < fewest:
+            raise UsageError(
+                f"bytes {self.bytes:g}: an update of {size} records may then take {self.bytes * size:.0f} bytes, and "
+                f"takes at least {fewest}; give {math.ceil(fewest / size)} or more, or make rounds larger"
+            )
 
     def river_model(self, task: Task) -> FederatedRiverModel | None:
         """Return the River model to federate, or None.

@@ -1,7 +1,8 @@
-"""Tables of small whole numbers as few bytes: deflate's Huffman codes, over bytes or over three numbers at a time.
+"""Tables of small whole numbers as few bytes: deflate's Huffman codes, over bytes or over several numbers at a time.
 
 A Huffman code spends at least one bit on a symbol. Most numbers that clients send need less, so three of them that
-stand side by side make one symbol, which also saves what they tell about each other.
+stand side by side make one symbol, which also saves what they tell about each other. Most rows that add up to 0 are
+empty, or have one 1 and one -1: a whole row is then one symbol.
 """
 
 import zlib
@@ -18,8 +19,9 @@ from streamfl.wire_bytes import Bytes, deflated, inflated, sized
 WIDEST = 4
 
 # How numbers are written: as planes of bytes; three of a row at a time, every three columns with a code of their own;
-# or three at a time in the order in which they come. Signed ones are folded.
-PLANES, BY_COLUMNS, IN_ORDER, SIGNED = 0, 1, 2, 16
+# three at a time in the order in which they come; or by rows in which one unit goes from column to column. Signed
+# numbers are folded.
+PLANES, BY_COLUMNS, IN_ORDER, MOVES, SIGNED = 0, 1, 2, 3, 16
 
 # So many numbers make one symbol, each below ESCAPE; larger ones are ESCAPE, and the rest follows apart.
 TOGETHER, ESCAPE = 3, 5
@@ -27,6 +29,9 @@ DIGITS = ESCAPE + 1
 
 # With more columns, codes of their own cost more than they save.
 MOST_COLUMNS = 24
+
+# With more columns, there are more moves than a byte has room for. OTHER is any row that is none.
+MOST_MOVED, OTHER = 14, 255
 
 
 def written(m: IntArray) -> bytes:
@@ -43,13 +48,23 @@ def written(m: IntArray) -> bytes:
     >>> len(written(m)), read(Bytes(written(m)), 200, 3).tolist() == m.tolist()
     (10, True)
     """
+    form, data = min(_forms(m), key=lambda choice: len(choice[1]))
+    return bytes([form]) + data
+
+
+def _forms(m: IntArray) -> Iterator[tuple[int, bytes]]:
     signed = bool((m < 0).any())
     u = np.where(m < 0, -2 * m - 1, 2 * m) if signed else m
-    form, data = min(_forms(u), key=lambda choice: len(choice[1]))
-    return bytes([form | signed * SIGNED]) + data
+    for form, data in _of_numbers(u):
+        yield form | signed * SIGNED, data
+    if signed and 1 < m.shape[1] <= MOST_MOVED:
+        moves = _moves(m)
+        others = m[moves == OTHER]
+        if 2 * len(others) < len(m):
+            yield MOVES, sized(_deflated_plane(moves)) + written(others)
 
 
-def _forms(u: IntArray) -> Iterator[tuple[int, bytes]]:
+def _of_numbers(u: IntArray) -> Iterator[tuple[int, bytes]]:
     yield PLANES, _planes(u.ravel())
     if u.size and 4 * np.count_nonzero(u >= ESCAPE) < u.size:
         yield IN_ORDER, _packed(u.reshape(1, -1), _thirds(u))
@@ -91,6 +106,18 @@ def _symbols(group: IntArray) -> npt.NDArray[np.uint8]:
     return symbols.astype(np.uint8)
 
 
+def _moves(m: IntArray) -> npt.NDArray[np.uint8]:
+    """Return one symbol for each row, of which a further column is what makes it add up to 0.
+
+    >>> _moves(np.array([[0, 0], [1, -1], [0, 1], [2, 0]]))
+    array([  0,   1,   5, 255], dtype=uint8)
+    """
+    whole = np.column_stack([m, -m.sum(axis=1)])
+    size = np.abs(whole).sum(axis=1)
+    moves = np.where(size == 0, 0, whole.shape[1] * whole.argmax(axis=1) + whole.argmin(axis=1))
+    return np.where((size == 0) | ((size == 2) & (whole.max(axis=1) == 1)), moves, OTHER).astype(np.uint8)
+
+
 def _deflated_plane(plane: npt.NDArray[np.uint8]) -> bytes:
     """Return bytes deflated: by their frequencies alone, unless repetitions save more."""
     data = plane.tobytes()
@@ -106,6 +133,8 @@ def read(data: Bytes, rows: int, columns: int) -> IntArray:
         They are not there.
     """
     (form,) = data.take(1)
+    if form == MOVES:
+        return _read_moves(data, rows, columns)
     kind = form & ~SIGNED
     if kind == PLANES:
         u = _read_planes(data, rows * columns).reshape(rows, columns)
@@ -119,6 +148,22 @@ def read(data: Bytes, rows: int, columns: int) -> IntArray:
         raise PeerError("whole numbers of unknown form")
     m: IntArray = np.where(u & 1, -(u >> 1) - 1, u >> 1) if form & SIGNED else u
     return m
+
+
+def _read_moves(data: Bytes, rows: int, columns: int) -> IntArray:
+    """Return rows of which most have one 1 and one -1, the further column included, or none."""
+    moves = _read_plane(data, rows).astype(np.int64)
+    others = np.flatnonzero(moves == OTHER)
+    if not 1 < columns <= MOST_MOVED or data.peek() == MOVES:
+        raise PeerError("rows of whole numbers of unknown form")
+    up, down = np.divmod(np.where(moves == OTHER, 0, moves), columns + 1)
+    if len(up) and int(up.max()) > columns:
+        raise PeerError("a move to a column that is not there")
+    whole = np.zeros((rows, columns + 1), np.int64)
+    whole[range(rows), up] += 1
+    whole[range(rows), down] -= 1
+    whole[others, :-1] = read(data, len(others), columns)
+    return whole[:, :-1]
 
 
 def _read_planes(data: Bytes, count: int) -> IntArray:

@@ -8,6 +8,9 @@ import numpy as np
 
 from streamfl.core.errors import PeerError
 
+# The most bits of a whole number of either sign. Fields take fewer, and are refused by their names.
+FOLDED = 140
+
 
 @dataclass
 class Bytes:
@@ -37,15 +40,15 @@ class Bytes:
         """Return the next byte, which remains to be read; -1 at the end."""
         return self.data[self.at] if self.left else -1
 
-    def varint(self) -> int:
-        """Return the next whole number, written by `varint`."""
+    def varint(self, bits: int = 63) -> int:
+        """Return the next whole number, written by `varint`, of at most so many bits, a multiple of 7."""
         number = 0
-        for shift in range(0, 63, 7):
+        for shift in range(0, bits, 7):
             (byte,) = self.take(1)
             number |= (byte & 127) << shift
             if byte < 128:
                 return number
-        raise PeerError("a number of more than 63 bits")
+        raise PeerError(f"a number of more than {bits} bits")
 
 
 def varint(number: int) -> bytes:
@@ -92,13 +95,18 @@ def inflated(data: bytes, most: int, dictionary: bytes = b"") -> bytes:
 
 
 def floats_written(values: Sequence[float]) -> bytes:
-    """Return floats as bytes: their number, which of them need 64 bits, and those of 32 and of 64 bits."""
+    """Return floats as bytes: their number, which of them need 64 bits, and those of 32 and of 64 bits.
+
+    The first bytes of those of 32 bits, sign and exponent, are alike in a message and written apart, deflated.
+    """
     x = np.array(values, np.float64)
     with np.errstate(over="ignore"):
         short = x.astype("<f4")
     long = ~((short == x) | np.isnan(x))
-    parts: tuple[bytes, ...] = (np.packbits(long).tobytes(), short[~long].tobytes(), x[long].astype("<f8").tobytes())
-    return varint(len(x)) + b"".join(parts)
+    planes = short[~long].view(np.uint8).reshape(-1, 4)
+    heads = sized(deflated(planes[:, 3].tobytes(), zlib.Z_HUFFMAN_ONLY))
+    rest = (planes[:, :3].tobytes(), x[long].astype("<f8").tobytes())
+    return b"".join((varint(len(x)), np.packbits(long).tobytes(), heads, *rest))
 
 
 def floats_read(data: Bytes) -> list[float]:
@@ -106,10 +114,49 @@ def floats_read(data: Bytes) -> list[float]:
 
     >>> floats_read(Bytes(floats_written([0.5, 0.1])))
     [0.5, 0.1]
+
+    Raises
+    ------
+    PeerError
+        They are not there.
     """
     count = data.varint()
     long = np.unpackbits(np.frombuffer(data.take((count + 7) // 8), np.uint8))[:count].astype(np.bool_)
+    shorts = int(np.count_nonzero(~long))
+    heads = inflated(data.take(data.varint()), shorts)
+    if len(heads) != shorts:
+        raise PeerError("fewer floats than there should be")
+    planes = np.empty((shorts, 4), np.uint8)
+    planes[:, 3] = np.frombuffer(heads, np.uint8)
+    planes[:, :3] = np.frombuffer(data.take(3 * shorts), np.uint8).reshape(-1, 3)
     x = np.zeros(count)
-    x[~long] = np.frombuffer(data.take(4 * int(np.count_nonzero(~long))), "<f4")
+    x[~long] = planes.view("<f4").ravel()
     x[long] = np.frombuffer(data.take(8 * int(np.count_nonzero(long))), "<f8")
     return x.tolist()
+
+
+def whole_written(values: Sequence[int]) -> bytes:
+    r"""Return whole numbers of either sign as bytes: their number, then each as a varint of 2 n, or -2 n - 1.
+
+    >>> whole_written([3, -1, 200])
+    b'\x03\x06\x01\x90\x03'
+    """
+    return varint(len(values)) + b"".join(varint(2 * n if n >= 0 else -2 * n - 1) for n in values)
+
+
+def whole_read(data: Bytes) -> list[int]:
+    """Return the whole numbers that come next.
+
+    >>> whole_read(Bytes(whole_written([3, -1, 200])))
+    [3, -1, 200]
+
+    Raises
+    ------
+    PeerError
+        They are not there, or far too large.
+    """
+    count = data.varint()
+    if count > data.left:
+        raise PeerError("fewer whole numbers than there should be")
+    folded = [data.varint(FOLDED) for _ in range(count)]
+    return [-(n >> 1) - 1 if n & 1 else n >> 1 for n in folded]

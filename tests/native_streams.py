@@ -82,6 +82,11 @@ def exact(learner: NativeLearner) -> NativeLearnt:
     return replace(told, cells=cells.astype(np.float64), visits=visits.astype(np.float64), table=table)
 
 
+def powers(exponents: tuple[int, ...], finer: int) -> np.ndarray:
+    """Return steps: powers of two, halved so many times."""
+    return np.ldexp(1.0, np.array(exponents) - finer)
+
+
 def agreed(settings: NativeSettings, *parts: NativeLearnt, labels: tuple[str, ...] | None = None) -> NativeState:
     """Return the models after a round in which clients learnt this, from nothing on."""
     known = tuple(sorted({label for part in parts for label in part.labels})) if labels is None else labels

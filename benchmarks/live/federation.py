@@ -89,6 +89,7 @@ class Federation:
     tables: Mapping[str, Mapping[str, Any]]
     name: str = field(default_factory=lambda: fresh("bench"))
     processes: list[Process] = field(default_factory=list)
+    _started: int = 0
     _reader: KafkaConsumer | None = None
     _arrived: deque[Timed] = field(default_factory=deque)
 
@@ -122,7 +123,8 @@ class Federation:
 
     def start(self, command: str, *words: str) -> Process:
         """Start one of its processes: `coordinator`, `client` or `produce`."""
-        log = self.world.folder / f"{self.name}.{command}.{len(self.processes)}.log"
+        log = self.world.folder / f"{self.name}.{command}.{self._started}.log"
+        self._started += 1
         process = Process(["streamfl", command, *words, "--settings", str(self.file)], log)
         self.processes.append(process)
         return process

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from pydantic import BaseModel, ConfigDict
 
-from streamfl.core.protocol.messages import LocalDrift
+from streamfl.evaluation.result import DatedLocalDrift
 from streamfl_benchmarks.drawn import BLEND, DrawnStream, affected
 from streamfl_benchmarks.meter import Meter
 
@@ -79,11 +79,11 @@ def false_alarms(stream: DrawnStream, found: Sequence[Found]) -> int:
     return len(rounds.difference(*(window(stream, i) for i in range(len(stream.at)))))
 
 
-def local_findings(drifts: Sequence[LocalDrift]) -> list[Found]:
+def local_findings(drifts: Sequence[DatedLocalDrift]) -> list[Found]:
     """Return the rounds in which clients were named, or found to be back; a branch was already named when latched.
 
     >>> def line(t, state):
-    ...     return LocalDrift(
+    ...     return DatedLocalDrift(
     ...         round=t, epoch=1, clients=("c3",), labels=(), since=t, state=state, statistic=11.0, threshold=9.2)
     >>> [f.round for f in local_findings([line(65, "latched"), line(68, "branched"), line(90, "merged")])]
     [65]
@@ -97,7 +97,7 @@ def local_findings(drifts: Sequence[LocalDrift]) -> list[Found]:
     return found
 
 
-def local_figures(stream: DrawnStream, drifts: Sequence[LocalDrift], meter: Meter) -> Local:
+def local_figures(stream: DrawnStream, drifts: Sequence[DatedLocalDrift], meter: Meter) -> Local:
     """Return the quality of findings on a stream of kind `local`."""
     named = [named_by(drifts, at, at + NAMED_WITHIN) for at in stream.at]
     true = [affected(stream, drift + 1) for drift in range(len(stream.at))]
@@ -116,7 +116,7 @@ def local_figures(stream: DrawnStream, drifts: Sequence[LocalDrift], meter: Mete
     )
 
 
-def named_by(drifts: Sequence[LocalDrift], first: int, last: int) -> frozenset[str]:
+def named_by(drifts: Sequence[DatedLocalDrift], first: int, last: int) -> frozenset[str]:
     """Return the clients named, or found to be back, from round `first` to `last`, released again or not.
 
     Both a false finding and a drift back end with a release, so releases are ignored.

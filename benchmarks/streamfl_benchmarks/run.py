@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from pydantic import BaseModel, ConfigDict
 
 from streamfl.core.arrays import FloatArray
-from streamfl.core.protocol.messages import LocalDrift
-from streamfl.evaluation.result import Figures
+from streamfl.evaluation.result import DatedLocalDrift, Figures
 from streamfl_benchmarks.drawn import DrawnStream
 from streamfl_benchmarks.findings import Found, Local, detections, false_alarms, local_figures, local_findings
 from streamfl_benchmarks.meter import Meter
@@ -96,7 +95,7 @@ def finished(
     *,
     l2: float,
     variant: str = "",
-    local_drifts: Sequence[LocalDrift] = (),
+    local_drifts: Sequence[DatedLocalDrift] = (),
 ) -> Finished:
     """Return the run of a method from its counts and findings."""
     stream = drawn.stream

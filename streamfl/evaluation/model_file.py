@@ -7,7 +7,7 @@ import numpy as np
 
 from streamfl.core.arrays import FloatArray
 from streamfl.core.protocol.decisions import Predicted
-from streamfl.evaluation.prequential import Errors
+from streamfl.evaluation.errors import Errors
 from streamfl.model_file import ServedModel
 from streamfl.streams.dealing import Log
 from streamfl.streams.table import Table

@@ -2,16 +2,15 @@
 
 from collections.abc import Mapping
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-from streamfl.core.protocol.messages import LocalDrift, Noticed
+from streamfl.evaluation.by_class import ByClass
+from streamfl.evaluation.by_client import ByClient
+from streamfl.evaluation.changes import Change
+from streamfl.evaluation.part import Part
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class Figures(_Part):
+class Figures(Part):
     """One metric over the same records, for four predictors.
 
     `prequential`: the serving model, just before it learns the record. `round_start`: the model of the rounds at the
@@ -20,6 +19,10 @@ class Figures(_Part):
 
     Two are over the records of the last rounds only. `model_file`: the file of `--model-out`, as it would have been
     written before the record's round. `last_rounds`: `prequential` on the same records.
+
+    If labels come later than their records, `prequential` is as these were answered when they came, and `no_change`
+    repeats the last label that was known by then. The round of a record is the one in which it is learnt, so
+    `round_start` and `model_file` are of models newer than the answer.
     """
 
     prequential: float | None
@@ -30,20 +33,20 @@ class Figures(_Part):
     last_rounds: float | None = None
 
 
-class Kappa(_Part):
+class Kappa(Part):
     """Accuracy above chance: `cohen` against the class mix, `temporal` against NoChange."""
 
     cohen: float | None
     temporal: float | None
 
 
-class Loss(_Part):
+class Loss(Part):
     """The bounded loss in [0, 1] that the detectors watch, measured before each record is learnt."""
 
     prequential: float | None
 
 
-class BytesARecord(_Part):
+class BytesARecord(Part):
     """Bytes of messages over the records of all clients, estimated from some rounds (`streamfl.transport.traffic`).
 
     `up`: what clients send. `down`: what the coordinator publishes, which every client reads. `raw`: the features of
@@ -55,25 +58,59 @@ class BytesARecord(_Part):
     raw: float
 
 
-class DatedRestart(_Part):
-    """One restart, as published on the control topic; `round` is the round whose loss raised the alarm.
+class BytesBudget(Part):
+    """A budget of bytes. `exceeded`: after how many updates the client's latest 16 had taken more, however coarse."""
 
-    `time` is the time of the last record of that round, ISO 8601 in UTC, if the source has times.
+    a_record: float
+    exceeded: int
+
+
+class DatedFinding(Part):
+    """What all findings have: a restart, a local drift, a notice, as published on the control topic.
+
+    `time` is the time of the last record of `round`, `since_time` that with which the change began: ISO 8601 in UTC,
+    if the source has times. `rows` are the first and the last record instead, as rows of a file without times of
+    which the clients have different numbers of records. `positions`, `known_since`: see `Finding` in
+    `streamfl.core.protocol.messages`.
     """
 
     round: int
     time: str | None = None
     epoch: int
-    cause: str
     statistic: float
     threshold: float
-    chosen: str
     since: int
+    labels: tuple[str, ...] = ()
+    since_time: str | None = None
+    rows: tuple[int, int] | None = None
+    positions: Mapping[str, tuple[int, int]] = Field(default_factory=dict)
+    known_since: int = 0
+    drift: int = 0
+
+
+class DatedRestart(DatedFinding):
+    """One restart; `round` is the round whose loss raised the alarm."""
+
+    cause: str
+    chosen: str
     clients: tuple[str, ...]
-    labels: tuple[str, ...]
 
 
-class RoundLine(_Part):
+class DatedLocalDrift(DatedFinding):
+    """One change of the state of clients that drifted alone."""
+
+    clients: tuple[str, ...]
+    state: str
+    behind: int = 0
+
+
+class DatedNotice(DatedFinding):
+    """One change that is no drift of the concept."""
+
+    cause: str
+
+
+class RoundLine(Part):
     """One closed round. `accuracy` and `no_change` are means over its records; regression has `mae` there."""
 
     round: int
@@ -86,12 +123,17 @@ class RoundLine(_Part):
     no_change: float | None = None
 
 
-class Result(_Part):
+class Result(Part):
     """The whole run. Classification has `accuracy` and `kappa`, regression `mae` and `rmse`.
 
     `label` is the label column, named or guessed; "" if the source has no column names. `left_out` are columns that
     were left out automatically: times, free text. `serving` is the share of each model between rounds in the
-    predictions; empty without such models. `infinite` counts infinite values.
+    predictions; empty without such models. `infinite` counts infinite values. `by_client` and `by_class` are None if
+    predictions were not measured. `changes` has a line for each restart, and for each local drift as it was found.
+
+    If labels come by `label_delay` records later than their records: `unanswered` counts the records answered before
+    there was any model, `waiting` those at the end that were answered and are not learnt, `expired` those whose label
+    did not come in time. None of these is counted twice: those that wait are among `pending`.
     """
 
     streamfl: str
@@ -106,19 +148,27 @@ class Result(_Part):
     rejected: int
     pending: int
     infinite: int = 0
+    label_delay: int | None = None
+    unanswered: int | None = None
+    waiting: int | None = None
+    expired: int | None = None
     rounds: int
     clients: int
     seconds: float
     records_per_second: int
     bytes: BytesARecord | None = None
+    budget: BytesBudget | None = None
     accuracy: Figures | None = None
     mae: Figures | None = None
     rmse: Figures | None = None
     kappa: Kappa | None = None
     loss: Loss
+    by_client: ByClient | None = None
+    by_class: ByClass | None = None
     restarts: tuple[DatedRestart, ...]
-    local_drifts: tuple[LocalDrift, ...]
-    notices: tuple[Noticed, ...] = ()
+    local_drifts: tuple[DatedLocalDrift, ...]
+    changes: tuple[Change, ...] = ()
+    notices: tuple[DatedNotice, ...] = ()
     promotions: int
     serving: Mapping[str, float] = Field(default_factory=dict)
     unlearnt: int | None = None

@@ -4,12 +4,12 @@ from typing import Literal
 
 from streamfl.core.bounds import NAMED, Limits
 from streamfl.core.errors import UsageError
-from streamfl.formats.field_map import FieldMap
+from streamfl.formats.field_map import FieldMap, LabelMap
 from streamfl.formats.json_records import JsonRecords
 from streamfl.formats.packed import Packed
 from streamfl.ports import RecordFormat
 
-__all__ = ["FieldMap", "JsonRecords", "Packed", "record_format"]
+__all__ = ["FieldMap", "JsonRecords", "LabelMap", "Packed", "record_format"]
 
 
 def record_format(kind: Literal["json", "packed"], fields: FieldMap, limits: Limits = NAMED) -> RecordFormat:

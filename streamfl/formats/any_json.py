@@ -79,8 +79,9 @@ class AnyJson:
         client = ""
         try:
             record = self._object(message)
-            named = self._client(record)
+            named = _named(record, self.fields.client, "client")
             client = named if is_name(named) else ""
+            _named(record, self.fields.key, "key")
             head = tuple(_cell(name, record.get(name)) for name in self.fields.head)
             return ReadRecord(head, self._numbers(record))
         except RecursionError:
@@ -117,22 +118,6 @@ class AnyJson:
             return False
         return self.fields.is_whole or self.fields.dropped(name)
 
-    def _client(self, record: Object) -> str:
-        """Return the client of the record; "" if no field names it.
-
-        Raises
-        ------
-        ValueError
-            If the client field holds neither a text nor an integer.
-        """
-        if self.fields.client is None:
-            return ""
-        cell = record.get(self.fields.client)
-        if cell is None or (isinstance(cell, str | int) and not isinstance(cell, bool)):
-            return client_text(cell)
-        name = quoted(self.fields.client)
-        raise ValueError(f"field {name}: {quoted(cell)} names no client; write a text or an integer")
-
     def _numbers(self, record: Object) -> dict[str, float]:
         cells = self._features(record)
         if set(map(type, cells.values())) <= {int, float, bool}:  # the common case
@@ -144,7 +129,7 @@ class AnyJson:
         if self.fields.is_whole:
             return {name: record.get(name) for name in self.fields.features}
         cells = {name: cell for name, cell in record.items() if name not in self._without}
-        if self.fields.drop:
+        if self.fields.left_out:
             return {name: cell for name, cell in cells.items() if not self.fields.dropped(name)}
         return cells
 
@@ -161,12 +146,28 @@ def is_utf8(message: bytes) -> bool:
 
 
 def client_text(cell: Cell) -> str:
-    """Return the name of a client from a text or an integer, "" if missing.
+    """Return the name of a client, or a key, from a text or an integer, "" if missing.
 
     >>> client_text(" d1 "), client_text(7), client_text(None)
     ('d1', '7', '')
     """
     return "" if cell is None else str(cell).strip()
+
+
+def _named(record: Object, field: str | None, what: str) -> str:
+    """Return the client or the key of a record; "" if no field names it.
+
+    Raises
+    ------
+    ValueError
+        If the field holds neither a text nor an integer.
+    """
+    if field is None:
+        return ""
+    cell = record.get(field)
+    if cell is None or (isinstance(cell, str | int) and not isinstance(cell, bool)):
+        return client_text(cell)
+    raise ValueError(f"field {quoted(field)}: {quoted(cell)} names no {what}; write a text or an integer")
 
 
 def _decoded(name: str, part: msgspec.Raw) -> object:

@@ -19,6 +19,8 @@ class FieldMap(BaseModel):
         The field that holds the label, or the target.
     client
         The field that names the record's client: a text or an integer.
+    key
+        The field that names the record, if labels come apart from records: a text or a whole number.
     time
         The field with the time of the record: seconds since 1970 (milliseconds if above 1e11), or ISO 8601 text.
     features
@@ -29,7 +31,7 @@ class FieldMap(BaseModel):
         Text fields and their values. Each value becomes a 0/1 feature `field=value`. For an undeclared value all of
         them are 0, for a missing one all are missing.
     task
-        Whether the label is a class or a number.
+        Whether the label is a class or a number; or that there is none: a field of its name is left out.
     labels
         All labels, if the map is closed.
     closed
@@ -56,10 +58,11 @@ class FieldMap(BaseModel):
     label: str = "label"
     client: str | None = None
     time: str | None = None
+    key: str | None = None
     features: tuple[str, ...] = ()
     drop: tuple[str, ...] = ()
     categories: dict[str, tuple[str, ...]] = {}
-    task: Literal["classification", "regression"] = "classification"
+    task: Literal["classification", "regression", "unlabelled"] = "classification"
     labels: tuple[str, ...] = ()
     closed: bool = False
 
@@ -70,9 +73,14 @@ class FieldMap(BaseModel):
 
     @property
     def head(self) -> tuple[str, ...]:
-        """The fields other than numbers: label, client and time (if mapped), and categories."""
-        named = [self.label, self.client, self.time]
+        """The fields other than numbers: label (if there is one), client, time, key (if mapped), and categories."""
+        named = [self.label if self.task != "unlabelled" else None, self.client, self.time, self.key]
         return (*(name for name in named if name is not None), *self.categories)
+
+    @property
+    def half(self) -> Literal["features", "labels"] | None:
+        """Which half of a record a message holds, if labels come apart from records."""
+        return None if self.key is None else "features"
 
     @property
     def category_features(self) -> tuple[str, ...]:
@@ -84,14 +92,19 @@ class FieldMap(BaseModel):
         """All fields with a role."""
         return frozenset((*self.head, *self.features))
 
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """The fields to leave out: `drop`, and the label of records that are to have none."""
+        return (*self.drop, self.label) if self.task == "unlabelled" else self.drop
+
     def dropped(self, name: str) -> bool:
-        """Return whether `drop` names a field or an object around it.
+        """Return whether `left_out` names a field or an object around it.
 
         >>> fields = FieldMap(drop=("meta",))
         >>> fields.dropped("meta.id"), fields.dropped("metal")
         (True, False)
         """
-        return name in self.drop or name.startswith(tuple(f"{outer}." for outer in self.drop))
+        return name in self.left_out or name.startswith(tuple(f"{outer}." for outer in self.left_out))
 
     @property
     def holders(self) -> frozenset[str]:
@@ -134,6 +147,26 @@ class FieldMap(BaseModel):
         if twice := repeated([*self.features, *self.category_features]):
             raise ValueError(f"more than one feature would have the name {listed(twice)}; rename or drop one")
         return self
+
+
+class LabelMap(FieldMap):
+    """The roles of the fields of a message with a label that comes apart from its record: `label` and `key`.
+
+    All other fields are left out.
+
+    >>> LabelMap(key="id").is_whole, LabelMap(key="id").half
+    (True, 'labels')
+    """
+
+    @property
+    def is_whole(self) -> bool:
+        """Return that there are no features."""
+        return True
+
+    @property
+    def half(self) -> Literal["features", "labels"]:
+        """Return that a message holds a label."""
+        return "labels"
 
 
 def repeated(names: Sequence[str]) -> list[str]:

@@ -100,17 +100,18 @@ def _decoder(fields: FieldMap, numbers: Sequence[str]) -> Callable[[bytes], Any]
 
 
 def _head_kinds(fields: FieldMap) -> list[tuple[Any, Cell]]:
-    label = float | None if fields.task == "regression" else _TEXT
+    label = {"regression": [float | None], "unlabelled": []}.get(fields.task, [_TEXT])
     client = [] if fields.client is None else [str | int | None]
     time = [] if fields.time is None else [float | str | None]
-    return [(kind, None) for kind in (label, *client, *time, *[_TEXT] * len(fields.categories))]
+    key = [] if fields.key is None else [str | int | None]
+    return [(kind, None) for kind in (*label, *client, *time, *key, *[_TEXT] * len(fields.categories))]
 
 
 def _others(fields: FieldMap) -> dict[str, Any]:
     """Return the fields without a role that the type needs, and their types."""
     if fields.is_whole:  # unknown fields are skipped, but an object may contain a wanted field
         return dict.fromkeys(sorted(fields.holders), None)
-    return {name: msgspec.Raw for name in fields.drop if _can_be_typed(name) and name not in fields.holders}
+    return {name: msgspec.Raw for name in fields.left_out if _can_be_typed(name) and name not in fields.holders}
 
 
 def _can_be_typed(name: str) -> bool:

@@ -1,4 +1,4 @@
-"""Reads the heads of a block of records: label, client, time and categories."""
+"""Reads the heads of a block of records: label, client, time, key and categories."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -26,10 +26,12 @@ class Heads:
     ----------
     clients
         Length n, "" if a record names no client.
+    keys
+        Length n, "" if a record has none.
     times
         Seconds since 1970, shape (n,), NaN if unknown.
     answers
-        Shape (n,): the number of each label in `texts`, or the target.
+        Shape (n,): the number of each label in `texts`, or the target; 0 without labels.
     texts
         The labels by number; empty in regression.
     hot
@@ -47,6 +49,7 @@ class Heads:
     """
 
     clients: list[str]
+    keys: list[str]
     times: FloatArray
     answers: FloatArray | IntArray
     texts: tuple[str, ...]
@@ -57,20 +60,24 @@ class Heads:
     def of(cls, fields: FieldMap, heads: Sequence[tuple[Cell, ...]]) -> "Heads":
         """Read the cells of the fields `FieldMap.head`, with which each record begins."""
         column = {name: [cells[at] for cells in heads] for at, name in enumerate(fields.head)}
-        answers, texts, wrong = _answers(fields, column[fields.label])
+        answers, texts, wrong = _answers(fields, column.get(fields.label, [None] * len(heads)))
         named, times, bad_times, no_client = [""] * len(heads), np.full(len(heads), np.nan), Errors(), Errors()
+        keys, no_key = [""] * len(heads), Errors()
         if fields.time is not None:
             times, bad_times = seconds(column[fields.time])
         if fields.client is not None:
             named, no_client = clients(fields.client, column[fields.client])
+        if fields.key is not None:
+            keys, no_key = clients(fields.key, column[fields.key], "key")
         hot = [one_hot(column[name], values) for name, values in fields.categories.items()]
         return cls(
             clients=named,
+            keys=keys,
             times=times,
             answers=answers,
             texts=texts,
             hot=np.column_stack(hot) if hot else np.empty((len(heads), 0)),
-            wrong=_in_field(fields.time, bad_times) | _in_field(fields.label, wrong) | no_client,
+            wrong=_in_field(fields.time, bad_times) | _in_field(fields.label, wrong) | no_key | no_client,
         )
 
     def targets(self, good: IntArray) -> tuple[FloatArray, tuple[str, ...]]:
@@ -84,6 +91,8 @@ class Heads:
 def _answers(fields: FieldMap, cells: Sequence[Cell]) -> tuple[FloatArray | IntArray, tuple[str, ...], Errors]:
     if fields.task == "classification":
         return labels(cells)
+    if fields.task == "unlabelled":
+        return np.zeros(len(cells)), (), {}
     values, wrong = targets(cells)
     return values, (), wrong
 
@@ -141,13 +150,15 @@ def _not_a_target(cell: Cell) -> str:
     return f"{quoted(cell)} is not a number, and the task is regression"
 
 
-def clients(name: str, cells: Sequence[Cell]) -> tuple[list[str], Errors]:
-    """Return the client of each cell, "" if it names none, and the errors.
+def clients(name: str, cells: Sequence[Cell], what: str = "client") -> tuple[list[str], Errors]:
+    """Return the client, or the key, of each cell, "" if it names none, and the errors.
 
     >>> clients("device", ["a", 7, None, "x" * 257])[0]
     ['a', '7', '', '']
     >>> clients("device", ["a", 7, None])[1]
     {2: 'field "device": the client is missing'}
+    >>> clients("id", [" "], "key")[1]
+    {0: 'field "id": the key is missing'}
     """
     texts = {cell: client_text(cell) for cell in dict.fromkeys(cells)}
     named = {cell: client if is_name(client) else "" for cell, client in texts.items()}
@@ -155,15 +166,14 @@ def clients(name: str, cells: Sequence[Cell]) -> tuple[list[str], Errors]:
     if "" not in named.values():
         return found, {}
     bad = [i for i, client in enumerate(found) if not client]
-    return found, {i: f"field {quoted(name)}: {_no_client(texts[cells[i]])}" for i in bad}
+    return found, {i: f"field {quoted(name)}: {_no_name(texts[cells[i]], what)}" for i in bad}
 
 
-def _no_client(name: str) -> str:
-    return (
-        f"the name of the client has more than {NAME_BYTES} bytes: {quoted(name)}"
-        if name
-        else "the client is missing"
-    )
+def _no_name(name: str, what: str) -> str:
+    if not name:
+        return f"the {what} is missing"
+    said = what if what == "key" else f"name of the {what}"
+    return f"the {said} has more than {NAME_BYTES} bytes: {quoted(name)}"
 
 
 def one_hot(cells: Sequence[Cell], values: tuple[str, ...]) -> FloatArray:

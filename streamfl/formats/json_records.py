@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 import msgspec
 import numpy as np
 
-from streamfl.core.arrays import FloatArray
+from streamfl.core.arrays import FloatArray, IntArray
 from streamfl.core.bounds import NAME_BYTES, NAMED, Limits, is_name
 from streamfl.core.errors import UsageError
+from streamfl.core.protocol.apart import Half
 from streamfl.core.protocol.records import Rejection
 from streamfl.formats.any_json import AnyJson, UnusableRecordError
 from streamfl.formats.field_map import FieldMap
@@ -121,7 +122,18 @@ class JsonRecords:
             ignored=ignored,
             unknown=self._unknown(heads.hot[good]),
             remarks=self._remarks.new(),
+            half=self._half(heads.keys, good),
         )
+
+    def count(self, value: bytes | None) -> int:
+        """Return 1: a message is one record, or a bad one."""
+        return 1
+
+    def _half(self, keys: Sequence[str], good: IntArray) -> Half | None:
+        kind = self._fields.half
+        if kind is None:
+            return None
+        return Half(kind, np.array([*map(keys.__getitem__, good.tolist())], dtype=np.object_))
 
     def fresh(self) -> "JsonRecords":
         """Return the same format without any names learnt from records."""
@@ -134,6 +146,7 @@ class JsonRecords:
         label: str | float,
         client: str | None = None,
         time: float | None = None,
+        key: str | None = None,
     ) -> bytes:
         """Return the message that `decode` reads as this record, with every number exact.
 
@@ -149,6 +162,8 @@ class JsonRecords:
             The client; written if the map has a client field.
         time
             Its time in seconds since 1970; written if the map has a time field.
+        key
+            Its key; written if the map has a key field.
 
         Raises
         ------
@@ -161,7 +176,7 @@ class JsonRecords:
         names = tuple(features)
         if self._writer is None or self._writer.features != names:
             self._writer = JsonWriter(self._fields, names)
-        return self._writer.message(values, label, client, time)
+        return self._writer.message(values, label, client, time, key)
 
     def _read(self, flat: FlatJson, messages: Sequence[bytes]) -> _Block:
         block = _Block()
@@ -188,7 +203,7 @@ class JsonRecords:
 
     def _excess_labels(self, heads: Heads) -> dict[int, str]:
         """Return the errors of records whose labels are not accepted; labels of bad records are not registered."""
-        if self._fields.task == "regression":
+        if self._fields.task != "classification":
             return {}
         codes = np.array(heads.answers, np.int64)
         codes[list(heads.wrong)] = -1

@@ -54,7 +54,12 @@ class JsonWriter:
             raise UsageError(f"more than one value would have the field {listed(twice)}; rename the column")
 
     def message(
-        self, values: Sequence[float] | FloatArray, label: _Answer, client: str | None, time: float | None
+        self,
+        values: Sequence[float] | FloatArray,
+        label: _Answer,
+        client: str | None,
+        time: float | None,
+        key: str | None = None,
     ) -> bytes:
         """Return one record as bytes; see `JsonRecords.encode`.
 
@@ -67,11 +72,15 @@ class JsonWriter:
         if np.isinf(row).any():
             name = quoted(self.features[int(np.isinf(row).argmax())])
             raise UsageError(f"{name} of a record is infinite, which JSON cannot represent; leave the record out")
-        record: dict[str, object] = {self._fields.label: self._label(label)}
+        record: dict[str, object] = {}
+        if self._fields.task != "unlabelled":
+            record[self._fields.label] = self._label(label)
         if self._fields.client is not None:
-            record[self._fields.client] = _client(client)
+            record[self._fields.client] = _name("client", client)
         if self._fields.time is not None and time is not None and not math.isnan(time):
             record[self._fields.time] = _time(float(time))
+        if self._fields.key is not None:
+            record[self._fields.key] = _name("key", key)
         for category in self._categories:
             if (value := category.value(row)) is not None:
                 record[category.name] = value
@@ -98,10 +107,10 @@ class JsonWriter:
         return values
 
 
-def _client(client: str | None) -> str:
-    if not client or client != client.strip():
-        raise UsageError(f"a record has the client {quoted(client)}; give a name without surrounding blanks")
-    return str(client)
+def _name(what: str, name: str | None) -> str:
+    if not name or name != name.strip():
+        raise UsageError(f"a record has the {what} {quoted(name)}; give a name without surrounding blanks")
+    return str(name)
 
 
 class _Category:

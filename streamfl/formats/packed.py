@@ -53,7 +53,7 @@ class Packed:
     Parameters
     ----------
     task
-        Whether `y` holds classes or targets.
+        Whether `y` holds classes or targets, or is not read.
     limits
         The most names that it accepts: values of further features are left out, records of further labels rejected.
 
@@ -120,6 +120,13 @@ class Packed:
             remarks=self._remarks.new(),
         )
 
+    def count(self, value: bytes | None) -> int:
+        """Return how many records a message holds, from its header; 1, the rejection, if it cannot be read."""
+        try:
+            return self._layout(value or b"").n
+        except ValueError:
+            return 1
+
     def fresh(self) -> "Packed":
         """Return the same format without any labels learnt from records."""
         return Packed(self._task, self._limits)
@@ -141,7 +148,7 @@ class Packed:
         X
             Shape (n, d), rounded to float32; NaN is a missing value.
         y
-            Shape (n,): class indices in `labels`, or targets.
+            Shape (n,): class indices in `labels`, or targets; not written for records without labels.
         labels
             Names of the classes; in regression none.
         times
@@ -159,6 +166,8 @@ class Packed:
         if times is not None:
             arrays = {"time": np.asarray(times).astype("<f8"), **arrays}
         metadata = {"features": json.dumps(list(features)), "labels": json.dumps(list(labels))}
+        if self._task == "unlabelled":
+            del arrays["y"], metadata["labels"]
         head = _head(arrays, metadata)
         try:
             layout(head, self._task, self._limits)
@@ -218,7 +227,7 @@ class Packed:
 
     def _codes(self, block: _Block, y: FloatArray, counts: IntArray) -> tuple[IntArray | None, tuple[str, ...]]:
         """Return the label number of each record, -1 if it has none, and the labels of all messages by number."""
-        if self._task == "regression":
+        if self._task != "classification":
             return None, ()
         numbers: dict[str, int] = {}
         tables: dict[tuple[str, ...], IntArray] = {}
@@ -244,7 +253,7 @@ def _columns(block: _Block) -> _Columns:
     n, features = sum(one.n for one in block.layouts), tuple(block.columns)
     same = all(one.features == features for one in block.layouts)
     X = np.empty((n, len(features))) if same else np.full((n, len(features)), np.nan)
-    found = _Columns(X, np.empty(n), np.full(n, np.nan))
+    found = _Columns(X, np.zeros(n), np.full(n, np.nan))
     at = 0
     for one, message in zip(block.layouts, block.messages, strict=True):
         rows = slice(at, at + one.n)
@@ -255,7 +264,8 @@ def _columns(block: _Block) -> _Columns:
         else:
             taken = {block.columns[name]: j for j, name in enumerate(one.features) if name in block.columns}
             X[rows, list(taken)] = values[:, list(taken.values())]
-        found.y[rows] = np.frombuffer(message, one.y.dtype, one.n, one.y.start)
+        if one.y is not None:
+            found.y[rows] = np.frombuffer(message, one.y.dtype, one.n, one.y.start)
         if one.time is not None:
             found.times[rows] = np.frombuffer(message, one.time.dtype, one.n, one.time.start)
         at += one.n

@@ -16,7 +16,7 @@ MAX_RECORDS = 65_536
 MAX_HEADER = 4 * 2**20  # bytes; the most names, of 256 bytes each, take a third of it
 LENGTH = 8  # bytes before the header with its length
 
-Task = Literal["classification", "regression"]
+Task = Literal["classification", "regression", "unlabelled"]
 _Count = Annotated[int, msgspec.Meta(ge=0)]
 _BYTES = {"F32": 4, "F64": 8, "I32": 4}
 _NUMPY = {"F32": "<f4", "F64": "<f8", "I32": "<i4"}
@@ -55,7 +55,8 @@ class Layout:
     features, labels
         Names; in regression there are no labels.
     X, y, time
-        The places of the arrays: `X` by row, shape (n, d); `y` and `time`, shape (n,); `time` is optional.
+        The places of the arrays: `X` by row, shape (n, d); `y` and `time`, shape (n,); `time` is optional, and `y` is
+        not read from records without labels.
     """
 
     size: int
@@ -63,7 +64,7 @@ class Layout:
     features: tuple[str, ...]
     labels: tuple[str, ...]
     X: ArrayPlace
-    y: ArrayPlace
+    y: ArrayPlace | None
     time: ArrayPlace | None
 
 
@@ -75,7 +76,7 @@ def layout(head: bytes, task: Task, limits: Limits = NAMED) -> Layout:
     head
         The length bytes and the header.
     task
-        Whether `y` holds class indices or targets.
+        Whether `y` holds class indices or targets, or is not read.
     limits
         The most labels.
 
@@ -97,7 +98,8 @@ def layout(head: bytes, task: Task, limits: Limits = NAMED) -> Layout:
     size = _tiled(tensors)
     X = _array(tensors, "X", ("F32",), 2)
     n, d = X.shape
-    y = _array(tensors, "y", ("I32",) if task == "classification" else ("F32", "F64"), 1, n)
+    dtypes = ("I32",) if task == "classification" else ("F32", "F64")
+    y = _array(tensors, "y", dtypes, 1, n) if task != "unlabelled" else None
     time = _array(tensors, "time", ("F64",), 1, n) if "time" in tensors else None
     if n > MAX_RECORDS:
         raise ValueError(f"{n} records, but one message holds at most {MAX_RECORDS}")
@@ -107,7 +109,7 @@ def layout(head: bytes, task: Task, limits: Limits = NAMED) -> Layout:
         features=_features(metadata, d),
         labels=_labels(metadata, limits.labels) if task == "classification" else (),
         X=_place(head, X),
-        y=_place(head, y),
+        y=_place(head, y) if y is not None else None,
         time=_place(head, time) if time is not None else None,
     )
 

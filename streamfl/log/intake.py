@@ -58,8 +58,13 @@ class Intake:
         self._seen: dict[str, int] = {}
         self._newest: dict[str, float] = {}
 
-    def begin(self, topic: str, number: int, offset: int, read_again: Fetch) -> PartitionReader:
-        """Return a reader of a partition from an offset on; its name is `topic/number`, as in the ledger."""
+    def begin(
+        self, topic: str, number: int, offset: int, read_again: Fetch, only: str | None = None, *, wait: bool = False
+    ) -> PartitionReader:
+        """Return a reader of a partition from an offset on; its name is `topic/number`, as in the ledger.
+
+        `only` names its only client, if the placement does not; for `wait` see `PartitionReader`.
+        """
         name = f"{topic}/{number}"
         self._formats[name] = self._format.fresh()
         return PartitionReader(
@@ -67,7 +72,8 @@ class Intake:
             head=offset * self._format.stride,
             room=ROOM,
             read_again=read_again,
-            only=owner(self._placement, topic, number),
+            only=only or owner(self._placement, topic, number),
+            wait=wait,
         )
 
     def give_up(self, name: str) -> None:

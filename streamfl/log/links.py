@@ -13,6 +13,7 @@ class Links(ABC):
 
     def __init__(self) -> None:
         self._links: dict[str, Link] = {}
+        self._arrived: list[FromCoordinator] = []
 
     @abstractmethod
     def send(self, message: FromClient) -> None:
@@ -28,7 +29,7 @@ class Links(ABC):
 
     def link(self, client: str) -> "Link":
         """Return a new link for a client: it starts with the current models, then gets all further messages."""
-        self.receive()
+        self.deliver()
         link = self._links[client] = Link(self, deque(self.current()))
         return link
 
@@ -37,15 +38,21 @@ class Links(ABC):
         self._links.pop(client, None)
 
     def receive(self) -> list[FromCoordinator]:
-        """Pass new messages to every link, an answer to one client to its link only; return all of them."""
+        """Pass on new messages; return all that were passed on since the last call, also by a link."""
+        self.deliver()
+        arrived, self._arrived = self._arrived, []
+        return arrived
+
+    def deliver(self) -> None:
+        """Pass new messages to every link, an answer to one client to its link only."""
         received = self.received()
+        self._arrived += received
         for message in received:
             if not isinstance(message, Joined | Left):
                 for link in self._links.values():
                     link.inbox.append(message)
             elif message.client in self._links:
                 self._links[message.client].inbox.append(message)
-        return received
 
 
 @dataclass
@@ -61,7 +68,7 @@ class Link:
 
     def receive(self) -> Sequence[FromCoordinator]:
         """Return the messages that have arrived, in the order of each topic."""
-        self.links.receive()
+        self.links.deliver()
         arrived = list(self.inbox)
         self.inbox.clear()
         return arrived

@@ -12,12 +12,15 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from streamfl.core.arrays import IntArray
+from streamfl.core.arrays import FloatArray, IntArray
 from streamfl.core.errors import UsageError
 from streamfl.core.protocol.records import Batch, Rejection, Span
 from streamfl.ports import ClientProgress, Decoded
 
 TOO_MANY = "more clients in this partition than one host may serve"
+
+# Beyond every position of a log.
+NOWHERE = 2**63
 
 _NO_ROWS: IntArray = np.zeros(0, np.int64)
 
@@ -45,6 +48,8 @@ class LogSource:
     end: int | None = None
     sought: bool = False
     failed: bool = False
+    may_lack: int = 0  # records before it may have been deleted
+    at_end: bool = False  # all that has been written was read
     begun: int = field(init=False)
     _given: int = field(init=False)
     _inbox: deque[Batch] = field(default_factory=deque)
@@ -57,6 +62,11 @@ class LogSource:
     def waiting(self) -> int:
         """Count the records that are not polled yet."""
         return sum(batch.read for batch in self._inbox)
+
+    @property
+    def position(self) -> int:
+        """Return the position that is polled next."""
+        return self._inbox[0].span.start if self._inbox else self._given
 
     @property
     def ended(self) -> bool:
@@ -85,12 +95,17 @@ class LogSource:
             limit -= batch.read
         return taken
 
-    def seek(self, positions: Mapping[str, int]) -> None:
-        """Continue reading at a position, if this partition is named."""
+    def put_back(self, batches: Sequence[Batch]) -> None:
+        """Take back the last batches that were polled; they are polled again."""
+        self._inbox.extendleft(reversed(batches))
+
+    def seek(self, positions: Mapping[str, int], may_lack: int = 0) -> None:
+        """Continue reading at a position, if this partition is named; records before `may_lack` may be gone."""
         if self.partition in positions:
+            self.may_lack = may_lack
             self.next = self.begun = self._given = positions[self.partition]
             self._inbox.clear()
-            self.lags, self.sought, self.end = True, True, None
+            self.lags, self.sought, self.end, self.at_end = True, True, None, False
 
     def fail(self, reason: str) -> None:
         """Stop: this client's records cannot be read, and its next poll raises the reason."""
@@ -144,6 +159,8 @@ class PartitionReader:
         The partition's only client; None if the records name their clients.
     most_clients
         The most clients of the partition; records of further ones count as naming no client.
+    wait
+        Whether records that have been read are needed still, because their labels come apart.
     """
 
     name: str
@@ -152,6 +169,7 @@ class PartitionReader:
     read_again: Fetch
     only: str | None = None
     most_clients: int = 1000
+    wait: bool = False
     clients: dict[str, LogSource] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -178,7 +196,7 @@ class PartitionReader:
         return any(source.sought for source in self.clients.values())
 
     def check_sought(self, begin: int, end: int, stride: int) -> None:
-        """Fail the clients whose position in the ledger lies beyond the end of the log.
+        """Fail the clients whose position in the ledger lies beyond the end of the log; pass by what may be gone.
 
         Parameters
         ----------
@@ -190,6 +208,8 @@ class PartitionReader:
         for source in self.clients.values():
             if source.sought and source.next > end * stride:
                 source.fail(not_held(self.name, source.next // stride, begin, end))
+            elif source.sought:
+                source.next = max(source.next, min(begin * stride, source.may_lack))
             source.sought = False
 
     def take(self, end: int, decoded: Decoded) -> list[Rejection]:
@@ -239,7 +259,7 @@ class PartitionReader:
         needed = [self.head]
         for client, source in self.clients.items():
             at = progress.get(client)
-            if at is None or at.pending or source.waiting or source.lags:
+            if at is None or self.wait or at.pending or source.waiting or source.lags:
                 needed.append(at.positions.get(self.name, source.begun) if at else source.begun)
         return min(needed)
 
@@ -268,7 +288,13 @@ def _batch(span: Span, decoded: Decoded, rows: IntArray, bad: tuple[Rejection, .
         decoded.y if every else decoded.y[rows],
         decoded.labels,
         bad,
+        _times(decoded, rows),
+        None if decoded.half is None else decoded.half.of(rows),
     )
+
+
+def _times(decoded: Decoded, rows: IntArray) -> FloatArray | None:
+    return decoded.times[rows] if len(decoded.times) else None
 
 
 def _position_after(batch: Batch, n: int) -> int:

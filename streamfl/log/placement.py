@@ -50,6 +50,15 @@ def topic_of(placement: Placement, client: str) -> str:
     return placement.topics[0]
 
 
+def labels_of(labels: Placement, records: Placement, topic: str) -> str:
+    """Return the topic of the labels that come apart from the records of a topic.
+
+    >>> labels_of(Placement(("forest.labels.*",)), Placement(("forest.records.*",)), "forest.records.c07")
+    'forest.labels.c07'
+    """
+    return labels.topics[0].replace("*", client_of(records, topic))
+
+
 def owner(placement: Placement, topic: str, number: int) -> str | None:
     """Return the only client of a partition, None if the records name their clients.
 
@@ -117,3 +126,22 @@ def wrong_placement(placement: Placement, partitions: Mapping[str, int]) -> list
             found = f"topic {topic} has {has} partitions, the settings say {placement.partitions}"
             wrong.append(Finding(topic, "error", found, "correct partitions in [records], or the topic"))
     return wrong
+
+
+def unequal_partitions(records: Mapping[str, int], labels: Mapping[str, int]) -> list[Finding]:
+    """Return findings about a topic of labels that has not as many partitions as that of their records.
+
+    >>> [finding.found for finding in unequal_partitions({"a": 3}, {"b": 2})]
+    ['topic b of labels has 2 partitions, and topic a of their records has 3']
+    """
+    pairs = zip(records.items(), labels.items(), strict=False)
+    return [
+        Finding(
+            name,
+            "error",
+            f"topic {name} of labels has {has} partitions, and topic {topic} of their records has {wanted}",
+            "make it anew with as many",
+        )
+        for (topic, wanted), (name, has) in pairs
+        if has != wanted
+    ]

@@ -93,7 +93,7 @@ def _described(decoded: Decoded) -> str:
     if decoded.labels:
         labels = [decoded.labels[i] for i in np.unique(decoded.y).astype(int)]
         parts.append(f"labels {listed(labels, NAMES_LISTED)}")
-    else:
+    elif decoded.half is None or decoded.half.kind == "labels":
         parts.append(f"targets from {decoded.y.min():g} to {decoded.y.max():g}")
     if decoded.clients:
         parts.append(f"{len(set(decoded.clients))} clients")

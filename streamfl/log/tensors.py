@@ -1,5 +1,8 @@
 """Messages for the models topic, not for the control topic, which people read: their slot, version and key."""
 
+from collections.abc import Iterable
+
+from streamfl.core.protocol.changes import WHOLE_EVERY
 from streamfl.core.protocol.messages import BetweenPublished, ModelPublished, ModelsChanged, RegistryPublished
 
 Tensors = RegistryPublished | ModelPublished | ModelsChanged | BetweenPublished
@@ -9,8 +12,12 @@ Tensors = RegistryPublished | ModelPublished | ModelsChanged | BetweenPublished
 REGISTRY, MODELS, CHANGES, WHOLE = "", "models-changed", "between-changes", "between"
 STAYING = frozenset((REGISTRY, MODELS, CHANGES, WHOLE))
 
-# A model's key holds its version modulo this: the two newest versions of every slot survive compaction.
-VERSIONS = 2
+# The key under which the end of a federation is kept among the models. Keys of slots also hold a version.
+END = "ended"
+
+# A model's key holds its version modulo this: so many newest versions of every slot survive compaction. Of changes
+# those since the last round that was published whole do.
+VERSIONS, CHANGED = 2, WHOLE_EVERY + 2
 
 
 def slot_of(message: Tensors) -> str:
@@ -37,4 +44,28 @@ def key_of(message: Tensors) -> str:
     >>> key_of(ModelPublished(slot="step 16", version=7, registry=1, weights=np.zeros((1, 1))))
     'step 16/1'
     """
-    return f"{slot_of(message)}/{version_of(message) % VERSIONS}"
+    slot = slot_of(message)
+    return f"{slot}/{version_of(message) % (CHANGED if slot in (MODELS, CHANGES) else VERSIONS)}"
+
+
+def latest(messages: Iterable[Tensors]) -> list[Tensors]:
+    """Return the last `VERSIONS` messages of every slot, in order: what a client needs that asks for what it lacks.
+
+    Parameters
+    ----------
+    messages
+        In the order in which they arrived.
+
+    >>> import numpy as np
+    >>> models = [ModelPublished(slot="m", version=n, registry=1, weights=np.zeros((1, 1))) for n in (5, 6, 7)]
+    >>> [model.version for model in latest(models)]
+    [6, 7]
+    """
+    count: dict[str, int] = {}
+    kept = []
+    for message in reversed(list(messages)):
+        slot = slot_of(message)
+        count[slot] = count.get(slot, 0) + 1
+        if count[slot] <= VERSIONS:
+            kept.append(message)
+    return kept[::-1]

@@ -39,6 +39,16 @@ class Topics:
         return f"{self.federation}.dead-letter"
 
     @property
+    def predictions(self) -> str:
+        """Answers to records without labels."""
+        return f"{self.federation}.predictions"
+
+    @property
+    def scorers_group(self) -> str:
+        """The group that divides the partitions of records without labels among scorers."""
+        return f"{self.federation}.scorers"
+
+    @property
     def coordinator_group(self) -> str:
         """The group under which the coordinator's input offsets are committed."""
         return f"{self.federation}.coordinator"
@@ -55,4 +65,4 @@ class Topics:
         >>> sorted(Topics("forest").own)[:2]
         ['forest.control', 'forest.dead-letter']
         """
-        return frozenset((self.control, self.models, self.updates, self.state, self.dead_letters))
+        return frozenset((self.control, self.models, self.updates, self.state, self.dead_letters, self.predictions))

@@ -6,6 +6,7 @@ from importlib.resources import files
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 
 from streamfl.evaluation.result import Result
+from streamfl.report.breakdown import class_rows, client_rows, matrix
 from streamfl.report.charts import drawing
 from streamfl.report.story import ledger, story, unaccounted
 from streamfl.report.tables import facts, headline, local_rows, measured, restart_rows
@@ -46,6 +47,9 @@ def render(result: Result, *, drifts: Sequence[int] = (), title: str) -> str:
             timed=any(restart.time for restart in result.restarts),
             local=local_rows(result.local_drifts),
             measured=measured(result),
+            clients=client_rows(result.by_client) if result.by_client else [],
+            classes=class_rows(result.by_class) if result.by_class else [],
+            matrix=matrix(result.by_class) if result.by_class else None,
             ledger=ledger(result),
             unaccounted=unaccounted(result),
             facts=facts(result),

@@ -3,8 +3,11 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from streamfl.evaluation.result import DatedRestart, Result
-from streamfl.report.words import count, counted, evidence, listed, quantity, share
+from streamfl.evaluation.changes import Kind
+from streamfl.evaluation.result import DatedLocalDrift, DatedRestart, Result
+from streamfl.report.breakdown import extremes
+from streamfl.report.changes import sentence
+from streamfl.report.words import count, counted, listed, quantity, share
 
 # A further restart within so many rounds after a drift still answers it; benchmarks count the same way.
 _STILL = 5
@@ -118,28 +121,29 @@ def story(result: Result, drifts: Sequence[int]) -> list[Sentence]:
     """
     if result.rounds == 0:
         return [Sentence("No round was closed, so nothing was learnt.", warns=True), *_records(result)]
-    return [*_restarts(result), *_missed(result, drifts), *_quality(result), *_local(result), *_records(result)]
+    changes = [*_restarts(result), *_missed(result, drifts), *_local(result)]
+    return [*changes, *_quality(result), *_records(result)]
 
 
 def _restarts(result: Result) -> Iterator[Sentence]:
     over = counted(result.rounds, "round")
     if not result.restarts:
-        yield Sentence(f"There was no restart in {over}.")
+        local = sum(drift.state == "latched" for drift in result.local_drifts)
+        but = f", but {counted(local, 'drift')} of some clients only" if local else ""
+        yield Sentence(f"There was no restart in {over}{but}.")
         return
     yield Sentence(f"There {_were(len(result.restarts), 'restart')} in {over}.")
-    for restart in result.restarts[:_SHOWN]:
-        yield Sentence(_restart(restart))
+    yield from _sentences(result, result.restarts)
     if len(result.restarts) > _SHOWN:
         yield Sentence(f"The table of restarts lists {count(len(result.restarts) - _SHOWN)} more.")
 
 
-def _restart(restart: DatedRestart) -> str:
-    seen = "a label not seen before" if restart.cause == "new-label" else evidence(restart)
-    when = f" ({restart.time})" if restart.time else ""
-    return (
-        f"Round {count(restart.round)}{when}: {seen}, change since round {count(restart.since)}; "
-        f"epoch {count(restart.epoch)} began with model {restart.chosen}."
-    )
+def _sentences(result: Result, announced: Sequence[DatedRestart] | Sequence[DatedLocalDrift]) -> Iterator[Sentence]:
+    """Yield what is known of the first restarts, or of the first local drifts."""
+    known = {(change.kind, change.round): change.sentence for change in result.changes}
+    for change in announced[:_SHOWN]:
+        kind: Kind = "local drift" if isinstance(change, DatedLocalDrift) else "restart"
+        yield Sentence(known.get((kind, change.round)) or sentence(change, clients=result.clients))
 
 
 def _missed(result: Result, drifts: Sequence[int]) -> Iterator[Sentence]:
@@ -156,18 +160,31 @@ def _quality(result: Result) -> Iterator[Sentence]:
     if result.accuracy is not None:
         ours, naive = result.accuracy.prequential, result.accuracy.no_change
         yield Sentence(
-            f"Tested on each record before learning it, the model had accuracy {share(ours)}; repeating each "
-            f"client's previous label has {share(naive)}.{_verdict(ours, naive)}",
+            f"{_tested(result)}, the model had accuracy {share(ours)}; repeating {_previous(result, 'label')} has "
+            f"{share(naive)}.{_verdict(ours, naive)}",
             warns=bool(_verdict(ours, naive)),
         )
     if result.mae is not None:
         ours, naive = result.mae.prequential, result.mae.no_change
         worse = _verdict(naive, ours)
         yield Sentence(
-            f"Tested on each record before learning it, the model was off by {quantity(ours)} on average; "
-            f"repeating each client's previous target would have been off by {quantity(naive)}.{worse}",
+            f"{_tested(result)}, the model was off by {quantity(ours)} on average; repeating "
+            f"{_previous(result, 'target')} would have been off by {quantity(naive)}.{worse}",
             warns=bool(worse),
         )
+    yield from map(Sentence, extremes(result.by_client, result.by_class))
+
+
+def _tested(result: Result) -> str:
+    if not result.label_delay:
+        return "Tested on each record before learning it"
+    return (
+        f"Tested on what it answered to each record, whose label came {counted(result.label_delay, 'record')} later"
+    )
+
+
+def _previous(result: Result, what: str) -> str:
+    return f"the last {what} known at the client" if result.label_delay else f"each client's previous {what}"
 
 
 def _verdict(better: float | None, worse: float | None) -> str:
@@ -176,12 +193,34 @@ def _verdict(better: float | None, worse: float | None) -> str:
 
 
 def _local(result: Result) -> Iterator[Sentence]:
-    if result.local_drifts:
-        rounds = listed(sorted({drift.round for drift in result.local_drifts}))
-        yield Sentence(f"Only some clients drifted (detected in round {rounds}); see the local drifts.")
+    corrected = sorted({drift.drift for drift in result.local_drifts if drift.state == "corrected"})
+    for number in corrected[:_SHOWN]:
+        yield Sentence(_in_turn(result, number))
+    latched = [drift for drift in result.local_drifts if drift.state == "latched" and drift.drift not in corrected]
+    yield from _sentences(result, latched)
+    if len(latched) > _SHOWN:
+        yield Sentence(f"The table of local drifts lists {count(len(latched) - _SHOWN)} more.")
     if result.notices:
         rounds = listed(sorted({notice.round for notice in result.notices}))
         yield Sentence(f"The class mix changed (detected in round {rounds}): not a concept drift, so no restart.")
+
+
+def _in_turn(result: Result, number: int) -> str:
+    """Return a drift that reached clients in different rounds, with its beginning: the latest that was found.
+
+    Where a round takes a client less time, its beginning is told more exactly.
+    """
+    found = [drift for drift in result.local_drifts if drift.drift == number and drift.state == "latched"]
+    restarts = [restart for restart in result.restarts if restart.drift == number]
+    every: list[DatedLocalDrift | DatedRestart] = [*found, *restarts]
+    began = max((each.rows[0] for each in every if each.rows), default=None)
+    time = max((each.since_time for each in every if each.since_time), default=None)
+    when = f", at row {count(began)}" if began is not None else f", at {time}" if time else ""
+    reached = [f"{listed(each.clients, 2)} in round {count(each.round)}" for each in every]
+    positions = {name: first for each in reversed(every) for name, (first, _) in each.positions.items()}
+    places = listed([f"{name} from {count(positions[name])}" for name in sorted(positions)])
+    told = listed(reached, _SHOWN)
+    return f"One drift began at one time{when}, and reached the clients in turn: {told} (by position: {places})."
 
 
 def _records(result: Result) -> Iterator[Sentence]:
@@ -191,6 +230,13 @@ def _records(result: Result) -> Iterator[Sentence]:
         yield Sentence(f"Columns left out, as they are not features: {listed(result.left_out)}.")
     if result.infinite:
         yield Sentence(f"{counted(result.infinite, 'infinite value')} {_was(result.infinite)} treated as missing.")
+    if result.unanswered:
+        wrong = "as 0" if result.accuracy is None else "as wrong"
+        answered = f"{counted(result.unanswered, 'record')} {_was(result.unanswered)} answered"
+        yield Sentence(f"{answered} before any model was there, and count{'s' * (result.unanswered == 1)} {wrong}.")
+    if result.expired:
+        lost = f"{counted(result.expired, 'record')} {_was(result.expired)} written off"
+        yield Sentence(f"{lost}: no label came in time.", warns=True)
     if result.pending:
         few = "the client had too few left to send an update (--least)"
         yield Sentence(f"{counted(result.pending, 'record')} {_was(result.pending)} read but not learnt: {few}.")

@@ -3,15 +3,31 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from streamfl.core.protocol.messages import LocalDrift
-from streamfl.evaluation.result import DatedRestart, Figures, Result
+from streamfl.evaluation.result import DatedLocalDrift, DatedRestart, Figures, Result
 from streamfl.report.story import Delay, delays
-from streamfl.report.words import MISSING, count, evidence, listed, local_evidence, quantity, serves, share
+from streamfl.report.words import (
+    MISSING,
+    beginning,
+    count,
+    counted,
+    evidence,
+    listed,
+    local_evidence,
+    quantity,
+    same_drift,
+    serves,
+    share,
+)
 
 _MOMENTS = (
     ("prequential", "by the serving model, just before it learns the record"),
     ("round_start", "by the model of rounds, as it was at the start of the round"),
     ("post_update", "by the model after the round, which has learnt the record already"),
+)
+_LATE = (
+    ("prequential", "as the record was answered, before its label came"),
+    ("round_start", "by the model of rounds, as it was at the start of the round in which the label came"),
+    _MOMENTS[2],
 )
 
 
@@ -79,13 +95,16 @@ def measured(result: Result) -> list[Measured]:
     rows: list[Measured] = []
     for name, figures in (("accuracy", result.accuracy), ("MAE", result.mae), ("RMSE", result.rmse)):
         if figures is not None:
-            rows.extend(_moments(name, figures, higher_is_better=name == "accuracy"))
+            moments = _LATE if result.label_delay else _MOMENTS
+            rows.extend(_measured(name, figures, moments, higher_is_better=name == "accuracy"))
     return rows
 
 
-def _moments(name: str, figures: Figures, *, higher_is_better: bool) -> Iterator[Measured]:
+def _measured(
+    name: str, figures: Figures, moments: Sequence[tuple[str, str]], *, higher_is_better: bool
+) -> Iterator[Measured]:
     text = share if higher_is_better else quantity
-    for moment, meaning in _MOMENTS:
+    for moment, meaning in moments:
         ours, naive = getattr(figures, moment), figures.no_change
         gap = None if ours is None or naive is None else ours - naive
         yield Measured(
@@ -158,27 +177,35 @@ def _restart_row(restart: DatedRestart, delay: Delay | None) -> RestartRow:
         epoch=count(restart.epoch),
         evidence=evidence(restart),
         chosen=restart.chosen,
-        since=count(restart.since),
+        since=beginning(restart).removeprefix("round "),
         clients=listed(restart.clients),
         labels=listed(restart.labels),
         delay=f"{count(delay.rounds)} (drift at {count(delay.drift)})" if delay else "no imposed drift",
     )
 
 
-def local_rows(drifted: Sequence[LocalDrift]) -> list[LocalRow]:
+def local_rows(drifted: Sequence[DatedLocalDrift]) -> list[LocalRow]:
     """Return the table of local drifts."""
     return [_local_row(drift) for drift in drifted]
 
 
-def _local_row(drift: LocalDrift) -> LocalRow:
+def _local_row(drift: DatedLocalDrift) -> LocalRow:
     return LocalRow(
         round=count(drift.round),
-        since=count(drift.since),
-        state=drift.state,
+        since=beginning(drift).removeprefix("round "),
+        state=drift.state + same_drift(drift),
         evidence=local_evidence(drift),
         clients=listed(drift.clients),
         labels=listed(drift.labels),
     )
+
+
+def _late_labels(result: Result) -> Iterator[NamedValue]:
+    if result.label_delay:
+        yield NamedValue("label delay", counted(result.label_delay, "record"), "of the same client")
+        yield NamedValue("answered before any model", count(result.unanswered or 0), "counted as wrong, or as 0")
+        yield NamedValue("waiting", count(result.waiting or 0), "answered, and not learnt at the end")
+        yield NamedValue("expired", count(result.expired or 0), "their label did not come in time")
 
 
 def facts(result: Result) -> list[NamedValue]:
@@ -187,6 +214,7 @@ def facts(result: Result) -> list[NamedValue]:
         NamedValue("source", result.source),
         NamedValue("seed", str(result.seed)),
         NamedValue("profile", result.profile),
+        *_late_labels(result),
         NamedValue("rounds", count(result.rounds)),
         NamedValue("clients", count(result.clients)),
         NamedValue("restarts", count(len(result.restarts))),

@@ -4,7 +4,8 @@ import math
 from collections.abc import Mapping, Sequence
 
 from streamfl.core.protocol import messages
-from streamfl.evaluation.result import DatedRestart
+from streamfl.evaluation.result import DatedFinding, DatedLocalDrift, DatedRestart
+from streamfl.streams.times import iso
 
 MISSING = "–"
 
@@ -81,9 +82,54 @@ def evidence(restart: DatedRestart | messages.Restarted) -> str:
     return _compared(restart.cause, restart.statistic, restart.threshold)
 
 
-def local_evidence(drift: messages.LocalDrift) -> str:
+def local_evidence(drift: DatedLocalDrift | messages.LocalDrift) -> str:
     """Return the evidence of a local drift; only `excess` finds local drifts."""
     return _compared("excess", drift.statistic, drift.threshold)
+
+
+def beginning(finding: DatedFinding | messages.Finding, at_most: int = 2) -> str:
+    """Return when a change began: the round, and in brackets the time, or else the row, and some positions.
+
+    Parameters
+    ----------
+    finding
+        The restart, local drift or notice.
+    at_most
+        How many partitions are listed with the position from which on their records changed.
+
+    >>> drift = messages.LocalDrift(round=65, epoch=1, clients=("c3",), since=64, state="latched", statistic=23.4,
+    ...                             threshold=9.2, positions={"c3": (1234, 1279)},
+    ...                             times=(1700000000000, 1700000060000))
+    >>> beginning(drift)
+    'round 64 (2023-11-14T22:13:20Z; c3 from 1,234)'
+    """
+    told = [text] if (text := since_time(finding)) else []
+    if finding.positions:
+        told.append(
+            listed([f"{name} from {count(first)}" for name, (first, _) in finding.positions.items()], at_most)
+        )
+    if told and finding.known_since > finding.since:
+        told.append(f"as of round {count(finding.known_since)}, the earliest known")
+    return f"round {count(finding.since)}" + (f" ({'; '.join(told)})" if told else "")
+
+
+def same_drift(finding: DatedFinding | messages.Finding) -> str:
+    """Return that a finding is of a drift that was told before, if it is."""
+    return f", the drift of round {count(finding.drift)}" if 0 < finding.drift < finding.round else ""
+
+
+def time_of(finding: DatedFinding | messages.Finding) -> str | None:
+    """Return when the last record of a finding's round was measured, as ISO 8601 in UTC; None if unknown."""
+    if isinstance(finding, messages.Finding):
+        return None if finding.times is None else iso(finding.times[1] / 1000.0)
+    return finding.time
+
+
+def since_time(finding: DatedFinding | messages.Finding) -> str | None:
+    """Return when a change began, as ISO 8601 in UTC, or as a row of a file without times; None if unknown."""
+    if isinstance(finding, messages.Finding):
+        return None if finding.times is None else iso(finding.times[0] / 1000.0)
+    return finding.since_time if finding.rows is None else f"row {count(finding.rows[0])}"
 
 
 def _compared(cause: str, statistic: float, threshold: float) -> str:

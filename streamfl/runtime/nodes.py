@@ -4,19 +4,21 @@ Threads and sockets stay behind the ports.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from streamfl.core.bounds import bounded
 from streamfl.core.client.machine import Client
 from streamfl.core.coordinator.machine import Coordinator
 from streamfl.core.protocol.decisions import (
+    Answered,
     ClientDecision,
     Commit,
     CoordinatorDecision,
     Dropped,
     Fetch,
     Finished,
+    OverBudget,
     PostUpdate,
     Predicted,
     Publish,
@@ -24,9 +26,19 @@ from streamfl.core.protocol.decisions import (
     Seek,
     Send,
 )
-from streamfl.core.protocol.events import ClientEvent, RecordsFetched, RecordsRead, SourceEnded, Stopped, Tick
-from streamfl.core.protocol.messages import FromCoordinator
-from streamfl.ports import ClientLink, CoordinatorLink, Source
+from streamfl.core.protocol.events import (
+    ClientEvent,
+    FeaturesEnded,
+    RecordsFetched,
+    RecordsRead,
+    SourceEnded,
+    Stopped,
+    Tick,
+    WindowFull,
+)
+from streamfl.core.protocol.messages import Ended, FromCoordinator
+from streamfl.core.protocol.records import Batch
+from streamfl.ports import ClientLink, CoordinatorLink, Source, SourceApart
 
 
 class Node(Protocol):
@@ -65,15 +77,20 @@ class ClientNode:
     machine, source, link
         The client, the source of its records, and its link to the coordinator.
     observe
-        Called with the client's local measurements, and with messages that it could not use.
+        Called with the client's local measurements, with messages that it could not use, and with updates that take
+        more bytes than their budget.
     """
 
     machine: Client
     source: Source
     link: ClientLink
-    observe: Callable[[Predicted | PostUpdate | Dropped], None] = unobserved
+    observe: Callable[[Answered | Predicted | PostUpdate | Dropped | OverBudget], None] = unobserved
     finished: bool = False
     _end_reported: bool = False
+    _source_apart: SourceApart | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._source_apart = self.source if isinstance(self.source, SourceApart) else None
 
     @property
     def wakes_at(self) -> float | None:
@@ -92,16 +109,33 @@ class ClientNode:
         self.handle(Stopped(), now)
 
     def _read(self, now: float) -> bool:
-        room = self.machine.room
-        batches = tuple(self.source.poll(room)) if room else ()
+        batches = self._polled()
         if batches:
             self.handle(RecordsRead(batches), now)
         elif self.source.ended and not self._end_reported:
             self._end_reported = True
             self.handle(SourceEnded(), now)
+        elif self._source_apart is not None and self._source_apart.features_ended and not self.machine.features_ended:
+            self.handle(FeaturesEnded(), now)
+        elif self._is_stuck():
+            self.handle(WindowFull(), now)
         else:
             return False
         return True
+
+    def _polled(self) -> tuple[Batch, ...]:
+        room, features = self.machine.room, self.machine.features_room
+        if self._source_apart is not None:
+            waits = self.machine.awaits_features
+            return tuple(self._source_apart.poll_apart(room, features, waits=waits)) if room or features else ()
+        return tuple(self.source.poll(room)) if room else ()
+
+    def _is_stuck(self) -> bool:
+        """Tell whether features come next for which there is no room, and the client has not been told so."""
+        machine, source = self.machine, self._source_apart
+        if source is None or machine.is_stuck or machine.features_room or not machine.room:
+            return False
+        return source.features_next
 
     def _tick(self, now: float) -> bool:
         due = self.machine.wakes_at is not None and now >= self.machine.wakes_at
@@ -118,12 +152,15 @@ class ClientNode:
         match decision:
             case Send(message):
                 self.link.send(message)
-            case Seek(positions):
-                self.source.seek(positions)
+            case Seek(positions, needed):
+                if self._source_apart is None:
+                    self.source.seek(positions)
+                else:
+                    self._source_apart.seek(positions, needed)
                 self._end_reported = False
             case Fetch(positions):
                 self.handle(RecordsFetched(tuple(self.source.fetch(positions))), now)
-            case Predicted() | PostUpdate() | Dropped():
+            case Answered() | Predicted() | PostUpdate() | Dropped() | OverBudget():
                 self.observe(decision)
             case Finished():
                 self.finished = True
@@ -165,7 +202,13 @@ class CoordinatorNode:
         if due:
             self._carry_out(self.machine.handle(Tick(), now))
         self._carry_out(self.machine.announce(now))
+        if self.finished and self.machine.state.active():
+            self.finished = False  # a client has joined since the last one left
         return due or busy
+
+    def end(self) -> None:
+        """Tell all clients that this coordinator ends."""
+        self._carry_out([Publish((Ended(entry=self.machine.state.entry),))])
 
     def _carry_out(self, decisions: Sequence[CoordinatorDecision], sender: str | None = None) -> None:
         """Carry out decisions; a refusal of `sender` concerns the last received message."""

@@ -19,7 +19,8 @@ def findings(settings: FederationSettings) -> Sequence[Finding]:
     UsageError
         The settings themselves cannot be used.
     """
-    return connect(settings).findings(settings.placement, settings.record_format)
+    asked = (settings.unlabelled, settings.unlabelled_format) if settings.score.topics else None
+    return connect(settings).findings(settings.placement, settings.record_format, asked, settings.apart)
 
 
 def show(all_findings: Sequence[Finding], console: Console) -> None:

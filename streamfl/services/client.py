@@ -1,7 +1,7 @@
 """`streamfl client`: one process that runs the clients assigned to it by the group of hosts."""
 
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import structlog
@@ -9,14 +9,26 @@ import structlog
 from streamfl.core.client.machine import Client
 from streamfl.core.client.settings import ClientSettings
 from streamfl.core.errors import UsageError
-from streamfl.core.protocol.decisions import Dropped
-from streamfl.core.protocol.messages import FromCoordinator, Joined, Left, Restarted, RoundClosed
+from streamfl.core.protocol.decisions import Answered, Dropped, OverBudget
+from streamfl.core.protocol.messages import (
+    Ended,
+    FromCoordinator,
+    Joined,
+    Left,
+    LocalDrift,
+    Mark,
+    Refusal,
+    Restarted,
+    RoundClosed,
+    RoundOpened,
+)
 from streamfl.ports import ClientProgress, Connector, Host, Source
 from streamfl.runtime.clock import ListeningClock
 from streamfl.runtime.loop import run
 from streamfl.runtime.nodes import ClientNode
 from streamfl.services.settings import FederationSettings
 from streamfl.services.stopping import Stop
+from streamfl.services.whereabouts import whereabouts
 
 LOG = structlog.get_logger("streamfl.client")
 
@@ -26,19 +38,27 @@ SETTLE_EVERY = 5.0
 # The most failed clients that are named in the last line.
 MOST_NAMES = 10
 
-# Seconds after all clients have left until the federation counts as over. It is longer than a takeover, after which a
-# client comes back if it has more records.
+# Seconds after all clients have left, or the coordinator has ended, until the federation counts as over. It is longer
+# than a takeover, after which a client comes back if it has more records. A coordinator that begins again, or whose
+# end was forged, speaks within it.
 FOR_GOOD = 30.0
 
 
 @dataclass
 class Totals:
-    """Sums over this host's clients: records read = accepted + rejected + pending."""
+    """Sums over this host's clients: records, or labels that come apart, read = accepted + rejected + pending.
+
+    `waiting` are records that have been answered and wait for their labels, `expired` those that were written off.
+    `out_of_period`: with rounds by event time, records that were learnt in a later round than that of their period.
+    """
 
     read: int = 0
     accepted: int = 0
     rejected: int = 0
     pending: int = 0
+    out_of_period: int = 0
+    waiting: int = 0
+    expired: int = 0
 
     def add(self, machine: Client) -> None:
         """Add the counts of a client."""
@@ -47,6 +67,9 @@ class Totals:
         self.accepted += accounted - machine.rejected
         self.rejected += machine.rejected
         self.pending += machine.pending
+        self.out_of_period += machine.late
+        self.waiting += machine.waiting
+        self.expired += machine.expired
 
 
 @dataclass
@@ -64,8 +87,9 @@ class HostNode:
     stop_within
         The most seconds that this takes.
     until_end
-        Whether to end when the records of all clients here have ended and are learnt. The node also ends when all
-        clients of the federation have left for good: new clients would wait for ever, as the coordinator has ended.
+        Whether to end when the records of all clients here have ended and are learnt. The node also ends when the
+        coordinator has ended, whatever its clients here have, or all clients of the federation have left for good
+        and none here has records: they would wait for ever.
     incarnation
         Returns a client's incarnation, given the time; a later start has a greater one.
     failed
@@ -83,6 +107,7 @@ class HostNode:
     finished: bool = False
     _taking_part: set[str] = field(default_factory=set)
     _all_left_at: float | None = None
+    _ended_at: float | None = None
     _deadline: float | None = None
     _settle_at: float = 0.0
 
@@ -98,7 +123,12 @@ class HostNode:
 
     @property
     def _ends_at(self) -> float | None:
-        """Return when the federation counts as over: all clients have left, and none here has records; else None."""
+        """Return when the federation counts as over, None while it goes on.
+
+        It is over when the coordinator has ended, or when all clients have left, and none here has records.
+        """
+        if self.until_end and self._ended_at is not None:
+            return self._ended_at + FOR_GOOD
         not_failed = (node for name, node in self.nodes.items() if name not in self.failed)
         has_records = any(node.machine.pending and not node.source.ended for node in not_failed)
         if not self.until_end or self._all_left_at is None or has_records:
@@ -148,19 +178,36 @@ class HostNode:
             if (client not in self.nodes or restarts) and not self.stop.requested:
                 LOG.info("client taken", client=client)
                 machine = Client(self.settings, client, self.incarnation(now))
-                self.nodes[client] = ClientNode(machine, source, self.host.link(client), self._log_dropped)
+                self.nodes[client] = ClientNode(machine, source, self.host.link(client), self._observe)
 
     def _may_come_back(self, client: str, node: ClientNode) -> bool:
         """Tell whether a client has left and has records again; a failed client does not come back."""
         has_failed = client in self.failed or node.machine.evicted
         return node.finished and not node.source.ended and not has_failed
 
-    def _log_dropped(self, event: object) -> None:
-        """Log the first unusable message of a client, then the 2nd, the 4th, the 8th and so on."""
-        if isinstance(event, Dropped):
-            dropped = self.nodes[event.client].machine.dropped
-            if dropped.bit_count() == 1:
-                LOG.warning("message dropped", client=event.client, reason=str(event.error), dropped=dropped)
+    def _observe(self, event: object) -> None:
+        """Log a client's first unusable message, its first excess over its budget; then the 2nd, the 4th, ..."""
+        match event:
+            case Answered():
+                self.host.answer(event)
+            case Dropped(client, error):
+                dropped = self.nodes[client].machine.dropped
+                if dropped.bit_count() == 1:
+                    LOG.warning("message dropped", client=client, reason=str(error), dropped=dropped)
+            case OverBudget(client):
+                over = self.nodes[client].machine.over_budget
+                if over.bit_count() == 1:
+                    LOG.warning(
+                        "updates over budget",
+                        client=client,
+                        round=event.round,
+                        bytes_a_record=round(event.a_record, 1),
+                        budget=event.budget,
+                        times=over,
+                        remedy="raise learning.bytes, or make rounds larger",
+                    )
+            case _:
+                pass
 
     def _begin_to_stop(self, now: float) -> None:
         if self.stop.requested and self._deadline is None:
@@ -173,8 +220,19 @@ class HostNode:
         done = all(node.finished or name in self.failed for name, node in self.nodes.items())
         if self._deadline is not None:
             return done or now >= self._deadline
+        if self.until_end and done and self.nodes:
+            return True
         over = self._ends_at is not None and now >= self._ends_at
-        return over or (self.until_end and done and bool(self.nodes))
+        if over:
+            self._leave_behind(now)
+        return over
+
+    def _leave_behind(self, now: float) -> None:
+        """Let the other clients leave without an answer, or the next coordinator would wait for those that joined."""
+        for client, node in self.nodes.items():
+            if not node.finished:
+                LOG.warning("client left behind", client=client, pending=node.machine.pending, reason="the end")
+                node.stop(now)
 
     def _settle(self, now: float) -> None:
         if now >= self._settle_at:
@@ -184,26 +242,36 @@ class HostNode:
     def settle(self) -> None:
         """Report the clients' progress to the group."""
         machines = {name: node.machine for name, node in self.nodes.items()}
-        progress = {name: ClientProgress(m.positions, m.pending) for name, m in machines.items() if m.positions}
+        progress = {name: ClientProgress(m.needed, m.pending) for name, m in machines.items() if m.positions}
         self.host.settle(progress)
 
     def _note(self, message: FromCoordinator, now: float) -> None:
-        """Note which clients take part, here or on another host."""
+        """Note which clients take part, here or on another host, and whether the coordinator has ended."""
+        match message:
+            case Ended():
+                self._ended_at = now if self._ended_at is None else self._ended_at
+            case Joined() | Left() | Refusal() | RoundOpened() | RoundClosed():
+                self._ended_at = None  # it goes on, or another one does
         match message:
             case Joined():
                 self._taking_part.add(message.client)
             case RoundClosed():
                 self._taking_part.update(accepted.client for accepted in message.accepted)
-            case Left():
+            case Left() | Refusal(evicted=True):
                 self._taking_part.discard(message.client)
             case _:
                 return
         self._all_left_at = None if self._taking_part else now
 
+    @property
+    def _partitions(self) -> set[str]:
+        return {partition for node in self.nodes.values() for partition in node.machine.positions}
+
     def _log(self, message: FromCoordinator) -> None:
         match message:
             case RoundClosed():
                 hosted = [accepted for accepted in message.accepted if accepted.client in self.nodes]
+                marks = [accepted.mark for accepted in hosted if accepted.mark is not None]
                 LOG.info(
                     "round",
                     round=message.round,
@@ -212,15 +280,26 @@ class HostNode:
                     clients=len(hosted),
                     records=sum(accepted.records for accepted in hosted),
                     rejected=sum(accepted.rejected for accepted in hosted),
+                    **(self._apart(marks) if marks else {}),
                 )
             case Restarted():
-                LOG.warning("restart", round=message.round, epoch=message.epoch, cause=message.cause)
+                where = whereabouts(message, self._partitions)
+                LOG.warning("restart", round=message.round, epoch=message.epoch, cause=message.cause, **where)
+            case LocalDrift() if drifted := [name for name in message.clients if name in self.nodes]:
+                where = whereabouts(message, self._partitions)
+                LOG.warning("local drift", round=message.round, clients=drifted, state=message.state, **where)
             case Joined() if message.client in self.nodes:
                 LOG.info("joined", client=message.client, entry=message.entry, read=message.read)
             case Left() if message.client in self.nodes:
                 LOG.info("left", client=message.client)
+            case Ended():
+                LOG.info("the coordinator has ended", entry=message.entry)
             case _:
                 pass
+
+    def _apart(self, marks: Sequence[Mark]) -> dict[str, int]:
+        """Return what is told of records whose labels come apart."""
+        return {"waiting": self.totals().waiting, "expired": sum(mark.expired for mark in marks)}
 
     def totals(self) -> Totals:
         """Return the sums over this host's clients."""
@@ -262,7 +341,7 @@ def serve_clients(settings: FederationSettings, connector: Connector, stop: Stop
     if machine.learner.between is not None:
         machine.learner.between.at_client()  # loads or compiles its loops: a group would not wait for that
     connector.prepare()
-    host = connector.host(settings.client.host, settings.placement, settings.record_format)
+    host = connector.host(settings.client.host, settings.placement, settings.record_format, settings.apart)
     clock = ListeningClock(host.listen)
     node = HostNode(host, machine, stop, settings.client.stop_within, until_end, incarnation)
     try:
@@ -286,6 +365,9 @@ def _close(node: HostNode, host: Host) -> None:
         accepted=totals.accepted,
         rejected=totals.rejected,
         pending=totals.pending,
+        out_of_period=totals.out_of_period,
+        waiting=totals.waiting,
+        expired=totals.expired,
         unrouted=counts.unrouted,
         late=counts.late,
         dead_letters=counts.dead_letters,

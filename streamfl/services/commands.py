@@ -1,5 +1,6 @@
 """The commands of a live federation. They import what they need when they run, so that --help is fast."""
 
+import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -49,7 +50,13 @@ def _loaded(path: Path, assignments: tuple[str, ...]) -> "FederationSettings":
 @click.command()
 @_service
 @click.option("--until-end", is_flag=True, help="End when all clients have left: for recorded streams.")
-def coordinator(path: Path, assignments: tuple[str, ...], *, until_end: bool) -> None:
+@click.option(
+    "--model-out",
+    type=click.Path(path_type=Path),
+    metavar="F",
+    help="Write the model that the clients agree on, every minute and at the end (safetensors).",
+)
+def coordinator(path: Path, assignments: tuple[str, ...], *, until_end: bool, model_out: Path | None) -> None:
     """Run the rounds of a federation; after a restart it continues where it was."""
     from streamfl.services.connectors import connect  # noqa: PLC0415
     from streamfl.services.coordinator import serve_coordinator  # noqa: PLC0415
@@ -57,7 +64,7 @@ def coordinator(path: Path, assignments: tuple[str, ...], *, until_end: bool) ->
 
     settings = _loaded(path, assignments)
     with stopped_by_signals() as stop:
-        serve_coordinator(settings, connect(settings), stop, until_end=until_end)
+        serve_coordinator(settings, connect(settings), stop, until_end=until_end, model_out=model_out)
 
 
 @click.command()
@@ -73,6 +80,22 @@ def client(path: Path, assignments: tuple[str, ...], host: str | None, *, until_
     settings = _loaded(path, (*assignments, *([f"client.host={host}"] if host else [])))
     with stopped_by_signals() as stop:
         serve_clients(settings, connect(settings), stop, until_end=until_end)
+
+
+@click.command()
+@_service
+@click.option("--name", metavar="NAME", help="Name of this process among the scorers; default: the machine's name.")
+@click.option("--http", metavar="[HOST:]PORT", help="Also answer over HTTP, by the V2 inference protocol.")
+def score(path: Path, assignments: tuple[str, ...], name: str | None, http: str | None) -> None:
+    """Answer records without labels by the models of a live federation. Several such processes share them."""
+    from streamfl.services.connectors import connect  # noqa: PLC0415
+    from streamfl.services.score import serve_scores  # noqa: PLC0415
+    from streamfl.services.stopping import stopped_by_signals  # noqa: PLC0415
+
+    named = [f"score.{key}={json.dumps(value)}" for key, value in (("name", name), ("http", http)) if value]
+    settings = _loaded(path, (*assignments, *named))
+    with stopped_by_signals() as stop:
+        serve_scores(settings, connect(settings), stop)
 
 
 @click.command()
@@ -116,6 +139,13 @@ def check(path: Path, assignments: tuple[str, ...]) -> None:
 )
 @click.option("--limit", type=click.IntRange(1), help="The most records in all.")
 @click.option("--end", is_flag=True, help="Mark the end of every stream; see client --until-end.")
+@click.option("--unlabelled", is_flag=True, help="Write them without labels, to the first topic of [score].")
+@click.option(
+    "--labels-apart",
+    type=click.IntRange(0),
+    metavar="N",
+    help="Write each label so many records of its client later, to the topics of [labels].",
+)
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of all random draws.")
 @click.option("--label", metavar="COL", help="The column of the label; default: as in replay.")
 @click.option("--drop", metavar="COL,...", default="", help="Columns to leave out.")
@@ -138,7 +168,8 @@ def produce(file: str, path: Path, assignments: tuple[str, ...], **options: Any)
     logs = deal(table, options["clients"], options["split"], options["seed"])
     if options["inject"]:
         logs = inject(table, logs, parse(options["inject"]), settings.rounds.size, options["seed"])
-    production = Production(table, logs, options["rate"], options["limit"], options["end"])
+    names = ("rate", "limit", "end", "unlabelled", "labels_apart")
+    production = Production(table, logs, **{name: options[name] for name in names})
     with stopped_by_signals() as stop, Progress(console=_errors()) as progress:
         task = progress.add_task(table.name, total=production.records)
         written = write(settings, connect(settings), production, stop, lambda n: progress.advance(task, n))
@@ -237,4 +268,4 @@ def _errors() -> "Console":
     return Console(stderr=True)
 
 
-COMMANDS = (coordinator, client, produce, watch, check, compile_)
+COMMANDS = (coordinator, client, score, produce, watch, check, compile_)

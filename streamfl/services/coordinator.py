@@ -1,6 +1,8 @@
 """`streamfl coordinator`: the coordinator machine on a log."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import structlog
 
@@ -21,13 +23,19 @@ from streamfl.ports import Connector, ServedCoordinatorLink
 from streamfl.runtime.clock import ListeningClock
 from streamfl.runtime.loop import run
 from streamfl.runtime.nodes import CoordinatorNode
+from streamfl.services.model_out import ModelOut
 from streamfl.services.settings import FederationSettings
 from streamfl.services.stopping import Stop
+from streamfl.services.whereabouts import whereabouts
+from streamfl.transport.traffic import Traffic
 
 LOG = structlog.get_logger("streamfl.coordinator")
 
 # Seconds without a closed round before a log line says which clients are waited for; the interval then doubles.
 QUIET = 30.0
+
+# After so many entries a log line says how many bytes a record takes.
+BYTES_EVERY = 100
 
 # The most clients named in one log line.
 MOST_NAMES = 10
@@ -38,12 +46,23 @@ MOST_REFUSALS = 10_000
 
 @dataclass
 class CoordinatorLog:
-    """Logs the coordinator's events, and the clients that it waits for."""
+    """Logs the coordinator's events, and the clients that it waits for.
 
+    Parameters
+    ----------
+    bytes_read
+        Returns the bytes of clients' messages that the coordinator has read.
+    """
+
+    bytes_read: Callable[[], int] = lambda: 0
     _refusals: dict[str, str] = field(default_factory=dict)
+    _published: Traffic = field(default_factory=Traffic)
+    _records: int = 0
 
     def take(self, event: FromCoordinator | Refused) -> None:
         """Log one event."""
+        if not isinstance(event, Refused):
+            self._published.add(event)
         match event:
             case RoundClosed():
                 self._closed(event)
@@ -56,9 +75,9 @@ class CoordinatorLog:
                     statistic=round(event.statistic, 2),
                     threshold=round(event.threshold, 2),
                     chosen=event.chosen,
-                    since=event.since,
                     clients=list(event.clients),
                     labels=list(event.labels),
+                    **whereabouts(event),
                 )
             case LocalDrift():
                 LOG.warning(
@@ -66,13 +85,14 @@ class CoordinatorLog:
                     round=event.round,
                     clients=list(event.clients),
                     state=event.state,
+                    behind=event.behind,
                     statistic=round(event.statistic, 2),
                     threshold=round(event.threshold, 2),
-                    since=event.since,
                     labels=list(event.labels),
+                    **whereabouts(event),
                 )
             case Noticed():
-                LOG.info(event.cause, round=event.round, since=event.since, labels=list(event.labels))
+                LOG.info(event.cause, round=event.round, labels=list(event.labels), **whereabouts(event))
             case Joined():
                 LOG.info("joined", client=event.client, entry=event.entry, read=event.read)
             case Left():
@@ -109,8 +129,21 @@ class CoordinatorLog:
         )
         if closed.unlearnt:
             LOG.warning("records that the model could not learn", round=closed.round, records=closed.unlearnt)
+        self._records += closed.records
+        if closed.entry % BYTES_EVERY == 0:
+            LOG.info("bytes a record", **self.bytes_a_record)
         for accepted in closed.accepted:
             self._refusals.pop(accepted.client, None)
+
+    @property
+    def bytes_a_record(self) -> dict[str, float]:
+        """Return the bytes a record since this coordinator began.
+
+        `up`: of clients' messages, those that were refused or forged included; `down`: of what was published, see
+        `Traffic`; `raw`: of features as floats of 32 bits.
+        """
+        up = self.bytes_read() / self._records if self._records else 0.0
+        return {"up": round(up, 1), "down": round(self._published.a_record[1], 1), "raw": self._published.raw}
 
     def waiting(self, machine: Coordinator, seconds: float) -> None:
         """Log which clients keep the round open, and why if known."""
@@ -148,12 +181,16 @@ def evicted_field(evicted: list[str]) -> dict[str, object]:
 
 @dataclass
 class CoordinatorService:
-    """The coordinator as a node of the loop: it ends when stopped or, with `until_end`, after its clients."""
+    """The coordinator as a node of the loop: it ends when stopped or, with `until_end`, after its clients.
+
+    In the latter case it publishes `Ended`, so that hosts do not wait for it, those that begin later included.
+    """
 
     node: CoordinatorNode
     log: CoordinatorLog
     stop: Stop
     until_end: bool
+    model: ModelOut | None = None
     finished: bool = False
     _at: tuple[int, bool] = (0, False)
     _since: float = 0.0
@@ -167,11 +204,16 @@ class CoordinatorService:
     def step(self, now: float) -> bool:
         """Step the machine."""
         busy = self.node.step(now)
-        self.finished = self.stop.requested or (self.until_end and self.node.finished)
+        has_ended = self.until_end and self.node.finished
+        if has_ended:
+            self.node.end()
+        self.finished = self.stop.requested or has_ended
         self._watch(now)
         return busy
 
     def _watch(self, now: float) -> None:
+        if self.model is not None:
+            self.model.keep(self.node.machine, self.log.bytes_a_record, now)
         state = self.node.machine.state
         at = (state.entry, state.agreement is not None)
         if at != self._at:
@@ -181,7 +223,14 @@ class CoordinatorService:
             self._next_line = now + 2.0 * (now - self._since)
 
 
-def serve_coordinator(settings: FederationSettings, connector: Connector, stop: Stop, *, until_end: bool) -> None:
+def serve_coordinator(
+    settings: FederationSettings,
+    connector: Connector,
+    stop: Stop,
+    *,
+    until_end: bool,
+    model_out: Path | None = None,
+) -> None:
     """Run the coordinator until it is stopped, fenced by another one or, with `until_end`, left by all clients.
 
     Parameters
@@ -192,22 +241,29 @@ def serve_coordinator(settings: FederationSettings, connector: Connector, stop: 
         Set when the process is to end.
     until_end
         Whether it ends when all clients have left.
+    model_out
+        Where to write the model that the clients agree on, every minute and at the end; None: nowhere.
 
     Raises
     ------
     PeerError
         Another coordinator has taken over, or the log does not answer.
+    UsageError
+        The model cannot be written.
     """
+    model = None if model_out is None else ModelOut(model_out, settings)
     connector.prepare()
-    link = connector.coordinator(settings.placement, settings.record_format)
-    log = CoordinatorLog()
+    link = connector.coordinator(settings.placement, settings.record_format, settings.apart)
+    log = CoordinatorLog(lambda: link.bytes_read)
     try:
         machine = _machine(settings, link)
         node = CoordinatorNode(machine, link, log.take)
         clock = ListeningClock(link.listen)
         node.start(clock.now())
-        run([CoordinatorService(node, log, stop, until_end)], clock)
-        _close(machine)  # not after an error: the machine's state may not have been committed
+        run([CoordinatorService(node, log, stop, until_end, model)], clock)
+        if model is not None:
+            model.write(machine, log.bytes_a_record)
+        _close(machine, log.bytes_a_record)  # not after an error: the machine's state may not have been committed
     finally:
         link.close()
 
@@ -226,8 +282,11 @@ def _machine(settings: FederationSettings, link: ServedCoordinatorLink) -> Coord
     return Coordinator(settings.coordinator_machine, before or settings.first_state(), recover, link.ends)
 
 
-def _close(machine: Coordinator) -> None:
-    """Log how many records were read, accepted and rejected since the federation began, from the ledger."""
+def _close(machine: Coordinator, bytes_a_record: dict[str, float]) -> None:
+    """Log how many records were read, accepted and rejected since the federation began, from the ledger.
+
+    Bytes a record count since this coordinator began.
+    """
     state = machine.state
     accepted = sum(member.accepted for member in state.members.values())
     rejected = sum(member.rejected for member in state.members.values())
@@ -245,4 +304,5 @@ def _close(machine: Coordinator) -> None:
         refused=state.refused,
         restarts=state.profile.epoch - 1,
         model_sha256=machine.digest() if state.agreement is not None else None,
+        bytes=bytes_a_record,
     )

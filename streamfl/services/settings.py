@@ -1,9 +1,11 @@
 """The settings of a live federation: a TOML file, the environment, and flags, in rising order of precedence."""
 
 import os
+import re
 import socket
 import tomllib
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -16,6 +18,7 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
+from streamfl import messages
 from streamfl.core.between.native.between_rounds import NativeBetweenRounds
 from streamfl.core.bounds import NAMED, Limits
 from streamfl.core.client.settings import ClientSettings
@@ -23,8 +26,10 @@ from streamfl.core.coordinator.settings import CoordinatorSettings
 from streamfl.core.coordinator.state import CoordinatorState
 from streamfl.core.errors import UsageError, did_you_mean
 from streamfl.core.learning.local_round import Learner
-from streamfl.formats import FieldMap, record_format
-from streamfl.ports import Placement, RecordFormat
+from streamfl.formats import FieldMap, LabelMap, record_format
+from streamfl.log.placement import pattern
+from streamfl.log.topics import Topics
+from streamfl.ports import Apart, Placement, RecordFormat, Unlabelled
 from streamfl.services.installed import connector_named, installed, section
 from streamfl.services.validation import first_of
 from streamfl.settings import LearningSettings, ProfileSettings
@@ -64,14 +69,15 @@ class RoundSettings(_Table):
     """`[rounds]`: when a round closes.
 
     With `clock = "interval"` clients close their buffers every `interval` seconds, with `records` when they hold
-    `size` records. A round closes with `quorum` updates (`all`: of every client that is present), or `deadline`
-    seconds after clients should have closed their buffers (0: no deadline). A client without an update in
-    `expire_after` rounds is not waited for until it sends one. A client with fewer than `least` good records sends
+    `size` records, with `event_time` when their records reach the next `interval` by the times at which they were
+    measured (`records.fields.time`). A round closes with `quorum` updates (`all`: of every client that is present),
+    or `deadline` seconds after clients should have closed their buffers (0: no deadline). A client without an update
+    in `expire_after` rounds is not waited for until it sends one. A client with fewer than `least` good records sends
     nothing about them: they wait for more. `least` protects each client's own records, so hosts may differ in it;
     with 1, sums over a single record may be sent.
     """
 
-    clock: Literal["records", "interval"] = "interval"
+    clock: Literal["records", "interval", "event_time"] = "interval"
     size: int = Field(100, ge=1)
     least: int = Field(10, ge=1)
     interval: float = Field(10.0, gt=0.0)
@@ -132,12 +138,31 @@ class Records(_Table):
         return self
 
 
+class Labels(_Table):
+    """`[labels]`: labels that come apart from their records, later and under a key.
+
+    `topic` names their topics (none: labels come with their records), with a `*` if that of `[records] topics` has
+    one: partition n of the labels belongs to partition n of the records. `key` is the field, in both, that names the
+    record: a text or a whole number. A record waits for its label until so many later ones as `window` says have come
+    and one after these has been labelled.
+    """
+
+    topic: str = Field("", max_length=249)
+    key: str = Field("id", min_length=1, max_length=256)
+    window: int = Field(10_000, ge=1, le=1_000_000)
+
+    @property
+    def an_example(self) -> str:
+        """Return the name of a topic of them."""
+        return self.topic.replace("*", "x")
+
+
 class ClientProcess(_Table):
     """`[client]`: one process that serves clients.
 
     `host` is its name in the group of hosts: each has its own, the same after a restart. `buffer` is the most records
-    a client holds that are not yet accepted (twice `rounds.size`, or 10,000 with `clock = "interval"`); above it its
-    partition is paused. A client without an answer asks again after `retry` seconds. A clean stop may take
+    a client holds that are not yet accepted (twice `rounds.size`; 10,000 with another clock than `records`); above it
+    its partition is paused. A client without an answer asks again after `retry` seconds. A clean stop may take
     `stop_within` seconds.
     """
 
@@ -145,6 +170,51 @@ class ClientProcess(_Table):
     buffer: int | None = Field(None, ge=1)
     retry: float = Field(5.0, gt=0.0)
     stop_within: float = Field(10.0, ge=0.0)
+
+
+class Score(_Table):
+    """`[score]`: one process that answers records without labels, see `streamfl score`.
+
+    `topics` hold the records, in the format of `[records]`, to which a label makes no difference. Answers go to
+    `NAME.predictions`. `start` is where the group of all scorers begins in a partition of which it has read nothing.
+    With `exactly_once` each record is answered exactly once, even if processes are killed; else at least once. `name`
+    is the name of the process in the group: each has its own, the same after a restart. With `probabilities` answers
+    tell that of each label. A process whose models are more than `most_behind` rounds behind is not ready; it goes on
+    to answer. `http` is the address, `[HOST:]PORT`, at which it also answers over HTTP.
+    """
+
+    topics: tuple[str, ...] = ()
+    start: Literal["earliest", "latest"] = "earliest"
+    exactly_once: bool = False
+    name: str = Field(default_factory=socket.gethostname)
+    probabilities: bool = True
+    most_behind: int = Field(3, ge=0)
+    http: str = ""
+
+    @model_validator(mode="after")
+    def _address_is_one(self) -> Self:
+        if self.http:
+            address(self.http)
+        if any("*" in name for name in self.topics):
+            raise ValueError("topics: name each topic; a * is for topics of clients")
+        return self
+
+
+def address(text: str) -> tuple[str, int]:
+    """Return the host and the port of an address.
+
+    Raises
+    ------
+    ValueError
+        It is none.
+
+    >>> address("8000"), address("0.0.0.0:80"), address("[::1]:8000")
+    (('127.0.0.1', 8000), ('0.0.0.0', 80), ('::1', 8000))
+    """
+    host, _, port = text.rpartition(":")
+    if not (port.isascii() and port.isdigit() and int(port) < 2**16):
+        raise ValueError(f"http: {text!r} is no address; give PORT or HOST:PORT")
+    return host.strip("[]") or "127.0.0.1", int(port)
 
 
 class Logs(_Table):
@@ -168,9 +238,11 @@ class FederationSettings(BaseSettings):
     federation: Federation = Federation()
     rounds: RoundSettings = RoundSettings()
     records: Records
+    labels: Labels = Labels()
     learning: LearningSettings = LearningSettings()
     profile: ProfileSettings = ProfileSettings()
     client: ClientProcess = Field(default_factory=ClientProcess)
+    score: Score = Field(default_factory=Score)
     logs: Logs = Logs()
     _section: BaseModel = PrivateAttr()
 
@@ -191,9 +263,51 @@ class FederationSettings(BaseSettings):
             raise ValueError('records.schema: "closed" needs all labels: records.fields.labels')
         if self.federation.task == "regression" and self.records.fields.labels:
             raise ValueError("records.fields.labels: leave them out, the task is regression")
+        if self.rounds.clock == "event_time" and self.records.fields.time is None:
+            raise ValueError('rounds.clock: "event_time" needs the field that says when: records.fields.time')
+        if own := set(self.score.topics) & Topics(self.federation.name).own:
+            raise ValueError(f"score.topics: {min(own)} is the federation's own; name topics of records")
+        if "key" in self.records.fields.model_fields_set:
+            raise ValueError("records.fields.key: leave it out, [labels] sets it")
+        if self.labels.topic:
+            self._check_labels(self.labels)
+        elif self.labels != Labels():
+            raise ValueError(
+                "labels.topic: without it labels come with their records; give it, or leave out the others"
+            )
         _ = self.record_format
         self.learning.river_model(self.federation.task)
+        self.learning.beside(self.profile).check_budget(size if self.rounds.clock == "records" else None)
         return self
+
+    def _check_labels(self, labels: Labels) -> None:
+        """Raise a ValueError if labels cannot come apart as they are said to."""
+        records, fields = self.records, self.records.fields
+        if records.format != "json":
+            raise ValueError('labels.topic: labels that come apart need [records] format = "json"')
+        if records.clients == "key":
+            raise ValueError(
+                'labels.topic: with clients = "key" a label would not say in which partition its record is; give '
+                'each client a partition, clients = "partition", or a topic, clients = "topic"'
+            )
+        if len(records.topics) > 1:
+            raise ValueError("labels.topic: labels come apart from records of one name; leave one in records.topics")
+        (name,) = records.topics
+        if labels.topic.count("*") != name.count("*"):
+            raise ValueError("labels.topic: give it one * for the client if records.topics has one, else none")
+        same = re.fullmatch(pattern(name), labels.an_example) or re.fullmatch(
+            pattern(labels.topic), name.replace("*", "x")
+        )
+        if same or labels.an_example in Topics(self.federation.name).own:
+            raise ValueError("labels.topic: it has names of other topics too; name topics of labels alone")
+        taken = {*fields.wanted, *fields.drop}
+        if labels.key in taken:
+            raise ValueError(f"labels.key: the field {labels.key!r} has another role in records.fields; give it one")
+        if labels.window < self.rounds.size:
+            raise ValueError(
+                f"labels.window is {labels.window} and rounds.size is {self.rounds.size}; make it at least that, and "
+                "as many records as a client has until a label comes"
+            )
 
     @property
     def section(self) -> BaseModel:
@@ -224,10 +338,12 @@ class FederationSettings(BaseSettings):
             deadline=rounds.deadline or None,
             expire_after=rounds.expire_after,
             interval=rounds.interval if rounds.clock == "interval" else None,
+            by_event_time=rounds.clock == "event_time",
             task=self.federation.task,
             scaling=self.federation.scaling,
             limits=self.limits,
-            partitions=self.partitions,
+            partitions=self._label_partitions(self.labels) if self.labels.topic else self.partitions,
+            features=self.partitions if self.labels.topic else (),
         )
 
     @property
@@ -247,6 +363,9 @@ class FederationSettings(BaseSettings):
             case "key":
                 return tuple(f"{name}/#" for name in topics)
 
+    def _label_partitions(self, labels: Labels) -> tuple[str, ...]:
+        return (f"{labels.topic}/0",) if self.records.clients == "topic" else (f"{labels.topic}/#",)
+
     @property
     def client_machine(self) -> ClientSettings:
         """Return the settings of the client machines."""
@@ -254,10 +373,13 @@ class FederationSettings(BaseSettings):
             learner=self.learner,
             round_size=self.rounds.size,
             clock=self.rounds.clock,
+            period=self.rounds.interval,
             least=self.rounds.least,
-            capacity=self.client.buffer or (MANY if self.rounds.clock == "interval" else None),
+            capacity=self.client.buffer or (None if self.rounds.clock == "records" else MANY),
             retry=self.client.retry,
             limits=self.limits,
+            window=self.labels.window if self.labels.topic else None,
+            budget=self.learning.budget(messages.size),
         )
 
     @property
@@ -267,15 +389,54 @@ class FederationSettings(BaseSettings):
         return Placement(at.topics, at.clients, at.partitions, at.start, at.lost, at.late_after)
 
     @property
+    def apart(self) -> Apart | None:
+        """Return the labels that come apart from their records; None if they come with these."""
+        labels, task = self.labels, self.federation.task
+        if not labels.topic:
+            return None
+        return Apart(
+            replace(self.placement, topics=(labels.topic,)),
+            record_format("json", self.label_map, self.limits),
+            labels.window,
+            targets=task == "regression",
+            probabilities=self.score.probabilities,
+        )
+
+    @property
     def record_format(self) -> RecordFormat:
-        """Return the format of records in messages."""
-        return record_format(self.records.format, self.field_map, self.limits)
+        """Return the format of records in messages; if labels come apart, of records without them."""
+        fields = self.feature_map if self.labels.topic else self.field_map
+        return record_format(self.records.format, fields, self.limits)
+
+    @property
+    def unlabelled(self) -> Unlabelled:
+        """Return where records without labels are."""
+        return Unlabelled(self.score.topics, self.score.start, self.score.exactly_once)
+
+    @property
+    def unlabelled_format(self) -> RecordFormat:
+        """Return the format of records without labels: that of records, in which no label is read."""
+        fields = self.field_map.model_copy(update={"task": "unlabelled", "labels": ()})
+        return record_format(self.records.format, fields, self.limits)
 
     @property
     def field_map(self) -> FieldMap:
-        """Return the map of fields."""
-        update = {"task": self.federation.task, "closed": self.records.shape == "closed"}
+        """Return the map of fields of whole records; the key of labels that come apart is no feature."""
+        drop = (*self.records.fields.drop, *([self.labels.key] if self.labels.topic else []))
+        update = {"task": self.federation.task, "closed": self.records.shape == "closed", "drop": drop}
         return self.records.fields.model_copy(update=update)
+
+    @property
+    def feature_map(self) -> FieldMap:
+        """Return the map of fields of records whose labels come apart."""
+        update = {"task": "unlabelled", "labels": (), "drop": self.records.fields.drop}
+        return self.field_map.model_copy(update=update | {"key": self.labels.key})
+
+    @property
+    def label_map(self) -> LabelMap:
+        """Return the map of fields of labels that come apart."""
+        fields = self.field_map
+        return LabelMap(label=fields.label, key=self.labels.key, task=fields.task, labels=fields.labels)
 
     @property
     def unequal(self) -> tuple[str, ...]:
@@ -296,6 +457,8 @@ class FederationSettings(BaseSettings):
             'records.lost = "skip"': records.lost == "skip",
             # A client that joins after round 1 has begun takes part from a round that depends on timing.
             f"federation.expect = {expect}": expect < self._clients,
+            # A label that was the last one known when a record was answered depends on timing.
+            f'learning.features = "{learning.features}", labels.topic': native and self.labels.topic != "",
             # How far out a target is depends on the client's targets before it, which a kill loses.
             f'learning.features = "{learning.features}", targets': native and self.federation.task == "regression",
         }

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from rich.console import Console
 
 from streamfl.core.protocol.messages import (
+    Ended,
     FromCoordinator,
     Joined,
     Left,
@@ -15,11 +16,14 @@ from streamfl.core.protocol.messages import (
     RoundClosed,
 )
 from streamfl.display import local_text, notice_text, restart_text
+from streamfl.report.changes import sentence
 from streamfl.report.words import count
 
 
 def watch(messages: Iterable[FromCoordinator], console: Console, *, rounds: int | None = None) -> None:
     """Print a line for every round, restart and change of membership, until `rounds` rounds were seen.
+
+    A restart, and clients that drift alone, are also told in a sentence.
 
     Parameters
     ----------
@@ -50,15 +54,19 @@ def line(message: FromCoordinator) -> tuple[str, str]:
         case RoundClosed() if message.records:
             return _round(message), ""
         case Restarted():
-            return restart_text(message), "bold red"
+            return f"{restart_text(message)}\n{sentence(message)}", "bold red"
+        case LocalDrift(state="latched"):
+            return f"{local_text(message)}\n{sentence(message)}", "bold yellow"
         case LocalDrift():
             return local_text(message), "bold yellow"
         case Noticed():
-            return notice_text(message.round, message.cause, message.since, message.labels), "yellow"
+            return notice_text(message), "yellow"
         case Joined():
             return f"{message.client} joined, {count(message.read)} records accounted for", "dim"
         case Left():
             return f"{message.client} left", "dim"
+        case Ended():
+            return "the federation has ended", "dim"
         case Refusal():
             return f"{message.client} {refusal_text(message)}", "bold red" if message.evicted else "yellow"
     return "", ""
@@ -87,6 +95,8 @@ def _round(closed: RoundClosed) -> str:
     parts.append(f"{count(closed.records)} records of {len(closed.accepted)} clients")
     if closed.rejected:
         parts.append(f"{count(closed.rejected)} rejected")
+    if expired := sum(one.mark.expired for one in closed.accepted if one.mark is not None):
+        parts.append(f"{count(expired)} expired")
     if closed.refused:
         parts.append(f"{count(closed.refused)} messages refused")
     return "  ".join(parts)

@@ -1,7 +1,6 @@
 """Reads NumPy archives with a feature matrix `X` and a label vector `y`."""
 
 import zipfile
-import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,12 +15,18 @@ from streamfl.core.protocol.records import Rejection, without_infinity
 from streamfl.streams.assembly import Blocks, RowBlock
 from streamfl.streams.cells import quoted, texts
 from streamfl.streams.labels import LabelTexts, resolve
+from streamfl.streams.npz_rows import MOST_WHOLE, Rows, opened, readable
 from streamfl.streams.objects import counted
 from streamfl.streams.request import Request, check_names
 from streamfl.streams.table import Numbers, Table
 from streamfl.streams.times import of_cells, unknown
 
 ROWS = 65_536  # processed at a time
+
+# The most bytes of X that are read at a time.
+BLOCK = 2**25
+
+NUMBERS = np.dtype(np.float64)
 
 Labels = npt.NDArray[np.generic]
 
@@ -69,26 +74,57 @@ def read_npz(request: Request, path: Path) -> Table:
 
 @contextmanager
 def npz_file(request: Request, path: Path) -> Iterator[Blocks]:
-    """Open an npz file: see `read_npz`. It is loaded as a whole; without labels it needs no `y`."""
-    found = _loaded(request, path)
+    """Open an npz file: see `read_npz`. It is read in blocks, and without labels it needs no `y`.
+
+    A matrix that is stored column by column (Fortran order) is loaded as a whole.
+
+    Raises
+    ------
+    UsageError
+        As by `read_npz`; of a file that ends too early when the block is read that is not there.
+    """
+    if not zipfile.is_zipfile(path):
+        _loaded(request, path)  # it says what is wrong
     labelled = request.label is not None
-    arrays = _chosen(request, _checked(request, found if labelled else {**found, "y": _no_labels(found)}))
-    yield Blocks(request, path.name, "y" if labelled else "", "record", _blocks(arrays, labelled=labelled))
+    with opened(request, path, ("X", "y", "features")) as stored:
+        X, y = _checked_shapes(request, stored, labelled=labelled)
+        names = _names(request, _column_names(stored), X.shape[1])
+        stay = _chosen_columns(request, names)
+        yield Blocks(
+            request, path.name, "y" if labelled else "", "record", _blocks(X, y, {names[j]: j for j in stay})
+        )
 
 
-def _no_labels(found: Mapping[str, npt.NDArray[np.generic]]) -> Labels:
-    return np.zeros(found["X"].shape[:1] if "X" in found else 0)
+def _checked_shapes(request: Request, stored: Mapping[str, Rows], *, labelled: bool) -> tuple[Rows, Rows | None]:
+    """Return X, and y if there are labels, after checking their headers."""
+    _check(request, stored if labelled else {"y": Rows(request, "y", _shape_of_labels(stored), NUMBERS), **stored})
+    return stored["X"], stored["y"] if labelled else None
 
 
-def _blocks(arrays: _Arrays, *, labelled: bool) -> Iterator[RowBlock]:
-    for start in range(0, len(arrays.X), ROWS):
-        rows = slice(start, start + ROWS)
-        places, numbers = counted(start, len(arrays.X[rows]))
+def _shape_of_labels(stored: Mapping[str, Rows]) -> tuple[int, ...]:
+    return stored["X"].shape[:1] if "X" in stored else (0,)
+
+
+def _column_names(stored: Mapping[str, Rows]) -> dict[str, Labels]:
+    names = stored.get("features")
+    if names is None:
+        return {}
+    if len(names.shape) != 1 or names.shape[0] * names.row_bytes > MOST_WHOLE:
+        return {"features": np.zeros((), names.dtype)}  # which is refused
+    return {"features": names.take(names.shape[0])}
+
+
+def _blocks(X: Rows, y: Rows | None, features: Mapping[str, int]) -> Iterator[RowBlock]:
+    """Yield the records in blocks; `features` has the columns of X by name."""
+    rows = max(1, min(ROWS, BLOCK // max(1, X.row_bytes)))
+    for start in range(0, X.shape[0], rows):
+        numbers = X.take(rows)
+        places, lines = counted(start, len(numbers))
         yield RowBlock(
             places=places,
-            lines=numbers,
-            features={name: arrays.X[rows, j].astype(np.float64) for j, name in enumerate(arrays.features)},
-            label=arrays.y[rows].tolist() if labelled else (),
+            lines=lines,
+            features={name: numbers[:, j].astype(np.float64) for name, j in features.items()},
+            label=_as_text(y.take(rows)).tolist() if y is not None else (),
         )
 
 
@@ -99,34 +135,38 @@ def _times(request: Request, arrays: _Arrays, rows: IntArray) -> tuple[FloatArra
     return times, unknown(list(wrong.values()))
 
 
-def _loaded(request: Request, path: Path) -> dict[str, npt.NDArray[np.generic]]:
-    damaged = "not a whole npz file without pickled objects"
-    try:
-        with path.open("rb") as stream:
-            archive = np.load(stream, allow_pickle=False)
-            if isinstance(archive, np.ndarray):
-                raise request.refusal("one array, not an npz archive", "save it with numpy.savez(file, X=X, y=y)")
-            return {name: archive[name] for name in ("X", "y", "features") if name in archive.files}
-    except (ValueError, EOFError, zipfile.BadZipFile, zlib.error, RuntimeError) as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise request.refusal(f"{damaged} ({reason})", "save plain arrays with numpy.savez(file, X=X, y=y)") from None
+def _loaded(request: Request, path: Path) -> dict[str, Labels]:
+    with readable(request), path.open("rb") as stream:
+        archive = np.load(stream, allow_pickle=False)
+        if isinstance(archive, np.ndarray):
+            raise request.refusal("one array, not an npz archive", "save it with numpy.savez(file, X=X, y=y)")
+        return {name: archive[name] for name in ("X", "y", "features") if name in archive.files}
 
 
-def _checked(request: Request, found: Mapping[str, npt.NDArray[np.generic]]) -> _Arrays:
+def _checked(request: Request, found: Mapping[str, Labels]) -> _Arrays:
+    _check(request, found)
+    X = found["X"]
+    return _Arrays(cast(Numbers, X), _as_text(found["y"]), _names(request, found, X.shape[1]))
+
+
+def _as_text(y: Labels) -> Labels:
+    return np.char.decode(cast(npt.NDArray[np.bytes_], y), "utf-8", "replace") if y.dtype.kind == "S" else y
+
+
+def _check(request: Request, found: Mapping[str, Labels] | Mapping[str, Rows]) -> None:
+    """Refuse arrays that are missing, or of a shape or a type that no records have."""
     for name in ("X", "y"):
         if name not in found:
             raise request.refusal(f"it has no array {name!r}", "save it with numpy.savez(file, X=X, y=y)")
     X, y = found["X"], found["y"]
-    if X.ndim != 2 or y.ndim != 1 or len(X) != len(y):
+    if len(X.shape) != 2 or len(y.shape) != 1 or X.shape[0] != y.shape[0]:
         what = f"X has shape {X.shape} and y has shape {y.shape}"
         raise request.refusal(what, "make them (n, d) and (n,)")
-    if not (np.issubdtype(X.dtype, np.number) or X.dtype == np.bool_) or np.iscomplexobj(X):
+    is_real = np.issubdtype(X.dtype, np.number) and not np.issubdtype(X.dtype, np.complexfloating)
+    if not (is_real or X.dtype == np.bool_):
         raise request.refusal(f"X holds {X.dtype}, not real numbers", "save it as numbers")
     if y.dtype.kind not in "biufUS":
         raise request.refusal(f"y holds {y.dtype}, neither numbers nor text", "save it as numbers or text")
-    if y.dtype.kind == "S":
-        y = np.char.decode(cast(npt.NDArray[np.bytes_], y), "utf-8", "replace")
-    return _Arrays(cast(Numbers, X), y, _names(request, found, X.shape[1]))
 
 
 def _names(request: Request, found: Mapping[str, npt.NDArray[np.generic]], width: int) -> tuple[str, ...]:
@@ -141,17 +181,23 @@ def _names(request: Request, found: Mapping[str, npt.NDArray[np.generic]], width
 
 def _chosen(request: Request, arrays: _Arrays) -> _Arrays:
     """Leave out the columns that are not features."""
-    check_names(request, [*arrays.features, "y"])
+    stay = _chosen_columns(request, arrays.features)
+    if len(stay) == len(arrays.features):
+        return arrays
+    return _Arrays(arrays.X[:, stay], arrays.y, tuple(arrays.features[i] for i in stay))
+
+
+def _chosen_columns(request: Request, names: tuple[str, ...]) -> list[int]:
+    """Return the places of the columns that are features."""
+    check_names(request, [*names, "y"])
     if request.label not in {None, "y"}:
         raise request.refusal(
             f"the label of an npz file is its array 'y', not {request.label!r}", "leave out --label"
         )
-    stay = [i for i, name in enumerate(arrays.features) if name not in request.excluded]
+    stay = [i for i, name in enumerate(names) if name not in request.excluded]
     if not stay:
         raise request.refusal("it has no feature column beside the label", "give X at least one, or drop fewer")
-    if len(stay) == len(arrays.features):
-        return arrays
-    return _Arrays(arrays.X[:, stay], arrays.y, tuple(arrays.features[i] for i in stay))
+    return stay
 
 
 def _kept(request: Request, arrays: _Arrays) -> npt.NDArray[np.generic]:

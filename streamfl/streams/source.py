@@ -1,12 +1,13 @@
 """The source of one client: its records of a table."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from streamfl.core.arrays import IntArray
+from streamfl.core.arrays import FloatArray, IntArray
 from streamfl.core.errors import UsageError
-from streamfl.core.protocol.records import Batch, Span
+from streamfl.core.protocol.records import Batch, Rejection, Span
 from streamfl.streams.dealing import Log
 from streamfl.streams.table import Table
 
@@ -22,6 +23,8 @@ class TableSource:
         The client, also the name of its only partition.
     log
         The client's records.
+    times
+        When each record of the table was measured, in seconds since 1970; None: not known.
 
     >>> from streamfl.streams.covtype import covtype
     >>> from streamfl.streams.dealing import deal
@@ -31,9 +34,10 @@ class TableSource:
     (Span(partition='c3', start=0, end=1000), False)
     """
 
-    def __init__(self, table: Table, name: str, log: Log) -> None:
+    def __init__(self, table: Table, name: str, log: Log, times: FloatArray | None = None) -> None:
         self._table = table
-        self._name = name
+        self._measured_at = times
+        self.name = name
         self._log = log
         self._bad: IntArray = np.array([rejection.position for rejection in log.rejected], np.int64)
         self._at = 0
@@ -49,6 +53,20 @@ class TableSource:
     def read(self) -> int:
         """The position of the next record: records read or skipped so far, good and bad."""
         return self._at
+
+    @property
+    def length(self) -> int:
+        """The number of records, good and bad."""
+        return len(self._log)
+
+    @property
+    def rejected(self) -> Sequence[Rejection]:
+        """The bad records by increasing position."""
+        return self._log.rejected
+
+    def between(self, start: int, end: int) -> Batch:
+        """Return the records of some positions; the position of `poll` does not change."""
+        return self._batch(start, end)
 
     def poll(self, limit: int) -> Sequence[Batch]:
         """Return the next records, at most `limit` good and bad ones, as one batch; () at the end."""
@@ -66,29 +84,33 @@ class TableSource:
         UsageError
             If the position is beyond the client's records: they are not the records that were read before.
         """
-        at = positions.get(self._name, self._at)
+        at = positions.get(self.name, self._at)
         if not 0 <= at <= len(self._log):
-            what = f"{self._table.name}: {self._name} has {len(self._log)} records, but its position is {at}"
+            what = f"{self._table.name}: {self.name} has {len(self._log)} records, but its position is {at}"
             raise UsageError(f"{what}; give the same file, clients and split as before")
         self._at = at
 
     def fetch(self, positions: Mapping[str, Sequence[int]]) -> Sequence[Batch]:
         """Read the good records at these positions again, in order; the position of `poll` does not change."""
-        wanted = np.unique(np.array(positions.get(self._name, ()), np.int64))
+        wanted = positions.get(self.name, ())
+        again = self.at(np.array(wanted, np.int64))
+        return (again,) if len(again) else ()
+
+    def at(self, positions: IntArray) -> Batch:
+        """Return the good records at some positions, in order, each once."""
+        wanted = np.unique(positions)
         wanted = wanted[(wanted >= 0) & (wanted < len(self._log)) & ~np.isin(wanted, self._bad)]
-        if not len(wanted):
-            return ()
-        span = Span(self._name, int(wanted[0]), int(wanted[-1]) + 1)
-        return (self._columns(span, wanted, wanted - np.searchsorted(self._bad, wanted)),)
+        span = Span(self.name, int(wanted[0]), int(wanted[-1]) + 1) if len(wanted) else Span(self.name, 0, 0)
+        return self._columns(span, wanted, wanted - np.searchsorted(self._bad, wanted))
 
     def _batch(self, start: int, end: int) -> Batch:
         first, last = np.searchsorted(self._bad, [start, end])
         positions = np.arange(start, end, dtype=np.int64)
         good = positions if first == last else np.delete(positions, self._bad[first:last] - start)
-        batch = self._columns(Span(self._name, start, end), good, slice(start - first, end - last))
+        batch = self._columns(Span(self.name, start, end), good, slice(start - first, end - last))
         if first == last:
             return batch
-        return Batch(batch.span, good, batch.features, batch.X, batch.y, batch.labels, self._log.rejected[first:last])
+        return replace(batch, rejected=self._log.rejected[first:last])
 
     def _rows(self, which: IntArray | slice) -> IntArray | slice:
         """Return rows of the table, as a slice (which needs no copy) if they are evenly spaced."""
@@ -98,5 +120,7 @@ class TableSource:
         return slice(int(rows[0]), int(rows[-1]) + 1, self._stride) if len(rows) else slice(0, 0)
 
     def _columns(self, span: Span, positions: IntArray, which: IntArray | slice) -> Batch:
-        X = self._table.X[self._rows(which)].astype(np.float64, copy=False)
-        return Batch(span, positions, self._table.features, X, self._log.y[which], self._table.labels)
+        rows = self._rows(which)
+        X = self._table.X[rows].astype(np.float64, copy=False)
+        times = None if self._measured_at is None else self._measured_at[rows]
+        return Batch(span, positions, self._table.features, X, self._log.y[which], self._table.labels, times=times)

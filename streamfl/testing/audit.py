@@ -1,12 +1,23 @@
 """An auditor: it checks from outside, by messages and accounts, what must hold in every run despite all faults."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from streamfl.core.client.phase import Phase, may_follow
 from streamfl.core.coordinator import phase as coordinator
 from streamfl.core.protocol.decisions import ClientDecision
 from streamfl.core.protocol.events import ClientEvent, CoordinatorEvent
-from streamfl.core.protocol.messages import Accepted, FromClient, FromCoordinator, Restarted, RoundClosed, Update
+from streamfl.core.protocol.messages import (
+    Accepted,
+    Finding,
+    FromClient,
+    FromCoordinator,
+    LocalDrift,
+    Restarted,
+    RoundClosed,
+    Update,
+)
+from streamfl.core.protocol.records import Batch
 from streamfl.testing.violation import Violation
 
 # The fields of a message that its line in the transcript shows.
@@ -24,6 +35,9 @@ class Audit:
     sent, positions, accepted, rejected, closed, restarts
         Updates by client and attempt; the ledger's positions by client and partition; records accepted and rejected
         by client; the ledger's entries; and restarts.
+    made, answered, learnt
+        If labels come apart: by client and attempt, the records of an update, as the positions of their labels and of
+        their features; the positions of features answered, by client; and what the ledger has learnt, by client.
 
     Examples
     --------
@@ -43,6 +57,9 @@ class Audit:
     rejected: dict[str, int] = field(default_factory=dict)
     closed: list[RoundClosed] = field(default_factory=list)
     restarts: list[Restarted] = field(default_factory=list)
+    made: dict[tuple[str, str], Mapping[int, int]] = field(default_factory=dict)
+    answered: dict[str, set[int]] = field(default_factory=dict)
+    learnt: dict[str, dict[int, int]] = field(default_factory=dict)
 
     def note(self, now: float, node: str, event: str) -> None:
         """Write a line into the transcript."""
@@ -51,6 +68,8 @@ class Audit:
     def watch(self, now: float, node: str, message: FromClient | FromCoordinator) -> None:
         """Check a message that was sent or committed."""
         self.note(now, node, summary(message))
+        if isinstance(message, Finding):
+            self._finding(message)
         match message:
             case Update():
                 self.sent[message.client, message.attempt] = message
@@ -65,6 +84,25 @@ class Audit:
         """Check a client's own accounts: records read = accepted + rejected + pending."""
         if read != accounted + pending:
             raise Violation(f"{client} has read {read} records, but {accounted} accounted for + {pending} pending")
+
+    def waits(self, client: str, asked: int, *, learnt: int, waiting: int, expired: int) -> None:
+        """Check records whose labels come apart: those read = learnt + waiting for their labels + written off."""
+        if asked != learnt + waiting + expired:
+            raise Violation(
+                f"{client} has read {asked} records, but {learnt} learnt + {waiting} waiting + {expired} expired"
+            )
+
+    def answers(self, client: str, batch: Batch) -> None:
+        """Note that records were answered."""
+        self.answered.setdefault(client, set()).update(batch.positions.tolist())
+
+    def makes(self, update: Update, batches: Sequence[Batch]) -> None:
+        """Note which labels and features make the records of an update."""
+        pairs: dict[int, int] = {}
+        for batch in batches:
+            if batch.beside is not None:
+                pairs.update(zip(batch.positions.tolist(), batch.beside.tolist(), strict=True))
+        self.made[update.client, update.attempt] = pairs
 
     def moves(
         self, client: str, before: Phase, event: ClientEvent, decisions: list[ClientDecision], after: Phase
@@ -111,12 +149,39 @@ class Audit:
             self.positions[place] = span.end
         self.accepted[accepted.client] = self.accepted.get(accepted.client, 0) + accepted.records
         self.rejected[accepted.client] = self.rejected.get(accepted.client, 0) + accepted.rejected
+        self._learn(accepted.client, self.made.get((accepted.client, accepted.attempt), {}))
+
+    def _learn(self, client: str, pairs: Mapping[int, int]) -> None:
+        """Check that the records of an update were answered before, and that none is learnt twice."""
+        learnt = self.learnt.setdefault(client, {})
+        twice = set(pairs.values()).intersection(learnt.values())
+        if twice or len(set(pairs.values())) < len(pairs):
+            raise Violation(f"{client} learns records twice, whose features are at {sorted(twice)}")
+        if not self.answered.get(client, set()).issuperset(pairs.values()):
+            raise Violation(f"{client} learns records that it has not answered")
+        learnt.update(pairs)
 
     def _restart(self, restarted: Restarted) -> None:
         last = self.restarts[-1].epoch if self.restarts else 1
         if restarted.epoch != last + 1:
             raise Violation(f"epoch {restarted.epoch} follows epoch {last}")
         self.restarts.append(restarted)
+
+    def _finding(self, finding: Finding) -> None:
+        """Check the positions that an announcement tells: those of the ledger, from a round on."""
+        found: dict[str, list[int]] = {}
+        for closed in (entry for entry in self.closed if entry.round >= finding.known_since):
+            for accepted in closed.accepted:
+                if isinstance(finding, LocalDrift) and accepted.client not in finding.clients:
+                    continue
+                for span in accepted.spans:
+                    found.setdefault(span.partition, []).extend((span.start, span.end))
+        for partition, told in finding.positions.items():
+            places = found.get(partition, [])
+            if not places or told != (min(places), max(places)):
+                raise Violation(
+                    f"positions {told} of {partition} since round {finding.known_since}: not the ledger's"
+                )
 
 
 def summary(message: FromClient | FromCoordinator) -> str:

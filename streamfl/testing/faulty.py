@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from streamfl import codec, messages
+from streamfl import messages, state_bytes
 from streamfl.core.coordinator.state import CoordinatorState
 from streamfl.core.protocol.messages import FromClient, FromCoordinator
 from streamfl.runtime.clock import ManualClock
@@ -160,7 +160,7 @@ class FaultyCoordinatorLink:
 
     def commit(self, published: Sequence[FromCoordinator], state: CoordinatorState) -> None:
         """Save the state and send messages to all clients: both or neither."""
-        saved = codec.encode(state)
+        saved = state_bytes.encode(state)
 
         def effect() -> None:
             self.transport.saved = saved
@@ -178,7 +178,7 @@ class FaultyCoordinatorLink:
 
     def restore(self) -> CoordinatorState | None:
         """Return the state that was committed last."""
-        return None if self.transport.saved is None else codec.decode(CoordinatorState, self.transport.saved)
+        return None if self.transport.saved is None else state_bytes.decode(self.transport.saved)
 
     def _send(self, published: Sequence[FromCoordinator]) -> None:
         for message in published:

@@ -7,16 +7,27 @@ from functools import cached_property
 from threadpoolctl import threadpool_limits
 
 from streamfl.core.client.machine import Client
+from streamfl.core.client.recorded import Recorded
 from streamfl.core.client.settings import ClientSettings
 from streamfl.core.coordinator.machine import Coordinator
 from streamfl.core.coordinator.settings import CoordinatorSettings
 from streamfl.core.coordinator.state import CoordinatorState
-from streamfl.core.protocol.decisions import ClientDecision, CoordinatorDecision
+from streamfl.core.protocol.decisions import (
+    Answered,
+    ClientDecision,
+    CoordinatorDecision,
+    Dropped,
+    OverBudget,
+    PostUpdate,
+    Predicted,
+    Send,
+)
 from streamfl.core.protocol.events import ClientEvent, CoordinatorEvent
-from streamfl.core.protocol.messages import FromClient, FromCoordinator
+from streamfl.core.protocol.messages import FromClient, FromCoordinator, Update
 from streamfl.core.sampling import generator
 from streamfl.runtime.clock import ManualClock
-from streamfl.runtime.nodes import ClientNode, CoordinatorNode
+from streamfl.runtime.nodes import ClientNode, CoordinatorNode, unobserved
+from streamfl.streams.apart import HalvesSource
 from streamfl.streams.dealing import Log
 from streamfl.streams.source import TableSource
 from streamfl.streams.table import Table
@@ -45,6 +56,13 @@ class AuditedClient(Client):
         before = self.phase
         decisions = super().handle(event, now)
         self.audit.moves(self.name, before, event, decisions, self.phase)
+        for decision in decisions:
+            if isinstance(decision, Answered):
+                self.audit.answers(self.name, decision.batch)
+            elif (
+                isinstance(decision, Send) and isinstance(decision.message, Update) and self._flight.sent is not None
+            ):
+                self.audit.makes(decision.message, self._flight.sent.batches)
         return decisions
 
 
@@ -77,6 +95,9 @@ class Simulation:
         The faults that happen until `calm_after`, after which there are none, so that a run ends.
     seed
         The seed of all faults: the same seed gives the same run, step by step.
+    halves
+        If labels come apart from their records: makes the halves of a client from its records, and from what it has
+        answered so far, which no kill loses.
     calm_after
         Seconds of virtual time during which faults happen.
     most_steps
@@ -115,10 +136,12 @@ class Simulation:
     state: Callable[[], CoordinatorState]
     faults: Faults = Faults()
     seed: int = 0
+    halves: Callable[[TableSource, Recorded], HalvesSource] | None = None
     calm_after: float = 2000.0
     most_steps: int = 50_000
     audit: Audit = field(default_factory=Audit)
     kills: int = 0
+    recorded: dict[str, Recorded] = field(default_factory=dict)
     _clock: ManualClock = field(default_factory=ManualClock)
     _nodes: dict[str, ClientNode | CoordinatorNode] = field(default_factory=dict)
     _down: dict[str, float] = field(default_factory=dict)
@@ -219,18 +242,35 @@ class Simulation:
         machine = AuditedClient(
             self._in_one_process, name, incarnation=f"{self._starts:05d}.{name}", audit=self.audit
         )
-        return ClientNode(machine, TableSource(self.table, name, self.logs[name]), self._network.client(name))
+        times = self.table.times if len(self.table.times) else None
+        source, link = TableSource(self.table, name, self.logs[name], times), self._network.client(name)
+        if self.halves is None:
+            return ClientNode(machine, source, link)
+        halves = self.halves(source, self.recorded.setdefault(name, Recorded(targets=not self.table.labels)))
+        return ClientNode(machine, halves, link, self._record)
+
+    def _record(self, event: Answered | Predicted | PostUpdate | Dropped | OverBudget) -> None:
+        if isinstance(event, Answered):
+            self.recorded[event.client].add_all(event.batch)
+        else:
+            unobserved(event)
 
     def _watch(self, node: str, message: FromClient | FromCoordinator) -> None:
         self.audit.watch(self._clock.now(), node, message)
 
     def _check(self, name: str, node: ClientNode | CoordinatorNode) -> None:
-        if isinstance(node, ClientNode) and node.machine.accounted is not None:
-            read = node.source.read  # type: ignore[attr-defined]  # it is a TableSource
-            self.audit.accounts(name, read, node.machine.accounted, node.machine.pending)
+        if not isinstance(node, ClientNode) or node.machine.accounted is None:
+            return
+        machine, source, accounted = node.machine, node.source, node.machine.accounted
+        if isinstance(source, TableSource):
+            self.audit.accounts(name, source.read, accounted, machine.pending)
+        elif isinstance(source, HalvesSource) and machine.is_restored:
+            self.audit.accounts(name, max(source.read, accounted), accounted, machine.pending)
+            asked, learnt = self.logs[name].good_before(source.asked), accounted - machine.rejected
+            self.audit.waits(name, asked, learnt=learnt, waiting=machine.waiting, expired=machine.expired)
 
     def _finished(self) -> Coordinator:
-        for name, log in self.logs.items():
+        for name, log in self.logs.items() if self.halves is None else ():
             done = self.audit.accepted.get(name, 0) + self.audit.rejected.get(name, 0)
             rest = len(log) - done
             good = rest - sum(bad.position >= done for bad in log.rejected)

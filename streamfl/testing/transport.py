@@ -9,8 +9,8 @@ from time import monotonic, sleep
 
 import numpy as np
 
-from streamfl import codec
 from streamfl import messages as wire
+from streamfl import state_bytes
 from streamfl.core.coordinator.agreement import Agreement
 from streamfl.core.coordinator.ledger import Member
 from streamfl.core.coordinator.state import CoordinatorState
@@ -238,7 +238,7 @@ def _as_bytes(messages: Sequence[FromClient | FromCoordinator]) -> list[bytes]:
 
 
 def _bytes_of(state: CoordinatorState | None) -> bytes | None:
-    return None if state is None else codec.encode(state)
+    return None if state is None else state_bytes.encode(state)
 
 
 def _announcement(i: int) -> LocalDrift:

@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from streamfl import codec
+from streamfl import state_bytes
 from streamfl.core.coordinator.state import CoordinatorState
 from streamfl.core.protocol.messages import FromClient, FromCoordinator, Joined, Left
 
@@ -79,7 +79,7 @@ class MemoryCoordinatorLink:
     def commit(self, messages: Sequence[FromCoordinator], state: CoordinatorState) -> None:
         """Publish to all clients and save the state."""
         if self.transport.durable:
-            self.transport._saved = codec.encode(state)
+            self.transport._saved = state_bytes.encode(state)
         self.publish(messages)
 
     def receive(self) -> Sequence[FromClient]:
@@ -92,7 +92,7 @@ class MemoryCoordinatorLink:
     def restore(self) -> CoordinatorState | None:
         """Return the last committed state."""
         saved = self.transport._saved
-        return None if saved is None else codec.decode(CoordinatorState, saved)
+        return None if saved is None else state_bytes.decode(saved)
 
 
 def _drained(queue: deque) -> list:  # type: ignore[type-arg]

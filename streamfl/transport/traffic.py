@@ -4,7 +4,19 @@ import gzip
 from dataclasses import dataclass
 
 from streamfl import messages
-from streamfl.core.protocol.messages import FromClient, FromCoordinator, RoundOpened, Update
+from streamfl.core.protocol.changes import WHOLE_EVERY
+from streamfl.core.protocol.messages import (
+    BetweenPublished,
+    FromClient,
+    FromCoordinator,
+    ModelPublished,
+    ModelsChanged,
+    RegistryPublished,
+    RoundClosed,
+    RoundOpened,
+)
+
+OfRound = ModelPublished | ModelsChanged | BetweenPublished
 
 # The first entries are all encoded, and from then on one in so many: to encode all would slow a replay down.
 FIRST, EVERY = 4, 8
@@ -18,10 +30,11 @@ MOST, ONE_IN = 64, 7
 class Traffic:
     """The bytes a record of what clients send and of what the coordinator publishes.
 
-    Nothing is encoded in memory, so the messages of some rounds are encoded to be counted: of the first four entries
-    all, then of every eighth, with eight times the weight. Of these the messages of 64 clients, and of every seventh
-    client more, with seven times the weight. What the coordinator writes as JSON is counted as gzip makes it, each
-    message alone; a log may put several together. Parts and headers of a log are not counted.
+    The messages of some rounds are encoded to be counted: of the first four entries all, then of every eighth, with
+    eight times the weight. Of these the messages of 64 clients, and of every seventh client more, with seven times
+    the weight. Rounds that are published whole are all counted. What the coordinator writes as JSON is counted as
+    gzip makes it, each message alone; a log may put several together. Parts and headers of a log are not counted.
+    Records are those of the ledger.
 
     Examples
     --------
@@ -35,6 +48,7 @@ class Traffic:
     up: int = 0
     down: int = 0
     records: int = 0
+    features: int = 0
     _entry: int = 1
     _sent: int = 0
 
@@ -44,6 +58,8 @@ class Traffic:
         if isinstance(message, FromClient):
             self._sent += 1
             weight *= 1 if self._sent <= MOST else ONE_IN * (self._sent % ONE_IN == 0)
+        elif isinstance(message, OfRound) and message.version % WHOLE_EVERY == 0:
+            weight = 1
         if weight:
             data = messages.encode(message)
             if isinstance(message, FromClient):
@@ -51,12 +67,19 @@ class Traffic:
             else:
                 is_json = not isinstance(message, messages.MANY)
                 self.down += weight * len(gzip.compress(data, mtime=0) if is_json else data)
-            if isinstance(message, Update):
+            if isinstance(message, RoundClosed):
                 self.records += weight * message.records
         if isinstance(message, RoundOpened):
             self._entry, self._sent = message.entry, 0
+        elif isinstance(message, RegistryPublished):
+            self.features = len(message.registry.features)
 
     @property
     def a_record(self) -> tuple[float, float]:
         """Return the bytes that clients sent and that the coordinator published, each over the records of all."""
         return (self.up / self.records, self.down / self.records) if self.records else (0.0, 0.0)
+
+    @property
+    def raw(self) -> float:
+        """Return the bytes of a record's features as floats of 32 bits; 0 before a registry was published."""
+        return 4.0 * self.features

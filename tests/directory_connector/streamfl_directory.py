@@ -16,7 +16,7 @@ from streamfl import codec, messages
 from streamfl.core.coordinator.state import CoordinatorState
 from streamfl.core.errors import PeerError, UsageError
 from streamfl.core.protocol.events import Unusable
-from streamfl.core.protocol.messages import FromClient, FromCoordinator
+from streamfl.core.protocol.messages import Ended, FromClient, FromCoordinator
 from streamfl.log.dead_letters import DeadLetter
 from streamfl.log.intake import Intake
 from streamfl.log.links import Links
@@ -27,7 +27,20 @@ from streamfl.log.sample import tried
 from streamfl.log.tensors import Tensors, key_of
 from streamfl.log.topics import Topics
 from streamfl.log.updates import understood
-from streamfl.ports import ClientProgress, Decoded, Finding, Placement, ReadingCounts, RecordFormat, Source
+from streamfl.ports import (
+    Answer,
+    Apart,
+    Asked,
+    ClientProgress,
+    Decoded,
+    Finding,
+    Placement,
+    ReadingCounts,
+    RecordFormat,
+    ScoringCounts,
+    Source,
+    Unlabelled,
+)
 
 POLL, MOST_AT_ONCE, MOST_BYTES = 0.02, 1000, 1 << 30
 
@@ -100,14 +113,16 @@ class DirectoryLinks(Links):
     def __init__(self, place: Place) -> None:
         super().__init__()
         self.place, self.foreign, self.next = place, 0, 0
+        self._last: list[FromCoordinator] = []
         self._newest: Newest[str, Tensors] = Newest(MOST_BYTES)
-        self.received()
+        self._last = [message for message in self.received() if not isinstance(message, Tensors)][-1:]
 
     def send(self, message: FromClient) -> None:
         self.place.updates.append(messages.encode(message))
 
     def received(self) -> list[FromCoordinator]:
-        received: list[FromCoordinator] = []
+        received = [message for message in self._last if isinstance(message, Ended)]
+        self._last = []
         for transaction in self.place.control.read(self.next):
             self.next = transaction.offset + 1
             try:
@@ -130,6 +145,7 @@ class DirectoryCoordinatorLink:
 
     def __init__(self, place: Place, placement: Placement, stride: int) -> None:
         self._place, self._placement, self._stride = place, placement, stride
+        self.bytes_read = 0
         transactions = [msgpack.decode(message.value, type=Transaction) for message in place.control.read(0)]
         commits = [transaction for transaction in transactions if transaction[0]]
         self._state, self._handled, _ = commits[-1] if commits else (b"", 0, [])
@@ -151,6 +167,7 @@ class DirectoryCoordinatorLink:
     def receive(self) -> Iterator[FromClient | Unusable]:
         for message in self._place.updates.read(self._handled):
             self._handled, self._taken = message.offset + 1, message
+            self.bytes_read += len(message.value)
             yield understood(message.value)
 
     def refuse(self, reason: str) -> None:
@@ -228,6 +245,67 @@ class DirectoryHost(DirectoryLinks):
         self._locks.close()
 
 
+class DirectoryScorer(DirectoryLinks):
+    """`streamfl.ports.Scorer`, at least once: a file in a partition holds how far its scorers are."""
+
+    def __init__(self, place: Place, unlabelled: Unlabelled, records: RecordFormat) -> None:
+        if unlabelled.exactly_once:
+            raise UsageError("[score] exactly_once: a directory answers at least once; leave it out")
+        super().__init__(place)
+        self.next = 0  # it follows all that was ever published
+        self.counts = ScoringCounts()
+        self._unlabelled, self._format = unlabelled, records
+        self._answers = Log(place.path / place.topics.predictions / "0")
+        self._logs: dict[str, Log] = {}
+        self._read: dict[Path, int] = {}
+        self._locks = ExitStack()
+
+    def published(self) -> Sequence[FromCoordinator]:
+        return self.received()
+
+    def read(self) -> Sequence[Asked]:
+        for topic in self._unlabelled.topics:
+            for folder in sorted((self.place.path / topic).glob("[0-9]*")):
+                if f"{topic}/{folder.name}" not in self._logs:
+                    with suppress(BlockingIOError):  # another scorer has it
+                        lock = self._locks.enter_context((folder / ".lock").open("w"))
+                        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                        self._logs[f"{topic}/{folder.name}"] = Log(folder)
+        return [asked for log in self._logs.values() if (asked := self._asked(log)) is not None]
+
+    def _asked(self, log: Log) -> Asked | None:
+        at = log.folder / ".scored"
+        start = int(at.read_text()) if at.exists() else log.end if self._unlabelled.start == "latest" else 0
+        found = log.read(start, MOST_AT_ONCE)
+        if not found:
+            return None
+        self._read[at] = found[-1].offset + 1
+        there = [message for message in found if message.value]
+        decoded = self._format.decode([message.offset for message in there], [message.value for message in there])
+        for bad in decoded.rejected:
+            offset = bad.position // self._format.stride
+            self.place.bury(
+                DeadLetter.of(log.topic, int(log.folder.name), offset, bad.reason, None, log.read(offset, 1)[0].value)
+            )
+            self.counts.rejected += bad.count
+        return Asked(log.topic, int(log.folder.name), decoded, {})
+
+    def answer(self, answers: Sequence[Answer]) -> None:
+        for answer in answers:
+            self._answers.append(answer.value)
+        for at, offset in self._read.items():
+            at.with_suffix(".new").write_text(str(offset))
+            at.with_suffix(".new").replace(at)
+        self._read.clear()
+        self.counts.answered += len(answers)
+
+    def listen(self, seconds: float) -> None:
+        time.sleep(min(seconds, POLL))
+
+    def close(self) -> None:
+        self._locks.close()
+
+
 class DirectoryWriter:
     """`streamfl.ports.RecordWriter`: an empty message is the end-of-stream mark."""
 
@@ -253,6 +331,11 @@ class DirectorySettings(BaseModel):
     path: Path
 
 
+def _refuse(apart: Apart | None) -> None:
+    if apart is not None:
+        raise UsageError("[labels]: in directories labels come with their records; leave it out")
+
+
 class DirectoryConnector:
     """`streamfl.ports.Connector`."""
 
@@ -265,11 +348,20 @@ class DirectoryConnector:
         if not self._place.path.is_dir():
             raise UsageError(f"[directory] path: there is no directory {self._place.path}; make it, or correct path")
 
-    def coordinator(self, placement: Placement, records: RecordFormat) -> DirectoryCoordinatorLink:
+    def coordinator(
+        self, placement: Placement, records: RecordFormat, apart: Apart | None = None
+    ) -> DirectoryCoordinatorLink:
+        _refuse(apart)
         return DirectoryCoordinatorLink(self._place, placement, records.stride)
 
-    def host(self, name: str, placement: Placement, records: RecordFormat) -> DirectoryHost:
+    def host(
+        self, name: str, placement: Placement, records: RecordFormat, apart: Apart | None = None
+    ) -> DirectoryHost:
+        _refuse(apart)
         return DirectoryHost(self._place, placement, records)
+
+    def scorer(self, name: str, unlabelled: Unlabelled, records: RecordFormat) -> DirectoryScorer:
+        return DirectoryScorer(self._place, unlabelled, records)
 
     def writer(self, placement: Placement, clients: Sequence[str]) -> DirectoryWriter:
         self.prepare()
@@ -286,7 +378,14 @@ class DirectoryConnector:
             yield from (message for message in links.received() if not isinstance(message, Tensors))
             time.sleep(POLL)
 
-    def findings(self, placement: Placement, records: RecordFormat) -> Sequence[Finding]:
+    def findings(
+        self,
+        placement: Placement,
+        records: RecordFormat,
+        asked: tuple[Unlabelled, RecordFormat] | None = None,
+        apart: Apart | None = None,
+    ) -> Sequence[Finding]:
+        _refuse(apart)
         if not self._place.path.is_dir():
             return [Finding("directory", "error", f"no directory {self._place.path}", "make it, or correct path")]
         logs = self._place.records(placement)

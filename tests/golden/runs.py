@@ -96,8 +96,19 @@ def _as_before(text: str) -> str:
     return LADDER.sub(before, text)
 
 
+# The fields of findings before they had positions, in the order of then.
+FINDINGS = {
+    "restarts": "round time epoch cause statistic threshold chosen since clients labels",
+    "local_drifts": "round epoch clients labels since state statistic threshold",
+    "notices": "round epoch cause statistic threshold since labels",
+}
+
+
 def _without_times(result: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in result.items() if key not in {"seconds", "records_per_second", "source"}}
+    kept = {key: value for key, value in result.items() if key not in {"seconds", "records_per_second", "source"}}
+    for key, names in FINDINGS.items():
+        kept[key] = [{name: finding[name] for name in names.split()} for finding in result[key]]
+    return kept
 
 
 def _write_streams(folder: Path) -> None:

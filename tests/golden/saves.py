@@ -21,9 +21,8 @@ if __name__ == "__main__":
 
 
 from golden.arithmetic import begin, digest, tell
-from streamfl import MasterFLClassifier, MasterFLRegressor, codec
+from streamfl import MasterFLClassifier, MasterFLRegressor, state_bytes
 from streamfl.core.coordinator.machine import Coordinator
-from streamfl.core.coordinator.state import CoordinatorState
 from streamfl.core.protocol.messages import RoundClosed
 from streamfl.estimators.saved import FORMAT
 from streamfl.model_file import ServedModel
@@ -135,7 +134,7 @@ def _states() -> Iterator[tuple[str, bytes]]:
 def _goes_on(path: Path, name: str) -> str:
     """Go on from a state with clients that were started anew, to the end, and return what the model has become."""
     replay, transport = _replay(name), MemoryTransport()
-    machine = Coordinator(replay._coordinator().settings, codec.decode(CoordinatorState, path.read_bytes()))
+    machine = Coordinator(replay._coordinator().settings, state_bytes.decode(path.read_bytes()))
     node = CoordinatorNode(machine, transport.coordinator())
     clients = [replay._client(client, transport) for client in replay.logs]
     node.start(0.0)

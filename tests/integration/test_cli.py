@@ -24,12 +24,13 @@ from streamfl.model_file import ServedModel
 
 KEYS = (
     "streamfl source label left_out seed profile records accepted held_out rejected pending infinite rounds"
-    " clients seconds records_per_second bytes {} loss restarts local_drifts notices promotions serving model_sha256"
-    " per_round"
+    " clients seconds records_per_second bytes {} loss by_client {} restarts local_drifts changes notices promotions"
+    " serving model_sha256 per_round"
 )
-CLASSIFICATION = KEYS.format("accuracy kappa").split()
-REGRESSION = KEYS.format("mae rmse").split()
-RESTARTED = ("round", "time", "epoch", "cause", "statistic", "threshold", "chosen", "since", "clients", "labels")
+CLASSIFICATION = KEYS.format("accuracy kappa", "by_class").split()
+REGRESSION = KEYS.format("mae rmse", "").split()
+FOUND = ("round", "time", "epoch", "statistic", "threshold", "since", "labels", "since_time", "rows", "positions")
+RESTARTED = (*FOUND, "known_since", "drift", "cause", "chosen", "clients")
 FIGURES = ["prequential", "round_start", "post_update", "no_change", "model_file", "last_rounds"]
 
 
@@ -311,6 +312,8 @@ def test_the_same_seed_gives_the_same_result(streamfl: Command, blobs: Path):
         ("--split", "column:kind"),
         ("--inject", "permutation@20,60", "--least", "1"),
         ("--task", "classification", "--drop", "height"),
+        ("--bytes", "200"),
+        ("--bytes", "200", "--label-delay", "20"),
     ],
 )
 def test_every_option_runs(options: tuple[str, ...], streamfl: Command, blobs: Path):
@@ -319,6 +322,75 @@ def test_every_option_runs(options: tuple[str, ...], streamfl: Command, blobs: P
     result = ended.json
     assert result["records"] == result["accepted"] + result["rejected"] + result["pending"] == 600
     assert math.isfinite(result["accuracy"]["prequential"])
+
+
+# --- labels that come late -------------------------------------------------------------------------------------
+
+
+def test_labels_that_come_late_are_told(streamfl: Command, blobs: Path, tmp_path: Path):
+    page, model, to = tmp_path / "report.html", tmp_path / "model.safetensors", tmp_path / "predictions.csv"
+    outputs = ("--report", page, "--model-out", model, "--predictions", to, "--json", "-")
+    ended = streamfl("replay", blobs, "--clients", 3, "--round-size", 20, "--label-delay", 9, *outputs)
+    result = ended.json
+    assert (result["label_delay"], result["unanswered"], result["waiting"], result["expired"]) == (9, 27, 0, 0)
+    told = r"^labels +9 records late: 27 answered before any model, 0 still waiting, 0 expired$"
+    assert re.search(told, ended.err, re.MULTILINE)
+    assert "27 records were answered before any model was there, and count as wrong." in page.read_text()
+    assert json.loads(ServedModel.load(model).provenance.settings)["label_delay"] == 9
+    with to.open(newline="") as file:
+        lines = list(csv.DictReader(file))
+    assert sorted(int(one["record"]) for one in lines if not one["predicted"]) == list(range(27))
+    right = sum(one["label"] == one["predicted"] for one in lines) / len(lines)
+    assert right == pytest.approx(result["accuracy"]["prequential"])
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--profile", "paper"),
+        ("--profile", "experts"),
+        ("--features", "rounds"),
+        ("--split", "column:kind"),
+        ("--split", "dirichlet:0.5"),
+        ("--inject", "class-swap@4"),
+        ("--model", "river:preprocessing.StandardScaler|linear_model.LogisticRegression"),
+        ("--algorithm", "fedomd"),
+    ],
+)
+def test_labels_come_late_with_every_other_option(options: tuple[str, ...], streamfl: Command, blobs: Path):
+    without, late = (
+        streamfl("replay", blobs, *options, "--clients", 2, "--label-delay", delay, "--json", "-").json
+        for delay in (0, 30)
+    )
+    assert late["records"] == late["accepted"] + late["rejected"] + late["pending"] == 600
+    for key in ("accepted", "rounds", "restarts", "local_drifts", "promotions", "model_sha256"):
+        assert late[key] == without[key]
+    assert late["unanswered"] >= 60
+    assert late["accuracy"]["prequential"] < without["accuracy"]["prequential"]
+
+
+def test_restarts_are_told_with_their_times_also_where_labels_come_late(streamfl: Command, sensor_file: Path):
+    told = [
+        streamfl("replay", sensor_file, "--time", "ts", "--label-delay", delay, "--json", "-").json["restarts"]
+        for delay in (0, 25)
+    ]
+    assert told[0] == told[1] != []
+
+
+def test_bad_records_are_listed_also_where_labels_come_late(streamfl: Command, tmp_path: Path):
+    rows = [f"{i % 7},{i % 3},{'xy'[i % 2]}" for i in range(100)]
+    rows[20] = "oops,2,x"
+    path = tmp_path / "dirty.csv"
+    path.write_text("\n".join(["a,b,y", *rows]) + "\n")
+    ended = streamfl("replay", path, "--clients", 2, "--least", 1, "--label-delay", 4, "--json", "-")
+    result = ended.json
+    assert (result["records"], result["accepted"], result["rejected"], result["pending"]) == (100, 99, 1, 0)
+    assert re.search(r"line 22\b.*oops", ended.err)
+
+
+@pytest.mark.parametrize("delay", ["-1", "1000001", "ten"])
+def test_a_delay_out_of_bounds_is_refused(delay: str, streamfl: Command, blobs: Path):
+    assert streamfl("replay", blobs, "--label-delay", delay).code == 2
 
 
 # --- the base algorithm ----------------------------------------------------------------------------------------
@@ -562,6 +634,9 @@ BAD: dict[str, tuple[str, bytes, tuple[str, ...], str]] = {
     ),
     "orders of another profile": ("f.csv", GOOD, ("--max-order", "none"), "--profile paper"),
     "an order that is none": ("f.csv", GOOD, ("--profile", "paper", "--max-order", "21"), "from 0 to 20, or none"),
+    "no number of bytes": ("f.csv", GOOD, ("--bytes", "few"), "give a positive number, or auto"),
+    "bytes of rounds": ("f.csv", GOOD, ("--bytes", "90", "--profile", "paper"), "leave bytes out"),
+    "too few bytes": ("f.csv", GOOD, ("--bytes", "9", "--round-size", "10", "--clients", "2"), "give 80 or more"),
     "a drift after the end": ("f.csv", GOOD, ("--inject", "class-swap@99999"), "name earlier rounds"),
     "two outputs in one file": ("f.csv", GOOD, ("--report", "r", "--predictions", "r"), "name another file"),
     "an output without a name": ("f.csv", GOOD, ("--json", ""), "--json"),
@@ -583,6 +658,9 @@ NAMES_NO_FILE = {
     "regret with a part of the records",
     "orders of another profile",
     "an order that is none",
+    "no number of bytes",
+    "bytes of rounds",
+    "too few bytes",
     "a drift after the end",
     "two outputs in one file",
     "an output without a name",
@@ -677,7 +755,7 @@ def test_help_names_every_option_that_people_are_promised():
     promised = (
         "label clients split round-size profile task drop time rho-scale optimistic start detector algorithm"
         " mirror average l1 l2 gamma step max-order local-batch inject seed on-bad-record report json per-round"
-        " model-out predictions"
+        " model-out predictions bytes label-delay"
     )
     assert [option for option in promised.split() if f"--{option}" not in told] == []
 

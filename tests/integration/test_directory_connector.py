@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -13,7 +14,9 @@ import numpy as np
 import pytest
 
 from streamfl.core.errors import PeerError
+from streamfl.core.protocol.messages import Ended, Left
 from streamfl.formats import FieldMap, record_format
+from streamfl.model_file import ServedModel
 from streamfl.services.connectors import connect
 from streamfl.services.settings import FederationSettings, load
 from streamfl.testing import Kit, check_transport
@@ -97,11 +100,28 @@ class TestTransport:
             sleeper.publish([])
 
 
+def test_a_host_that_begins_after_the_end_is_told_of_it_first(loaded: FederationSettings) -> None:
+    connector, placement, form = connect(loaded), loaded.placement, record_format("json", FieldMap())
+    (loaded.section.path / "pond.records.c0").mkdir()
+
+    def told() -> list[object]:
+        with closing(connector.host("late", placement, form)) as host:
+            return [*host.receive(), *host.receive()]
+
+    left, ended = Left(client="c0", incarnation="1"), Ended(entry=3)
+    coordinator = connector.coordinator(placement, form)
+    coordinator.publish((left, ended))
+    assert told() == [ended]
+    coordinator.publish((left,))
+    assert told() == []
+
+
 class Federation:
     """Processes of a federation, as its user starts them."""
 
     def __init__(self, settings: Path) -> None:
         self.settings = settings
+        self.model = settings.parent / "live.safetensors"
         self.running: list[subprocess.Popen[bytes]] = []
 
     def command(self, *words: object, told: bool = True) -> list[str]:
@@ -127,7 +147,7 @@ class Federation:
         return process
 
     def start_both(self, host: str) -> None:
-        self.start("coordinator", "coordinator", "--until-end")
+        self.start("coordinator", "coordinator", "--until-end", "--model-out", str(self.model))
         self.start(host, "client", "--host", host, "--until-end")
 
     def kill_all(self) -> None:
@@ -162,9 +182,10 @@ def table(tmp_path: Path) -> Path:
 
 def test_a_federation_on_it_is_what_a_replay_is_also_when_all_of_it_was_killed(settings: Path, table: Path) -> None:
     federation = Federation(settings)
-    replay = settings.parent / "replay.json"
+    replay, model = settings.parent / "replay.json", settings.parent / "replay.safetensors"
     federation.run(
         *("replay", table, "--clients", CLIENTS, "--round-size", SIZE, "--features", "rounds", "--json", replay),
+        *("--model-out", model),
         told=False,
     )
     expected = json.loads(replay.read_text())
@@ -183,6 +204,29 @@ def test_a_federation_on_it_is_what_a_replay_is_also_when_all_of_it_was_killed(s
     ended = federation.said("coordinator")[-1]
     assert (ended["event"], ended["accepted"], ended["rejected"]) == ("ended", CLIENTS * SIZE * ROUNDS, 0)
     assert (ended["model_sha256"], ended["restarts"]) == (expected["model_sha256"], 1)
+    bytes_ = ended["bytes"]
+    assert isinstance(bytes_, dict)
+    # These are of the second coordinator alone, and a log has every message, also those that are sent again.
+    assert bytes_["raw"] == expected["bytes"]["raw"] == 12.0
+    assert 0.5 * expected["bytes"]["up"] < bytes_["up"] < 2.0 * expected["bytes"]["up"]
+    X = np.random.default_rng(3).integers(0, 100, (200, 3))
+    live, replayed = (ServedModel.load(path) for path in (federation.model, model))
+    names = ("height", "slope", "shade")
+    assert np.array_equal(live.predict_proba(X, names), replayed.predict_proba(X, names))
+    assert live.provenance is not None
+    assert (live.provenance.source, live.provenance.records) == ("pond", CLIENTS * SIZE * ROUNDS)
+    assert live.sha256 == live.provenance.sha256 == expected["model_sha256"]
+    asked = ("--set", 'score.topics=["pond.asked"]')
+    federation.run("produce", table, "--clients", CLIENTS, "--unlabelled", *asked)
+    answers = settings.parent / "log" / "pond.predictions" / "0"
+    try:
+        federation.start("scorer", "score", *asked)
+        federation.until(lambda: len(list(answers.glob("0*"))) == CLIENTS * SIZE * ROUNDS)
+    finally:
+        federation.kill_all()
+    rows = [[int(x) for x in line.split(",")[:3]] for line in table.read_text().splitlines()[1:]]
+    told = Counter(json.loads(path.read_bytes())["prediction"] for path in answers.glob("0*"))
+    assert told == Counter(live.predict(rows, names))
     watched = federation.run("watch", "--from-start", "--rounds", ROUNDS).splitlines()
     assert sum(f"records of {CLIENTS} clients" in line for line in watched) == ROUNDS
 

@@ -1,10 +1,17 @@
-"""An estimator fed record by record predicts what the replay of the same records serves, and drifts with it."""
+"""An estimator fed record by record predicts what the replay of the same records serves, and drifts with it.
+
+So it does where labels come late. In a replay a label comes N records of its client later. With K clients in turn
+that is `simulate_qa` with a delay of K (N - 1) + 1 records of the stream: all labels of a round come before the next
+record of any client.
+"""
 
 from collections import defaultdict
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
+from river.stream import simulate_qa
 
 from streamfl import MasterFLClassifier, MasterFLRegressor
 from streamfl.core.protocol.decisions import Predicted
@@ -35,10 +42,12 @@ def stream(n: int, *, targets: bool = False, at: int | None = None) -> Table:
     return Table("beside", NAMES, X, labels, ("no", "yes", "z"), np.arange(n))
 
 
-def replayed(table: Table, features: str) -> tuple[Replayed, dict[int, Any], dict[int, int]]:
-    """Return a replay with three clients, what it served of each record, and in which round."""
-    logs = deal(table, 3, "round-robin", 0)
-    learning = LearningSettings.model_validate({"features": features})
+def replayed(
+    table: Table, features: str, *, clients: int = 3, delay: int = 0, last_answer: bool = True
+) -> tuple[Replayed, dict[int, Any], dict[int, int]]:
+    """Return a replay, what it served of each record, and in which round."""
+    logs = deal(table, clients, "round-robin", 0)
+    learning = LearningSettings.model_validate({"features": features, "last_answer": last_answer})
     seen: dict[str, int] = defaultdict(int)
     served: dict[int, Any] = {}
     rounds: dict[int, int] = {}
@@ -51,18 +60,25 @@ def replayed(table: Table, features: str) -> tuple[Replayed, dict[int, Any], dic
                 served[row] = (event.labels[int(code)] if code >= 0 else None) if event.labels else code
                 rounds[row] = event.round
 
-    settings = ReplaySettings(round_size=ROUND, least=1, seed=1, learning=learning)
+    settings = ReplaySettings(round_size=ROUND, least=1, seed=1, learning=learning, label_delay=delay)
     return Replay(table, logs, settings, observe).run(), served, rounds
 
 
-def fed(model: Any, table: Table) -> list[Any]:
-    """Return what an estimator predicts of each record before it learns it; records are dealt in turn."""
-    clients = sorted(deal(table, 3, "round-robin", 0))
-    predicted = []
-    for i, (x, y) in enumerate(zip(table.X.tolist(), table.y.tolist(), strict=True)):
-        record = dict(zip(NAMES, x, strict=True)) | {"client": clients[i % 3]}
-        predicted.append(model.predict_one(record))
-        model.learn_one(record, table.labels[int(y)] if table.labels else y)
+def fed(model: Any, table: Table, *, clients: int = 3, delay: int | None = None) -> list[Any]:
+    """Return what an estimator predicts of each record before its label comes; records are dealt in turn."""
+    names = sorted(deal(table, clients, "round-robin", 0))
+
+    def records() -> Iterator[tuple[dict[str, Any], Any]]:
+        for i, (x, y) in enumerate(zip(table.X.tolist(), table.y.tolist(), strict=True)):
+            record = dict(zip(NAMES, x, strict=True)) | {"client": names[i % clients]}
+            yield record, table.labels[int(y)] if table.labels else y
+
+    predicted: list[Any] = [None] * len(table)
+    for i, x, y in simulate_qa(records(), None, delay):
+        if y is None:
+            predicted[i] = model.predict_one(x)
+        else:
+            model.learn_one(x, y)
     return predicted
 
 
@@ -98,3 +114,35 @@ def test_targets_are_predicted_as_in_a_replay(features):
     predicted = fed(model, table)
     compared = comparable(features, rounds)
     assert [predicted[i] for i in compared] == pytest.approx([served[i] for i in compared], rel=1e-9)
+
+
+# --- labels that come late -------------------------------------------------------------------------------------
+
+
+def answered_alike(features: str, clients: int, delay: int, records: int) -> range:
+    """Return the records of which both serve what the same model says.
+
+    Before a client has learnt anything the estimator says what the first client knows, and a replay nothing. Before
+    the first round closes the estimator says what it has seen most, and a replay of rounds says nothing.
+    """
+    return range(clients * (ROUND + delay - 1 if features == "rounds" else delay), records)
+
+
+@pytest.mark.parametrize("delay", [1, 2, 7, 45])
+@pytest.mark.parametrize("clients", [1, 3])
+@pytest.mark.parametrize("features", ["auto", "rounds"])
+@pytest.mark.parametrize("targets", [False, True])
+def test_under_simulate_qa_as_in_a_replay_with_the_same_delay(targets, features, clients, delay):
+    n = clients * ROUND * 10 + 7
+    table = stream(n, targets=targets, at=None if targets else clients * ROUND * 6)
+    kind = MasterFLRegressor if targets else MasterFLClassifier
+    model = kind(round_size=ROUND, features=features, client="client", seed=1, last_answer=False)
+    run, served, _ = replayed(table, features, clients=clients, delay=delay, last_answer=False)
+    predicted = fed(model, table, clients=clients, delay=clients * (delay - 1) + 1)
+    compared = answered_alike(features, clients, delay, n)
+    assert sorted(served) == list(range(n))
+    told = [predicted[i] for i in compared]
+    assert told == (pytest.approx if targets else list)([served[i] for i in compared])
+    if not targets:
+        assert [r["round"] for r in model.restarts] == [r.round for r in run.result.restarts]
+        assert model.restarts

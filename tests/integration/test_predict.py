@@ -4,6 +4,7 @@ import csv
 import gzip
 import json
 import sys
+import zipfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -100,6 +101,17 @@ def test_a_file_of_any_form_is_predicted_without_labels(ending: str, predict: Pr
     assert [line["predicted"] for line in lines] == PREDICTED
     assert [line["record"] for line in lines] == [0, 1, 2, 3]
     assert lines[0]["probability"] == pytest.approx(1.0 / (1.0 + np.exp(-4.0)), abs=1e-6)
+
+
+def test_an_npz_file_that_ends_early_is_an_error_of_one_line(predict: Predict, tmp_path: Path):
+    with zipfile.ZipFile("records.npz", "w") as file, file.open("X.npy", "w") as member:
+        header = {"descr": "<f8", "fortran_order": False, "shape": (5, 1)}
+        np.lib.format.write_array_header_1_0(member, header)  # type: ignore[arg-type]
+        member.write(np.ones(3).tobytes())
+    ended = predict("records.npz", "--unknown", "ignore", model="targets")
+    assert ended.code == 2
+    assert "its array 'X' ends behind record 3 of 5; take a whole copy of it" in ended.err
+    assert "Traceback" not in ended.err
 
 
 def test_an_npz_file_needs_no_y(predict: Predict):

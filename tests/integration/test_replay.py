@@ -20,6 +20,7 @@ from streamfl.core.errors import PeerError, UsageError
 from streamfl.core.profiles.adaptive.promotion import Promotion
 from streamfl.core.protocol.messages import RoundClosed
 from streamfl.core.protocol.records import Rejection
+from streamfl.evaluation.result import BytesBudget
 from streamfl.model_file import ServedModel
 from streamfl.ports import Clock
 from streamfl.replay import Replay, Replayed, ReplaySettings
@@ -162,6 +163,7 @@ WAYS: dict[str, dict[str, Any]] = {
     },
     "fedomd l1": {"algorithm": "fedomd", "l1": 1e-4},
     "record by record": {"features": "auto"},
+    "record by record, in few bytes": {"features": "auto", "bytes": 60},
     "linear, record by record": {"features": "linear", "neighbours": False, "last_answer": False},
 }
 
@@ -484,3 +486,48 @@ def test_the_model_file_holds_the_models_of_clients_that_drifted_alone(tmp_path:
     assert right("c03", "c03") > 0.6
     assert right("c03", None) < 0.3
     assert right("c00", "c00") == right("c00", None) > 0.6
+
+
+# --- a budget of bytes -------------------------------------------------------------------------------------------
+
+
+def test_a_budget_is_kept_and_told():
+    replayed = replayed_of(blobs(), features="auto", bytes=150).result
+    plain = learnt("record by record").result
+    assert replayed.budget == BytesBudget(a_record=150.0, exceeded=0)
+    assert plain.budget is None
+    assert replayed.bytes is not None
+    assert plain.bytes is not None
+    assert replayed.bytes.up < 0.8 * plain.bytes.up
+    assert replayed.accuracy is not None
+    assert replayed.accuracy.prequential > 0.9
+
+
+def test_updates_that_exceed_a_budget_are_sent_and_counted():
+    result = replayed_of(blobs(), features="auto", bytes=40).result
+    assert result.budget == BytesBudget(a_record=40.0, exceeded=6 * 4)  # from round 20 on 16 updates are there
+    assert result.rounds == 25
+
+
+@pytest.mark.parametrize(
+    ("learning", "why"),
+    [
+        (
+            {"features": "rounds", "bytes": 80},
+            "what the model of rounds sends cannot be made coarser; leave bytes out",
+        ),
+        ({"model": "river:naive_bayes.GaussianNB", "features": "auto", "bytes": 80}, "what a River model sends"),
+        ({"features": "auto", "bytes": 39.9}, "of 20 records may then take 798 bytes, .* give 40 or more, or make"),
+        ({"features": "linear", "bytes": 22.4}, "give 23 or more, or make rounds larger"),
+    ],
+)
+def test_a_budget_that_cannot_be_kept_is_refused_before_anything_runs(learning, why):
+    with pytest.raises(UsageError, match=why):
+        replayed_of(blobs(), **learning)
+
+
+@pytest.mark.parametrize("given", ["few", 0, -1, "nan", "inf", True, None, [80]])
+def test_what_is_no_number_of_bytes_is_refused(given):
+    with pytest.raises(UsageError, match="no number of bytes a record; give a positive number, or auto"):
+        LearningSettings(bytes=given)
+    assert [LearningSettings(bytes=given).bytes for given in ("auto", "40", 0.5)] == ["auto", 40.0, 0.5]

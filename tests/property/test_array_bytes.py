@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from streamfl import whole_numbers
 from streamfl.array_bytes import MOST_NUMBERS, read, written
 from streamfl.core.errors import PeerError
 from streamfl.wire_bytes import Bytes, deflated, inflated, sized, varint
@@ -98,6 +99,54 @@ def test_numbers_of_less_than_a_bit_take_less_than_a_bit():
     assert len(written(np.stack([x, 0.0 * x + 9.0], axis=1))) <= 1100  # slices of other kinds have codes of their own
 
 
+def transported(rows: int, columns: int, seed: int = 1) -> np.ndarray:
+    """Return rows of which half are empty, and most others have one 1 and one -1."""
+    rng = np.random.default_rng(seed)
+    x = np.zeros((rows, columns))
+    for _ in range(2):
+        moving = np.flatnonzero(rng.random(rows) < 0.3)
+        x[moving, rng.integers(0, columns, len(moving))] += 1.0
+        x[moving, rng.integers(0, columns, len(moving))] -= 1.0
+    return x
+
+
+def test_rows_in_which_one_unit_moves_are_one_symbol_each():
+    x = transported(2000, 7)
+    kinds = np.unique(x, axis=0, return_counts=True)[1] / len(x)
+    entropy = -(kinds * np.log2(kinds)).sum() * len(x) / 8
+    data = Bytes(written(x))
+    assert entropy < len(data.data) < 1.15 * entropy  # three at a time it is 1.28 times
+    assert data.data[5] == whole_numbers.MOVES  # after the form, two dimensions, 2,000 and 7
+    assert same(read(data), x)
+
+
+@given(st.integers(0, 99), st.integers(3, 17), st.integers(0, 60))
+def test_rows_in_which_units_move_come_back(seed, columns, rows):
+    x = transported(rows, columns, seed)
+    assert same(read(Bytes(written(x))), x)
+
+
+@pytest.mark.parametrize(
+    ("columns", "moves", "reason"),
+    [
+        (1, [0], "rows of whole numbers of unknown form"),
+        (15, [0], "rows of whole numbers of unknown form"),
+        (2, [9], "a move to a column that is not there"),
+        (2, [255], "bytes that deflate did not write|not all there|end"),
+    ],
+)
+def test_moves_that_no_row_makes_are_refused(columns, moves, reason):
+    data = bytes([whole_numbers.MOVES]) + sized(deflated(bytes(moves)))
+    with pytest.raises(PeerError, match=reason):
+        whole_numbers.read(Bytes(data), len(moves), columns)
+
+
+def test_moves_within_moves_are_refused():
+    one = bytes([whole_numbers.MOVES]) + sized(deflated(b"\xff"))
+    with pytest.raises(PeerError, match="unknown form"):
+        whole_numbers.read(Bytes(one * 3), 1, 2)
+
+
 def test_rising_numbers_take_the_bits_of_their_differences():
     cells = np.flatnonzero(np.random.default_rng(1).random(102_400) < 0.027).astype(np.float64)
     assert len(written(cells)) / len(cells) * 8 < 7.0  # the entropy is H(0.027) / 0.027 = 6.64 bits
@@ -156,7 +205,8 @@ def test_spoilt_bytes_are_an_array_or_refused(x, data):
             b"\x05\x02\x01\x01" + written(np.array([0.5])) + written(np.ones((1, 1))),
             "rows that an array does not have",
         ),
-        (b"\x05\x02\x01\x01" + written(np.array([0.0])) + written(np.ones((1, 2))), "rows of another shape"),
+        (b"\x05\x02\x01\x01" + written(np.array([0.0])) + written(np.ones((1, 2))), "2 numbers; at most 1"),
+        (b"\x05\x02\x01\x02" + written(np.array([0.0])) + written(np.ones((1, 1))), "rows of another shape"),
         (b"\x00\x01\x02" + bytes(15), "end before"),
         (b"\x02\x01\x01\x00\x01" + varint(3) + b"abc", "deflate"),
     ],

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from native_streams import agreed, drawn, learnt, state
+from native_streams import agreed, drawn, learnt, powers, state
 from unit.machines.script import opening
 
 from streamfl import messages
@@ -194,20 +194,22 @@ def test_nothing_moves_farther_than_the_client_that_moved_it_farthest(features, 
     how = NativeSettings(features)
     clients = [learnt(how, drawn(30, seed=seed), 0, n) for seed, n in enumerate(records)]
     models, change = merging.after(NativeState.none(how), clients, NAMES)
-    weights = [power(client.steps.weights)[:, None] * client.weights for client in clients]
+    weights = [powers(client.steps.weights, client.steps.finer)[:, None] * client.weights for client in clients]
     farthest = np.max([np.abs(one).max(axis=(0, 2), initial=0.0) for one in weights], axis=0)
     # Rounding to a step goes farther by less than one in each column; what the last one gets makes up for the others.
-    step = len(NAMES) * np.max([power(client.steps.weights) for client in clients], axis=0)
+    step = len(NAMES) * np.max([powers(client.steps.weights, client.steps.finer) for client in clients], axis=0)
     assert (np.abs(models.weights).max(axis=(0, 2), initial=0.0) <= farthest + step).all()
     for cell in change.cells[:: max(1, len(change.cells) // 20)].astype(int):
         kind = slice(0, 2) if cell < 25_600 else slice(2, 4)
         moved = [
-            np.abs(power(client.steps.table)[kind, None] * client.table[client.cells == cell]).max(
-                axis=(0, 2), initial=0.0
-            )
+            np.abs(
+                powers(client.steps.table, client.steps.finer)[kind, None] * client.table[client.cells == cell]
+            ).max(axis=(0, 2), initial=0.0)
             for client in clients
         ]
-        step = len(NAMES) * np.max([power(client.steps.table)[kind] for client in clients], axis=0)
+        step = len(NAMES) * np.max(
+            [powers(client.steps.table, client.steps.finer)[kind] for client in clients], axis=0
+        )
         assert (np.abs(models.table[cell]).max(axis=1) <= np.max(moved, axis=0) + step).all()
 
 
@@ -231,7 +233,7 @@ def test_coordinator_and_clients_are_equal_to_the_last_bit_whole_or_by_changes(f
             columns = (*stream.features, f"late{t}")  # and new features
             names = () if targets else ("a", "b", "c", *(f"new{k}" for k in range(5)))
             client.learner.learn(columns, X[rows], (stream.y if targets else codes)[rows], names)
-            learnt_[name] = client.learnt(NAMED, name, measured=bool((t + i) % 2))
+            learnt_[name] = native.named(client.learnt(NAMED, name, measured=bool((t + i) % 2)), models)
             labels += [label for label in client.labels if label not in labels]
         models, change = native.after(
             models,
@@ -245,12 +247,8 @@ def test_coordinator_and_clients_are_equal_to_the_last_bit_whole_or_by_changes(f
             client.take(messages.decode(messages.encode(published)))
             client.begin(t + 1, 1)
             np.testing.assert_array_equal(client.learner.table, models.table)
-            without = ("table", "early", "far")
+            without = ("table", "early", "far", "kept_back")
             assert state(client.learner._agreed, without=without) == state(models, without=without)
-
-
-def power(exponents: tuple[int, ...]) -> np.ndarray:
-    return np.ldexp(1.0, np.array(exponents))
 
 
 # --- mixtures ----------------------------------------------------------------------------------------------------

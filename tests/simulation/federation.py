@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from streamfl import messages
 from streamfl.core.client.settings import ClientSettings
 from streamfl.core.coordinator.settings import CoordinatorSettings
 from streamfl.core.coordinator.state import CoordinatorState
@@ -65,11 +66,14 @@ def federation(
 ) -> Simulation:
     """Return the federation under some faults."""
     table = stream()
-    learner = (learning or LearningSettings(features="rounds")).learner("classification", 0)
+    learning = learning or LearningSettings(features="rounds")
+    learner = learning.learner("classification", 0)
     return Simulation(
         table=table,
         logs=deal(table, CLIENTS, "round-robin", 0),
-        client=ClientSettings(learner=learner, round_size=ROUND, least=least, retry=2.0),
+        client=ClientSettings(
+            learner=learner, round_size=ROUND, least=least, retry=2.0, budget=learning.budget(messages.size)
+        ),
         coordinator=CoordinatorSettings(
             learner=learner, expect=CLIENTS, quorum=quorum, deadline=None if quorum is None else 1.0
         ),

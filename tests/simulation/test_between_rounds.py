@@ -3,11 +3,15 @@
 from functools import cache
 from typing import Any
 
+import numpy as np
 import pytest
 from native_streams import state
 
-from simulation.federation import BAD, federation
+from simulation.federation import BAD, ROUND, federation
 from simulation.test_simulation import faults_of
+from streamfl import messages
+from streamfl.model_file import ServedModel
+from streamfl.replay import Replay, ReplaySettings
 from streamfl.settings import LearningSettings
 from streamfl.testing import Simulation
 
@@ -51,3 +55,57 @@ def test_the_model_is_the_undisturbed_one(name):
         kills += simulation.kills
         assert sum(simulation.audit.rejected.values()) == BAD
     assert kills > len(SEEDS[name])
+
+
+def test_the_model_file_of_a_killed_federation_predicts_what_that_of_a_replay_predicts():
+    seed, learning = SEEDS["auto"][0], LEARNING["auto"]
+    simulation = federation(seed=seed, faults=faults_of(seed), learning=learning)
+    live = ServedModel.of(simulation.run(), learning)
+    assert simulation.kills
+    settings = ReplaySettings(round_size=ROUND, least=1, learning=learning)
+    replayed = Replay(simulation.table, simulation.logs, settings).run().model
+    X = np.random.default_rng(1).normal(3.0, 3.0, (300, 2))
+    names = simulation.table.features
+    assert live.sha256 == replayed.sha256
+    assert np.array_equal(live.predict_proba(X, names), replayed.predict_proba(X, names))
+    assert live.native is not None
+    assert live.native.agreed.seen > 500  # they answer, too
+
+
+# --- with a budget -----------------------------------------------------------------------------------------------
+
+
+def sizes(simulation: Simulation) -> list[tuple[int, int]]:
+    """Return the records and bytes of all updates from round 5 on."""
+    sent = simulation.audit.sent.values()
+    return [(update.records, messages.size(update)) for update in sent if update.round >= 5 and update.records]
+
+
+@cache
+def without() -> float:
+    """Return the mean bytes a record without a budget."""
+    simulation = federation(learning=LEARNING["auto"])
+    simulation.run()
+    records, taken = np.sum(sizes(simulation), axis=0)
+    return float(taken / records)
+
+
+def test_every_update_keeps_a_budget_of_half_of_what_it_takes_killed_or_not():
+    learning = LearningSettings(features="auto", bytes=round(0.5 * without(), 1))
+    plain = federation(learning=learning)
+    expected, kills = come_of(plain), 0
+    assert expected[0] != undisturbed("auto")[0]
+    runs = [plain]
+    for seed in SEEDS["auto"]:
+        simulation = federation(seed=seed, faults=faults_of(seed), learning=learning)
+        assert come_of(simulation) == expected
+        kills += simulation.kills
+        runs.append(simulation)
+    assert kills > len(SEEDS["auto"])
+    for simulation in runs:
+        kept = sizes(simulation)
+        assert len(kept) > 30
+        assert [taken for records, taken in kept if taken > learning.bytes * records] == []
+    # It is used: no coarser than it must be.
+    records, taken = np.sum(sizes(plain), axis=0)
+    assert taken > 0.75 * learning.bytes * records

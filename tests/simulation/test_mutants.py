@@ -17,7 +17,7 @@ SAFEGUARDS = {
     ),
     "the ledger seek": (
         "core/client/machine.py",
-        "decisions.append(Seek({**self._begun, **joined.positions}))",
+        "decisions.append(Seek({**self._begun, **joined.positions, **again_at}, needed))",
         "pass",
     ),
     "the check of round and epoch": (
@@ -26,6 +26,36 @@ SAFEGUARDS = {
         "if False:",
     ),
 }
+
+LATE = {
+    "the mark behind the newest labelled record": (
+        "core/client/waiting.py",
+        "features = max(self.mark.features, max(learnt, default=-1) + 1)",
+        "features = self.mark.features",
+    ),
+    "labels read again settle their records": (
+        "core/client/waiting.py",
+        "            self._settle(self._named)\n",
+        "            pass\n",
+    ),
+    "recorded answers": (
+        "streams/apart.py",
+        "return [asked] if self._recorded is None else list(self._recorded.parts(asked))",
+        "return [asked]",
+    ),
+}
+
+TRY_LATE = """
+from simulation.late_labels import late
+from simulation.test_late_labels import DELAYED, outcome, right_answers
+from simulation.test_simulation import faults_of
+
+for seed in range(3, 20):
+    simulation = late(DELAYED, window=60, seed=seed, faults=faults_of(seed))
+    outcome(simulation)
+    served = sum(closed.served.correct for closed in simulation.audit.closed)
+    assert served == right_answers(simulation), f"Violation: seed {seed}: scored otherwise than answered"
+"""
 
 TRY_SEEDS = """
 from simulation.federation import federation
@@ -38,9 +68,9 @@ for seed in range(1000, 1060):
 """
 
 
-@pytest.mark.parametrize("safeguard", SAFEGUARDS)
+@pytest.mark.parametrize("safeguard", [*SAFEGUARDS, *LATE])
 def test_without_a_safeguard_some_world_breaks_the_federation(safeguard, tmp_path):
-    file, there, instead = SAFEGUARDS[safeguard]
+    file, there, instead = {**SAFEGUARDS, **LATE}[safeguard]
     shutil.copytree(ROOT / "streamfl", tmp_path / "streamfl")
     source = tmp_path / "streamfl" / file
     text = source.read_text()
@@ -48,8 +78,9 @@ def test_without_a_safeguard_some_world_breaks_the_federation(safeguard, tmp_pat
     source.write_text(text.replace(there, instead))
 
     path = {"PYTHONPATH": f"{tmp_path}:{ROOT / 'tests'}"}
+    worlds = TRY_LATE if safeguard in LATE else TRY_SEEDS
     run = subprocess.run(
-        [sys.executable, "-c", TRY_SEEDS], env=path, cwd=tmp_path, capture_output=True, text=True, check=False
+        [sys.executable, "-c", worlds], env=path, cwd=tmp_path, capture_output=True, text=True, check=False
     )
     assert run.returncode == 1
     assert "Violation: seed" in run.stderr

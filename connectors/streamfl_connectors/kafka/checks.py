@@ -9,10 +9,10 @@ from kafka import KafkaAdminClient
 from kafka import errors as kafka_errors
 
 from streamfl.core.errors import StreamflError
-from streamfl.log.placement import pattern, wrong_placement
+from streamfl.log.placement import labels_of, pattern, unequal_partitions, wrong_placement
 from streamfl.log.sample import listed
 from streamfl.log.topics import Topics
-from streamfl.ports import Finding, Placement, RecordFormat
+from streamfl.ports import Apart, Finding, Placement, RecordFormat, Unlabelled
 from streamfl_connectors.kafka import sample
 from streamfl_connectors.kafka.administration import configs_of, new_topic, wrong_with
 from streamfl_connectors.kafka.connection import Connection, explained
@@ -27,7 +27,12 @@ OLDEST = (3, 0)
 
 
 def findings(
-    connection: Connection, topics: Topics, placement: Placement, records: RecordFormat
+    connection: Connection,
+    topics: Topics,
+    placement: Placement,
+    records: RecordFormat,
+    asked: tuple[Unlabelled, RecordFormat] | None = None,
+    apart: Apart | None = None,
 ) -> Sequence[Finding]:
     """Return the findings, in the order in which things are needed, up to the first error that stops the check.
 
@@ -37,12 +42,16 @@ def findings(
         The connection and the topics of the federation.
     placement, records
         Which topics hold its records, and how messages hold them.
+    asked
+        Where records without labels are that scorers answer, and how messages hold them; None: nowhere.
+    apart
+        Labels that come apart from records; None: they come with these.
     """
     findings: list[Finding] = []
     subject = "brokers"
     try:
         with closing(connection.admin()) as admin:
-            check = _Check(connection, admin, topics, placement, records)
+            check = _Check(connection, admin, topics, placement, records, asked, apart)
             for subject, step in check.steps():  # noqa: B007  an error names the last one
                 with explained(connection.settings.bootstrap_servers):
                     findings += step()
@@ -73,7 +82,13 @@ class _Check:
         topics: Topics,
         placement: Placement,
         records: RecordFormat,
+        asked: tuple[Unlabelled, RecordFormat] | None,
+        apart: Apart | None,
     ) -> None:
+        self._asked = asked
+        self._apart = apart
+        self._of_labels: Described = {}
+        self._to_answer: Described = {}
         self._connection = connection
         self._settings = connection.settings
         self._admin = admin
@@ -89,8 +104,16 @@ class _Check:
         yield "brokers", self._cluster
         yield "topics", self._own_topics
         yield "records", self._record_topics
+        if self._apart is not None:
+            yield "labels", self._label_topics
+        if self._asked is not None:
+            yield "records without labels", self._unlabelled_topics
         yield "rights", self._rights
         yield "records", self._schema
+        if self._apart is not None:
+            yield "labels", self._label_schema
+        if self._asked is not None:
+            yield "records without labels", self._unlabelled_schema
 
     def _cluster(self) -> Iterator[Finding]:
         brokers = self._admin.describe_cluster()["brokers"]
@@ -146,17 +169,68 @@ class _Check:
             parts = sum(len(topic["partitions"]) for topic in there.values())
             yield Finding("records", "ok", f"{len(there)} topics of {parts} partitions: {listed(sorted(there))}")
 
+    def _label_topics(self) -> Iterator[Finding]:
+        """Check the topic of the labels of each topic of records, and that of the clients' answers."""
+        if self._apart is None:
+            return
+        there = {name: topic for name, topic in self._of_records.items() if not topic["error_code"]}
+        labels = {name: labels_of(self._apart.placement, self._placement, name) for name in there}
+        self._of_labels = described(self._admin, sorted(labels.values())) if labels else {}
+        self._to_answer = described(self._admin, [self._topics.predictions])
+        wrong: list[Finding] = []
+        for name, of_labels in labels.items():
+            topic = self._of_labels[of_labels]
+            if topic["error_code"]:
+                remedy = "make it, or correct topic in [labels]; `streamfl produce --labels-apart` makes it too"
+                known = self._is(self._of_labels, of_labels, UNKNOWN)
+                found = f"topic {of_labels} of the labels of {name} " + ("does not exist" if known else "is hidden")
+                wrong.append(Finding(of_labels, "error", found, remedy))
+            else:
+                wrong += unequal_partitions(_partitions({name: there[name]}), _partitions({of_labels: topic}))
+                wrong += durability(topic, {}, self._brokers)
+        yield from wrong
+        if labels and not wrong:
+            yield Finding("labels", "ok", f"{len(labels)} topics: {listed(sorted(labels.values()))}")
+
+    def _unlabelled_topics(self) -> Iterator[Finding]:
+        unlabelled = self._asked[0].topics if self._asked is not None else ()
+        self._to_answer = described(self._admin, sorted({*unlabelled, self._topics.predictions}))
+        for name in unlabelled:
+            if self._is(self._to_answer, name, UNKNOWN):
+                remedy = "make it, or correct topics in [score]; `streamfl produce --unlabelled` makes it too"
+                yield Finding(name, "error", f"topic {name} does not exist", remedy)
+        there = {name: topic for name, topic in self._to_answer.items() if not topic["error_code"]}
+        for topic in there.values():
+            yield from durability(topic, {}, self._brokers)
+        if there.keys() >= set(unlabelled):
+            parts = sum(len(there[name]["partitions"]) for name in unlabelled)
+            yield Finding("records without labels", "ok", f"{parts} partitions: {listed(sorted(unlabelled))}")
+
     def _rights(self) -> Iterable[Finding]:
-        return Rights(
-            self._admin, self._topics, {**self._of_records, **self._own}, sorted(self._of_records)
-        ).findings()
+        unlabelled = self._asked[0] if self._asked is not None else None
+        described_ = {**self._of_records, **self._of_labels, **self._to_answer, **self._own}
+        records = sorted({*self._of_records, *self._of_labels})
+        answers = self._apart is not None
+        return Rights(self._admin, self._topics, described_, records, unlabelled, answers=answers).findings()
 
     def _schema(self) -> Iterable[Finding]:
-        there = {name: topic for name, topic in self._of_records.items() if not topic["error_code"]}
+        return self._sampled(self._of_records, self._format)
+
+    def _label_schema(self) -> Iterable[Finding]:
+        return () if self._apart is None else self._sampled(self._of_labels, self._apart.records)
+
+    def _unlabelled_schema(self) -> Iterable[Finding]:
+        if self._asked is None:
+            return ()
+        unlabelled, records = self._asked
+        return self._sampled({name: self._to_answer[name] for name in unlabelled.topics}, records)
+
+    def _sampled(self, topics: Described, records: RecordFormat) -> Iterable[Finding]:
+        there = {name: topic for name, topic in topics.items() if not topic["error_code"]}
         readable = {name: topic for name, topic in there.items() if _may_read(topic)}
         if not readable:
             return ()
-        return sample.findings(self._connection, _partitions(readable), self._format, self._topics.dead_letters)
+        return sample.findings(self._connection, _partitions(readable), records, self._topics.dead_letters)
 
     @staticmethod
     def _is(topics: Described, name: str, code: int) -> bool:

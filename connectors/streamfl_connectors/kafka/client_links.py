@@ -7,9 +7,10 @@ from kafka import KafkaProducer
 from kafka import errors as kafka_errors
 
 from streamfl import messages
-from streamfl.core.protocol.messages import FromClient, FromCoordinator
+from streamfl.core.protocol.messages import FromClient, FromCoordinator, Update
 from streamfl.log.links import Links
 from streamfl.log.parts import cut
+from streamfl.log.tensors import latest
 from streamfl.log.topics import Topics
 from streamfl_connectors.kafka.absence import let_go
 from streamfl_connectors.kafka.connection import Connection
@@ -27,11 +28,20 @@ class ClientLinks(Links):
         Where to read and write.
     wake
         Called when a message may have arrived.
+    before_update
+        Called before an update is sent.
     """
 
-    def __init__(self, connection: Connection, topics: Topics, wake: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        topics: Topics,
+        wake: Callable[[], None] = lambda: None,
+        before_update: Callable[[], None] = lambda: None,
+    ) -> None:
         super().__init__()
         self._updates = topics.updates
+        self._before_update = before_update
         self._part_bytes = connection.settings.part_bytes
         self._listener = Listener(connection, topics, wake)
         self._producer: KafkaProducer = connection.producer(linger_ms=0, retry_backoff_ms=20)
@@ -47,10 +57,12 @@ class ClientLinks(Links):
 
     def current(self) -> Iterable[FromCoordinator]:
         """Return the current models."""
-        return self._listener.current.values()
+        return latest(self._listener.current.values())
 
     def send(self, message: FromClient) -> None:
         """Send a client's message; if it is lost, the client asks again."""
+        if isinstance(message, Update):
+            self._before_update()
         try:
             for part in cut(messages.encode(message), self._part_bytes):
                 sent = self._producer.send(

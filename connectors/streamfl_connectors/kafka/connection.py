@@ -122,7 +122,8 @@ def explained(servers: object) -> Iterator[None]:
         raise PeerError(TAKEN_OVER) from error
     except kafka_errors.FencedInstanceIdError as error:
         raise PeerError(
-            "another host of the same name has taken over; give each host its own [client] host"
+            "another process of the same name has taken over; give each host its own [client] host, and each scorer "
+            "its own [score] name"
         ) from error
     except causes.REFUSALS as error:
         raise UsageError(

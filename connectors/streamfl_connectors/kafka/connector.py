@@ -1,6 +1,7 @@
 """The connector for Kafka: makes the links, hosts and record writers of a federation."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import ClassVar
 
 import structlog
@@ -10,10 +11,10 @@ from pydantic import BaseModel
 from streamfl.core.errors import PeerError, UsageError
 from streamfl.core.protocol.messages import FromCoordinator
 from streamfl.log.control import ControlReader
-from streamfl.log.placement import places_of, topic_of, wrong_placement
+from streamfl.log.placement import places_of, topic_of, unequal_partitions, wrong_placement
 from streamfl.log.tally import Tally
 from streamfl.log.topics import Topics
-from streamfl.ports import Finding, Placement, RecordFormat
+from streamfl.ports import Apart, Finding, Placement, RecordFormat, Unlabelled
 from streamfl_connectors.kafka.administration import (
     configs_of,
     make_missing,
@@ -26,8 +27,9 @@ from streamfl_connectors.kafka.connection import Connection
 from streamfl_connectors.kafka.coordinator_link import KafkaCoordinatorLink
 from streamfl_connectors.kafka.ends import Ends
 from streamfl_connectors.kafka.host import KafkaHost
+from streamfl_connectors.kafka.scorer import KafkaScorer
 from streamfl_connectors.kafka.settings import KafkaSettings
-from streamfl_connectors.kafka.topics import TopicPlan, plans
+from streamfl_connectors.kafka.topics import WEEK, TopicPlan, plans
 from streamfl_connectors.kafka.writer import KafkaRecordWriter
 
 LOG = structlog.get_logger("streamfl.kafka")
@@ -73,27 +75,60 @@ class KafkaConnector:
         require(wrong)
         return True
 
-    def coordinator(self, placement: Placement, records: RecordFormat) -> KafkaCoordinatorLink:
+    def coordinator(
+        self, placement: Placement, records: RecordFormat, apart: Apart | None = None
+    ) -> KafkaCoordinatorLink:
         """Return the coordinator's link, which fences any other one."""
+        if apart is not None:
+            placement = replace(placement, topics=(*placement.topics, *apart.placement.topics))
         ends = Ends(self._connection, self._topics, placement, records.stride)
         return KafkaCoordinatorLink(self._connection, self._topics, ends)
 
-    def host(self, name: str, placement: Placement, records: RecordFormat) -> KafkaHost:
-        """Join the group of hosts, once the topics of the records exist."""
-        self._connection.patiently("the topics of the records", lambda: self._records_are_there(placement))
-        return KafkaHost(self._connection, self._topics, name, placement, records)
+    def host(self, name: str, placement: Placement, records: RecordFormat, apart: Apart | None = None) -> KafkaHost:
+        """Join the group of hosts, once the topics of records and labels exist; make that of their answers."""
+        there = self._connection.patiently("the topics of the records", lambda: self._records_there(placement))
+        if apart is not None:
+            labels = self._connection.patiently(
+                "the topics of the labels", lambda: self._records_there(apart.placement)
+            )
+            require(unequal_partitions(there, labels))
+            self._make_predictions(max(there.values(), default=1))
+        return KafkaHost(self._connection, self._topics, name, placement, records, apart)
 
-    def _records_are_there(self, placement: Placement) -> bool | None:
+    def _records_there(self, placement: Placement) -> dict[str, int]:
+        """Return the number of partitions of each topic that is named without a *."""
         names = [name for name in placement.topics if "*" not in name]
-        if not names:
-            return True
+        there = self._counted(names) if names else {}
+        require(wrong_placement(placement, there))
+        return there
+
+    def _make_predictions(self, partitions: int) -> None:
+        plan = TopicPlan(self._topics.predictions, None, partitions, WEEK)
+        self._connection.patiently("the topic of predictions", lambda: self._records_made([plan]))
+
+    def scorer(self, name: str, unlabelled: Unlabelled, records: RecordFormat) -> KafkaScorer:
+        """Join the group of scorers, once the topics exist; make the topic of their answers."""
+        self._connection.patiently("the federation's topics, which its coordinator makes", self._federation_is_there)
+        there = self._connection.patiently(
+            "the topics of records without labels", lambda: self._counted(unlabelled.topics)
+        )
+        self._make_predictions(max(there.values(), default=1))
+        return KafkaScorer(self._connection, self._topics, name, unlabelled, records)
+
+    def _federation_is_there(self) -> bool:
+        try:
+            self._counted([self._topics.control, self._topics.models])
+        except PeerError as error:
+            raise PeerError(f"{error}; start the coordinator, or correct [federation] name") from None
+        return True
+
+    def _counted(self, names: Sequence[str]) -> dict[str, int]:
+        """Return the number of partitions of each topic; all must be there."""
         with self._connection.administered() as admin:
             there = partition_counts(admin, names)
-        missing = [name for name in names if name not in there]
-        if missing:
+        if missing := [name for name in names if name not in there]:
             raise PeerError(f"no topic {', '.join(missing)}")
-        require(wrong_placement(placement, there))
-        return True
+        return there
 
     def writer(self, placement: Placement, clients: Sequence[str]) -> KafkaRecordWriter:
         """Return a writer of records, after making missing topics; wait for brokers for `patience` seconds."""
@@ -135,8 +170,14 @@ class KafkaConnector:
         finally:
             consumer.close()
 
-    def findings(self, placement: Placement, records: RecordFormat) -> Sequence[Finding]:
+    def findings(
+        self,
+        placement: Placement,
+        records: RecordFormat,
+        asked: tuple[Unlabelled, RecordFormat] | None = None,
+        apart: Apart | None = None,
+    ) -> Sequence[Finding]:
         """Check everything that a federation needs, and decode real records."""
         from streamfl_connectors.kafka.checks import findings  # noqa: PLC0415  only `check` needs it
 
-        return findings(self._connection, self._topics, placement, records)
+        return findings(self._connection, self._topics, placement, records, asked, apart)

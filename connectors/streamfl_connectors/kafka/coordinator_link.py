@@ -9,17 +9,17 @@ import structlog
 from kafka import KafkaProducer, OffsetAndMetadata, TopicPartition
 from kafka import errors as kafka_errors
 
-from streamfl import codec, messages
+from streamfl import messages, state_bytes
 from streamfl.core.bounds import bounded
 from streamfl.core.coordinator.state import CoordinatorState
 from streamfl.core.errors import PeerError, UsageError
 from streamfl.core.protocol.events import Unusable
-from streamfl.core.protocol.messages import FromClient, FromCoordinator, ModelPublished, RoundOpened
+from streamfl.core.protocol.messages import Ended, FromClient, FromCoordinator, ModelPublished, RoundOpened
 from streamfl.log import control
 from streamfl.log.dead_letters import DeadLetter
 from streamfl.log.parts import Headers, PartAssembly, cut
 from streamfl.log.tally import Tally
-from streamfl.log.tensors import STAYING, VERSIONS, Tensors, key_of, slot_of, version_of
+from streamfl.log.tensors import END, STAYING, VERSIONS, Tensors, key_of, slot_of, version_of
 from streamfl.log.topics import Topics
 from streamfl.log.updates import completed
 from streamfl_connectors.kafka import dead_letters
@@ -82,6 +82,7 @@ class KafkaCoordinatorLink:
         self._letters: list[DeadLetter] = []
         self._letter_bytes = 0
         self.unwritten = 0
+        self.bytes_read = 0
         self._unusable = Tally(LOG, "unusable message")
         self._written: dict[str, tuple[int, int]] = {}
         self._live: set[str] = set()
@@ -111,7 +112,7 @@ class KafkaCoordinatorLink:
     def commit(self, published: Sequence[FromCoordinator], state: CoordinatorState) -> None:
         """Publish messages to all clients, save the state and commit the input offsets, all or nothing."""
         self._write_letters()
-        self._transact(published, codec.encode(state))
+        self._transact(published, state_bytes.encode(state))
         self._update_members(state)
 
     def _transact(self, published: Sequence[FromCoordinator], state: bytes | None) -> None:
@@ -178,6 +179,7 @@ class KafkaCoordinatorLink:
             if not isinstance(message, Tensors):
                 for value, headers in control.written(message):
                     self._send(self._topics.control, value, headers)
+                self._mark_end(message)
                 continue
             slot = slot_of(message)
             version, most = written.get(slot, (-1, 0))
@@ -191,6 +193,13 @@ class KafkaCoordinatorLink:
             self._write_parts(self._topics.state, KEYS[self._saves % len(KEYS)], state)
             self._move_on()
         return written
+
+    def _mark_end(self, message: FromCoordinator) -> None:
+        """Keep the end for hosts that begin later; a coordinator that begins again removes it."""
+        if isinstance(message, Ended):
+            self._write_parts(self._topics.models, END, messages.encode(message))
+        elif isinstance(message, RoundOpened) and message.resumed:
+            self._send(self._topics.models, None, key=f"{END}/0".encode())
 
     def _write_parts(self, topic: str, key: str, data: bytes) -> int:
         """Write a value; return the number of its parts."""
@@ -265,6 +274,7 @@ class KafkaCoordinatorLink:
             message = self._arrived.popleft()
             self._handled[TopicPartition(message.topic, message.partition)] = message.offset + 1
             self._taken = message
+            self.bytes_read += len(message.value or b"")
             whole = completed(self._assembly, message.key, message.headers, message.value)
             if whole is not None:
                 yield whole
@@ -362,7 +372,7 @@ class KafkaCoordinatorLink:
 
     def restore(self) -> CoordinatorState | None:
         """Return the state that was committed last, if any."""
-        return None if self._saved is None else codec.decode(CoordinatorState, self._saved)
+        return None if self._saved is None else state_bytes.decode(self._saved)
 
     def _last_state(self) -> LastState:
         reader = self._connection.consumer()

@@ -3,9 +3,12 @@
 import threading
 from collections.abc import Mapping, Sequence
 
+from streamfl.core.protocol.decisions import Answered
 from streamfl.core.protocol.messages import FromCoordinator
+from streamfl.log.predictions import answers_of
 from streamfl.log.topics import Topics
-from streamfl.ports import ClientLink, ClientProgress, Placement, ReadingCounts, RecordFormat, Source
+from streamfl.ports import Apart, ClientLink, ClientProgress, Placement, ReadingCounts, RecordFormat, Source
+from streamfl_connectors.kafka.client_answers import AnswerWriter
 from streamfl_connectors.kafka.client_links import ClientLinks
 from streamfl_connectors.kafka.connection import Connection
 from streamfl_connectors.kafka.records import RecordConsumer
@@ -28,22 +31,37 @@ class KafkaHost:
         The host's name, the same after a restart.
     placement, records
         Which topics hold records, of which clients, and how messages hold them.
+    apart
+        Labels that come apart from the records; None: they come with these.
     """
 
     def __init__(
-        self, connection: Connection, topics: Topics, name: str, placement: Placement, records: RecordFormat
+        self,
+        connection: Connection,
+        topics: Topics,
+        name: str,
+        placement: Placement,
+        records: RecordFormat,
+        apart: Apart | None = None,
     ) -> None:
         self.counts = ReadingCounts()
+        self._apart = apart
         self._received = threading.Event()
-        self._links = ClientLinks(connection, topics, self._received.set)
-        self._records = RecordConsumer(connection, topics, name, placement, records, self.counts)
+        self._answers = None if apart is None else AnswerWriter(connection, topics.predictions)
+        self._links = ClientLinks(connection, topics, self._received.set, self._flush)
+        self._records = RecordConsumer(connection, topics, name, placement, records, self.counts, apart)
         self._pause = SHORTEST
 
     def hosted(self) -> Mapping[str, Source]:
-        """Read further records, and return the sources of this host's clients, by client."""
+        """Read further records, and return the sources of this host's clients, by client.
+
+        Answers are in the log before the group may give a partition to another host.
+        """
+        self._flush()
         if self._records.read():
             self._pause = SHORTEST
-        self.counts.foreign = self._links.foreign
+        labels = self._records.labels
+        self.counts.foreign = self._links.foreign + (0 if labels is None else labels.foreign)
         return self._records.sources
 
     def link(self, client: str) -> ClientLink:
@@ -58,9 +76,25 @@ class KafkaHost:
         """Pass the coordinator's new messages to the links, and return them."""
         return self._links.receive()
 
+    def answer(self, answered: Answered) -> None:
+        """Write what a client has answered; it is in the log before the client's next update."""
+        labels, apart = self._records.labels, self._apart
+        if labels is None or apart is None or self._answers is None or answered.client not in labels.halves:
+            return
+        keys = labels.halves[answered.client].take(answered.batch)
+        self._answers.write(answers_of(answered, keys, targets=apart.targets, probabilities=apart.probabilities))
+
+    def _flush(self) -> None:
+        if self._answers is not None:
+            self._answers.flush()
+
     def settle(self, progress: Mapping[str, ClientProgress]) -> None:
-        """Commit to the group how far the clients are."""
+        """Commit to the group how far the clients are, and forget answers to records that no longer wait."""
         self._records.settle(progress)
+        if self._records.labels is not None:
+            for client, halves in self._records.labels.halves.items():
+                if client in progress:
+                    halves.forget(progress[client].positions.get(halves.features.partition, 0))
 
     def listen(self, seconds: float) -> None:
         """Return at a message of the coordinator, when records are to be polled, or after so many seconds."""
@@ -73,4 +107,6 @@ class KafkaHost:
     def close(self) -> None:
         """Close the links and the connections."""
         self._links.close()
+        if self._answers is not None:
+            self._answers.close()
         self._records.close()

@@ -12,15 +12,16 @@ from kafka import KafkaConsumer, TopicPartition
 from streamfl import messages
 from streamfl.core.bounds import is_name
 from streamfl.core.errors import PeerError, StreamflError
-from streamfl.core.protocol.messages import FromCoordinator
+from streamfl.core.protocol.messages import Ended, FromCoordinator, RoundOpened
 from streamfl.log.control import ControlReader
 from streamfl.log.newest import Newest
 from streamfl.log.parts import PartAssembly
 from streamfl.log.tally import Tally
-from streamfl.log.tensors import Tensors, key_of
+from streamfl.log.tensors import END, Tensors, key_of
 from streamfl.log.topics import Topics
 from streamfl_connectors.kafka.absence import Absence
 from streamfl_connectors.kafka.connection import Connection, explained
+from streamfl_connectors.kafka.last_round import last_opened
 
 LOG = structlog.get_logger("streamfl.kafka.listener")
 
@@ -36,15 +37,21 @@ POLL_MS = 500
 class Listener:
     """Reads `.control` from its end, and `.models` from its start: this topic is compacted to the current models.
 
+    If the federation had ended before, `.models` says so, and the first message is `Ended`.
+
     Parameters
     ----------
     connection, topics
         Where to read.
     wake
         Called in the listener's thread when a message has arrived.
+    finds_round
+        Whether it also finds the rounds that were opened last, before it began to listen: `opened`.
     """
 
-    def __init__(self, connection: Connection, topics: Topics, wake: Callable[[], None]) -> None:
+    def __init__(
+        self, connection: Connection, topics: Topics, wake: Callable[[], None], *, finds_round: bool = False
+    ) -> None:
         self._servers = connection.settings.bootstrap_servers
         self._topics = topics
         self._wake = wake
@@ -57,9 +64,13 @@ class Listener:
         self._put_bytes = self._taken_bytes = 0  # the thread writes the former, the caller of `take` the latter
         self._unusable = Tally(LOG, "unusable message")
         self.current: Newest[str, Tensors] = Newest(self._most_bytes)
+        self._had_ended: Ended | None = None
         self._absence = Absence(connection.settings.patience)
+        self.opened: tuple[RoundOpened, ...] = ()
         self._consumer: KafkaConsumer = connection.consumer()
         with explained(self._servers):
+            if finds_round:
+                self.opened = last_opened(self._consumer, topics.control)
             self._catch_up()
         self._thread = threading.Thread(target=self._listen, name="streamfl-listener", daemon=True)
         self._thread.start()
@@ -79,7 +90,8 @@ class Listener:
                 for message in batch:
                     newest.put(message.key, message, len(message.key or b"") + len(message.value or b""))
         for message in newest.values():
-            self._understand(message)
+            if isinstance(ended := self._understand(message), Ended):
+                self._had_ended = ended
         self._consumer.resume(control)
 
     def _listen(self) -> None:
@@ -123,7 +135,8 @@ class Listener:
         """
         if self._failed is not None:
             raise self._failed
-        received: list[FromCoordinator] = []
+        received: list[FromCoordinator] = [] if self._had_ended is None else [self._had_ended]
+        self._had_ended = None
         for _ in range(MOST_WAITING):
             try:
                 message = self._queue.get_nowait()
@@ -131,7 +144,8 @@ class Listener:
                 break
             self._taken_bytes += len(message.value or b"")
             understood = self._understand(message)
-            if understood is not None:
+            is_copy = isinstance(understood, Ended) and message.topic == self._topics.models
+            if understood is not None and not is_copy:  # of the end, whose place among other messages matters
                 received.append(understood)
         return received
 
@@ -149,7 +163,7 @@ class Listener:
             self._unusable.note(message.topic, str(error), offset=message.offset)
             return None
 
-    def _model(self, message: Any) -> Tensors | None:
+    def _model(self, message: Any) -> Tensors | Ended | None:
         name = _key(message.key)
         if message.value is None:
             self.current.drop(name)
@@ -158,6 +172,8 @@ class Listener:
         if whole is None:
             return None
         model = messages.decode(whole)
+        if isinstance(model, Ended) and name == END:
+            return model
         if not isinstance(model, Tensors):
             raise PeerError("not a model, in the topic of models")
         if key_of(model) != name:

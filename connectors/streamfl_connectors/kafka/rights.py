@@ -13,7 +13,7 @@ from kafka import KafkaAdminClient, OffsetAndMetadata, TopicPartition
 from kafka import errors as kafka_errors
 
 from streamfl.log.topics import Topics
-from streamfl.ports import Finding
+from streamfl.ports import Finding, Unlabelled
 
 T = TypeVar("T")
 
@@ -37,11 +37,13 @@ class Need:
         return f"{self.right} on {self.kind} {self.name}"
 
 
-def client_needs(topics: Topics, records: Sequence[str]) -> list[Need]:
-    """Return the rights that a client's log-in needs."""
+def client_needs(topics: Topics, records: Sequence[str], *, answers: bool = False) -> list[Need]:
+    """Return the rights that a client's log-in needs; with `answers` it answers records, whose labels come apart."""
+    answered = [Need(right, "topic", topics.predictions) for right in ("READ", "WRITE") if answers]
     return [
         *(Need("READ", "topic", name) for name in (*records, topics.control, topics.models)),
         *(Need("WRITE", "topic", name) for name in (topics.updates, topics.dead_letters)),
+        *answered,
         Need("READ", "group", topics.clients_group),
     ]
 
@@ -55,6 +57,17 @@ def coordinator_needs(topics: Topics, records: Sequence[str]) -> list[Need]:
         *(Need("DESCRIBE", "topic", name) for name in records),
         Need("READ", "group", topics.coordinator_group),
         Need("WRITE", "transactional id", topics.coordinator_group),
+    ]
+
+
+def scorer_needs(topics: Topics, unlabelled: Unlabelled) -> list[Need]:
+    """Return the rights that a scorer's log-in needs."""
+    transacts = [Need("WRITE", "transactional id", f"{topics.scorers_group}.*")] if unlabelled.exactly_once else []
+    return [
+        *(Need("READ", "topic", name) for name in (*unlabelled.topics, topics.control, topics.models)),
+        *(Need("WRITE", "topic", name) for name in (topics.predictions, topics.dead_letters)),
+        Need("READ", "group", topics.scorers_group),
+        *transacts,
     ]
 
 
@@ -90,7 +103,11 @@ class Rights:
     described
         What the brokers report of these and of the topics of records.
     records
-        The names of the topics of records.
+        The names of the topics of records, and of labels.
+    unlabelled
+        The records that scorers answer; None: there are no scorers.
+    answers
+        Whether clients answer records, because labels come apart from these.
     """
 
     def __init__(
@@ -99,7 +116,12 @@ class Rights:
         topics: Topics,
         described: Mapping[str, Mapping[str, Any]],
         records: Sequence[str],
+        unlabelled: Unlabelled | None = None,
+        *,
+        answers: bool = False,
     ) -> None:
+        self._unlabelled = unlabelled
+        self._answers = answers
         self._admin = admin
         self._topics = topics
         self._described = described
@@ -108,9 +130,11 @@ class Rights:
     def findings(self) -> Iterator[Finding]:
         """Return the findings, by role."""
         roles = {
-            "clients": client_needs(self._topics, self._records),
+            "clients": client_needs(self._topics, self._records, answers=self._answers),
             "the coordinator": coordinator_needs(self._topics, self._records),
         }
+        if self._unlabelled is not None:
+            roles["scorers"] = scorer_needs(self._topics, self._unlabelled)
         missing = {role: [need for need in needs if not self._has(need)] for role, needs in roles.items()}
         return role_findings(missing, {role: len(needs) for role, needs in roles.items()})
 
@@ -125,6 +149,8 @@ class Rights:
 
     def _has_topic(self, need: Need) -> bool:
         topic = self._described[need.name]
+        if topic["error_code"] == kafka_errors.UnknownTopicOrPartitionError.errno:
+            return True  # it is missing, which another finding says, or is made by who needs it
         if topic["error_code"] == kafka_errors.TopicAuthorizationFailedError.errno:
             return False
         rights = topic["authorized_operations"]

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 import structlog
 from kafka import KafkaConsumer, TopicPartition
 
-from streamfl import codec
+from streamfl import state_bytes
 from streamfl.core.bounds import bounded
-from streamfl.core.coordinator.state import CoordinatorState
 from streamfl.core.errors import PeerError
 from streamfl.log.parts import DIGEST, LONGEST, Headers, PartAssembly
 from streamfl_connectors.kafka.reading import bounds, read_to
@@ -94,7 +93,7 @@ def _digest(headers: Headers) -> str:
 
 def _is_state(data: bytes) -> bool:
     try:
-        wrong = codec.decode(CoordinatorState, data).wrong()
+        wrong = state_bytes.decode(data).wrong()
     except PeerError as error:
         wrong = str(error)
     if wrong is not None:

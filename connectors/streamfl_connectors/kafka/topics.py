@@ -8,6 +8,8 @@ from streamfl.log.topics import Topics
 
 DAY = 24 * 3600 * 1000
 
+WEEK = {"cleanup.policy": "delete", "retention.ms": str(7 * DAY)}
+
 # Every process that joins reads a compacted topic from its start: small segments are compacted soon.
 COMPACTED = {
     "cleanup.policy": "compact",
@@ -45,13 +47,12 @@ class TopicPlan:
 
 def plans(topics: Topics) -> tuple[TopicPlan, ...]:
     """Return the wanted configurations; control, models and state need an order, so they have one partition."""
-    week = {"cleanup.policy": "delete", "retention.ms": str(7 * DAY)}
     # Entries of the ledger are JSON for people, and every client reads them: the broker compresses them.
     zipped = {"compression.type": "gzip"}
     return (
-        TopicPlan(topics.control, 1, 1, week | zipped, control.MOST),
+        TopicPlan(topics.control, 1, 1, WEEK | zipped, control.MOST),
         TopicPlan(topics.models, 1, 1, COMPACTED),
         TopicPlan(topics.updates, None, 1, {"cleanup.policy": "delete", "retention.ms": str(DAY)}),
         TopicPlan(topics.state, 1, 1, COMPACTED),
-        TopicPlan(topics.dead_letters, None, 1, week, dead_letters.WHOLE),
+        TopicPlan(topics.dead_letters, None, 1, WEEK, dead_letters.WHOLE),
     )

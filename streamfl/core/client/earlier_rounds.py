@@ -7,6 +7,7 @@ from streamfl.core.client.comparison import Comparison
 from streamfl.core.client.held_out import Holdout
 from streamfl.core.client.in_flight import Sent
 from streamfl.core.client.no_change import NoChange
+from streamfl.core.client.waiting import paired
 from streamfl.core.learning.history import History, KeptRound
 from streamfl.core.protocol.messages import Accepted, HeldRecord, Joined, RoundClosed, SampledRound
 from streamfl.core.protocol.records import Batch
@@ -40,10 +41,15 @@ class EarlierRounds:
     def await_records(self, joined: Joined) -> Mapping[str, Sequence[int]]:
         """Wait for the records that Joined lists; return their positions by partition, sorted, each once."""
         self.awaited = joined
-        return _together(self._missing(joined), joined.held)
+        listed = _together(self._missing(joined), joined.held)
+        if joined.mark is None:
+            return listed
+        return {**listed, joined.mark.partition: tuple(sorted(set(_beside(joined).values())))}
 
     def restore(self, joined: Joined, batches: Sequence[Batch]) -> None:
-        """Take the records that were read again."""
+        """Take the records that were read again, in halves if labels come apart."""
+        if joined.mark is not None:
+            batches = paired(batches, _beside(joined))
         self.history.restore(self._missing(joined), batches)
         self.comparison = Comparison(Holdout.restored(joined.held, batches))
         self.awaited = None
@@ -57,6 +63,16 @@ class EarlierRounds:
 
     def _missing(self, joined: Joined) -> tuple[SampledRound, ...]:
         return tuple(kept for kept in joined.sample if kept.round not in self.history.rounds)
+
+
+def _beside(joined: Joined) -> dict[tuple[str, int], int]:
+    """Return where the features of the listed records are, by the partition and position of the label."""
+    beside = {(held.partition, held.position): held.beside for held in joined.held if held.beside is not None}
+    for kept in joined.sample:
+        for partition, positions in kept.positions.items():
+            places = kept.beside.get(partition, ())
+            beside.update({(partition, at): place for at, place in zip(positions, places, strict=False)})
+    return beside
 
 
 def _together(sample: tuple[SampledRound, ...], held: tuple[HeldRecord, ...]) -> Mapping[str, tuple[int, ...]]:

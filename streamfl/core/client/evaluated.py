@@ -1,13 +1,15 @@
 """Counts of a client's right predictions in a round; labels and targets in common units."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from streamfl.core.arrays import FloatArray
 from streamfl.core.learning.grid import short
 from streamfl.core.learning.local_round import RoundRecords
+from streamfl.core.protocol.apart import answers_together
 from streamfl.core.protocol.messages import Served
+from streamfl.core.protocol.records import Batch
 
 
 def served_counts(
@@ -59,10 +61,27 @@ def coded(served: FloatArray, labels: tuple[str, ...], records: RoundRecords) ->
         The round's records.
     """
     if not records.labels:
-        return (served - records.registry.target.centre) / records.registry.target.scale
+        return _in_unit(served, records)
     at = {label: code for code, label in enumerate(records.labels)}
     codes = np.array([at.get(label, -1) for label in labels] + [-1], dtype=np.float64)  # the last stands for -1
     return codes[served.astype(np.intp)]
+
+
+def answered(batches: Sequence[Batch], records: RoundRecords) -> tuple[FloatArray, FloatArray]:
+    """Return what was answered to a round's records before their labels came, and the forecasts of NoChange then.
+
+    Returns
+    -------
+    The answers as `coded` returns them, and the forecasts as `natural` does; both of shape (n,).
+    """
+    answers = answers_together([batch.answers for batch in batches if batch.answers is not None])
+    served, repeated = answers.coded(records.labels)
+    return (served if records.labels else _in_unit(served, records)), repeated
+
+
+def _in_unit(targets: FloatArray, records: RoundRecords) -> FloatArray:
+    unit = records.registry.target
+    return (targets - unit.centre) / unit.scale
 
 
 def natural(values: FloatArray, records: RoundRecords) -> FloatArray:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import repeat
 
 import numpy as np
 
@@ -57,8 +58,13 @@ class Holdout:
         """Return the places of all records, or of some rows."""
         columns = (self.rounds, self.ordinals, self.within, self.records.positions)
         entries = zip(*[column[rows].tolist() for column in columns], strict=True)
+        beside = self.records.beside
+        besides = repeat(None) if beside is None else iter(beside[rows].tolist())
         return tuple(
-            [HeldRecord(round=t, ordinal=o, partition=self.partitions[k], position=p) for t, o, k, p in entries]
+            [
+                HeldRecord(round=t, ordinal=o, partition=self.partitions[k], position=p, beside=b)
+                for (t, o, k, p), b in zip(entries, besides, strict=False)
+            ]
         )
 
     def since(self, t: int) -> "Holdout":

@@ -41,8 +41,8 @@ class Sent:
     def is_accepted_by(self, accepted: Accepted, closed: RoundClosed) -> bool:
         """Tell whether a ledger entry accepts this update, and not another one under the client's name."""
         update = self.update
-        sent = (update.attempt, update.spans, update.records, update.rejected)
-        entered = (accepted.attempt, accepted.spans, accepted.records, accepted.rejected)
+        sent = (update.attempt, update.spans, update.records, update.rejected, update.mark)
+        entered = (accepted.attempt, accepted.spans, accepted.records, accepted.rejected, accepted.mark)
         return sent == entered and closed.records >= accepted.records
 
 

@@ -1,5 +1,6 @@
 """The content of a client's Join: sums over its first records, their labels, and the unit of their targets."""
 
+from streamfl.core.client.period import next_period, periods
 from streamfl.core.client.round import targets_in
 from streamfl.core.learning.local_round import labels_in
 from streamfl.core.protocol.messages import Join
@@ -8,7 +9,9 @@ from streamfl.core.protocol.records import Batch
 from streamfl.core.protocol.registry import TargetUnit
 
 
-def introduction(client: str, incarnation: str, first: tuple[Batch, ...], question: int) -> Join:
+def introduction(
+    client: str, incarnation: str, first: tuple[Batch, ...], question: int, *, length: float | None = None
+) -> Join:
     """Return the Join that introduces a client and asks for its place in the ledger.
 
     Parameters
@@ -19,6 +22,8 @@ def introduction(client: str, incarnation: str, first: tuple[Batch, ...], questi
         Its first records; none once the coordinator knows the client.
     question
         The number of the question.
+    length
+        Seconds of a period, with rounds by event time.
 
     Examples
     --------
@@ -38,4 +43,5 @@ def introduction(client: str, incarnation: str, first: tuple[Batch, ...], questi
         target=TargetUnit() if labels else TargetUnit.of(targets_in(first)),
         records=sum(map(len, first)),
         question=question,
+        period=None if length is None else next_period(periods(first, length)),
     )

@@ -3,22 +3,26 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from streamfl.core.protocol.messages import Accepted, Joined, RoundClosed, RoundOpened
+from streamfl.core.protocol.messages import Accepted, Joined, Mark, RoundClosed, RoundOpened
 
 
 @dataclass
 class LedgerPlace:
-    """A client's place in the ledger: its next position by partition, and the records accounted for."""
+    """A client's place in the ledger: its next position by partition, the records accounted for, and its mark."""
 
     positions: dict[str, int]
     read: int
     rejected: int
+    mark: Mark | None = None
 
     def move(self, accepted: Accepted) -> None:
         """Move past the records that an entry accepts."""
         self.positions.update({span.partition: span.end for span in accepted.spans})
         self.read += accepted.records + accepted.rejected
         self.rejected += accepted.rejected
+        if accepted.mark is not None:
+            before = 0 if self.mark is None else self.mark.expired
+            self.mark = replace(accepted.mark, expired=before + accepted.mark.expired)
 
 
 @dataclass
@@ -45,7 +49,7 @@ class KnownLedger:
     >>> ledger.is_answer(joined), ledger.differs(joined), ledger.take(joined), ledger.is_answer(joined)
     (True, True, False, False)
     >>> ledger.entry, ledger.place
-    (3, LedgerPlace(positions={'p': 12}, read=12, rejected=0))
+    (3, LedgerPlace(positions={'p': 12}, read=12, rejected=0, mark=None))
     """
 
     entry: int = 0
@@ -56,6 +60,7 @@ class KnownLedger:
     _ahead: RoundOpened | None = None
     _closed: RoundClosed | None = None
     _believed: Mapping[str, int] = field(default_factory=dict)
+    _believed_mark: Mark | None = None
 
     @property
     def open_round(self) -> RoundOpened | None:
@@ -78,7 +83,7 @@ class KnownLedger:
     def lose(self) -> None:
         """Make the place unknown; keep its positions, to see later whether the answer differs."""
         if self.place is not None:
-            self._believed, self.place = self.place.positions, None
+            self._believed, self._believed_mark, self.place = self.place.positions, self.place.mark, None
 
     def forget(self) -> None:
         """Forget the place and the openings."""
@@ -87,13 +92,15 @@ class KnownLedger:
 
     def differs(self, joined: Joined) -> bool:
         """Tell whether an answer has other positions than the client last believed."""
-        return joined.positions != (self._believed if self.place is None else self.place.positions)
+        place = self.place
+        believed = (self._believed, self._believed_mark) if place is None else (place.positions, place.mark)
+        return (joined.positions, joined.mark) != believed
 
     def take(self, joined: Joined) -> bool:
         """Take the place from Joined; return whether the open round is another one."""
         self.answered = joined.question
         self.entry, self._closed = joined.entry - 1, None
-        self.place = LedgerPlace(dict(joined.positions), joined.read, joined.rejected)
+        self.place = LedgerPlace(dict(joined.positions), joined.read, joined.rejected, joined.mark)
         return self._turn_to(self._ahead, self.opened)
 
     # --- openings and entries ----------------------------------------------------------------------------------

@@ -10,8 +10,9 @@ records. `phase.py` has the whole table. `state.py` derives the phase from the s
 
 There is one way to recover from every fault: a client that does not know its place sends Join, and Joined answers. It
 does not know its place after it starts, after it missed an entry, after another update was accepted under its name,
-and after its update was refused. It also asks when no message has come for a while (`patience.py`). `wakes_at` is the
-time of the next Tick; it is a function of the state, so no timer can be lost.
+after its update was refused, and after Ended, which a coordinator that goes on contradicts by its answer. It also
+asks when no message has come for a while (`patience.py`). `wakes_at` is the time of the next Tick; it is a function
+of the state, so no timer can be lost.
 
 Anyone who can write to the coordinator's topics can forge messages, so what a client knows of the ledger may be wrong
 (`known_ledger.py`). The answer to its newest question is the truth, even if it takes the client back, and no earlier
@@ -19,11 +20,15 @@ message may block a later one. If a message cannot be used, the client forgets a
 (`_guarded`). So it recovers by itself once a forger stops.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+
+import numpy as np
 
 from streamfl.core.arrays import FloatArray
 from streamfl.core.bounds import bounded
+from streamfl.core.client.answering import answered
+from streamfl.core.client.gathering import Gathering
 from streamfl.core.client.in_flight import Sent
 from streamfl.core.client.introduction import introduction
 from streamfl.core.client.known_ledger import LedgerPlace
@@ -32,21 +37,34 @@ from streamfl.core.client.patience import Question
 from streamfl.core.client.phase import Phase
 from streamfl.core.client.state import ClientState
 from streamfl.core.client.usable import unusable
+from streamfl.core.client.waiting import Waiting
 from streamfl.core.client.work import Work
 from streamfl.core.errors import BrokenInvariantError, PeerError, UsageError
-from streamfl.core.protocol.decisions import ClientDecision, Dropped, Fetch, Finished, Seek, Send
+from streamfl.core.protocol.decisions import (
+    Answered,
+    ClientDecision,
+    Dropped,
+    Fetch,
+    Finished,
+    OverBudget,
+    Seek,
+    Send,
+)
 from streamfl.core.protocol.events import (
     BufferDue,
     ClientEvent,
+    FeaturesEnded,
     RecordsFetched,
     RecordsRead,
     SourceEnded,
     Stopped,
     Tick,
+    WindowFull,
 )
 from streamfl.core.protocol.messages import (
     Accepted,
     BetweenPublished,
+    Ended,
     FromCoordinator,
     Join,
     Joined,
@@ -80,6 +98,10 @@ class Client(ClientState):
         late messages of an older incarnation. Part of each attempt.
     dropped
         How many messages could not be used.
+    over_budget
+        After how many updates the latest ones had taken more bytes than their budget.
+    late
+        With rounds by event time, how many records came after their period had been closed, and were learnt later.
     evicted
         The reason of its eviction; empty unless it was evicted. Then it has finished, and its records are pending.
 
@@ -134,7 +156,7 @@ class Client(ClientState):
             return self._receive(event, now)  # most messages; a model has no effect until its round is opened
         if self._is_awaited(event):
             self._patience = self._patience.answered(now)
-        decisions = self._receive(event, now) if isinstance(event, Message) else self._take(event)
+        decisions = self._receive(event, now) if isinstance(event, Message) else self._take(event, now)
         if isinstance(event, Tick):
             decisions += self._lose_patience(now)
         return decisions + self._guarded(lambda: self._proceed(now), now)
@@ -161,7 +183,7 @@ class Client(ClientState):
                 return ledger.place is not None and event.entry == ledger.entry + 1 and not self._is_done()
             case Score():
                 return self._flight.is_for(event.entry)
-            case SourceEnded() | BufferDue() | Stopped() | RecordsFetched():
+            case FeaturesEnded() | SourceEnded() | BufferDue() | Stopped() | RecordsFetched():
                 return True
             case _:
                 return False
@@ -171,7 +193,7 @@ class Client(ClientState):
 
         def take() -> list[ClientDecision]:
             reason = unusable(message, self.settings.learner.between)
-            return self._take(message) if reason is None else self._drop(PeerError(reason))
+            return self._take(message, now) if reason is None else self._drop(PeerError(reason))
 
         return self._guarded(take, now)
 
@@ -206,20 +228,16 @@ class Client(ClientState):
             return [Send(self._join())]
         return []
 
-    def _take(self, event: ClientEvent) -> list[ClientDecision]:
+    def _take(self, event: ClientEvent, now: float) -> list[ClientDecision]:
         match event:
             case RegistryPublished() | ModelPublished() | ModelsChanged() | BetweenPublished():
                 return [drop for error in self._models.keep(event) for drop in self._drop(error)]
             case RecordsRead(batches):
-                for batch in batches:
-                    self._begun.setdefault(batch.span.partition, batch.span.start)
-                self._buffer.add([batch.sound() for batch in batches])
+                return self._records_read(batches, now)
             case RecordsFetched(batches) if self._earlier.awaited is not None:
                 self._earlier.restore(self._earlier.awaited, batches)
-            case SourceEnded() | BufferDue() | Stopped():
-                self._ended |= isinstance(event, SourceEnded)
-                self._due |= isinstance(event, BufferDue)
-                self._stopped |= isinstance(event, Stopped)
+            case SourceEnded() | FeaturesEnded() | BufferDue() | WindowFull() | Stopped():
+                self._told(event)
             case Joined() if self._is_own(event) and self._ledger.is_answer(event):
                 return self._joined(event)
             case Refusal() if self._is_own(event):
@@ -230,12 +248,74 @@ class Client(ClientState):
                 self._flight.ask(event)
             case RoundClosed() if self._ledger.place is not None:
                 self._round_closed(event, self._ledger.place)
+            case Ended() if self._ledger.place is not None:
+                self._in_doubt = True
+                self._lose_place()
             case Left() if self._is_own(event) and self._leaves:
                 self._left = True
                 return [Finished()]
             case _:
                 pass  # a Tick, or a message for another client, of an older entry, or for people
         return []
+
+    def _told(self, event: SourceEnded | FeaturesEnded | BufferDue | WindowFull | Stopped) -> None:
+        self._due |= isinstance(event, BufferDue)
+        self._stopped |= isinstance(event, Stopped)
+        self._ended |= isinstance(event, SourceEnded)
+        if self._waiting is not None:
+            self._waiting.is_stuck |= isinstance(event, WindowFull)
+            self._waiting.ended |= isinstance(event, SourceEnded | FeaturesEnded)
+            self._buffer.add(self._waiting.joined())
+
+    def _records_read(self, batches: tuple[Batch, ...], now: float) -> list[ClientDecision]:
+        for batch in batches:
+            self._begun.setdefault(batch.span.partition, batch.span.start)
+        waiting = self._waiting
+        if waiting is None:
+            self._buffer.add([batch.sound() for batch in batches])
+            return []
+        decisions: list[ClientDecision] = []
+        for batch in batches:
+            if batch.half is not None and batch.half.kind == "features":
+                decisions += self._features_read(batch, waiting, now)
+            else:
+                waiting.take_labels(batch.sound())
+            self._buffer.add(waiting.joined())
+        return decisions
+
+    # --- labels that come apart --------------------------------------------------------------------------------
+
+    def _features_read(self, batch: Batch, waiting: Waiting, now: float) -> list[ClientDecision]:
+        """Answer records, unless that was done before a restart, and let them wait for their labels."""
+        if batch.answers is not None:
+            self._was_here |= self._ledger.answered == 0
+            waiting.take_features(batch)
+            return []
+
+        def answers(P: FloatArray, labels: tuple[str, ...]) -> Answered:
+            targets = self.settings.learner.model.link == "identity"
+            told = answered(self.name, batch, P, labels, known=waiting.known.last, targets=targets)
+            return replace(told, opened=self._ledger.opened)
+
+        def answer() -> list[ClientDecision]:
+            self._learn_joined()
+            self._models.begin_round(self._ledger.open_round)
+            return [answers(*self._models.answer(batch, self._ledger.opened, late=True))]
+
+        decisions = self._guarded(answer, now) if len(batch) else []
+        if not any(isinstance(one, Answered) for one in decisions):  # no records, or the models were forged
+            decisions.append(answers(np.zeros((len(batch), 0)), ()))
+        waiting.take_features(next(one.batch for one in decisions if isinstance(one, Answered)))
+        return decisions
+
+    def _learn_joined(self) -> None:
+        """Learn the round's records that have their labels, before further ones are answered."""
+        opened = self._ledger.open_round
+        if self.phase is Phase.GATHERING and opened is not None:
+            self._within(opened)
+            self._models.learn(opened, Gathering(self.settings, self._buffer, opened).so_far())
+        elif self._ledger.opened is None:  # before the first round
+            self._models.learn_more(self._buffer.full(self._size()))
 
     def _is_own(self, answer: Joined | Left | Refusal) -> bool:
         return (answer.client, answer.incarnation) == (self.name, self.incarnation)
@@ -248,16 +328,29 @@ class Client(ClientState):
         if self._ledger.take(joined):
             self._flight.turn_to(self._ledger.opened)
         again = self._flight.join(joined, moved=moved)
-        self._introduced = ()
+        self._introduced, self._in_doubt = (), False
         decisions: list[ClientDecision] = []
         if moved:
             self._buffer.clear()
             self._ended = False
             self._models.forget_pending()
-            decisions.append(Seek({**self._begun, **joined.positions}))
+            again_at = self._wait_anew(joined)
+            needed = {} if self._waiting is None else dict(joined.positions)
+            decisions.append(Seek({**self._begun, **joined.positions, **again_at}, needed))
         if self._earlier.lacks(joined):
             decisions.append(Fetch(self._earlier.await_records(joined)))
         return decisions + [Send(message) for message in again]
+
+    def _wait_anew(self, joined: Joined) -> dict[str, int]:
+        """Forget the records that wait; return where features and labels are to be read again."""
+        if self._waiting is None:
+            return {}
+        mark = joined.mark
+        self._waiting.begin(mark, _passed(joined.positions))
+        if mark is None:
+            return {}
+        labels = dict.fromkeys(joined.positions, mark.labels)
+        return {mark.partition: max(0, mark.features - self._waiting.window), **labels}
 
     def _round_opened(self, opened: RoundOpened) -> list[ClientDecision]:
         if self._ledger.misses(opened):
@@ -284,6 +377,10 @@ class Client(ClientState):
         self._patience = self._patience.succeeds()
         self._buffer.drop(own.spans)
         place.move(own)
+        if self._waiting is not None and place.mark is not None:
+            self._waiting.follow(place.mark, _passed(place.positions))
+            self._buffer.clear()
+            self._buffer.add(self._waiting.joined())
         self._earlier.accept(sent, own, closed)
         self._measurement.accept(sent)
 
@@ -312,6 +409,7 @@ class Client(ClientState):
         decisions: list[ClientDecision] = [*self._measurement.after(self._ledger.opened, self._models)]
         phase = self.phase
         if phase is Phase.GATHERING:
+            self._was_here = False
             return decisions + self._gather(now)
         if phase is Phase.SCORING and (scores := self._scores()) is not None:
             return [*decisions, Send(scores)]
@@ -322,17 +420,24 @@ class Client(ClientState):
         opened = self._ledger.open_round
         if opened is None:
             raise BrokenInvariantError("records are gathered, but no round is open")
-        # Before counting: records whose label the registry cannot take do not fill a round.
-        self._buffer.within(self._models.published.registry(opened.registry), self.settings.limits)
-        is_time = self._is_full() if opened.closes is None else now >= opened.closes
-        if not (self._ended or self._due or is_time):
+        self._within(opened)
+        gathering = Gathering(self.settings, self._buffer, opened)
+        stuck = self._waiting is not None and self._waiting.must_move
+        gathered = gathering.gathered(now, is_full=self._is_full(), ended=self._ended, due=self._due, stuck=stuck)
+        if gathered is None:
             return []
-        batches = self._buffer.closed(self._size(), by_clock=opened.closes is not None or self._due)
+        self.late += gathered.late
         attempt = self._attempts + 1
-        sent, predicted = self._work().update(opened, batches, f"{self.incarnation}-{attempt}")
+        name = f"{self.incarnation}-{attempt}"
+        sent, told = self._work().update(opened, gathered.batches, name, period=gathered.period)
         self._flight.sent, self._attempts, self._due = sent, attempt, False
         self._patience = self._patience.has_asked("join")
-        return [Send(sent.update), *predicted]
+        self.over_budget += sum(isinstance(one, OverBudget) for one in told)
+        return [Send(sent.update), *told]
+
+    def _within(self, opened: RoundOpened) -> None:
+        """Reject records whose label the registry cannot take, before they are counted: they do not fill a round."""
+        self._buffer.within(self._models.published.registry(opened.registry), self.settings.limits)
 
     def _scores(self) -> Scores | None:
         """Score the candidates on the records of the update, once the candidates have arrived."""
@@ -349,7 +454,9 @@ class Client(ClientState):
         place = self._ledger.place
         if place is None:
             raise BrokenInvariantError("a client works on a round without a place in the ledger")
-        return Work(self.settings, self._models, self._earlier, self._measurement, place.read)
+        return Work(
+            self.settings, self._models, self._earlier, self._measurement, place.read, self._taken, self._waiting
+        )
 
     def _ask(self, phase: Phase, now: float) -> list[ClientDecision]:
         """Send Leave when all is done, else Join, unless it waits for an answer already."""
@@ -366,4 +473,10 @@ class Client(ClientState):
         """Return a Join; until one is answered, it always describes the same records."""
         if self._introduced is None and self._buffer.size >= self.settings.least:
             self._introduced = self._buffer.head(self._size())
-        return introduction(self.name, self.incarnation, self._introduced or (), self._ledger.ask())
+        length = self.settings.period if self.settings.clock == "event_time" else None
+        return introduction(self.name, self.incarnation, self._introduced or (), self._ledger.ask(), length=length)
+
+
+def _passed(positions: Mapping[str, int]) -> int | None:
+    """Return the ledger's position among labels that come apart: they are in one partition."""
+    return next(iter(positions.values()), None)

@@ -83,7 +83,7 @@ class Models:
         """Return the model that serves a round, once it has arrived; it is cached, as records may come one by one."""
         if self._serving is not None and self._serving.opened is opened:
             return self._serving
-        if opened is None or opened.round == 1 or not self.has(opened):
+        if opened is None or _is_first(opened) or not self.has(opened):
             return None
         name = opened.served_by(self.client)
         W = self.published.weights([slot for slot in opened.slots if slot.name == name])[name]
@@ -111,12 +111,22 @@ class Models:
                 self.between.begin(opened.round, opened.epoch)
             self.between.learn(batches, self.serving(opened))
 
-    def learnt(self, opened: RoundOpened, limits: Limits) -> Learnt | None:
+    def learn_more(self, batches: Sequence[Batch]) -> None:
+        """Learn the records of the first round that have not been learnt, before it is open."""
+        if self.between is not None:
+            self.between.learn(batches)
+
+    @property
+    def coarsest(self) -> int:
+        """Return the most times that what the models between rounds learnt can be made coarser."""
+        return 0 if self.between is None else self.between.coarsest
+
+    def learnt(self, opened: RoundOpened, limits: Limits, *, coarser: int = 0) -> Learnt | None:
         """Return what the models between rounds learnt in a round; None if the round does not ask for it."""
         return (
             None
             if self.between is None or not opened.between
-            else self.between.learnt(limits, self.client, measured=opened.is_measured(self.client))
+            else self.between.learnt(limits, self.client, measured=opened.is_measured(self.client), coarser=coarser)
         )
 
     def served(self, records: RoundRecords, by_rounds: FloatArray) -> FloatArray:
@@ -135,11 +145,19 @@ class Models:
         if self.between is not None:
             self.between.forget()
 
-    def answer(self, batch: Batch, opened: RoundOpened | None) -> tuple[FloatArray, tuple[str, ...]]:
-        """Return predictions of some records, and their labels: see `Client.answer`."""
+    def answer(
+        self, batch: Batch, opened: RoundOpened | None, *, late: bool = False
+    ) -> tuple[FloatArray, tuple[str, ...]]:
+        """Return predictions of some records, whose labels may come late, and their labels: see `Client.answer`."""
         serving = self.serving(opened)
         if self.between is not None:
-            return self.between.answer(batch, serving), self.between.labels
+            told = self.between.answer_late(batch, serving) if late else self.between.answer(batch, serving)
+            return (told if self.between.records or not _is_first(opened) else told[:, :0]), self.between.labels
         if serving is None:
             return np.zeros((len(batch), 0)), ()
         return serving.predictions(batch), serving.registry.labels
+
+
+def _is_first(opened: RoundOpened | None) -> bool:
+    """Tell whether no round is known to have closed: then there is no agreed model."""
+    return opened is None or opened.round == 1

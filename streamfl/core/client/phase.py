@@ -7,14 +7,17 @@ from streamfl.core.protocol.decisions import ClientDecision, Dropped
 from streamfl.core.protocol.events import (
     BufferDue,
     ClientEvent,
+    FeaturesEnded,
     RecordsFetched,
     RecordsRead,
     SourceEnded,
     Stopped,
     Tick,
+    WindowFull,
 )
 from streamfl.core.protocol.messages import (
     BetweenPublished,
+    Ended,
     Joined,
     Left,
     ModelPublished,
@@ -85,7 +88,7 @@ MODELS = (RegistryPublished, ModelPublished, ModelsChanged, BetweenPublished)
 
 TRANSITIONS = (
     # One round after another.
-    Transition((Phase.FILLING,), (RecordsRead, SourceEnded, BufferDue), (Phase.JOINING,)),
+    Transition((Phase.FILLING,), (RecordsRead, SourceEnded, FeaturesEnded, BufferDue, WindowFull), (Phase.JOINING,)),
     Transition(UNPLACED, (Joined,), (*BEFORE_UPDATE, Phase.SENT, Phase.LEAVING)),
     Transition((Phase.RESTORING,), (RecordsFetched,), (Phase.WAITING, Phase.GATHERING, Phase.SENT)),
     Transition((Phase.WAITING,), (RoundOpened, *MODELS), (Phase.GATHERING, Phase.SENT)),
@@ -98,8 +101,8 @@ TRANSITIONS = (
     Transition((*UNPLACED, *BEFORE_UPDATE), (Stopped,), (Phase.LEAVING,)),
     Transition(ALL_BUT_LEFT, (Left, Refusal), (Phase.LEFT,)),  # Left may come late, and Refusal evict
     # The place in the ledger becomes unknown, or all messages are forgotten.
-    Transition((*BEFORE_UPDATE, *IN_FLIGHT), (RoundOpened, RoundClosed, Refusal, Dropped), UNPLACED),
-    Transition((Phase.LEAVING,), (RoundOpened, RoundClosed, Dropped), (Phase.JOINING,)),
+    Transition((*BEFORE_UPDATE, *IN_FLIGHT), (RoundOpened, RoundClosed, Refusal, Ended, Dropped), UNPLACED),
+    Transition((Phase.LEAVING,), (RoundOpened, RoundClosed, Ended, Dropped), (Phase.JOINING,)),
     Transition((Phase.JOINING, *IN_FLIGHT), (Dropped,), (Phase.LEAVING,)),  # it was stopped
     # A belief turns out wrong: a round of another size, other models, more records, a late answer.
     Transition((Phase.FILLING,), (RoundOpened, Stopped, Dropped), (Phase.JOINING,)),

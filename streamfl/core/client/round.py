@@ -1,7 +1,7 @@
 """A client's part of a round: its work on the round's records, and the messages that report it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -23,8 +23,8 @@ from streamfl.core.protocol.messages import (
     Update,
     asked_of,
 )
-from streamfl.core.protocol.moments import moments_of
-from streamfl.core.protocol.records import Batch, spans
+from streamfl.core.protocol.moments import Moments, moments_of
+from streamfl.core.protocol.records import Batch, first_and_last_time, spans
 from streamfl.core.protocol.registry import Registry, TargetUnit
 
 
@@ -125,7 +125,7 @@ class ClientRound:
             old=result.old,
             new_labels=records.labels[len(registry.labels) :],
             new_features=unknown,
-            moments=moments_of(self.batches) if (opened.moments and measured) or unknown else None,
+            moments=self._moments(unknown) if (opened.moments and measured) or unknown else None,
             second_moments=self._second_moments(),
             squared_norm=short(records.norms.sum()),
             largest_norm=short(np.sqrt(records.norms.max(initial=0.0))),
@@ -135,6 +135,7 @@ class ClientRound:
             let_go=left,
             served=served,
             learnt=learnt,
+            times=first_and_last_time(self.batches),
         )
 
     def empty_update(self, attempt: str) -> Update:
@@ -237,6 +238,11 @@ class ClientRound:
             old=old,
             exponents=self.opened.exponents,
         )
+
+    def _moments(self, unknown: tuple[str, ...]) -> Moments:
+        """Return the moments of the registered features and of those that are new, which they do not name again."""
+        aligned = moments_of(self.batches).aligned((*self.registry.features, *unknown))
+        return replace(aligned, features=())
 
     def _second_moments(self) -> FloatArray | None:
         """Return the sum of z z^T over the records, on the grid of the round, if it is asked for."""

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from streamfl.core.bounds import NAMED, Limits
+from streamfl.core.client.budget import Budget
 from streamfl.core.learning.local_round import Learner
 
 
@@ -19,7 +20,10 @@ class ClientSettings:
         Records per round with the `records` clock, and the number of first records in Join. Several numbers are the
         sizes of rounds 1, 2, .. of a stream that was recorded by rounds; the last one is used from then on.
     clock
-        `records`: the buffer is closed when it is full. `interval`: at the time that RoundOpened names.
+        `records`: the buffer is closed when it is full. `interval`: at the time that RoundOpened names. `event_time`:
+        when its records reach the end of the period that RoundOpened names, see `streamfl.core.client.period`.
+    period
+        Seconds of a period.
     least
         With fewer good records than this the client sends nothing about them, not even the moments in Join: they stay
         pending until there are enough. Each client sets it to protect its own records; a smaller round size is raised
@@ -34,16 +38,24 @@ class ClientSettings:
         left out.
     measure
         Whether to report Predicted and PostUpdate, for evaluation in the same process.
+    window
+        If labels come apart from their records: how many positions of features before and after the mark a label may
+        find its record in; see `streamfl.core.client.waiting`. None: records come with their labels.
+    budget
+        The budget of bytes of updates; None: they take what they take. The same for all clients of a federation.
     """
 
     learner: Learner
     round_size: int | tuple[int, ...] = 100
-    clock: Literal["records", "interval"] = "records"
+    clock: Literal["records", "interval", "event_time"] = "records"
+    period: float = 60.0
     least: int = 1
     capacity: int | None = None
     retry: float = 5.0
     limits: Limits = NAMED
     measure: bool = False
+    window: int | None = None
+    budget: Budget | None = None
 
     def size(self, t: int) -> int:
         """Return the number of records in round t.

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from streamfl.core.client.budget import Taken
 from streamfl.core.client.buffer import Buffer
 from streamfl.core.client.earlier_rounds import EarlierRounds
 from streamfl.core.client.in_flight import InFlight
@@ -12,6 +13,7 @@ from streamfl.core.client.models import Models
 from streamfl.core.client.patience import Patience
 from streamfl.core.client.phase import Phase
 from streamfl.core.client.settings import ClientSettings
+from streamfl.core.client.waiting import Waiting
 from streamfl.core.learning.between_rounds import AtClient
 from streamfl.core.protocol.records import Batch
 
@@ -24,28 +26,36 @@ class ClientState:
     name: str
     incarnation: str
     dropped: int = 0
+    over_budget: int = 0
+    late: int = 0
     evicted: str = ""
     _buffer: Buffer = field(init=False)
     _models: Models = field(init=False)
     _measurement: Measurement = field(init=False)
+    _waiting: Waiting | None = field(init=False)  # None: records come with their labels
     _patience: Patience = field(init=False)
     _ledger: KnownLedger = field(default_factory=KnownLedger)
     _earlier: EarlierRounds = field(default_factory=EarlierRounds)
     _flight: InFlight = field(default_factory=InFlight)
     _begun: dict[str, int] = field(default_factory=dict)  # the first position read of each partition
     _introduced: tuple[Batch, ...] | None = None
+    _taken: Taken = field(default_factory=Taken)
     _attempts: int = 0
     _ended: bool = False
     _due: bool = False
     _stopped: bool = False
     _leaves: bool = False  # it has sent Leave
+    _in_doubt: bool = False  # the coordinator is said to have ended, and has not answered since
     _left: bool = False
+    _was_here: bool = False  # an earlier start has answered records, and the models of this round are not here yet
 
     def __post_init__(self) -> None:
         self._buffer = Buffer(self.settings.most_pending, self.settings.least)
         self._models = Models(self.name, self.settings.learner)
         self._measurement = Measurement(self.settings.measure)
         self._patience = Patience(self.settings.retry)
+        window = self.settings.window
+        self._waiting = None if window is None else Waiting(window)
 
     # --- what follows from it ----------------------------------------------------------------------------------
 
@@ -69,12 +79,59 @@ class ClientState:
     @property
     def room(self) -> int:
         """Return how many more records may be polled."""
-        return 0 if self._stopped or self._left else self._buffer.room
+        if self._stopped or self._left:
+            return 0
+        room = max(0, self._buffer.room - self._queued)
+        if self._waiting is None or self.settings.clock != "records":
+            return room
+        return max(0, min(room, self._size() - self._buffer.size - self._queued))  # labels of one round at a time
+
+    @property
+    def features_room(self) -> int:
+        """Return how many more positions of features may be read, if labels come apart from them."""
+        if self._waiting is None or self._left or self._was_here:
+            return 0  # records that it has not answered yet wait for the models, which an earlier start has had
+        return self._waiting.room
+
+    @property
+    def awaits_features(self) -> bool:
+        """Tell whether labels that were read wait for the features of their records."""
+        return self._queued > 0
+
+    @property
+    def features_ended(self) -> bool:
+        """Tell whether it knows that no features will follow."""
+        return self._waiting is not None and self._waiting.ended
+
+    @property
+    def is_stuck(self) -> bool:
+        """Tell whether it knows that features beyond the window are the next to be read."""
+        return self._waiting is not None and self._waiting.is_stuck
 
     @property
     def pending(self) -> int:
-        """Count the records read and not yet accepted or rejected by the ledger."""
-        return self._buffer.pending
+        """Count the records, or labels, that were read and not yet accepted or rejected by the ledger."""
+        return self._buffer.pending + self._queued
+
+    @property
+    def _queued(self) -> int:
+        return 0 if self._waiting is None else self._waiting.queued
+
+    @property
+    def waiting(self) -> int:
+        """Count the records that were answered, and whose labels the ledger has not passed."""
+        return 0 if self._waiting is None else self._waiting.records
+
+    @property
+    def is_restored(self) -> bool:
+        """Tell whether the records that wait for their labels are here; after a restart they are read again."""
+        return self._waiting is None or self._waiting.is_restored
+
+    @property
+    def expired(self) -> int:
+        """Count the records that were written off, because no label came in time, as the ledger says."""
+        place = self._ledger.place
+        return 0 if place is None or place.mark is None else place.mark.expired
 
     @property
     def accounted(self) -> int | None:
@@ -90,6 +147,18 @@ class ClientState:
     def positions(self) -> Mapping[str, int]:
         """Return the ledger's next position by partition, as far as known; earlier records are accounted for."""
         return {} if self._ledger.place is None else dict(self._ledger.place.positions)
+
+    @property
+    def needed(self) -> Mapping[str, int]:
+        """Return the position by partition before which nothing is needed, as far as known: it may be forgotten.
+
+        If labels come apart, features are needed from the beginning of the window, and the labels of these, too.
+        """
+        place, waiting = self._ledger.place, self._waiting
+        if place is None or place.mark is None or waiting is None:
+            return self.positions
+        mark = place.mark
+        return {**dict.fromkeys(place.positions, mark.labels), mark.partition: max(0, mark.features - waiting.window)}
 
     @property
     def held_back(self) -> Batch:
@@ -118,16 +187,19 @@ class ClientState:
         """Tell whether the client has nothing left to send and may leave."""
         if self._stopped:
             return self._flight.sent is None
-        is_empty = self._ended and not self._buffer.has_sendable and self._flight.sent is None
+        is_empty = self._ended and not (self._buffer.has_sendable or self._queued) and self._flight.sent is None
         return is_empty and self._ledger.place is not None
 
     def _has_to_join(self) -> bool:
         """Tell whether the client has the records for Join, or cannot wait for them."""
-        by_clock = self.settings.clock == "interval"
-        return self._is_full() or self._ended or self._due or self._stopped or by_clock
+        clock = self.settings.clock
+        by_time = clock == "interval" or (clock == "event_time" and self._buffer.size >= self.settings.least)
+        cannot_wait = self._ended or self._due or self._stopped or self._in_doubt or self._was_here or by_time
+        return self._is_full() or cannot_wait
 
     def _is_full(self) -> bool:
-        return self._buffer.size >= self._size() or self._buffer.room == 0
+        is_full = self._buffer.size >= self._size() or self._buffer.room == 0
+        return is_full or (self._waiting is not None and self._waiting.must_move)
 
     def _size(self) -> int:
         return self.settings.size(self._ledger.opened.round if self._ledger.opened else 1)

@@ -60,6 +60,8 @@ def unusable(message: FromCoordinator, between: BetweenRounds[Any, Any] | None) 
                 message.read - message.rejected + 1,
                 *message.positions.values(),
             )
+            if message.mark is not None:
+                numbers += (message.mark.features, message.mark.labels, message.mark.expired)
             possible = min(numbers[:3]) > 0 and min(numbers) >= 0 and max(numbers) < MOST_POSITIONS
             return None if possible else "a place that is none"
         case RoundOpened() | Score():
@@ -76,6 +78,10 @@ def _wrong_slots(message: RoundOpened | Score) -> str | None:
 
 def _wrong_opening(opened: RoundOpened) -> str | None:
     held = opened.held.per_label if opened.held is not None else 0
+    if opened.period is not None and not abs(opened.period) < MOST_POSITIONS:
+        return "a round of a period that no time has"
     if min(opened.entry, opened.round) < 1 or min(opened.known_labels, opened.keep, held) < 0:
         return "a round with impossible numbers"
+    if not {opened.serves, *(group.serves for group in opened.apart)} <= {slot.name for slot in opened.slots}:
+        return "a round that is served by a model that it does not name"
     return None if opened.closes is None or isfinite(opened.closes) else "a round that closes at no time"

@@ -1,18 +1,20 @@
 """A client's work on a round: from records and models to the update, and from candidates to their scores."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from streamfl.core.client.budget import FIRST, Taken
 from streamfl.core.client.earlier_rounds import EarlierRounds
-from streamfl.core.client.evaluated import natural, served_counts
+from streamfl.core.client.evaluated import answered, natural, served_counts
 from streamfl.core.client.in_flight import Sent
 from streamfl.core.client.measurement import Measurement
 from streamfl.core.client.models import Models
 from streamfl.core.client.round import ClientRound
 from streamfl.core.client.settings import ClientSettings
-from streamfl.core.protocol.decisions import Predicted
-from streamfl.core.protocol.messages import RoundOpened, Score, Scores
+from streamfl.core.client.waiting import Waiting
+from streamfl.core.protocol.decisions import OverBudget, Predicted
+from streamfl.core.protocol.messages import Mark, RoundOpened, Score, Scores, Update
 from streamfl.core.protocol.records import Batch
 
 
@@ -32,6 +34,10 @@ class Work:
         Predictions that are reported locally.
     read
         How many records the ledger has accounted for before the round.
+    taken
+        The bytes of its latest updates; this round's update is added.
+    waiting
+        The records that wait for their labels, if these come apart.
     """
 
     settings: ClientSettings
@@ -39,9 +45,13 @@ class Work:
     earlier: EarlierRounds
     measurement: Measurement
     read: int
+    taken: Taken
+    waiting: Waiting | None = None
 
-    def update(self, opened: RoundOpened, batches: tuple[Batch, ...], attempt: str) -> tuple[Sent, list[Predicted]]:
-        """Score the round's records, learn them, and return the update and the predictions.
+    def update(
+        self, opened: RoundOpened, batches: tuple[Batch, ...], attempt: str, *, period: int | None = None
+    ) -> tuple[Sent, list[Predicted | OverBudget]]:
+        """Score the round's records, learn them, and return the update, and what is to be told of it.
 
         Parameters
         ----------
@@ -51,6 +61,8 @@ class Work:
             Its records. Without good ones the update says nothing about any records, pending or held out.
         attempt
             The name of this attempt: it differs from any other for the same round.
+        period
+            With rounds by event time, the period of the next record, if it is known.
         """
         models, earlier = self.models, self.earlier
         models.published.forget_before(opened.slots)
@@ -58,13 +70,16 @@ class Work:
         part = self._part(opened, batches, opened.registry)
         if not any(map(len, batches)):
             models.learn(opened, ())
-            return Sent(part.empty_update(attempt), batches, (), earlier.comparison, np.zeros(0), ()), []
+            empty = replace(part.empty_update(attempt), mark=self._mark(batches), period=period)
+            return Sent(empty, batches, (), earlier.comparison, np.zeros(0), ()), []
         records = part.records
         result = part.work(models.weights(opened), earlier.history)
         models.learn(opened, batches)
         result.served = models.served(records, result.served)
         truth = natural(records.y, records)
         repeated = earlier.no_change.predictions(truth, records.labels)
+        if self.waiting is not None:
+            result.served, repeated = answered(batches, records)
         kept, sample = part.sample()
         update = part.update(
             result,
@@ -73,8 +88,34 @@ class Work:
             learnt=models.learnt(opened, self.settings.limits),
             sample=sample,
         )
+        update = self._within_budget(replace(update, mark=self._mark(batches), period=period), opened)
         predicted = self.measurement.before(update, records, result, repeated)
-        return Sent(update, batches, kept, part.after, truth, records.labels), predicted
+        return Sent(update, batches, kept, part.after, truth, records.labels), [*predicted, *self._over(update)]
+
+    def _mark(self, batches: tuple[Batch, ...]) -> Mark | None:
+        return None if self.waiting is None else self.waiting.after(batches)
+
+    def _within_budget(self, update: Update, opened: RoundOpened) -> Update:
+        """Return the update with what was learnt rounded as coarsely as the budget of bytes demands."""
+        budget = self.settings.budget
+        if budget is None or update.round < FIRST:
+            return update
+
+        def coarser(update: Update, times: int) -> Update:
+            return replace(update, learnt=self.models.learnt(opened, self.settings.limits, coarser=times))
+
+        return budget.kept(update, coarser, self.models.coarsest)
+
+    def _over(self, update: Update) -> list[OverBudget]:
+        """Return that the latest updates take more bytes than their budget, if they do."""
+        budget = self.settings.budget
+        if budget is None or update.round < FIRST:
+            return []
+        self.taken.add(update.round, budget.size_of(update), update.records)
+        a_record = self.taken.a_record
+        if a_record is None or a_record <= budget.a_record:
+            return []
+        return [OverBudget(update.client, update.round, a_record, budget.a_record)]
 
     def scores(self, opened: RoundOpened, score: Score, sent: Sent) -> Scores:
         """Score candidates on the records of the update in flight."""

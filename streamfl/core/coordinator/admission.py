@@ -4,18 +4,34 @@ The single checks are in `checks.py` and `names.py`, and for models that learn b
 """
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from streamfl.core.coordinator.checks import refusal, wrong_introduction, wrong_partitions, wrong_scores
 from streamfl.core.coordinator.settings import CoordinatorSettings
 from streamfl.core.coordinator.state import CoordinatorState
 from streamfl.core.coordinator.unsaved import Unsaved
-from streamfl.core.learning.between_rounds import Covered
+from streamfl.core.learning.between_rounds import BetweenRounds, Covered
 from streamfl.core.protocol.decisions import Refused
 from streamfl.core.protocol.messages import Join, RoundOpened, Scores, Update
 
 # By name of a partition, the position after its last record.
 LogEnds = Callable[[Collection[str]], Mapping[str, int | None]]
+
+
+def named(update: Update, state: CoordinatorState, between: BetweenRounds[Any, Any] | None) -> Update:
+    """Return an update with the names that its client left out, because the coordinator knows them.
+
+    Nothing of the update is checked yet: arrays that do not fit the names are refused like all others.
+    """
+    if state.agreement is None:  # no update counts yet
+        return update
+    moments, learnt = update.moments, update.learnt
+    if moments is not None and not moments.features and moments.count.size:
+        moments = replace(moments, features=(*state.registry.features, *update.new_features))
+    if between is not None:
+        learnt = between.completed(learnt, state.between)
+    return replace(update, moments=moments, learnt=learnt)
 
 
 @dataclass
@@ -110,8 +126,12 @@ class Admission:
 
     def _wrong_places(self, update: Update, state: CoordinatorState) -> str | None:
         """Return why an update's positions are impossible: another client's partition, or beyond the log's end."""
-        wrong = wrong_partitions(update, state.members[update.client], self.settings.partitions)
-        farther = {span.partition: span.end for span in update.spans if span.end > self._ends.get(span.partition, 0)}
+        member, settings = state.members[update.client], self.settings
+        wrong = wrong_partitions(update, member, settings.partitions, settings.features)
+        told = {span.partition: span.end for span in update.spans}
+        if update.mark is not None:
+            told[update.mark.partition] = update.mark.features
+        farther = {name: end for name, end in told.items() if end > self._ends.get(name, 0)}
         if wrong is not None or self.log_ends is None or not farther:
             return wrong
         ends = {name: end for name, end in self.log_ends(farther.keys()).items() if end is not None}

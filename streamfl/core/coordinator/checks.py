@@ -37,6 +37,9 @@ from streamfl.core.protocol.moments import LARGEST, Moments
 from streamfl.core.protocol.records import LARGEST_TARGET
 from streamfl.core.protocol.registry import Registry, TargetUnit
 
+# The years 1 and 9999 in milliseconds since 1970: other times cannot be told as dates.
+TIMES = (-62_135_596_800_000, 253_402_300_799_999)
+
 # What bounds allow for rounding: clients send sums as floats of 32 bits.
 ROUNDING = 2.0**-23
 
@@ -96,11 +99,17 @@ def refusal(
     if late is not None or member is None:
         return Refused(update.client, late or NO_MEMBER)
     if not update.records:
-        wrong = _wrong_round(update, opened) or _wrong_positions(update, member, limits) or _wrong_empty(update)
+        wrong = (
+            _wrong_round(update, opened)
+            or _wrong_positions(update, member, limits)
+            or _wrong_mark(update, member, limits)
+            or _wrong_empty(update)
+        )
         return None if wrong is None else Refused(update.client, wrong, is_fault=True)
     wrong = (
         _wrong_round(update, opened)
         or _wrong_positions(update, member, limits)
+        or _wrong_mark(update, member, limits)
         or wrong_update_names(update, registry, limits)
         or _wrong_numbers(update, registry)
         or _wrong_held(update, opened, member)
@@ -108,6 +117,7 @@ def refusal(
         or _wrong_sample(update, opened, member)
         or _wrong_label_sums(update, registry)
         or _wrong_served(update, registry)
+        or _wrong_times(update)
         or _wrong_second_moments(update, opened, registry.rows)
         or _wrong_models(
             update,
@@ -139,6 +149,8 @@ def wrong_introduction(join: Join, limits: Limits = NAMED) -> str | None:
         return "an impossible introduction"
     if not 0 <= join.question < MOST_RECORDS:
         return "a question without a number"
+    if join.period is not None and not abs(join.period) < MOST_RECORDS:
+        return "a period that no time has"
     return wrong_join_names(join, limits) or _wrong_moments(join.moments, join.records) or _wrong_unit(join.target)
 
 
@@ -155,7 +167,7 @@ def wrong_identity(message: FromClient, limits: Limits = NAMED) -> str | None:
     return None if named else "a client, or an attempt of one, without a name"
 
 
-def wrong_partitions(update: Update, member: Member, own: Sequence[str]) -> str | None:
+def wrong_partitions(update: Update, member: Member, own: Sequence[str], features: Sequence[str] = ()) -> str | None:
     """Return why an update's records are not in the client's own partition, or None.
 
     Parameters
@@ -167,6 +179,8 @@ def wrong_partitions(update: Update, member: Member, own: Sequence[str]) -> str 
     own
         Patterns of a client's partition: `*` stands for the client's name, `#` at the end for any number. Without
         patterns every partition is allowed.
+    features
+        Patterns of the partition of its features, if labels come apart from them.
 
     Examples
     --------
@@ -176,12 +190,28 @@ def wrong_partitions(update: Update, member: Member, own: Sequence[str]) -> str 
     (True, True)
     """
     partitions = {span.partition for span in update.spans}
-    if not own or not partitions:
+    if not own:
         return None
+    wrong = _wrong_features(update, features)
+    if wrong is not None or not partitions:
+        return wrong
     if len(partitions | member.positions.keys()) > 1:
         return "records of another partition than before"
     (partition,) = partitions
     return None if is_own(update.client, partition, own) else f"records of {partition}, which is not its partition"
+
+
+def _wrong_features(update: Update, own: Sequence[str]) -> str | None:
+    """Return why a mark is not in the partition of the client's features, which has the number of that of labels."""
+    mark = update.mark
+    if mark is None:
+        return "records without a mark, and labels come apart here" if own and update.records else None
+    if not own:
+        return "a mark, and labels come with their records here"
+    numbers = {span.partition.rpartition("/")[2] for span in update.spans}
+    if not is_own(update.client, mark.partition, own) or not numbers <= {mark.partition.rpartition("/")[2]}:
+        return f"features of {mark.partition}, which is not its partition"
+    return None
 
 
 def is_own(client: str, partition: str, own: Sequence[str]) -> bool:
@@ -250,7 +280,7 @@ def _wrong_empty(update: Update) -> str | None:
     """Return what an update without good records wrongly says about records, or None; it may only pass bad ones."""
     per_label = (update.losses, update.differences, update.new, update.old, update.new_labels, update.new_features)
     held = (update.held, update.let_go)
-    parts = (update.sample, update.moments, update.second_moments, update.learnt)
+    parts = (update.sample, update.moments, update.second_moments, update.learnt, update.times)
     if any(map(len, (*per_label, *held))) or any(part is not None for part in parts):
         return "no records, and data about them"
     numbers = update.squared_norm == update.largest_norm == 0.0
@@ -326,7 +356,11 @@ def _wrong_difference(name: str, x: FloatArray, shape: tuple[int, int], largest:
 
 
 def _wrong_round(update: Update, opened: RoundOpened) -> str | None:
-    return None if update.round == opened.round else "another round than the entry is of"
+    if update.round != opened.round:
+        return "another round than the entry is of"
+    if update.period is None or (opened.period is not None and abs(update.period) < MOST_RECORDS):
+        return None
+    return "a period that was not asked for, or that no time has"
 
 
 def _wrong_positions(update: Update, member: Member, limits: Limits) -> str | None:
@@ -352,6 +386,26 @@ def _wrong_positions(update: Update, member: Member, limits: Limits) -> str | No
     return None if update.records + update.rejected < MOST_RECORDS else "impossible counts"
 
 
+def _wrong_mark(update: Update, member: Member, limits: Limits) -> str | None:
+    """Return why a mark is impossible: it never moves back, and labels come apart always or never."""
+    mark, before = update.mark, member.mark
+    if mark is None:
+        return None if before is None else "no mark, though its labels come apart"
+    if before is None and member.accepted:  # bad labels may have come before the first features
+        return "a mark, though its labels have come with their records"
+    if not is_name(mark.partition, limits.name_bytes) or mark.partition in {span.partition for span in update.spans}:
+        return "a mark in a partition without a name, or in that of its labels"
+    ends = {**member.positions, **{span.partition: span.end for span in update.spans}}
+    first, least = (0, 0) if before is None else (before.features, before.labels)
+    if before is not None and before.partition != mark.partition:
+        return "a mark in another partition than before"
+    if not first <= mark.features < MOST_POSITIONS or not 0 <= mark.labels <= max(ends.values(), default=0):
+        return "a mark that runs backwards, or beyond the ledger"
+    if mark.labels < least or not 0 <= mark.expired <= mark.features:
+        return "a mark that runs backwards, or of more records than positions"
+    return None
+
+
 def _wrong_held(update: Update, opened: RoundOpened, member: Member) -> str | None:
     """Return why newly held-out records are impossible: each must be of this round, and there once."""
     if opened.held is None:
@@ -366,6 +420,8 @@ def _wrong_held(update: Update, opened: RoundOpened, member: Member) -> str | No
             return "a record held out that is not of this round"
         if record.ordinal not in ordinals:
             return "a record held out under another's number"
+    if not _are_beside([record.beside for record in update.held], update):
+        return "a record held out whose features are nowhere"
     in_order = [record.ordinal for record in update.held]
     places = {(record.partition, record.position) for record in update.held}
     if len(places) < len(update.held) or any(a >= b for a, b in pairwise(in_order)):
@@ -384,6 +440,14 @@ def _wrong_hoard(update: Update, member: Member, known: int) -> str | None:
     return None if left + len(update.held) <= most else "more records held out than were asked for"
 
 
+def _are_beside(positions: Sequence[int | None], update: Update) -> bool:
+    """Tell whether the features of records can be at positions: only if labels come apart they are anywhere."""
+    known = [position for position in positions if position is not None]
+    if update.mark is None:
+        return not known
+    return len(known) == len(positions) and not [p for p in known if not 0 <= p < update.mark.features]
+
+
 def _wrong_sample(update: Update, opened: RoundOpened, member: Member) -> str | None:
     """Return why a history sample is impossible: its records must be of this round, each once."""
     kept = update.sample
@@ -399,6 +463,10 @@ def _wrong_sample(update: Update, opened: RoundOpened, member: Member) -> str | 
         return "a sample of records that are not of this round"
     if min(len(set(places)), len(set(kept.ordinals))) < len(places):
         return "a record sampled twice"
+    beside = {partition: len(positions) for partition, positions in kept.beside.items()}
+    apart = {} if update.mark is None else {partition: len(ps) for partition, ps in kept.positions.items()}
+    if beside != apart or not all(_are_beside(places, update) for places in kept.beside.values()):
+        return "a sample of records whose features are nowhere"
     return None
 
 
@@ -420,6 +488,14 @@ def _wrong_served(update: Update, registry: Registry) -> str | None:
     if not possible or not all(0.0 <= share <= most for share in shares) or not sum(shares) <= most:
         return "answers that so many records cannot have had"
     return None
+
+
+def _wrong_times(update: Update) -> str | None:
+    """Return why the times of the first and the last record are impossible, or None."""
+    if update.times is None:
+        return None
+    first, last = update.times
+    return None if TIMES[0] <= first <= last <= TIMES[1] else "times that no records have"
 
 
 def _wrong_label_sums(update: Update, registry: Registry) -> str | None:

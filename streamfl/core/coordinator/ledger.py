@@ -5,7 +5,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
 
-from streamfl.core.protocol.messages import Accepted, HeldRecord, SampledRound, Update
+from streamfl.core.coordinator.places import Places
+from streamfl.core.protocol.messages import Accepted, HeldRecord, Mark, SampledRound, Update
 
 ORDINAL = attrgetter("ordinal")
 
@@ -34,6 +35,10 @@ class Member:
         Entries in a row that closed without it because its messages for them were refused.
     evicted
         Whether it has left because of that; only a new incarnation may come back.
+    places
+        Where and when its last rounds began.
+    mark
+        How far it has come in the features, if its labels come apart.
 
     Examples
     --------
@@ -52,6 +57,8 @@ class Member:
     held: tuple[HeldRecord, ...] = ()
     refused: int = 0
     evicted: bool = False
+    places: Places = field(default_factory=Places)
+    mark: Mark | None = None
 
     @property
     def read(self) -> int:
@@ -61,7 +68,8 @@ class Member:
     @property
     def counts(self) -> tuple[int, ...]:
         """Return all counts: none is ever below 0."""
-        return (*self.positions.values(), self.accepted, self.rejected, self.missed, self.refused)
+        marks = () if self.mark is None else (self.mark.features, self.mark.labels, self.mark.expired)
+        return (*self.positions.values(), self.accepted, self.rejected, self.missed, self.refused, *marks)
 
     def joined(self, incarnation: str) -> "Member":
         """Return the account after a Join: the client is a member, again if it had left."""
@@ -78,15 +86,18 @@ class Member:
 
     def accept(self, update: Update, share: float) -> Accepted:
         """Enter an update; `share` is its share of the round's records."""
+        self.places = self.places.after(update)
         for span in update.spans:
             self.positions[span.partition] = span.end
+        if update.mark is not None:
+            expired = update.mark.expired + (self.mark.expired if self.mark else 0)
+            self.mark = replace(update.mark, expired=expired)
         self.missed = self.refused = 0
         self.accepted += update.records
         self.rejected += update.rejected
         if update.sample is not None:
             kept = update.sample
-            sampled = SampledRound(round=kept.round, share=share, positions=kept.positions, ordinals=kept.ordinals)
-            self.sample = (*self.sample, sampled)
+            self.sample = (*self.sample, replace(kept, share=share))
         if update.let_go:
             self.held = _without(self.held, update.let_go)
         self.held += update.held
@@ -96,6 +107,7 @@ class Member:
             spans=update.spans,
             records=update.records,
             rejected=update.rejected,
+            mark=update.mark,
         )
 
     def retain(self, rounds: Iterable[int], *, held_since: int | None) -> None:

@@ -11,12 +11,12 @@ one raises all the same, `recovery` returns to the last Commit and continues wit
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from streamfl.core.arrays import FloatArray
 from streamfl.core.bounds import REFUSALS_IN_A_ROW, bounded
-from streamfl.core.coordinator.admission import Admission, LogEnds
+from streamfl.core.coordinator.admission import Admission, LogEnds, named
 from streamfl.core.coordinator.checks import wrong_identity
 from streamfl.core.coordinator.ledger import Member
 from streamfl.core.coordinator.phase import Phase
@@ -334,6 +334,7 @@ class Coordinator:
     # --- a round ---------------------------------------------------------------------------------------------------
 
     def _update(self, update: Update, now: float) -> list[CoordinatorDecision]:
+        update = named(update, self.state, self.settings.learner.between)
         refused = self._admission.update(update, self.state, self._unsaved)
         if refused is not None:
             return self._refused(refused, incarnation_of(update), now)
@@ -355,17 +356,17 @@ class Coordinator:
 
         The coordinator does not wait for a client whose message was refused for its content.
         """
-        updates, scores = self._unsaved.updates.keys(), self._unsaved.scores.keys()
-        lacking = updates - scores if self.is_scoring else self.present - updates
-        return lacking - self._unsaved.refusals.at_fault.keys()
+        return set(self._lacking())
 
-    def _lacks_any(self) -> bool:
-        """Tell whether a client is waited for: mostly the last member, so that it is asked at once."""
-        if self.is_scoring:
-            return bool(self.waited_for)
-        have, at_fault = self._unsaved.updates, self._unsaved.refusals.at_fault
-        members = reversed(self.state.members.items())
-        return any(name not in have and name not in at_fault and self._is_present(member) for name, member in members)
+    def _lacking(self) -> Iterator[str]:
+        """Yield the clients that are waited for, the last members first: mostly one of these is still missing."""
+        unsaved, members = self._unsaved, self.state.members
+        have = unsaved.scores if self.is_scoring else unsaved.updates
+        asked = unsaved.updates if self.is_scoring else members
+        for name in reversed(asked):
+            present = self.is_scoring or self._is_present(members[name])
+            if present and name not in have and name not in unsaved.refusals.at_fault:
+                yield name
 
     def _has_something(self) -> bool:
         """Tell whether the round can be closed: it has updates, or updates were refused."""
@@ -375,7 +376,7 @@ class Coordinator:
         """Close the round or settle its alarm, unless a client is still waited for."""
         if self._unsaved.open is None:
             return []
-        quorum, lacking = self.settings.quorum, self._lacks_any()
+        quorum, lacking = self.settings.quorum, any(True for _ in self._lacking())
         if self.is_scoring:
             return [] if lacking else self._recovery.close(now)
         if lacking and (quorum is None or len(self._unsaved.updates) < quorum):

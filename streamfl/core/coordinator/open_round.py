@@ -11,7 +11,7 @@ from streamfl.core.drift.evidence import LiveModel
 from streamfl.core.learning.grid import weight_exponents, weights_in_short, weights_on_grid
 from streamfl.core.learning.second_moments import wanted
 from streamfl.core.profiles.base import RoundPlan
-from streamfl.core.protocol.changes import changed
+from streamfl.core.protocol.changes import WHOLE_EVERY, changed
 from streamfl.core.protocol.messages import (
     BetweenPublished,
     FromCoordinator,
@@ -84,6 +84,7 @@ class OpenRound:
             serves=plan.serves,
             known_labels=state.known_labels,
             closes=None if interval is None else now + interval,
+            period=state.period,
             apart=plan.apart,
             moments=moments,
             second_moments=second,
@@ -102,6 +103,11 @@ class OpenRound:
         return {model.slot: model.weights for model in self.models}
 
     @property
+    def is_whole(self) -> bool:
+        """Tell whether everything of this round is published whole, not as changes."""
+        return self.message.round % WHOLE_EVERY == 0
+
+    @property
     def apart(self) -> frozenset[str]:
         """Return the clients that have a branch of their own."""
         return frozenset(client for group in self.message.apart for client in group.clients)
@@ -116,21 +122,22 @@ class OpenRound:
     def new_messages(
         self, state: CoordinatorState, before: "OpenRound", between: tuple[BetweenPublished, ...]
     ) -> tuple[FromCoordinator, ...]:
-        """Return the messages that a client of the previous entry needs.
+        """Return the messages that a reader of the previous entry needs, a client or any other.
 
         Parameters
         ----------
         state
             Where the federation stands.
         before
-            The open round of that entry. If it is the same round, its models are published whole again.
+            The open round of that entry. If it is the same round, its models are published whole again, and so they
+            are one round in `WHOLE_EVERY`.
         between
             The changes of the agreed state.
         """
         newer = state.registry.version > before.message.registry
         registry = (RegistryPublished(registry=state.registry),) if newer else ()
         again = before.message.round == self.message.round
-        models = self.models if again else self._changes(None if newer else before)
+        models = self.models if again or self.is_whole else self._changes(None if newer else before)
         return (*registry, *models, *between, self.message)
 
     def _changes(self, before: "OpenRound | None") -> tuple[ModelsChanged | ModelPublished, ...]:

@@ -3,8 +3,9 @@
 Nothing here catches exceptions: `recovery` undoes a step that raises, and finds the update that caused it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from statistics import median_low
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from streamfl.core.coordinator.agreement import Agreement, middle_unit
 from streamfl.core.coordinator.announcements import Announcement, announcements
 from streamfl.core.coordinator.ledger import Member
 from streamfl.core.coordinator.names import Grant
+from streamfl.core.coordinator.one_drift import in_one_drift
 from streamfl.core.coordinator.open_round import OpenRound, next_measured, published, slot
 from streamfl.core.coordinator.settings import CoordinatorSettings
 from streamfl.core.coordinator.state import CoordinatorState
@@ -67,6 +69,7 @@ class Rounds:
         state.agreement = Agreement.of(joins, scaling=settings.scaling, limits=settings.limits)
         state.members = {join.client: Member(join.incarnation) for join in joins}
         state.known_labels = len(state.registry.labels)
+        state.period = self._period([join.period for join in joins])
         state.between = self._nothing_learnt()
         self.unsaved.introductions = {}
         self.open(now)
@@ -201,21 +204,38 @@ class Rounds:
             state.members[name].missed += 1
         evicted = self._count_refusals(opened.message.entry)
         announced: tuple[Announcement, ...] = ()
-        learnt: tuple[BetweenPublished, ...] = ()  # published once: when a round is opened again, clients have them
+        change: Any = None
         if observed is not None:
-            announced = announcements(closed, state.profile.noticed, decided)
+            made = announcements(closed, state.profile.noticed, decided, state.members)
+            state.drifts, announced = in_one_drift(state.drifts, made, state.members)
             restart = next((decision for decision in decided if isinstance(decision, Restart)), None)
             self._change_registry(restarted=restart is not None)
             change = self._learn_between(opened.apart, restart)
             state.round += 1
             state.measured = next_measured(state)
-            learnt = self._between_published(change)
+        state.period = self._period([update.period for update in self.unsaved.updates.values()])
         state.entry += 1
         self.open(now)
+        following = self.unsaved.opened
+        # Published once: when a round is opened again, clients have it.
+        learnt = () if observed is None else self._between_published(None if following.is_whole else change)
         closed = replace(closed, model=self.digest(), promotions=state.profile.promotions)
-        following = self.unsaved.opened.new_messages(state, before=opened, between=learnt)
+        published = following.new_messages(state, before=opened, between=learnt)
         ended = [Finished()] if evicted and not state.active() else []
-        return [Commit((closed, *announced, *following)), *ended]
+        return [Commit((closed, *announced, *published)), *ended]
+
+    def _period(self, following: Iterable[int | None]) -> int | None:
+        """Return the next period, if rounds are by event time: that of the middle client, and at least the next one.
+
+        So neither a gap nor a client far ahead or behind holds the others up: what comes too late for its period goes
+        to the round that is open.
+        """
+        if not self.settings.by_event_time:
+            return None
+        before = self.state.period
+        known = [period for period in following if period is not None]
+        least = min(known, default=0) if before is None else before + 1
+        return max(least, median_low(known)) if known else least
 
     def _entry(self, opened: OpenRound, observed: Observed | None) -> RoundClosed:
         """Return the ledger entry of the open round, without the fields that depend on the next one."""

@@ -27,6 +27,8 @@ class CoordinatorSettings:
         for ever. It matters only if a deadline or a quorum closes rounds without all members.
     interval
         Seconds a round lasts with the `interval` clock; None is the `records` clock.
+    by_event_time
+        Whether rounds take the records of one period of event time, of which clients know the length.
     task
         `classification` or `regression`.
     scaling
@@ -38,6 +40,9 @@ class CoordinatorSettings:
         How many names are registered.
     partitions
         Patterns of a client's partition, see `wrong_partitions`; without patterns every partition is allowed.
+    features
+        Likewise, of the partition of the features of a client whose labels come apart from them, which are then in
+        its partition. Without patterns, but with some of `partitions`, no labels come apart.
     """
 
     learner: Learner
@@ -46,8 +51,10 @@ class CoordinatorSettings:
     deadline: float | None = None
     expire_after: int | None = None
     interval: float | None = None
+    by_event_time: bool = False
     task: Literal["classification", "regression"] = "classification"
     scaling: bool = True
     warm_up: int | None = 8
     limits: Limits = NAMED
     partitions: tuple[str, ...] = ()
+    features: tuple[str, ...] = ()

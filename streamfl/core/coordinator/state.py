@@ -7,6 +7,7 @@ from typing import ClassVar
 from streamfl.core.arrays import HOLDS_ARRAYS
 from streamfl.core.coordinator.agreement import Agreement
 from streamfl.core.coordinator.ledger import Member
+from streamfl.core.coordinator.one_drift import Drift
 from streamfl.core.errors import PeerError
 from streamfl.core.profiles.base import Profile
 from streamfl.core.protocol.messages import AgreedState, Join, Joined
@@ -43,6 +44,10 @@ class CoordinatorState(ReadsOldNames):
     measured
         The clients whose turn it is to send moments in the open round; None: all. It is kept, so that a round that a
         new coordinator opens again asks for the same, whatever client has left or come meanwhile.
+    drifts
+        The last drifts that were announced.
+    period
+        The open period, with rounds by event time.
     """
 
     __pydantic_config__: ClassVar[dict[str, object]] = HOLDS_ARRAYS
@@ -59,6 +64,8 @@ class CoordinatorState(ReadsOldNames):
     between: AgreedState | None = None
     refused: int = 0
     measured: tuple[str, ...] | None = None
+    drifts: tuple[Drift, ...] = ()
+    period: int | None = None
 
     @property
     def chain(self) -> str:
@@ -118,4 +125,5 @@ class CoordinatorState(ReadsOldNames):
             sample=member.sample,
             held=member.held,
             question=join.question,
+            mark=member.mark,
         )

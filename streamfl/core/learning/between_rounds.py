@@ -126,7 +126,7 @@ class BetweenRounds(abc.ABC, Generic[S, L]):
         agreed
             The agreed state from which clients learnt.
         learnt
-            Each client's result, in the order of their names.
+            Each client's result, with all names, in the order of the clients' names.
         labels
             All labels by now.
         apart
@@ -153,6 +153,24 @@ class BetweenRounds(abc.ABC, Generic[S, L]):
         """Return the same for clients that are driven by one thread: they may keep once what is the same at all."""
         return self
 
+    def agreed_only(self) -> Self:
+        """Return the same without models that are a client's own and never agreed on."""
+        return self
+
+    def named(self, learnt: L, agreed: S) -> L:
+        """Return the result of a client with the names that its update leaves out, because all processes know them.
+
+        It comes before all checks, so any content of any length is possible.
+        """
+        return learnt
+
+    def completed(self, learnt: Learnt | None, agreed: AgreedState | None) -> Learnt | None:
+        """Return the result of a client as `named` does, if it is one of these models."""
+        if not isinstance(learnt, self.learnt) or not isinstance(agreed, self.state):
+            return learnt
+        complete: Learnt = self.named(learnt, agreed)
+        return complete
+
     def refusal(self, learnt: Learnt | None, agreed: AgreedState | None, covered: Covered) -> str | None:
         """Return why the result of a client, or its absence, cannot be used, or None."""
         if not isinstance(learnt, self.learnt) or not isinstance(agreed, self.state):
@@ -171,7 +189,11 @@ class AtClient(abc.ABC):
     ----------
     version
         The version of the agreed state from which it learns.
+    coarsest
+        The most times that its results can be made coarser; 0 if they cannot.
     """
+
+    coarsest: ClassVar[int] = 0
 
     version: int
 
@@ -186,6 +208,10 @@ class AtClient(abc.ABC):
     @abc.abstractmethod
     def begin(self, version: int, epoch: int) -> None:
         """Learn from a version of the agreed state in an epoch; pending records are learnt again from there."""
+
+    def follow(self, version: int) -> None:
+        """Predict by a version of the agreed state, without anything of a client's own; it has learnt nothing."""
+        self.begin(version, 0)
 
     @abc.abstractmethod
     def forget(self) -> None:
@@ -204,6 +230,10 @@ class AtClient(abc.ABC):
     def answer(self, batch: Batch, serving: Serving | None = None) -> FloatArray:
         """Return current predictions for some records: probabilities by label, or targets; shape (n, columns)."""
 
+    def answer_late(self, batch: Batch, serving: Serving | None = None) -> FloatArray:
+        """Return current predictions for some records that are learnt only when their labels come: see `answer`."""
+        return self.answer(batch, serving)
+
     @property
     @abc.abstractmethod
     def labels(self) -> tuple[str, ...]:
@@ -215,7 +245,7 @@ class AtClient(abc.ABC):
         """The prediction of each record just before it was learnt, shape (records,)."""
 
     @abc.abstractmethod
-    def learnt(self, limits: Limits, client: str, *, measured: bool = True) -> Learnt:
+    def learnt(self, limits: Limits, client: str, *, measured: bool = True, coarser: int = 0) -> Learnt:
         """Return the client's result for its update.
 
         Parameters
@@ -226,6 +256,8 @@ class AtClient(abc.ABC):
             The client's name: numbers may be rounded by draws of its own.
         measured
             Whether it is the client's turn to send moments.
+        coarser
+            How much more coarsely numbers are rounded, by the same draws, to take fewer bytes: at most `coarsest`.
         """
 
     @abc.abstractmethod

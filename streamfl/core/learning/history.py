@@ -42,6 +42,7 @@ def chosen(
     parts: list[Batch] = []
     kept: list[int] = []
     positions: dict[str, tuple[int, ...]] = {}
+    beside: dict[str, tuple[int, ...]] = {}
     at = 0
     for batch, own in zip(batches, ordinals, strict=True):
         rows = np.flatnonzero(hashes[at : at + len(batch)] <= bar)
@@ -50,7 +51,10 @@ def chosen(
         kept += own[rows].tolist()
         partition = batch.span.partition
         positions[partition] = (*positions.get(partition, ()), *parts[-1].positions.tolist())
-    return tuple(parts), SampledRound(round=t, share=0.0, positions=positions, ordinals=tuple(kept))
+        if parts[-1].beside is not None:
+            beside[partition] = (*beside.get(partition, ()), *parts[-1].beside.tolist())
+    sampled = SampledRound(round=t, share=0.0, positions=positions, ordinals=tuple(kept), beside=beside)
+    return tuple(parts), sampled
 
 
 def _ordinals(batches: Sequence[Batch], first: int) -> list[IntArray]:

@@ -12,6 +12,10 @@ from streamfl.core.protocol.messages import BEFORE, NOTHING, ModelsChanged
 # Differences are below so many steps, and steps within so many powers of two. docs/choices.md, "Grids".
 MOST_STEPS, FARTHEST = 2.0**31, 128
 
+# One round in so many is published whole, for readers that begin later and ask for nothing: they follow the changes
+# since then. With 20 clients of 100 records of covtype that costs 0.4 bytes a record, of 12.
+WHOLE_EVERY = 256
+
 # The digits of the digest. It finds what was forged or lost on the way; guessing it would gain nothing.
 DIGITS = 16
 

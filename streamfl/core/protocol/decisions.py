@@ -1,11 +1,11 @@
 """Decisions: what a machine asks its runtime to do, in the order given."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from streamfl.core.arrays import FloatArray
-from streamfl.core.protocol.messages import FromClient, FromCoordinator
-from streamfl.core.protocol.records import Span
+from streamfl.core.protocol.messages import FromClient, FromCoordinator, RoundOpened
+from streamfl.core.protocol.records import Batch, Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,9 +17,19 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Seek:
-    """Client: continue reading at these positions, by partition; every other partition from its start."""
+    """Client: continue reading at these positions, by partition; every other partition from its start.
+
+    Parameters
+    ----------
+    positions
+        Where to continue.
+    needed
+        If labels come apart: the positions from which no label may be lacking. What lies before tells which records
+        wait; of what the log has deleted nothing waits.
+    """
 
     positions: Mapping[str, int]
+    needed: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +37,31 @@ class Fetch:
     """Client: read these old records again and return them as RecordsFetched."""
 
     positions: Mapping[str, Sequence[int]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Answered:
+    """Client: what it answers to records whose labels come later; they are scored as they were answered.
+
+    Parameters
+    ----------
+    client
+        The client.
+    batch
+        The records, with `answers`.
+    predictions
+        Probabilities of `labels`, shape (n, labels), or targets, shape (n, 1); no columns before there are models.
+    labels
+        The labels; empty in regression.
+    opened
+        The round whose models answer; None before there are any.
+    """
+
+    client: str
+    batch: Batch
+    predictions: FloatArray
+    labels: tuple[str, ...]
+    opened: RoundOpened | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -83,6 +118,26 @@ class Dropped:
 
 
 @dataclass(frozen=True, slots=True)
+class OverBudget:
+    """Client: its latest updates take more bytes a record than the budget allows, however coarse; they were sent.
+
+    Parameters
+    ----------
+    client, round
+        Those of the last one.
+    a_record
+        Their bytes for each good record.
+    budget
+        The most that they may take.
+    """
+
+    client: str
+    round: int
+    a_record: float
+    budget: float
+
+
+@dataclass(frozen=True, slots=True)
 class Publish:
     """Coordinator: publish messages to all clients, atomically."""
 
@@ -120,5 +175,5 @@ class Finished:
     """Client or coordinator: there is nothing left to do, ever."""
 
 
-ClientDecision = Send | Seek | Fetch | Predicted | PostUpdate | Dropped | Finished
+ClientDecision = Send | Seek | Fetch | Answered | Predicted | PostUpdate | Dropped | OverBudget | Finished
 CoordinatorDecision = Publish | Commit | Refused | Finished

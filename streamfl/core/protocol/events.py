@@ -26,8 +26,18 @@ class SourceEnded:
 
 
 @dataclass(frozen=True, slots=True)
+class FeaturesEnded:
+    """The features of records whose labels come apart have ended: only labels may follow."""
+
+
+@dataclass(frozen=True, slots=True)
 class BufferDue:
     """The client is to close its buffer for the open round; a client that has not joined joins."""
+
+
+@dataclass(frozen=True, slots=True)
+class WindowFull:
+    """Labels come apart, and the next to be read are features beyond the window: an entry has to move it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,5 +58,15 @@ class Unusable:
     reason: str
 
 
-ClientEvent = RecordsRead | RecordsFetched | SourceEnded | BufferDue | Stopped | Tick | FromCoordinator
+ClientEvent = (
+    RecordsRead
+    | RecordsFetched
+    | SourceEnded
+    | FeaturesEnded
+    | BufferDue
+    | WindowFull
+    | Stopped
+    | Tick
+    | FromCoordinator
+)
 CoordinatorEvent = Tick | FromClient | Unusable

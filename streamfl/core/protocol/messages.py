@@ -76,6 +76,8 @@ class Join(Message):
         The number of records behind `moments`.
     question
         A counter of the questions of this incarnation; `Joined` repeats it.
+    period
+        With rounds by event time, the period of its first record: see `RoundOpened`.
     """
 
     client: str
@@ -85,6 +87,32 @@ class Join(Message):
     target: TargetUnit = TargetUnit()
     records: int = 0
     question: int = 0
+    period: int | None = None
+
+
+@dataclass(frozen=True)
+class Mark:
+    """How far a client has come in the features of its records, whose labels come apart from them.
+
+    What a record is learnt from lies at a position of its label; the mark says which records still wait for theirs.
+    It tells nothing about a record but its position, and takes some 12 bytes of an update.
+
+    Parameters
+    ----------
+    partition
+        The partition of the features.
+    features
+        The mark: see `streamfl.core.client.waiting`.
+    labels
+        The position of the first label of a record in the window; at most the ledger's position among the labels.
+    expired
+        Records that were written off: no label came in time. In an update those of its round, else all so far.
+    """
+
+    partition: str
+    features: int
+    labels: int = 0
+    expired: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,12 +129,15 @@ class SampledRound:
         The positions of the records kept, by partition.
     ordinals
         Their ordinals.
+    beside
+        If labels come apart: where the features of these records are, in the same order, by the same partition.
     """
 
     round: int
     share: float
     positions: Mapping[str, tuple[int, ...]]
     ordinals: tuple[int, ...] = ()
+    beside: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,13 +151,16 @@ class HeldRecord:
     ordinal
         Its ordinal.
     partition, position
-        Where it can be read again.
+        Where it can be read again; if labels come apart, where its label can.
+    beside
+        If labels come apart: the position of its features in their partition.
     """
 
     round: int
     ordinal: int
     partition: str
     position: int
+    beside: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,6 +185,8 @@ class Joined(Message):
         The client's holdout, to be read again.
     question
         The counter of the `Join` that is answered.
+    mark
+        The mark of the last entry that has one, if labels come apart.
     """
 
     client: str
@@ -162,6 +198,7 @@ class Joined(Message):
     sample: tuple[SampledRound, ...] = ()
     held: tuple[HeldRecord, ...] = ()
     question: int = 0
+    mark: Mark | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -337,6 +374,8 @@ class RoundOpened(Message):
         The number of labels that were registered when the epoch began. Scores are bounded by it.
     closes
         When clients close their buffers, in seconds; None: each closes when its own buffer is full.
+    period
+        With rounds by event time, the period whose records the round takes: see `streamfl.core.client.period`.
     apart
         Groups of clients that do not train the models of all clients.
     moments
@@ -371,6 +410,7 @@ class RoundOpened(Message):
     serves: str
     known_labels: int
     closes: float | None = None
+    period: int | None = None
     apart: tuple[BranchGroup, ...] = ()
     moments: bool = False
     second_moments: bool = False
@@ -619,7 +659,8 @@ class Update(Message):
     let_go
         The ordinals of records that leave the holdout.
     moments
-        Of its features, if `RoundOpened.moments` and it is measured, or if there are new ones.
+        Of the registered features and those in `new_features`, in this order and without their names, if
+        `RoundOpened.moments` and it is measured, or if there are new ones.
     second_moments
         The sum over records of z z^T, shape (d + 1, d + 1), if `RoundOpened.second_moments` and it is measured; on
         the grid of the round.
@@ -631,6 +672,13 @@ class Update(Message):
         How right its predictions were.
     learnt
         What its records did to the models that learn between rounds, if `RoundOpened.between`.
+    times
+        When the first and the last good record were measured, as read, the earlier time first: milliseconds since
+        1970, whole numbers; None if no record has a time. For people: see `Finding.times`.
+    mark
+        How far it has come in the features, if labels come apart.
+    period
+        With rounds by event time, the period of its next record, if that is known.
     """
 
     client: str
@@ -659,6 +707,9 @@ class Update(Message):
     target: TargetUnit = TargetUnit()
     served: Served = Served()
     learnt: Learnt | None = None
+    times: tuple[int, int] | None = None
+    mark: Mark | None = None
+    period: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -730,6 +781,8 @@ class Accepted:
         The positions that it covers.
     records, rejected
         Its good and bad records.
+    mark
+        Its mark, if labels come apart; `expired` is that of the round.
     """
 
     client: str
@@ -737,6 +790,7 @@ class Accepted:
     spans: tuple[Span, ...]
     records: int
     rejected: int
+    mark: Mark | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -804,7 +858,54 @@ class RoundClosed(Message):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Restarted(Message):
+class Finding(Message):
+    """What every announcement of a change has: `Restarted`, `LocalDrift`, `Noticed`.
+
+    `positions` and `times` are for people; nothing is decided by them. The clients concerned are those in `clients`,
+    all if it is empty. A time is the median over them, so that a client whose records have wrong times does not
+    change it alone.
+
+    Parameters
+    ----------
+    round, epoch
+        When it was found.
+    statistic, threshold
+        The detector's statistic, and the threshold that it reached.
+    since
+        The round in which the change began, as the detector estimates it.
+    labels
+        The labels that changed; empty if the detector sees only the total.
+    positions
+        By partition, the position with which round `known_since` began, and the one after the last record of `round`.
+        Only partitions with records between them: those of `clients` first, of a restart and of a change of the mix
+        then those of the other clients by name, at most 100 partitions.
+    times
+        When the first record of round `known_since` and the last one of `round` were measured, in milliseconds since
+        1970; None if the records have no times. In a replay of a file without times record n of the file counts as
+        measured n seconds after 1970.
+    known_since
+        The round `since`, or if it is longer ago the first of the last 32 rounds, the only ones whose beginnings the
+        coordinator keeps.
+    drift
+        The round in which the same drift was first announced. It is earlier than `round` if the drift, which began at
+        one time, reached these clients in later rounds than others, because they have more records or fewer. 0 for
+        what is no drift, and for a branch whose drift is no longer among the last 16.
+    """
+
+    round: int
+    epoch: int
+    statistic: float
+    threshold: float
+    since: int
+    labels: tuple[str, ...] = ()
+    positions: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    times: tuple[int, int] | None = None
+    known_since: int = 0
+    drift: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Restarted(Finding):
     """Coordinator: a new epoch begins. Published beside the entry of the round that raised the alarm.
 
     Parameters
@@ -815,29 +916,21 @@ class Restarted(Message):
         The epoch that begins.
     cause
         The detector's name, or `new-label`.
-    statistic, threshold
-        The detector's statistic, and the threshold that it reached.
+    statistic, threshold, since, labels, positions, times, known_since, drift
+        As in `Finding`.
     chosen
         The model that the epoch begins with: `scratch`, `incumbent`, or a candidate.
-    since
-        The round in which the change began, as the detector estimates it.
-    clients, labels
-        The evidence: the clients and labels that changed; empty if the detector sees only the total.
+    clients
+        The clients that surely changed; empty if the detector sees only the total.
     """
 
-    round: int
-    epoch: int
     cause: str
-    statistic: float
-    threshold: float
     chosen: str
-    since: int
     clients: tuple[str, ...] = ()
-    labels: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
-class LocalDrift(Message):
+class LocalDrift(Finding):
     """Coordinator: some clients drifted and the others did not. Published at every change of `state`.
 
     Parameters
@@ -848,44 +941,54 @@ class LocalDrift(Message):
         The clients that drifted.
     labels, since, statistic, threshold
         Those of the alarm that named these clients, as in `Restarted`.
+    positions, times, known_since, drift
+        As in `Finding`.
     state
         `latched`: they no longer train the models of all clients, while candidates are tried on their records alone.
         `branched`: they are served by, and train, a model of their own. `released`: no candidate gained enough, so
         there is no branch. `merged`: their branch ended, because it gained next to nothing. `returned`: it ended,
-        because the model of all clients is better for them again.
+        because the model of all clients is better for them again. `corrected`: they did not drift alone; the drift of
+        this number came to others when these had records of its time. What serves them does not change with it.
+    behind
+        In `latched`, how many other clients have no records yet of the time of the change, so far as times are known:
+        the drift may still come to them.
     """
 
-    round: int
-    epoch: int
     clients: tuple[str, ...]
-    labels: tuple[str, ...]
-    since: int
     state: str
-    statistic: float
-    threshold: float
+    behind: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Noticed(Message):
+class Noticed(Finding):
     """Coordinator: a change that is no drift of the concept, and no reason to restart.
 
     Parameters
     ----------
-    round, epoch
-        When it was found.
+    round, epoch, statistic, threshold, since, labels, positions, times, known_since, drift
+        As in `Finding`.
     cause
         `class-mix`: the shares of the labels changed.
-    statistic, threshold, since, labels
-        As in `Restarted`.
     """
 
-    round: int
-    epoch: int
     cause: str
-    statistic: float
-    threshold: float
-    since: int
-    labels: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ended(Message):
+    """Coordinator: all clients have left or were evicted, and it ends.
+
+    The last message of a coordinator that runs until the end (`--until-end`). A log keeps it for hosts that begin
+    later, until a coordinator opens a round again. A client that still takes part asks with `Join`: only a
+    coordinator that has not ended answers, so a forged end is found out.
+
+    Parameters
+    ----------
+    entry
+        The entry that stays open.
+    """
+
+    entry: int
 
 
 FromClient = Join | Leave | Update | Scores
@@ -903,4 +1006,5 @@ FromCoordinator = (
     | Restarted
     | LocalDrift
     | Noticed
+    | Ended
 )

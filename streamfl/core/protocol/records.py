@@ -11,6 +11,7 @@ import numpy as np
 from streamfl.core.arrays import FloatArray, IntArray
 from streamfl.core.bounds import bounded
 from streamfl.core.errors import BrokenInvariantError
+from streamfl.core.protocol.apart import Answers, Half
 
 # Tables hold targets as float32, and their squares are summed up: both must stay finite.
 LARGEST_TARGET = 1e30
@@ -61,6 +62,15 @@ class Batch:
         Names of the labels; empty in regression.
     rejected
         The bad records among them, by increasing position.
+    times
+        When each good record was measured, in seconds since 1970, NaN where unknown, shape (n,); None if no time is
+        known. Nothing is learnt or decided from times: they are told with what was found.
+    half
+        If labels come apart from records: which half of its records this is. None: they are whole.
+    beside
+        If labels came apart: the position of each record's features in their own partition, shape (n,).
+    answers
+        If labels came apart: what was answered to the records.
     """
 
     span: Span
@@ -70,6 +80,10 @@ class Batch:
     y: FloatArray
     labels: tuple[str, ...] = ()
     rejected: tuple[Rejection, ...] = ()
+    times: FloatArray | None = None
+    half: Half | None = None
+    beside: IntArray | None = None
+    answers: Answers | None = None
 
     def __len__(self) -> int:
         """Count the good records."""
@@ -116,7 +130,7 @@ class Batch:
 
     def only(self, rows: IntArray) -> "Batch":
         """Return some of the good records, by increasing row, without the bad ones."""
-        return replace(self, positions=self.positions[rows], X=self.X[rows], y=self.y[rows], rejected=())
+        return self._of(rows, self.span, ())
 
     def sound(self) -> "Batch":
         """Return the batch with targets too large to be squared moved to the bad records.
@@ -207,13 +221,22 @@ class Batch:
         return replace(self, rejected=tuple(runs.values()))
 
     def _cut(self, first: int, last: int, start: int, end: int) -> "Batch":
-        return replace(
-            self,
-            span=Span(self.span.partition, start, end),
-            positions=self.positions[first:last],
-            X=self.X[first:last],
-            y=self.y[first:last],
-            rejected=tuple(r for r in self.rejected if start <= r.position < end),
+        bad = tuple(r for r in self.rejected if start <= r.position < end)
+        return self._of(slice(first, last), Span(self.span.partition, start, end), bad)
+
+    def _of(self, rows: IntArray | slice, span: Span, rejected: tuple[Rejection, ...]) -> "Batch":
+        return Batch(
+            span,
+            self.positions[rows],
+            self.features,
+            self.X[rows],
+            self.y[rows],
+            self.labels,
+            rejected,
+            None if self.times is None else self.times[rows],
+            None if self.half is None else self.half.of(rows),
+            None if self.beside is None else self.beside[rows],
+            None if self.answers is None else self.answers.of(rows),
         )
 
 
@@ -226,6 +249,28 @@ def spans(batches: Sequence[Batch]) -> tuple[Span, ...]:
             raise BrokenInvariantError(f"{span} does not follow {before}")
         joined[span.partition] = Span(span.partition, before.start if before else span.start, span.end)
     return tuple(joined.values())
+
+
+def first_and_last_time(batches: Sequence[Batch]) -> tuple[int, int] | None:
+    """Return when the first and the last good record were measured, the earlier first; None if no time is known.
+
+    Only the times of these two records are told, or of those next to them if theirs are unknown.
+
+    Returns
+    -------
+    Milliseconds since 1970.
+
+    >>> times = np.array([np.nan, 2.0, 3.5])
+    >>> batch = Batch(Span("p", 0, 3), np.arange(3), (), np.ones((3, 0)), np.zeros(3), times=times)
+    >>> first_and_last_time([batch]), first_and_last_time([batch.head(1)])
+    ((2000, 3500), None)
+    """
+    known = [times[~np.isnan(times)] for times in (batch.times for batch in batches) if times is not None]
+    known = [times for times in known if len(times)]
+    if not known:
+        return None
+    first, last = sorted((float(known[0][0]), float(known[-1][-1])))
+    return round(1000.0 * first), round(1000.0 * last)
 
 
 def stacked(batches: Sequence[Batch]) -> Batch:
@@ -251,7 +296,14 @@ def stacked(batches: Sequence[Batch]) -> Batch:
         np.concatenate([_with_columns(part, features) for part in parts]),
         np.concatenate([_coded(part, labels) for part in parts]),
         labels,
+        beside=_beside(parts),
     )
+
+
+def _beside(parts: Sequence[Batch]) -> IntArray | None:
+    """Return where the features of records are, if their labels came apart."""
+    places = [part.beside for part in parts if part.beside is not None]
+    return np.concatenate(places) if places else None
 
 
 def without_infinity(X: FloatArray) -> tuple[FloatArray, int]:

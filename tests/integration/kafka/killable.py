@@ -13,7 +13,7 @@ from streamfl.cli import main
 from streamfl.core.protocol.events import RecordsRead
 from streamfl.core.protocol.messages import RoundClosed, Scores, Update
 from streamfl.runtime import nodes
-from streamfl_connectors.kafka import client_links, coordinator_link
+from streamfl_connectors.kafka import client_answers, client_links, coordinator_link, scorer
 
 Die = Callable[[], None]
 
@@ -95,9 +95,83 @@ def round_closed(die: Die) -> None:
     coordinator_link.KafkaCoordinatorLink.commit = killing
 
 
+def answers_written(die: Die) -> None:
+    """Scorer: answers are in the log, and what they answer is not committed as read."""
+    write = scorer.KafkaScorer._write
+
+    def killing(self: scorer.KafkaScorer, producer: object, answers: list, letters: list) -> None:
+        write(self, producer, answers, letters)
+        if answers:
+            die()
+
+    scorer.KafkaScorer._write = killing
+
+
+def client_answers_written(die: Die) -> None:
+    """Client: answers to records are in the log, and the records wait for their labels."""
+    flush = client_answers.AnswerWriter.flush
+
+    def killing(self: client_answers.AnswerWriter) -> None:
+        was_open = self._open
+        flush(self)
+        if was_open:
+            die()
+
+    client_answers.AnswerWriter.flush = killing
+
+
+def answers_read_back(die: Die) -> None:
+    """Client: what was answered before is read back, and nothing was done with it."""
+    begin = client_answers.AnswerReader._read_on
+
+    def killing(self: client_answers.AnswerReader) -> None:
+        begin(self)
+        if not self._ranges:
+            die()
+
+    client_answers.AnswerReader._read_on = killing
+
+
+def records_read(die: Die) -> None:
+    """Scorer: records were read, and nothing was answered."""
+    read = scorer.KafkaScorer.read
+
+    def killing(self: scorer.KafkaScorer) -> list:
+        asked = read(self)
+        if asked:
+            die()
+        return asked
+
+    scorer.KafkaScorer.read = killing
+
+
+def answers_committed(die: Die) -> None:
+    """Scorer: answers are in the log and committed, and nothing else has happened."""
+    answer = scorer.KafkaScorer.answer
+
+    def killing(self: scorer.KafkaScorer, answers: list) -> None:
+        answer(self, answers)
+        if answers:
+            die()
+
+    scorer.KafkaScorer.answer = killing
+
+
 POINTS = {
     kind.__name__: kind
-    for kind in (after_polling, update_sent, scores_sent, between_parts, inside_transaction, round_closed)
+    for kind in (
+        after_polling,
+        update_sent,
+        scores_sent,
+        between_parts,
+        inside_transaction,
+        round_closed,
+        answers_written,
+        client_answers_written,
+        answers_read_back,
+        records_read,
+        answers_committed,
+    )
 }
 
 

@@ -24,8 +24,8 @@ from kafka.admin import (
 from deploy.broker import Broker
 from streamfl.core.errors import UsageError
 from streamfl.core.protocol.messages import Leave, Left
-from streamfl.formats import FieldMap, Packed, record_format
-from streamfl.ports import Placement
+from streamfl.formats import FieldMap, JsonRecords, LabelMap, Packed, record_format
+from streamfl.ports import Answer, Apart, Placement, Unlabelled
 from streamfl_connectors.kafka.connector import KafkaConnector
 from streamfl_connectors.kafka.settings import KafkaSettings
 from streamfl_connectors.kafka.writer import END_OF_STREAM
@@ -304,12 +304,12 @@ PASSWORDS = {
     "sasl.enabled.mechanisms": "PLAIN",
     "sasl.mechanism.inter.broker.protocol": "PLAIN",
     "listener.name.client.plain.sasl.jaas.config": "org.apache.kafka.common.security.plain.PlainLoginModule required "
-    'username="admin" password="a" user_admin="a" user_client="c" user_coordinator="k";',
+    'username="admin" password="a" user_admin="a" user_client="c" user_coordinator="k" user_scorer="s";',
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "super.users": "User:admin;User:ANONYMOUS",
 }
 
-LOG_INS = {"admin": "a", "client": "c", "coordinator": "k"}
+LOG_INS = {"admin": "a", "client": "c", "coordinator": "k", "scorer": "s"}
 SECRET = "not the pass word"
 
 
@@ -365,6 +365,28 @@ def as_coordinator(name):
         ("READ", "GROUP", f"{name}.coordinator"),
         ("WRITE", "TRANSACTIONAL_ID", f"{name}.coordinator"),
     ]
+
+
+def test_topics_of_records_without_labels_are_checked_and_read(broker, name):
+    make(broker, **{f"{name}.asked": (2, {}), f"{name}.records.c0": (1, {})})
+    connector = KafkaConnector(
+        name, KafkaSettings.model_validate({"bootstrap_servers": broker.bootstrap, "patience": 5})
+    )
+    form = record_format("json", FieldMap(task="unlabelled"))
+
+    def findings(*topics):
+        return connector.findings(Placement((f"{name}.records.*",)), JSON, (Unlabelled(topics), form))
+
+    missing = of(findings(f"{name}.none"), f"{name}.none")
+    assert (missing.state, missing.found) == ("error", f"topic {name}.none does not exist")
+    assert "produce --unlabelled" in missing.remedy
+    with KafkaProducer(bootstrap_servers=broker.bootstrap) as producer:
+        producer.send(f"{name}.asked", b'{"x":1}', partition=0)
+        producer.send(f"{name}.asked", b'{"x":"wide"}', partition=1)
+    told = findings(f"{name}.asked")
+    assert of(told, "records without labels").found == f"2 partitions: {name}.asked"
+    assert of(told, f"{name}.asked/0").state == "ok"
+    assert '"wide" is not a number' in of(told, f"{name}.asked/1").found
 
 
 class TestRights:
@@ -457,6 +479,39 @@ class TestRights:
         finding = of(self.found(guarded, federation, "coordinator"), "rights of the coordinator")
         assert finding.found == f"this log-in lacks WRITE on transactional id {federation}.coordinator"
 
+    @pytest.mark.parametrize("exactly_once", [False, True])
+    def test_a_scorer_is_told_which_right_it_lacks_and_needs_no_other(self, guarded, federation, exactly_once):
+        asked, answers = f"{federation}.records.c0", f"{federation}.predictions"
+        with KafkaAdminClient(bootstrap_servers=guarded.bootstrap, **log_in("admin")) as admin:
+            admin.create_topics({answers: {"num_partitions": 1, "replication_factor": 1}}, wait_for_metadata=True)
+        topics = [(right, "TOPIC", name) for right, name in (
+            ("READ", asked), ("READ", f"{federation}.control"), ("READ", f"{federation}.models"),
+            ("WRITE", f"{federation}.dead-letter"), ("DESCRIBE", answers),
+        )]  # fmt: skip
+        group = [("READ", "GROUP", f"{federation}.scorers")]
+        unlabelled = Unlabelled((asked,), exactly_once=exactly_once)
+        connector = self.connector(guarded, federation, "scorer")
+
+        def rights():
+            findings = connector.findings(Placement((f"{federation}.records.*",)), JSON, (unlabelled, JSON))
+            return of(findings, "rights of scorers")
+
+        grant(guarded, "scorer", *topics, *group)
+        assert f"lacks WRITE on topic {answers}" in rights().found
+        grant(guarded, "scorer", ("WRITE", "TOPIC", answers))
+        if exactly_once:
+            assert rights().found == f"this log-in lacks WRITE on transactional id {federation}.scorers.*"
+            grant(guarded, "scorer", ("WRITE", "TRANSACTIONAL_ID", f"{federation}.scorers.s"))
+        with closing(connector.scorer("s", unlabelled, JSON)) as scorer:
+            until = time.monotonic() + 30
+            while not (batches := scorer.read()):
+                assert time.monotonic() < until, "no record after 30 s"
+            assert len(batches[0].records.positions) == 1
+            scorer.answer([Answer(None, b"{}")])
+            assert (scorer.counts.answered, scorer.counts.again) == (1, 0)
+        if not exactly_once:
+            assert rights().state == "ok"
+
     def test_a_log_in_that_is_refused_is_the_one_finding_and_names_no_secret(self, guarded, federation):
         connector = KafkaConnector(
             federation,
@@ -504,3 +559,36 @@ class TestRights:
         settings = {"bootstrap_servers": guarded.bootstrap, **log_in("client"), "sasl_mechanism": "SCRAM-SHA-256"}
         with pytest.raises(UsageError, match=r"log-in|sasl_\*"):
             KafkaConnector(federation, KafkaSettings.model_validate(settings | {"patience": 0})).prepare()
+
+
+def test_topics_of_labels_are_checked_and_read(broker, name):
+    records, labels = f"{name}.r", f"{name}.l"
+    halves = [{"task": "unlabelled", "key": "id"}, {"key": "id"}]
+    features, told = record_format("json", FieldMap(**halves[0])), JsonRecords(LabelMap(**halves[1]))
+    settings = KafkaSettings.model_validate({"bootstrap_servers": broker.bootstrap, "patience": 5})
+    connector = KafkaConnector(name, settings)
+    placement = Placement((records,), by="partition")
+    apart = Apart(Placement((labels,), by="partition"), told, 10)
+
+    def findings():
+        return connector.findings(placement, features, apart=apart)
+
+    make(broker, **{records: (2, {})})
+    write(broker, records, b'{"id":1,"x":2}')
+    missing = of(findings(), labels)
+    assert (missing.state, missing.found) == ("error", f"topic {labels} of the labels of {records} does not exist")
+    make(broker, **{labels: (1, {})})
+    wrong = of(findings(), labels)
+    assert wrong.found == f"topic {labels} of labels has 1 partitions, and topic {records} of their records has 2"
+    with pytest.raises(UsageError, match=f"topic {labels} of labels has 1 partitions"):
+        connector.host("h", placement, features, apart)
+    with KafkaAdminClient(bootstrap_servers=broker.bootstrap) as admin:
+        admin.create_partitions({labels: 2})
+    write(broker, labels, b'{"id":1,"label":"fir"}', b'{"label":"oak"}')
+    assert of(findings(), "labels").found == f"1 topics: {labels}"
+    read = of(findings(), f"{labels}/0")
+    assert read.state == "warning"
+    assert read.found.startswith(
+        '1 of 2 records cannot be used: offset 1: field "id": the key is missing; the others:'
+    )
+    assert of(findings(), f"{records}/0").found == "1 records, 1 features"

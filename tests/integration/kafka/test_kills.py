@@ -149,7 +149,7 @@ def test_five_kills_at_random_times(seed, broker, make, stream, request):
 SAFEGUARDS = {
     "the ledger seek": (
         "core/client/machine.py",
-        "decisions.append(Seek({**self._begun, **joined.positions}))",
+        "decisions.append(Seek({**self._begun, **joined.positions, **again_at}, needed))",
         "pass",
         "positions of .* do not follow the ledger",
     ),

@@ -534,6 +534,8 @@ def test_a_swap_of_classes_is_detected_and_told_in_the_call_that_closed_the_roun
     # Counted from 1: the record with which it came, and the first of the round since which the classes are swapped.
     assert restart["record"] == detected[0] + 1
     assert restart["since_record"] == 50 * (restart["since"] - 1) + 1
+    assert restart["positions"] == {"": (50 * (restart["since"] - 1), detected[0] + 1)}
+    assert restart["drift"] == restart["round"]
 
 
 def test_the_records_of_a_restart_are_counted_through_clients_weights_and_files(tmp_path):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from streamfl.core.bounds import Limits
 from streamfl.core.errors import UsageError
-from streamfl.formats import FieldMap, JsonRecords
+from streamfl.formats import FieldMap, JsonRecords, LabelMap
 from streamfl.formats.any_json import AnyJson, UnusableRecordError
 from streamfl.formats.flat_json import FlatJson
 from streamfl.formats.known import KnownLabels, Remarks
@@ -569,3 +569,88 @@ def test_a_long_name_outside_many_takes_no_more_memory_than_the_message() -> Non
     tracemalloc.stop()
     assert (found.features, found.X.tolist(), found.ignored) == (("x",), [[2.0]], 5_000)
     assert most < 50 * len(message)
+
+
+# --- records without labels ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "more", [{}, {"features": ("x", "y")}, {"client": "device", "categories": {"hue": ("red",)}}]
+)
+def test_records_without_labels_have_the_features_of_those_with_labels(more):
+    fields = FieldMap(label="kind", drop=("note",), **more)
+    labelled = [
+        b'{"kind":"a","x":1,"y":null,"device":"d","hue":"red","note":"n"}',
+        b'{"x":2,"kind":"b","device":7,"y":3}',
+    ]
+    unlabelled = [
+        b'{"x":1,"y":null,"device":"d","hue":"red","note":"n"}',
+        b'{"x":2,"kind":{"of":"any"},"device":7,"y":3}',  # a label is left out, whatever it is
+    ]
+    if not more:
+        labelled = [value.replace(b'"device":"d",', b"").replace(b'"hue":"red",', b"") for value in labelled]
+        unlabelled = [value.replace(b'"device":"d",', b"").replace(b'"hue":"red",', b"") for value in unlabelled]
+    expected = JsonRecords(fields).decode([3, 4], labelled)
+    found = JsonRecords(fields.model_copy(update={"task": "unlabelled"})).decode([3, 4], unlabelled)
+    assert found.rejected == expected.rejected == ()
+    assert found.features == expected.features
+    np.testing.assert_array_equal(found.X, expected.X)
+    assert (found.clients, found.labels, found.y.tolist()) == (expected.clients, (), [0.0, 0.0])
+
+
+def test_a_bad_record_without_a_label_is_rejected_with_its_reason():
+    found = JsonRecords(FieldMap(task="unlabelled")).decode([3, 4, 5], [b'{"x":"wide"}', b"{", None])
+    assert [one.position for one in found.rejected] == [3, 4, 5]
+    assert '"wide" is not a number' in found.rejected[0].reason
+
+
+# --- halves ----------------------------------------------------------------------------------------------------
+
+
+def told(fields: FieldMap, *values: bytes):
+    return JsonRecords(fields).decode(range(len(values)), values)
+
+
+KEYLESS = [
+    (b'{"x":1,"label":"a"}', 'field "id": the key is missing'),
+    (b'{"x":1,"label":"a","id":null}', 'field "id": the key is missing'),
+    (b'{"x":1,"label":"a","id":"  "}', 'field "id": the key is missing'),
+    (b'{"x":1,"label":"a","id":1.5}', 'field "id": "1.5" names no key; write a text or an integer'),
+    (b'{"x":1,"label":"a","id":true}', 'field "id": "True" names no key; write a text or an integer'),
+    (b'{"x":1,"label":"a","id":[1]}', 'field "id": "[1]" names no key; write a text or an integer'),
+    (b'{"x":1,"label":"a","id":"' + b"k" * 257 + b'"}', 'field "id": the key has more than 256 bytes'),
+]
+
+
+@pytest.mark.parametrize("half", ["features", "labels"])
+@pytest.mark.parametrize(("message", "reason"), KEYLESS)
+def test_a_record_without_a_usable_key_is_bad_in_either_half(half, message, reason):
+    fields = LabelMap(key="id") if half == "labels" else FieldMap(task="unlabelled", key="id")
+    (bad,) = told(fields, message).rejected
+    assert bad.reason.startswith(reason)
+
+
+def test_features_carry_keys_and_no_label():
+    found = told(FieldMap(task="unlabelled", key="id"), b'{"id":7,"x":1,"label":"a"}', b"{", b'{"x":2,"id":" k "}')
+    assert (found.features, found.X.tolist(), found.labels) == (("x",), [[1.0], [2.0]], ())
+    assert (found.half.kind, found.half.keys.tolist()) == ("features", ["7", "k"])
+    assert [bad.position for bad in found.rejected] == [1]
+
+
+def test_labels_carry_keys_and_nothing_else():
+    message = b'{"id":"k","label":"b","x":"wide","by":{"name":[1]}}'
+    found = told(LabelMap(key="id"), message, b'{"label":"","id":"l"}', b'{"id":"m","label":"a"}')
+    assert (found.features, found.X.shape, found.labels, found.y.tolist()) == ((), (2, 0), ("a", "b"), [1.0, 0.0])
+    assert (found.half.kind, found.half.keys.tolist(), found.ignored) == ("labels", ["k", "m"], 0)
+    assert [bad.reason for bad in found.rejected] == ['field "label": the label is missing']
+
+
+def test_targets_of_a_wrong_type_are_bad_in_a_half_too():
+    found = told(LabelMap(key="id", task="regression"), b'{"id":"k","label":"b"}', b'{"id":"l","label":2.5}')
+    assert (found.y.tolist(), found.half.keys.tolist(), len(found.rejected)) == ([2.5], ["l"], 1)
+
+
+def test_halves_are_written_as_they_are_read():
+    features = JsonRecords(FieldMap(task="unlabelled", key="id")).encode(("x",), [1.5], "a", key="7")
+    label = JsonRecords(LabelMap(key="id")).encode((), [], "a", key="7")
+    assert (features, label) == (b'{"id":"7","x":1.5}', b'{"label":"a","id":"7"}')

@@ -74,6 +74,13 @@ def test_times_are_missing_where_a_message_has_none() -> None:
     assert decode(message()).times.shape == (0,)
 
 
+def test_records_are_counted_as_they_are_decoded() -> None:
+    none = message({"X": np.zeros((0, 2), F4), "y": np.zeros(0, I4)})
+    for one, records in ((message(), 2), (none, 0), (message()[:-1], 1), (b"no", 1), (None, 1)):
+        found = decode(one)
+        assert Packed("classification").count(one) == records == len(found.positions) + len(found.rejected)
+
+
 def test_columns_are_those_of_all_messages() -> None:
     found = decode(message(), message(features=["c", "b"]), message(features=["b", "a"]))
     assert found.features == ("a", "b", "c")
@@ -310,3 +317,14 @@ def test_long_headers_are_not_remembered() -> None:
     wide = message({"X": np.ones((2, 2000), F4)}, features=[f"{i:0200}" for i in range(2000)])
     assert reader.decode([0], [wide]).X.shape == (2, 2000)
     assert not reader._layouts
+
+
+def test_records_without_labels_need_no_y_and_read_none():
+    X = np.array([[1.0, 2.0], [3.0, np.nan]])
+    labelled = Packed("classification").encode(("a", "b"), X, np.array([1, 0]), ("no", "yes"))
+    bare = safetensors.numpy.save({"X": X.astype("<f4")}, metadata={"features": '["a","b"]'})
+    for message in (labelled, bare):
+        found = Packed("unlabelled").decode([3], [message])
+        np.testing.assert_array_equal(found.X, X)
+        assert (found.features, found.labels, found.y.tolist(), found.rejected) == (("a", "b"), (), [0.0, 0.0], ())
+    assert Packed("classification").decode([3], [bare]).rejected[0].reason == "there is no array y"

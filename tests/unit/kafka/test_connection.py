@@ -112,7 +112,7 @@ class TestErrors:
         [
             (kafka_errors.ProducerFencedError(), PeerError, "another coordinator"),
             (kafka_errors.InvalidProducerEpochError(), PeerError, "another coordinator"),
-            (kafka_errors.FencedInstanceIdError(), PeerError, "another host of the same name"),
+            (kafka_errors.FencedInstanceIdError(), PeerError, "another process of the same name"),
             (kafka_errors.SaslAuthenticationFailedError("no"), UsageError, "refuses the log-in"),
             (kafka_errors.UnsupportedSaslMechanismError("no"), UsageError, "refuses the log-in"),
             (kafka_errors.TopicAuthorizationFailedError("t"), UsageError, "does not allow it"),

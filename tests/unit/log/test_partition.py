@@ -1,5 +1,7 @@
 """One partition and the clients in it, driven by hand and by hypothesis: nothing is lost, nothing comes twice."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -63,6 +65,15 @@ def records(batches):
 
 def spans(batches):
     return [(batch.span.start, batch.span.end) for batch in batches]
+
+
+def test_each_client_gets_the_times_of_its_own_records_if_they_have_any():
+    log = ["a", "b", "a!", "a", "b"]
+    reader = PartitionReader(PARTITION, 0, 10, lambda positions: decoded(log, 0, 5))
+    reader.take(5, replace(decoded(log, 0, 5), times=np.array([10.0, 11.0, 13.0, np.nan])))
+    (a,), (b,) = (reader.clients[name].poll(10) for name in "ab")
+    assert (a.times.tolist(), b.times[0], np.isnan(b.times[1])) == ([10.0, 13.0], 11.0, True)
+    assert reader.clients["a"].fetch({PARTITION: [0]})[0].times is None
 
 
 class TestOneClient:

@@ -149,6 +149,7 @@ def test_moments_are_sent_when_they_are_wanted():
     update = first_update(client(), batch("aabb"), moments=True)
     assert update.moments is not None
     assert update.moments.count.tolist() == [4.0]
+    assert update.moments.features == ()  # those of the registry, which all know
 
 
 def test_every_model_is_scored_and_only_trained_ones_are_stepped():
@@ -185,7 +186,7 @@ def test_a_client_apart_scores_the_models_of_all_and_trains_and_serves_its_own()
     # Its sums by label and its predictions are of the model that serves it.
     assert sum(sums.loss for sums in update.new) == pytest.approx(update.losses["branch"].loss)
     assert update.served.correct == 4
-    other = first_update(client("c1"), batch("abab", of="c1"), slots=(SLOT,), apart=apart)
+    other = first_update(client("c1"), batch("abab", of="c1"), slots=slots, apart=apart)
     assert (other.trained, set(other.differences)) == (4, {"m"})
 
 

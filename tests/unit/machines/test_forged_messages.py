@@ -41,6 +41,7 @@ from streamfl.core.protocol.decisions import Dropped, Finished, Seek
 from streamfl.core.protocol.events import RecordsRead, Tick
 from streamfl.core.protocol.messages import (
     Accepted,
+    Ended,
     FromCoordinator,
     Join,
     Left,
@@ -208,6 +209,23 @@ def test_weights_of_another_shape_are_waited_for_again():
     assert sent(feed(machine, opened), Update) == []
     assert machine.wakes_at == 5.0
     assert sent(feed(machine, model), Update)
+
+
+def test_an_end_makes_a_member_ask_once_whatever_records_it_has():
+    machine = client()
+    feed(machine, closed(1, first_update(machine, batch("abab"))))
+    assert machine.pending == 0
+    (asked,) = sent(feed(machine, *[Ended(entry=2)] * 100), Join)
+    feed(machine, joined(entry=2, question=asked.question, positions={"c0": 4}, read=4), *opening(2))
+    (update,) = sent(feed(machine, RecordsRead((batch("abab", start=4),))), Update)
+    assert (update.entry, machine.dropped) == (2, 0)
+
+
+def test_an_end_is_nothing_to_one_that_has_not_joined():
+    machine = client()
+    feed(machine, RecordsRead((batch("ab"),)))
+    assert feed(machine, Ended(entry=2)) == []
+    assert machine.wakes_at is None
 
 
 UNUSABLE: dict[str, FromCoordinator] = {

@@ -96,6 +96,7 @@ BAD = {
     "moments of more than its records": {"moments": M(count=5.0)},
     "moments of a mean beyond all squares": {"moments": M(mean=1e200)},
     "moments of a spread beyond its values": {"moments": M(m2=1e250)},
+    "moments of two features, where one is registered": {"moments": Moments((), np.ones(2), np.zeros(2), np.ones(2))},
     "moments of a feature that is unknown": {"moments": Moments(("y",), np.ones(1), np.zeros(1), np.ones(1))},
     "a target beyond all targets": {"target": TargetUnit(1e31, 1.0)},
     "a unit by which nothing can be divided": {"target": TargetUnit(0.0, 1e-320)},

@@ -38,7 +38,7 @@ from streamfl.core.errors import BrokenInvariantError
 from streamfl.core.profiles.adaptive.promotion import Promotion
 from streamfl.core.protocol.decisions import Commit, Finished, Publish, Refused
 from streamfl.core.protocol.events import Tick, Unusable
-from streamfl.core.protocol.messages import Joined, Leave, Left, Refusal, RoundClosed, RoundOpened, Score
+from streamfl.core.protocol.messages import Joined, Leave, Left, Mark, Refusal, RoundClosed, RoundOpened, Score
 from streamfl.core.protocol.records import Span
 from streamfl.runtime.nodes import CoordinatorNode
 from streamfl.transport.memory import MemoryTransport
@@ -887,6 +887,38 @@ def test_the_partition_of_its_first_records_stays_its_own():
     (opened,) = broadcast(feed(machine, answer(opened, "c0", spans=(Span("t/1", 0, 4),))), RoundOpened)
     moved = answer(opened, "c0", spans=(Span("t/2", 0, 4),))
     assert refusals(feed(machine, moved)) == [("c0", "records of another partition than before")]
+
+
+MARKED = {
+    "its own": ("c1", ("l.*/0",), ("r.*/0",), "l.c1/0", Mark("r.c1/0", 6), None),
+    "by partition": ("r/1", ("l/#",), ("*",), "l/1", Mark("r/1", 6), None),
+    "another's features": ("c1", ("l.*/0",), ("r.*/0",), "l.c1/0", Mark("r.c0/0", 6), "features of r.c0/0, which"),
+    "another's labels": ("c1", ("l.*/0",), ("r.*/0",), "l.c0/0", Mark("r.c1/0", 6), "records of l.c0/0, which is"),
+    "labels of another number": ("r/1", ("l/#",), ("*",), "l/0", Mark("r/1", 6), "features of r/1, which is not its"),
+    "features as labels": ("c1", ("l.*/0",), ("r.*/0",), "r.c1/0", Mark("l.c1/0", 6), "features of l.c1/0, which"),
+    "no mark": ("c1", ("l.*/0",), ("r.*/0",), "l.c1/0", None, "records without a mark, and labels come apart here"),
+    "a mark": ("c1", ("r.*/0",), (), "r.c1/0", Mark("f", 6), "a mark, and labels come with their records here"),
+}
+
+
+@pytest.mark.parametrize("case", MARKED)
+def test_labels_that_come_apart_and_their_features_are_in_the_clients_own_partitions(case):
+    name, own, features, labels, mark, why = MARKED[case]
+    machine = coordinator(2, partitions=own, features=features)
+    (opened,) = broadcast(feed(machine, join("c0"), join(name)), RoundOpened)
+    update = replace(answer(opened, "c1", spans=(Span(labels, 0, 4),)), client=name, mark=mark)
+    found = refusals(feed(machine, update))
+    assert [who for who, _ in found] == ([] if why is None else [name])
+    assert why is None or found[0][1].startswith(why)
+
+
+def test_a_mark_beyond_the_end_of_the_features_is_refused():
+    machine = coordinator(2)
+    machine._admission.log_ends = lambda partitions: {one: 4 if one == "l" else 10 for one in partitions}
+    opened = begun(machine, "c0", "c1")
+    updates = [replace(answer(opened, "c1", spans=(Span("l", 0, 4),)), mark=Mark("f", at)) for at in (11, 10)]
+    assert refusals(feed(machine, updates[0])) == [("c1", "positions of f beyond the end of its log")]
+    assert refusals(feed(machine, updates[1])) == []
 
 
 def coordinator_like(machine, opened):

@@ -5,7 +5,7 @@ import pytest
 from rich.console import Console
 
 from streamfl.display import Progress, summary
-from streamfl.evaluation.result import DatedRestart, Figures, Kappa, Result, RoundLine
+from streamfl.evaluation.result import BytesBudget, DatedRestart, Figures, Kappa, Result, RoundLine
 
 Build = Callable[..., Result]
 
@@ -144,6 +144,15 @@ def test_the_summary_is_exact(made_up: Build) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("exceeded", "told"), [(0, "kept"), (1, "exceeded by 1 time"), (1200, "exceeded by 1,200 times")]
+)
+def test_a_budget_of_bytes_is_told_with_how_it_was_kept(made_up: Build, exceeded: int, told: str) -> None:
+    console, out, _ = plain()
+    summary(console, made_up(budget=BytesBudget(a_record=62.5, exceeded=exceeded)), [])
+    assert f"budget     62.5 bytes a record of an update: {told}\n" in out.getvalue()
+
+
 def test_five_rejections_are_listed_and_the_others_counted(made_up: Build) -> None:
     console, out, _ = plain()
     summary(console, made_up(rejected=1204, accepted=91758), [f"line {i}: bad" for i in range(9)])
@@ -185,3 +194,13 @@ def test_no_color_is_respected(monkeypatch: pytest.MonkeyPatch, restart: Callabl
     assert "\x1b[33m" in shown()
     monkeypatch.setenv("NO_COLOR", "1")
     assert "\x1b[33m" not in shown()
+
+
+def test_the_summary_tells_labels_that_come_late(made_up: Build) -> None:
+    console, out, _ = plain()
+    summary(console, made_up(label_delay=1000, unanswered=4200, waiting=2, expired=1))
+    told = "labels     1,000 records late: 4,200 answered before any model, 2 still waiting, 1 expired"
+    assert told in out.getvalue().splitlines()
+    console, out, _ = plain()
+    summary(console, made_up())
+    assert "labels" not in out.getvalue()

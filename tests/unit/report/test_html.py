@@ -4,8 +4,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from streamfl.core.protocol.messages import LocalDrift
-from streamfl.evaluation.result import DatedRestart, Figures, Loss, Result, RoundLine
+from streamfl.evaluation.result import DatedLocalDrift, DatedRestart, Figures, Loss, Result, RoundLine
 from streamfl.report.charts import drawing
 from streamfl.report.html import render
 
@@ -62,6 +61,16 @@ def test_every_figure_is_on_the_page_with_no_change_beside_every_accuracy(made_u
     assert "held_out|1,850|" in "\n".join(page.rows)
 
 
+def test_figures_say_which_predictions_they_are_of_where_labels_come_late(made_up: Build) -> None:
+    rows = "\n".join(Page(render(made_up(label_delay=10, unanswered=4, waiting=2, expired=1), title="Replay")).rows)
+    assert "accuracy, prequential|0.702|0.381|+0.321|as the record was answered, before its label came|" in rows
+    assert "at the start of the round in which the label came|" in rows
+    assert "label delay|10 records|" in rows
+    assert "answered before any model|4|" in rows
+    assert "waiting|2|" in rows
+    assert "expired|1|" in rows
+
+
 @pytest.mark.parametrize("n", [0, 1, 2, 103])
 def test_the_page_is_well_formed_for_short_and_long_runs(made_up: Build, n: int) -> None:
     page = Page(render(made_up(n, at=[2] if n > 1 else []), drifts=[1, 500], title="Replay"))
@@ -72,7 +81,7 @@ def test_the_page_is_well_formed_for_short_and_long_runs(made_up: Build, n: int)
 def test_a_hostile_name_stays_text(made_up: Build, restart: Callable[..., DatedRestart]) -> None:
     evil = '"><script>alert(1)</script>'
     hit = restart(5, 2, cause=evil, chosen=evil, clients=(evil,), labels=(evil,))
-    drifted = LocalDrift(
+    drifted = DatedLocalDrift(
         round=3, epoch=1, clients=(evil,), labels=(evil,), since=2, state=evil, statistic=11, threshold=9
     )
     result = made_up(9, source=evil, profile=evil, restarts=(hit,), local_drifts=(drifted,), model_sha256=evil)
@@ -137,7 +146,7 @@ def test_a_run_without_restarts_says_so(made_up: Build) -> None:
 
 
 def test_local_drifts_have_a_table_only_if_there_are_any(made_up: Build) -> None:
-    drifted = LocalDrift(
+    drifted = DatedLocalDrift(
         round=80, epoch=1, clients=("c9",), labels=("4",), since=78, state="latched", statistic=11.0, threshold=9.2
     )
     assert "80|78|latched|excess 11 > 9.2|c9|4|" in Page(render(made_up(local_drifts=(drifted,)), title="R")).rows

@@ -1,7 +1,6 @@
 from collections.abc import Callable
 
-from streamfl.core.protocol.messages import Noticed
-from streamfl.evaluation.result import Result
+from streamfl.evaluation.result import DatedNotice, Result
 from streamfl.report.story import Delay, delays, epochs, story, unanswered
 
 Build = Callable[..., Result]
@@ -33,12 +32,12 @@ def test_epochs_begin_at_their_restarts(made_up: Build) -> None:
 def test_many_restarts_are_told_in_few_sentences(made_up: Build) -> None:
     told = [sentence.text for sentence in story(made_up(at=list(range(10, 100, 5))), [])]
     assert told[0] == "There were 18 restarts in 103 rounds."
-    assert sum(text.startswith("Round ") for text in told) == 6
+    assert sum(text.startswith("Since round ") for text in told) == 6
     assert "The table of restarts lists 12 more." in told
 
 
 def test_a_shift_of_the_mix_of_labels_is_no_drift(made_up: Build) -> None:
-    notice = Noticed(
+    notice = DatedNotice(
         round=31, epoch=1, cause="class-mix", statistic=14.0, threshold=12.5, since=30, labels=("0", "3")
     )
     told = [sentence.text for sentence in story(made_up(notices=(notice,)), [])]
@@ -52,3 +51,20 @@ def test_what_needs_a_look_is_marked(made_up: Build) -> None:
         "The run ended before the drift planned for round 200.",
         "2 bad records were rejected.",
     ]
+
+
+def test_labels_that_come_late_are_told_as_such(made_up: Build) -> None:
+    late = made_up(label_delay=10, unanswered=120, waiting=0, expired=3)
+    told = [sentence.text for sentence in story(late, [])]
+    assert (
+        "Tested on what it answered to each record, whose label came 10 records later, the model had accuracy 0.702; "
+        "repeating the last label known at the client has 0.381."
+    ) in told
+    assert "120 records were answered before any model was there, and count as wrong." in told
+    assert "3 records were written off: no label came in time." in told
+
+
+def test_without_late_labels_nothing_is_told_of_them(made_up: Build) -> None:
+    told = " ".join(sentence.text for sentence in story(made_up(), []))
+    assert "Tested on each record before learning it" in told
+    assert not any(word in told for word in ("answered", "written off", "later"))

@@ -1,20 +1,36 @@
 """The coordinator as a service: what it logs, which clients it waits for, when it ends."""
 
+import json
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from structlog.testing import capture_logs
 from unit.machines.script import answer, broadcast, coordinator, join
 
+from streamfl import messages, safe_file
 from streamfl.core.coordinator import admission
 from streamfl.core.coordinator.machine import Coordinator
+from streamfl.core.errors import UsageError
 from streamfl.core.protocol.decisions import Refused
-from streamfl.core.protocol.messages import Leave, LocalDrift, Restarted, RoundOpened
+from streamfl.core.protocol.messages import (
+    Ended,
+    Leave,
+    LocalDrift,
+    Restarted,
+    RoundClosed,
+    RoundOpened,
+    Served,
+)
 from streamfl.core.protocol.records import Span
+from streamfl.model_file import ServedModel
 from streamfl.runtime.nodes import CoordinatorNode
 from streamfl.services import coordinator as service
 from streamfl.services.coordinator import QUIET, CoordinatorLog, CoordinatorService, serve_coordinator
+from streamfl.services.model_out import EVERY, ModelOut
 from streamfl.services.settings import FederationSettings, Records
 from streamfl.services.stopping import Stop
+from streamfl.settings import LearningSettings
 from streamfl.transport.memory import MemoryTransport
 
 
@@ -175,7 +191,7 @@ class TestRefusals:
         federation.step(9.0, Leave(client="c0", incarnation="i1"))
         assert federation.service.finished
         with capture_logs() as logged:
-            service._close(federation.machine)
+            service._close(federation.machine, federation.log.bytes_a_record)
         warning, ended = logged
         assert (warning["event"], warning["clients"]) == ("records of evicted clients are pending", ["c1"])
         assert (ended["accepted"], ended["refused"]) == (12, 3)
@@ -189,6 +205,18 @@ class TestRefusals:
 
 
 class TestLog:
+    def test_every_hundred_entries_it_tells_the_bytes_of_a_record(self):
+        log = CoordinatorLog(lambda: 3000)
+        closed = RoundClosed(
+            entry=99, round=99, epoch=1, block=0, accepted=(), records=100, trained=100, rejected=0, losses={},
+            serves="m", readings={}, served=Served(), model="", registry=1,
+        )  # fmt: skip
+        with capture_logs() as logged:
+            log.take(closed)
+            log.take(replace(closed, entry=100))
+        (told,) = [line for line in logged if line["event"] == "bytes a record"]
+        assert (told["up"], told["raw"]) == (15.0, 0.0)
+
     def test_a_refusal_is_logged_once_for_the_same_reason(self):
         log = CoordinatorLog()
         with capture_logs() as logged:
@@ -247,6 +275,32 @@ class TestLog:
             ("local drift", "warning"),
         ]
         assert (logged[0]["cause"], logged[0]["statistic"], logged[1]["clients"]) == ("glr", 113.84, ["c3"])
+        assert (logged[0]["since"], logged[0]["positions"]) == (30, {})
+        assert not {"time", "since_time", "known_since", "drift"} & logged[0].keys()
+
+    def test_findings_are_logged_with_when_and_where(self):
+        log = CoordinatorLog()
+        with capture_logs() as logged:
+            log.take(
+                LocalDrift(
+                    round=90,
+                    epoch=1,
+                    clients=("c3",),
+                    since=8,
+                    state="latched",
+                    statistic=11.0,
+                    threshold=9.2,
+                    positions={f"p{i:02}": (10 * i, 10 * i + 5) for i in range(12)},
+                    times=(1_700_000_000_000, 1_700_000_060_000),
+                    known_since=59,
+                    drift=7,
+                    behind=4,
+                )
+            )
+        (line,) = logged
+        assert (line["since"], line["known_since"], line["drift"], line["behind"]) == (8, 59, 7, 4)
+        assert (line["since_time"], line["time"]) == ("2023-11-14T22:13:20Z", "2023-11-14T22:14:20Z")
+        assert (len(line["positions"]), line["positions"]["p09"]) == (10, [90, 95])
 
 
 def leaving(*names):
@@ -260,6 +314,21 @@ class TestTheEnd:
         federation.step(1.0, *leaving("c0"))
         assert not federation.service.finished
         federation.step(1.0, *leaving("c1"))
+        assert federation.service.finished
+
+    def test_is_published_after_all_else(self):
+        federation = Federation(until_end=True)
+        federation.begun()
+        federation.step(1.0, *leaving("c0", "c1"))
+        assert federation.received.receive()[-1] == Ended(entry=1)
+
+    def test_does_not_come_while_one_has_joined_after_the_last_has_left(self):
+        federation = Federation(until_end=True)
+        federation.begun()
+        federation.step(1.0, *leaving("c0", "c1"), join("c2"))
+        assert not federation.service.finished
+        assert not any(isinstance(message, Ended) for message in federation.received.receive())
+        federation.step(2.0, *leaving("c2"))
         assert federation.service.finished
 
     def test_does_not_come_with_them_otherwise_and_they_may_come_back(self):
@@ -281,14 +350,20 @@ class TestTheEnd:
 class Link:
     """The link of a service in memory; when nothing has come for a while, the process is stopped."""
 
-    def __init__(self, transport, stop, messages=()):
+    def __init__(self, transport, stop, sent=()):
         self.inner, self.stop, self.idle, self.closed = transport.coordinator(), stop, 0, False
+        self.bytes_read = 0
         self.outside = transport.client("outside")
-        for message in messages:
+        for message in sent:
             self.outside.send(message)
 
     def __getattr__(self, name):
         return getattr(self.inner, name)
+
+    def receive(self):
+        arrived = self.inner.receive()
+        self.bytes_read += sum(len(messages.encode(message)) for message in arrived)
+        return arrived
 
     def ends(self, partitions):
         return dict.fromkeys(partitions)
@@ -308,7 +383,7 @@ class Connector:
     def prepare(self):
         self.prepared = True
 
-    def coordinator(self, placement, records):
+    def coordinator(self, placement, records, apart=None):
         assert placement.topics == ("r",)
         assert records.stride == 1
         assert self.prepared, "topics must be there before the link is made"
@@ -325,9 +400,9 @@ def settings():
     )
 
 
-def serve(settings, link):
+def serve(settings, link, **more):
     with capture_logs() as logged:
-        serve_coordinator(settings, Connector(link), link.stop, until_end=False)
+        serve_coordinator(settings, Connector(link), link.stop, until_end=False, **more)
     assert link.closed
     return logged
 
@@ -386,6 +461,70 @@ class TestProcess:
         with pytest.raises(np.linalg.LinAlgError):
             serve_coordinator(settings, Connector(link), link.stop, until_end=False)
         assert link.closed
+
+
+class TestModelFile:
+    @pytest.fixture
+    def out(self, settings, tmp_path):
+        return ModelOut(tmp_path / "model.safetensors", settings)
+
+    def round_of(self, federation, opened, now, start):
+        federation.step(now, answer(opened, "c0", start=start), answer(opened, "c1", start=start))
+        return next(message for message in federation.received.receive() if isinstance(message, RoundOpened))
+
+    def test_is_written_at_the_end_with_what_it_learnt_from(self, settings, tmp_path):
+        transport, path = MemoryTransport(durable=True), tmp_path / "model.safetensors"
+        serve(settings, Link(transport, Stop(), [join("c0"), join("c1")]), model_out=path)
+        assert ServedModel.load(path).provenance.records == 0
+        opened = first_opening(settings, transport.coordinator().restore())
+        sent = [answer(opened, "c0"), one_bad(opened, "c1")]
+        logged = serve(settings, Link(transport, Stop(), sent), model_out=path)
+        model = ServedModel.load(path)
+        made = model.provenance
+        assert (made.source, made.entry, made.epoch, made.rounds) == ("f", 1, 1, 1)
+        assert (made.records, made.clients, made.measure, made.file, made.privacy) == (7, 2, "accuracy", None, "none")
+        assert made.sha256 == model.sha256 == logged[-1]["model_sha256"]
+        size = sum(len(messages.encode(update)) for update in sent)
+        assert {"up": made.up, "down": made.down, "raw": made.raw} == logged[-1]["bytes"]
+        assert (made.up, made.raw) == (round(size / 7, 1), 4.0)
+        assert 10.0 < made.down < 1000.0
+        assert json.loads(made.settings)["learning"]["features"] == "rounds"
+        assert (model.label, model.labels, model.predict([{"x": 1.0}])) == ("label", ("a", "b"), ["a"])
+
+    def test_is_renewed_after_a_minute_in_which_rounds_were_closed(self, out):
+        federation = Federation()
+        federation.service.model = out
+        opened = federation.begun(now=5.0)
+        assert ServedModel.load(out.path).provenance.rounds == 0
+        opened = self.round_of(federation, opened, 6.0, 0)
+        assert ServedModel.load(out.path).provenance.rounds == 0
+        self.round_of(federation, opened, 5.0 + EVERY, 4)
+        assert ServedModel.load(out.path).provenance.rounds == 2
+        out.path.unlink()
+        federation.step(1000.0)  # no round since
+        assert not out.path.exists()
+
+    def test_that_cannot_be_written_is_logged_and_ends_nothing_before_the_end(self, out, monkeypatch):
+        def full(*_):
+            raise UsageError("no space left")
+
+        monkeypatch.setattr(safe_file, "write", full)
+        federation = Federation()
+        federation.service.model = out
+        logged = federation.step(0.0, join("c0"), join("c1"))
+        (line,) = [line for line in logged if line["log_level"] == "error"]
+        assert (line["event"], line["reason"]) == ("model file not written", "no space left")
+        with pytest.raises(UsageError):
+            out.write(federation.machine, federation.log.bytes_a_record)
+
+    def test_of_no_folder_or_of_a_river_model_is_refused_before_anything_begins(self, settings, tmp_path):
+        with pytest.raises(UsageError, match="no such folder"):
+            serve_coordinator(settings, None, Stop(), until_end=False, model_out=tmp_path / "no" / "model")
+        river = settings.model_copy(
+            update={"learning": LearningSettings(model="river:naive_bayes.GaussianNB", features="rounds")}
+        )
+        with pytest.raises(UsageError, match="a River model"):
+            ModelOut(tmp_path / "model", river)
 
 
 def first_opening(settings, state):

@@ -1,5 +1,7 @@
 """One process that serves clients, on a transport in memory: they come and go, and nothing is counted twice."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -8,18 +10,30 @@ from structlog.testing import capture_logs
 from unit.machines.script import LEARNER, cut, fetched, swapping
 
 from streamfl.core.between.native.between_rounds import NativeBetweenRounds
+from streamfl.core.client.budget import Budget
 from streamfl.core.client.settings import ClientSettings
 from streamfl.core.coordinator.machine import Coordinator
 from streamfl.core.coordinator.settings import CoordinatorSettings
 from streamfl.core.coordinator.state import CoordinatorState
 from streamfl.core.errors import UsageError
 from streamfl.core.profiles.adaptive.promotion import Promotion
-from streamfl.core.protocol.messages import Join, Leave, ModelPublished, Refusal
+from streamfl.core.protocol.messages import (
+    Ended,
+    Join,
+    Joined,
+    Leave,
+    Left,
+    LocalDrift,
+    ModelPublished,
+    Refusal,
+    Restarted,
+)
 from streamfl.ports import ClientProgress, ReadingCounts
 from streamfl.runtime.clock import ManualClock
 from streamfl.runtime.loop import run
 from streamfl.runtime.nodes import CoordinatorNode
 from streamfl.services.client import FOR_GOOD, SETTLE_EVERY, HostNode, incarnation, serve_clients
+from streamfl.services.coordinator import CoordinatorLog, CoordinatorService
 from streamfl.services.settings import FederationSettings, Records
 from streamfl.services.stopping import Stop
 from streamfl.transport.memory import MemoryTransport
@@ -227,6 +241,46 @@ class TestClients:
         federation.run()
         assert federation.ledger() == federation.all_records()
 
+    def test_log_when_and_where_their_own_records_changed(self):
+        federation = Federation(rounds=4)
+        node = federation.host("c0", "c1")
+        federation.turns(3)
+        mine = sorted(node.nodes["c1"].machine.positions)
+        told = {
+            "round": 9,
+            "epoch": 1,
+            "since": 8,
+            "statistic": 11.0,
+            "threshold": 9.2,
+            "positions": {"elsewhere": (1, 2), mine[0]: (30, 40)},
+            "times": (1_700_000_000_000, 1_700_000_060_000),
+            "known_since": 8,
+            "drift": 9,
+        }
+        with capture_logs() as logs:
+            node._log(LocalDrift(clients=("c1", "c9"), state="latched", **told))
+            node._log(LocalDrift(clients=("c9",), state="latched", **told))
+            node._log(Restarted(cause="excess", chosen="scratch", **told))
+        assert [(log["event"], log.get("clients")) for log in logs] == [("local drift", ["c1"]), ("restart", None)]
+        for log in logs:
+            assert (log["since"], log["since_time"], log["drift"]) == (8, "2023-11-14T22:13:20Z", 9)
+            assert log["positions"] == {mine[0]: [30, 40]}
+
+    def test_that_exceed_their_budget_log_it_ever_more_rarely_and_continue(self):
+        federation = Federation(rounds=25)
+        node = federation.host("c0", "c1")
+        node.settings = replace(SETTINGS, budget=Budget(2.5, lambda update: 26))
+        with capture_logs() as logs:
+            federation.run()
+        assert federation.ledger() == federation.all_records()
+        told = [log for log in logs if log["event"] == "updates over budget" and log["client"] == "c1"]
+        assert [log["times"] for log in told] == [1, 2, 4]  # 16 updates are there from round 20 on
+        assert [(log["round"], log["bytes_a_record"], log["budget"]) for log in told] == [
+            (20, 2.6, 2.5),
+            (21, 2.6, 2.5),
+            (23, 2.6, 2.5),
+        ]
+
 
 class TestFailing:
     def test_a_client_without_available_records_leaves_and_the_others_continue(self):
@@ -401,6 +455,17 @@ class TestUntilTheEnd:
         idle.step(now + FOR_GOOD)
         assert idle.finished
 
+    def test_does_not_wait_for_a_client_of_another_host_that_was_evicted(self):
+        federation = Federation(rounds=2)
+        federation.host("c0", "c1")
+        idle = federation.host()
+        stranger = {"client": "stranger", "incarnation": "1", "entry": 1}
+        federation.publish(Joined(**stranger, positions={}, read=0))
+        federation.publish(Refusal(**stranger, reason="why", evicted=True))
+        federation.turns(60)
+        idle.step(federation.clock.now() + FOR_GOOD)
+        assert idle.finished
+
     def test_is_not_there_while_a_client_of_another_host_takes_part(self):
         federation = Federation(("c0", "c1"), rounds=2)
         federation.host("c0")
@@ -413,6 +478,129 @@ class TestUntilTheEnd:
         federation.turns(20)
         idle.step(federation.clock.now() + FOR_GOOD)
         assert idle.finished
+
+
+class EndingFederation(Federation):
+    """One whose coordinator ends after its clients, as with `--until-end`, and can be begun again."""
+
+    def __init__(self, names=("c0", "c1"), **more):
+        super().__init__(names, **more)
+        self.messages = []
+        self.service = CoordinatorService(self.coordinator, CoordinatorLog(), Stop(), until_end=True)
+
+    def publish(self, message):
+        self.messages.append(message)
+        super().publish(message)
+
+    def turns(self, n):
+        for _ in range(n):
+            for node in (*self.nodes, self.service):
+                if not node.finished:
+                    node.step(self.clock.now())
+            self.clock.time += 0.01
+
+    def begin_again(self):
+        """Begin a coordinator that continues from the state of the last one."""
+        state = self.coordinator.machine.state
+        machine = Coordinator(self.coordinator.machine.settings, state)
+        self.coordinator = CoordinatorNode(machine, self.transport.coordinator(), self.publish)
+        self.service = CoordinatorService(self.coordinator, CoordinatorLog(), Stop(), until_end=True)
+        self.coordinator.start(self.clock.now())
+
+    def late(self, *names):
+        """Return a host that begins now: a log tells it first whether the coordinator has ended."""
+        node = self.host(*names)
+        if isinstance(self.messages[-1], Ended):
+            node.host.inbox.append(self.messages[-1])
+        return node
+
+    def after(self, node, seconds):
+        """Step a host at once and then after some seconds, and return whether it has finished."""
+        node.step(self.clock.now())
+        self.clock.time += seconds
+        node.step(self.clock.now())
+        return node.finished
+
+
+class TestTheCoordinatorsEnd:
+    @pytest.fixture
+    def ended(self):
+        federation = EndingFederation(rounds=2)
+        busy = federation.host("c0", "c1")
+        federation.turns(60)
+        assert busy.finished
+        assert federation.service.finished
+        assert [type(message) for message in federation.messages[-2:]] == [Left, Ended]
+        return federation
+
+    @pytest.mark.parametrize("records", [True, False])
+    def test_is_known_to_a_host_that_takes_a_client_just_before_it(self, records):
+        """The new client, whose records no mark ends, may ask to join; nothing answers it."""
+        federation = EndingFederation(rounds=2)
+        node = federation.host("c0", "c1")
+        while not federation.service.finished:
+            federation.turns(1)
+        new = node.host.here["c9"] = Partition("c9", swapping("c9", 2, size=SIZE), ends=False)
+        if not records:
+            new.at = new.records.span.end
+        with capture_logs() as logged:
+            federation.turns(60)
+        events = [(line["event"], line.get("client")) for line in logged]
+        assert events[:3] == [("client taken", "c9"), ("left", "c0"), ("left", "c1")]
+        assert bool(node.nodes["c9"].machine.pending) is records
+        assert not node.finished
+        assert not federation.after(node, FOR_GOOD - 1.0)
+        assert federation.after(node, 1.0)
+
+    @pytest.mark.parametrize("clients", [(), ("c0",), ("c0", "c1")])
+    def test_is_known_to_a_host_that_begins_after_it(self, clients, ended):
+        node = ended.late(*clients)
+        for partition in node.host.here.values():
+            partition.ends = False  # its buffer fills before it reads the mark
+        assert not ended.after(node, FOR_GOOD - 1.0)
+        assert ended.after(node, 1.0)
+
+    def test_lets_the_clients_that_are_left_behind_leave(self, ended):
+        node = ended.late("c0")
+        node.host.here["c0"].ends = False
+        assert ended.after(node, FOR_GOOD)
+        sent = ended.transport.coordinator().receive()
+        assert [type(message) for message in sent if message.client == "c0"][-2:] == [Join, Leave]
+
+    def test_is_over_when_a_coordinator_begins_again(self, ended):
+        """With more records, whichever of host and coordinator begins first."""
+        for name in ("c0", "c1"):
+            ended.records[name] = swapping(name, 4, size=SIZE)
+        node = ended.late("c0", "c1")
+        ended.nodes.remove(node)
+        ended.after(node, FOR_GOOD - 1.0)
+        ended.nodes = [node]
+        ended.begin_again()
+        ended.turns(80)
+        assert {name: sum(counts) for name, counts in ended.ledger().items()} == {
+            "c0": 4 * SIZE + 1,
+            "c1": 4 * SIZE + 1,
+        }
+        assert (node.finished, ended.service.finished) == (True, True)
+        assert isinstance(ended.messages[-1], Ended)
+
+    def test_that_was_forged_is_found_out(self):
+        federation = EndingFederation(("c0", "c1"), rounds=6, ends=False)
+        node, idle = federation.host("c0", "c1"), federation.host()
+        federation.turns(60)
+        forged = Ended(entry=3)
+        for client in node.nodes:
+            federation.transport._to_clients[client].append(forged)
+        federation.publish(forged)
+        federation.turns(3)
+        for host in (node, idle):
+            assert not federation.after(host, 3 * FOR_GOOD)
+        assert federation.coordinator.machine.present == {"c0", "c1"}
+
+    def test_is_nothing_to_a_host_that_runs_on(self, ended):
+        node = ended.late("c0")
+        node.until_end = False
+        assert not ended.after(node, 2 * FOR_GOOD)
 
 
 class TestSettling:
@@ -471,7 +659,7 @@ class Connector:
     def prepare(self):
         self.prepared = True
 
-    def host(self, name, placement, records):
+    def host(self, name, placement, records, apart=None):
         assert self.prepared, "topics must be there before the host is made"
         self.named = (name, placement.topics)
         return self.made

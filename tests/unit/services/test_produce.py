@@ -222,3 +222,42 @@ class TestRate:
     def test_without_one_nothing_is_waited_for(self, clock):
         self.produced(clock, 100, rate=None)
         assert clock.slept == 0.0
+
+
+# --- labels apart ----------------------------------------------------------------------------------------------
+
+
+class Writers:
+    """One writer a placement, which note the order of all that is written."""
+
+    def __init__(self):
+        self.made, self.order = {}, []
+
+    def writer(self, placement, clients):
+        made = self.made[placement.topics[0]] = Writer()
+        note = made.write
+        made.write = lambda client, value: (note(client, value), self.order.append((placement.topics[0], client)))
+        return made
+
+
+def test_each_label_is_written_so_many_records_of_its_client_later():
+    source = table(7)
+    connector = Writers()
+    halved = settings(labels={"topic": "l.*"})
+    count = produce(
+        halved, connector, Production(source, dealt(source, 2), end=True, labels_apart=2), Stop(), lambda n: None
+    )
+    assert count == 7
+    features, labels = ([(c, json.loads(v)) for c, v in connector.made[topic].written] for topic in ("r.*", "l.*"))
+    assert [(c, v["id"], v["x"]) for c, v in features] == [(f"c{i % 2}", str(i), i) for i in range(7)]
+    assert all("label" not in v for _, v in features)
+    assert [v.keys() for _, v in labels] == [{"id", "label"}] * 7
+    assert {(c, v["id"]): v["label"] for c, v in labels} == {(f"c{i % 2}", str(i)): "ab"[i % 2] for i in range(7)}
+    assert connector.order[:6] == [("r.*", "c0"), ("r.*", "c1")] * 2 + [("r.*", "c0"), ("l.*", "c0")]
+    assert all(writer.ended and writer.closed for writer in connector.made.values())
+
+
+def test_labels_apart_need_a_topic():
+    source = table(4)
+    with pytest.raises(UsageError, match="give it topic, and no --unlabelled"):
+        produce(settings(), Writers(), Production(source, dealt(source), labels_apart=1), Stop(), lambda n: None)

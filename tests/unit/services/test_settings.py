@@ -10,6 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict
 
+from streamfl import messages
+from streamfl.core.client.budget import Budget
 from streamfl.core.errors import UsageError
 from streamfl.core.learning.algorithms import FedOMD
 from streamfl.core.learning.algorithms.mirror_maps import PNorm
@@ -100,6 +102,16 @@ class TestSources:
         assert loaded().rounds.size == 100
 
 
+def test_a_budget_of_bytes_is_that_of_updates_as_they_are_encoded(loaded):
+    assert loaded().client_machine.budget is None
+    assert loaded(LEAST + "[learning]\nbytes = 'auto'").client_machine.budget is None
+    assert loaded(LEAST + "[learning]\nbytes = 60").client_machine.budget == Budget(60.0, messages.size)
+    # By the clock nobody knows how many records an update is about.
+    few = loaded(LEAST + "[learning]\nbytes = 0.5").client_machine.budget
+    assert few is not None
+    assert few.of(2001) == 1000
+
+
 def test_a_cap_on_orders_is_taken_away_and_fedomd_has_a_map_of_its_own(loaded):
     settings = loaded(LEAST + "[profile]\nprofile = 'experts'\nmax_order = 'none'\n[learning]\nalgorithm = 'fedomd'")
     assert settings.first_state().profile.settings.max_order is None
@@ -162,6 +174,16 @@ class TestErrors:
             (
                 "[profile]\nmax_order = true",
                 "max_order True: not an order; give a whole number from 0 to 20, or none",
+            ),
+            ("[learning]\nbytes = 0", "bytes 0: no number of bytes a record; give a positive number, or auto"),
+            (
+                "[learning]\nbytes = 80\nfeatures = 'rounds'",
+                "bytes 80: what the model of rounds sends cannot be made",
+            ),
+            ("[learning]\nbytes = 80\n[profile]\nprofile = 'paper'", "bytes 80: what the model of rounds sends"),
+            (
+                "[rounds]\nclock = 'records'\n[learning]\nbytes = 7.5",
+                "bytes 7.5: an update of 100 records may then take 750 bytes, and takes at least 800; give 8",
             ),
             (
                 "[profile]\nmax_order = 'nine'",
@@ -381,6 +403,16 @@ class TestMeaning:
         assert (machine.quorum, machine.deadline, machine.interval) == (3, 1.0, 2.0)
         assert settings.client_machine.clock == "interval"
 
+    def test_rounds_by_event_time_need_a_time(self, loaded):
+        rounds = "[rounds]\nclock = 'event_time'\ninterval = 60\n"
+        with pytest.raises(UsageError, match=r"records\.fields\.time"):
+            loaded(LEAST + rounds)
+        settings = loaded(LEAST + rounds + "[records.fields]\ntime = 'at'\n")
+        machine = settings.client_machine
+        assert (machine.clock, machine.period, machine.most_pending) == ("event_time", 60.0, 10_000)
+        assert settings.coordinator_machine.by_event_time
+        assert settings.coordinator_machine.interval is None
+
     def test_all_machines_learn_the_same_way(self, loaded):
         settings = loaded(LEAST + "[federation]\nseed = 7\n[learning]\nl2 = 0.5\n")
         assert settings.client_machine.learner == settings.coordinator_machine.learner == settings.learner
@@ -517,6 +549,93 @@ class TestFeatures:
         assert (between is None) == (features == "rounds")
 
 
+class TestScore:
+    def test_an_address_is_a_port_or_a_host_and_a_port(self, refused, loaded):
+        assert loaded(f'{LEAST}[score]\nhttp = "8000"').score.http == "8000"
+        for wrong in ("here", "127.0.0.1", "host:99999", ":"):
+            assert "is no address; give PORT or HOST:PORT" in refused(score={"http": wrong})
+
+    def test_topics_of_the_federation_hold_no_records(self, refused):
+        told = refused(federation={"name": "f"}, score={"topics": ["f.predictions"]})
+        assert "score.topics: f.predictions is the federation's own; name topics of records" in told
+        assert "name each topic" in refused(score={"topics": ["f.*"]})
+
+    def test_its_format_reads_no_label_whatever_records_have(self, loaded):
+        settings = loaded(
+            LEAST.replace('topics = ["r.*"]', 'topics = ["r.*"]\nschema = "closed"')
+            + '[records.fields]\nfeatures = ["x"]\nlabels = ["a"]\n'
+        )
+        found = settings.unlabelled_format.decode([0, 1], [b'{"x":1}', b'{"x":2,"label":"other"}'])
+        assert (found.X.tolist(), found.rejected) == ([[1.0], [2.0]], ())
+
+
+class TestLabels:
+    LABELS = '[labels]\ntopic = "labels.*"\n'
+
+    def test_are_read_apart_from_features(self, loaded):
+        settings = loaded(LEAST.replace("topics", 'fields = { label = "kind", drop = ["z"] }\ntopics') + self.LABELS)
+        asked = settings.record_format.decode([0], [b'{"id":7,"x":1,"kind":"a","z":"far"}'])
+        assert (asked.features, asked.X.tolist(), asked.half.keys.tolist()) == (("x",), [[1.0]], ["7"])
+        told = settings.apart.records.decode([0], [b'{"id":7,"x":1,"kind":"a","z":"far"}'])
+        assert (told.features, told.labels, told.half.keys.tolist()) == ((), ("a",), ["7"])
+        assert settings.apart.placement == Placement(("labels.*",))
+        assert (settings.apart.window, settings.client_machine.window) == (10_000, 10_000)
+        machine = settings.coordinator_machine
+        assert (machine.partitions, machine.features) == (("labels.*/0",), ("r.*/0",))
+
+    def test_of_a_scorer_the_key_is_no_feature(self, loaded):
+        settings = loaded(LEAST + self.LABELS)
+        found = settings.unlabelled_format.decode([0], [b'{"id":"k","x":1}'])
+        assert (found.features, found.half, found.rejected) == (("x",), None, ())
+
+    def test_by_partition_have_the_number_of_their_records(self, loaded):
+        text = LEAST.replace('"r.*"]', '"r"]\nclients = "partition"') + self.LABELS.replace(".*", "")
+        machine = loaded(text).coordinator_machine
+        assert (machine.partitions, machine.features) == (("labels/#",), ("*",))
+
+    def test_without_them_nothing_comes_apart(self, loaded):
+        settings = loaded()
+        assert (settings.apart, settings.client_machine.window, settings.coordinator_machine.features) == (
+            None,
+            None,
+            (),
+        )
+
+    @pytest.mark.parametrize(
+        ("records", "labels", "why"),
+        [
+            ('topics = ["r.*"]', "window = 500", "labels.topic: without it labels come with their records; give it"),
+            (
+                'topics = ["r.*"]',
+                'topic = "l.*"\nwindw = 3',
+                "labels.windw: there is no such setting; did you mean wi",
+            ),
+            ('topics = ["r.*"]', 'topic = "l.*"\nwindow = 0', "labels.window: Input should be greater than or equal"),
+            ('topics = ["r.*"]', 'topic = "l.*"\nwindow = 20', "labels.window is 20 and rounds.size is 100; make it"),
+            ('topics = ["r.*"]', 'topic = "l.*"\nkey = ""', "labels.key: String should have at least 1 character"),
+            ('topics = ["r.*"]', 'topic = "l.*"\nkey = "label"', "labels.key: the field 'label' has another role"),
+            ('topics = ["r.*"]', 'topic = "l"', "labels.topic: give it one * for the client if records.topics has"),
+            ('topics = ["r"]', 'topic = "l.*"', "labels.topic: give it one * for the client if records.topics has"),
+            ('topics = ["r.*"]', 'topic = "r.l.*"', "labels.topic: it has names of other topics too; name topics of"),
+            ('topics = ["r"]', 'topic = "r"', "labels.topic: it has names of other topics too; name topics of"),
+            ('topics = ["r", "s"]', 'topic = "l"', "labels.topic: labels come apart from records of one name; leave"),
+            (
+                'topics = ["r.*"]\nformat = "packed"',
+                'topic = "l.*"',
+                "labels.topic: labels that come apart need [rec",
+            ),
+            (
+                'topics = ["r"]\nclients = "key"\nfields = { client = "site" }',
+                'topic = "l"',
+                'labels.topic: with clients = "key" a label would not say in which partition its record is; give',
+            ),
+            ('topics = ["r.*"]\nfields = { key = "id" }', 'topic = "l.*"', "records.fields.key: leave it out, [labe"),
+        ],
+    )
+    def test_that_do_not_fit_are_refused(self, refused, records, labels, why):
+        assert refused(f"[records]\n{records}\n[labels]\n{labels}\n{KAFKA}").startswith(why)
+
+
 class TestDeployed:
     @pytest.fixture(autouse=True)
     def environment(self, monkeypatch):
@@ -542,14 +661,20 @@ class TestDeployed:
             for name, value in values.items()
             if name != "fields" and least[table][name] != value
         }
-        this = {"federation.name", "federation.expect", "records.topics"}
+        this = {"federation.name", "federation.expect", "records.topics", "score.topics"}
         same_bytes = {"rounds.clock", "rounds.size", "rounds.deadline"}
         assert other == this | same_bytes
 
     def test_what_is_commented_out_would_be_understood(self):
         flags = list(uncommented(DEPLOYED.read_text().splitlines()))
         names = {text.partition("=")[0] for text in flags}
-        assert {"rounds.expire_after", "client.host", "records.fields.client", "kafka.replication_factor"} <= names
+        assert {
+            "rounds.expire_after",
+            "client.host",
+            "score.http",
+            "records.fields.client",
+            "kafka.replication_factor",
+        } <= names
         for text in flags:
             if not text.startswith("kafka.sasl_plain_password_file"):  # the file is not on this machine
                 connect(load(DEPLOYED, flag(text)))
@@ -572,7 +697,7 @@ class TestDeployed:
     def test_every_setting_is_there(self):
         named = {place for place, *_ in _said(DEPLOYED.read_text().splitlines())}
         for table, kind in FederationSettings.model_fields.items():
-            if table in {"federation", "rounds", "records", "client", "logs"}:
+            if table in {"federation", "rounds", "records", "labels", "client", "score", "logs"}:
                 fields = kind.annotation.model_fields.items()
                 names = {f"{table}.{field.alias or name}" for name, field in fields}
                 names -= {"records.fields", "records.partitions"}

@@ -1,6 +1,7 @@
 """What a person sees of a federation while it runs."""
 
 import io
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
@@ -81,7 +82,11 @@ class TestLine:
     @pytest.mark.parametrize(
         ("message", "text"),
         [
-            (RESTARTED, "round 31  restart -> epoch 3: glr 113.8 > 11.7 since round 30, chosen: scratch"),
+            (
+                RESTARTED,
+                "round 31  restart -> epoch 3: glr 113.8 > 11.7 since round 30, chosen: scratch\n"
+                "Since round 30, records have been predicted worse (found in round 31).",
+            ),
             (
                 LocalDrift(
                     round=9,
@@ -93,7 +98,31 @@ class TestLine:
                     statistic=11.0,
                     threshold=9.2,
                 ),
-                "round 9  local drift, latched: c3, c7, excess 11 > 9.2 since round 8",
+                "round 9  local drift, latched: c3, c7, excess 11 > 9.2 since round 8\n"
+                "Since round 8, records have been predicted worse, but only at clients c3, c7 (found in round 9).",
+            ),
+            (
+                replace(
+                    RESTARTED, positions={"a/0": (1234, 1300)}, times=(1_700_000_000_000, 1_700_000_060_000), drift=7
+                ),
+                "round 31  2023-11-14T22:14:20Z  restart -> epoch 3: glr 113.8 > 11.7 since round 30 "
+                "(2023-11-14T22:13:20Z; a/0 from 1,234), the drift of round 7, chosen: scratch\n"
+                "Since round 30 (2023-11-14T22:13:20Z), records have been predicted worse (found in round 31, "
+                "2023-11-14T22:14:20Z).",
+            ),
+            (
+                LocalDrift(
+                    round=31,
+                    epoch=3,
+                    clients=("c3",),
+                    since=8,
+                    state="corrected",
+                    statistic=11.0,
+                    threshold=9.2,
+                    drift=9,
+                ),
+                "round 31  not a local drift: c3 did not drift alone; it is one drift with that of other clients, "
+                "first told in round 9",
             ),
             (Joined(client="c1", incarnation="1", entry=3, positions={}, read=12345), None),
             (Left(client="c1", incarnation="1"), "c1 left"),
@@ -111,11 +140,11 @@ class TestLine:
 class TestWatch:
     def test_prints_a_line_each_of_what_people_read_however_narrow_the_terminal(self):
         printed = seen([OPENED, closed(1), Left(client="[c]", incarnation="1"), closed(2, records=0), RESTARTED])
-        assert [text[:8] for text in printed] == ["round   ", "[c] left", "round 31"]
+        assert [text[:8] for text in printed] == ["round   ", "[c] left", "round 31", "Since ro"]
 
     def test_ends_after_so_many_rounds_with_records(self):
         endless = iter([closed(1), closed(2, records=0), RESTARTED, closed(2), closed(3)])
-        assert len(seen(endless, rounds=2)) == 3
+        assert len(seen(endless, rounds=2)) == 4  # the restart and its sentence
         assert next(endless).round == 3
 
     def test_goes_on_as_long_as_there_is_something(self):

@@ -1,15 +1,16 @@
 """The compact form of messages: what it costs, and that no bytes make a reader use more than its bounds."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from streamfl import compact
+from streamfl import compact, messages
 from streamfl.core.errors import PeerError
-from streamfl.core.protocol.messages import SlotLosses, Update
+from streamfl.core.protocol.messages import HeldRecord, LabelSums, Served, SlotLosses, Update
 from streamfl.core.protocol.records import Span
-from streamfl.wire_bytes import deflated, floats_written, varint
+from streamfl.wire_bytes import deflated, floats_written, varint, whole_written
 
 SLOTS = ("step 16", "step 4", "step 1", "step 4 with momentum", "shadow")
 
@@ -28,9 +29,9 @@ def update(rows: int = 55, columns: int = 7) -> Update:
     )  # fmt: skip
 
 
-def packed(plain: object, floats: list[float], rest: bytes = b"") -> bytes:
+def packed(plain: object, floats: list[float], rest: bytes = b"", whole: tuple[int, ...] = ()) -> bytes:
     text = deflated(json.dumps(plain).encode(), dictionary=compact.DICTIONARY)
-    return compact.MAGIC + varint(len(text)) + text + floats_written(floats) + rest
+    return compact.MAGIC + varint(len(text)) + text + floats_written(floats) + whole_written(whole) + rest
 
 
 def test_an_update_of_five_models_of_54_features_and_7_labels_takes_about_a_kilobyte():
@@ -42,11 +43,18 @@ def test_an_update_of_five_models_of_54_features_and_7_labels_takes_about_a_kilo
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
-        (b"sfl\x02", "a later version"),
-        (packed({"a": 0.0}, []), "fewer floats"),
-        (packed({"a": 0.0}, [1.0, 2.0]), "not those of its text"),
-        (packed([1], []), "not those of its text"),
-        (packed({"a": 1}, [], b"\x09\x09\x09"), "end before|unknown form|dimensions"),
+        (b"sfl\x03", "a later version"),
+        (b"sfl\x01", "a later version"),
+        (packed({"a": 0.0}, []), "fewer numbers"),
+        (packed({"a": 0.0}, [1.0, 2.0]), "more numbers"),
+        (packed({"a": 0, "b": 0}, [], whole=(1,)), "fewer numbers"),
+        (packed({"a": 0}, [], whole=(1, 2)), "more numbers"),
+        (packed({"a": 0}, [], whole=(2**140,)), "140 bits"),
+        (packed([1], []), "no object"),
+        (packed({"a": 0}, [], b"\x09\x09\x09", whole=(1,)), "end before|unknown form|dimensions"),
+        (compact.MAGIC + b"\x00", "deflate"),
+        (packed({}, [])[:-1] + b"\x7f", "fewer whole numbers"),
+        (packed({}, [])[:-5] + b"\x08\x00\x02\x03\x00\x00", "fewer floats"),
         (compact.MAGIC + varint(10**6), "end before"),
         (compact.MAGIC + b"\xff" * 12, "63 bits"),
         (packed({"a": float("nan")}, []), "NaN in its text"),
@@ -65,8 +73,40 @@ def test_a_text_that_inflates_beyond_its_bound_is_refused_before_it_is_read():
         compact.unpack(bomb)
 
 
+def test_whole_numbers_are_told_by_their_difference_from_the_last_of_the_same_name():
+    plain = {"start": 0, "end": 0, "held": [{"end": 0, "let_go": [0, 0]}], "is": True}
+    filled, _ = compact.unpack(packed(plain, [], whole=(1100, 1200, -100, 7, -2)))
+    assert filled == {"start": 1100, "end": 1200, "held": [{"end": 1100, "let_go": [7, 5]}], "is": True}
+
+
+def test_a_name_like_that_of_an_array_is_no_array():
+    shares = {"$array": 3.0}
+    told = replace(update(), served=Served(records=3, shares=shares))
+    assert messages.decode(messages.encode(told)).served.shares == shares
+
+
+def test_what_an_update_of_auto_tells_beside_its_arrays_takes_few_bytes():
+    """Aside from the floats, which nothing makes shorter, a typical one is text of a few bytes."""
+    sums = tuple(LabelSums(label=str(k), count=20 + k, loss=1.5 + k, square=0.5) for k in range(5))
+    held = tuple(HeldRecord(round=12, ordinal=1100 + 7 * k, partition="c7", position=1100 + 7 * k) for k in range(6))
+    told = replace(update(), differences={}, new=sums, old=sums, held=held, let_go=(17, 31, 400))
+    # 5 x 3 and 10 x 2 floats of 3 to 4 bytes are 105 to 140; all else is names and 42 small whole numbers.
+    assert len(messages.encode(told)) < 140 + 42 + 20 + 60
+
+
 def test_fields_with_their_default_take_no_bytes_and_come_back():
     plain, arrays = compact.unpack(compact.encode(update()))
     assert plain["losses"]["step 4"] == {"loss": 12.5, "square": float(np.float32(0.1)), "proper": 3.25}
     assert not {"moments", "second_moments", "served", "learnt", "new_labels"} & plain.keys()
     assert len(arrays) == len(SLOTS)
+
+
+def test_arrays_of_a_few_bytes_cannot_take_much_memory_together(monkeypatch):
+    monkeypatch.setattr(compact, "MOST_NUMBERS", 3 * 2**15)
+    zeros = np.zeros((2**14, 2))
+    packed = compact.deflated(b"{}", dictionary=compact.DICTIONARY)
+    head = compact.MAGIC + compact.sized(packed) + floats_written([]) + whole_written([])
+    data = b"".join((head, *compact.arrays_written([zeros] * 3)))
+    assert len(compact.unpack(data)[1]) == 3
+    with pytest.raises(PeerError, match="an array of 32768 numbers; at most 0"):
+        compact.unpack(data + b"".join(compact.arrays_written([zeros])))

@@ -86,7 +86,7 @@ class ExternalAtClient(AtClient):
         """Return the prediction of each record just before it was learnt, shape (records,)."""
         return np.concatenate([np.zeros(0), *self._served])
 
-    def learnt(self, limits: Limits, client: str, *, measured: bool = True) -> ExternalLearnt:
+    def learnt(self, limits: Limits, client: str, *, measured: bool = True, coarser: int = 0) -> ExternalLearnt:
         """Return the state after the pending records; without it if it has too many names to be sent."""
         return within(self._pass.learnt(), limits)
 

@@ -4,15 +4,16 @@ import math
 
 import numpy as np
 
-from streamfl.core.between.native.grids import ROOM
+from streamfl.core.between.native.rounding import ROOM
 from streamfl.core.learning.between_rounds import Covered
 from streamfl.core.learning.fixed_point import largest_part
 from streamfl.core.learning.grid import second_steps
 from streamfl.core.protocol.moments import LARGEST, Moments
-from streamfl.core.protocol.native.learnt import NativeLearnt
+from streamfl.core.protocol.native.learnt import NativeLearnt, sends_moments
 from streamfl.core.protocol.native.models import NativeState
 from streamfl.core.protocol.native.settings import FARTHEST, FERNS, KINDS, NativeSettings
 from streamfl.core.protocol.native.sleeping import together
+from streamfl.core.protocol.native.steps import COARSEST
 from streamfl.core.protocol.records import LARGEST_TARGET
 
 # The groups of experts that may sleep.
@@ -81,7 +82,7 @@ def _wrong_names(learnt: NativeLearnt, agreed: NativeState, covered: Covered) ->
 
 def _wrong_turn(learnt: NativeLearnt, agreed: NativeState, covered: Covered) -> str | None:
     """Return why moments or steps are there without being asked for, or the other way round, or None."""
-    asked = covered.measured or bool(learnt.again) or len(learnt.features) > len(agreed.features)
+    asked = sends_moments(learnt.features, learnt.again, agreed.features, measured=covered.measured)
     if learnt.moments.features != (learnt.features if asked else ()):
         return "moments between rounds of other features"
     if bool(learnt.second.size) != (asked and bool(agreed.second.size)):
@@ -91,6 +92,8 @@ def _wrong_turn(learnt: NativeLearnt, agreed: NativeState, covered: Covered) -> 
     steps = learnt.steps
     if not steps.are_known or not steps.are_sound(agreed.weights.shape[1], KINDS):
         return "steps between rounds that no changes fit"
+    if not 0 <= learnt.coarser <= COARSEST:
+        return "numbers between rounds that are rounded too coarsely"
     return None
 
 

@@ -1,7 +1,7 @@
 """Native models at a client: from the agreed state on, they learn the client's records as they come."""
 
 from dataclasses import InitVar, dataclass, field
-from typing import TYPE_CHECKING, Optional
+from typing import TYPE_CHECKING, ClassVar, Optional
 
 import numpy as np
 
@@ -16,9 +16,11 @@ from streamfl.core.protocol.native.learnt import NativeLearnt
 from streamfl.core.protocol.native.models import NativeState
 from streamfl.core.protocol.native.settings import LAST_ANSWER, NativeSettings
 from streamfl.core.protocol.native.sleeping import Rest
+from streamfl.core.protocol.native.steps import COARSEST
 from streamfl.core.protocol.records import Batch
 
 if TYPE_CHECKING:
+    from streamfl.core.between.native.asked import Asked
     from streamfl.core.between.native.learner import NativeLearner
     from streamfl.core.between.native.shared import Shared
 
@@ -50,11 +52,14 @@ class NativeAtClient(AtClient):
     (array([-1.,  0.,  1.,  1.]), 4)
     """
 
+    coarsest: ClassVar[int] = COARSEST
+
     settings: NativeSettings
     shared: InitVar[Optional["Shared"]] = None
     learner: "NativeLearner" = field(init=False)
     version: int = 1
     _epoch: int | None = None
+    _asked: "Asked | None" = None
     _served: list[FloatArray] = field(default_factory=list)
     _published: Arrived[dict[bool, NativeState | NativeChange]] = field(default_factory=Arrived)
 
@@ -83,16 +88,25 @@ class NativeAtClient(AtClient):
 
         A restart wakes the client's own experts, as it wakes the agreed ones.
         """
-        if version == self.version or (following := self._next(version)) is None:
+        if version == self.version or not self.has(version):
             return
         self.learner.rest_own()
         if self._epoch not in {None, epoch}:
             self.learner.rest = Rest()
         self._epoch = epoch
+        self._begin(version, own=True)
+
+    def follow(self, version: int) -> None:
+        """Continue from the agreed state of a version, with its mixture."""
+        if version != self.version and self.has(version):
+            self._begin(version, own=False)
+
+    def _begin(self, version: int, *, own: bool) -> None:
+        following = self._next(version)
         if isinstance(following, NativeChange):
-            self.learner.begin(*self.learner.following(following))
-        else:
-            self.learner.begin(following)
+            self.learner.begin(*self.learner.following(following), own=own)
+        elif following is not None:
+            self.learner.begin(following, own=own)
         self.version, self._served = version, []
         self._published.forget_before(version + 1)
 
@@ -110,11 +124,26 @@ class NativeAtClient(AtClient):
         """Count the pending records that have been learnt."""
         return self.learner.records
 
+    def answer_late(self, batch: Batch, serving: Serving | None = None) -> FloatArray:
+        """Return the present predictions of records whose labels come late: see `answer`."""
+        if self._asked is None:
+            from streamfl.core.between.native.asked import Asked  # noqa: PLC0415  as in __post_init__
+
+            last = self.learner.without_last()
+            self._asked = None if last is None else Asked(last)
+        others = self.answer(batch, serving)
+        if self._asked is None or not others.size:
+            return others
+        return self._asked.mixed(batch.positions, others, self.learner.labels, self.learner.centre)
+
     def learn_next(self, batch: Batch, serving: Serving | None = None) -> None:
         """Learn the next records."""
         predicted = self.learner.has_predicted(batch.features, batch.X, batch.y, batch.labels)
         rounds = None if predicted else self._of_rounds(batch, serving)
         self._served.append(self.learner.learn(batch.features, batch.X, batch.y, batch.labels, rounds))
+        if self._asked is not None and batch.beside is not None:
+            truths = self.learner.truths(batch.y, batch.labels)
+            self._asked.learn(batch.beside, truths, self.learner.labels, self.learner.centre)
 
     def answer(self, batch: Batch, serving: Serving | None = None) -> FloatArray:
         """Return the present predictions of records: probabilities by label, or targets; shape (n, columns)."""
@@ -133,13 +162,14 @@ class NativeAtClient(AtClient):
         """Return the prediction of each record just before it was learnt, shape (records,)."""
         return np.concatenate([np.zeros(0), *self._served])
 
-    def learnt(self, limits: Limits, client: str, *, measured: bool = True) -> NativeLearnt:
-        """Return what the pending records did to the agreed state."""
-        return self.learner.learnt(client, self.version, measured=measured)
+    def learnt(self, limits: Limits, client: str, *, measured: bool = True, coarser: int = 0) -> NativeLearnt:
+        """Return what the pending records did to the agreed state, without the agreed names."""
+        learnt = self.learner.learnt(client, self.version, measured=measured, coarser=coarser)
+        return learnt.beyond(*self.learner.agreed_names)
 
     def shares(self) -> dict[str, float]:
         """Return the share of each expert in the predictions, by name; they sum to 1."""
-        last = self.learner.last
+        last = self.learner.last if self._asked is None else self._asked.last
         own = {} if last is None else {LAST_ANSWER: last.share}
         others = self.learner.mixture.shares * (1.0 - sum(own.values()))
         return dict(zip(self.settings.experts, others.tolist(), strict=True)) | own

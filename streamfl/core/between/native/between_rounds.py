@@ -11,9 +11,7 @@ from streamfl.core.between.native.agreed_round import after_round
 from streamfl.core.between.native.at_client import NativeAtClient
 from streamfl.core.bounds import Limits
 from streamfl.core.learning.between_rounds import BetweenRounds, Covered, Renewal
-from streamfl.core.protocol.early import Early
 from streamfl.core.protocol.messages import BetweenPublished
-from streamfl.core.protocol.moments import NOTHING
 from streamfl.core.protocol.native.change import NativeChange
 from streamfl.core.protocol.native.learnt import NativeLearnt
 from streamfl.core.protocol.native.models import NativeState
@@ -62,6 +60,10 @@ class NativeBetweenRounds(BetweenRounds[NativeState, NativeLearnt]):
         """Tell whether an agreed state has the shapes that the settings require."""
         return agreed.is_sound(self.settings, self.settings.table_rows)
 
+    def named(self, learnt: NativeLearnt, agreed: NativeState) -> NativeLearnt:
+        """Return what a client learnt with all names: an update has those only that are not agreed."""
+        return learnt.named(agreed.features, agreed.labels)
+
     def wrong(self, learnt: NativeLearnt, agreed: NativeState, covered: Covered) -> str | None:
         """Return why what a client learnt cannot be merged, or None if it can."""
         return wrong_learnt(learnt, agreed, covered)
@@ -84,12 +86,11 @@ class NativeBetweenRounds(BetweenRounds[NativeState, NativeLearnt]):
         return after_round(agreed, learnt, labels, self.settings, apart=apart, renamed=renamed)
 
     def published(self, agreed: NativeState, version: int, change: NativeChange | None = None) -> BetweenPublished:
-        """Return the agreed state as it is published, or its change.
-
-        What only the coordinator needs, to judge the next moments, is left out.
-        """
-        whole = replace(agreed, table=agreed.table.copy(), early=Early(), far=NOTHING)
-        return BetweenPublished(version=version, agreed=change or whole)
+        """Return the agreed state as it is published, or its change."""
+        if change is not None:
+            return BetweenPublished(version=version, agreed=change)
+        whole = replace(agreed.published, table=agreed.table.copy())
+        return BetweenPublished(version=version, agreed=whole)
 
     def unusable(self, published: BetweenPublished) -> str | None:
         """Return why a client cannot use a published state, or None; a change is checked when it is used."""
@@ -101,6 +102,10 @@ class NativeBetweenRounds(BetweenRounds[NativeState, NativeLearnt]):
     def at_client(self) -> NativeAtClient:
         """Return the models at a client that has learnt nothing yet."""
         return NativeAtClient(self.settings, self.shared)
+
+    def agreed_only(self) -> "NativeBetweenRounds":
+        """Return the same without nearest neighbours and the last answer, which are a client's own."""
+        return replace(self, settings=self.settings.agreed_only)
 
     def in_one_process(self) -> "NativeBetweenRounds":
         """Return the same models for clients that are driven by one thread: they share the agreed table."""

@@ -1,8 +1,6 @@
-"""Rounds what a client's native models learnt to the grids of the round, and chooses the grids of the next.
+"""The grids on which native models' changes are sent: how coarse they are, and how the next ones are chosen.
 
-A step is so many times the mean magnitude of what was learnt, so a number takes a bit or two. Numbers are rounded at
-random to one of their two neighbours on the grid: the mean over clients, and over rounds, is right however coarse the
-step.
+A step is so many times the mean magnitude of what was learnt, so a number takes a bit or two.
 """
 
 import math
@@ -12,84 +10,25 @@ from dataclasses import replace
 import numpy as np
 
 from streamfl.core.arrays import FloatArray, IntArray
-from streamfl.core.learning.fixed_point import MEMBERS, largest_part
-from streamfl.core.learning.grid import on_grid, second_steps
 from streamfl.core.protocol.native.learnt import NativeLearnt
 from streamfl.core.protocol.native.models import NativeState
 from streamfl.core.protocol.native.settings import DEPTHS, FERN, FERNS
 from streamfl.core.protocol.native.steps import LEAST, MOST, Steps
 
 # Steps in mean magnitudes, of linear weights and of cells. docs/choices.md, "Grids".
-WEIGHTS, CELLS = 0.5, 3.0
+WEIGHTS, CELLS = 0.5, 6.0
 
 # Before steps are published, a client does not know how many others there are, and halves its own so many times.
 FIRST = 3
 
 # From so many clients on, steps are as coarse as that. docs/choices.md, "Grids".
-MANY = 20
+MANY = 10
 
 # So many times are the published steps halved. docs/choices.md, "Grids".
 FINER = 1
 
-# Sums of whole numbers have room for numbers so many times as large as other sums have: a fraction is left only while
-# clients choose their own steps.
-ROOM = 2.0**16
-
 # The first row of the table that belongs to the ferns of each depth.
 _FIRST = np.cumsum([0, *(FERNS * cells for _, cells in DEPTHS[:-1])])
-
-
-def rounded(x: FloatArray, step: FloatArray, generator: np.random.Generator, most: float = math.inf) -> FloatArray:
-    """Return differences as whole numbers of steps, rounded at random.
-
-    Parameters
-    ----------
-    x
-        Shape (rows, models, columns). Of several columns, the last is what makes them add up to 0, as derivatives of
-        softmax models do.
-    step
-        A power of two for each row and model, or for each model.
-    generator
-        The draws.
-    most
-        The largest number of steps. What is larger is cut off: the steps of the next round have room for it.
-
-    Examples
-    --------
-    >>> x, draws = np.array([[[0.9, -0.9], [0.5, -0.5]]]), np.random.default_rng(0)
-    >>> rounded(x, np.array([[0.5], [0.5]]), draws)
-    array([[[ 2., -2.],
-            [ 1., -1.]]])
-    >>> round(float(np.mean([rounded(x, np.array([[4.0], [4.0]]), draws)[0, 0, 0] for _ in range(4000)])), 2) * 4.0
-    0.92
-    """
-    most /= max(1, x.shape[-1] - 1)  # the last column adds up to more
-    exact = np.clip(x / step, -most, most)
-    whole = np.floor(exact)
-    whole += generator.random(x.shape) < exact - whole
-    if x.shape[-1] > 1:
-        whole[..., -1] = -whole[..., :-1].sum(axis=-1)
-    return whole + 0.0  # no negative zeros
-
-
-def rounded_second(second: FloatArray, steps: Steps) -> FloatArray:
-    """Return a sum of z z^T on the grid of the round: features are standardised, so all have the same step."""
-    size = len(second)
-    return on_grid(second, second_steps((steps.half,) * size, size)) if size else second
-
-
-def rounded_to(x: FloatArray, step: FloatArray, generator: np.random.Generator) -> FloatArray:
-    """Return differences rounded at random to multiples of a step: see `rounded`."""
-    return step * rounded(x, step, generator)
-
-
-def most_steps(records: int) -> float:
-    """Return the largest number of steps that is sent of so many records: large numbers can be added, too.
-
-    >>> most_steps(100)
-    175921860.44416
-    """
-    return 0.5 * ROOM * largest_part(records, MEMBERS)
 
 
 def finer(steps: Steps) -> Steps:

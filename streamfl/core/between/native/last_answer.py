@@ -14,6 +14,7 @@ from streamfl.core.between.native.kernels.last_answer import (
     TRIAL,
     Last,
     learn_last_answer,
+    mix_again,
     mix_last_answer,
 )
 from streamfl.core.between.native.kernels.mixing import Predictions
@@ -92,7 +93,7 @@ class LastAnswer:
     @property
     def share(self) -> float:
         """Return the share of the last answer in the predictions; 0 while the mixture does not serve."""
-        return float(self.mixture.shares[LAST:].sum()) if self._trial[0]["serves"] else 0.0
+        return float(self.mixture.shares[LAST:].sum()) if self.serves else 0.0
 
     def mixed(self, others: FloatArray, centre: float = 0.0) -> FloatArray:
         """Return the prediction of all other experts, mixed with those from the last answer; shape (columns,).
@@ -111,6 +112,43 @@ class LastAnswer:
         """Return what each expert on the last answer predicts; shape (1, labels) or (2, 1). See `mixed`."""
         self.mixed(others, centre)
         return self._predictions.by_expert[LAST:].copy()
+
+    @property
+    def serves(self) -> bool:
+        """Tell whether the mixture serves."""
+        return bool(self._trial[0]["serves"])
+
+    @property
+    def known(self) -> tuple[str | float | None, float]:
+        """Return the last label, or the last target; None before any. And the last error of targets, else 0."""
+        if self.targets:
+            target = self._target[0]
+            return (float(target["target"]) if target["seen"] else None), float(target["error"])
+        code = int(self._label[0])
+        return (None if code == NONE else self._labels[code]), 0.0
+
+    @property
+    def said(self) -> FloatArray:
+        """Return all that was said about the record that was mixed last: by expert, by mixture, and served."""
+        predictions = self._predictions
+        return np.vstack([predictions.by_expert, predictions.by_mixture, predictions.mixed])
+
+    def tell(self, known: str | float | None, error: float = 0.0) -> None:
+        """Set the last label or target: see `known`."""
+        if self.targets:
+            target = self._target[0]
+            target["seen"], target["error"] = float(known is not None), error
+            target["target"] = known if isinstance(known, float) else 0.0
+        else:
+            self._label[0] = self._labels.index(known) if known in self._labels else NONE
+
+    def go_back(self, known: str | float | None, error: float, said: FloatArray) -> None:
+        """Go back to when a record was asked, to learn its label now: to what was `known` and `said` by then."""
+        self.tell(known, error)
+        experts, predictions = self.mixture.experts, self._predictions
+        predictions.by_expert[:] = said[:experts]
+        mix_again(self.arrays, self.targets)
+        predictions.by_mixture[:], predictions.mixed[:] = said[experts:-1], said[-1]
 
     def learn(self, truth: float, centre: float = 0.0) -> None:
         """Learn the label index or the target of the record that was mixed last."""

@@ -9,14 +9,7 @@ import numpy as np
 
 from streamfl.core.arrays import BoolArray, FloatArray, IntArray
 from streamfl.core.between.native.ferns import Ferns
-from streamfl.core.between.native.grids import (
-    fitting_steps,
-    most_steps,
-    rounded,
-    rounded_second,
-    step_of_cells,
-    step_of_weights,
-)
+from streamfl.core.between.native.grids import fitting_steps, step_of_cells, step_of_weights
 from streamfl.core.between.native.kernels.compiled import announced, plain
 from streamfl.core.between.native.kernels.kept_arguments import kept
 from streamfl.core.between.native.kernels.last_answer import ERROR, LAST, Last
@@ -29,6 +22,7 @@ from streamfl.core.between.native.last_answer import LastAnswer, no_last_answer
 from streamfl.core.between.native.last_answer_state import LastAnswerState
 from streamfl.core.between.native.mixture import LabelMixture, TargetMixture, room
 from streamfl.core.between.native.neighbours import Neighbours
+from streamfl.core.between.native.rounding import most_steps, rounded, rounded_second, rows_sent
 from streamfl.core.between.native.running_scaler import RunningScaler
 from streamfl.core.between.native.shared import Shared
 from streamfl.core.between.native.tables import NO_TABLE, NO_VISITS, ClientTable, wide
@@ -37,7 +31,7 @@ from streamfl.core.learning.grid import in_short
 from streamfl.core.learning.serving import Serving
 from streamfl.core.protocol.moments import NOTHING, Moments
 from streamfl.core.protocol.native.change import NativeChange
-from streamfl.core.protocol.native.learnt import NativeLearnt
+from streamfl.core.protocol.native.learnt import NativeLearnt, sends_moments
 from streamfl.core.protocol.native.mixed import AgreedMixture
 from streamfl.core.protocol.native.models import NativeState
 from streamfl.core.protocol.native.settings import FOLLOWING, MEMORIES, NONE, TOUCHED, NativeSettings
@@ -141,7 +135,7 @@ class NativeLearner:
 
     # --- rounds --------------------------------------------------------------------------------------------------
 
-    def begin(self, agreed: NativeState, cells: IntArray | None = None) -> None:
+    def begin(self, agreed: NativeState, cells: IntArray | None = None, *, own: bool = True) -> None:
         """Continue from an agreed state, which replaces everything learnt since the last one.
 
         Parameters
@@ -151,6 +145,8 @@ class NativeLearner:
         cells
             The rows of the table that `agreed.table` holds: those that changed since the state before. None: it holds
             all rows.
+        own
+            Whether to keep the client's own mixture, if it has learnt one.
 
         Raises
         ------
@@ -186,14 +182,14 @@ class NativeLearner:
         codes = {label: code for code, label in enumerate(agreed.labels)}
         shared, awake = self._awake(agreed)
         self.agreed_mixture.begin(agreed.mixture, shared)
-        if self.mixture.has_learnt:
+        if own and self.mixture.has_learnt:
             self.mixture.wake(awake)
         else:
             self.mixture.begin(agreed.mixture, awake, self.settings.shared)
         # An interruption from here on leaves arrays that do not fit the names: the next call raises.
         self._table.changes.arguments, self._last_prediction = None, None
         # The rows are in the table; a view would keep all of them.
-        self._agreed = replace(agreed, table=agreed.table[:0].copy())
+        self._agreed = replace(agreed.published, table=agreed.table[:0].copy())
         self._ferns, self._scaler, self._models = ferns, scaler, models
         self.features, self.labels, self._codes = agreed.features, agreed.labels, codes
         self._rename_own()
@@ -278,6 +274,22 @@ class NativeLearner:
         self.last = last
         self._rename_own()
 
+    def without_last(self) -> LastAnswer | None:
+        """Return the experts on the last answer, and go on without them: labels come late, see `Asked`."""
+        last, self.last = self.last, None
+        self._table.changes.arguments, self._last_prediction = None, None
+        return last
+
+    @property
+    def centre(self) -> float:
+        """Return the value from which targets are measured; 0 before any."""
+        centre = float(self._models.centre[0])
+        return 0.0 if math.isnan(centre) else centre
+
+    def truths(self, y: FloatArray, labels: tuple[str, ...]) -> FloatArray:
+        """Return labels that have been learnt as indices into `self.labels`; targets as they are."""
+        return self._truths(y, labels)
+
     def _can_use(self, near: Neighbours) -> bool:
         """Tell whether last records are sound, and those of a learner with these settings."""
         labelled = bool(near.kept_labels) or not near.seen
@@ -314,7 +326,17 @@ class NativeLearner:
         order = np.argsort(cells)
         return cells[order], visits[order], own[order].astype(np.float64) - before[order]
 
-    def learnt(self, *key: str | int, measured: bool = True) -> NativeLearnt:
+    @property
+    def agreed(self) -> NativeState:
+        """Return the agreed state, with its table, of a learner that has learnt nothing since."""
+        return replace(self._agreed, table=self.table.astype(np.float64))
+
+    @property
+    def agreed_names(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Return the features and the labels of the agreed state."""
+        return self._agreed.features, self._agreed.labels
+
+    def learnt(self, *key: str | int, measured: bool = True, coarser: int = 0) -> NativeLearnt:
         """Return what the records since `begin` did to the agreed state, on the grids of the round.
 
         Parameters
@@ -324,32 +346,34 @@ class NativeLearner:
         measured
             Whether it is the client's turn to send moments. It also does if it has new features, or some that began
             again.
+        coarser
+            So many times are steps doubled, at most `COARSEST`.
         """
         agreed, models = self._agreed, self._models
         start = agreed.grown(self.features[len(agreed.features) :], self.labels[len(agreed.labels) :], table=False)
         centre = float(models.centre[0]) if self.settings.targets and self.records else agreed.centre
         weights, (cells, visits, table) = models.weights - self._weights_about(start, centre), self._changes()
         fitting = fitting_steps(weights, table, cells, self.records, agreed)
-        steps = agreed.steps if agreed.steps.are_known else fitting
-        draws, most = generator(self.settings.seed, "grid", *key), most_steps(self.records)
+        steps = (agreed.steps if agreed.steps.are_known else fitting).coarser(coarser)
+        draws, most = generator(self.settings.seed, "grid", *key), most_steps(self.records, coarser)
         changes = rounded(table, step_of_cells(steps, cells), draws, most)
-        # A single visit that rounds to nothing is left out. More visits say that little has to change.
-        sent = changes.any(axis=(1, 2)) | (visits > 1)
-        moments, again = self._scaler.moments(self.features, since=agreed.moments), self._scaler.again
-        measured = measured or bool(again.any()) or len(self.features) > len(agreed.features)
+        sent, counted = rows_sent(changes, visits, self.records, draws, coarser=coarser)
+        moments = self._scaler.moments(self.features, since=agreed.moments)
+        again = tuple(compress(self.features, self._scaler.again))
+        measured = sends_moments(self.features, again, agreed.features, measured=measured)
         return NativeLearnt(
             features=self.features,
             labels=self.labels,
             records=self.records,
             count=moments.count,
             moments=moments if measured else NOTHING,
-            again=tuple(compress(self.features, again)),
+            again=again,
             far=self._far_out(),
             norms=np.array(in_short(models.norm_sums / max(1, self.records))),
             second=rounded_second(models.second - start.second, steps) if measured else np.zeros((0, 0)),
             weights=rounded(weights, step_of_weights(steps), draws, most),
             cells=cells[sent].astype(np.float64),
-            visits=np.rint(np.log2(visits[sent])),
+            visits=counted[sent],
             table=changes[sent],
             steps=fitting,
             bearing=models.bearing[: len(self.labels)].copy(),
@@ -357,6 +381,7 @@ class NativeLearner:
             unused=self._unused(),
             centre=centre,
             mixture=self.agreed_mixture.report() if self.records else AgreedMixture(),
+            coarser=coarser,
         )
 
     def _far_out(self) -> Moments:

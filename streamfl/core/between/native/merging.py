@@ -8,28 +8,19 @@ import numpy as np
 
 from streamfl.core.arrays import FloatArray, IntArray
 from streamfl.core.between.native.agreed_moments import Seen, after_round
-from streamfl.core.between.native.grids import (
-    ROOM,
-    finer,
-    half_of,
-    median_steps,
-    next_steps,
-    rounded_second,
-    rounded_to,
-    step_of_cells,
-    step_of_weights,
-)
+from streamfl.core.between.native.grids import finer, median_steps, next_steps, step_of_cells, step_of_weights
+from streamfl.core.between.native.rounding import ROOM, told
 from streamfl.core.errors import PeerError
 from streamfl.core.learning.fixed_point import LIMIT, SCALE, largest_part, weighted_mean
 from streamfl.core.protocol.moments import Moments
 from streamfl.core.protocol.native.change import NativeChange
+from streamfl.core.protocol.native.kept_back import KeptBack
 from streamfl.core.protocol.native.learnt import NativeLearnt
 from streamfl.core.protocol.native.mixed import AgreedMixture
 from streamfl.core.protocol.native.models import NativeState
 from streamfl.core.protocol.native.settings import STACKING, WINDOW, NativeSettings
 from streamfl.core.protocol.native.sleeping import rested
 from streamfl.core.protocol.native.steps import Steps
-from streamfl.core.sampling import generator
 
 
 def after(
@@ -49,8 +40,8 @@ def after(
     Parameters
     ----------
     agreed
-        The agreed state from which the clients began. Its table is changed in place: it is too large to be copied in
-        every round.
+        The agreed state from which the clients began. Its table, and what is kept back of it, are changed in place:
+        they are too large to be copied in every round.
     parts
         What each client learnt, in the order of the clients' names.
     labels
@@ -84,10 +75,11 @@ def after(
     if not parts:
         return grown, _nothing_learnt(agreed, grown)
     scales = after_round(Seen(agreed.moments, agreed.early, agreed.far), parts)
-    change = _change(agreed, grown, parts, apart, scales.moments, settings)
+    change, kept_back = _change(agreed, grown, parts, apart, scales.moments, settings)
     cells = change.cells.astype(np.int64)
     grown.table[cells] = change.rows(grown.table.take(cells, axis=0))
-    return replace(change.after(agreed), table=grown.table, early=scales.early, far=scales.far), change
+    state = replace(change.after(agreed), table=grown.table, kept_back=kept_back)
+    return replace(state, early=scales.early, far=scales.far), change
 
 
 def _nothing_learnt(agreed: NativeState, grown: NativeState) -> NativeChange:
@@ -117,20 +109,26 @@ def _change(
     apart: Sequence[NativeLearnt],
     moments: Moments,
     settings: NativeSettings | None,
-) -> NativeChange:
-    """Return the change of the agreed state, on the grids of what is published; `grown` has the new names."""
+) -> tuple[NativeChange, KeptBack]:
+    """Return the change of the agreed state on the grids of what is published, and what these keep back.
+
+    `grown` has the new names.
+    """
     total = sum(part.records for part in parts)
     norms = sum((part.records * part.norms for part in parts), np.zeros(2)) / total
-    draws, steps = generator(0, "agreed", agreed.seen), finer(steps_of(agreed, parts))
-    weights = rounded_to(_mean_weights(parts, grown), step_of_weights(steps), draws)
-    cells, table = _by_visits(parts, grown)
-    table = rounded_to(table, step_of_cells(steps, cells), draws)
+    common = agreed.steps if agreed.steps.are_known else median_steps(parts)
+    steps, kept_back = finer(common), agreed.kept_back.over(grown.weights, grown.table)
+    weights, left = told(_mean_weights(parts, grown, common), kept_back.weights, step_of_weights(steps))
+    cells, table = _by_visits(parts, grown, common)
+    table, kept_back.table[cells] = told(table, kept_back.table[cells], step_of_cells(steps, cells))
     moved = table.any(axis=(1, 2))
+    second, each = _second(grown, parts)
     mixture = _mixed(agreed.mixture, parts)
     change = NativeChange(
         features=grown.features[len(agreed.features) :],
         labels=grown.labels[len(agreed.labels) :],
-        second=_second_change(grown, parts),
+        second=second,
+        each=each,
         weights=weights,
         cells=cells[moved].astype(np.float64),
         table=table[moved],
@@ -145,7 +143,8 @@ def _change(
         change = _centred(change, agreed, parts, settings)
     centre = [np.array([change.centre])] if change.centre else []
     mixed = (mixture.best, mixture.stacked, mixture.outer)
-    return replace(change, chain=_chained(agreed.chain, change.weights, change.cells, change.table, *centre, *mixed))
+    chain = _chained(agreed.chain, change.weights, change.cells, change.table, *centre, *mixed)
+    return replace(change, chain=chain), replace(kept_back, weights=left)
 
 
 def _mixed(agreed: AgreedMixture, parts: Sequence[NativeLearnt]) -> AgreedMixture:
@@ -192,14 +191,9 @@ def _centred(
     return replace(change, weights=weights, centre=centre)
 
 
-def steps_of(agreed: NativeState, parts: Sequence[NativeLearnt]) -> Steps:
-    """Return the steps in which a round is added up: the published ones, or the medians of those of the clients."""
-    return agreed.steps if agreed.steps.are_known else median_steps(parts)
-
-
-def _mean_weights(parts: Sequence[NativeLearnt], grown: NativeState) -> FloatArray:
-    """Return the mean of the clients' differences of linear weights, by records."""
-    unit = step_of_weights(steps_of(grown, parts))
+def _mean_weights(parts: Sequence[NativeLearnt], grown: NativeState, common: Steps) -> FloatArray:
+    """Return the mean of the clients' differences of linear weights, by records, added up in common steps."""
+    unit = step_of_weights(common)
     sent = []
     for part in parts:
         ratio = step_of_weights(part.steps_of(grown.steps)) / unit
@@ -218,11 +212,11 @@ def _in_common(x: FloatArray, ratio: FloatArray, part: NativeLearnt, parts: Sequ
     return np.clip(ratio * x, -most, most)
 
 
-def _by_visits(parts: Sequence[NativeLearnt], grown: NativeState) -> tuple[IntArray, FloatArray]:
+def _by_visits(parts: Sequence[NativeLearnt], grown: NativeState, common: Steps) -> tuple[IntArray, FloatArray]:
     """Return the cells that any client visited, and the change of each: exact for any order of the clients."""
     named = [part.cells.astype(np.int64) for part in parts]
     cells = _distinct(np.concatenate(named), len(grown.table))
-    unit = step_of_cells(steps_of(grown, parts), cells)
+    unit = step_of_cells(common, cells)
     sums, weights = np.zeros((len(cells), *grown.table.shape[1:]), np.int64), np.zeros(len(cells))
     largest = np.zeros(len(cells))
     for part, own in zip(parts, named, strict=True):
@@ -273,21 +267,14 @@ def _weights(part: NativeLearnt, grown: NativeState) -> FloatArray:
     return placed
 
 
-def _second_change(grown: NativeState, parts: Sequence[NativeLearnt]) -> FloatArray:
-    """Return the change of the sum of z z^T over all records, on the grid of all records of the round.
-
-    Those of the round are taken to be like those that were measured; if none were, like all before.
-    """
-    measured = [part for part in parts if part.second.size]
-    total, of = sum(part.records for part in parts), sum(part.records for part in measured)
-    if not grown.second.size:
-        return grown.second
-    sums = np.zeros(grown.second.shape)
+def _second(grown: NativeState, parts: Sequence[NativeLearnt]) -> tuple[FloatArray, float]:
+    """Return the sum of z z^T over the records that were measured, and how many each stands for: 0 of none."""
+    sums, measured = np.zeros(grown.second.shape), [part for part in parts if part.second.size]
     for part in measured:
         rows = _rows(part, grown)
         sums[np.ix_(rows, rows)] += part.second
-    change = sums * (total / of) if measured else grown.second * (total / max(1, grown.seen))
-    return rounded_second(change, Steps(half=half_of(total)))
+    of = sum(part.records for part in measured)
+    return sums, sum(part.records for part in parts) / of if of else 0.0
 
 
 def _chained(before: str, *changes: FloatArray | IntArray) -> str:

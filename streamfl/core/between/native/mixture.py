@@ -17,6 +17,7 @@ from streamfl.core.between.native.kernels.mixing import (
 )
 from streamfl.core.between.native.mixture_state import MixtureState
 from streamfl.core.between.native.running_scaler import known
+from streamfl.core.learning.grid import weights_in_short
 from streamfl.core.protocol.native.mixed import LARGEST_SQUARE, LARGEST_WEIGHT, AgreedMixture
 from streamfl.core.protocol.native.settings import STACKING
 
@@ -99,7 +100,7 @@ class Mixture:
 
     def report(self) -> AgreedMixture:
         """Return the weights as they are sent."""
-        best, stacked, outer = (part.astype(np.float32).astype(np.float64) for part in self.mixing[:3])
+        best, stacked, outer = (weights_in_short(part) for part in self.mixing[:3])
         norm, variance, records = self.mixing.running[0].item()
         return AgreedMixture(
             best,

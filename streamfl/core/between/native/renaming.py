@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from streamfl.core.arrays import BoolArray
+from streamfl.core.protocol.native.kept_back import KeptBack
 from streamfl.core.protocol.native.learnt import NativeLearnt
 from streamfl.core.protocol.native.models import NativeState
 from streamfl.core.protocol.native.settings import NativeSettings
@@ -79,6 +80,8 @@ def renamed(
 ) -> NativeState:
     """Return the agreed state with column pi(a) moved to column a in some models; other columns stay.
 
+    What rounding has kept back, which is less than a step of each number, is dropped.
+
     Parameters
     ----------
     agreed
@@ -106,4 +109,5 @@ def renamed(
     # `take` keeps rows contiguous, which an index would not: later look-ups are by row.
     weights = np.where(models[:, None], agreed.weights.take(columns, axis=-1), agreed.weights)
     table = np.where(rows[..., None], agreed.table.take(columns, axis=-1), agreed.table)
-    return replace(agreed, weights=weights, table=table, chain=f"{agreed.chain}{models}{columns}")
+    chain = f"{agreed.chain}{models}{columns}"
+    return replace(agreed, weights=weights, table=table, chain=chain, kept_back=KeptBack())

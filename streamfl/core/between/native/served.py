@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from streamfl.core.arrays import HOLDS_ARRAYS, FloatArray
-from streamfl.core.protocol.early import Early
-from streamfl.core.protocol.moments import NOTHING
 from streamfl.core.protocol.native.models import NativeState
 from streamfl.core.protocol.native.settings import NativeSettings
 
@@ -57,8 +55,8 @@ class ServedNative:
     def of(cls, settings: NativeSettings, agreed: NativeState) -> "ServedNative":
         """Return the models of an agreed state; the state is not changed."""
         cells = np.flatnonzero(agreed.table.any(axis=(1, 2)))
-        slim = replace(agreed, table=agreed.table[cells], second=np.zeros((0, 0)), early=Early(), far=NOTHING)
-        return cls(replace(settings, neighbours=False, last_answer=False), slim, cells.astype(np.float64))
+        slim = replace(agreed.published, table=agreed.table[cells], second=np.zeros((0, 0)))
+        return cls(settings.agreed_only, slim, cells.astype(np.float64))
 
     def wrong(self) -> str | None:
         """Return why a file cannot hold these models, or None."""

@@ -1,5 +1,6 @@
 """What a round changed in the agreed state of native models: it is published in place of the whole state."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
@@ -25,8 +26,11 @@ class NativeChange:
     ----------
     features, labels
         The appended names.
-    second, weights
-        The changes of the second moments and of the linear weights, in the shapes that they have after the round.
+    second, each
+        The sum of z z^T over the round's records that were measured, in the shape that second moments have after the
+        round; and how many records each of these stands for. 0: none was measured, so they are like all before.
+    weights
+        The change of the linear weights, in the shape that they have after the round.
     cells, table
         The rows of the table that changed, rising, shape (rows,), whole numbers; and their changes, shape
         (rows, rates, columns).
@@ -61,6 +65,7 @@ class NativeChange:
     centre: float = 0.0
     mixture: AgreedMixture = field(default_factory=AgreedMixture)
     steps: Steps = field(default_factory=Steps)
+    each: float = 1.0
 
     def fits(self, before: NativeState, rows: int) -> bool:
         """Tell whether it can be a change of some state, whose table has so many rows."""
@@ -74,6 +79,7 @@ class NativeChange:
             and bool(((cells >= 0) & (cells < rows) & (cells == np.floor(cells))).all())
             and bool((np.diff(cells) > 0).all())
             and all(bool(np.isfinite(array).all()) for array in (self.weights, self.second, self.table))
+            and math.isfinite(self.each)
         )
 
     def after(self, before: NativeState) -> NativeState:
@@ -81,7 +87,7 @@ class NativeChange:
         grown = before.grown(self.features, self.labels, table=False)
         return replace(
             grown,
-            second=grown.second + self.second,
+            second=grown.second + (self.each * self.second if self.each else self._like_before(grown)),
             weights=grown.weights + self.weights,
             seen=self.seen,
             moments=self.moments,
@@ -92,6 +98,11 @@ class NativeChange:
             mixture=self.mixture,
             steps=self.steps,
         )
+
+    def _like_before(self, grown: NativeState) -> FloatArray:
+        """Return the second moments of records that were like those before."""
+        like: FloatArray = grown.second * ((self.seen - grown.seen) / max(1, grown.seen))
+        return like
 
     def rows(self, before: npt.NDArray[np.floating]) -> FloatArray:
         """Return the rows `cells` of the table after the round, from those before, with all columns.

@@ -12,6 +12,17 @@ from streamfl.core.protocol.native.mixed import AgreedMixture
 from streamfl.core.protocol.native.steps import Steps
 
 
+def sends_moments(
+    features: Collection[str], again: Collection[str], known: Collection[str], *, measured: bool
+) -> bool:
+    """Tell whether a client sends moments: in its turn, or with new features, or some that began again.
+
+    >>> sends_moments(("x", "y"), (), ("x",), measured=False), sends_moments(("x",), (), ("x",), measured=False)
+    (True, False)
+    """
+    return measured or bool(again) or len(features) > len(known)
+
+
 @dataclass(frozen=True, eq=False)
 class NativeLearnt:
     """What a client's records of one round did to the agreed state; arrays as in `NativeState`.
@@ -19,7 +30,7 @@ class NativeLearnt:
     Parameters
     ----------
     features, labels
-        The agreed names, then the names that are new at this client.
+        The agreed names, then the names that are new at this client. In an update only the latter: see `beyond`.
     records
         The number of records.
     count
@@ -51,6 +62,8 @@ class NativeLearnt:
         mixture, in which no expert is the client's own.
     mixture
         The agreed mixture after the client's records.
+    coarser
+        So many times are the steps of its numbers doubled, to keep a budget of bytes.
     """
 
     __pydantic_config__: ClassVar[dict[str, object]] = HOLDS_ARRAYS
@@ -74,12 +87,37 @@ class NativeLearnt:
     far: Moments = NOTHING
     centre: float = 0.0
     mixture: AgreedMixture = field(default_factory=AgreedMixture)
+    coarser: int = 0
 
     unlearnt: ClassVar[int] = 0  # they learn every good record
 
     def steps_of(self, published: Steps) -> Steps:
-        """Return the steps of its numbers: the published ones, or its own if none are."""
-        return published if published.are_known else self.steps
+        """Return the steps of its numbers: the published ones, or its own if none are; coarser by its budget."""
+        return (published if published.are_known else self.steps).coarser(self.coarser)
+
+    def beyond(self, features: tuple[str, ...], labels: tuple[str, ...]) -> "NativeLearnt":
+        """Return a copy as updates carry it: without the agreed names, and with moments that name no features.
+
+        All processes know the agreed names; their number follows from the shapes of the arrays.
+        """
+        return replace(
+            self,
+            features=self.features[len(features) :],
+            labels=self.labels[len(labels) :],
+            moments=replace(self.moments, features=()),
+            far=replace(self.far, features=()),
+        )
+
+    def named(self, features: tuple[str, ...], labels: tuple[str, ...]) -> "NativeLearnt":
+        """Return a copy with all names, given the agreed ones: what `beyond` left out."""
+        names = (*features, *self.features)
+        return replace(
+            self,
+            features=names,
+            labels=(*labels, *self.labels),
+            moments=replace(self.moments, features=names if self.moments.count.size else ()),
+            far=replace(self.far, features=names if self.far.count.size else ()),
+        )
 
     def only(self, features: Collection[str], labels: Collection[str]) -> "NativeLearnt":
         """Return a copy without the rows and columns of all other names."""

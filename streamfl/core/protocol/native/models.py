@@ -10,6 +10,7 @@ import numpy as np
 from streamfl.core.arrays import HOLDS_ARRAYS, FloatArray
 from streamfl.core.protocol.early import Early
 from streamfl.core.protocol.moments import NOTHING, Moments
+from streamfl.core.protocol.native.kept_back import KeptBack
 from streamfl.core.protocol.native.mixed import AgreedMixture
 from streamfl.core.protocol.native.settings import FERN, KINDS, NativeSettings
 from streamfl.core.protocol.native.sleeping import Rest, together
@@ -52,6 +53,8 @@ class NativeState:
         How the agreed experts' predictions are mixed.
     steps
         The grids on which clients send what they learnt from it.
+    kept_back
+        What the coordinator's rounding has kept back of weights and table.
 
     Examples
     --------
@@ -77,6 +80,7 @@ class NativeState:
     centre: float = 0.0
     mixture: AgreedMixture = field(default_factory=AgreedMixture)
     steps: Steps = field(default_factory=Steps)
+    kept_back: KeptBack = field(default_factory=KeptBack)
 
     def sleeps(self, expert: str) -> bool:
         """Tell whether an expert sleeps."""
@@ -87,6 +91,11 @@ class NativeState:
     def asleep(self) -> tuple[str, ...]:
         """Return the groups of experts that sleep."""
         return tuple(name for name, rest in self.rests.items() if rest.left)
+
+    @property
+    def published(self) -> "NativeState":
+        """Return it without what only the coordinator needs to judge moments and to round the next change."""
+        return replace(self, early=Early(), far=NOTHING, kept_back=KeptBack())
 
     @classmethod
     def none(cls, settings: NativeSettings) -> "NativeState":
@@ -121,6 +130,7 @@ class NativeState:
             and all(bool(np.isfinite(x).all()) for x in (self.weights, self.second, self.norms, self.table))
             and self.mixture.is_sound(len(settings.agreed_experts))
             and self.steps.are_sound(len(settings.names), KINDS)
+            and self.kept_back.is_sound(self.weights, self.table)
         )
 
     def grown(self, features: tuple[str, ...], labels: tuple[str, ...], *, table: bool = True) -> "NativeState":

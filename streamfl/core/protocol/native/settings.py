@@ -1,6 +1,6 @@
 """The native models that learn record by record: linear models and ferns, at several step sizes."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
 
@@ -78,6 +78,11 @@ class NativeSettings:
     last_answer: bool = True
     targets: bool = False
     seed: int = 0
+
+    @property
+    def agreed_only(self) -> "NativeSettings":
+        """Return the same without the experts that are a client's own."""
+        return replace(self, neighbours=False, last_answer=False)
 
     @property
     def has_linear(self) -> bool:

@@ -1,12 +1,12 @@
 """The grids on which clients send what native models learnt, and the coordinator publishes what they agree on."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 # Exponents beyond these bounds are not published. No targets lead beyond them.
 LEAST, MOST = -110, 110
 
-# The most times that steps are halved.
-FINEST = 8
+# The most times that steps are halved; and that a client doubles them, to keep its budget of bytes.
+FINEST, COARSEST = 8, 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +37,14 @@ class Steps:
     table: tuple[int, ...] = ()
     half: int = 0
     finer: int = 0
+
+    def coarser(self, times: int) -> "Steps":
+        """Return steps that are doubled so many times; `finer` may then be negative, as it is not published.
+
+        >>> Steps((-5,), (-9,), finer=1).coarser(3)
+        Steps(weights=(-5,), table=(-9,), half=0, finer=-2)
+        """
+        return replace(self, finer=self.finer - times)
 
     @property
     def are_known(self) -> bool:

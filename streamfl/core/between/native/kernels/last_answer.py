@@ -80,6 +80,15 @@ def mix_last_answer(last: Last, others: FloatArray, centre: float, targets: bool
         mix_labels(last.mixing, last.predictions)
 
 
+@compiled
+def mix_again(last: Last, targets: bool) -> None:
+    """Mix what was said before, by the weights of now."""
+    if targets:
+        mix_targets(last.mixing, last.predictions)
+    else:
+        mix_labels(last.mixing, last.predictions)
+
+
 @inner
 def follow_label(last: Last, by_expert: FloatArray) -> None:
     """Set the probability of each label after the last one."""

@@ -257,6 +257,8 @@ SPOILT: dict[str, tuple[Callable[[], NativeLearnt], str]] = {
         lambda: replace(GOOD, again=("late", "me")),
         "is not among the features",
     ),
+    "steps that are finer by a budget": (lambda: replace(GOOD, coarser=-1), "too coarsely"),
+    "steps that are far too coarse": (lambda: replace(GOOD, coarser=9), "too coarsely"),
     "second moments without an inverse": (lambda: replace(GOOD, second=diagonal(40.0, -9.0)), "not positive"),
 }
 
@@ -276,6 +278,17 @@ def test_each_kind_of_wrong_message_is_refused(spoil, reason):
 def test_the_largest_difference_that_is_admitted_is_that_of_the_exact_sum():
     assert wrong(replace(GOOD, table=first(GOOD.table, np.floor(LIMIT)))) is None
     assert "too large" in str(wrong(replace(GOOD, table=first(GOOD.table, np.floor(LIMIT) + 1.0))))
+
+
+@pytest.mark.parametrize("coarser", [1, 5, 8])
+@pytest.mark.parametrize("records", [1, 5, 40])
+def test_what_a_budget_makes_of_the_truth_is_admitted(coarser, records):
+    learner = NativeLearner(AUTO)
+    learner.begin(AGREED)
+    learner.learn(*drawn(records).part(0, records))
+    part = learner.learnt(coarser=coarser)
+    assert wrong(part, records=records) is None
+    assert part.visits.max() <= np.ceil(np.log2(records))
 
 
 def test_as_many_visits_are_admitted_as_the_records_can_make():

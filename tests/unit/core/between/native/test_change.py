@@ -28,7 +28,7 @@ MODELS, CHANGE = merging.after(replace(NONE, table=NONE.table.copy()), [learnt(A
 
 def test_a_change_leads_from_state_to_state():
     after = CHANGE.after(NONE)
-    without = ("table", "early", "far")
+    without = ("table", "early", "far", "kept_back")
     assert state(after, without=without) == state(MODELS, without=without)
     # The table stays that of the state before; its rows are told apart.
     assert after.table is NONE.table
@@ -63,6 +63,7 @@ SPOILT: dict[str, Callable[[NativeChange], NativeChange]] = {
     "a row twice": lambda c: replace(c, cells=np.concatenate([c.cells[:1], c.cells[:1], c.cells[2:]])),
     "rows that fall": lambda c: replace(c, cells=c.cells[::-1]),
     "a weight that is no number": lambda c: replace(c, weights=np.full(c.weights.shape, np.nan)),
+    "second moments of so many that it is no number": lambda c: replace(c, each=float("nan")),
     "infinite second moments": lambda c: replace(c, second=np.full(c.second.shape, np.inf)),
     "a row that is no number": lambda c: replace(c, table=np.full(c.table.shape, np.nan)),
     "one norm": lambda c: replace(c, norms=c.norms[:1]),
@@ -104,7 +105,7 @@ def test_a_change_and_a_state_survive_the_wire_to_the_last_bit():
         client.take(read)
         client.begin(2, 1)
         np.testing.assert_array_equal(client.learner.table, MODELS.table)
-        without = ("table", "early", "far")
+        without = ("table", "early", "far", "kept_back")
         assert state(client.learner._agreed, without=without) == state(MODELS, without=without)
 
 

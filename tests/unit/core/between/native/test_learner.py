@@ -233,7 +233,7 @@ def test_a_change_is_as_good_as_the_whole_state(features):
     assert state(learner, without=OWN) == state(whole, without=OWN)
     assert learner.records == 0
     # The table apart, of which only the rows that changed are kept, and what the coordinator alone needs.
-    without = ("table", "early", "far")
+    without = ("table", "early", "far", "kept_back")
     assert state(learner._agreed, without=without) == state(after, without=without)
     assert state(learner._agreed.steps) != state(before.steps)
 
@@ -479,6 +479,23 @@ def test_a_registry_that_does_not_fit_its_names_is_not_handed_to_loops(damage):
         NativeLearner(NativeSettings("linear")).predicted_by_rounds(
             Serving(opening()[-1], registry, Softmax(), np.ones((2, 2))), batch
         )
+
+
+def test_coarser_numbers_are_of_the_same_draws_and_right_on_average():
+    settings = NativeSettings("auto")
+    learner = NativeLearner(settings)
+    learner.learn(*drawn(40).part(0, 40))
+    whole = exact(learner)
+    plain, coarse, again = (learner.learnt("c0", 1, coarser=coarser) for coarser in (0, 4, 4))
+    assert state(coarse) == state(again)
+    assert len(coarse.cells) < 0.5 * len(plain.cells)
+    told = {"weights", "cells", "visits", "table", "coarser"}
+    assert state(coarse, without=told) == state(plain, without=told)  # the steps of the next round are the same
+    step = 16.0 * np.ldexp(1.0, np.array(plain.steps.weights) - plain.steps.finer)[:, None]
+    assert (np.abs(step * coarse.weights - whole.weights) < step).all()
+    mean = np.mean([learner.learnt("c0", t, coarser=4).weights for t in range(400)], axis=0)
+    # A number is off by at most a step of deviation 1/2; of 400 the mean by 1/40.
+    np.testing.assert_allclose(mean, whole.weights / step, atol=0.13)
 
 
 def test_large_differences_are_told_in_steps_in_which_they_can_be_added_up():

@@ -40,6 +40,7 @@ class Clients:
 
     def agree(self, learnt: dict[str, Any]) -> tuple[BetweenPublished, BetweenPublished]:
         """Return the next agreed state as it is published: by its new rows, and whole."""
+        learnt = {name: self.between.completed(part, self.agreed) for name, part in learnt.items()}
         labels = tuple(sorted({name for part in learnt.values() for name in part.labels}))
         labels = (*self.agreed.labels, *(name for name in labels if name not in self.agreed.labels))
         self.agreed, changed = self.between.after(self.agreed, learnt, labels, limits=NAMED)

@@ -1,0 +1,182 @@
+"""What moved when the concept changed: the features' means before and since, at the clients concerned."""
+
+import math
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+
+from streamfl.core.arrays import FloatArray, IntArray
+from streamfl.core.protocol.messages import RoundClosed
+from streamfl.evaluation.part import Part
+from streamfl.streams.dealing import Log
+from streamfl.streams.table import Table
+
+# A mean has moved if it differs by half a standard deviation, and by more than chance explains: three standard errors
+# beyond the largest of so many means. The result names the features that moved most.
+LEAST, SURE, MOST = 0.5, 3.0, 3
+# That none has moved is not said if chance alone may move a mean by a whole deviation.
+ENOUGH = 1.0
+# Compared are the newest records before a change and before its alarm: so many rounds back, and so many values.
+ROUNDS, VALUES = 64, 500_000
+
+Kind = Literal["restart", "local drift"]
+
+
+class Moved(Part):
+    """A feature whose mean moved: `before` the change, and `since`.
+
+    `deviations` is their difference in standard deviations of all the records compared.
+    """
+
+    feature: str
+    before: float
+    since: float
+    deviations: float
+
+
+class Change(Part):
+    """What is known of a change: since when, and what moved.
+
+    `kind`: whether all clients restarted. `round`: that of the alarm. `since`: the round in which it began.
+    `moved`: at most three features, the one that moved most first; None if there were too few records to tell.
+    `sentence`: all in words.
+    """
+
+    kind: Kind
+    round: int
+    since: int
+    moved: tuple[Moved, ...] | None = None
+    sentence: str = ""
+
+
+def moved(features: Sequence[str], before: FloatArray, since: FloatArray) -> tuple[Moved, ...]:
+    """Return the features whose mean moved, the one that moved most first.
+
+    Parameters
+    ----------
+    features
+        The names of the features, length d.
+    before, since
+        The records before a change and since, shapes (n, d) and (m, d); NaN is a missing value.
+
+    >>> before = np.array([[0.0, 5.0], [2.0, 7.0]] * 50)
+    >>> moved(("a", "b"), before, before + [4.0, 0.1])
+    (Moved(feature='a', before=1.0, since=5.0, deviations=1.789),)
+    """
+    means, deviations = _compared(before, since)
+    least = np.maximum(LEAST, _chance(np.isfinite(before).sum(axis=0), np.isfinite(since).sum(axis=0)))
+    size = np.where(np.abs(deviations) >= least, np.abs(deviations), 0.0)
+    order = np.argsort(-size, kind="stable")[:MOST]
+    return tuple(
+        Moved(
+            feature=features[j],
+            before=float(f"{means[0][j]:.4g}"),
+            since=float(f"{means[1][j]:.4g}"),
+            deviations=round(float(deviations[j]), 3),
+        )
+        for j in order.tolist()
+        if size[j] > 0.0
+    )
+
+
+def _compared(before: FloatArray, since: FloatArray) -> tuple[list[FloatArray], FloatArray]:
+    """Return the means of each column, and their difference in standard deviations of both together."""
+    both = np.concatenate([before, since])
+    with np.errstate(all="ignore"):  # no value at all, or values too large to be squared: NaN, which has not moved
+        means = [_mean(X) for X in (before, since, both)]
+        spread = np.sqrt(_mean((both - means[2]) ** 2))
+        return means, (means[1] - means[0]) / spread
+
+
+def _mean(X: FloatArray) -> FloatArray:
+    known = np.isfinite(X)
+    mean: FloatArray = np.where(known, X, 0.0).sum(axis=0) / known.sum(axis=0)
+    return mean
+
+
+def _chance(before: IntArray, since: IntArray) -> FloatArray:
+    """Return by how many deviations means of so many values, shape (d,), may differ by chance; infinite for none."""
+    with np.errstate(divide="ignore"):
+        error = np.sqrt(1.0 / before + 1.0 / since)
+    chance: FloatArray = (SURE + math.sqrt(2.0 * math.log(max(len(error), 1)))) * error
+    return chance
+
+
+@dataclass
+class Changes:
+    """Where the records of the latest rounds are, so that those before a change are compared with those since.
+
+    It keeps a number a client for each of the latest 64 entries of the ledger, and reads records only after an alarm.
+
+    Parameters
+    ----------
+    table, logs
+        The records, and the rows of each client in order.
+    """
+
+    table: Table
+    logs: Mapping[str, Log]
+    _at: Mapping[str, int] = field(init=False)
+    _ends: deque[tuple[int, IntArray]] = field(default_factory=lambda: deque(maxlen=ROUNDS + 1))
+    _epoch: int = 1
+
+    def __post_init__(self) -> None:
+        self._at = {client: at for at, client in enumerate(self.logs)}
+        self._ends.append((0, np.zeros(len(self.logs), np.int64)))
+
+    def closed(self, closed: RoundClosed) -> None:
+        """Note how many good records of each client the closed rounds have."""
+        ends = self._ends[-1][1].copy()
+        for accepted in closed.accepted:
+            for span in accepted.spans:
+                ends[self._at[span.partition]] = self.logs[span.partition].good_before(span.end)
+        self._ends.append((closed.round, ends))  # a round that is opened again counts as it ended last
+
+    def found(self, kind: Kind, at: int, since: int, clients: Sequence[str]) -> Change:
+        """Return what moved between the rounds of this epoch before `since` and those from `since` to `at`.
+
+        A restart begins an epoch: the records before it are of another concept.
+
+        Parameters
+        ----------
+        kind
+            Whether all clients restarted.
+        at
+            The round of the alarm, which is closed.
+        since
+            The round in which the change began.
+        clients
+            The clients concerned; empty: all.
+        """
+        clients = clients or tuple(self.logs)
+        now = self._rows(since, at, clients)
+        before = self._rows(max(self._epoch, self._ends[0][0] + 1), since - 1, clients)
+        if kind == "restart":
+            self._epoch = at
+        known = self._moved(self._records(before), self._records(now))
+        return Change(kind=kind, round=at, since=since, moved=known)
+
+    def _moved(self, before: FloatArray, since: FloatArray) -> tuple[Moved, ...] | None:
+        if not len(before) or not len(since):
+            return None
+        found = moved(self.table.features, before, since)
+        few = _chance(*(np.full(X.shape[1], len(X)) for X in (before, since)))
+        return found if found or (few < ENOUGH).all() else None
+
+    def _records(self, rows: Sequence[IntArray]) -> FloatArray:
+        """Return the newest of some records of each client."""
+        most = max(1, VALUES // max(1, len(rows) * len(self.table.features)))
+        newest = np.concatenate([np.empty(0, np.int64), *(each[-most:] for each in rows)])
+        records: FloatArray = self.table.X[newest].astype(np.float64)
+        return records
+
+    def _rows(self, first: int, last: int, clients: Sequence[str]) -> list[IntArray]:
+        """Return the rows of some rounds, first and last among them, client by client."""
+        ends = dict(self._ends)
+        if first - 1 not in ends or last not in ends:
+            return []
+        begin, end = ends[first - 1], ends[last]
+        return [self.logs[name].rows[begin[self._at[name]] : end[self._at[name]]] for name in clients]

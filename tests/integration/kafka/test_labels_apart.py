@@ -1,0 +1,261 @@
+"""Labels that come later than their records, on a real broker: processes are killed, labels come in any way."""
+
+import json
+from collections import Counter
+
+import pytest
+from halved_stream import JUNK, HalvedStream, answers, first_answers, read
+from kafka import KafkaProducer
+from kafka_stream import check_as_undisturbed
+from small_stream import ROUNDS, SIZE
+
+from streamfl.replay import Replay, ReplaySettings
+
+
+@pytest.fixture
+def halved(broker):
+    stream = HalvedStream(broker.bootstrap)
+    stream.make_topics()
+    return stream
+
+
+def clients(halved):
+    """Return the clients' names, by topic, and the stream's own names for them."""
+    return {f"c{i}": name for i, name in enumerate(halved.names)}
+
+
+def check_served(federation, halved):
+    """Check that the ledger counts what the first answers by offset say."""
+    first = first_answers(federation)
+    assert first.keys() == {(name, k) for name in halved.names for k in range(SIZE * ROUNDS)}
+    labels = {(name, k): halved.label(name, k) for name, k in first}
+    served = [entry.served for entry in federation.closed()]
+    assert sum(one.records for one in served) == len(first)
+    assert sum(one.correct for one in served) == sum(first[at]["prediction"] == labels[at] for at in first)
+    assert sum(one.no_change for one in served) == sum(first[at]["known"] == labels[at] for at in first)
+    return first
+
+
+def run_in_stages(federation, halved, between=lambda: None):
+    """Write the stream three rounds at a time, and call `between` whenever these have been learnt."""
+    for until in (*range(4, ROUNDS, 3), ROUNDS):
+        halved.write(until)
+        federation.until("the rounds with labels", lambda: federation.rounds() >= halved.complete)
+        between()
+    halved.end()
+
+
+def test_labels_that_come_later_teach_what_they_would_have_taught_at_once(broker, federate, halved):
+    federation = federate(halved, *halved.settings())
+    federation.start("a")
+    federation.start("coordinator")
+    run_in_stages(federation, halved)
+    check_as_undisturbed(federation, halved)
+    first = check_served(federation, halved)
+    assert max(Counter((a["client"], a["offset"]) for a in answers(federation)).values()) == 1
+    assert {one["topic"] for one in first.values()} == {topic for topic, _ in halved.places.values()}
+    delayed = (
+        Replay(
+            halved.table,
+            halved.logs,
+            ReplaySettings(
+                round_size=SIZE, profile=halved.profile, learning=halved.learning, label_delay=halved.delay
+            ),
+        )
+        .run()
+        .result
+    )
+    assert delayed.model_sha256 == halved.expected.model_sha256
+
+
+# --- killed ----------------------------------------------------------------------------------------------------
+
+
+def wait_for_kill(federation, process, point):
+    """Wait until a process is killed at a point, while records wait for labels."""
+    federation.until(f"{process.name} is killed", lambda: process.popen.poll() is not None)
+    assert process.popen.returncode == -9, federation.last_words()
+    assert federation.hit.read_text() == point.partition(":")[0]
+    assert 1 < federation.round_is_open() < ROUNDS
+
+
+def run_killed(federation, halved, **victims):
+    """Run a host, a coordinator and a scorer; those that are killed at their points start again at once."""
+    scored = f"score.topics={json.dumps([topic for topic, _ in halved.places.values()])}"
+    federation.start("s", "--set", scored, role=("score", "--name", "s"))
+    left = {name: list(points) for name, points in victims.items()}
+
+    def start(name):
+        return federation.start(name, dies_at=left[name][0] if left.get(name) else "")
+
+    host = start("a")
+    federation.until("it has all clients", lambda: host.serves() == set(halved.names))
+    start("coordinator")
+
+    def restart_the_killed():
+        for process in list(federation.running):
+            if left.get(process.name) and process.popen.poll() is not None:
+                wait_for_kill(federation, process, left[process.name].pop(0))
+                federation.running.remove(process)
+                start(process.name)
+
+    for until in (*range(4, ROUNDS, 2), ROUNDS):
+        halved.write(until)
+
+        def learnt():
+            restart_the_killed()
+            return federation.rounds() >= halved.complete
+
+        federation.until("the rounds with labels", learnt)
+    assert not any(left.values()), f"not killed: {left}"
+    halved.end()
+
+
+def check_killed_run(federation, halved):
+    """Check model, ledger and answers; a killed host has not forgotten what it has answered."""
+    (scorer,) = [process for process in federation.running if process.name == "s"]
+    federation.until(
+        "the scorer answers all", lambda: len(by_scorer(federation)) == SIZE * ROUNDS * len(halved.names)
+    )
+    assert scorer.terminate() == 0
+    check_as_undisturbed(federation, halved)
+    times = Counter((one["client"], one["offset"]) for one in answers(federation) if "client" in one)
+    assert max(times.values()) == 1, "a record was answered again after a restart"
+    return check_served(federation, halved)
+
+
+def by_scorer(federation):
+    return {(a["topic"], a["offset"]) for a in answers(federation) if "client" not in a}
+
+
+@pytest.mark.parametrize("point", ["client_answers_written:6", "update_sent:12", "after_polling:20"])
+def test_a_host_killed_while_records_wait_counts_what_it_has_answered(point, broker, federate, halved):
+    federation = federate(halved, *halved.settings())
+    run_killed(federation, halved, a=[point])
+    first = check_killed_run(federation, halved)
+    late = [one for one in first.values() if one["offset"] > SIZE * (ROUNDS - 2)]
+    assert all(one["prediction"] is not None for one in late)
+
+
+def test_a_coordinator_killed_inside_the_transaction_of_a_round_with_late_labels(broker, federate, halved):
+    federation = federate(halved, *halved.settings())
+    run_killed(federation, halved, coordinator=["inside_transaction:8"])
+    check_killed_run(federation, halved)
+
+
+def test_a_host_killed_again_as_it_has_read_its_answers_back_and_the_coordinator_after_it(broker, federate, halved):
+    federation = federate(halved, *halved.settings())
+    points = ["client_answers_written:6", "answers_read_back:1", "update_sent:3"]
+    run_killed(federation, halved, a=points, coordinator=["inside_transaction:11"])
+    check_killed_run(federation, halved)
+
+
+def test_of_two_hosts_the_one_that_is_left_goes_on_with_the_answers_of_the_other(broker, federate, halved):
+    federation = federate(halved, *halved.settings())
+    hosts = {name: federation.start(name) for name in ("a", "b")}
+    federation.until("both have clients", lambda: all(host.serves() for host in hosts.values()))
+    federation.start("coordinator")
+    for until in (4, 7):
+        halved.write(until)
+        federation.until("the rounds with labels", lambda: federation.rounds() >= halved.complete)
+    before = {at: one for at, one in first_answers(federation).items() if at[0] in hosts["a"].serves()}
+    assert before
+    hosts["a"].kill()
+    federation.running.remove(hosts["a"])
+    federation.until("the other has them all", lambda: hosts["b"].serves() == set(halved.names))
+    run_in_stages(federation, halved)
+    check_as_undisturbed(federation, halved)
+    first = check_served(federation, halved)
+    assert {at: first[at] for at in before} == before
+    assert max(Counter((one["client"], one["offset"]) for one in answers(federation)).values()) == 1
+
+
+def test_what_is_no_answer_among_the_answers_is_counted_and_changes_nothing(broker, federate, halved):
+    federation = federate(halved, *halved.settings())
+    host = federation.start("a")
+    federation.start("coordinator")
+    halved.write(4)
+    federation.until("the rounds with labels", lambda: federation.rounds() >= halved.complete)
+    host.kill()
+    federation.running.remove(host)
+    name, (topic, _) = halved.names[0], halved.places[halved.names[0]]
+    told = {"key": None, "round": 1, "epoch": 1, "entry": 0, "topic": topic, "partition": 0, "client": name}
+    usual = {**told, "prediction": "oak", "known": None, "offset": 3}  # the second answer to a record
+    wrong = ({"prediction": 5.5}, {"prediction": "x" * 300}, {"known": 1.5}, {"row": 1}, {"prediction": [1]})
+    elsewhere = ({"offset": 10**9}, {"offset": -1}, {"partition": 1}, {"client": "nobody"}, {"topic": "none"})
+    values = [json.dumps(usual | one).encode() for one in ({}, *wrong, *elsewhere)]
+    with KafkaProducer(bootstrap_servers=broker.bootstrap) as producer:
+        for value in (*values, b"{", b"", b"\xff", b"[" * 100_000):
+            producer.send(f"{federation.name}.predictions", value, key=b"k", headers=[(JUNK, b"")])
+    host = federation.start("a")
+    run_in_stages(federation, halved)
+    check_as_undisturbed(federation, halved)
+    check_served(federation, halved)
+    assert host.said("ended")[-1]["foreign"] >= 9
+    assert host.said("unusable answer")
+
+
+# --- labels that come in any way -------------------------------------------------------------------------------
+
+
+def test_labels_before_their_records_twice_of_no_record_and_of_a_wrong_type_end_and_stall_nothing(
+    broker, federate, halved
+):
+    federation = federate(halved, *halved.settings(), "rounds.least=1")
+    host = federation.start("a")
+    federation.start("coordinator")
+    halved.write(4)
+    name = halved.names[0]
+    for value in (b"{", b'{"id":"%s-100"}' % name.encode(), b'{"label":"oak"}', b'{"id":[1],"label":"oak"}', b"\xff"):
+        halved.tell_anything(name, value)  # bad: dead letters
+    halved.tell(name, f"{name}-{halved.written[name]}", halved.label(name, halved.written[name]))  # early
+    halved.tell(name, f"{name}-0", "oak")  # a second one
+    halved.tell(name, "nobody", "oak")  # of no record
+    halved.flush()
+    federation.until("the rounds before it", lambda: federation.rounds() >= halved.complete)
+    for until in (7, 10, 13, ROUNDS):
+        halved.write(until)
+    halved.end()
+    federation.until("the end", lambda: all(process.popen.poll() is not None for process in federation.running))
+    assert [process.popen.returncode for process in federation.running] == [0, 0], federation.last_words()
+    closed = federation.closed()
+    counts = Counter()
+    for entry in closed:
+        for accepted in entry.accepted:
+            counts[accepted.client, "records"] += accepted.records
+            counts[accepted.client, "rejected"] += accepted.rejected
+    everything = SIZE * ROUNDS
+    assert counts[name, "records"] == everything  # the early label taught its record, the later one is the second
+    assert counts[name, "rejected"] == 5 + 3
+    assert [counts[other, kind] for other in halved.names[1:] for kind in ("records", "rejected")] == [
+        everything,
+        0,
+    ] * 2
+    letters = [dict(message.headers) for message in read(federation, "dead-letter")]
+    assert Counter(letter["topic"].decode() for letter in letters) == {halved.of_labels(name): 5}
+    (ended,) = host.said("ended")
+    assert (ended["accepted"], ended["rejected"], ended["dead_letters"]) == (3 * everything, 8, 5)
+    assert (ended["waiting"], ended["expired"]) == (0, 0)
+
+
+def test_a_label_after_the_window_is_rejected_and_its_record_written_off(broker, federate, halved):
+    federation = federate(halved, *halved.settings(window=SIZE * 3), "rounds.least=1")
+    host = federation.start("a")
+    federation.start("coordinator")
+    name, late = halved.names[0], 3
+    halved.delay = 10
+    kept = halved.tell
+    halved.tell = lambda of, key, label: None if (of, key) == (name, f"{name}-{late}") else kept(of, key, label)
+    for until in range(2, 13, 2):
+        halved.write(until)
+        federation.until("rounds", lambda: federation.rounds() >= halved.complete - 1)
+    halved.tell = kept
+    halved.tell(name, f"{name}-{late}", halved.label(name, late))
+    halved.write(ROUNDS)
+    halved.end()
+    federation.until("the end", lambda: all(process.popen.poll() is not None for process in federation.running))
+    records = sum(one.records for entry in federation.closed() for one in entry.accepted if one.client == name)
+    rejected = sum(one.rejected for entry in federation.closed() for one in entry.accepted if one.client == name)
+    assert (records, rejected) == (SIZE * ROUNDS - 1, 1)
+    (ended,) = host.said("ended")
+    assert (ended["waiting"], ended["expired"]) == (0, 1)

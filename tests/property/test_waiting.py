@@ -1,0 +1,181 @@
+"""Records that wait for their labels, against a reference that keeps everything and looks through all of it."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streamfl.core.client.waiting import MOST_NAMED, Waiting
+from streamfl.core.protocol.apart import Answers, Half
+from streamfl.core.protocol.messages import Mark
+from streamfl.core.protocol.records import Batch, Span
+
+# A label that cannot be decoded has no key, as a record that cannot.
+Keys = list[str | None]
+
+
+def _half(kind: str, keys: Keys, start: int, end: int) -> Batch:
+    good = [position for position in range(start, end) if keys[position] is not None]
+    n = len(good)
+    half = Half(kind, np.array([keys[position] for position in good], dtype=np.object_))
+    X = np.array(good, np.float64)[:, None] if kind == "features" else np.zeros((n, 0))
+    names, labels = (("x",), ()) if kind == "features" else ((), ("a",))
+    answers = Answers(np.zeros(n), np.zeros(n), ("a",)) if kind == "features" else None
+    return Batch(
+        Span(kind, start, end), np.array(good, np.int64), names, X, np.zeros(n), labels, half=half, answers=answers
+    )
+
+
+@dataclass
+class Reference:
+    """The same rules, told by positions alone: `features` and `labels` are all keys."""
+
+    window: int
+    features: Keys
+    labels: Keys
+    m: int = 0
+    passed: int = 0
+    first: int = 0  # `labels` of the mark
+    learnt: dict[int, int] = field(default_factory=dict)
+    written_off: int = 0
+
+    def window_of(self, key: str, read: int) -> int | None:
+        """Return the first record with a key in the window, as far as it was read."""
+        places = range(max(0, self.m - self.window), min(read, self.m + self.window))
+        return next((at for at in places if self.features[at] == key), None)
+
+    def settled(self) -> set[int]:
+        """Return the records before the mark that wait no more."""
+        named = {key for key in self.labels[self.first : self.passed] if key is not None}
+        places = [self.window_of(key, self.m) for key in named]
+        return {at for at in places if at is not None}
+
+    def outcome(self, read: int, told: int, *, ended: bool) -> list[tuple[int, int | None]]:
+        """Return the labels after the ledger's position that are done with, with their records; None: rejected."""
+        done: list[tuple[int, int | None]] = []
+        settled, found = self.settled(), set()
+        is_read = ended or read >= self.m + self.window
+        for position in range(self.passed, told):
+            key = self.labels[position]
+            if key is None:
+                continue
+            at = self.window_of(key, read)
+            if at is None and not is_read:
+                break
+            if at is None or at in settled or at in found:
+                done.append((position, None))
+                continue
+            found.add(at)
+            done.append((position, at))
+        return done
+
+
+@dataclass
+class Script:
+    """What happens: the keys of both partitions, the window, and draws for every step."""
+
+    window: int
+    features: Keys
+    labels: Keys
+    steps: list[tuple[int, int]]
+
+
+def script_of(seed: int) -> Script:
+    """Draw a script: keys that come again, labels out of order, missing, twice, unknown, and bad ones."""
+    rng = np.random.default_rng(seed)
+    window, n = int(rng.integers(1, 12)), int(rng.integers(5, 80))
+    again, bad = rng.choice([0.0, 0.2], 2)
+    features: Keys = [str(int(rng.integers(i + 1)) if rng.random() < again else i) for i in range(n)]
+    late = rng.choice([1.0, 5.0, 20.0])
+    order = np.argsort(np.arange(n) + rng.normal(0.0, late, n))
+    times = rng.choice([0, 1, 2], n, p=rng.choice([[0.0, 1.0, 0.0], [0.2, 0.6, 0.2]]))
+    unknown = rng.choice([0.0, 0.1])
+    labels: Keys = []
+    for i in order.tolist():
+        labels += [f"nobody {len(labels)}" if rng.random() < unknown else features[i]] * int(times[i])
+    for keys in (features, labels):
+        keys[:] = [None if rng.random() < bad else key for key in keys]
+    whats = rng.choice(6, 250, p=[0.15, 0.15, 0.15, 0.15, 0.3, 0.1])
+    return Script(window, features, labels, list(zip(whats.tolist(), rng.integers(0, 7, 250).tolist(), strict=True)))
+
+
+def _pairs(batches: list[Batch]) -> list[tuple[int, int | None]]:
+    done: list[tuple[int, int | None]] = []
+    for batch in batches:
+        done += zip(batch.positions.tolist(), batch.beside.tolist(), strict=True)
+        done += [(bad.position, None) for bad in batch.rejected]
+    return sorted(done)
+
+
+@given(st.integers(0, 2**32).map(script_of))
+def test_labels_find_the_records_that_the_reference_says_however_they_are_read_and_restarted(script: Script) -> None:
+    f, k, window = script.features, script.labels, script.window
+    reference, waiting = Reference(window, f, k), Waiting(window)
+    read = told = 0
+    joined: list[Batch] = []
+    for what, n in script.steps:
+        if what in (0, 1):  # features
+            beyond = 3 * (n == 6)  # a source may return more than there is room for
+            end = min(read + n, len(f), read + waiting.room + beyond)
+            if end > read:
+                waiting.take_features(_half("features", f, read, end))
+                read = end
+        elif what in (2, 3):  # labels
+            end = min(told + n, len(k))
+            if end > told:
+                waiting.take_labels(_half("labels", k, told, end))
+                told = end
+        elif what == 4:  # an entry with some of the labels
+            waiting.is_stuck = read >= reference.m + window
+            batches = _head(joined, n)
+            mark = waiting.after(batches)
+            if mark is None:
+                continue
+            passed = batches[-1].span.end if batches else reference.passed
+            _enter(reference, mark, passed, batches, read)
+            waiting.follow(mark, passed or None)
+            joined = []
+        else:  # a restart
+            if waiting.mark is None:
+                continue
+            waiting.begin(waiting.mark, reference.passed or None)
+            read, told, joined = max(0, reference.m - window - n // 3), reference.first, []  # or begin earlier
+        joined += waiting.joined()
+        if waiting.is_restored:
+            assert _pairs(joined) == reference.outcome(read, told, ended=False)
+            here = [at for at in range(max(0, reference.m - window), read) if f[at] is not None]
+            assert waiting.records == len(here) - len(reference.settled())
+            good = sum(key is not None for key in f[:read])
+            assert good == len(reference.learnt) + waiting.records + reference.written_off
+        assert len(waiting._behind) + len(waiting._ahead) <= 2 * window + max(0, read - reference.m - window)
+        assert len(waiting._named) <= MOST_NAMED * window + len(k)
+
+
+def _head(joined: list[Batch], n: int) -> list[Batch]:
+    """Return the records of some labels that are done with, as a buffer has them: n batches, cut anywhere."""
+    batches = [batch for batch in joined[:n] if batch.span.end > batch.span.start]
+    if batches and n % 2:
+        last = batches[-1]
+        batches[-1] = last.before(last.span.end - n % 3)
+    return [batch for batch in batches if batch.span.end > batch.span.start]
+
+
+def _enter(reference: Reference, mark: Mark, passed: int, batches: list[Batch], read: int) -> None:
+    """Check a mark, and enter the records of a round."""
+    window, m = reference.window, reference.m
+    pairs = {position: at for position, at in _pairs(batches) if at is not None}
+    newest = max([m, *(at + 1 for at in pairs.values())])
+    assert mark.features in (newest, m + window)
+    if mark.features > newest:
+        assert read >= m + window
+        assert not batches or len(reference.labels) > MOST_NAMED * window
+    assert reference.first <= mark.labels <= passed
+    assert not set(pairs.values()) & set(reference.learnt.values())
+    before = [at for at in range(max(0, m - window), read) if reference.features[at] is not None]
+    waited = [at for at in before if at not in reference.settled() and at not in pairs.values()]
+    reference.m, reference.passed, reference.first = mark.features, passed, mark.labels
+    reference.learnt |= pairs
+    gone = [at for at in waited if at < mark.features - window or at in reference.settled()]
+    assert mark.expired == len(gone)
+    reference.written_off += len(gone)

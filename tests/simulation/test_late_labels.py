@@ -1,0 +1,165 @@
+"""Labels that come apart: whatever is killed, the same labels find the same records, and the model is the same."""
+
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+from simulation.federation import BAD, CLIENTS, ROUND, federation
+from simulation.late_labels import Disorder, late
+from simulation.test_simulation import faults_of
+from streamfl.core.protocol.messages import Mark
+from streamfl.core.sampling import generator
+from streamfl.settings import LearningSettings
+from streamfl.streams.source import TableSource
+from streamfl.streams.table import Table
+from streamfl.testing import Simulation
+
+# What a run comes to: the model, the rounds of restarts, which label was learnt with which features, and the marks.
+Outcome = tuple[str, tuple[int, ...], dict[str, dict[int, int]], dict[str, Mark | None]]
+
+DELAYED = Disorder((7,))
+
+
+def outcome(simulation: Simulation) -> Outcome:
+    """Run a world; return what it comes to."""
+    simulation.calm_after = 150.0  # small windows take many entries
+    coordinator = simulation.run()
+    restarts = tuple(restarted.round for restarted in simulation.audit.restarts)
+    marks = {name: member.mark for name, member in coordinator.state.members.items()}
+    return coordinator.digest(), restarts, simulation.audit.learnt, marks
+
+
+def right_answers(simulation: Simulation) -> int:
+    """Count the records whose first recorded answer was right, among those that were learnt."""
+    right = 0
+    for name, log in simulation.logs.items():
+        learnt = set(simulation.audit.learnt[name].values())
+        for batch in simulation.recorded[name].parts(TableSource(simulation.table, name, log).between(0, len(log))):
+            if batch.answers is None:
+                raise AssertionError(f"{name} has not answered {batch.span}")
+            served, _ = batch.answers.coded(batch.labels)
+            same = (served == batch.y).tolist()
+            right += sum(one for one, at in zip(same, batch.positions.tolist(), strict=True) if at in learnt)
+    return right
+
+
+def learning(features: str) -> LearningSettings:
+    return LearningSettings(features="rounds") if features == "rounds" else LearningSettings()
+
+
+@cache
+def delayed(profile: str, features: str) -> Outcome:
+    return outcome(late(DELAYED, window=60, profile=profile, learning=learning(features)))
+
+
+def test_with_a_delay_every_record_is_answered_learnt_once_and_scored_as_it_was_answered():
+    simulation = late(DELAYED, window=60)
+    outcome(simulation)
+    for name, log in simulation.logs.items():
+        good = log.good_before(len(log))
+        assert len(simulation.audit.learnt[name]) == len(simulation.audit.answered[name]) == good
+        assert all(label == features for label, features in simulation.audit.learnt[name].items())
+    served = sum(closed.served.correct for closed in simulation.audit.closed)
+    assert served == right_answers(simulation) > 700
+    assert sum(simulation.audit.rejected.values()) == BAD
+
+
+@pytest.mark.parametrize("features", ["rounds", "auto"])
+@pytest.mark.parametrize("profile", ["adaptive", "paper"])
+def test_with_a_delay_the_model_is_that_of_the_undisturbed_run(profile, features):
+    seeds = range(3, 7) if features == "rounds" else [4]
+    for seed in seeds:
+        simulation = late(
+            DELAYED, window=60, seed=seed, faults=faults_of(seed), profile=profile, learning=learning(features)
+        )
+        assert outcome(simulation) == delayed(profile, features)
+        assert sum(closed.served.correct for closed in simulation.audit.closed) == right_answers(simulation)
+
+
+def disorder(seed: int) -> tuple[Disorder, int]:
+    """Return how labels come in a world, and its window: many are too small for the delays."""
+    rng = generator(seed, "disorder")
+    delays = [(7,), (1, 3, 15), (1, 40), (-5, 1, 9), (2, 8, 200), (0, -30, 30)][seed % 6]
+    shares = rng.choice([0.0, 0.05, 0.4]), rng.choice([0.0, 0.1]), rng.choice([0.0, 0.1])
+    return Disorder(delays, *map(float, shares)), int(rng.choice([5, 10, 40, 300]))
+
+
+@cache
+def disordered(seed: int) -> tuple[Outcome, int]:
+    """Return what a world without faults comes to, and how many labels it rejects."""
+    labels, window = disorder(seed)
+    simulation = late(labels, window=window, labels=seed)
+    return outcome(simulation), sum(simulation.audit.rejected.values())
+
+
+@pytest.mark.parametrize("first", [0, 3])
+def test_the_same_labels_find_the_same_records_whatever_is_killed(first):
+    kills = 0
+    for seed in range(first, first + 3):
+        labels, window = disorder(seed)
+        for faults in (100 + seed, 203 + seed):
+            simulation = late(labels, window=window, labels=seed, seed=faults, faults=faults_of(faults))
+            assert outcome(simulation) == disordered(seed)[0]
+            kills += simulation.kills
+    assert kills > 2
+
+
+def test_the_worlds_have_labels_of_every_kind():
+    worlds = [disordered(seed) for seed in range(6)]
+    assert sum(rejected for _, rejected in worlds) > 500
+    assert sum(len(pairs) for (_, _, learnt, _), _ in worlds for pairs in learnt.values()) > 500
+    assert sum(mark.expired for (_, _, _, marks), _ in worlds for mark in marks.values() if mark is not None) > 500
+
+
+@pytest.mark.parametrize("settings", ["quorum", "interval", "least"])
+def test_without_waiting_for_all_nothing_is_learnt_twice_and_all_is_accounted_for(settings):
+    for seed in range(300, 302):
+        labels, window = disorder(seed)
+        more: dict[str, Any] = {
+            "quorum": {"quorum": 2},
+            "interval": {"profile": "paper"},  # scores that come after their stage would count as refused
+            "least": {"least": ROUND},
+        }[settings]
+        window = 40 if settings == "least" else window  # fewer records than may leave it never have their labels
+        simulation = late(labels, window=window, labels=seed, seed=seed, faults=faults_of(seed), **more)
+        if settings == "interval":
+            simulation.client = replace(simulation.client, clock="interval", capacity=200)
+            simulation.coordinator = replace(simulation.coordinator, interval=3.0)
+        outcome(simulation)  # the audit
+        assert sum(map(len, simulation.audit.learnt.values())) == sum(simulation.audit.accepted.values()) > 0
+
+
+def regression(seed: int, faults: int | None) -> Simulation:
+    """Return a federation that learns a line, some of whose targets are no numbers that can be squared."""
+    simulation = late(
+        Disorder((1, 5, 12), missing=0.05, twice=0.05, unknown=0.02),
+        window=40,
+        labels=seed,
+        seed=faults or 0,
+        faults=None if faults is None else faults_of(faults),
+    )
+    table, learner = simulation.table, LearningSettings(features="rounds").learner("regression", 0)
+    y = table.X @ np.array([2.0, -1.0]) - 1.0
+    y[::40], y[::97], y[5::41], y[::7] = np.inf, np.nan, -np.inf, -1.0
+    simulation.table = Table("line", table.features, table.X, y, (), table.places, table.rejected)
+    simulation.client = replace(simulation.client, learner=learner)
+    simulation.coordinator = replace(simulation.coordinator, learner=learner, task="regression")
+    return simulation
+
+
+def test_targets_that_come_apart_are_learnt_alike_and_those_that_are_no_numbers_are_rejected():
+    simulation = regression(0, None)
+    undisturbed = outcome(simulation)
+    assert sum(simulation.audit.rejected.values()) > 2 * CLIENTS
+    for faults in (5, 7):
+        assert outcome(regression(0, faults)) == undisturbed
+
+
+def test_without_a_window_nothing_of_it_is_sent():
+    simulation = federation()
+    simulation.run()
+    assert not any(update.mark for update in simulation.audit.sent.values())
+    assert not any(held.beside for update in simulation.audit.sent.values() for held in update.held)

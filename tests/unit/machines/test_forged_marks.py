@@ -1,0 +1,149 @@
+"""Marks, and places of features, that no honest client sends: each is refused, and never ends the coordinator."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+import pytest
+from simulation.late_labels import Disorder, late
+
+from streamfl import messages, state_bytes
+from streamfl.core.bounds import MOST_POSITIONS
+from streamfl.core.coordinator import admission
+from streamfl.core.coordinator.checks import refusal
+from streamfl.core.protocol.messages import Joined, Mark, SampledRound, Update
+
+
+@dataclass(frozen=True)
+class Seen:
+    """An honest update as the coordinator checked it."""
+
+    update: Update
+    given: dict[str, Any]
+
+    def refused(self, **forged: Any) -> str | None:
+        """Return why the update is refused with other fields."""
+        found = refusal(replace(self.update, **forged), **self.given)
+        assert found is None or found.is_fault
+        return None if found is None else found.reason
+
+
+@cache
+def seen(profile: str) -> tuple[Seen, ...]:
+    """Return the honest updates of one run."""
+    found: list[Seen] = []
+
+    def spy(update: Update, **given: Any) -> Any:
+        member, already = given["member"], tuple(given["already"])
+        kept = replace(member.copied(), places=member.places) if member is not None else None
+        found.append(Seen(update, given | {"member": kept, "already": already}))
+        return refusal(update, **given)
+
+    simulation = late(Disorder((7,), missing=0.05), window=30, profile=profile)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(admission, "refusal", spy)
+        simulation.run()
+    return tuple(found)
+
+
+def later(profile: str = "adaptive", part: str = "mark") -> Seen:
+    """Return the last update with a part."""
+    return next(one for one in reversed(seen(profile)) if getattr(one.update, part) and one.update.records)
+
+
+def test_honest_ones_are_taken():
+    assert {one.refused() for profile in ("adaptive", "paper") for one in seen(profile)} == {None}
+    assert later("adaptive", "held") and later("paper", "sample")
+
+
+def forged_marks(mark: Mark, before: Mark, end: int) -> Iterator[tuple[str, Mark | None]]:
+    """Yield marks of which one field lies."""
+    yield "none", None
+    yield "another partition", replace(mark, partition="else")
+    yield "no partition", replace(mark, partition="")
+    yield "a partition of a long name", replace(mark, partition="x" * 1000)
+    yield "the partition of the labels", replace(mark, partition=mark.partition.removesuffix("/features"))
+    for features in (before.features - 1, -1, MOST_POSITIONS, 2**70):
+        yield f"features {features}", replace(mark, features=features)
+    for labels in (before.labels - 1, -1, end + 1, 2**63, 2**70):
+        yield f"labels {labels}", replace(mark, labels=labels)
+    for expired in (-1, mark.features + 1, 2**63, 2**70):
+        yield f"expired {expired}", replace(mark, expired=expired)
+
+
+def test_a_mark_of_which_any_field_lies_is_refused():
+    one = later()
+    mark, before = one.update.mark, one.given["member"].mark
+    assert mark is not None and before is not None
+    for what, forged in forged_marks(mark, before, one.update.spans[0].end):
+        assert one.refused(mark=forged) is not None, what
+
+
+def test_a_client_with_whole_records_has_no_mark_but_bad_labels_may_come_before_the_first_features():
+    one = seen("adaptive")[0]
+    member = one.given["member"]
+    assert one.given["member"].mark is None and one.refused() is None
+    of_whole = replace(member, positions={one.update.spans[0].partition: 0}, accepted=3)
+    assert Seen(one.update, one.given | {"member": of_whole}).refused() == (
+        "a mark, though its labels have come with their records"
+    )
+    after_bad = replace(of_whole, accepted=0, rejected=3)
+    assert Seen(one.update, one.given | {"member": after_bad}).refused() is None
+
+
+@pytest.mark.parametrize("place", [None, -1, "end", 2**63, 2**70])
+def test_a_record_held_out_or_sampled_whose_features_are_nowhere_is_refused(place):
+    one = later("adaptive", "held")
+    assert one.update.mark is not None
+    position = one.update.mark.features if place == "end" else place
+    held = (replace(one.update.held[0], beside=position), *one.update.held[1:])
+    assert one.refused(held=held) == "a record held out whose features are nowhere"
+
+    one = later("paper", "sample")
+    sample: SampledRound | None = one.update.sample
+    assert sample is not None and one.update.mark is not None
+    ((partition, places),) = sample.beside.items()
+    position = one.update.mark.features if place == "end" else place
+    others = places[:-1] if place is None else (position, *places[1:])
+    for beside in ({partition: others}, {}, {"else": places}, {partition: places, "else": ()}):
+        reason = one.refused(sample=replace(sample, beside=beside))
+        assert reason == "a sample of records whose features are nowhere"
+
+
+def test_without_a_mark_no_record_may_name_features():
+    one = later("adaptive", "held")
+    whole = replace(one.given["member"], mark=None)
+    there = Seen(replace(one.update, mark=None), one.given | {"member": whole})
+    assert there.refused() == "a record held out whose features are nowhere"
+    assert there.refused(held=tuple(replace(held, beside=None) for held in one.update.held)) is None
+
+
+# --- on the wire ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("profile", ["adaptive", "paper"])
+def test_updates_with_marks_are_read_as_they_were_written_also_in_the_compact_form(profile):
+    for one in (seen(profile)[0], later(profile, {"adaptive": "held", "paper": "sample"}[profile])):
+        for update in (one.update, replace(one.update, mark=None)):
+            read = messages.decode(messages.encode(update))
+            assert isinstance(read, Update)
+            assert (read.mark, read.held, read.sample) == (update.mark, update.held, update.sample)
+
+
+@pytest.mark.parametrize("name", ["mark", "beside"])
+def test_a_partition_may_have_the_name_of_a_field_that_is_left_out_where_it_is_empty(name):
+    joined = Joined(client="c0", incarnation="1", entry=2, positions={name: 0}, read=0)
+    read = messages.decode(messages.encode(joined))
+    assert isinstance(read, Joined)
+    assert (read.positions, read.mark) == ({name: 0}, None)
+
+
+def test_a_saved_state_keeps_marks_and_where_features_are():
+    simulation = late(Disorder((7,)), window=30)
+    state = simulation.run().state
+    read = state_bytes.decode(state_bytes.encode(state))
+    for name, member in state.members.items():
+        assert member.mark is not None and member.mark.features > 200
+        assert any(record.beside is not None for record in member.held)
+        assert (read.members[name].mark, read.members[name].held) == (member.mark, member.held)

@@ -1,0 +1,79 @@
+"""A client whose labels come apart from its records: at the end of its features, and after a restart."""
+
+from dataclasses import replace
+
+import numpy as np
+from unit.machines.script import batch, client, feed, joined, opening, sent
+
+from streamfl.core.client.phase import Phase
+from streamfl.core.client.recorded import Recorded
+from streamfl.core.protocol.apart import Answers, Half
+from streamfl.core.protocol.decisions import Answered, Seek
+from streamfl.core.protocol.events import FeaturesEnded, RecordsRead
+from streamfl.core.protocol.messages import Join, Mark
+from streamfl.core.protocol.records import Batch
+
+
+def features(keys: str, *, start: int = 0, answered: bool = False) -> Batch:
+    """Return features under keys of one character."""
+    whole = batch("a" * len(keys), start=start, of="f")
+    answers = Answers(np.zeros(len(keys)), np.full(len(keys), -1.0), ("a",)) if answered else None
+    return replace(whole, labels=(), half=half("features", keys), answers=answers)
+
+
+def labels(keys: str, *, start: int = 0) -> Batch:
+    """Return labels under keys of one character, all of them a."""
+    whole = batch("a" * len(keys), start=start, of="l")
+    return replace(whole, features=(), X=np.zeros((len(keys), 0)), half=half("labels", keys))
+
+
+def half(kind, keys: str) -> Half:
+    return Half(kind, np.array(list(keys), dtype=object))
+
+
+def test_labels_of_no_record_are_rejected_once_the_features_have_ended_though_labels_have_not():
+    machine = client(window=100, round_size=2)
+    feed(machine, RecordsRead((features("kl"), labels("uv"))))
+    assert (machine.room, machine.pending) == (0, 2)  # they wait for features that could still come
+    feed(machine, FeaturesEnded())
+    assert (machine.room, machine.pending) == (2, 2)
+    feed(machine, RecordsRead((labels("kl", start=2),)))
+    assert (machine.room, machine.pending) == (0, 4)
+    (first,) = machine._buffer.batches[:1]
+    assert [(bad.position, bad.reason.rpartition(": ")[2]) for bad in first.rejected] == [(0, "u"), (1, "v")]
+
+
+def test_a_client_that_was_there_before_answers_nothing_new_until_it_has_the_models():
+    machine = client(window=100)
+    decisions = feed(machine, RecordsRead((features("kl", answered=True),)))
+    assert len(sent(decisions, Join)) == 1  # it asks at once, without a label
+    assert (machine.phase, machine.features_room) == (Phase.JOINING, 0)
+    answer = joined(entry=3, positions={"l": 7}, read=7, mark=Mark("f", 200, 5))
+    (seek,) = [one for one in feed(machine, answer) if isinstance(one, Seek)]
+    assert seek == Seek({"f": 100, "l": 5}, {"l": 7})
+    assert (machine.phase, machine.features_room) == (Phase.WAITING, 0)
+    assert machine.needed == {"f": 100, "l": 5}
+    feed(machine, *opening(3))
+    assert (machine.phase, machine.features_room) == (Phase.GATHERING, 200)
+    (answered,) = [
+        one for one in feed(machine, RecordsRead((features("mn", start=100),))) if isinstance(one, Answered)
+    ]
+    assert answered.opened is not None
+    assert (answered.opened.round, answered.predictions.shape) == (3, (2, 2))
+
+
+def test_a_new_client_reads_features_before_there_are_models():
+    machine = client(window=100)
+    (answered,) = [one for one in feed(machine, RecordsRead((features("kl"),))) if isinstance(one, Answered)]
+    assert (answered.opened, answered.predictions.shape) == (None, (2, 0))
+    assert machine.features_room == 98
+
+
+def test_a_target_of_minus_one_is_recorded_as_it_was_answered():
+    recorded = Recorded(targets=True)
+    answers = Answers(np.array([-1.0, 2.5]), np.array([0.5, -1.0]))
+    asked = replace(features("kl"), answers=answers)
+    recorded.add_all(asked)
+    (again,) = recorded.parts(replace(asked, answers=None))
+    assert again.answers is not None
+    assert (again.answers.served.tolist(), again.answers.no_change.tolist()) == ([-1.0, 2.5], [0.5, -1.0])
