@@ -87,8 +87,8 @@ def encode(value: object, *, header: Mapping[str, object] | None = None) -> byte
     """Return a value as bytes; `header` entries are written before its fields.
 
     >>> from streamfl.core.protocol.messages import Left
-    >>> encode(Left(client="c0", incarnation="a"), header={"type": "left"})
-    b'{"type":"left","client":"c0","incarnation":"a"}'
+    >>> encode(Left(client="c0", nonce="a"), header={"type": "left"})
+    b'{"type":"left","client":"c0","nonce":"a"}'
     """
     plain, arrays = split(value)
     return pack({**(header or {}), **plain}, arrays)

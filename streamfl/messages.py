@@ -37,8 +37,8 @@ def encode(message: FromClient | FromCoordinator) -> bytes:
     """Return a message as bytes: JSON with its type first if people may read it, else the form of `compact.py`.
 
     >>> from streamfl.core.protocol.messages import Leave
-    >>> encode(Leave(client="c0", incarnation="a"))
-    b'{"type":"leave","client":"c0","incarnation":"a"}'
+    >>> encode(Leave(client="c0", nonce="a"))
+    b'{"type":"leave","client":"c0","nonce":"a","after":0}'
     """
     header = {"type": TYPES[type(message)]}
     if isinstance(message, MANY):

@@ -437,7 +437,7 @@ class Replay:
                 budget=settings.learning.budget(messages.size),
             ),
             name,
-            incarnation="0",
+            nonce="0",
         )
         source = TableSource(self.table, name, self.logs[name], self._times)
         read = delayed(source, settings.label_delay) if settings.label_delay else source

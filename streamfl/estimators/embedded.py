@@ -484,7 +484,7 @@ class EmbeddedFederation:
             limits=LIMITS,
         )
         self._sources[name] = ClientSource(name)
-        machine = Client(settings, name, incarnation=f"{self._incarnation:08d}")
+        machine = Client(settings, name, nonce=f"{self._incarnation:08d}")
         self._clients[name] = ClientNode(machine, self._sources[name], self._transport.client(name))
 
     def _note_start(self, t: int) -> None:

@@ -28,8 +28,8 @@ def written(message: FromCoordinator, most: int = MOST) -> Iterator[tuple[bytes,
     """Yield the values and headers that are written for a message, in order.
 
     >>> from streamfl.core.protocol.messages import Left
-    >>> list(written(Left(client="c0", incarnation="a")))
-    [(b'{"type":"left","client":"c0","incarnation":"a"}', ())]
+    >>> list(written(Left(client="c0", nonce="a")))
+    [(b'{"type":"left","client":"c0","nonce":"a"}', ())]
     """
     data = messages.encode(message)
     if len(data) <= most:
@@ -80,8 +80,8 @@ class ControlReader:
     Examples
     --------
     >>> reader = ControlReader()
-    >>> reader.read(b'{"type":"left","client":"c0","incarnation":"a"}', ())
-    Left(client='c0', incarnation='a')
+    >>> reader.read(b'{"type":"left","client":"c0","nonce":"a"}', ())
+    Left(client='c0', nonce='a')
     """
 
     most_bytes: int = MOST_WHOLE

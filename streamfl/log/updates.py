@@ -47,7 +47,7 @@ def understood(data: bytes, client: str | None = None) -> FromClient | Unusable:
 
     Examples
     --------
-    >>> understood(b'{"type":"leave","client":"c1","incarnation":"a"}', "c0")
+    >>> understood(b'{"type":"leave","client":"c1","nonce":"a"}', "c0")
     Unusable(client='c0', reason="not a message of client 'c0'")
     """
     try:

@@ -35,6 +35,10 @@ LOG = structlog.get_logger("streamfl.client")
 # Seconds between two commits of the group's offsets, which are only a hint.
 SETTLE_EVERY = 5.0
 
+# Seconds after which a client is started again whose place another start has taken. If another host has been assigned
+# the client, this one is told so before.
+COMES_BACK = 30.0
+
 # The most failed clients that are named in the last line.
 MOST_NAMES = 10
 
@@ -42,6 +46,11 @@ MOST_NAMES = 10
 # than a takeover, after which a client comes back if it has more records. A coordinator that begins again, or whose
 # end was forged, speaks within it.
 FOR_GOOD = 30.0
+
+
+def nonce() -> str:
+    """Return a random text: no two starts of clients have the same."""
+    return secrets.token_hex(8)
 
 
 @dataclass
@@ -90,8 +99,8 @@ class HostNode:
         Whether to end when the records of all clients here have ended and are learnt. The node also ends when the
         coordinator has ended, whatever its clients here have, or all clients of the federation have left for good
         and none here has records: they would wait for ever.
-    incarnation
-        Returns a client's incarnation, given the time; a later start has a greater one.
+    nonce
+        Returns a random text, which tells a start of a client from every other.
     failed
         The clients that were stopped because their records are not available, with the reason. The others continue.
     """
@@ -101,11 +110,12 @@ class HostNode:
     stop: Stop
     stop_within: float
     until_end: bool
-    incarnation: Callable[[float], str]
+    nonce: Callable[[], str] = nonce
     nodes: dict[str, ClientNode] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
     finished: bool = False
     _taking_part: set[str] = field(default_factory=set)
+    _superseded: dict[str, float] = field(default_factory=dict)
     _all_left_at: float | None = None
     _ended_at: float | None = None
     _deadline: float | None = None
@@ -118,7 +128,7 @@ class HostNode:
     def wakes_at(self) -> float | None:
         """Return when the first client wants a Tick, or when the process is to end."""
         moments = [node.wakes_at for node in self.nodes.values() if not node.finished]
-        moments += [self._deadline, self._ends_at]
+        moments += [self._deadline, self._ends_at, *(self._superseded[name] for name in self._that_come_back)]
         return min((moment for moment in moments if moment is not None), default=None)
 
     @property
@@ -147,6 +157,9 @@ class HostNode:
         for name, node in self.nodes.items():
             if node.machine.evicted and name not in self.failed:
                 self._fail(name, node, f"evicted: {node.machine.evicted}")
+            if node.machine.superseded and name not in self._superseded:
+                LOG.warning("client superseded", client=name, reason="another start of it joined later")
+                self._superseded[name] = now + COMES_BACK
         self._settle(now)
         self.finished = self._is_over(now)
         return any(busy) or bool(messages) or self.finished
@@ -171,19 +184,26 @@ class HostNode:
         """Start the clients that were assigned to this host, and drop those that were removed."""
         for client in [name for name, node in self.nodes.items() if hosted.get(name) is not node.source]:
             LOG.info("client released", client=client)
+            self._superseded.pop(client, None)
             if not self.nodes.pop(client).finished:
                 self.host.drop(client)
         for client, source in hosted.items():
-            restarts = client in self.nodes and self._may_come_back(client, self.nodes[client])
+            restarts = client in self.nodes and self._may_come_back(client, self.nodes[client], now)
             if (client not in self.nodes or restarts) and not self.stop.requested:
                 LOG.info("client taken", client=client)
-                machine = Client(self.settings, client, self.incarnation(now))
+                self._superseded.pop(client, None)
+                machine = Client(self.settings, client, self.nonce())
                 self.nodes[client] = ClientNode(machine, source, self.host.link(client), self._observe)
 
-    def _may_come_back(self, client: str, node: ClientNode) -> bool:
+    def _may_come_back(self, client: str, node: ClientNode, now: float) -> bool:
         """Tell whether a client has left and has records again; a failed client does not come back."""
-        has_failed = client in self.failed or node.machine.evicted
+        has_failed = client in self.failed or node.machine.evicted or now < self._superseded.get(client, now)
         return node.finished and not node.source.ended and not has_failed
+
+    @property
+    def _that_come_back(self) -> list[str]:
+        """Return the clients whose place another start has taken, and which have records."""
+        return [name for name in self._superseded if not self.nodes[name].source.ended]
 
     def _observe(self, event: object) -> None:
         """Log a client's first unusable message, its first excess over its budget; then the 2nd, the 4th, ..."""
@@ -220,7 +240,7 @@ class HostNode:
         done = all(node.finished or name in self.failed for name, node in self.nodes.items())
         if self._deadline is not None:
             return done or now >= self._deadline
-        if self.until_end and done and self.nodes:
+        if self.until_end and done and self.nodes and not self._that_come_back:
             return True
         over = self._ends_at is not None and now >= self._ends_at
         if over:
@@ -309,11 +329,6 @@ class HostNode:
         return totals
 
 
-def incarnation(now: float) -> str:
-    """Return a new incarnation: the clocks of hosts must agree to within the time of a takeover."""
-    return f"{int(1e6 * now):020d}.{secrets.token_hex(4)}"
-
-
 def serve_clients(settings: FederationSettings, connector: Connector, stop: Stop, *, until_end: bool) -> None:
     """Run clients until stopped or, with `until_end`, until their records have ended.
 
@@ -343,7 +358,7 @@ def serve_clients(settings: FederationSettings, connector: Connector, stop: Stop
     connector.prepare()
     host = connector.host(settings.client.host, settings.placement, settings.record_format, settings.apart)
     clock = ListeningClock(host.listen)
-    node = HostNode(host, machine, stop, settings.client.stop_within, until_end, incarnation)
+    node = HostNode(host, machine, stop, settings.client.stop_within, until_end)
     try:
         run([node], clock)
         node.settle()

@@ -168,7 +168,7 @@ class CoordinatorLog:
 
 
 def evicted_of(state: CoordinatorState) -> list[str]:
-    """Return the evicted clients: their records are pending until a new incarnation joins."""
+    """Return the evicted clients: their records are pending until another start joins."""
     return sorted(name for name, member in state.members.items() if member.evicted)
 
 

@@ -47,7 +47,7 @@ def watch(messages: Iterable[FromCoordinator], console: Console, *, rounds: int 
 def line(message: FromCoordinator) -> tuple[str, str]:
     """Return the line for a message, and its style; empty for messages that only machines need.
 
-    >>> line(Left(client="c3", incarnation="1"))
+    >>> line(Left(client="c3", nonce="7f"))
     ('c3 left', 'dim')
     """
     match message:
@@ -75,7 +75,7 @@ def line(message: FromCoordinator) -> tuple[str, str]:
 def refusal_text(refusal: Refusal) -> str:
     r"""Return a refusal as text, on one line whatever the reason contains.
 
-    >>> refusal_text(Refusal(client="c3", incarnation="1", entry=7, reason="a loss of\nNaN"))
+    >>> refusal_text(Refusal(client="c3", incarnation=1, entry=7, reason="a loss of\nNaN"))
     'refused for entry 7: a loss of NaN'
     """
     reason = " ".join(refusal.reason.split())

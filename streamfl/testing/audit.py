@@ -21,7 +21,10 @@ from streamfl.core.protocol.records import Batch
 from streamfl.testing.violation import Violation
 
 # The fields of a message that its line in the transcript shows.
-SHOWN = ("client", "attempt", "incarnation", "slot", "version", "entry", "round", "epoch", "cause", "chosen")
+SHOWN = (
+    *("client", "attempt", "nonce", "after", "incarnation"),
+    *("slot", "version", "entry", "round", "epoch", "cause", "chosen"),
+)
 
 
 @dataclass

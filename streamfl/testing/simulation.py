@@ -239,9 +239,7 @@ class Simulation:
         return replace(self.client, learner=self.client.learner.in_one_process())
 
     def _client_node(self, name: str) -> ClientNode:
-        machine = AuditedClient(
-            self._in_one_process, name, incarnation=f"{self._starts:05d}.{name}", audit=self.audit
-        )
+        machine = AuditedClient(self._in_one_process, name, nonce=f"{self._starts:05d}.{name}", audit=self.audit)
         times = self.table.times if len(self.table.times) else None
         source, link = TableSource(self.table, name, self.logs[name], times), self._network.client(name)
         if self.halves is None:

@@ -149,7 +149,7 @@ def carries_arrays_and_any_script(kit: Kit) -> None:
     coordinator.publish(published)
     _expect("models", sorted(_as_bytes(_received(kit, client, 2))), sorted(_as_bytes(published)))
     moments = Moments(("größe",), np.array([3.0]), np.array([np.nan]), np.array([0.0]))
-    join = Join(client="東京 ß", incarnation="1", moments=moments, labels=("😀",))
+    join = Join(client="東京 ß", nonce="7f", moments=moments, labels=("😀",))
     client.send(join)
     _expect("an introduction", _as_bytes(_received(kit, coordinator, 1)), _as_bytes([join]))
 
@@ -167,8 +167,8 @@ def carries_what_is_large(kit: Kit) -> None:
 def answers_one_client(kit: Kit) -> None:
     """An answer reaches the client that asked."""
     coordinator, asker = kit.coordinator(), kit.client("c0")
-    coordinator.publish([Left(client="c0", incarnation="1")])
-    _expect("the answer", _received(kit, asker, 1), [Left(client="c0", incarnation="1")])
+    coordinator.publish([Left(client="c0", nonce="7f")])
+    _expect("the answer", _received(kit, asker, 1), [Left(client="c0", nonce="7f")])
 
 
 def restores_nothing_before_a_commit(kit: Kit) -> None:
@@ -248,14 +248,14 @@ def _announcement(i: int) -> LocalDrift:
 
 
 def _leave(client: str, i: int) -> Leave:
-    return Leave(client=client, incarnation=str(i))
+    return Leave(client=client, nonce=str(i))
 
 
 def _state(entry: int) -> CoordinatorState:
     """Return a plausible state, with arrays and a ledger."""
-    join = Join(client="c0", incarnation="7", moments=moments_of(()))
+    join = Join(client="c0", nonce="7f", moments=moments_of(()))
     profile = Promotion()
     profile.open(entry, np.full((2, 2), 0.1 * entry), 2.0)
-    members = {"c0": Member("7", positions={"p": 12}, accepted=11, rejected=1)}
+    members = {"c0": Member(7, positions={"p": 12}, accepted=11, rejected=1)}
     agreed = Agreement.of([join], scaling=True)
     return CoordinatorState(profile, entry=entry, round=entry, members=members, agreement=agreed)

@@ -18,9 +18,9 @@ class MemoryTransport:
     >>> from streamfl.core.protocol.messages import Leave
     >>> transport = MemoryTransport()
     >>> client, coordinator = transport.client("c0"), transport.coordinator()
-    >>> client.send(Leave(client="c0", incarnation="1"))
+    >>> client.send(Leave(client="c0", nonce="7f"))
     >>> coordinator.receive()
-    [Leave(client='c0', incarnation='1')]
+    [Leave(client='c0', nonce='7f', after=0)]
     """
 
     _to_coordinator: deque[FromClient] = field(default_factory=deque)

@@ -40,7 +40,7 @@ class Traffic:
     --------
     >>> from streamfl.core.protocol.messages import Leave
     >>> traffic = Traffic()
-    >>> traffic.add(Leave(client="c0", incarnation="1"))
+    >>> traffic.add(Leave(client="c0", nonce="7f"))
     >>> traffic.up, traffic.a_record
     (48, (0.0, 0.0))
     """

@@ -10,14 +10,14 @@ from streamfl.core.protocol.registry import TargetUnit
 
 
 def introduction(
-    client: str, incarnation: str, first: tuple[Batch, ...], question: int, *, length: float | None = None
+    client: str, nonce: str, after: int, first: tuple[Batch, ...], question: int, *, length: float | None = None
 ) -> Join:
     """Return the Join that introduces a client and asks for its place in the ledger.
 
     Parameters
     ----------
-    client, incarnation
-        The client's name and incarnation.
+    client, nonce, after
+        As in `Join`.
     first
         Its first records; none once the coordinator knows the client.
     question
@@ -30,14 +30,15 @@ def introduction(
     >>> import numpy as np
     >>> from streamfl.core.protocol.records import Span
     >>> first = Batch(Span("p", 0, 2), np.arange(2), ("x",), np.array([[1.0], [2.0]]), np.zeros(2), ("a",))
-    >>> join = introduction("c0", "1", (first,), question=1)
+    >>> join = introduction("c0", "7f", 0, (first,), question=1)
     >>> join.records, join.labels, join.moments.mean
     (2, ('a',), array([1.5]))
     """
     labels = labels_in(first)
     return Join(
         client=client,
-        incarnation=incarnation,
+        nonce=nonce,
+        after=after,
         moments=moments_of(first),
         labels=labels,
         target=TargetUnit() if labels else TargetUnit.of(targets_in(first)),

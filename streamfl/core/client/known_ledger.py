@@ -45,7 +45,8 @@ class KnownLedger:
     Examples
     --------
     >>> ledger = KnownLedger()
-    >>> joined = Joined(client="c0", incarnation="1", entry=4, positions={"p": 12}, read=12, question=ledger.ask())
+    >>> start = {"client": "c0", "nonce": "7f", "incarnation": 1}
+    >>> joined = Joined(**start, entry=4, positions={"p": 12}, read=12, question=ledger.ask())
     >>> ledger.is_answer(joined), ledger.differs(joined), ledger.take(joined), ledger.is_answer(joined)
     (True, True, False, False)
     >>> ledger.entry, ledger.place

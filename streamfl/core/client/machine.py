@@ -65,6 +65,7 @@ from streamfl.core.protocol.messages import (
     Accepted,
     BetweenPublished,
     Ended,
+    Fenced,
     FromCoordinator,
     Join,
     Joined,
@@ -93,9 +94,11 @@ class Client(ClientState):
         How it works.
     name
         The client's name: unique in the federation, the same after a restart.
+    nonce
+        A random text: it tells this start of the client from every other.
     incarnation
-        Unique for every start of the client, and greater, as a string, than those of earlier starts: it identifies
-        late messages of an older incarnation. Part of each attempt.
+        The number that the coordinator has issued to this start, 0 before. Part of each attempt: it identifies late
+        messages of an earlier start.
     dropped
         How many messages could not be used.
     over_budget
@@ -104,6 +107,8 @@ class Client(ClientState):
         With rounds by event time, how many records came after their period had been closed, and were learnt later.
     evicted
         The reason of its eviction; empty unless it was evicted. Then it has finished, and its records are pending.
+    superseded
+        Whether another start of the client has taken its place. Then it has finished, too.
 
     Examples
     --------
@@ -113,7 +118,7 @@ class Client(ClientState):
     >>> from streamfl.core.learning.local_round import Learner
     >>> from streamfl.core.protocol.records import Span
     >>> from streamfl.models import Softmax
-    >>> client = Client(ClientSettings(Learner(Softmax(), FedAvg()), round_size=3), "c0", incarnation="1")
+    >>> client = Client(ClientSettings(Learner(Softmax(), FedAvg()), round_size=3), "c0", nonce="7f")
     >>> batch = Batch(Span("p", 0, 3), np.arange(3), ("x",), np.array([[1.0], [2.0], [6.0]]), np.zeros(3), ("a",))
     >>> (asked,) = client.handle(RecordsRead((batch,)), now=0.0)
     >>> asked.message.labels, asked.message.moments.mean, client.pending, client.phase, client.wakes_at
@@ -176,6 +181,8 @@ class Client(ClientState):
                 return self._is_own(event) and self._ledger.is_answer(event)
             case Left():
                 return self._is_own(event) and self._leaves
+            case Fenced():
+                return self._is_fenced(event)
             case RoundOpened() if event.entry == self._flight.refused:
                 return False  # published again and again for others, it would postpone the next try for ever
             case RoundOpened() | RoundClosed():
@@ -238,9 +245,9 @@ class Client(ClientState):
                 self._earlier.restore(self._earlier.awaited, batches)
             case SourceEnded() | FeaturesEnded() | BufferDue() | WindowFull() | Stopped():
                 self._told(event)
-            case Joined() if self._is_own(event) and self._ledger.is_answer(event):
-                return self._joined(event)
-            case Refusal() if self._is_own(event):
+            case Joined() | Fenced() if event.client == self.name:
+                return self._told_place(event)
+            case Refusal() if (event.client, event.incarnation) == (self.name, self.incarnation):
                 return self._refused(event)
             case RoundOpened():
                 return self._round_opened(event)
@@ -317,13 +324,39 @@ class Client(ClientState):
         elif self._ledger.opened is None:  # before the first round
             self._models.learn_more(self._buffer.full(self._size()))
 
-    def _is_own(self, answer: Joined | Left | Refusal) -> bool:
-        return (answer.client, answer.incarnation) == (self.name, self.incarnation)
+    # --- its incarnation ---------------------------------------------------------------------------------------
+
+    def _is_own(self, answer: Joined | Left) -> bool:
+        return (answer.client, answer.nonce) == (self.name, self.nonce)
+
+    def _told_place(self, answer: Joined | Fenced) -> list[ClientDecision]:
+        """Follow the answer to this start's newest question; what another start is told may make it ask."""
+        if isinstance(answer, Fenced):
+            return self._fenced(answer) if self._is_fenced(answer) else []
+        if self._is_own(answer):
+            return self._joined(answer) if self._ledger.is_answer(answer) else []
+        if 0 < self.incarnation <= answer.incarnation:
+            self._lose_place()  # the other start joined later, and may have taken this one's place
+        return []
+
+    def _is_fenced(self, fenced: Fenced) -> bool:
+        """Tell whether a message answers its last question; it names another incarnation than asked for."""
+        asked = (fenced.client, fenced.nonce, fenced.after) == (self.name, self.nonce, self._after)
+        return asked and fenced.incarnation != self._after
+
+    def _fenced(self, fenced: Fenced) -> list[ClientDecision]:
+        """Ask again with the present incarnation. If this start has had one, another has taken its place: it ends."""
+        if self.incarnation:
+            self._left = self.superseded = True
+            return [Finished()]
+        self._after, self._patience = fenced.incarnation, self._patience.may_ask()
+        return []
 
     # --- following the ledger ----------------------------------------------------------------------------------
 
     def _joined(self, joined: Joined) -> list[ClientDecision]:
         """Follow Joined: continue at its positions, and read the records that it lists again."""
+        self.incarnation, self._after = joined.incarnation, joined.incarnation - 1
         moved = self._ledger.differs(joined)
         if self._ledger.take(joined):
             self._flight.turn_to(self._ledger.opened)
@@ -467,14 +500,15 @@ class Client(ClientState):
         if question == "join":
             return [Send(self._join())]
         self._leaves = True
-        return [Send(Leave(client=self.name, incarnation=self.incarnation))]
+        return [Send(Leave(client=self.name, nonce=self.nonce, after=self._after))]
 
     def _join(self) -> Join:
         """Return a Join; until one is answered, it always describes the same records."""
         if self._introduced is None and self._buffer.size >= self.settings.least:
             self._introduced = self._buffer.head(self._size())
         length = self.settings.period if self.settings.clock == "event_time" else None
-        return introduction(self.name, self.incarnation, self._introduced or (), self._ledger.ask(), length=length)
+        first, question = self._introduced or (), self._ledger.ask()
+        return introduction(self.name, self.nonce, self._after, first, question, length=length)
 
 
 def _passed(positions: Mapping[str, int]) -> int | None:

@@ -18,6 +18,7 @@ from streamfl.core.protocol.events import (
 from streamfl.core.protocol.messages import (
     BetweenPublished,
     Ended,
+    Fenced,
     Joined,
     Left,
     ModelPublished,
@@ -44,7 +45,7 @@ class Phase(Enum):
     SENT        has sent its update, and waits for the ledger       RoundClosed, or Score         WAITING SCORING
     SCORING     is asked to score candidates, and waits for them    all have arrived              SENT
     LEAVING     has nothing left to send, and asks to leave         Left                          LEFT
-    LEFT        has left or was evicted, and does nothing           the end
+    LEFT        has left, was evicted or superseded: does nothing   the end
     ==========  ==================================================  ============================  =================
 
     One event may lead through several phases: if models and records have arrived already, Joined leads from JOINING
@@ -99,10 +100,10 @@ TRANSITIONS = (
     # The end.
     Transition(BEFORE_UPDATE, (SourceEnded,), (Phase.LEAVING,)),
     Transition((*UNPLACED, *BEFORE_UPDATE), (Stopped,), (Phase.LEAVING,)),
-    Transition(ALL_BUT_LEFT, (Left, Refusal), (Phase.LEFT,)),  # Left may come late, and Refusal evict
+    Transition(ALL_BUT_LEFT, (Left, Refusal, Fenced), (Phase.LEFT,)),  # Left may come late, and Refusal evict
     # The place in the ledger becomes unknown, or all messages are forgotten.
-    Transition((*BEFORE_UPDATE, *IN_FLIGHT), (RoundOpened, RoundClosed, Refusal, Ended, Dropped), UNPLACED),
-    Transition((Phase.LEAVING,), (RoundOpened, RoundClosed, Ended, Dropped), (Phase.JOINING,)),
+    Transition((*BEFORE_UPDATE, *IN_FLIGHT), (RoundOpened, RoundClosed, Refusal, Ended, Joined, Dropped), UNPLACED),
+    Transition((Phase.LEAVING,), (RoundOpened, RoundClosed, Ended, Joined, Dropped), (Phase.JOINING,)),
     Transition((Phase.JOINING, *IN_FLIGHT), (Dropped,), (Phase.LEAVING,)),  # it was stopped
     # A belief turns out wrong: a round of another size, other models, more records, a late answer.
     Transition((Phase.FILLING,), (RoundOpened, Stopped, Dropped), (Phase.JOINING,)),

@@ -24,11 +24,13 @@ class ClientState:
 
     settings: ClientSettings
     name: str
-    incarnation: str
+    nonce: str
+    incarnation: int = 0
     dropped: int = 0
     over_budget: int = 0
     late: int = 0
     evicted: str = ""
+    superseded: bool = False
     _buffer: Buffer = field(init=False)
     _models: Models = field(init=False)
     _measurement: Measurement = field(init=False)
@@ -40,6 +42,7 @@ class ClientState:
     _begun: dict[str, int] = field(default_factory=dict)  # the first position read of each partition
     _introduced: tuple[Batch, ...] | None = None
     _taken: Taken = field(default_factory=Taken)
+    _after: int = 0  # the incarnation whose place it takes
     _attempts: int = 0
     _ended: bool = False
     _due: bool = False

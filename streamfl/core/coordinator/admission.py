@@ -5,15 +5,31 @@ The single checks are in `checks.py` and `names.py`, and for models that learn b
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
-from streamfl.core.coordinator.checks import refusal, wrong_introduction, wrong_partitions, wrong_scores
+from streamfl.core.coordinator.checks import (
+    OTHER_INCARNATION,
+    refusal,
+    wrong_introduction,
+    wrong_partitions,
+    wrong_scores,
+)
+from streamfl.core.coordinator.refusals import incarnation_in
 from streamfl.core.coordinator.settings import CoordinatorSettings
 from streamfl.core.coordinator.state import CoordinatorState
 from streamfl.core.coordinator.unsaved import Unsaved
 from streamfl.core.learning.between_rounds import BetweenRounds, Covered
 from streamfl.core.protocol.decisions import Refused
 from streamfl.core.protocol.messages import Join, RoundOpened, Scores, Update
+
+
+class Grants(Protocol):
+    """Who may speak for which client."""
+
+    def refusal(self, client: str, signer: str, state: CoordinatorState) -> str | None:
+        """Return why a signer may not speak for a client, or None; the signer of an unsigned message is empty."""
+        ...
+
 
 # By name of a partition, the position after its last record.
 LogEnds = Callable[[Collection[str]], Mapping[str, int | None]]
@@ -45,11 +61,18 @@ class Admission:
     log_ends
         Returns the position after the last record of each of some partitions, None where it is unknown. It is called
         only for positions beyond its earlier answers. Without it every position is accepted.
+    grants
+        Who may speak for which client; without it everybody may for every one.
     """
 
     settings: CoordinatorSettings
     log_ends: LogEnds | None = None
+    grants: Grants | None = None
     _ends: dict[str, int] = field(default_factory=dict)
+
+    def not_granted(self, client: str, signer: str, state: CoordinatorState) -> str | None:
+        """Return why a signer may not speak for a client, or None."""
+        return None if self.grants is None else self.grants.refusal(client, signer, state)
 
     def wrong_join(self, join: Join, state: CoordinatorState, unsaved: Unsaved) -> str | None:
         """Return why a Join cannot be used, or None."""
@@ -90,6 +113,8 @@ class Admission:
         pending_alarm, update = unsaved.pending_alarm, unsaved.updates.get(scores.client)
         if pending_alarm is None or update is None or not pending_alarm.is_answered_by(scores):
             return Refused(scores.client, "no scores are asked for")
+        if incarnation_in(scores.attempt) != state.members[scores.client].incarnation:
+            return Refused(scores.client, OTHER_INCARNATION)
         wrong = wrong_scores(
             scores,
             update,

@@ -45,7 +45,7 @@ class Agreement:
     Examples
     --------
     >>> moments = Moments.of(("x",), np.array([[1.0], [2.0], [6.0]]))
-    >>> join = Join(client="c0", incarnation="1", moments=moments, labels=("b", "a"), records=3)
+    >>> join = Join(client="c0", nonce="7f", moments=moments, labels=("b", "a"), records=3)
     >>> agreed = Agreement.of([join], scaling=True)
     >>> agreed.registry.labels, agreed.registry.mean, round(agreed.squared_norm, 6)
     (('a', 'b'), array([3.]), 2.0)

@@ -14,6 +14,7 @@ from streamfl.core.arrays import FloatArray
 from streamfl.core.bounds import MOST_POSITIONS, NAMED, Limits, is_name
 from streamfl.core.coordinator.ledger import Member
 from streamfl.core.coordinator.names import wrong_join_names, wrong_update_names
+from streamfl.core.coordinator.refusals import incarnation_in
 from streamfl.core.learning.fixed_point import largest_part
 from streamfl.core.learning.grid import second_steps
 from streamfl.core.learning.model import score_bound
@@ -44,6 +45,7 @@ TIMES = (-62_135_596_800_000, 253_402_300_799_999)
 ROUNDING = 2.0**-23
 
 NO_MEMBER = "not a member"
+OTHER_INCARNATION = "another incarnation than the present one"
 
 # The most held-out records of one label of a client.
 MOST_HELD = 1000
@@ -136,6 +138,8 @@ def refusal(
 def _late(update: Update, member: Member | None, opened: RoundOpened, already: Collection[str]) -> str | None:
     if member is None or member.left:
         return NO_MEMBER
+    if incarnation_in(update.attempt) != member.incarnation:
+        return OTHER_INCARNATION
     if (update.entry, update.epoch) != (opened.entry, opened.epoch):
         return "an older round"
     if update.client in already:
@@ -155,16 +159,19 @@ def wrong_introduction(join: Join, limits: Limits = NAMED) -> str | None:
 
 
 def wrong_identity(message: FromClient, limits: Limits = NAMED) -> str | None:
-    """Return why a message has no valid client and attempt, or None; names are short, as they are published to all.
+    """Return why a message has no valid client and start, or None; names are short, as they are published to all.
 
     The client's name may be empty: the only client of a process needs none.
 
-    >>> wrong_identity(Leave(client="c0", incarnation="7")), wrong_identity(Leave(client="c0", incarnation="7" * 300))
-    (None, 'a client, or an attempt of one, without a name')
+    >>> wrong_identity(Leave(client="c0", nonce="7f")), wrong_identity(Leave(client="c0", nonce="7" * 300))
+    (None, 'a client without a name, or an unknown start of it')
     """
-    attempt = message.incarnation if isinstance(message, Join | Leave) else message.attempt
-    named = is_name(message.client, limits.name_bytes) and attempt and is_name(attempt)
-    return None if named else "a client, or an attempt of one, without a name"
+    if isinstance(message, Join | Leave):
+        starts = len(message.nonce) > 0 and is_name(message.nonce) and 0 <= message.after < MOST_RECORDS
+    else:
+        starts = incarnation_in(message.attempt) is not None
+    named = starts and is_name(message.client, limits.name_bytes)
+    return None if named else "a client without a name, or an unknown start of it"
 
 
 def wrong_partitions(update: Update, member: Member, own: Sequence[str], features: Sequence[str] = ()) -> str | None:

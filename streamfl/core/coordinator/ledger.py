@@ -1,24 +1,28 @@
 """The ledger: which records of which client have been accepted. It is the truth about what was trained on."""
 
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
+from typing import Any
 
 from streamfl.core.coordinator.places import Places
 from streamfl.core.protocol.messages import Accepted, HeldRecord, Mark, SampledRound, Update
+from streamfl.core.protocol.old_names import ReadsOldNames
 
 ORDINAL = attrgetter("ordinal")
 
 
 @dataclass
-class Member:
+class Member(ReadsOldNames):
     """One client's account.
 
     Parameters
     ----------
     incarnation
-        The incarnation that joined last.
+        The number of the start that joined last; 0 for one of a version that did not count them.
+    nonce
+        The nonce of that start, which holds the incarnation; empty if it is not known.
     left
         Whether it has left; it may come back.
     positions
@@ -42,12 +46,13 @@ class Member:
 
     Examples
     --------
-    >>> member = Member("1", positions={"p": 12}, accepted=11, rejected=1)
-    >>> member.read
-    12
+    >>> member = Member(1, "7f", positions={"p": 12}, accepted=11, rejected=1)
+    >>> member.read, member.held_by("7f").incarnation, member.held_by("a0").incarnation
+    (12, 1, 2)
     """
 
-    incarnation: str
+    incarnation: int = 0
+    nonce: str = ""
     left: bool = False
     positions: dict[str, int] = field(default_factory=dict)
     accepted: int = 0
@@ -69,16 +74,31 @@ class Member:
     def counts(self) -> tuple[int, ...]:
         """Return all counts: none is ever below 0."""
         marks = () if self.mark is None else (self.mark.features, self.mark.labels, self.mark.expired)
-        return (*self.positions.values(), self.accepted, self.rejected, self.missed, self.refused, *marks)
+        records = (*self.positions.values(), self.accepted, self.rejected)
+        return (*records, self.incarnation, self.missed, self.refused, *marks)
 
-    def joined(self, incarnation: str) -> "Member":
+    @classmethod
+    def of_old(cls, value: Any) -> Any:
+        """Read an account of a version whose incarnations were texts: the next start is the first one."""
+        is_old = isinstance(value, Mapping) and isinstance(value.get("incarnation"), str)
+        return {**value, "incarnation": 0} if is_old else super().of_old(value)
+
+    def fences(self, nonce: str, after: int) -> bool:
+        """Tell whether a start may not speak for the client: another one holds the incarnation, and not `after`."""
+        return nonce != self.nonce and after != self.incarnation
+
+    def held_by(self, nonce: str) -> "Member":
+        """Return the account with a start's incarnation: the present one, or the next if another start has that."""
+        return replace(self.copied(), incarnation=self.incarnation + (nonce != self.nonce), nonce=nonce)
+
+    def joined(self, nonce: str) -> "Member":
         """Return the account after a Join: the client is a member, again if it had left."""
-        member = replace(self.copied(), incarnation=incarnation, left=False, missed=0)
+        member = replace(self.held_by(nonce), left=False, missed=0)
         return replace(member, refused=0, evicted=False) if self.evicted else member
 
-    def gone(self, incarnation: str) -> "Member":
+    def gone(self, nonce: str) -> "Member":
         """Return the account after a Leave."""
-        return replace(self.copied(), incarnation=incarnation, left=True)
+        return replace(self.held_by(nonce), left=True)
 
     def copied(self) -> "Member":
         """Return an independent copy."""

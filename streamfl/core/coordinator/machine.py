@@ -16,20 +16,22 @@ from dataclasses import replace
 
 from streamfl.core.arrays import FloatArray
 from streamfl.core.bounds import REFUSALS_IN_A_ROW, bounded
-from streamfl.core.coordinator.admission import Admission, LogEnds, named
+from streamfl.core.coordinator.admission import Admission, Grants, LogEnds, named
 from streamfl.core.coordinator.checks import wrong_identity
 from streamfl.core.coordinator.ledger import Member
 from streamfl.core.coordinator.phase import Phase
 from streamfl.core.coordinator.recovery import Recovery, unhandled
-from streamfl.core.coordinator.refusals import UNUSABLE, incarnation_of
+from streamfl.core.coordinator.refusals import UNUSABLE, sender_of
 from streamfl.core.coordinator.rounds import Rounds
 from streamfl.core.coordinator.settings import CoordinatorSettings
 from streamfl.core.coordinator.state import CoordinatorState
 from streamfl.core.coordinator.unsaved import Unsaved
 from streamfl.core.errors import BrokenInvariantError
 from streamfl.core.protocol.decisions import Commit, CoordinatorDecision, Finished, Publish, Refused
-from streamfl.core.protocol.events import CoordinatorEvent, Tick, Unusable
+from streamfl.core.protocol.events import CoordinatorEvent, Signed, Tick, Unusable
 from streamfl.core.protocol.messages import (
+    Fenced,
+    FromClient,
     FromCoordinator,
     Join,
     Leave,
@@ -44,6 +46,9 @@ from streamfl.core.protocol.registry import Registry
 # Seconds between two separate announcements of refusals: each saves the whole state.
 PAUSE = 1.0
 
+# The most clients that are told that nobody may speak for them who does; others are only counted.
+MOST_TOLD = 1000
+
 
 class Coordinator:
     """The coordinator of a federation.
@@ -57,7 +62,7 @@ class Coordinator:
     recover
         Returns the state of the last Commit, or a new one, from which to continue after a message that could not be
         handled. Without it, what the message raises is raised.
-    log_ends
+    log_ends, grants
         See `Admission`.
 
     Examples
@@ -71,7 +76,7 @@ class Coordinator:
     >>> settings = CoordinatorSettings(Learner(Softmax(), FedAvg()), expect=1)
     >>> coordinator = Coordinator(settings, CoordinatorState(Promotion()))
     >>> moments = Moments.of(("x",), np.array([[1.0], [2.0], [6.0]]))
-    >>> join = Join(client="c0", incarnation="1", moments=moments, labels=("a",), records=3)
+    >>> join = Join(client="c0", nonce="7f", moments=moments, labels=("a",), records=3)
     >>> (begun,) = coordinator.handle(join, now=0.0)
     >>> [type(message).__name__ for message in begun.messages][:3], begun.messages[-1].round, coordinator.phase.name
     (['Joined', 'RegistryPublished', 'ModelPublished'], 1, 'COLLECTING')
@@ -83,12 +88,14 @@ class Coordinator:
         state: CoordinatorState,
         recover: Callable[[], CoordinatorState] | None = None,
         log_ends: LogEnds | None = None,
+        grants: Grants | None = None,
     ) -> None:
         self.settings = settings
         self._rounds = Rounds(settings, state, Unsaved(refused=state.refused, saved=state.refused))
         self._recovery = Recovery(self._rounds, recover, self._catch_up)
-        self._admission = Admission(settings, log_ends)
+        self._admission = Admission(settings, log_ends, grants)
         self._announced: float | None = None
+        self._told: set[str] = set()  # the clients that were told once that a signer may not speak for them
 
     @property
     def state(self) -> CoordinatorState:
@@ -205,15 +212,24 @@ class Coordinator:
             raise
         except Exception as error:  # anything that a message makes raise: the message is refused
             self._recovery.restore(before)
-            incarnation = "" if isinstance(event, Unusable) else incarnation_of(event)
-            return self._as_transaction(self._fault(event.client, incarnation, unhandled(error), now))
+            sender = None if isinstance(event, Unusable) else sender_of(_message(event), self.state.members)
+            return self._as_transaction(self._fault(event.client, sender, unhandled(error), now))
 
     def _take(self, event: CoordinatorEvent, now: float) -> list[CoordinatorDecision]:
-        message = None if isinstance(event, Tick | Unusable) else event
-        wrong = None if message is None else wrong_identity(message, self.settings.limits)
-        if message is not None and wrong is not None:
-            return self._fault(message.client, "", wrong, now)
+        """Take one event; nothing is done for a signer that may not speak for the client."""
+        if isinstance(event, Tick):
+            return self._close_if_due(now)
+        wrong = None if isinstance(event, Unusable) else wrong_identity(_message(event), self.settings.limits)
+        if wrong is not None:
+            return self._fault(event.client, None, wrong, now)
+        signer = event.signer if isinstance(event, Signed) else ""
+        refused = self._admission.not_granted(event.client, signer, self.state)
+        return self._handled(event, now) if refused is None else self._not_granted(event.client, refused)
+
+    def _handled(self, event: FromClient | Signed | Unusable, now: float) -> list[CoordinatorDecision]:
         match event:
+            case Signed(message):
+                return self._handled(message, now)
             case Join():
                 return self._join(event, now)
             case Leave():
@@ -224,8 +240,6 @@ class Coordinator:
                 return self._scores(event, now)
             case Unusable():
                 return self._unusable(event, now)
-            case Tick():
-                return self._close_if_due(now)
 
     def announce(self, now: float) -> list[CoordinatorDecision]:
         """Announce new refusals; called after all messages that have arrived were handled.
@@ -263,28 +277,41 @@ class Coordinator:
     def _join(self, join: Join, now: float) -> list[CoordinatorDecision]:
         wrong = self._admission.wrong_join(join, self.state, self._unsaved)
         if wrong is not None:
-            return self._fault(join.client, join.incarnation, wrong, now)
+            return self._fault(join.client, sender_of(join, self.state.members), wrong, now)
         if self.phase is Phase.GATHERING:
             self._unsaved.introductions[join.client] = join
             return self._recovery.begin(now) if self.introduced >= self.settings.expect else []
         member = self.state.members.get(join.client)
-        if member is not None and join.incarnation < member.incarnation:
-            return self._refuse(join.client, "an older incarnation")
-        if member is not None and member.left and join.incarnation == member.incarnation:
-            # It left or was evicted, and has not received the message.
-            return [Publish((self._evicted(join) if member.evicted else _left(join),))]
-        if member is None or member.left:
-            if self.is_scoring:
-                self._unsaved.deferred[join.client] = join
-                return []
-            return [Commit(self._enter(join, member or Member(join.incarnation)))]
-        # Not committed, so that the client is also answered while candidates are scored. If a kill undoes this, a
-        # late Join of an older incarnation may be answered, but no client receives that answer.
-        return [Publish(self._enter(join, member))]
+        if member is None or member.fences(join.nonce, join.after):
+            return self._fenced(join, member) if member is not None else self._take_up(join, Member())
+        if member.nonce != join.nonce:
+            return self._take_up(join, member)
+        if member.left:  # it left or was evicted, and has not received the message
+            return [Publish((self._evicted(join, member) if member.evicted else _left(join),))]
+        return [Publish(self._enter(join, member))]  # it has asked before
+
+    def _take_up(self, join: Join, member: Member) -> list[CoordinatorDecision]:
+        """Issue the next incarnation to a start. It is saved before it is told, so that no two starts have the same.
+
+        While candidates are scored nothing can be saved, but a client that is waited for has to be answered: its
+        earlier start may be dead. Should a kill undo this, its next Join repeats it, and if another start was faster,
+        the Joined of that one makes it ask.
+        """
+        if self.is_scoring and join.client not in self._unsaved.updates:
+            self._unsaved.deferred[join.client] = join
+            return []
+        messages = self._enter(join, member)
+        return [Publish(messages)] if self.is_scoring else [Commit(messages)]
+
+    def _fenced(self, message: Join | Leave, member: Member) -> list[CoordinatorDecision]:
+        """Tell a start the present incarnation, which it has to name to take the place of the start that holds it."""
+        present = member.incarnation
+        told = Fenced(client=message.client, nonce=message.nonce, after=message.after, incarnation=present)
+        return [Publish((told,))]
 
     def _enter(self, join: Join, member: Member) -> tuple[FromCoordinator, ...]:
         """Enter a joining client into the ledger, and return the answer."""
-        account = member.joined(join.incarnation)
+        account = member.joined(join.nonce)
         messages = (self.state.joined(join, account), *self._rounds.messages())
         self._change(join.client, account)
         return messages
@@ -294,23 +321,25 @@ class Coordinator:
         self._unsaved.members[client] = member.copied()
         self.state.members[client] = member
 
-    def _evicted(self, join: Join) -> Refusal:
+    def _evicted(self, join: Join, member: Member) -> Refusal:
         reason = f"evicted: refused for {REFUSALS_IN_A_ROW} entries in a row; start it again when it is repaired"
-        entry = self.state.entry
-        return Refusal(client=join.client, incarnation=join.incarnation, entry=entry, reason=reason, evicted=True)
+        entry, incarnation = self.state.entry, member.incarnation
+        return Refusal(client=join.client, incarnation=incarnation, entry=entry, reason=reason, evicted=True)
 
     def _leave(self, leave: Leave, now: float) -> list[CoordinatorDecision]:
         self._unsaved.introductions.pop(leave.client, None)
         member = self.state.members.get(leave.client)
-        if member is None or member.left:
+        if member is None:
             return [Publish((_left(leave),))]
-        if leave.incarnation < member.incarnation:
-            return self._refuse(leave.client, "an older incarnation")
+        if member.fences(leave.nonce, leave.after):
+            return self._fenced(leave, member)
+        if member.left:
+            return [Publish((_left(leave),))]
         if self.is_scoring:
             self._unsaved.deferred[leave.client] = leave  # the last one that a client sends counts
             return []
-        # A kill may have lost its Join; a late copy must not bring it back.
-        self._change(leave.client, member.gone(leave.incarnation))
+        # Its Join may still be on its way; the next incarnation is issued to it, so that this does not bring it back.
+        self._change(leave.client, member.gone(leave.nonce))
         return [Commit((_left(leave),)), *self._finished(), *self._go_on_if_complete(now)]
 
     def _finished(self) -> list[CoordinatorDecision]:
@@ -337,7 +366,7 @@ class Coordinator:
         update = named(update, self.state, self.settings.learner.between)
         refused = self._admission.update(update, self.state, self._unsaved)
         if refused is not None:
-            return self._refused(refused, incarnation_of(update), now)
+            return self._refused(refused, sender_of(update, self.state.members), now)
         self._unsaved.updates[update.client] = update
         self._unsaved.refusals.at_fault.pop(update.client, None)
         return self._go_on_if_complete(now)
@@ -345,7 +374,7 @@ class Coordinator:
     def _scores(self, scores: Scores, now: float) -> list[CoordinatorDecision]:
         refused = self._admission.scores(scores, self.state, self._unsaved)
         if refused is not None:
-            return self._refused(refused, incarnation_of(scores), now)
+            return self._refused(refused, sender_of(scores, self.state.members), now)
         grant, update = self._unsaved.grant, self._unsaved.updates[scores.client]
         self._unsaved.scores[scores.client] = scores if grant is None else grant.scores(scores, update)
         return self._go_on_if_complete(now)
@@ -390,7 +419,7 @@ class Coordinator:
 
     # --- refusals --------------------------------------------------------------------------------------------------
 
-    def _refused(self, refused: Refused, incarnation: str, now: float) -> list[CoordinatorDecision]:
+    def _refused(self, refused: Refused, incarnation: int | None, now: float) -> list[CoordinatorDecision]:
         if refused.is_fault:
             return self._fault(refused.client, incarnation, refused.reason, now)
         return self._refuse(refused.client, refused.reason)
@@ -404,18 +433,33 @@ class Coordinator:
         """Refuse bytes that are no message; several in one entry count against the member whose key they have."""
         client, member = unusable.client, self.state.members.get(unusable.client)
         if member is None or member.left:
-            return self._fault(client, "", unusable.reason, now)
+            return self._fault(client, None, unusable.reason, now)
         counts = self._unsaved.refusals.unusable
         counts[client] = counts.get(client, 0) + 1
-        return self._fault(client, member.incarnation if counts[client] >= UNUSABLE else "", unusable.reason, now)
+        return self._fault(client, member.incarnation if counts[client] >= UNUSABLE else None, unusable.reason, now)
 
-    def _fault(self, client: str, incarnation: str, reason: str, now: float) -> list[CoordinatorDecision]:
+    def _not_granted(self, client: str, reason: str) -> list[CoordinatorDecision]:
+        """Refuse a message of a signer that may not speak for the client: that is no fault of the client's."""
+        self._unsaved.refused += 1
+        self.state.refused = self._unsaved.refused
+        self._unsaved.refusals.count += 1
+        if client not in self._told and len(self._told) < MOST_TOLD:
+            self._told.add(client)
+            refusal = Refusal(client=client, incarnation=0, entry=self.state.entry, reason=bounded(reason))
+            self._unsaved.refusals.warn(refusal, self.state.members)
+        return [Refused(bounded(client), bounded(reason), is_fault=True)]
+
+    def _fault(self, client: str, incarnation: int | None, reason: str, now: float) -> list[CoordinatorDecision]:
         """Refuse a message for its content, and continue without the member that sent it."""
         return [self._unsaved.blame(self.state, client, incarnation, reason), *self._go_on_if_complete(now)]
 
 
+def _message(event: FromClient | Signed) -> FromClient:
+    return event.message if isinstance(event, Signed) else event
+
+
 def _left(message: Join | Leave) -> Left:
-    return Left(client=message.client, incarnation=message.incarnation)
+    return Left(client=message.client, nonce=message.nonce)
 
 
 def _in_one_transaction(decisions: list[CoordinatorDecision]) -> list[CoordinatorDecision]:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from streamfl.core.coordinator.culprits import Culprits, without_culprits
-from streamfl.core.coordinator.refusals import incarnation_of
+from streamfl.core.coordinator.refusals import sender_of
 from streamfl.core.coordinator.rounds import Rounds
 from streamfl.core.coordinator.state import CoordinatorState
 from streamfl.core.coordinator.unsaved import PendingAlarm, Unsaved
@@ -147,7 +147,10 @@ class Recovery:
         """Restore the state, and refuse the messages that were found to make something raise."""
         self.restore(kept)
         state, unsaved = self.rounds.state, self.rounds.unsaved
-        return [unsaved.blame(state, part.client, incarnation_of(part), unhandled(error)) for part, error in culprits]
+        return [
+            unsaved.blame(state, part.client, sender_of(part, state.members), unhandled(error))
+            for part, error in culprits
+        ]
 
 
 def unhandled(error: Exception) -> str:

@@ -1,14 +1,19 @@
 """The refusals while a ledger entry is open: how many, of which clients, and which are still to be announced."""
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from streamfl.core.bounds import is_name
+from streamfl.core.coordinator.ledger import Member
 from streamfl.core.protocol.messages import FromClient, Join, Leave, Refusal
 
 # From so many unusable messages under a client's key in one entry, they count against it. Any writer can send one, so
 # the first must not change a round that waits for all clients.
 UNUSABLE = 3
+
+# An attempt: the incarnation, and a counter.
+ATTEMPT = re.compile(r"([0-9]{1,18})-[0-9]{1,18}", re.ASCII)
 
 # The most refusals of clients that are no members announced in one entry; more are only counted.
 STRANGERS = 100
@@ -36,7 +41,7 @@ class Refusals:
     --------
     >>> refusals = Refusals()
     >>> for reason in ("a loss of NaN", "a loss of -1"):
-    ...     refusals.blame(Refusal(client="c0", incarnation="1", entry=7, reason=reason))
+    ...     refusals.blame(Refusal(client="c0", incarnation=1, entry=7, reason=reason))
     >>> refusals.at_fault, [refusal.reason for refusal in refusals.take()], refusals.take()
     ({'c0': 'a loss of -1'}, ['a loss of NaN'], ())
     """
@@ -79,17 +84,29 @@ class Refusals:
         return taken
 
     def _announce(self, refusal: Refusal) -> None:
-        if refusal.client not in self.announced and is_name(refusal.client) and is_name(refusal.incarnation):
+        if refusal.client not in self.announced and is_name(refusal.client):
             self.announced.add(refusal.client)
             self.unannounced[refusal.client] = refusal
 
 
-def incarnation_of(message: FromClient) -> str:
-    """Return the incarnation that sent a message. An attempt is an incarnation and a counter.
+def incarnation_in(attempt: str) -> int | None:
+    """Return the incarnation in an attempt, which is that and a counter; None if it is no attempt.
 
-    >>> incarnation_of(Leave(client="c0", incarnation="2026-11-22T10:00"))
-    '2026-11-22T10:00'
+    >>> incarnation_in("3-17"), incarnation_in("3"), incarnation_in("-1-1")
+    (3, None, None)
     """
-    if isinstance(message, Join | Leave):
-        return message.incarnation
-    return message.attempt.rpartition("-")[0]
+    found = ATTEMPT.fullmatch(attempt)
+    return None if found is None else int(found[1])
+
+
+def sender_of(message: FromClient, members: Mapping[str, Member]) -> int | None:
+    """Return the incarnation that sent a message: 0 for a start that holds none, None if that is not known.
+
+    >>> members = {"c0": Member(4, nonce="7f")}
+    >>> [sender_of(Leave(client="c0", nonce=nonce), members) for nonce in ("7f", "a0")]
+    [4, 0]
+    """
+    if not isinstance(message, Join | Leave):
+        return incarnation_in(message.attempt)
+    member = members.get(message.client)
+    return member.incarnation if member is not None and member.nonce == message.nonce else 0

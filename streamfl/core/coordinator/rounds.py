@@ -67,7 +67,7 @@ class Rounds:
         """Open round 1: the Joins of all clients determine features, labels and scale."""
         state, settings = self.state, self.settings
         state.agreement = Agreement.of(joins, scaling=settings.scaling, limits=settings.limits)
-        state.members = {join.client: Member(join.incarnation) for join in joins}
+        state.members = {join.client: Member().held_by(join.nonce) for join in joins}
         state.known_labels = len(state.registry.labels)
         state.period = self._period([join.period for join in joins])
         state.between = self._nothing_learnt()

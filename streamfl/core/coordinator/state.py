@@ -117,6 +117,7 @@ class CoordinatorState(ReadsOldNames):
         """Return the answer to a member's Join: the open entry, and the member's account."""
         return Joined(
             client=join.client,
+            nonce=join.nonce,
             incarnation=member.incarnation,
             entry=self.entry,
             positions=dict(member.positions),

@@ -116,19 +116,19 @@ class Unsaved:
             raise BrokenInvariantError("the open round is asked for, but none is open")
         return self.open
 
-    def blame(self, state: CoordinatorState, client: str, incarnation: str, reason: str) -> Refused:
+    def blame(self, state: CoordinatorState, client: str, incarnation: int | None, reason: str) -> Refused:
         """Refuse a message for its content; it counts against the member whose incarnation sent it.
 
-        Without an incarnation the refusal is not announced: any writer may have sent the message.
+        If that is not known the refusal is not announced: any writer may have sent the message.
         """
         reason = bounded(reason)
         self.refused += 1
         state.refused = self.refused
         self.refusals.count += 1
-        refusal = Refusal(client=client, incarnation=incarnation, entry=state.entry, reason=reason)
+        refusal = Refusal(client=client, incarnation=incarnation or 0, entry=state.entry, reason=reason)
         member = state.members.get(client)
-        if member is not None and not member.left and incarnation == member.incarnation:
+        if member is not None and not member.left and incarnation and incarnation == member.incarnation:
             self.refusals.blame(refusal)
-        elif incarnation:
+        elif incarnation is not None:
             self.refusals.warn(refusal, state.members)
         return Refused(bounded(client), reason, is_fault=True)

@@ -58,6 +58,19 @@ class Unusable:
     reason: str
 
 
+@dataclass(frozen=True, slots=True)
+class Signed:
+    """A client's message whose signature was checked; `signer` names the key that made it."""
+
+    message: FromClient
+    signer: str
+
+    @property
+    def client(self) -> str:
+        """Return the client in whose name the message is."""
+        return self.message.client
+
+
 ClientEvent = (
     RecordsRead
     | RecordsFetched
@@ -69,4 +82,4 @@ ClientEvent = (
     | Tick
     | FromCoordinator
 )
-CoordinatorEvent = Tick | FromClient | Unusable
+CoordinatorEvent = Tick | FromClient | Signed | Unusable

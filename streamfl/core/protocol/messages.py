@@ -64,8 +64,10 @@ class Join(Message):
     ----------
     client
         The client's name.
-    incarnation
-        A random name of this start of the client's process.
+    nonce
+        A random text that tells this start of the client from every other.
+    after
+        The incarnation that this start takes the place of; 0 for none, and for a start that does not know of one.
     moments
         Counts, means and squared deviations of its features.
     labels
@@ -75,13 +77,14 @@ class Join(Message):
     records
         The number of records behind `moments`.
     question
-        A counter of the questions of this incarnation; `Joined` repeats it.
+        A counter of the questions of this start; `Joined` repeats it.
     period
         With rounds by event time, the period of its first record: see `RoundOpened`.
     """
 
     client: str
-    incarnation: str
+    nonce: str
+    after: int = 0
     moments: Moments
     labels: tuple[str, ...] = ()
     target: TargetUnit = TargetUnit()
@@ -165,12 +168,14 @@ class HeldRecord:
 
 @dataclass(frozen=True, kw_only=True)
 class Joined(Message):
-    """Coordinator: answers `Join` with the client's position in the ledger.
+    """Coordinator: answers `Join` with the client's incarnation and its position in the ledger.
 
     Parameters
     ----------
-    client, incarnation
+    client, nonce
         Those of the `Join`.
+    incarnation
+        The number that the coordinator has issued to this start, from 1: greater than that of any earlier start.
     entry
         The number of the open ledger entry.
     positions
@@ -190,7 +195,8 @@ class Joined(Message):
     """
 
     client: str
-    incarnation: str
+    nonce: str
+    incarnation: int
     entry: int
     positions: Mapping[str, int]
     read: int
@@ -209,12 +215,13 @@ class Leave(Message):
 
     Parameters
     ----------
-    client, incarnation
+    client, nonce, after
         As in `Join`.
     """
 
     client: str
-    incarnation: str
+    nonce: str
+    after: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -223,12 +230,32 @@ class Left(Message):
 
     Parameters
     ----------
-    client, incarnation
+    client, nonce
         Those of the `Leave`.
     """
 
     client: str
-    incarnation: str
+    nonce: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fenced(Message):
+    """Coordinator: another start of the client holds its present incarnation, which is not the one in `after`.
+
+    A start that has no incarnation asks again with the one that it is told. A start that has one was superseded.
+
+    Parameters
+    ----------
+    client, nonce, after
+        Those of the `Join` or `Leave` that is answered.
+    incarnation
+        The present incarnation.
+    """
+
+    client: str
+    nonce: str
+    after: int
+    incarnation: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -240,8 +267,10 @@ class Refusal(Message):
 
     Parameters
     ----------
-    client, incarnation
-        Those of the message.
+    client
+        Whose message it is.
+    incarnation
+        The incarnation that sent it; 0 for a start without one.
     entry
         The entry for which it does not count.
     reason
@@ -252,7 +281,7 @@ class Refusal(Message):
     """
 
     client: str
-    incarnation: str
+    incarnation: int
     entry: int
     reason: str
     evicted: bool = False
@@ -995,6 +1024,7 @@ FromClient = Join | Leave | Update | Scores
 FromCoordinator = (
     Joined
     | Left
+    | Fenced
     | Refusal
     | RoundOpened
     | RegistryPublished

@@ -18,8 +18,13 @@ class ReadsOldNames:
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: Callable[[Any], Any]) -> Any:
         """Rename fields before they are validated; the core does not import pydantic."""
-        named = {"type": "no-info", "function": lambda value: renamed(value, cls.OLD_NAMES)}
-        return {"type": "function-before", "function": named, "schema": handler(source)}
+        read = {"type": "no-info", "function": cls.of_old}
+        return {"type": "function-before", "function": read, "schema": handler(source)}
+
+    @classmethod
+    def of_old(cls, value: Any) -> Any:
+        """Return the fields of an earlier version as those of this one."""
+        return renamed(value, cls.OLD_NAMES)
 
 
 def renamed(value: Any, names: Mapping[str, str]) -> Any:
