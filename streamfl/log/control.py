@@ -13,19 +13,26 @@ from streamfl import codec, messages
 from streamfl.core.errors import PeerError
 from streamfl.core.protocol.messages import Accepted, FromCoordinator, RoundClosed
 from streamfl.log.parts import PART, Headers, PartAssembly, cut
+from streamfl.log.signatures import signer_of, stamped
 from streamfl.log.tensors import Tensors
+from streamfl.signing import Signer, Verifier
 
 # The most bytes of one message: far below a broker's default limit of 1 MiB.
 MOST = 256 * 1024
 
 PIECE = "piece"
 
+# What signatures of control messages are for.
+PLACE = "control"
+
 # The most bytes of a message in all its pieces or parts; a ledger entry of 100,000 clients takes 20 MB.
 MOST_WHOLE = 64 * 1024 * 1024
 
 
-def written(message: FromCoordinator, most: int = MOST) -> Iterator[tuple[bytes, Headers]]:
-    """Yield the values and headers that are written for a message, in order.
+def written(
+    message: FromCoordinator, most: int = MOST, signer: Signer | None = None
+) -> Iterator[tuple[bytes, Headers]]:
+    """Yield the values and headers that are written for a message, in order; a signer stamps them in a header.
 
     >>> from streamfl.core.protocol.messages import Left
     >>> list(written(Left(client="c0", nonce="a")))
@@ -33,14 +40,15 @@ def written(message: FromCoordinator, most: int = MOST) -> Iterator[tuple[bytes,
     """
     data = messages.encode(message)
     if len(data) <= most:
-        yield data, ()
+        yield data, stamped(signer, PLACE, data)
         return
     pieces = _pieces(message, len(data), most) if isinstance(message, RoundClosed) else [data]
     for piece in pieces:
+        stamp = stamped(signer, PLACE, piece)
         if len(piece) <= most:
-            yield piece, ()
+            yield piece, stamp
         else:
-            yield from ((part.value, part.headers) for part in cut(piece, most))
+            yield from ((part.value, (*part.headers, *stamp)) for part in cut(piece, most))
 
 
 def _pieces(closed: RoundClosed, size: int, most: int) -> list[bytes]:
@@ -77,6 +85,13 @@ class ControlReader:
     Any message between the pieces of an entry discards them: one transaction writes them one after another. Memory is
     bounded by one message in pieces and one in parts.
 
+    Parameters
+    ----------
+    most_bytes
+        The most bytes of a message in all its pieces or parts.
+    verifier
+        Checks that the coordinator has signed them; without it nothing is signed.
+
     Examples
     --------
     >>> reader = ControlReader()
@@ -85,6 +100,7 @@ class ControlReader:
     """
 
     most_bytes: int = MOST_WHOLE
+    verifier: Verifier | None = None
     _assembly: PartAssembly = field(init=False)
     _closed: list[RoundClosed] = field(default_factory=list)
     _pieces: int = 0
@@ -101,6 +117,8 @@ class ControlReader:
         PeerError
             It is not a message of the coordinator.
         """
+        if self.verifier is not None:
+            signer_of(self.verifier, PLACE, headers, value or b"")
         if any(name == PART for name, _ in headers):
             whole = self._assembly.add("", headers, value or b"")
             if whole is None:

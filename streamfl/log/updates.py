@@ -3,14 +3,23 @@
 from streamfl import messages
 from streamfl.core.bounds import NAME_BYTES, bounded, is_name
 from streamfl.core.errors import PeerError
-from streamfl.core.protocol.events import Unusable
+from streamfl.core.protocol.events import Signed, Unusable
 from streamfl.core.protocol.messages import FromClient
 from streamfl.log.parts import Headers, PartAssembly
+from streamfl.log.signatures import signer_of
+from streamfl.signing import Verifier
+
+# What signatures of clients' messages are for.
+PLACE = "updates"
 
 
 def completed(
-    assembly: PartAssembly, key: bytes | None, headers: Headers, value: bytes | None
-) -> FromClient | Unusable | None:
+    assembly: PartAssembly,
+    key: bytes | None,
+    headers: Headers,
+    value: bytes | None,
+    verifier: Verifier | None = None,
+) -> FromClient | Signed | Unusable | None:
     """Return the client's message that one message of a log completes, None if parts of it are still to come.
 
     Parameters
@@ -19,23 +28,38 @@ def completed(
         The parts so far, by client.
     key, headers, value
         The message of the log, by any writer.
+    verifier
+        Checks signatures: without a right one no part of a value is kept, and parts of two signers are kept apart.
+        Without a verifier nothing is signed.
 
     Examples
     --------
     >>> completed(PartAssembly(100), b"", (), b"junk")
-    Unusable(client='', reason="its key is not a client's name of 1 to 256 bytes")
+    Unusable(client='', reason="its key is not a client's name of 1 to 256 bytes", signer='')
     """
     client = _client(key)
     if client is None:
         return Unusable("", f"its key is not a client's name of 1 to {NAME_BYTES} bytes")
+    signer = ""
     try:
-        whole = assembly.add(client, headers, value or b"")
+        if verifier is not None:
+            signer = signer_of(verifier, PLACE, headers, value or b"")
+        whole = assembly.add(assembled(client, signer), headers, value or b"")
     except PeerError as error:
-        return Unusable(client, bounded(str(error)))
-    return None if whole is None else understood(whole, client)
+        return Unusable(client, bounded(str(error)), signer)
+    return None if whole is None else understood(whole, client, signer)
 
 
-def understood(data: bytes, client: str | None = None) -> FromClient | Unusable:
+def assembled(client: str, signer: str) -> str:
+    """Return the name under which parts of a client's values are kept.
+
+    >>> assembled("c0", ""), assembled("c0", "ed25519:AAA=")
+    ('c0', 'c0, signed by ed25519:AAA=')
+    """
+    return f"{client}, signed by {signer}" if signer else client
+
+
+def understood(data: bytes, client: str | None = None, signer: str = "") -> FromClient | Signed | Unusable:
     """Return the client's message that some bytes encode, by any writer.
 
     Parameters
@@ -44,21 +68,22 @@ def understood(data: bytes, client: str | None = None) -> FromClient | Unusable:
         The bytes of one complete message.
     client
         The client under whose name the log has it; None: the message's own name counts.
+    signer
+        Who has signed them, if anybody.
 
     Examples
     --------
     >>> understood(b'{"type":"leave","client":"c1","nonce":"a"}', "c0")
-    Unusable(client='c0', reason="not a message of client 'c0'")
+    Unusable(client='c0', reason="not a message of client 'c0'", signer='')
     """
     try:
         message = messages.decode(data)
     except PeerError as error:
-        return Unusable(client or "", bounded(str(error)))
+        return Unusable(client or "", bounded(str(error)), signer)
     if not isinstance(message, FromClient) or message.client != (client or message.client):
-        return Unusable(
-            client or "", bounded(f"not a message of client {client!r}" if client else "not a message of a client")
-        )
-    return message
+        what = f"client {client!r}" if client else "a client"
+        return Unusable(client or "", bounded(f"not a message of {what}"), signer)
+    return Signed(message, signer) if signer else message
 
 
 def _client(key: bytes | None) -> str | None:

@@ -82,7 +82,7 @@ class Admission:
         """Return why the ledger has no room for a client, or None: any writer can invent names."""
         if client in state.members:
             return None
-        remembered = state.members.keys() | unsaved.introductions.keys() | unsaved.deferred.keys()
+        remembered = state.members.keys() | state.keys.keys() | unsaved.introductions.keys() | unsaved.deferred.keys()
         most = self.settings.limits.clients
         if client in remembered or len(remembered) < most:
             return None

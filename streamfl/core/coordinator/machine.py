@@ -222,14 +222,16 @@ class Coordinator:
         wrong = None if isinstance(event, Unusable) else wrong_identity(_message(event), self.settings.limits)
         if wrong is not None:
             return self._fault(event.client, None, wrong, now)
-        signer = event.signer if isinstance(event, Signed) else ""
+        signer = event.signer if isinstance(event, Signed | Unusable) else ""
         refused = self._admission.not_granted(event.client, signer, self.state)
-        return self._handled(event, now) if refused is None else self._not_granted(event.client, refused)
+        if refused is not None:
+            return self._not_granted(event.client, event.reason if isinstance(event, Unusable) else refused)
+        return self._handled(event, now)
 
     def _handled(self, event: FromClient | Signed | Unusable, now: float) -> list[CoordinatorDecision]:
         match event:
-            case Signed(message):
-                return self._handled(message, now)
+            case Signed(message, signer):
+                return self._signed(message, signer, now)
             case Join():
                 return self._join(event, now)
             case Leave():
@@ -240,6 +242,14 @@ class Coordinator:
                 return self._scores(event, now)
             case Unusable():
                 return self._unusable(event, now)
+
+    def _signed(self, message: FromClient, signer: str, now: float) -> list[CoordinatorDecision]:
+        """Handle a message; a client that joins belongs to its signer, also while the federation has not begun."""
+        if isinstance(message, Join) and self._admission.wrong_join(message, self.state, self._unsaved) is None:
+            member = self.state.members.get(message.client)
+            if member is None or not member.fences(message.nonce, message.after):
+                self.state.keys[message.client] = signer
+        return self._handled(message, now)
 
     def announce(self, now: float) -> list[CoordinatorDecision]:
         """Announce new refusals; called after all messages that have arrived were handled.

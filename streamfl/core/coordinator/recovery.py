@@ -43,7 +43,9 @@ class Recovery:
         """Restore the state of the last Commit, and the changes since then."""
         if self.last_saved is None:
             raise BrokenInvariantError("there is no state to continue from")
+        keys = self.rounds.state.keys
         self.rounds.state = state = self.last_saved()
+        state.keys = dict(keys)
         self.rounds.unsaved = unsaved = kept.copied()
         state.refused = unsaved.refused
         state.members.update({client: member.copied() for client, member in unsaved.members.items()})

@@ -48,6 +48,9 @@ class CoordinatorState(ReadsOldNames):
         The last drifts that were announced.
     period
         The open period, with rounds by event time.
+    keys
+        By client, the key that has signed its last Join: the key of its host. Empty for one that was admitted before
+        it joined.
     """
 
     __pydantic_config__: ClassVar[dict[str, object]] = HOLDS_ARRAYS
@@ -66,6 +69,7 @@ class CoordinatorState(ReadsOldNames):
     measured: tuple[str, ...] | None = None
     drifts: tuple[Drift, ...] = ()
     period: int | None = None
+    keys: dict[str, str] = field(default_factory=dict)
 
     @property
     def chain(self) -> str:

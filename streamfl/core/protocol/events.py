@@ -52,10 +52,11 @@ class Tick:
 
 @dataclass(frozen=True, slots=True)
 class Unusable:
-    """A message under a client's name could not be decoded; `reason` says why."""
+    """A message under a client's name could not be decoded; `reason` says why, `signer` who has signed it, if any."""
 
     client: str
     reason: str
+    signer: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,90 @@
+"""Who may speak for which client, by the key that has signed; whether a signature is right is checked outside.
+
+A signer is the text of a public key. Without grants everybody may speak for every client.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from streamfl.core.coordinator.state import CoordinatorState
+from streamfl.core.errors import did_you_mean
+
+# The most names that are searched for the one that was meant.
+MOST_SEARCHED = 1000
+
+NOT_SIGNED = "its signature is missing or not right"
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A client belongs to the key of the host that brought it first; new names come before round 1, or are admitted.
+
+    Examples
+    --------
+    >>> from streamfl.core.profiles.experts import Experts
+    >>> state = CoordinatorState(Experts(), keys={"lab": "k1", "new": ""})
+    >>> [Known().refusal("lab", signer, state) for signer in ("k1", "k2", "")]
+    [None, 'signed by another key than that of the host that brought it', 'its signature is missing or not right']
+    >>> Known().refusal("new", "k2", state)
+    """
+
+    def refusal(self, client: str, signer: str, state: CoordinatorState) -> str | None:
+        """Return why a signer may not speak for a client, or None."""
+        if not signer:
+            return NOT_SIGNED
+        key = state.keys.get(client)
+        if key is None:
+            return (
+                None if state.agreement is None else f"a client that nobody has admitted{_meant(client, state.keys)}"
+            )
+        return None if key in ("", signer) else "signed by another key than that of the host that brought it"
+
+
+@dataclass(frozen=True, slots=True)
+class Granted:
+    """Each key speaks for the clients that a list grants it.
+
+    Parameters
+    ----------
+    by_signer
+        By key, patterns of the clients' names, each with at most one `*`.
+
+    Examples
+    --------
+    >>> from streamfl.core.profiles.experts import Experts
+    >>> granted, state = Granted({"k1": ("lab", "plant-7.*"), "k2": ("plant-8.*",)}), CoordinatorState(Experts())
+    >>> [granted.refusal(client, "k1", state) for client in ("lab", "plant-7.a", "labb")]
+    [None, None, 'no host is granted it; did you mean lab?']
+    >>> granted.refusal("plant-7.a", "k2", state)
+    'its signer is not granted it'
+    """
+
+    by_signer: Mapping[str, tuple[str, ...]]
+
+    def refusal(self, client: str, signer: str, state: CoordinatorState) -> str | None:
+        """Return why a signer may not speak for a client, or None."""
+        if not signer:
+            return NOT_SIGNED
+        if any(matches(name, client) for name in self.by_signer.get(signer, ())):
+            return None
+        names = [name for granted in self.by_signer.values() for name in granted]
+        if not any(matches(name, client) for name in names):
+            return f"no host is granted it{_meant(client, (*names, *state.members))}"
+        return "its signer is not granted it"
+
+
+def matches(pattern: str, client: str) -> bool:
+    """Tell whether a client's name is one that a pattern stands for; `*` is any text that is not empty.
+
+    >>> [matches("plant-7.*", name) for name in ("plant-7.a", "plant-7.", "plant-70.a")], matches("lab", "lab")
+    ([True, False, False], True)
+    """
+    before, star, after = pattern.partition("*")
+    if not star:
+        return client == pattern
+    is_longer = len(client) > len(before) + len(after)
+    return is_longer and client.startswith(before) and client.endswith(after)
+
+
+def _meant(client: str, names: Iterable[str]) -> str:
+    return did_you_mean(client, sorted(set(names))[:MOST_SEARCHED])
