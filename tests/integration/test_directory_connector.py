@@ -108,7 +108,7 @@ def test_a_host_that_begins_after_the_end_is_told_of_it_first(loaded: Federation
         with closing(connector.host("late", placement, form)) as host:
             return [*host.receive(), *host.receive()]
 
-    left, ended = Left(client="c0", incarnation="1"), Ended(entry=3)
+    left, ended = Left(client="c0", nonce="1"), Ended(entry=3)
     coordinator = connector.coordinator(placement, form)
     coordinator.publish((left, ended))
     assert told() == [ended]

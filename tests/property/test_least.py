@@ -62,7 +62,7 @@ class Run:
                     for message in opening(self.entry):
                         self.feed(message)
                 case Send(Leave()):
-                    self.feed(Left(client="c0", incarnation="i1"))
+                    self.feed(Left(client="c0", nonce="i1"))
                 case Finished():
                     self.finished = True
 

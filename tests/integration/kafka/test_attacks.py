@@ -351,7 +351,7 @@ def test_a_member_that_lies_is_not_waited_for_then_evicted_and_the_model_is_the_
     """With quorum "all" and no deadline: three entries in a row, and nobody waits for it any more."""
     topic = f"{small.prefix}.{STRANGER}"
     make(small.bootstrap, {topic: 1})
-    write(begun, said(Join(client=STRANGER, incarnation="1", moments=moments_of(()))))
+    write(begun, said(Join(client=STRANGER, nonce="1", moments=moments_of(()))))
     begun.until("it has joined", lambda: any(is_of(m, Joined) for m in begun.told()))
     for i in range(1, 4):
         small.write(until=BEFORE + i)

@@ -90,7 +90,7 @@ ENDLESS = parted(b"x", 0, 10**9, b"1" * 64)
 
 def forged() -> dict[str, tuple[bytes | None, bytes | None, list[tuple[str, bytes]]]]:
     """Messages that no client sends."""
-    leave = messages.encode(Leave(client="c0", incarnation="9" * 20))
+    leave = messages.encode(Leave(client="c0", nonce="9" * 20))
     drift = messages.encode(
         LocalDrift(round=1, epoch=1, clients=(), labels=(), since=1, state="latched", statistic=11.0, threshold=9.2)
     )

@@ -439,7 +439,7 @@ class TestRights:
                 assert time.monotonic() < until, "no record after 30 s"
                 host.hosted()
             assert [len(batch) for batch in batches] == [1]
-            host.link("c0").send(Leave(client="c0", incarnation="1"))
+            host.link("c0").send(Leave(client="c0", nonce="1"))
         finally:
             host.close()
 
@@ -553,7 +553,7 @@ class TestRights:
                     assert time.monotonic() < until
                     for heard in link.receive():
                         link.refuse(heard.reason)
-                link.publish((Left(client="c0", incarnation="1"),))
+                link.publish((Left(client="c0", nonce="1"),))
 
     def test_a_refused_log_in_is_no_reason_to_try_again(self, guarded, federation):
         settings = {"bootstrap_servers": guarded.bootstrap, **log_in("client"), "sasl_mechanism": "SCRAM-SHA-256"}

@@ -216,7 +216,7 @@ def test_a_client_measures_targets_in_its_own_unit_where_none_is_agreed_on():
 
 def test_nobody_knows_a_unit_who_has_no_records():
     def told(records: int, target: TargetUnit) -> Join:
-        return Join(client="c", incarnation="1", moments=NOTHING, target=target, records=records)
+        return Join(client="c", nonce="1", moments=NOTHING, target=target, records=records)
 
     assert not middle_unit([told(0, TargetUnit()), told(0, TargetUnit())]).is_known
     assert middle_unit([told(0, TargetUnit()), told(3, TargetUnit(5.0, 2.0))]) == TargetUnit(5.0, 2.0)

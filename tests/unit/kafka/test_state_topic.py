@@ -64,9 +64,9 @@ class Topic:
 
 def state(entry: int, **spoilt: Any) -> bytes:
     moments = Moments.of(("x",), np.array([[1.0], [2.0], [6.0]]))
-    join = Join(client="c0", incarnation="1", moments=moments, labels=("a", "b"), records=3)
+    join = Join(client="c0", nonce="1", moments=moments, labels=("a", "b"), records=3)
     agreed = Agreement.of([join], scaling=True)
-    told: dict[str, Any] = {"agreement": agreed, "members": {"c0": Member("1")}, "round": entry, "known_labels": 2}
+    told: dict[str, Any] = {"agreement": agreed, "members": {"c0": Member(1)}, "round": entry, "known_labels": 2}
     return codec.encode(CoordinatorState(Promotion(), entry=entry, **(told | spoilt)))
 
 
@@ -126,7 +126,7 @@ def test_what_lies_between_the_parts_of_a_state_does_no_harm(topic: Topic) -> No
         state(6, restarted=7),
         state(6, known_labels=3),
         state(6, refused=-1),
-        state(6, members={"c0": Member("1", positions={"c0/0": -1})}),
+        state(6, members={"c0": Member(1, positions={"c0/0": -1})}),
     ],
 )
 def test_one_that_cannot_be_is_skipped(forged: bytes, topic: Topic) -> None:

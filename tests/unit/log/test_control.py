@@ -113,7 +113,7 @@ class TestRead:
         assert messages.encode(last) == messages.encode(message)
 
     def test_other_messages_between_entries_are_told_as_they_come(self):
-        left = Left(client="c0", incarnation="1")
+        left = Left(client="c0", nonce="1")
         lines = [*written(closed(100), most=4000), *written(left), *written(closed(100, entry=8), most=4000)]
         assert [type(one).__name__ for one in read(*lines) if one is not None] == [
             "RoundClosed",
@@ -153,7 +153,7 @@ class TestRead:
     def test_what_lies_between_two_pieces_makes_an_end_of_them(self):
         first, second = list(written(closed(2), most=len(messages.encode(closed(2))) - 1))
         reader = ControlReader()
-        left = Left(client="c0", incarnation="1")
+        left = Left(client="c0", nonce="1")
         assert read(first, *written(left), reader=reader) == [None, left]
         with pytest.raises(PeerError, match="piece 2 of 2 of an entry, without the pieces before it"):
             reader.read(*second)
@@ -172,7 +172,7 @@ class TestRead:
     @pytest.mark.parametrize(
         "message",
         [
-            Leave(client="c0", incarnation="1"),
+            Leave(client="c0", nonce="1"),
             ModelPublished(slot="a", version=1, registry=1, weights=np.zeros((1, 1))),
         ],
     )

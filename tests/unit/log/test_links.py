@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from streamfl.core.protocol.messages import Ended, FromClient, FromCoordinator, Left
 from streamfl.log.links import Links
 
-LEFT, ENDED = Left(client="c0", incarnation="1"), Ended(entry=3)
+LEFT, ENDED = Left(client="c0", nonce="1"), Ended(entry=3)
 
 
 class Log(Links):

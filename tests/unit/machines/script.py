@@ -28,6 +28,7 @@ from streamfl.core.protocol.messages import (
     FromCoordinator,
     Join,
     Joined,
+    Leave,
     ModelPublished,
     ModelsChanged,
     RegistryPublished,
@@ -76,10 +77,10 @@ def batch(labels: str, *, start: int = 0, of: str = "c0", values: Sequence[float
 # --- a coordinator's messages, by hand -------------------------------------------------------------------------
 
 
-def joined(client: str = "c0", *, entry: int = 1, incarnation: str = "i1", **more: Any) -> Joined:
-    """Return the answer to its first Join, by default of a client that the ledger knows nothing of."""
-    fields: dict[str, Any] = {"positions": {}, "read": 0, "question": 1} | more
-    return Joined(client=client, incarnation=incarnation, entry=entry, **fields)
+def joined(client: str = "c0", *, entry: int = 1, start: int = 1, **more: Any) -> Joined:
+    """Return the answer to a start's first Join, by default of a client that the ledger knows nothing of."""
+    fields: dict[str, Any] = {"nonce": f"i{start}", "incarnation": start, "positions": {}, "read": 0, "question": 1}
+    return Joined(client=client, entry=entry, **(fields | more))
 
 
 def opening(
@@ -140,11 +141,10 @@ def closed(entry: int, *accepted: Update, **more: Any) -> RoundClosed:
     return RoundClosed(**(fields | more))
 
 
-def client(name: str = "c0", *, incarnation: str = "i1", **settings: Any) -> Client:
-    """Return a client with rounds of four records."""
-    return Client(
-        ClientSettings(**({"learner": LEARNER, "round_size": 4, "retry": 5.0} | settings)), name, incarnation
-    )
+def client(name: str = "c0", *, start: int = 1, **settings: Any) -> Client:
+    """Return a start of a client with rounds of four records."""
+    fields: dict[str, Any] = {"learner": LEARNER, "round_size": 4, "retry": 5.0}
+    return Client(ClientSettings(**(fields | settings)), name, f"i{start}")
 
 
 def feed(machine: Client | Coordinator, *events: Any, now: float = 0.0) -> list[Any]:
@@ -189,7 +189,7 @@ def weights_in(published: Iterable[Any]) -> dict[tuple[str, int], np.ndarray]:
 
 def first_update(machine: Client, records: Batch, **more: Any) -> Update:
     """Let a client join, and return its update of round 1."""
-    decisions = feed(machine, RecordsRead((records,)), joined(machine.name, incarnation=machine.incarnation))
+    decisions = feed(machine, RecordsRead((records,)), joined(machine.name))
     decisions += feed(machine, *opening(**more))
     (update,) = sent(decisions, Update)
     return update
@@ -198,10 +198,19 @@ def first_update(machine: Client, records: Batch, **more: Any) -> Update:
 # --- clients' messages, by hand --------------------------------------------------------------------------------
 
 
-def join(name: str, *, incarnation: str = "i1", labels: Sequence[str] = ("a", "b"), **more: Any) -> Join:
-    """Return the introduction of a client with four records of the feature x, mean 0 and variance 1."""
-    moments = more.pop("moments", Moments(("x",), np.array([4.0]), np.zeros(1), np.array([4.0])))
-    return Join(client=name, incarnation=incarnation, moments=moments, labels=tuple(labels), records=4, **more)
+def join(name: str, *, start: int = 1, labels: Sequence[str] = ("a", "b"), **more: Any) -> Join:
+    """Return the introduction of a client's start with four records of the feature x, mean 0 and variance 1.
+
+    It takes the place of the start before, of which it knows.
+    """
+    moments = Moments(("x",), np.array([4.0]), np.zeros(1), np.array([4.0]))
+    fields: dict[str, Any] = {"nonce": f"i{start}", "after": start - 1, "moments": moments, "records": 4}
+    return Join(client=name, labels=tuple(labels), **(fields | more))
+
+
+def leave(name: str, *, start: int = 1, **more: Any) -> Leave:
+    """Return the Leave of a client's start."""
+    return Leave(client=name, **({"nonce": f"i{start}", "after": start - 1} | more))
 
 
 def answer(
@@ -214,7 +223,7 @@ def answer(
     mine = [slot for slot in opened.slots if slot.is_for(name)]
     fields: dict[str, Any] = {
         "client": name,
-        "attempt": "i1-1",
+        "attempt": "1-1",
         "entry": opened.entry,
         "round": opened.round,
         "epoch": opened.epoch,

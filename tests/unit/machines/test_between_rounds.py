@@ -451,7 +451,7 @@ def test_records_that_are_read_again_are_learnt_once(whole):
     machine = client(learner=LINEAR)
     first = first_update(machine, batch("abab"), between=True)
     # Another start of this client had two of them accepted: they are read again from there.
-    taken = replace(first, attempt="i0-1")
+    taken = replace(first, attempt="0-1")
     models, change = after(cut(batch("abab"), 0, 2))
     published = BetweenPublished(version=2, agreed=models if whole else change)
     decisions = feed(

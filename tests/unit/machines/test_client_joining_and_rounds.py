@@ -28,7 +28,7 @@ from streamfl.core.protocol.registry import Registry
 
 
 def left(incarnation: str = "i1", name: str = "c0") -> Left:
-    return Left(client=name, incarnation=incarnation)
+    return Left(client=name, nonce=incarnation)
 
 
 # --- joining ---------------------------------------------------------------------------------------------------
@@ -39,7 +39,8 @@ def test_it_introduces_itself_when_its_first_round_is_full():
     assert feed(machine, RecordsRead((batch("ab!"),))) == []
     decisions = feed(machine, RecordsRead((batch("bbab", start=3),)))
     (introduction,) = sent(decisions, Join)
-    assert (introduction.client, introduction.incarnation, introduction.labels) == ("c0", "i1", ("a", "b"))
+    assert (introduction.client, introduction.nonce, introduction.after) == ("c0", "i1", 0)
+    assert introduction.labels == ("a", "b")
     assert introduction.records == 4
     assert introduction.moments.count.tolist() == [4.0]
     assert introduction.moments.mean.tolist() == [-0.5]
@@ -84,22 +85,22 @@ def test_one_that_is_stopped_before_the_federation_begins_leaves_at_once():
 def test_answers_to_others_are_not_for_it():
     machine = client()
     feed(machine, RecordsRead((batch("abab"),)))
-    assert feed(machine, joined("c1"), joined(incarnation="i0"), *opening()) == []
+    assert feed(machine, joined("c1"), joined(start=0), *opening()) == []
     assert machine.accounted is None
 
 
 def test_joined_says_where_to_read_on_and_what_was_accounted_for():
-    machine = client(incarnation="i2")
+    machine = client(start=2)
     feed(machine, RecordsRead((batch("abab"),)))
-    decisions = feed(machine, joined(incarnation="i2", entry=4, positions={"c0": 12}, read=11))
+    decisions = feed(machine, joined(start=2, entry=4, positions={"c0": 12}, read=11))
     assert decisions == [Seek({"c0": 12})]
     assert (machine.pending, machine.accounted, machine.room) == (0, 11, 8)
 
 
 def test_a_source_that_had_ended_may_go_on_after_a_seek():
-    machine = client(incarnation="i2")
+    machine = client(start=2)
     feed(machine, RecordsRead((batch("ab"),)), SourceEnded())
-    decisions = feed(machine, joined(incarnation="i2", entry=4, positions={"c0": 1}, read=1), *opening(4))
+    decisions = feed(machine, joined(start=2, entry=4, positions={"c0": 1}, read=1), *opening(4))
     assert sent(decisions, Leave) == sent(decisions, Update) == []
     (update,) = sent(feed(machine, RecordsRead((batch("b", start=1),)), SourceEnded()), Update)
     assert update.spans == (Span("c0", 1, 2),)
@@ -123,7 +124,7 @@ def test_an_update_has_sums_counts_and_a_step_and_no_record():
     assert (update.entry, update.round, update.epoch, update.registry) == (1, 1, 1, 1)
     assert (update.records, update.trained, update.rejected) == (4, 4, 1)
     assert update.spans == (Span("c0", 0, 5),)
-    assert update.attempt == "i1-1"
+    assert update.attempt == "1-1"
     # An untrained softmax of two labels: ln 2 a record, of at most 2 ln 2.
     assert update.losses["m"].loss == pytest.approx(4 * 0.5)
     assert update.losses["m"].square == pytest.approx(4 * 0.25)
@@ -250,7 +251,7 @@ def test_its_own_attempt_lets_go_of_the_records_and_the_next_round_follows():
     assert (machine.accounted, machine.pending) == (4, 4)
     (following,) = sent(feed(machine, *opening(2)), Update)
     assert following.spans == (Span("c0", 4, 8),)
-    assert (following.attempt, following.entry, following.round) == ("i1-2", 2, 2)
+    assert (following.attempt, following.entry, following.round) == ("1-2", 2, 2)
 
 
 def test_an_entry_without_it_has_the_same_records_sent_under_the_next():
@@ -260,13 +261,13 @@ def test_an_entry_without_it_has_the_same_records_sent_under_the_next():
     assert (machine.accounted, machine.pending) == (0, 4)
     (again,) = sent(feed(machine, *opening(2)), Update)
     assert again.spans == update.spans
-    assert (again.attempt, again.entry) == ("i1-2", 2)
+    assert (again.attempt, again.entry) == ("1-2", 2)
 
 
 def test_another_attempt_in_its_name_makes_it_ask_where_it_stands():
     machine = client()
     update = first_update(machine, batch("abab"))
-    decisions = feed(machine, closed(1, replace(update, attempt="i0-7", spans=(Span("c0", 0, 2),))))
+    decisions = feed(machine, closed(1, replace(update, attempt="0-7", spans=(Span("c0", 0, 2),))))
     assert machine.accounted is None
     assert len(sent(decisions, Join)) == 1
     decisions = feed(machine, *opening(2), joined(entry=2, positions={"c0": 2}, read=2, question=2))
@@ -320,7 +321,7 @@ def test_after_silence_it_asks_and_the_answer_has_the_update_sent_again():
     update = first_update(machine, batch("abab"))
     assert machine.wakes_at == 5.0
     (asked,) = sent(feed(machine, Tick(), now=5.0), Join)
-    assert asked.incarnation == "i1"
+    assert (asked.nonce, asked.after) == ("i1", 0)
     decisions = feed(machine, joined(question=2), *opening(), now=6.0)
     assert as_bytes(sent(decisions, Update)) == as_bytes([update])
     assert [d for d in decisions if isinstance(d, Seek)] == []
@@ -350,7 +351,7 @@ def test_a_source_that_ends_sends_its_rest_then_leaves():
     (rest,) = sent(feed(machine, *opening(2)), Update)
     assert (rest.records, rest.spans) == (2, (Span("c0", 4, 6),))
     (leave,) = sent(feed(machine, closed(2, rest)), Leave)
-    assert (leave.client, leave.incarnation) == ("c0", "i1")
+    assert (leave.client, leave.nonce) == ("c0", "i1")
     assert sent(feed(machine, Tick(), now=5.0), Leave) == [leave]
     assert sent(feed(machine, Tick(), now=15.0), Leave) == [leave]
     assert feed(machine, left("i0"), left(name="c1")) == []

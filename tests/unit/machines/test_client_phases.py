@@ -37,7 +37,7 @@ from streamfl.core.protocol.records import Span
 from streamfl.core.protocol.registry import Registry
 
 SCRATCH = replace(SLOT, name="scratch")
-LEFT = Left(client="c0", incarnation="i1")
+LEFT = Left(client="c0", nonce="i1")
 
 
 def led(machine: Client, *events: Any, now: float = 0.0) -> list[str]:
@@ -89,8 +89,8 @@ def test_with_all_at_hand_one_event_leads_through_several_phases():
 
 
 def test_old_records_are_read_again_before_the_next_round_is_worked_on():
-    machine, sample = client(incarnation="i2"), SampledRound(round=1, share=0.5, positions={"c0": (0, 3)})
-    answer = joined(incarnation="i2", entry=2, positions={"c0": 4}, read=4, sample=(sample,))
+    machine, sample = client(start=2), SampledRound(round=1, share=0.5, positions={"c0": (0, 3)})
+    answer = joined(start=2, entry=2, positions={"c0": 4}, read=4, sample=(sample,))
     feed(machine, RecordsRead((batch("abab"),)))
     assert led(machine, answer, *opening(2)) == ["RESTORING"] * 4
     assert led(machine, RecordsFetched((fetched(batch("abab"), (0, 3)),))) == ["GATHERING"]

@@ -180,11 +180,11 @@ def test_after_a_restart_the_sample_is_read_again_and_scores_as_before():
     second = opening(2, slots=(HISTORY,), sampled=(1,), weights=weights)
     (undisturbed,) = sent(feed(before, *second, RecordsRead((batch("a", start=10),))), Update)
 
-    after = client(round_size=5, incarnation="i2")
+    after = client(round_size=5, start=2)
     assert update.sample is not None
     sample = SampledRound(round=1, share=0.25, positions=update.sample.positions, ordinals=update.sample.ordinals)
     feed(after, RecordsRead((batch("ab!bab" + "abb"),)))
-    answer = joined(incarnation="i2", entry=2, positions={"c0": 6}, read=6, sample=(sample,))
+    answer = joined(start=2, entry=2, positions={"c0": 6}, read=6, sample=(sample,))
     decisions = feed(after, answer, *second)
     assert decisions == [Seek({"c0": 6}), Fetch({"c0": update.sample.positions["c0"]})]
     assert feed(after, RecordsRead((batch("abbba", start=6),))) == []
@@ -195,14 +195,14 @@ def test_after_a_restart_the_sample_is_read_again_and_scores_as_before():
 
 
 def test_records_that_are_read_again_together_go_to_their_own_rounds():
-    machine = client(incarnation="i2")
+    machine = client(start=2)
     source = batch("aabb" + "bbaa")
     sample = (
         SampledRound(round=1, share=0.5, positions={"c0": (0, 1)}),
         SampledRound(round=2, share=0.25, positions={"c0": (4, 5)}),
     )
     feed(machine, RecordsRead((batch("abab"),)))
-    decisions = feed(machine, joined(incarnation="i2", entry=3, positions={"c0": 8}, read=8, sample=sample))
+    decisions = feed(machine, joined(start=2, entry=3, positions={"c0": 8}, read=8, sample=sample))
     assert Fetch({"c0": (0, 1, 4, 5)}) in decisions
     # A model that always says a: right on all of round 1's sample, wrong on all of round 2's.
     always_a = {"m": np.array([[0.0, 0.0], [50.0, -50.0]])}
@@ -219,10 +219,10 @@ def test_records_that_are_read_again_together_go_to_their_own_rounds():
 
 
 def test_old_records_that_are_gone_are_left_out():
-    machine = client(incarnation="i2")
+    machine = client(start=2)
     sample = SampledRound(round=1, share=0.25, positions={"c0": (0, 1)})
     feed(machine, RecordsRead((batch("abab"),)))
-    decisions = feed(machine, joined(incarnation="i2", entry=2, positions={"c0": 4}, read=4, sample=(sample,)))
+    decisions = feed(machine, joined(start=2, entry=2, positions={"c0": 4}, read=4, sample=(sample,)))
     assert Fetch({"c0": (0, 1)}) in decisions
     feed(machine, *opening(2, slots=(HISTORY,), sampled=(1,)), RecordsFetched(()))
     (update,) = sent(feed(machine, RecordsRead((batch("abab", start=4),))), Update)

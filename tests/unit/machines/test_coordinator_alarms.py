@@ -176,7 +176,7 @@ def test_updates_come_too_late_now():
 
 def test_a_client_that_restarts_meanwhile_gets_the_score_message():
     machine, asked, _ = alarmed()
-    decisions = feed(machine, join("c1", incarnation="i2"))
+    decisions = feed(machine, join("c1", start=2))
     assert [type(d) for d in decisions] == [Publish]
     assert broadcast(decisions, Score) == [asked]
     assert "scratch" in [model.slot for model in broadcast(decisions, ModelPublished)]
@@ -185,7 +185,7 @@ def test_a_client_that_restarts_meanwhile_gets_the_score_message():
 def test_membership_waits_so_that_nothing_is_committed_in_between():
     machine, asked, updates = alarmed()
     before = set(machine.state.active())
-    assert feed(machine, Leave(client="c2", incarnation="i1"), join("c7")) == []
+    assert feed(machine, Leave(client="c2", nonce="i1"), join("c7")) == []
     assert machine.state.active() == before
     decisions = feed(machine, *(scores(u, asked, 0.1) for u in updates.values()))
     assert [type(d) for d in decisions] == [Commit]
@@ -351,7 +351,7 @@ def test_answers_sent_again_count_once_in_either_stage():
 
 def test_a_client_that_restarts_in_the_second_stage_gets_that_stage():
     machine, second, _ = exchanging()
-    decisions = feed(machine, join("c1", incarnation="i2"))
+    decisions = feed(machine, join("c1", start=2))
     assert broadcast(decisions, Score) == [second]
     assert "relabelled" in [model.slot for model in broadcast(decisions, ModelPublished)]
 

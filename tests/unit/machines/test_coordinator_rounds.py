@@ -18,6 +18,7 @@ from unit.machines.script import (
     coordinator,
     feed,
     join,
+    leave,
     opening,
     plain,
     refusals,
@@ -42,8 +43,8 @@ from streamfl.core.protocol.events import RecordsRead, Tick
 from streamfl.core.protocol.fingerprint import fingerprint
 from streamfl.core.protocol.messages import (
     BranchGroup,
+    Fenced,
     Joined,
-    Leave,
     Left,
     ModelPublished,
     RegistryPublished,
@@ -54,11 +55,6 @@ from streamfl.core.protocol.messages import (
 )
 from streamfl.core.protocol.moments import Moments
 from streamfl.core.protocol.records import Span
-
-
-def leave(name: str, incarnation: str = "i1") -> Leave:
-    return Leave(client=name, incarnation=incarnation)
-
 
 # --- joining ---------------------------------------------------------------------------------------------------
 
@@ -113,32 +109,63 @@ def test_a_restarted_member_gets_its_place_in_the_ledger():
     machine = coordinator(1)
     opened = begun(machine, "c0")
     feed(machine, answer(opened, "c0", records=3, rejected=1, spans=(Span("c0", 0, 4),)))
-    decisions = feed(machine, join("c0", incarnation="i2"))
-    assert isinstance(decisions[0], Publish)
-    (answered,) = broadcast(decisions, Joined)
-    assert (answered.incarnation, answered.entry) == ("i2", 2)
+    (commit,) = feed(machine, join("c0", start=2))
+    assert isinstance(commit, Commit)  # saved before it is told, so that no other start can have the same number
+    (answered,) = broadcast([commit], Joined)
+    assert (answered.nonce, answered.incarnation, answered.entry) == ("i2", 2, 2)
     assert (dict(answered.positions), answered.read) == ({"c0": 4}, 4)
+    (again,) = feed(machine, join("c0", start=2, question=2))
+    assert isinstance(again, Publish)
+    assert [(told.incarnation, told.question) for told in broadcast([again], Joined)] == [(2, 2)]
 
 
-def test_older_incarnations_are_refused():
+def fenced(decisions):
+    return [(told.client, told.nonce, told.after, told.incarnation) for told in broadcast(decisions, Fenced)]
+
+
+def test_a_start_is_told_the_present_incarnation_before_it_can_take_its_place():
     machine = coordinator(1)
-    feed(machine, join("c0", incarnation="i5"))
-    assert (
-        refusals(feed(machine, join("c0", incarnation="i4"), leave("c0", "i4")))
-        == [("c0", "an older incarnation")] * 2
-    )
+    begun(machine, "c0")
+    (told,) = feed(machine, join("c0", start=2, after=0))
+    assert isinstance(told, Publish)
+    assert fenced([told]) == [("c0", "i2", 0, 1)]
+    assert machine.state.members["c0"].nonce == "i1"
+    (answered,) = broadcast(feed(machine, join("c0", start=2, after=1)), Joined)
+    assert (answered.nonce, answered.incarnation) == ("i2", 2)
+
+
+def test_of_two_starts_that_name_the_same_incarnation_one_gets_the_next():
+    machine = coordinator(1)
+    begun(machine, "c0")
+    assert broadcast(feed(machine, join("c0", start=2)), Joined)
+    assert fenced(feed(machine, join("c0", start=3, after=1))) == [("c0", "i3", 1, 2)]
+    (answered,) = broadcast(feed(machine, join("c0", start=3, after=2)), Joined)
+    assert answered.incarnation == 3
+
+
+def test_a_replayed_message_of_an_earlier_start_takes_nobodys_place():
+    machine = coordinator(1)
+    opened = begun(machine, "c0")
+    for start in (2, 3):
+        feed(machine, join("c0", start=start))
+    for message in (join("c0"), join("c0", start=2), leave("c0"), leave("c0", start=2)):
+        assert fenced(feed(machine, message)) == [("c0", message.nonce, message.after, 3)]
+    assert refusals(feed(machine, answer(opened, "c0", attempt="2-1"))) == [
+        ("c0", "another incarnation than the present one")
+    ]
+    member = machine.state.members["c0"]
+    assert (member.nonce, member.incarnation, member.left, member.refused) == ("i3", 3, False, 0)
+    assert machine.state.refused == 0  # none of them is a fault
 
 
 def test_a_client_that_left_after_its_join_was_lost_does_not_return_by_a_copy_of_that_join():
     machine = coordinator(2)
     begun(machine, "c0", "c1")
-    feed(machine, leave("c0", "i2"))
-    decisions = feed(machine, join("c0", incarnation="i2"))
-    assert (broadcast(decisions, Joined), broadcast(decisions, Left)) == ([], [Left(client="c0", incarnation="i2")])
+    feed(machine, leave("c0", start=2))
+    decisions = feed(machine, join("c0", start=2))
+    assert (broadcast(decisions, Joined), broadcast(decisions, Left)) == ([], [Left(client="c0", nonce="i2")])
     assert machine.present == {"c1"}
-    assert [answered.incarnation for answered in broadcast(feed(machine, join("c0", incarnation="i3")), Joined)] == [
-        "i3"
-    ]
+    assert [told.incarnation for told in broadcast(feed(machine, join("c0", start=3)), Joined)] == [3]
 
 
 def test_a_client_that_left_may_return_but_not_by_an_old_join():
@@ -146,12 +173,12 @@ def test_a_client_that_left_may_return_but_not_by_an_old_join():
     begun(machine, "c0", "c1")
     (commit,) = feed(machine, leave("c0"))
     assert isinstance(commit, Commit)
-    assert broadcast([commit], Left) == [Left(client="c0", incarnation="i1")]
+    assert broadcast([commit], Left) == [Left(client="c0", nonce="i1")]
     (again,) = feed(machine, join("c0"))  # it may have missed the answer, so that it asks where it stands
     assert isinstance(again, Publish)
-    assert broadcast([again], Left) == [Left(client="c0", incarnation="i1")]
+    assert broadcast([again], Left) == [Left(client="c0", nonce="i1")]
     assert machine.state.active() == {"c1"}
-    (back,) = feed(machine, join("c0", incarnation="i2"))
+    (back,) = feed(machine, join("c0", start=2))
     assert isinstance(back, Commit)
     assert machine.state.active() == {"c0", "c1"}
 
@@ -162,12 +189,12 @@ def test_leaving_twice_is_answered_twice_and_written_once():
     feed(machine, leave("c0"))
     (again,) = feed(machine, leave("c0"))
     assert isinstance(again, Publish)
-    assert broadcast([again], Left) == [Left(client="c0", incarnation="i1")]
+    assert broadcast([again], Left) == [Left(client="c0", nonce="i1")]
 
 
 def test_a_stranger_that_leaves_may_go():
     (answered,) = feed(coordinator(2), leave("c9"))
-    assert broadcast([answered], Left) == [Left(client="c9", incarnation="i1")]
+    assert broadcast([answered], Left) == [Left(client="c9", nonce="i1")]
 
 
 def test_when_the_last_one_leaves_it_is_finished():
@@ -197,8 +224,8 @@ def test_a_closed_round_names_the_accepted_clients_and_opens_the_next():
     closed, *_, following = commit.messages
     assert isinstance(commit, Commit)
     assert [(a.client, a.attempt, a.spans, a.records, a.rejected) for a in closed.accepted] == [
-        ("c0", "i1-1", (Span("c0", 0, 5),), 4, 1),
-        ("c1", "i1-1", (Span("c1", 0, 2),), 2, 0),
+        ("c0", "1-1", (Span("c0", 0, 5),), 4, 1),
+        ("c1", "1-1", (Span("c1", 0, 2),), 2, 0),
     ]
     assert (closed.entry, closed.round, closed.epoch) == (1, 1, 1)
     assert (closed.records, closed.trained, closed.rejected) == (6, 6, 1)
@@ -399,7 +426,7 @@ def test_a_second_update_is_refused_also_if_it_is_another_one():
     opened = begun(machine, "c0", "c1")
     first = answer(opened, "c0")
     feed(machine, first)
-    for again in (first, replace(first, attempt="i1-2", records=1, trained=1)):
+    for again in (first, replace(first, attempt="1-2", records=1, trained=1)):
         assert refusals(feed(machine, again)) == [("c0", "a second update for the round")]
     (closed,) = broadcast(feed(machine, answer(opened, "c1")), RoundClosed)
     assert (closed.records, closed.refused) == (8, 2)
@@ -639,7 +666,7 @@ def test_names_of_messages_in_hand_made_rounds_are_those_of_real_ones():
 
 
 def turns(names: str, accepted: str) -> list[tuple[str, ...] | None]:
-    members = {name: Member("1", accepted=9 if name in accepted else 0) for name in names}
+    members = {name: Member(1, accepted=9 if name in accepted else 0) for name in names}
     return [next_measured(CoordinatorState(Promotion(), members=members, round=t)) for t in range(1, 5)]
 
 
@@ -655,7 +682,7 @@ def test_a_member_without_accepted_records_moves_nobody_s_turn():
 
 
 def test_a_round_that_is_opened_again_asks_the_same_clients():
-    state = CoordinatorState(Promotion(), round=9, members={name: Member("1", accepted=9) for name in "abc"})
+    state = CoordinatorState(Promotion(), round=9, members={name: Member(1, accepted=9) for name in "abc"})
     state.measured = next_measured(state)
     assert state.measured == ("a",)
     state.members["a"].left = True

@@ -119,7 +119,7 @@ def test_two_closings_of_an_entry_that_differ_make_it_ask():
 
 @pytest.mark.parametrize(
     "other",
-    [{"spans": (Span("elsewhere", 0, 10**12),)}, {"attempt": "i1-2"}, {"records": 3}, {"rejected": 1}],
+    [{"spans": (Span("elsewhere", 0, 10**12),)}, {"attempt": "1-2"}, {"records": 3}, {"rejected": 1}],
     ids=str,
 )
 def test_an_acceptance_of_other_records_than_it_sent_is_none(other):
@@ -180,7 +180,7 @@ def test_a_time_that_never_comes_is_not_waited_for():
 def test_only_its_own_left_ends_it():
     machine = client()
     update = first_update(machine, batch("abab"))
-    assert feed(machine, Left(client="c0", incarnation="i1")) == []
+    assert feed(machine, Left(client="c0", nonce="i1")) == []
     feed(machine, closed(1, update))
     assert machine.accounted == 4
 
@@ -437,7 +437,7 @@ FORGERS: dict[str, Forger] = {
     "changes of models": _changes,
     "another registry": _registry,
     "answers to no question": _answers,
-    "leaving": lambda machine, _: [Left(client=machine.name, incarnation=machine.incarnation)],
+    "leaving": lambda machine, _: [Left(client=machine.name, nonce=machine.incarnation)],
     "refusals": lambda machine, n: [
         Refusal(client=machine.name, incarnation=machine.incarnation, entry=machine._ledger.entry + n, reason="no")
     ],

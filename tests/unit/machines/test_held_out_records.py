@@ -196,7 +196,7 @@ def test_the_ledger_holds_back_once_what_was_refused_and_sent_again():
     opened = begun(machine, "c0", "c1")
     held = tuple(HeldRecord(round=1, ordinal=i, partition="c0", position=i) for i in (1, 3))
     good = answer(opened, "c0", held=held, trained=2)
-    assert refusals(feed(machine, replace(good, registry=9), good, replace(good, attempt="i1-2"))) == [
+    assert refusals(feed(machine, replace(good, registry=9), good, replace(good, attempt="1-2"))) == [
         ("c0", "another registry"),
         ("c0", "a second update for the round"),
     ]
@@ -206,7 +206,7 @@ def test_the_ledger_holds_back_once_what_was_refused_and_sent_again():
     feed(machine, answer(second, "c0", start=4, held=more, let_go=(1, 99), trained=3))
     assert machine.state.members["c0"].held == held  # not yet
     feed(machine, answer(second, "c1", start=4))
-    (answered,) = broadcast(feed(machine, join("c0", incarnation="i2")), Joined)
+    (answered,) = broadcast(feed(machine, join("c0", start=2)), Joined)
     assert answered.held == (held[1], *more)
 
 
@@ -215,10 +215,10 @@ def test_the_ledger_holds_back_once_what_was_refused_and_sent_again():
 
 def restored(first: Update, *, lost: Sequence[int] = (), **more: object) -> tuple[list, Update]:
     """Let another start of the client take over after round 1, and return what it decides, and its next update."""
-    machine = client(round_size=SIZE, capacity=400, incarnation="i2")
+    machine = client(round_size=SIZE, capacity=400, start=2)
     feed(machine, RecordsRead((STREAM,)))
     (span,) = first.spans
-    told_ = joined(incarnation="i2", entry=2, positions={"c0": span.end}, read=span.end - 500, held=first.held)
+    told_ = joined(start=2, entry=2, positions={"c0": span.end}, read=span.end - 500, held=first.held)
     decisions = feed(machine, told_, *opening(2, held=HELD, **more))
     assert feed(machine, RecordsRead((STREAM.after(span.end),))) == []  # it waits for what it held back
     places = [record.position for record in first.held if record.position not in lost]
@@ -251,9 +251,9 @@ def test_the_history_sample_and_the_holdout_are_read_again_together_each_positio
     assert first.sample is not None
     sample = replace(first.sample, share=1.0)
     twice = {record.position for record in first.held} & {*first.sample.positions["c0"]}
-    machine = client(round_size=SIZE, capacity=400, incarnation="i2")
+    machine = client(round_size=SIZE, capacity=400, start=2)
     feed(machine, RecordsRead((STREAM,)))
-    answered = joined(incarnation="i2", entry=2, positions={"c0": 579}, read=79, sample=(sample,), held=first.held)
+    answered = joined(start=2, entry=2, positions={"c0": 579}, read=79, sample=(sample,), held=first.held)
     (fetch,) = (d for d in feed(machine, answered) if isinstance(d, Fetch))
     assert list(fetch.positions["c0"]) == sorted({r.position for r in first.held} | {*first.sample.positions["c0"]})
     feed(machine, RecordsFetched((fetched(STREAM, fetch.positions["c0"]),)), RecordsRead((STREAM.after(579),)))
@@ -271,10 +271,10 @@ def test_records_of_several_partitions_keep_their_own_places():
     (first,) = sent(feed(machine, *opening(1, held=HELD)), Update)
     # Ordinals go on from one partition to the next, as they were read.
     assert {(r.partition, r.position - r.ordinal) for r in first.held} == {("q", 40), ("p", 7 - 120)}
-    after = client(round_size=240, capacity=400, incarnation="i2")
+    after = client(round_size=240, capacity=400, start=2)
     feed(after, RecordsRead(parts))
     positions = {"q": 160, "p": 127}
-    answered = joined(incarnation="i2", entry=2, positions=positions, read=240, held=first.held)
+    answered = joined(start=2, entry=2, positions=positions, read=240, held=first.held)
     (fetch,) = (d for d in feed(after, answered) if isinstance(d, Fetch))
     found = tuple(fetched(part, fetch.positions[part.span.partition]) for part in reversed(parts))
     more = tuple(batch("ab" * 60, start=end, of=of) for of, end in positions.items())

@@ -290,7 +290,7 @@ def test_a_name_that_is_a_reference():
 @pytest.mark.parametrize(
     "data",
     [
-        b'{"type":"joined","client":"c","incarnation":"1","entry":1,"positions":{"$array":{}},"read":0}',
+        b'{"type":"joined","client":"c","nonce":"7f","incarnation":1,"entry":1,"positions":{"$array":{}},"read":0}',
         b'{"a":' * 100_000,
     ],
     ids=["unhashable", "deep"],

@@ -282,7 +282,7 @@ def test_a_join_with_any_one_field_spoilt_does_no_harm(run):
 @pytest.mark.parametrize("run", ["adaptive"], indirect=True)
 def test_a_leave_with_any_one_field_spoilt_does_no_harm(run):
     saved, _ = moment(run, 6)
-    for what, message in variants(Leave(client=HOSTILE, incarnation="i1")):
+    for what, message in variants(Leave(client=HOSTILE, nonce="i1")):
         machine = begun(run, saved)
         feed(machine, message)
         assert {"c2"} <= machine.state.active(), what

@@ -155,7 +155,7 @@ def test_a_rest_that_is_too_small_stays_pending_and_it_leaves():
     (leading,) = sent(feed(machine, *opening(2)), Update)
     assert (leading.records, leading.rejected, leading.spans) == (0, 1, (Span("c0", 4, 5),))
     (leave,) = sent(feed(machine, closed(2, leading)), Leave)
-    assert feed(machine, Left(client=leave.client, incarnation=leave.incarnation)) == [Finished()]
+    assert feed(machine, Left(client=leave.client, nonce=leave.incarnation)) == [Finished()]
     assert (machine.accounted, machine.rejected, machine.pending) == (5, 1, 3)
 
 

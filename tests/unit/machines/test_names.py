@@ -185,7 +185,7 @@ def test_of_names_that_are_not_granted_nothing_is_left_in_an_update():
 def test_nor_in_its_scores():
     opened = begun(coordinator(1), "c0")
     update = bringing(opened)
-    told_ = Scores(client="c0", attempt="i1-1", entry=1, epoch=1, stage=1, losses={}, differences=update.differences)
+    told_ = Scores(client="c0", attempt="1-1", entry=1, epoch=1, stage=1, losses={}, differences=update.differences)
     cut = Grant(BROUGHT, frozenset({"x"}), frozenset({"a", "b", "u"})).scores(told_, update)
     assert {name: x[0].tolist() for name, x in cut.differences.items()} == {
         name: [0.0, 0.001, 0.003] for name in TRAINED

@@ -25,7 +25,7 @@ def member(rate: int, rounds: int, *, times: bool = True, first: int = 1) -> Mem
     took = 10 * HOUR // rate
     spans = tuple((t, (t - 1) * took, t * took - 1) for t in range(first, rounds + 1))
     begun = tuple((t, 10 * (t - 1)) for t in range(first, rounds + 1))
-    return Member("1", positions={"p": 10 * rounds}, places=Places({"p": begun}, spans if times else ()))
+    return Member(1, positions={"p": 10 * rounds}, places=Places({"p": begun}, spans if times else ()))
 
 
 def local(t: int, *clients: str, since: int | None = None, state: str = "latched") -> LocalDrift:
@@ -126,7 +126,7 @@ def test_a_client_that_lies_about_its_times_cannot_correct_the_drift_of_another(
 
 def test_without_times_a_client_that_was_silent_has_records_of_all_rounds_since_it_was_heard() -> None:
     silent = Places({"p": ((1, 0), (30, 10), (80, 20))})
-    members = {name: member(1, 80, times=False) for name in ("b", "c", "d")} | {"a": Member("1", places=silent)}
+    members = {name: member(1, 80, times=False) for name in ("b", "c", "d")} | {"a": Member(1, places=silent)}
     drifts, _ = told((), local(59, "b"), members)
     assert told(drifts, restart(80, "a"), members)[1] == [("restart", 59, ("a",)), ("corrected", 59, ("b",))]
     assert told(drifts, restart(80, "c"), members)[1] == [("restart", 80, ("c",))]

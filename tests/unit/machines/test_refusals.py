@@ -56,7 +56,7 @@ def accepted(decisions):
 
 
 def leave(name, incarnation="i1"):
-    return Leave(client=name, incarnation=incarnation)
+    return Leave(client=name, nonce=incarnation)
 
 
 # --- who is waited for -----------------------------------------------------------------------------------------
@@ -89,7 +89,7 @@ def test_a_good_update_of_it_counts_while_the_entry_is_open():
     assert machine.state.members["c1"].refused == 0
 
 
-@pytest.mark.parametrize("attempt", ["i0-1", "i2-1", "i1", "-1", ""])
+@pytest.mark.parametrize("attempt", ["0-1", "2-1", "i1", "-1", ""])
 def test_a_message_of_another_incarnation_counts_against_no_member(attempt):
     machine = coordinator(2)
     opened = begun(machine, "c0", "c1")
@@ -106,7 +106,7 @@ def test_late_messages_are_no_faults_and_are_not_announced():
         answer(opened, "c9"),
         answer(replace(opened, entry=0), "c1"),
         answer(replace(opened, registry=7), "c1"),
-        join("c1", incarnation="i0"),
+        join("c1", start=0),
         leave("c1", "i0"),
     ]
     decisions = feed(machine, *late)
@@ -243,7 +243,7 @@ def test_only_a_new_start_brings_it_back():
     (publish,) = feed(machine, join("c1"))
     (again,) = publish.messages
     assert (type(publish), again.client, again.incarnation, again.evicted) == (Publish, "c1", "i1", True)
-    (commit,) = feed(machine, join("c1", incarnation="i2"))
+    (commit,) = feed(machine, join("c1", start=2))
     assert isinstance(commit, Commit)
     assert broadcast([commit], Joined)[0].read == 0
     member = machine.state.members["c1"]
@@ -255,7 +255,7 @@ def test_only_a_new_start_brings_it_back():
 def test_one_that_was_put_out_may_leave():
     machine = coordinator(2)
     refused_for(machine, begun(machine, "c0", "c1"), 3)
-    assert broadcast(feed(machine, leave("c1")), Left) == [Left(client="c1", incarnation="i1")]
+    assert broadcast(feed(machine, leave("c1")), Left) == [Left(client="c1", nonce="i1")]
 
 
 def test_it_is_finished_when_all_others_have_left():
@@ -286,7 +286,7 @@ def test_refusals_are_announced_once_a_client_and_entry_and_saved_with_the_count
     (commit,) = machine.announce(10.0)
     assert isinstance(commit, Commit)
     reason = "an impossible norm"
-    assert commit.messages == (Refusal(client="c1", incarnation="i1", entry=1, reason=reason),)
+    assert commit.messages == (Refusal(client="c1", incarnation=1, entry=1, reason=reason),)
     assert (machine.announce(20.0), machine.wakes_at) == ([], None)
 
 
@@ -305,7 +305,7 @@ def test_what_goes_out_next_announces_them():
     machine = coordinator(3)
     opened = begun(machine, "c0", "c1", "c2")
     feed(machine, spoilt(opened, "c1"))
-    (publish,) = feed(machine, join("c0", incarnation="i2"))
+    (publish,) = feed(machine, join("c0", start=2))
     assert (type(publish), [m.client for m in publish.messages if isinstance(m, Refusal)]) == (Publish, ["c1"])
     (commit,) = machine.announce(0.0)  # a Publish has not saved the count
     assert commit == Commit(())
@@ -325,7 +325,7 @@ def test_the_answer_to_a_join_names_the_question():
     machine = coordinator(2)
     (first, second) = broadcast(feed(machine, join("c0", question=3), join("c1", question=5)), Joined)
     assert (first.question, second.question) == (3, 5)
-    assert broadcast(feed(machine, join("c1", incarnation="i2", question=1)), Joined)[0].question == 1
+    assert broadcast(feed(machine, join("c1", start=2, question=1)), Joined)[0].question == 1
 
 
 class Link:
@@ -502,15 +502,15 @@ def prepared(event):
     """A coordinator that has begun and stands before an event, the open round, and the event."""
     saved = Saved()
     (opened,) = broadcast(saved.feed(*(join(name) for name in ("c0", "c1", "c2"))), RoundOpened)
-    saved.feed(join("c1", incarnation="i2"))  # not committed
+    saved.feed(join("c1", start=2))  # not committed
     match event:
         case "join again":
-            return saved, opened, join("c1", incarnation="i3")
+            return saved, opened, join("c1", start=3)
         case "join":
             return saved, opened, join("c3")
         case "update":
             saved.feed(scaled(opened, "c0"))
-            return saved, opened, scaled(opened, "c1", attempt="i2-1")
+            return saved, opened, scaled(opened, "c1", attempt="2-1")
         case "leave":
             saved.feed(scaled(opened, "c0"), join("c3"))
             return saved, opened, leave("c3")
@@ -982,7 +982,7 @@ def test_no_more_clients_are_remembered_than_the_limit_as_any_writer_can_invent_
     assert set(machine.state.members) == {"c0", "c1", "c2"}
     feed(machine, leave("c2", "i1"))
     assert refusals(feed(machine, join("x"))) == [("x", why)]  # where c2 goes on must still be known
-    assert broadcast(feed(machine, join("c2", incarnation="i2")), Joined)
+    assert broadcast(feed(machine, join("c2", start=2)), Joined)
 
 
 def test_nor_while_candidates_are_scored():

@@ -170,7 +170,7 @@ def test_no_more_rounds_than_the_window_are_kept() -> None:
         places = places.after(moved(t, 10 * t))
     assert places.begun["p"][0] == (101 - WINDOW, 10 * (101 - WINDOW))
     assert len(places.begun["p"]) == len(places.times) == WINDOW
-    member = Member("1", positions={"p": 1010}, places=places)
+    member = Member(1, positions={"p": 1010}, places=places)
     told = placed(replace(DRIFTED, round=100, since=40, clients=("c0",)), {"c0": member})
     assert (told.known_since, told.positions) == (69, {"p": (690, 1010)})
     assert told.times == (690_000, 1_000_009)
@@ -188,7 +188,7 @@ def test_a_client_with_many_partitions_has_some_of_them_told() -> None:
 
 def test_the_clients_named_come_first_and_an_announcement_has_a_bound() -> None:
     members = {
-        f"c{i:04}": Member("1", positions={f"p{i:04}": 10}, places=Places().after(moved(9, 0, f"p{i:04}")))
+        f"c{i:04}": Member(1, positions={f"p{i:04}": 10}, places=Places().after(moved(9, 0, f"p{i:04}")))
         for i in range(MOST_NAMED + 50)
     }
     found = Restarted(
@@ -202,12 +202,12 @@ def test_the_clients_named_come_first_and_an_announcement_has_a_bound() -> None:
 
 def test_clients_that_share_a_partition_are_told_together() -> None:
     members = {
-        "a": Member("1", positions={"p": 90}, places=Places().after(moved(9, 40))),
-        "b": Member("1", positions={"p": 95}, places=Places().after(moved(9, 30))),
+        "a": Member(1, positions={"p": 90}, places=Places().after(moved(9, 40))),
+        "b": Member(1, positions={"p": 95}, places=Places().after(moved(9, 30))),
     }
     assert placed(replace(DRIFTED, clients=("a", "b")), members).positions == {"p": (30, 95)}
 
 
 def test_a_partition_without_records_since_is_not_told() -> None:
-    quiet = Member("1", positions={"p": 50}, places=Places().after(moved(3, 40)))
+    quiet = Member(1, positions={"p": 50}, places=Places().after(moved(3, 40)))
     assert placed(replace(DRIFTED, clients=("c0",)), {"c0": quiet}).positions == {}

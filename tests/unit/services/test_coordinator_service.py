@@ -188,7 +188,7 @@ class TestRefusals:
         federation = Federation(until_end=True)
         put_out(federation)
         assert not federation.service.finished
-        federation.step(9.0, Leave(client="c0", incarnation="i1"))
+        federation.step(9.0, Leave(client="c0", nonce="i1"))
         assert federation.service.finished
         with capture_logs() as logged:
             service._close(federation.machine, federation.log.bytes_a_record)
@@ -304,7 +304,7 @@ class TestLog:
 
 
 def leaving(*names):
-    return [Leave(client=name, incarnation="i1") for name in names]
+    return [Leave(client=name, nonce="i1") for name in names]
 
 
 class TestTheEnd:
@@ -336,7 +336,7 @@ class TestTheEnd:
         federation.begun()
         federation.step(1.0, *leaving("c0", "c1"))
         assert not federation.service.finished
-        federation.step(2.0, join("c0", incarnation="i2"))
+        federation.step(2.0, join("c0", start=2))
         assert federation.machine.present == {"c0"}
 
     def test_comes_when_it_is_stopped(self):

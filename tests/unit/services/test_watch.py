@@ -125,7 +125,7 @@ class TestLine:
                 "first told in round 9",
             ),
             (Joined(client="c1", incarnation="1", entry=3, positions={}, read=12345), None),
-            (Left(client="c1", incarnation="1"), "c1 left"),
+            (Left(client="c1", nonce="1"), "c1 left"),
             (OPENED, ""),
             (closed(records=0), ""),
         ],
@@ -139,7 +139,7 @@ class TestLine:
 
 class TestWatch:
     def test_prints_a_line_each_of_what_people_read_however_narrow_the_terminal(self):
-        printed = seen([OPENED, closed(1), Left(client="[c]", incarnation="1"), closed(2, records=0), RESTARTED])
+        printed = seen([OPENED, closed(1), Left(client="[c]", nonce="1"), closed(2, records=0), RESTARTED])
         assert [text[:8] for text in printed] == ["round   ", "[c] left", "round 31", "Since ro"]
 
     def test_ends_after_so_many_rounds_with_records(self):
@@ -152,7 +152,7 @@ class TestWatch:
 
 
 def test_a_refusal_is_one_line_with_its_reason():
-    refused = Refusal(client="c3", incarnation="1", entry=7, reason="a loss of\nNaN")
+    refused = Refusal(client="c3", incarnation=1, entry=7, reason="a loss of\nNaN")
     assert line(refused) == ("c3 refused for entry 7: a loss of NaN", "yellow")
-    out = Refusal(client="c3", incarnation="1", entry=9, reason="evicted, refused for 3 entries", evicted=True)
+    out = Refusal(client="c3", incarnation=1, entry=9, reason="evicted, refused for 3 entries", evicted=True)
     assert line(out) == ("c3 evicted, refused for 3 entries", "bold red")

@@ -185,20 +185,22 @@ def test_control_messages_are_small_enough_to_read_along():
 
 
 def test_fields_that_a_later_version_adds_are_ignored():
-    data = b'{"type":"leave","client":"c0","incarnation":"1","mood":"cheerful"}'
-    assert messages.decode(data) == Leave(client="c0", incarnation="1")
+    data = b'{"type":"leave","client":"c0","nonce":"1","mood":"cheerful"}'
+    assert messages.decode(data) == Leave(client="c0", nonce="1")
 
 
 def test_fields_with_a_default_may_be_missing():
-    message = messages.decode(b'{"type":"joined","client":"c","incarnation":"1","entry":1,"positions":{},"read":0}')
+    message = messages.decode(
+        b'{"type":"joined","client":"c","nonce":"7f","incarnation":1,"entry":1,"positions":{},"read":0}'
+    )
     assert message == Joined(client="c", incarnation="1", entry=1, positions={}, read=0)
 
 
 # --- what is no message ----------------------------------------------------------------------------------------
 
-LEFT = messages.encode(Left(client="c0", incarnation="1"))
+LEFT = messages.encode(Left(client="c0", nonce="1"))
 JOIN = messages.encode(
-    Join(client="c0", incarnation="1", moments=Moments(("x",), np.ones(1), np.zeros(1), np.ones(1)), labels=("a",))
+    Join(client="c0", nonce="1", moments=Moments(("x",), np.ones(1), np.zeros(1), np.ones(1)), labels=("a",))
 )
 MODEL = messages.encode(ModelPublished(slot="m", version=1, registry=1, weights=np.ones((2, 3))))
 REGISTRY = messages.encode(RegistryPublished(registry=Registry(1, ("x",), ("a",), np.zeros(1), np.ones(1))))
@@ -277,10 +279,10 @@ def test_fields_of_any_type_are_refused_or_fit(kind, data):
         b'{"type":"leave"}',
         b'{"type":"leave","client":7,"incarnation":"1"}',
         b'{"type":"leave","client":null,"incarnation":"1"}',
-        b'{"type":"joined","client":"c","incarnation":"1","entry":1.5,"positions":{},"read":0}',
-        b'{"type":"joined","client":"c","incarnation":"1","entry":1,"positions":[],"read":0}',
-        b'{"type":"joined","client":"c","incarnation":"1","entry":1,"positions":{"p":"x"},"read":0}',
-        b'{"type":"joined","client":"c","incarnation":"1","entry":NaN,"positions":{},"read":0}',
+        b'{"type":"joined","client":"c","nonce":"7f","incarnation":1,"entry":1.5,"positions":{},"read":0}',
+        b'{"type":"joined","client":"c","nonce":"7f","incarnation":1,"entry":1,"positions":[],"read":0}',
+        b'{"type":"joined","client":"c","nonce":"7f","incarnation":1,"entry":1,"positions":{"p":"x"},"read":0}',
+        b'{"type":"joined","client":"c","nonce":"7f","incarnation":1,"entry":NaN,"positions":{},"read":0}',
         b'{"type":"model-published","slot":"m","version":1,"registry":1,"weights":[[1.0]]}',
         b'{"type":"model-published","slot":"m","version":1,"registry":1,"weights":{"$array":"0"}}',
         b"\xff\xfe{\x00}\x00",
