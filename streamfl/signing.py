@@ -342,7 +342,7 @@ class Pinned:
 
 @dataclass(frozen=True, slots=True)
 class Signatures:
-    """What a process signs with, and whose signatures it asks for; without any, nothing is signed and nothing checked.
+    """What a process signs with, and whose signatures it asks for; without any, nothing is signed or checked.
 
     Parameters
     ----------

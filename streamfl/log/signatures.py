@@ -1,4 +1,4 @@
-"""Stamps in a log: in a header of a message if the log has headers, so that values are what they were; else before it.
+"""Stamps in a log: in a header of a message, so that values stay what they are; before it if the log has no headers.
 
 Every part of a large value carries the stamp of the whole, whose digest each part names: a part that a stranger has
 made is refused before it is kept.

@@ -50,7 +50,8 @@ class Federation(_Table):
     `name` is the first part of its topics' names. Round 1 opens when `expect` clients have joined. `horizon` is the
     number of rounds that profile `paper` prepares for. At most `most_features` and `most_labels` are registered:
     other features are left out, records of other labels rejected. At most `most_clients` are remembered, including
-    those that have left.
+    those that have left. `members` says who may speak for a client: anybody (`open`), the host that brought it first
+    (`known`), or the hosts that `members_file` grants it (`file`).
     """
 
     name: str = Field("federation", pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=200)
@@ -62,6 +63,8 @@ class Federation(_Table):
     most_features: int = Field(NAMED.features, ge=1)
     most_labels: int = Field(NAMED.labels, ge=1)
     most_clients: int = Field(NAMED.clients, ge=1)
+    members: Literal["open", "known", "file"] = "open"
+    members_file: Path = Path("members.toml")
     connector: str = "kafka"
 
 
@@ -157,15 +160,22 @@ class Labels(_Table):
         return self.topic.replace("*", "x")
 
 
+class CoordinatorProcess(_Table):
+    """`[coordinator]`: the coordinator's process; `key` is the file of its private key."""
+
+    key: Path | None = None
+
+
 class ClientProcess(_Table):
     """`[client]`: one process that serves clients.
 
-    `host` is its name in the group of hosts: each has its own, the same after a restart. `buffer` is the most records
+    `key` is the file of its private key. `host` is its name in the group of hosts: each has its own, the same after a restart. `buffer` is the most records
     a client holds that are not yet accepted (twice `rounds.size`; 10,000 with another clock than `records`); above it
     its partition is paused. A client without an answer asks again after `retry` seconds. A clean stop may take
     `stop_within` seconds.
     """
 
+    key: Path | None = None
     host: str = Field(default_factory=socket.gethostname)
     buffer: int | None = Field(None, ge=1)
     retry: float = Field(5.0, gt=0.0)
@@ -241,6 +251,7 @@ class FederationSettings(BaseSettings):
     labels: Labels = Labels()
     learning: LearningSettings = LearningSettings()
     profile: ProfileSettings = ProfileSettings()
+    coordinator: CoordinatorProcess = CoordinatorProcess()
     client: ClientProcess = Field(default_factory=ClientProcess)
     score: Score = Field(default_factory=Score)
     logs: Logs = Logs()
