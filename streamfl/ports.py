@@ -10,9 +10,10 @@ from streamfl.core.arrays import FloatArray, IntArray
 from streamfl.core.coordinator.state import CoordinatorState
 from streamfl.core.protocol.apart import Half
 from streamfl.core.protocol.decisions import Answered
-from streamfl.core.protocol.events import Unusable
+from streamfl.core.protocol.events import Signed, Unusable
 from streamfl.core.protocol.messages import FromClient, FromCoordinator
 from streamfl.core.protocol.records import Batch, Rejection
+from streamfl.signing import OPEN, Signatures
 
 
 class Source(Protocol):
@@ -225,7 +226,7 @@ class CoordinatorLink(Protocol):
         """Publish messages to all clients and save the state, all or nothing."""
         ...
 
-    def receive(self) -> Iterable[FromClient | Unusable]:
+    def receive(self) -> Iterable[FromClient | Signed | Unusable]:
         """Yield the messages that have arrived; a message that was yielded counts as handled at the next commit."""
         ...
 
@@ -472,13 +473,17 @@ class Finding:
 class Connector(Protocol):
     """A kind of log on which federations run: a class named by the entry point `streamfl.connectors`.
 
-    It is built from a federation's name and its own settings.
+    It is built from a federation's name, its own settings and, where messages are signed, the process' signatures: it
+    signs all that it writes to the federation's own topics, and reads only what is signed as it must be
+    (`streamfl.log.signatures`). Without `carries_signatures` it is used for open federations only.
     """
+
+    carries_signatures: ClassVar[bool]
 
     Settings: ClassVar[type[BaseModel]]
     """The model of the connector's section in the settings file; the section has the connector's name."""
 
-    def __init__(self, federation: str, settings: Any) -> None: ...
+    def __init__(self, federation: str, settings: Any, signatures: Signatures = OPEN) -> None: ...
 
     def prepare(self) -> None:
         """Create the federation's missing topics, check the others, and wait for the log for a bounded time."""

@@ -118,7 +118,7 @@ class ControlReader:
             It is not a message of the coordinator.
         """
         if self.verifier is not None:
-            signer_of(self.verifier, PLACE, headers, value or b"")
+            signer_of(self.verifier, PLACE, headers, value)
         if any(name == PART for name, _ in headers):
             whole = self._assembly.add("", headers, value or b"")
             if whole is None:

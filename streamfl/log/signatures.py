@@ -25,8 +25,16 @@ def stamped(signer: Signer | None, place: str, data: bytes) -> Headers:
     return () if signer is None else ((SIGNATURE, signer.stamp(place, hashlib.sha256(data).digest())),)
 
 
-def signer_of(verifier: Verifier, place: str, headers: Headers, value: bytes) -> str:
+def signer_of(verifier: Verifier, place: str, headers: Headers, value: bytes | None) -> str:
     """Return the key that has signed a message of a log, or the value of which the message is a part.
+
+    Parameters
+    ----------
+    verifier, place
+        Whose signature is asked for, and for what.
+    headers, value
+        The message; without a value it removes what is there. That a part belongs to the value that was signed is
+        seen when all parts are there.
 
     Raises
     ------
@@ -40,10 +48,10 @@ def signer_of(verifier: Verifier, place: str, headers: Headers, value: bytes) ->
     return verifier.signer(place, _digest(by_name, value), stamp)
 
 
-def _digest(by_name: dict[str, bytes], value: bytes) -> bytes:
-    """Return the digest of the whole value; whether a part of several belongs to it is seen when it is complete."""
-    if PART not in by_name:
-        return hashlib.sha256(value).digest()
+def _digest(by_name: dict[str, bytes], value: bytes | None) -> bytes:
+    """Return the digest of the whole value."""
+    if value is None or PART not in by_name:
+        return hashlib.sha256(value or b"").digest()
     try:
         return bytes.fromhex(by_name[DIGEST][:64].decode("ascii"))
     except (KeyError, ValueError, TypeError) as error:

@@ -48,6 +48,15 @@ def key_of(message: Tensors) -> str:
     return f"{slot}/{version_of(message) % (CHANGED if slot in (MODELS, CHANGES) else VERSIONS)}"
 
 
+def place_of(key: bytes | None) -> str:
+    """Return what the signature of a part under a key, or of its removal, is for: the key without its own number.
+
+    >>> place_of(b"step 16/1/0")
+    'models step 16/1'
+    """
+    return f"models {(key or b'').rpartition(b'/')[0].decode(errors='replace')}"
+
+
 def latest(messages: Iterable[Tensors]) -> list[Tensors]:
     """Return the last `VERSIONS` messages of every slot, in order: what a client needs that asks for what it lacks.
 

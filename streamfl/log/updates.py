@@ -40,13 +40,13 @@ def completed(
     client = _client(key)
     if client is None:
         return Unusable("", f"its key is not a client's name of 1 to {NAME_BYTES} bytes")
-    signer = ""
     try:
-        if verifier is not None:
-            signer = signer_of(verifier, PLACE, headers, value or b"")
+        signer = "" if verifier is None else signer_of(verifier, PLACE, headers, value)
         whole = assembly.add(assembled(client, signer), headers, value or b"")
     except PeerError as error:
-        return Unusable(client, bounded(str(error)), signer)
+        return Unusable(
+            client, bounded(str(error))
+        )  # of no signer: anybody may send a stamp again beside other bytes
     return None if whole is None else understood(whole, client, signer)
 
 

@@ -26,6 +26,7 @@ from streamfl.ports import ClientProgress, Connector, Host, Source
 from streamfl.runtime.clock import ListeningClock
 from streamfl.runtime.loop import run
 from streamfl.runtime.nodes import ClientNode
+from streamfl.services.identity import warn_if_open
 from streamfl.services.settings import FederationSettings
 from streamfl.services.stopping import Stop
 from streamfl.services.whereabouts import whereabouts
@@ -116,6 +117,7 @@ class HostNode:
     finished: bool = False
     _taking_part: set[str] = field(default_factory=set)
     _superseded: dict[str, float] = field(default_factory=dict)
+    _refusals: set[str] = field(default_factory=set)
     _all_left_at: float | None = None
     _ended_at: float | None = None
     _deadline: float | None = None
@@ -312,10 +314,18 @@ class HostNode:
                 LOG.info("joined", client=message.client, entry=message.entry, read=message.read)
             case Left() if message.client in self.nodes:
                 LOG.info("left", client=message.client)
+            case Refusal() if message.client in self.nodes and message.incarnation == 0:
+                self._refused(message)
             case Ended():
                 LOG.info("the coordinator has ended", entry=message.entry)
             case _:
                 pass
+
+    def _refused(self, refusal: Refusal) -> None:
+        """Log once why no start of a client may join: its name may be wrong, or another host's."""
+        if refusal.client not in self._refusals:
+            self._refusals.add(refusal.client)
+            LOG.error("client refused", client=refusal.client, reason=refusal.reason)
 
     def _apart(self, marks: Sequence[Mark]) -> dict[str, int]:
         """Return what is told of records whose labels come apart."""
@@ -352,6 +362,7 @@ def serve_clients(settings: FederationSettings, connector: Connector, stop: Stop
     LOG.info("equal bytes", promised=not settings.unequal, because_of=list(settings.unequal))
     if settings.rounds.least == 1:
         LOG.warning("single records may be sent", least=1, remedy="raise rounds.least: one record can be solved for")
+    warn_if_open(settings)
     machine = settings.client_machine
     if machine.learner.between is not None:
         machine.learner.between.at_client()  # loads or compiles its loops: a group would not wait for that

@@ -60,11 +60,13 @@ def coordinator(path: Path, assignments: tuple[str, ...], *, until_end: bool, mo
     """Run the rounds of a federation; after a restart it continues where it was."""
     from streamfl.services.connectors import connect  # noqa: PLC0415
     from streamfl.services.coordinator import serve_coordinator  # noqa: PLC0415
+    from streamfl.services.identity import signatures  # noqa: PLC0415
     from streamfl.services.stopping import stopped_by_signals  # noqa: PLC0415
 
     settings = _loaded(path, assignments)
+    connector = connect(settings, signatures(settings, "coordinator"))
     with stopped_by_signals() as stop:
-        serve_coordinator(settings, connect(settings), stop, until_end=until_end, model_out=model_out)
+        serve_coordinator(settings, connector, stop, until_end=until_end, model_out=model_out)
 
 
 @click.command()
@@ -75,11 +77,13 @@ def client(path: Path, assignments: tuple[str, ...], host: str | None, *, until_
     """Run clients: read their records, learn, send updates. Several such processes share the clients."""
     from streamfl.services.client import serve_clients  # noqa: PLC0415
     from streamfl.services.connectors import connect  # noqa: PLC0415
+    from streamfl.services.identity import signatures  # noqa: PLC0415
     from streamfl.services.stopping import stopped_by_signals  # noqa: PLC0415
 
     settings = _loaded(path, (*assignments, *([f"client.host={host}"] if host else [])))
+    connector = connect(settings, signatures(settings, "client"))
     with stopped_by_signals() as stop:
-        serve_clients(settings, connect(settings), stop, until_end=until_end)
+        serve_clients(settings, connector, stop, until_end=until_end)
 
 
 @click.command()
@@ -89,13 +93,15 @@ def client(path: Path, assignments: tuple[str, ...], host: str | None, *, until_
 def score(path: Path, assignments: tuple[str, ...], name: str | None, http: str | None) -> None:
     """Answer records without labels by the models of a live federation. Several such processes share them."""
     from streamfl.services.connectors import connect  # noqa: PLC0415
+    from streamfl.services.identity import signatures  # noqa: PLC0415
     from streamfl.services.score import serve_scores  # noqa: PLC0415
     from streamfl.services.stopping import stopped_by_signals  # noqa: PLC0415
 
     named = [f"score.{key}={json.dumps(value)}" for key, value in (("name", name), ("http", http)) if value]
     settings = _loaded(path, (*assignments, *named))
+    connector = connect(settings, signatures(settings, "reader"))
     with stopped_by_signals() as stop:
-        serve_scores(settings, connect(settings), stop)
+        serve_scores(settings, connector, stop)
 
 
 @click.command()
@@ -105,10 +111,12 @@ def score(path: Path, assignments: tuple[str, ...], name: str | None, http: str 
 def watch(path: Path, assignments: tuple[str, ...], rounds: int | None, *, from_start: bool) -> None:
     """Show a federation's rounds and restarts as they happen."""
     from streamfl.services.connectors import connect  # noqa: PLC0415
+    from streamfl.services.identity import signatures  # noqa: PLC0415
     from streamfl.services.watch import watch as show  # noqa: PLC0415
 
     settings = _loaded(path, assignments)
-    show(connect(settings).control(from_start=from_start), _output(), rounds=rounds)
+    connector = connect(settings, signatures(settings, "reader"))
+    show(connector.control(from_start=from_start), _output(), rounds=rounds)
 
 
 @click.command()

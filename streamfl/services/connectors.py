@@ -1,10 +1,32 @@
 """Construction of the connector that the settings name."""
 
+from streamfl.core.errors import UsageError
 from streamfl.ports import Connector
 from streamfl.services.installed import connector_named
 from streamfl.services.settings import FederationSettings
+from streamfl.signing import OPEN, Signatures
 
 
-def connect(settings: FederationSettings) -> Connector:
-    """Return the connector that the settings name, built from its own settings."""
-    return connector_named(settings.federation.connector)(settings.federation.name, settings.section)
+def connect(settings: FederationSettings, signatures: Signatures = OPEN) -> Connector:
+    """Return the connector that the settings name, built from its own settings.
+
+    Parameters
+    ----------
+    settings
+        The settings of the process.
+    signatures
+        What the process signs with, and whose signatures it asks for.
+
+    Raises
+    ------
+    UsageError
+        Messages are to be signed, and the connector cannot carry signatures.
+    """
+    connector = connector_named(settings.federation.connector)
+    if signatures == OPEN:
+        return connector(settings.federation.name, settings.section)
+    if not getattr(connector, "carries_signatures", False):
+        raise UsageError(
+            f'[federation] members: the connector {settings.federation.connector!r} carries no signatures; set "open"'
+        )
+    return connector(settings.federation.name, settings.section, signatures)

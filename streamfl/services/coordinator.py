@@ -23,6 +23,7 @@ from streamfl.ports import Connector, ServedCoordinatorLink
 from streamfl.runtime.clock import ListeningClock
 from streamfl.runtime.loop import run
 from streamfl.runtime.nodes import CoordinatorNode
+from streamfl.services.identity import grants, warn_if_open
 from streamfl.services.model_out import ModelOut
 from streamfl.services.settings import FederationSettings
 from streamfl.services.stopping import Stop
@@ -252,6 +253,7 @@ def serve_coordinator(
         The model cannot be written.
     """
     model = None if model_out is None else ModelOut(model_out, settings)
+    warn_if_open(settings)
     connector.prepare()
     link = connector.coordinator(settings.placement, settings.record_format, settings.apart)
     log = CoordinatorLog(lambda: link.bytes_read)
@@ -279,7 +281,8 @@ def _machine(settings: FederationSettings, link: ServedCoordinatorLink) -> Coord
     def recover() -> CoordinatorState:
         return link.restore() or settings.first_state()
 
-    return Coordinator(settings.coordinator_machine, before or settings.first_state(), recover, link.ends)
+    state = before or settings.first_state()
+    return Coordinator(settings.coordinator_machine, state, recover, link.ends, grants(settings))
 
 
 def _close(machine: Coordinator, bytes_a_record: dict[str, float]) -> None:

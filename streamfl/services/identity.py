@@ -8,7 +8,20 @@ import structlog
 from streamfl.core.coordinator.grants import Granted, Known
 from streamfl.core.errors import UsageError
 from streamfl.services.members_file import MembersFile, read_members
-from streamfl.signing import OPEN, Anybody, Keys, Listed, Pinned, PrivateKey, Role, Signatures, Signer, Verifier, read_key
+from streamfl.signing import (
+    OPEN,
+    Anybody,
+    Keys,
+    Listed,
+    Pinned,
+    PrivateKey,
+    PublicKey,
+    Role,
+    Signatures,
+    Signer,
+    Verifier,
+    read_key,
+)
 
 if TYPE_CHECKING:
     from streamfl.services.settings import FederationSettings
@@ -112,10 +125,9 @@ def _require_listed(settings: "FederationSettings", listed: MembersFile, process
         "coordinator": set() if listed.coordinator is None else {listed.coordinator.key},
         "operator": {operator.key for operator in listed.operators},
     }
-    may_be_unlisted = settings.federation.members == "known" and not by_process[process] and process != "operator"
-    if str(own.public) not in by_process[process] and not may_be_unlisted:
-        if settings.federation.members == "known" and process == "client":
-            return
+    is_open_to = {"client": True, "coordinator": listed.coordinator is None, "operator": False}
+    may_lack = settings.federation.members == "known" and is_open_to[process]
+    if not may_lack and str(own.public) not in by_process[process]:
         raise UsageError(
             f"{settings.federation.members_file}: {own.public} is not there as a key of this {process}; "
             "add it, or name another key"
@@ -126,8 +138,6 @@ def _coordinators(
     settings: "FederationSettings", listed: MembersFile, process: Process, own: PrivateKey | None
 ) -> Keys:
     """Return whose signatures count as the coordinator's."""
-    from streamfl.signing import PublicKey  # noqa: PLC0415
-
     if listed.coordinator is not None:
         return Listed.of([PublicKey.of(listed.coordinator.key)])
     if settings.federation.members == "file":

@@ -1,4 +1,4 @@
-"""`members.toml`: the public keys of a federation's processes and people, and the clients that each host may bring."""
+"""`members.toml`: the public keys of a federation's processes and operators, and the clients of each host."""
 
 import tomllib
 from pathlib import Path
@@ -38,17 +38,19 @@ class _Table(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
+class _Named(_Table):
+    name: Name
+    key: Public
+
+
 class ListedCoordinator(_Table):
     """`[coordinator]`: its public key."""
 
     key: Public
 
 
-class ListedOperator(_Table):
+class ListedOperator(_Named):
     """`[[operators]]`: a person or program whose commands count."""
-
-    name: Name
-    key: Public
 
 
 class Group(_Table):
@@ -57,11 +59,9 @@ class Group(_Table):
     clients: Patterns
 
 
-class ListedHost(_Table):
+class ListedHost(_Named):
     """`[[hosts]]`: a host, its public key, and the names of the clients that it may bring, with at most one `*`."""
 
-    name: Name
-    key: Public
     clients: Patterns = ()
     groups: tuple[Name, ...] = Field((), max_length=MOST_PATTERNS)
 
@@ -91,7 +91,7 @@ class MembersFile(_Table):
     def _fits(self) -> Self:
         keys: dict[str, str] = {}
         coordinator = [] if self.coordinator is None else [("the coordinator", self.coordinator.key)]
-        for name, key in (*coordinator, *((one.name, one.key) for one in (*self.operators, *self.hosts))):
+        for name, key in (*coordinator, *((one.name, one.key) for one in self._named)):
             if keys.setdefault(key, name) != name:
                 raise ValueError(f"{keys[key]} and {name} have the same key; each needs its own")
         for host in self.hosts:
@@ -99,6 +99,10 @@ class MembersFile(_Table):
                 if group not in self.groups:
                     raise ValueError(f"{host.name}: there is no group {group!r}{did_you_mean(group, self.groups)}")
         return self
+
+    @property
+    def _named(self) -> tuple[_Named, ...]:
+        return (*self.operators, *self.hosts)
 
     @property
     def grants(self) -> Granted:
@@ -122,7 +126,7 @@ class MembersFile(_Table):
     @property
     def names(self) -> dict[str, str]:
         """Return the names of hosts and operators by their keys."""
-        return {one.key: one.name for one in (*self.operators, *self.hosts)}
+        return {one.key: one.name for one in self._named}
 
 
 def read_members(path: Path) -> MembersFile:

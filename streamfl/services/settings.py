@@ -169,10 +169,10 @@ class CoordinatorProcess(_Table):
 class ClientProcess(_Table):
     """`[client]`: one process that serves clients.
 
-    `key` is the file of its private key. `host` is its name in the group of hosts: each has its own, the same after a restart. `buffer` is the most records
-    a client holds that are not yet accepted (twice `rounds.size`; 10,000 with another clock than `records`); above it
-    its partition is paused. A client without an answer asks again after `retry` seconds. A clean stop may take
-    `stop_within` seconds.
+    `key` is the file of its private key. `host` is its name in the group of hosts: each has its own, the same after a
+    restart. `buffer` is the most records a client holds that are not yet accepted (twice `rounds.size`; 10,000 with
+    another clock than `records`); above it its partition is paused. A client without an answer asks again after
+    `retry` seconds. A clean stop may take `stop_within` seconds.
     """
 
     key: Path | None = None

@@ -33,7 +33,7 @@ def settings_in(model: type[BaseModel], tables: Sequence[str] = ()) -> Sequence[
 
     >>> from streamfl.services.settings import FederationSettings
     >>> settings_in(FederationSettings, ["client"])
-    ['host', 'buffer', 'retry', 'stop_within']
+    ['key', 'host', 'buffer', 'retry', 'stop_within']
     """
     table: Any = model
     for name in tables:

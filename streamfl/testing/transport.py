@@ -15,7 +15,7 @@ from streamfl.core.coordinator.agreement import Agreement
 from streamfl.core.coordinator.ledger import Member
 from streamfl.core.coordinator.state import CoordinatorState
 from streamfl.core.profiles.adaptive.promotion import Promotion
-from streamfl.core.protocol.events import Unusable
+from streamfl.core.protocol.events import Signed, Unusable
 from streamfl.core.protocol.messages import (
     FromClient,
     FromCoordinator,
@@ -230,7 +230,8 @@ def _received(kit: Kit, link: ClientLink | CoordinatorLink, wanted: int) -> list
 
 
 def _messages(link: ClientLink | CoordinatorLink) -> list[FromClient | FromCoordinator]:
-    return [arrived for arrived in link.receive() if not isinstance(arrived, Unusable)]
+    arrived = (one.message if isinstance(one, Signed) else one for one in link.receive())
+    return [one for one in arrived if not isinstance(one, Unusable)]
 
 
 def _as_bytes(messages: Sequence[FromClient | FromCoordinator]) -> list[bytes]:

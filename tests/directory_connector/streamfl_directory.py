@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict
 from streamfl import codec, messages
 from streamfl.core.coordinator.state import CoordinatorState
 from streamfl.core.errors import PeerError, UsageError
-from streamfl.core.protocol.events import Unusable
+from streamfl.core.protocol.events import Signed, Unusable
 from streamfl.core.protocol.messages import Ended, FromClient, FromCoordinator
 from streamfl.log.dead_letters import DeadLetter
 from streamfl.log.intake import Intake
@@ -24,9 +24,10 @@ from streamfl.log.newest import Newest
 from streamfl.log.partition import PartitionReader
 from streamfl.log.placement import may_hold_records, partition_of, places_of, topic_of
 from streamfl.log.sample import tried
+from streamfl.log.signatures import opened, sealed
 from streamfl.log.tensors import Tensors, key_of
 from streamfl.log.topics import Topics
-from streamfl.log.updates import understood
+from streamfl.log.updates import PLACE, understood
 from streamfl.ports import (
     Answer,
     Apart,
@@ -41,6 +42,7 @@ from streamfl.ports import (
     Source,
     Unlabelled,
 )
+from streamfl.signing import OPEN, Signatures
 
 POLL, MOST_AT_ONCE, MOST_BYTES = 0.02, 1000, 1 << 30
 
@@ -91,8 +93,8 @@ class Log:
 class Place:
     """A federation's topics in the directory."""
 
-    def __init__(self, path: Path, federation: str) -> None:
-        self.path, self.topics = path, Topics(federation)
+    def __init__(self, path: Path, federation: str, signatures: Signatures) -> None:
+        self.path, self.topics, self.signatures = path, Topics(federation), signatures
         self.control, self.updates = Log(path / self.topics.control / "0"), Log(path / self.topics.updates / "0")
         self._letters = Log(path / self.topics.dead_letters / "0")
 
@@ -102,6 +104,11 @@ class Place:
             one for one in sorted(self.path.iterdir()) if may_hold_records(placement, self.topics.own, one.name)
         ]
         return [Log(folder) for topic in topics for folder in sorted(topic.iterdir()) if folder.name.isdecimal()]
+
+    def transaction(self, message: Message) -> Transaction:
+        """Return the transaction in a message, which the coordinator has signed for its offset."""
+        place = f"transaction {message.offset}"
+        return msgpack.decode(opened(self.signatures.coordinator, place, message.value)[0], type=Transaction)
 
     def bury(self, letter: DeadLetter) -> None:
         self._letters.append(msgpack.encode((letter.value, letter.headers)))
@@ -118,7 +125,7 @@ class DirectoryLinks(Links):
         self._last = [message for message in self.received() if not isinstance(message, Tensors)][-1:]
 
     def send(self, message: FromClient) -> None:
-        self.place.updates.append(messages.encode(message))
+        self.place.updates.append(sealed(self.place.signatures.own, PLACE, messages.encode(message)))
 
     def received(self) -> list[FromCoordinator]:
         received = [message for message in self._last if isinstance(message, Ended)]
@@ -126,7 +133,7 @@ class DirectoryLinks(Links):
         for transaction in self.place.control.read(self.next):
             self.next = transaction.offset + 1
             try:
-                _, _, encoded = msgpack.decode(transaction.value, type=Transaction)
+                _, _, encoded = self.place.transaction(transaction)
                 decoded = [messages.decode(data) for data in encoded]
             except (MsgspecError, PeerError):
                 self.foreign += 1
@@ -146,7 +153,7 @@ class DirectoryCoordinatorLink:
     def __init__(self, place: Place, placement: Placement, stride: int) -> None:
         self._place, self._placement, self._stride = place, placement, stride
         self.bytes_read = 0
-        transactions = [msgpack.decode(message.value, type=Transaction) for message in place.control.read(0)]
+        transactions = [place.transaction(message) for message in place.control.read(0)]
         commits = [transaction for transaction in transactions if transaction[0]]
         self._state, self._handled, _ = commits[-1] if commits else (b"", 0, [])
         self._next = len(transactions)
@@ -155,7 +162,8 @@ class DirectoryCoordinatorLink:
     def publish(self, published: Sequence[FromCoordinator], state: bytes = b"") -> None:
         data = msgpack.encode((state, self._handled, [messages.encode(message) for message in published]))
         try:
-            self._place.control.append(data, at=self._next)
+            signed = sealed(self._place.signatures.own, f"transaction {self._next}", data)
+            self._place.control.append(signed, at=self._next)
         except FileExistsError:
             raise PeerError("another coordinator of this federation has taken over; this one ends") from None
         self._next += 1
@@ -164,11 +172,16 @@ class DirectoryCoordinatorLink:
         self._state = codec.encode(state)
         self.publish(published, self._state)
 
-    def receive(self) -> Iterator[FromClient | Unusable]:
+    def receive(self) -> Iterator[FromClient | Signed | Unusable]:
         for message in self._place.updates.read(self._handled):
             self._handled, self._taken = message.offset + 1, message
             self.bytes_read += len(message.value)
-            yield understood(message.value)
+            try:
+                data, signer = opened(self._place.signatures.clients, PLACE, message.value)
+            except PeerError as error:
+                yield Unusable("", str(error))
+                continue
+            yield understood(data, signer=signer)
 
     def refuse(self, reason: str) -> None:
         place = (self._place.updates.topic, 0, self._taken.offset)
@@ -341,8 +354,10 @@ class DirectoryConnector:
 
     Settings: ClassVar[type[BaseModel]] = DirectorySettings
 
-    def __init__(self, federation: str, settings: DirectorySettings) -> None:
-        self._place = Place(settings.path, federation)
+    carries_signatures: ClassVar[bool] = True
+
+    def __init__(self, federation: str, settings: DirectorySettings, signatures: Signatures = OPEN) -> None:
+        self._place = Place(settings.path, federation, signatures)
 
     def prepare(self) -> None:
         if not self._place.path.is_dir():

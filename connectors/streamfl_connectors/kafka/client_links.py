@@ -10,8 +10,10 @@ from streamfl import messages
 from streamfl.core.protocol.messages import FromClient, FromCoordinator, Update
 from streamfl.log.links import Links
 from streamfl.log.parts import cut
+from streamfl.log.signatures import stamped
 from streamfl.log.tensors import latest
 from streamfl.log.topics import Topics
+from streamfl.log.updates import PLACE
 from streamfl_connectors.kafka.absence import let_go
 from streamfl_connectors.kafka.connection import Connection
 from streamfl_connectors.kafka.listener import Listener
@@ -41,6 +43,7 @@ class ClientLinks(Links):
     ) -> None:
         super().__init__()
         self._updates = topics.updates
+        self._signer = connection.signatures.own
         self._before_update = before_update
         self._part_bytes = connection.settings.part_bytes
         self._listener = Listener(connection, topics, wake)
@@ -64,10 +67,11 @@ class ClientLinks(Links):
         if isinstance(message, Update):
             self._before_update()
         try:
-            for part in cut(messages.encode(message), self._part_bytes):
-                sent = self._producer.send(
-                    self._updates, part.value, key=message.client.encode(), headers=list(part.headers)
-                )
+            data = messages.encode(message)
+            stamp = stamped(self._signer, PLACE, data)
+            for part in cut(data, self._part_bytes):
+                headers = [*part.headers, *stamp]
+                sent = self._producer.send(self._updates, part.value, key=message.client.encode(), headers=headers)
                 sent.add_errback(_lost, message.client)
         except kafka_errors.KafkaError as error:
             _lost(message.client, error)

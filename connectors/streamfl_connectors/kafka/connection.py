@@ -11,6 +11,7 @@ from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 from kafka import errors as kafka_errors
 
 from streamfl.core.errors import PeerError, UsageError
+from streamfl.signing import OPEN, Signatures
 from streamfl_connectors.kafka import causes
 from streamfl_connectors.kafka.batches import read_leniently
 from streamfl_connectors.kafka.noise import leave_out_noise
@@ -41,9 +42,12 @@ class Connection:
     ----------
     settings
         The settings.
+    signatures
+        What the process signs with, and whose signatures it asks for.
     """
 
-    def __init__(self, settings: KafkaSettings) -> None:
+    def __init__(self, settings: KafkaSettings, signatures: Signatures = OPEN) -> None:
+        self.signatures = signatures
         leave_out_noise()
         read_leniently()
         self.settings = settings

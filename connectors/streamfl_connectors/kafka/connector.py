@@ -15,6 +15,7 @@ from streamfl.log.placement import places_of, topic_of, unequal_partitions, wron
 from streamfl.log.tally import Tally
 from streamfl.log.topics import Topics
 from streamfl.ports import Apart, Finding, Placement, RecordFormat, Unlabelled
+from streamfl.signing import OPEN, Signatures
 from streamfl_connectors.kafka.administration import (
     configs_of,
     make_missing,
@@ -44,12 +45,15 @@ class KafkaConnector:
         The federation's name: the first part of its topics' names.
     settings
         The `[kafka]` table.
+    signatures
+        What the process signs with, and whose signatures it asks for.
     """
 
     Settings: ClassVar[type[BaseModel]] = KafkaSettings
+    carries_signatures: ClassVar[bool] = True
 
-    def __init__(self, federation: str, settings: KafkaSettings) -> None:
-        self._connection = Connection(settings)
+    def __init__(self, federation: str, settings: KafkaSettings, signatures: Signatures = OPEN) -> None:
+        self._connection = Connection(settings, signatures)
         self._topics = Topics(federation)
 
     def prepare(self) -> None:
@@ -152,7 +156,8 @@ class KafkaConnector:
         """Yield the coordinator's messages, without end."""
         consumer = self._connection.consumer()
         partition = TopicPartition(self._topics.control, 0)
-        reader, unusable = ControlReader(), Tally(LOG, "unusable message")
+        reader = ControlReader(verifier=self._connection.signatures.coordinator)
+        unusable = Tally(LOG, "unusable message")
         try:
             consumer.assign([partition])
             seek = consumer.seek_to_beginning if from_start else consumer.seek_to_end

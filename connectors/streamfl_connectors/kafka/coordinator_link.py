@@ -13,16 +13,17 @@ from streamfl import messages, state_bytes
 from streamfl.core.bounds import bounded
 from streamfl.core.coordinator.state import CoordinatorState
 from streamfl.core.errors import PeerError, UsageError
-from streamfl.core.protocol.events import Unusable
+from streamfl.core.protocol.events import Signed, Unusable
 from streamfl.core.protocol.messages import Ended, FromClient, FromCoordinator, ModelPublished, RoundOpened
 from streamfl.log import control
 from streamfl.log.dead_letters import DeadLetter
 from streamfl.log.parts import Headers, PartAssembly, cut
+from streamfl.log.signatures import stamped
 from streamfl.log.tally import Tally
-from streamfl.log.tensors import END, STAYING, VERSIONS, Tensors, key_of, slot_of, version_of
+from streamfl.log.tensors import END, STAYING, VERSIONS, Tensors, key_of, place_of, slot_of, version_of
 from streamfl.log.topics import Topics
-from streamfl.log.updates import completed
-from streamfl_connectors.kafka import dead_letters
+from streamfl.log.updates import assembled, completed
+from streamfl_connectors.kafka import dead_letters, state_topic
 from streamfl_connectors.kafka.absence import let_go
 from streamfl_connectors.kafka.connection import TAKEN_OVER, Connection, explained
 from streamfl_connectors.kafka.ends import Ends
@@ -65,6 +66,7 @@ class KafkaCoordinatorLink:
     def __init__(self, connection: Connection, topics: Topics, ends: Ends) -> None:
         self._connection = connection
         self._settings = connection.settings
+        self._signatures = connection.signatures
         self._topics = topics
         self._ends = ends
         self._producer = self._transactional_producer()
@@ -177,37 +179,46 @@ class KafkaCoordinatorLink:
         written = dict(self._written)
         for message in published:
             if not isinstance(message, Tensors):
-                for value, headers in control.written(message):
+                for value, headers in control.written(message, signer=self._signatures.own):
                     self._send(self._topics.control, value, headers)
                 self._mark_end(message)
                 continue
             slot = slot_of(message)
             version, most = written.get(slot, (-1, 0))
             if version != version_of(message):
-                parts = self._write_parts(self._topics.models, key_of(message), messages.encode(message))
+                parts = self._write_models(key_of(message), messages.encode(message))
                 written[slot] = (version_of(message), max(parts, most))
         for slot in self._dead(published):
             self._bury(slot)
             del written[slot]
         if state is not None:
-            self._write_parts(self._topics.state, KEYS[self._saves % len(KEYS)], state)
+            self._write_parts(self._topics.state, KEYS[self._saves % len(KEYS)], state, state_topic.PLACE)
             self._move_on()
         return written
 
     def _mark_end(self, message: FromCoordinator) -> None:
         """Keep the end for hosts that begin later; a coordinator that begins again removes it."""
         if isinstance(message, Ended):
-            self._write_parts(self._topics.models, END, messages.encode(message))
+            self._write_models(END, messages.encode(message))
         elif isinstance(message, RoundOpened) and message.resumed:
-            self._send(self._topics.models, None, key=f"{END}/0".encode())
+            self._remove(END, 0)
 
-    def _write_parts(self, topic: str, key: str, data: bytes) -> int:
-        """Write a value; return the number of its parts."""
-        parts = cut(data, self._settings.part_bytes)
+    def _write_models(self, key: str, data: bytes) -> int:
+        """Write a value to the models; return the number of its parts."""
+        return self._write_parts(self._topics.models, key, data, place_of(f"{key}/0".encode()))
+
+    def _write_parts(self, topic: str, key: str, data: bytes, place: str) -> int:
+        """Write a value, signed for its place; return the number of its parts."""
+        parts, stamp = cut(data, self._settings.part_bytes), stamped(self._signatures.own, place, data)
         for part in parts:
             name = f"{key}/{part.number}".encode()
-            self._send(topic, part.value, part.headers, key=name)
+            self._send(topic, part.value, (*part.headers, *stamp), key=name)
         return len(parts)
+
+    def _remove(self, key: str, part: int) -> None:
+        """Write a tombstone for a part of a value among the models."""
+        name = f"{key}/{part}".encode()
+        self._send(self._topics.models, None, stamped(self._signatures.own, place_of(name), b""), key=name)
 
     def _send(self, topic: str, value: bytes | None, headers: Headers = (), key: bytes | None = None) -> None:
         """Write within a transaction; an immediate failure fails the transaction, which kafka-python does not do."""
@@ -234,7 +245,7 @@ class KafkaCoordinatorLink:
         _, parts = self._written[slot]
         for version in range(VERSIONS):
             for part in range(parts):
-                self._send(self._topics.models, None, key=f"{slot}/{version}/{part}".encode())
+                self._remove(f"{slot}/{version}", part)
 
     def _transactional_producer(self) -> KafkaProducer:
         # kafka-python waits for `retry_backoff_ms` several times in a transaction, which takes 0.1 s by default.
@@ -265,7 +276,7 @@ class KafkaCoordinatorLink:
                 self._consumer.seek(partition, max(begin, committed or 0))
         return began
 
-    def receive(self) -> Iterator[FromClient | Unusable]:
+    def receive(self) -> Iterator[FromClient | Signed | Unusable]:
         """Yield the messages that have arrived; a message that was yielded counts as handled at the next commit."""
         if not self._listened:
             self.listen(0.0)
@@ -275,7 +286,7 @@ class KafkaCoordinatorLink:
             self._handled[TopicPartition(message.topic, message.partition)] = message.offset + 1
             self._taken = message
             self.bytes_read += len(message.value or b"")
-            whole = completed(self._assembly, message.key, message.headers, message.value)
+            whole = completed(self._assembly, message.key, message.headers, message.value, self._signatures.clients)
             if whole is not None:
                 yield whole
         self._taken = None
@@ -378,7 +389,9 @@ class KafkaCoordinatorLink:
         reader = self._connection.consumer()
         try:
             with explained(self._settings.bootstrap_servers):
-                return last_state(reader, self._topics.state, self._settings.largest_update)
+                return last_state(
+                    reader, self._topics.state, self._settings.largest_update, self._signatures.coordinator
+                )
         finally:
             reader.close()
 
@@ -399,8 +412,12 @@ class KafkaCoordinatorLink:
 
     def _update_members(self, state: CoordinatorState | None) -> None:
         """Note the members: only they may send large values in parts."""
-        members = {} if state is None else state.members
-        self._members = frozenset(name for name, member in members.items() if not member.evicted)
+        if state is None:
+            return
+        members = state.members
+        self._members = frozenset(
+            assembled(name, state.keys.get(name, "")) for name, member in members.items() if not member.evicted
+        )
 
     def close(self) -> None:
         """Close the connections."""

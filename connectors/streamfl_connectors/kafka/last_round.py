@@ -7,13 +7,14 @@ from kafka import KafkaConsumer, TopicPartition
 from streamfl.core.errors import PeerError
 from streamfl.core.protocol.messages import RoundOpened
 from streamfl.log.control import ControlReader
+from streamfl.signing import Verifier
 from streamfl_connectors.kafka.reading import bounds, read_to
 
 # The first number of messages that are read from the end, doubled until a round is among them.
 WINDOW = 64
 
 
-def last_opened(consumer: KafkaConsumer, topic: str) -> tuple[RoundOpened, ...]:
+def last_opened(consumer: KafkaConsumer, topic: str, verifier: Verifier | None = None) -> tuple[RoundOpened, ...]:
     """Return the rounds that were opened last, a few if they are close together; none if the topic names none.
 
     Of several, those that were forged shut out none before them.
@@ -24,6 +25,8 @@ def last_opened(consumer: KafkaConsumer, topic: str) -> tuple[RoundOpened, ...]:
         A consumer that reads committed messages only; it is assigned to the topic and moved.
     topic
         The control topic. Messages that cannot be read are skipped: whoever listens counts them.
+    verifier
+        Checks that the coordinator has signed them.
     """
     partition = TopicPartition(topic, 0)
     consumer.assign([partition])
@@ -31,17 +34,17 @@ def last_opened(consumer: KafkaConsumer, topic: str) -> tuple[RoundOpened, ...]:
     window = WINDOW
     while True:
         start = max(begin, end - window)
-        found = _last_between(consumer, partition, start, end)
+        found = _last_between(consumer, partition, start, end, verifier)
         if found or start == begin:
             return found
         window *= 2
 
 
 def _last_between(
-    consumer: KafkaConsumer, partition: TopicPartition, start: int, end: int
+    consumer: KafkaConsumer, partition: TopicPartition, start: int, end: int, verifier: Verifier | None
 ) -> tuple[RoundOpened, ...]:
     consumer.seek(partition, start)
-    reader, found = ControlReader(), deque[RoundOpened](maxlen=WINDOW)
+    reader, found = ControlReader(verifier=verifier), deque[RoundOpened](maxlen=WINDOW)
     for messages in read_to(consumer, partition, end):
         for message in messages:
             try:

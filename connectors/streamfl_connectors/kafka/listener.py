@@ -16,8 +16,9 @@ from streamfl.core.protocol.messages import Ended, FromCoordinator, RoundOpened
 from streamfl.log.control import ControlReader
 from streamfl.log.newest import Newest
 from streamfl.log.parts import PartAssembly
+from streamfl.log.signatures import signer_of
 from streamfl.log.tally import Tally
-from streamfl.log.tensors import END, Tensors, key_of
+from streamfl.log.tensors import END, Tensors, key_of, place_of
 from streamfl.log.topics import Topics
 from streamfl_connectors.kafka.absence import Absence
 from streamfl_connectors.kafka.connection import Connection, explained
@@ -57,7 +58,8 @@ class Listener:
         self._wake = wake
         self._most_bytes = MODELS_BYTES * connection.settings.largest_update
         self._assembly = PartAssembly(connection.settings.largest_update, budget=connection.settings.unfinished_bytes)
-        self._control = ControlReader()
+        self._verifier = connection.signatures.coordinator
+        self._control = ControlReader(verifier=self._verifier)
         self._queue: Queue[Any] = Queue(MOST_WAITING)
         self._stop = threading.Event()
         self._failed: StreamflError | None = None
@@ -70,7 +72,7 @@ class Listener:
         self._consumer: KafkaConsumer = connection.consumer()
         with explained(self._servers):
             if finds_round:
-                self.opened = last_opened(self._consumer, topics.control)
+                self.opened = last_opened(self._consumer, topics.control, self._verifier)
             self._catch_up()
         self._thread = threading.Thread(target=self._listen, name="streamfl-listener", daemon=True)
         self._thread.start()
@@ -165,6 +167,8 @@ class Listener:
 
     def _model(self, message: Any) -> Tensors | Ended | None:
         name = _key(message.key)
+        if self._verifier is not None:
+            signer_of(self._verifier, place_of(message.key), message.headers, message.value)
         if message.value is None:
             self.current.drop(name)
             return None

@@ -10,12 +10,17 @@ from streamfl import state_bytes
 from streamfl.core.bounds import bounded
 from streamfl.core.errors import PeerError
 from streamfl.log.parts import DIGEST, LONGEST, Headers, PartAssembly
+from streamfl.log.signatures import signer_of
+from streamfl.signing import Verifier
 from streamfl_connectors.kafka.reading import bounds, read_to
 
 LOG = structlog.get_logger("streamfl.kafka.coordinator")
 
 # States are written under these keys in turn: compaction keeps the newest of each, so there is always one before.
 KEYS = ("state", "state-before")
+
+# What signatures of states are for.
+PLACE = "state"
 
 # The first number of messages that are read from the end, doubled until there is a state; most have a few parts.
 WINDOW = 64
@@ -32,7 +37,7 @@ class LastState:
     skipped: int
 
 
-def last_state(consumer: KafkaConsumer, topic: str, most_bytes: int) -> LastState:
+def last_state(consumer: KafkaConsumer, topic: str, most_bytes: int, verifier: Verifier | None = None) -> LastState:
     """Return the state that was committed last; other messages are skipped and counted.
 
     Parameters
@@ -43,6 +48,8 @@ def last_state(consumer: KafkaConsumer, topic: str, most_bytes: int) -> LastStat
         The topic of states.
     most_bytes
         The largest state that is read.
+    verifier
+        Checks that the coordinator has signed it.
     """
     partition = TopicPartition(topic, 0)
     consumer.assign([partition])
@@ -50,7 +57,7 @@ def last_state(consumer: KafkaConsumer, topic: str, most_bytes: int) -> LastStat
     window, skipped = WINDOW, 0
     while begin < end:
         start = max(begin, end - window)
-        wholes, others = _wholes(consumer, partition, start, end, most_bytes)
+        wholes, others = _wholes(consumer, partition, start, end, most_bytes, verifier)
         for _, data in reversed(wholes):
             if _is_state(data):
                 return LastState(data, skipped + others)
@@ -65,7 +72,12 @@ def last_state(consumer: KafkaConsumer, topic: str, most_bytes: int) -> LastStat
 
 
 def _wholes(
-    consumer: KafkaConsumer, partition: TopicPartition, start: int, end: int, most_bytes: int
+    consumer: KafkaConsumer,
+    partition: TopicPartition,
+    start: int,
+    end: int,
+    most_bytes: int,
+    verifier: Verifier | None,
 ) -> tuple[deque[tuple[int, bytes]], int]:
     """Return the last values that end in a window, each with the offset of its last part; count other messages."""
     consumer.seek(partition, start)
@@ -76,6 +88,8 @@ def _wholes(
             if message.value is None or message.offset >= end:
                 continue
             try:
+                if verifier is not None:
+                    signer_of(verifier, PLACE, message.headers, message.value)
                 whole = assembly.add(_digest(message.headers), message.headers, message.value)
             except PeerError as error:
                 others += 1
