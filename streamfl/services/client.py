@@ -322,10 +322,10 @@ class HostNode:
                 pass
 
     def _refused(self, refusal: Refusal) -> None:
-        """Log once why no start of a client may join: its name may be wrong, or another host's."""
+        """Log once that somebody may not speak for a client: this host, or one who says that it is this client."""
         if refusal.client not in self._refusals:
             self._refusals.add(refusal.client)
-            LOG.error("client refused", client=refusal.client, reason=refusal.reason)
+            LOG.warning("refused in a client's name", client=refusal.client, reason=refusal.reason)
 
     def _apart(self, marks: Sequence[Mark]) -> dict[str, int]:
         """Return what is told of records whose labels come apart."""

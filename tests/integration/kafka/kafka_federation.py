@@ -10,13 +10,15 @@ import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from kafka import KafkaConsumer, TopicPartition
 
+from streamfl import messages as wire
 from streamfl.core.errors import PeerError
 from streamfl.core.protocol.messages import FromCoordinator, Restarted, RoundClosed, RoundOpened
 from streamfl.log.control import ControlReader
+from streamfl.signing import Verifier
 from streamfl_connectors.kafka.batches import read_leniently
 
 read_leniently()  # tests read what they spoil
@@ -62,6 +64,9 @@ part_bytes = 1000
 session_timeout_ms = 6000
 patience = 30
 """
+
+
+M = TypeVar("M", RoundClosed, Restarted)
 
 
 @dataclass
@@ -134,6 +139,8 @@ class Federation:
         Settings, as for `--set`.
     package
         A folder with another `streamfl` to run, broken on purpose.
+    verifier
+        Checks the coordinator's signatures of what it tells, if it signs.
     """
 
     bootstrap: str
@@ -143,6 +150,7 @@ class Federation:
     size: int = ROUND
     extra: Sequence[str] = ()
     package: Path | None = None
+    verifier: Verifier | None = None
     name: str = field(default_factory=lambda: f"f{uuid.uuid4().hex[:10]}")
     running: list[Process] = field(default_factory=list)
 
@@ -200,7 +208,7 @@ class Federation:
             consumer.assign([partition])
             consumer.seek_to_beginning(partition)
             end = consumer.end_offsets([partition])[partition]
-            reader, found = ControlReader(), []
+            reader, found = ControlReader(verifier=self.verifier), []
             while consumer.position(partition) < end:
                 for batch in consumer.poll(timeout_ms=500).values():
                     found += [understood(reader, message) for message in batch]
@@ -210,11 +218,17 @@ class Federation:
 
     def closed(self) -> list[RoundClosed]:
         """Return the ledger."""
-        return [message for message in self.told() if isinstance(message, RoundClosed)]
+        return self._once([message for message in self.told() if isinstance(message, RoundClosed)])
 
     def restarts(self) -> list[Restarted]:
         """Return the restarts."""
-        return [message for message in self.told() if isinstance(message, Restarted)]
+        return self._once([message for message in self.told() if isinstance(message, Restarted)])
+
+    def _once(self, messages: list[M]) -> list[M]:
+        """Return messages without repetitions, if what is told is signed: others may write it again."""
+        if self.verifier is None:
+            return messages
+        return list({wire.encode(message): message for message in messages}.values())
 
     def round_is_open(self) -> int:
         """Return the round that is open, after checking that the last entry has been followed by an opening."""

@@ -58,13 +58,13 @@ def between_parts(die: Die) -> None:
     """Coordinator: some parts of a model are in the log, in a transaction that never ends."""
     write = coordinator_link.KafkaCoordinatorLink._write_parts
 
-    def killing(self: coordinator_link.KafkaCoordinatorLink, topic: str, key: str, data: bytes) -> int:
+    def killing(self: coordinator_link.KafkaCoordinatorLink, topic: str, key: str, data: bytes, place: str) -> int:
         if topic.endswith(".models") and len(data) > self._settings.part_bytes:
             first = self._settings.part_bytes
-            write(self, topic, key, data[:first])
+            write(self, topic, key, data[:first], place)
             self._producer.flush()
             die()
-        return write(self, topic, key, data)
+        return write(self, topic, key, data, place)
 
     coordinator_link.KafkaCoordinatorLink._write_parts = killing
 

@@ -9,6 +9,7 @@ import pytest
 from streamfl.formats import FieldMap, record_format
 from streamfl.log.topics import Topics
 from streamfl.ports import Placement
+from streamfl.signing import OPEN, Listed, PrivateKey, Signatures, Signer, Verifier
 from streamfl.testing import Kit
 from streamfl.testing.transport import CHECKS
 from streamfl_connectors.kafka.client_links import ClientLinks
@@ -17,13 +18,26 @@ from streamfl_connectors.kafka.connector import KafkaConnector
 from streamfl_connectors.kafka.coordinator_link import KafkaCoordinatorLink
 from streamfl_connectors.kafka.settings import KafkaSettings
 
+HOST, COORDINATOR = PrivateKey(bytes(32)), PrivateKey(b"c" * 32)
 
-@pytest.fixture
-def kit(broker) -> Iterator[Kit]:
-    told = {"bootstrap_servers": broker.bootstrap, "part_bytes": 100_000}
+
+def signed(name: str) -> tuple[Signatures, Signatures]:
+    """Return what hosts and the coordinator sign with, and whose signatures they ask for."""
+    hosts = Verifier(Listed.of([HOST.public]), "client", name)
+    coordinator = Verifier(Listed.of([COORDINATOR.public]), "coordinator", name)
+    return (
+        Signatures(Signer(HOST, "client", name), coordinator=coordinator),
+        Signatures(Signer(COORDINATOR, "coordinator", name, whole=True), clients=hosts, coordinator=coordinator),
+    )
+
+
+@pytest.fixture(params=["open", "signed"])
+def kit(request, broker) -> Iterator[Kit]:
+    told = KafkaSettings.model_validate({"bootstrap_servers": broker.bootstrap, "part_bytes": 100_000})
     name = f"t{uuid.uuid4().hex[:10]}"
-    connection, topics = Connection(KafkaSettings.model_validate(told)), Topics(name)
-    connector = KafkaConnector(name, KafkaSettings.model_validate(told))
+    of_hosts, of_coordinator = signed(name) if request.param == "signed" else (OPEN, OPEN)
+    connection, topics = Connection(told, of_hosts), Topics(name)
+    connector = KafkaConnector(name, told, of_coordinator)
     connector.prepare()
     with ExitStack() as made:
 
