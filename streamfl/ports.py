@@ -10,8 +10,8 @@ from streamfl.core.arrays import FloatArray, IntArray
 from streamfl.core.coordinator.state import CoordinatorState
 from streamfl.core.protocol.apart import Half
 from streamfl.core.protocol.decisions import Answered
-from streamfl.core.protocol.events import Signed, Unusable
-from streamfl.core.protocol.messages import FromClient, FromCoordinator
+from streamfl.core.protocol.events import Ordered, Signed, Unusable
+from streamfl.core.protocol.messages import Command, FromClient, FromCoordinator
 from streamfl.core.protocol.records import Batch, Rejection
 from streamfl.signing import OPEN, Signatures
 
@@ -226,7 +226,7 @@ class CoordinatorLink(Protocol):
         """Publish messages to all clients and save the state, all or nothing."""
         ...
 
-    def receive(self) -> Iterable[FromClient | Signed | Unusable]:
+    def receive(self) -> Iterable[FromClient | Signed | Ordered | Unusable]:
         """Yield the messages that have arrived; a message that was yielded counts as handled at the next commit."""
         ...
 
@@ -515,6 +515,14 @@ class Connector(Protocol):
 
     def control(self, *, from_start: bool) -> Iterator[FromCoordinator]:
         """Yield the coordinator's messages without end, except models."""
+        ...
+
+    def state(self) -> CoordinatorState | None:
+        """Return the state that a coordinator committed last, if any."""
+        ...
+
+    def order(self, command: Command) -> None:
+        """Write an operator's command for the coordinator; return when it is in the log."""
         ...
 
     def findings(

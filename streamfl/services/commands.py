@@ -11,6 +11,7 @@ import click
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from streamfl.core.protocol.messages import Action
     from streamfl.services.settings import FederationSettings
     from streamfl.streams.table import Table
 
@@ -276,4 +277,55 @@ def _errors() -> "Console":
     return Console(stderr=True)
 
 
-COMMANDS = (coordinator, client, score, produce, watch, check, compile_)
+@click.group()
+def members() -> None:
+    """Show who takes part in a federation, and change it."""
+
+
+@members.command(name="list")
+@_service
+def list_members(path: Path, assignments: tuple[str, ...]) -> None:
+    """List clients: member, left or evicted; incarnation, host, records and positions."""
+    from streamfl.services.connectors import connect  # noqa: PLC0415
+    from streamfl.services.identity import members_of, signatures  # noqa: PLC0415
+    from streamfl.services.members import show  # noqa: PLC0415
+
+    settings = _loaded(path, assignments)
+    names = {} if settings.federation.members == "open" else members_of(settings).names
+    show(connect(settings, signatures(settings, "reader")).state(), names, _output())
+
+
+def _ordering(action: "Action", summary: str) -> click.Command:
+    """Return the command that has the coordinator carry out an action about a client."""
+
+    @members.command(name=action, help=summary)
+    @click.argument("name")
+    @_service
+    @click.option("--key", type=click.Path(path_type=Path), metavar="F", help="The operator's private key.")
+    def ordering(name: str, path: Path, assignments: tuple[str, ...], key: Path | None) -> None:
+        from streamfl.services.connectors import connect  # noqa: PLC0415
+        from streamfl.services.identity import signatures  # noqa: PLC0415
+        from streamfl.services.members import order  # noqa: PLC0415
+
+        settings = _loaded(path, assignments)
+        changed = order(connect(settings, signatures(settings, "operator", key)), action, name)
+        click.echo(f"{changed.action} {changed.client}: done, from entry {changed.entry} on")
+
+    return ordering
+
+
+_ordering("admit", "Let client NAME join: a new one where clients are known, or one that was evicted.")
+_ordering("evict", "Put client NAME out until it is admitted again; its records stay pending.")
+_ordering("reset", "Let another host's key bring client NAME: the next that does keeps it.")
+
+
+@members.command(name="key")
+@click.option("--out", type=click.Path(path_type=Path), required=True, metavar="F", help="The new file of the key.")
+def make_key_(out: Path) -> None:
+    """Make a private key; print the line with its public key for members.toml."""
+    from streamfl.signing import make_key  # noqa: PLC0415
+
+    click.echo(f'key = "{make_key(out)}"')
+
+
+COMMANDS = (coordinator, client, score, produce, watch, check, members, compile_)

@@ -14,6 +14,7 @@ from streamfl.core.protocol.messages import (
     Joined,
     Left,
     LocalDrift,
+    MemberChanged,
     Noticed,
     Refusal,
     Restarted,
@@ -98,6 +99,10 @@ class CoordinatorLog:
                 LOG.info("joined", client=event.client, entry=event.entry, read=event.read)
             case Left():
                 LOG.info("left", client=event.client)
+            case MemberChanged():
+                LOG.warning(
+                    "member changed", client=event.client, action=event.action, entry=event.entry, by=event.by
+                )
             case Refusal(evicted=True):
                 LOG.error("evicted", client=event.client, entry=event.entry, reason=event.reason)
                 self._refusals.pop(event.client, None)

@@ -10,6 +10,7 @@ from streamfl.core.protocol.messages import (
     Joined,
     Left,
     LocalDrift,
+    MemberChanged,
     Noticed,
     Refusal,
     Restarted,
@@ -65,6 +66,8 @@ def line(message: FromCoordinator) -> tuple[str, str]:
             return f"{message.client} joined, {count(message.read)} records accounted for", "dim"
         case Left():
             return f"{message.client} left", "dim"
+        case MemberChanged():
+            return f"{message.client}: {message.action}, by an operator, from entry {message.entry} on", "bold yellow"
         case Ended():
             return "the federation has ended", "dim"
         case Refusal():

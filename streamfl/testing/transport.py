@@ -15,7 +15,7 @@ from streamfl.core.coordinator.agreement import Agreement
 from streamfl.core.coordinator.ledger import Member
 from streamfl.core.coordinator.state import CoordinatorState
 from streamfl.core.profiles.adaptive.promotion import Promotion
-from streamfl.core.protocol.events import Signed, Unusable
+from streamfl.core.protocol.events import Ordered, Signed, Unusable
 from streamfl.core.protocol.messages import (
     FromClient,
     FromCoordinator,
@@ -231,7 +231,7 @@ def _received(kit: Kit, link: ClientLink | CoordinatorLink, wanted: int) -> list
 
 def _messages(link: ClientLink | CoordinatorLink) -> list[FromClient | FromCoordinator]:
     arrived = (one.message if isinstance(one, Signed) else one for one in link.receive())
-    return [one for one in arrived if not isinstance(one, Unusable)]
+    return [one for one in arrived if not isinstance(one, Unusable | Ordered)]
 
 
 def _as_bytes(messages: Sequence[FromClient | FromCoordinator]) -> list[bytes]:

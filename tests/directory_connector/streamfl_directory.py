@@ -15,8 +15,8 @@ from pydantic import BaseModel, ConfigDict
 from streamfl import codec, messages
 from streamfl.core.coordinator.state import CoordinatorState
 from streamfl.core.errors import PeerError, UsageError
-from streamfl.core.protocol.events import Signed, Unusable
-from streamfl.core.protocol.messages import Ended, FromClient, FromCoordinator
+from streamfl.core.protocol.events import Ordered, Signed, Unusable
+from streamfl.core.protocol.messages import Command, Ended, FromClient, FromCoordinator
 from streamfl.log.dead_letters import DeadLetter
 from streamfl.log.intake import Intake
 from streamfl.log.links import Links
@@ -172,7 +172,7 @@ class DirectoryCoordinatorLink:
         self._state = codec.encode(state)
         self.publish(published, self._state)
 
-    def receive(self) -> Iterator[FromClient | Signed | Unusable]:
+    def receive(self) -> Iterator[FromClient | Signed | Ordered | Unusable]:
         for message in self._place.updates.read(self._handled):
             self._handled, self._taken = message.offset + 1, message
             self.bytes_read += len(message.value)
@@ -392,6 +392,13 @@ class DirectoryConnector:
         while True:
             yield from (message for message in links.received() if not isinstance(message, Tensors))
             time.sleep(POLL)
+
+    def state(self) -> CoordinatorState | None:
+        states = [self._place.transaction(message)[0] for message in self._place.control.read(0)]
+        return next((codec.decode(CoordinatorState, state) for state in reversed(states) if state), None)
+
+    def order(self, command: Command) -> None:
+        raise UsageError("a directory takes no commands; restart its coordinator with another list of members")
 
     def findings(
         self,

@@ -1,6 +1,7 @@
 """The connector for Kafka: makes the links, hosts and record writers of a federation."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import replace
 from typing import ClassVar
 
@@ -8,8 +9,11 @@ import structlog
 from kafka import TopicPartition
 from pydantic import BaseModel
 
+from streamfl import state_bytes
+from streamfl.core.coordinator.state import CoordinatorState
 from streamfl.core.errors import PeerError, UsageError
-from streamfl.core.protocol.messages import FromCoordinator
+from streamfl.core.protocol.messages import Command, FromCoordinator
+from streamfl.log import commands
 from streamfl.log.control import ControlReader
 from streamfl.log.placement import places_of, topic_of, unequal_partitions, wrong_placement
 from streamfl.log.tally import Tally
@@ -24,14 +28,18 @@ from streamfl_connectors.kafka.administration import (
     visible,
     wrong_with,
 )
-from streamfl_connectors.kafka.connection import Connection
+from streamfl_connectors.kafka.connection import Connection, explained
 from streamfl_connectors.kafka.coordinator_link import KafkaCoordinatorLink
 from streamfl_connectors.kafka.ends import Ends
 from streamfl_connectors.kafka.host import KafkaHost
 from streamfl_connectors.kafka.scorer import KafkaScorer
 from streamfl_connectors.kafka.settings import KafkaSettings
+from streamfl_connectors.kafka.state_topic import last_state
 from streamfl_connectors.kafka.topics import WEEK, TopicPlan, plans
 from streamfl_connectors.kafka.writer import KafkaRecordWriter
+
+# Seconds within which a command is in the log.
+WRITTEN_WITHIN = 30.0
 
 LOG = structlog.get_logger("streamfl.kafka")
 
@@ -174,6 +182,26 @@ class KafkaConnector:
                             yield whole
         finally:
             consumer.close()
+
+    def state(self) -> CoordinatorState | None:
+        """Return the state that a coordinator committed last, if any."""
+        settings, signatures = self._connection.settings, self._connection.signatures
+        with closing(self._connection.consumer()) as reader, explained(settings.bootstrap_servers):
+            last = last_state(reader, self._topics.state, settings.largest_update, signatures.coordinator)
+        if last.data is None and last.skipped:
+            raise UsageError(
+                f"{self._topics.state} holds no state that this process can use; see [federation] members"
+            )
+        return None if last.data is None else state_bytes.decode(last.data)
+
+    def order(self, command: Command) -> None:
+        """Write an operator's command for the coordinator; return when it is in the log."""
+        value, headers = commands.written(command, self._connection.signatures.own)
+        servers = self._connection.settings.bootstrap_servers
+        with closing(self._connection.producer()) as producer, explained(servers):
+            producer.send(self._topics.commands, value, headers=list(headers), partition=0).get(
+                timeout=WRITTEN_WITHIN
+            )
 
     def findings(
         self,

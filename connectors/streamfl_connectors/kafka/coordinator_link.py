@@ -13,9 +13,9 @@ from streamfl import messages, state_bytes
 from streamfl.core.bounds import bounded
 from streamfl.core.coordinator.state import CoordinatorState
 from streamfl.core.errors import PeerError, UsageError
-from streamfl.core.protocol.events import Signed, Unusable
+from streamfl.core.protocol.events import Ordered, Signed, Unusable
 from streamfl.core.protocol.messages import Ended, FromClient, FromCoordinator, ModelPublished, RoundOpened
-from streamfl.log import control
+from streamfl.log import commands, control
 from streamfl.log.dead_letters import DeadLetter
 from streamfl.log.parts import Headers, PartAssembly, cut
 from streamfl.log.signatures import stamped
@@ -265,10 +265,14 @@ class KafkaCoordinatorLink:
         """Read from the last committed offset, or from the first message; tell whether any offset was committed."""
         began = False
         with explained(self._settings.bootstrap_servers):
-            numbers = self._consumer.partitions_for_topic(self._topics.updates)
-            if not numbers:
+            partitions = self._partitions(self._topics.updates)
+            if not partitions:
                 raise UsageError(f"this log-in may not see {self._topics.updates}; grant it READ on that topic")
-            partitions = [TopicPartition(self._topics.updates, number) for number in sorted(numbers)]
+            ordered = self._partitions(self._topics.commands)
+            if not ordered:
+                remedy = f"grant this log-in READ on {self._topics.commands}"
+                LOG.warning("operators' commands are not read", topic=self._topics.commands, remedy=remedy)
+            partitions += ordered
             self._consumer.assign(partitions)
             for partition, begin in self._consumer.beginning_offsets(partitions).items():
                 committed = self._consumer.committed(partition)
@@ -276,7 +280,10 @@ class KafkaCoordinatorLink:
                 self._consumer.seek(partition, max(begin, committed or 0))
         return began
 
-    def receive(self) -> Iterator[FromClient | Signed | Unusable]:
+    def _partitions(self, topic: str) -> list[TopicPartition]:
+        return [TopicPartition(topic, number) for number in sorted(self._consumer.partitions_for_topic(topic) or ())]
+
+    def receive(self) -> Iterator[FromClient | Signed | Ordered | Unusable]:
         """Yield the messages that have arrived; a message that was yielded counts as handled at the next commit."""
         if not self._listened:
             self.listen(0.0)
@@ -286,11 +293,17 @@ class KafkaCoordinatorLink:
             self._handled[TopicPartition(message.topic, message.partition)] = message.offset + 1
             self._taken = message
             self.bytes_read += len(message.value or b"")
-            whole = completed(self._assembly, message.key, message.headers, message.value, self._signatures.clients)
+            whole = self._understood(message)
             if whole is not None:
                 yield whole
         self._taken = None
         self._write_letters()
+
+    def _understood(self, message: Any) -> FromClient | Signed | Ordered | Unusable | None:
+        if message.topic == self._topics.commands:
+            return commands.understood(message.value, message.headers, self._signatures.operators)
+        clients = self._signatures.clients
+        return completed(self._assembly, message.key, message.headers, message.value, clients)
 
     # --- dead letters ------------------------------------------------------------------------------------------
 

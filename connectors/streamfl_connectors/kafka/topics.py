@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from streamfl.log import control, dead_letters
+from streamfl.log import commands, control, dead_letters
 from streamfl.log.topics import Topics
 
 DAY = 24 * 3600 * 1000
@@ -53,6 +53,7 @@ def plans(topics: Topics) -> tuple[TopicPlan, ...]:
         TopicPlan(topics.control, 1, 1, WEEK | zipped, control.MOST),
         TopicPlan(topics.models, 1, 1, COMPACTED),
         TopicPlan(topics.updates, None, 1, {"cleanup.policy": "delete", "retention.ms": str(DAY)}),
+        TopicPlan(topics.commands, 1, 1, WEEK, commands.MOST),
         TopicPlan(topics.state, 1, 1, COMPACTED),
         TopicPlan(topics.dead_letters, None, 1, WEEK, dead_letters.WHOLE),
     )

@@ -31,6 +31,9 @@ class Grants(Protocol):
         ...
 
 
+# Why a client that an operator has evicted is refused.
+BARRED = "evicted by an operator; `streamfl members admit` lets it in again"
+
 # By name of a partition, the position after its last record.
 LogEnds = Callable[[Collection[str]], Mapping[str, int | None]]
 
@@ -72,6 +75,8 @@ class Admission:
 
     def not_granted(self, client: str, signer: str, state: CoordinatorState) -> str | None:
         """Return why a signer may not speak for a client, or None."""
+        if client in state.barred:
+            return BARRED
         return None if self.grants is None else self.grants.refusal(client, signer, state)
 
     def wrong_join(self, join: Join, state: CoordinatorState, unsaved: Unsaved) -> str | None:

@@ -16,8 +16,9 @@ from dataclasses import replace
 
 from streamfl.core.arrays import FloatArray
 from streamfl.core.bounds import REFUSALS_IN_A_ROW, bounded
-from streamfl.core.coordinator.admission import Admission, Grants, LogEnds, named
+from streamfl.core.coordinator.admission import BARRED, Admission, Grants, LogEnds, named
 from streamfl.core.coordinator.checks import wrong_identity
+from streamfl.core.coordinator.commands import carry_out, wrong_command
 from streamfl.core.coordinator.ledger import Member
 from streamfl.core.coordinator.phase import Phase
 from streamfl.core.coordinator.recovery import Recovery, unhandled
@@ -28,7 +29,7 @@ from streamfl.core.coordinator.state import CoordinatorState
 from streamfl.core.coordinator.unsaved import Unsaved
 from streamfl.core.errors import BrokenInvariantError
 from streamfl.core.protocol.decisions import Commit, CoordinatorDecision, Finished, Publish, Refused
-from streamfl.core.protocol.events import CoordinatorEvent, Signed, Tick, Unusable
+from streamfl.core.protocol.events import CoordinatorEvent, Ordered, Signed, Tick, Unusable
 from streamfl.core.protocol.messages import (
     Fenced,
     FromClient,
@@ -212,13 +213,15 @@ class Coordinator:
             raise
         except Exception as error:  # anything that a message makes raise: the message is refused
             self._recovery.restore(before)
-            sender = None if isinstance(event, Unusable) else sender_of(_message(event), self.state.members)
+            sender = None if isinstance(event, Unusable | Ordered) else sender_of(_message(event), self.state.members)
             return self._as_transaction(self._fault(event.client, sender, unhandled(error), now))
 
     def _take(self, event: CoordinatorEvent, now: float) -> list[CoordinatorDecision]:
         """Take one event; nothing is done for a signer that may not speak for the client."""
         if isinstance(event, Tick):
             return self._close_if_due(now)
+        if isinstance(event, Ordered):
+            return self._ordered(event, now)
         wrong = None if isinstance(event, Unusable) else wrong_identity(_message(event), self.settings.limits)
         if wrong is not None:
             return self._fault(event.client, None, wrong, now)
@@ -250,6 +253,26 @@ class Coordinator:
             if member is None or not member.fences(message.nonce, message.after):
                 self.state.keys[message.client] = signer
         return self._handled(message, now)
+
+    def _ordered(self, ordered: Ordered, now: float) -> list[CoordinatorDecision]:
+        """Carry out a command; while candidates are scored it waits, as all changes of membership do."""
+        wrong = wrong_command(ordered.command, self.state, self.settings.limits)
+        if wrong is not None or self._unsaved.ordered is not None:
+            return self._fault("", None, wrong or "another command waits", now)
+        if self.is_scoring:
+            self._unsaved.ordered = ordered
+            return []
+        client = ordered.client
+        account = carry_out(ordered, self.state)
+        told: list[FromCoordinator] = [] if self.state.changed is None else [self.state.changed]
+        if client in self.state.barred:
+            self._unsaved.introductions.pop(client, None)
+        if account is None:
+            return [Commit(tuple(told))]
+        self._change(client, account)
+        if account.evicted:
+            told.append(self._evicted(account, client))
+        return [Commit(tuple(told)), *self._finished(), *self._go_on_if_complete(now)]
 
     def announce(self, now: float) -> list[CoordinatorDecision]:
         """Announce new refusals; called after all messages that have arrived were handled.
@@ -297,7 +320,7 @@ class Coordinator:
         if member.nonce != join.nonce:
             return self._take_up(join, member)
         if member.left:  # it left or was evicted, and has not received the message
-            return [Publish((self._evicted(join, member) if member.evicted else _left(join),))]
+            return [Publish((self._evicted(member, join.client) if member.evicted else _left(join),))]
         return [Publish(self._enter(join, member))]  # it has asked before
 
     def _take_up(self, join: Join, member: Member) -> list[CoordinatorDecision]:
@@ -331,10 +354,11 @@ class Coordinator:
         self._unsaved.members[client] = member.copied()
         self.state.members[client] = member
 
-    def _evicted(self, join: Join, member: Member) -> Refusal:
+    def _evicted(self, member: Member, client: str) -> Refusal:
         reason = f"evicted: refused for {REFUSALS_IN_A_ROW} entries in a row; start it again when it is repaired"
+        reason = BARRED if client in self.state.barred else reason
         entry, incarnation = self.state.entry, member.incarnation
-        return Refusal(client=join.client, incarnation=incarnation, entry=entry, reason=reason, evicted=True)
+        return Refusal(client=client, incarnation=incarnation, entry=entry, reason=reason, evicted=True)
 
     def _leave(self, leave: Leave, now: float) -> list[CoordinatorDecision]:
         self._unsaved.introductions.pop(leave.client, None)
@@ -425,7 +449,9 @@ class Coordinator:
     def _catch_up(self, now: float) -> list[CoordinatorDecision]:
         """Handle the changes of membership that waited for the alarm."""
         waiting, self._unsaved.deferred = self._unsaved.deferred, {}
-        return [decision for client in sorted(waiting) for decision in self._take(waiting[client], now)]
+        ordered, self._unsaved.ordered = self._unsaved.ordered, None
+        events = [*(waiting[client] for client in sorted(waiting)), *([] if ordered is None else [ordered])]
+        return [decision for event in events for decision in self._take(event, now)]
 
     # --- refusals --------------------------------------------------------------------------------------------------
 

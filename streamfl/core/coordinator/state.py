@@ -10,7 +10,7 @@ from streamfl.core.coordinator.ledger import Member
 from streamfl.core.coordinator.one_drift import Drift
 from streamfl.core.errors import PeerError
 from streamfl.core.profiles.base import Profile
-from streamfl.core.protocol.messages import AgreedState, Join, Joined
+from streamfl.core.protocol.messages import AgreedState, Join, Joined, MemberChanged
 from streamfl.core.protocol.old_names import ReadsOldNames
 from streamfl.core.protocol.registry import Registry, wrong_registry
 
@@ -51,6 +51,10 @@ class CoordinatorState(ReadsOldNames):
     keys
         By client, the key that has signed its last Join: the key of its host. Empty for one that was admitted before
         it joined.
+    barred
+        The clients that an operator has evicted and not admitted again.
+    changed
+        The last command of an operator.
     """
 
     __pydantic_config__: ClassVar[dict[str, object]] = HOLDS_ARRAYS
@@ -70,6 +74,8 @@ class CoordinatorState(ReadsOldNames):
     drifts: tuple[Drift, ...] = ()
     period: int | None = None
     keys: dict[str, str] = field(default_factory=dict)
+    barred: tuple[str, ...] = ()
+    changed: MemberChanged | None = None
 
     @property
     def chain(self) -> str:

@@ -19,6 +19,7 @@ from streamfl.core.errors import BrokenInvariantError
 from streamfl.core.profiles.base import Answer, Deliberation
 from streamfl.core.protocol.alarm import Reading
 from streamfl.core.protocol.decisions import Refused
+from streamfl.core.protocol.events import Ordered
 from streamfl.core.protocol.messages import Join, Leave, ModelPublished, Refusal, Score, Scores, Update
 
 
@@ -62,6 +63,8 @@ class Unsaved:
         The Joins of clients that wait for the federation to begin, by client.
     deferred
         Changes of membership that wait for the alarm, by client.
+    ordered
+        The operator's command that waits for the alarm.
     refusals
         The refusals since the entry was opened.
     readings
@@ -80,6 +83,7 @@ class Unsaved:
     scores: dict[str, Scores] = field(default_factory=dict)
     introductions: dict[str, Join] = field(default_factory=dict)
     deferred: dict[str, Join | Leave] = field(default_factory=dict)
+    ordered: Ordered | None = None
     refusals: Refusals = field(default_factory=Refusals)
     readings: Mapping[str, Reading] = field(default_factory=dict)
     members: dict[str, Member] = field(default_factory=dict)

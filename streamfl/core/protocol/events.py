@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from streamfl.core.protocol.messages import FromClient, FromCoordinator
+from streamfl.core.protocol.messages import Command, FromClient, FromCoordinator
 from streamfl.core.protocol.records import Batch
 
 
@@ -72,6 +72,19 @@ class Signed:
         return self.message.client
 
 
+@dataclass(frozen=True, slots=True)
+class Ordered:
+    """An operator's command; `by` names the key that has signed it, empty if nothing is signed."""
+
+    command: Command
+    by: str = ""
+
+    @property
+    def client(self) -> str:
+        """Return the client that it is about."""
+        return self.command.client
+
+
 ClientEvent = (
     RecordsRead
     | RecordsFetched
@@ -83,4 +96,4 @@ ClientEvent = (
     | Tick
     | FromCoordinator
 )
-CoordinatorEvent = Tick | FromClient | Signed | Unusable
+CoordinatorEvent = Tick | FromClient | Signed | Unusable | Ordered

@@ -23,7 +23,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -1020,6 +1020,50 @@ class Ended(Message):
     entry: int
 
 
+Action = Literal["admit", "evict", "reset"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Command(Message):
+    """Operator: changes who may take part.
+
+    Parameters
+    ----------
+    action
+        `evict`: the client is out until it is admitted again. `admit`: it may join; where clients belong to keys, the
+        first that brings it keeps it. `reset`: it belongs to no key any more, as if it had just been admitted.
+    client
+        Its name.
+    number
+        One more than that of the last command: a command that is sent again, or raced by another, has no effect.
+    """
+
+    action: Action
+    client: str
+    number: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemberChanged(Message):
+    """Coordinator: a command has taken effect.
+
+    Parameters
+    ----------
+    action, client, number
+        As in `Command`.
+    by
+        The key that has signed it; empty if nothing is signed.
+    entry
+        The first ledger entry for which it holds.
+    """
+
+    action: Action
+    client: str
+    number: int
+    by: str
+    entry: int
+
+
 FromClient = Join | Leave | Update | Scores
 FromCoordinator = (
     Joined
@@ -1036,5 +1080,6 @@ FromCoordinator = (
     | Restarted
     | LocalDrift
     | Noticed
+    | MemberChanged
     | Ended
 )

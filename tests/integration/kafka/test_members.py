@@ -3,24 +3,25 @@
 import hashlib
 import json
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
-from kafka_federation import Federation
+from kafka_federation import Federation, check_ledger
 from kafka_stream import check_as_undisturbed
 from small_stream import ROUNDS, SmallStream, make
 
 from streamfl import messages
-from streamfl.core.protocol.messages import Leave, Refusal
+from streamfl.core.protocol.messages import Command, Leave, MemberChanged, Refusal
+from streamfl.log import commands
 from streamfl.log.control import PLACE as CONTROL
 from streamfl.log.parts import DIGEST, cut
 from streamfl.log.signatures import SIGNATURE, stamped
 from streamfl.log.updates import PLACE as UPDATES
-from streamfl.signing import Listed, PrivateKey, Signer, Verifier, make_key
+from streamfl.signing import Listed, PrivateKey, Signer, Verifier, make_key, read_key
 
 HOSTS = ("a", "b")
 
@@ -248,3 +249,69 @@ def test_a_process_that_is_not_listed_says_so(signed, members, small, tmp_path):
     assert federation.start("b").ended() == 2
     nameless = next(process for process in federation.running if process.name == "b")
     assert "[client] key is missing" in nameless.error()
+
+
+def members_command(federation: Federation, members: Members, *words: str) -> tuple[int, str]:
+    """Run `streamfl members`, with the operator's key; return its exit code and what it printed."""
+    key = [] if words[0] == "list" else ["--key", str(members.key("operator"))]
+    process = federation.start(f"operator-{'-'.join(words)}", role=("members", *words, *key))
+    federation.running.remove(process)
+    return process.ended(), process.log.read_text()
+
+
+def lines_of(listed: str) -> dict[str, str]:
+    return {line.split("  ")[0]: line for line in listed.splitlines()}
+
+
+def test_operators_evict_admit_and_reset_through_the_log(signed, members, small):
+    federation = signed(small, "known")
+    first = host(federation, members, "a")
+    coordinator = federation.start("coordinator")
+    small.write(until=3)
+    federation.until("three rounds", lambda: federation.rounds() == 3)
+
+    code, told = members_command(federation, members, "evict", "c2")
+    assert (code, told) == (0, "evict c2: done, from entry 5 on\n")
+    small.write(until=5)
+    federation.until("rounds without it", lambda: federation.rounds() == 5)
+    assert [len(closed.accepted) for closed in federation.closed()] == [3, 3, 3, 2, 2]
+    assert first.said("client failed")[0]["client"] == "c2"
+    (evicted,) = again(federation, "commands")
+    stranger = Signer(PrivateKey(b"s" * 32), "operator", federation.name)
+    as_client = Signer(read_key(members.key("a")), "client", federation.name)
+    forged = messages_of_operators(federation, 2, (None, stranger, as_client))
+
+    code, told = members_command(federation, members, "admit", "c2")
+    assert (code, told) == (0, "admit c2: done, from entry 7 on\n")
+    write(federation, [evicted, *forged])  # a replay, and commands of others
+    federation.until("they are refused", lambda: len(coordinator.said("refused")) >= 4)
+    code, listed = members_command(federation, members, "list")
+    assert code == 0
+    assert lines_of(listed)["c2"].startswith("c2  evicted  incarnation 1  host ed25519:")
+    first.kill()
+    federation.running.remove(first)
+
+    for name in small.names:
+        code, told = members_command(federation, members, "reset", name)
+        assert code == 0, told
+    host(federation, members, "b")
+    small.write(until=ROUNDS)
+    small.end()
+    federation.until("the end", lambda: all(one.popen.poll() is not None for one in federation.running))
+    check_ledger(federation.closed(), small.each)
+    code, listed = members_command(federation, members, "list")
+    told_of = {name: line.split("  ") for name, line in lines_of(listed).items()}
+    assert all(told_of[name][1] == "left" for name in small.names), listed
+    assert {told_of[name][3] for name in small.names} == {f"host {members.public['b']}"}
+    changes = [(one.action, one.client) for one in federation.told() if isinstance(one, MemberChanged)]
+    assert changes == [("evict", "c2"), ("admit", "c2"), ("reset", "c0"), ("reset", "c1"), ("reset", "c2")]
+    code, told = members_command(federation, members, "evict", "c9")
+    assert code == 2
+    assert "no client is called 'c9'; did you mean c" in told
+
+
+def messages_of_operators(federation: Federation, number: int, signers: Sequence[Signer | None]) -> list[Message]:
+    """The same command, signed by nobody and by others than operators."""
+    command = Command(action="evict", client="c0", number=number)
+    written = (commands.written(command, signer) for signer in signers)
+    return [("commands", None, value, list(headers)) for value, headers in written]
