@@ -4,8 +4,10 @@ from collections.abc import Sequence
 
 from rich.console import Console
 
+from streamfl.core.errors import UsageError
 from streamfl.ports import Finding
 from streamfl.services.connectors import connect
+from streamfl.services.identity import OPEN_TO_ALL, REMEDY, Process, signatures
 from streamfl.services.settings import FederationSettings
 
 STYLES = {"ok": "green", "warning": "yellow", "error": "bold red"}
@@ -20,7 +22,31 @@ def findings(settings: FederationSettings) -> Sequence[Finding]:
         The settings themselves cannot be used.
     """
     asked = (settings.unlabelled, settings.unlabelled_format) if settings.score.topics else None
-    return connect(settings).findings(settings.placement, settings.record_format, asked, settings.apart)
+    of_log = connect(settings).findings(settings.placement, settings.record_format, asked, settings.apart)
+    return [*member_findings(settings), *of_log]
+
+
+def member_findings(settings: FederationSettings) -> Sequence[Finding]:
+    """Return whether messages are signed, and whether the keys that this machine's settings name can be used."""
+    if settings.federation.members == "open":
+        return [Finding("members", "warning", OPEN_TO_ALL, REMEDY)]
+    named: dict[Process, bool] = {
+        "client": settings.client.key is not None,
+        "coordinator": settings.coordinator.key is not None,
+    }
+    processes: list[Process] = [process for process, has_key in named.items() if has_key]
+    return [_key_finding(settings, process) for process in processes or ["reader"]]
+
+
+def _key_finding(settings: FederationSettings, process: Process) -> Finding:
+    subject = f"members ({process})"
+    try:
+        own = signatures(settings, process).own
+    except UsageError as error:
+        found, _, remedy = str(error).rpartition("; ")
+        return Finding(subject, "error", found or str(error), remedy)
+    whose = "no key of its own: it reads" if own is None else f"its key is {own.key.public}"
+    return Finding(subject, "ok", f'"{settings.federation.members}", {whose}')
 
 
 def show(all_findings: Sequence[Finding], console: Console) -> None:

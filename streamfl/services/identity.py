@@ -28,6 +28,10 @@ if TYPE_CHECKING:
 
 LOG = structlog.get_logger("streamfl.members")
 
+# What it means that members are open, and what else there is.
+OPEN_TO_ALL = "anybody who may write to the log may join, and speak for any client and for the coordinator"
+REMEDY = 'for more than trials set [federation] members to "known" or "file" (docs/kafka.md)'
+
 # What a process does with its key: readers, such as `watch`, have none.
 Process = Literal["client", "coordinator", "operator", "reader"]
 
@@ -99,11 +103,7 @@ def grants(settings: "FederationSettings") -> Known | Granted | None:
 def warn_if_open(settings: "FederationSettings") -> None:
     """Log what it means that anybody may join."""
     if settings.federation.members == "open":
-        LOG.warning(
-            "anybody may join and speak for any client",
-            members="open",
-            remedy='for more than trials set [federation] members to "known" or "file" (docs/kafka.md)',
-        )
+        LOG.warning(OPEN_TO_ALL, members="open", remedy=REMEDY)
 
 
 def _own(settings: "FederationSettings", process: Process, key: Path | None) -> PrivateKey:

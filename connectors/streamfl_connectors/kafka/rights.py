@@ -52,7 +52,7 @@ def coordinator_needs(topics: Topics, records: Sequence[str]) -> list[Need]:
     """Return the rights that the coordinator's log-in needs; for records, only to see where they end."""
     written = (topics.control, topics.models, topics.state, topics.dead_letters)
     return [
-        *(Need("READ", "topic", name) for name in (topics.updates, topics.state)),
+        *(Need("READ", "topic", name) for name in (topics.updates, topics.commands, topics.state)),
         *(Need("WRITE", "topic", name) for name in written),
         *(Need("DESCRIBE", "topic", name) for name in records),
         Need("READ", "group", topics.coordinator_group),
