@@ -3,6 +3,7 @@
 Threads and sockets stay behind the ports.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -182,11 +183,13 @@ class CoordinatorNode:
     link: CoordinatorLink
     observe: Callable[[FromCoordinator | Refused], None] = unobserved
     finished: bool = False
+    _is_over: bool = False  # nobody took part when the machine last said that it has finished
 
     @property
     def wakes_at(self) -> float | None:
-        """Return when the coordinator wants a Tick."""
-        return self.machine.wakes_at
+        """Return when the coordinator wants a Tick, or may end."""
+        moments = (self.machine.wakes_at, self.machine.stays_until if self._is_over and not self.finished else None)
+        return min((at for at in moments if at is not None and at < math.inf), default=None)
 
     def start(self, now: float) -> None:
         """Begin, or continue from the last commit."""
@@ -202,8 +205,7 @@ class CoordinatorNode:
         if due:
             self._carry_out(self.machine.handle(Tick(), now))
         self._carry_out(self.machine.announce(now))
-        if self.finished and self.machine.state.active():
-            self.finished = False  # a client has joined since the last one left
+        self.finished = self._is_over and now >= self.machine.stays_until  # a client may have joined since
         return due or busy
 
     def end(self) -> None:
@@ -225,7 +227,7 @@ class CoordinatorNode:
                         self.link.refuse(reason)
                     self.observe(decision)
                 case Finished():
-                    self.finished = True
+                    self._is_over = True
 
     def _observe_all(self, messages: Sequence[FromCoordinator]) -> None:
         for message in messages:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from streamfl import state_bytes
 from streamfl.core.coordinator.state import CoordinatorState
-from streamfl.core.protocol.messages import FromClient, FromCoordinator, Joined, Left
+from streamfl.core.protocol.messages import Fenced, FromClient, FromCoordinator, Joined, Left
 
 
 @dataclass
@@ -70,7 +70,7 @@ class MemoryCoordinatorLink:
         for message in messages:
             if observe is not None:
                 observe(message)
-            if not isinstance(message, Joined | Left):
+            if not isinstance(message, Joined | Left | Fenced):
                 for inbox in inboxes.values():
                     inbox.append(message)
             elif message.client in inboxes:

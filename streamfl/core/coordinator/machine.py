@@ -47,6 +47,9 @@ from streamfl.core.protocol.registry import Registry
 # Seconds between two separate announcements of refusals: each saves the whole state.
 PAUSE = 1.0
 
+# Seconds in which a start that was told the present incarnation is expected to ask again: until then nothing ends.
+ASKS_AGAIN = 10.0
+
 # The most clients that are told that nobody may speak for them who does; others are only counted.
 MOST_TOLD = 1000
 
@@ -96,6 +99,7 @@ class Coordinator:
         self._recovery = Recovery(self._rounds, recover, self._catch_up)
         self._admission = Admission(settings, log_ends, grants)
         self._announced: float | None = None
+        self._expected: dict[str, float] = {}  # members of which a start is to ask again, and until when
         self._told: set[str] = set()  # the clients that were told once that a signer may not speak for them
 
     @property
@@ -316,7 +320,7 @@ class Coordinator:
             return self._recovery.begin(now) if self.introduced >= self.settings.expect else []
         member = self.state.members.get(join.client)
         if member is None or member.fences(join.nonce, join.after):
-            return self._fenced(join, member) if member is not None else self._take_up(join, Member())
+            return self._fenced(join, member, now) if member is not None else self._take_up(join, Member())
         if member.nonce != join.nonce:
             return self._take_up(join, member)
         if member.left:  # it left or was evicted, and has not received the message
@@ -336,8 +340,9 @@ class Coordinator:
         messages = self._enter(join, member)
         return [Publish(messages)] if self.is_scoring else [Commit(messages)]
 
-    def _fenced(self, message: Join | Leave, member: Member) -> list[CoordinatorDecision]:
+    def _fenced(self, message: Join | Leave, member: Member, now: float) -> list[CoordinatorDecision]:
         """Tell a start the present incarnation, which it has to name to take the place of the start that holds it."""
+        self._expected[message.client] = now + ASKS_AGAIN
         present = member.incarnation
         told = Fenced(client=message.client, nonce=message.nonce, after=message.after, incarnation=present)
         return [Publish((told,))]
@@ -351,6 +356,7 @@ class Coordinator:
 
     def _change(self, client: str, member: Member) -> None:
         """Change a member's account, and keep a copy until it is saved."""
+        self._expected.pop(client, None)
         self._unsaved.members[client] = member.copied()
         self.state.members[client] = member
 
@@ -366,7 +372,7 @@ class Coordinator:
         if member is None:
             return [Publish((_left(leave),))]
         if member.fences(leave.nonce, leave.after):
-            return self._fenced(leave, member)
+            return self._fenced(leave, member, now)
         if member.left:
             return [Publish((_left(leave),))]
         if self.is_scoring:
@@ -375,6 +381,11 @@ class Coordinator:
         # Its Join may still be on its way; the next incarnation is issued to it, so that this does not bring it back.
         self._change(leave.client, member.gone(leave.nonce))
         return [Commit((_left(leave),)), *self._finished(), *self._go_on_if_complete(now)]
+
+    @property
+    def stays_until(self) -> float:
+        """Return until when the coordinator does not end: a start that was told the present incarnation may join."""
+        return math.inf if self.state.active() else max(self._expected.values(), default=-math.inf)
 
     def _finished(self) -> list[CoordinatorDecision]:
         stays = any(not member.left for member in reversed(self.state.members.values()))

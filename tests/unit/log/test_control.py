@@ -86,7 +86,8 @@ class TestWritten:
             closed(3, spans=8000),
             Joined(
                 client="c0",
-                incarnation="1",
+                nonce="7f",
+                incarnation=1,
                 entry=3,
                 positions={"p": 1},
                 read=1,

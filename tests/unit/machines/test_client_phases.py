@@ -58,7 +58,7 @@ def score() -> Score:
 
 
 def refusal(**more: Any) -> Refusal:
-    return Refusal(**({"client": "c0", "incarnation": "i1", "entry": 1, "reason": "no"} | more))
+    return Refusal(**({"client": "c0", "incarnation": 1, "entry": 1, "reason": "no"} | more))
 
 
 # --- in order --------------------------------------------------------------------------------------------------

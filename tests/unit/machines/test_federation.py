@@ -109,11 +109,13 @@ def test_clients_that_start_again_at_any_time_read_on_by_the_ledger_and_fetch_th
         """Every client starts again, with nothing but its source, in rounds 3, 6, 9, .."""
 
         starts = 1
+        entry = 0
 
         def _restarted(self) -> None:
             entry = self.coordinator.state.entry
-            if entry % 3 == 0 and entry < 15:
+            if entry % 3 == 0 and Restarting.entry < entry < 15:
                 Restarting.starts += 1
+                Restarting.entry = entry
                 for name in self.clients:
                     machine = type(self.clients[name])(self.settings, name, f"i{100 + Restarting.starts}")
                     self.clients[name], self.read[name] = machine, 0
@@ -445,10 +447,13 @@ def test_restarted_clients_with_a_branch_keep_it_and_their_holdout():
         """The client that drifts starts again, with nothing but its source, in round 10 and in every third after."""
 
         starts = 0
+        entry = 0
 
         def _restarted(self) -> None:
-            if self.coordinator.state.entry in (10, 13, 16, 19, 22):
+            entry = self.coordinator.state.entry
+            if entry in (10, 13, 16, 19, 22) and entry > Restarting.entry:
                 Restarting.starts += 1
+                Restarting.entry = entry
                 machine = type(self.clients["c1"])(self.settings, "c1", f"i{100 + Restarting.starts}")
                 self.clients["c1"], self.read["c1"] = machine, 0
 

@@ -133,7 +133,7 @@ def test_updates_with_marks_are_read_as_they_were_written_also_in_the_compact_fo
 
 @pytest.mark.parametrize("name", ["mark", "beside"])
 def test_a_partition_may_have_the_name_of_a_field_that_is_left_out_where_it_is_empty(name):
-    joined = Joined(client="c0", incarnation="1", entry=2, positions={name: 0}, read=0)
+    joined = Joined(client="c0", nonce="7f", incarnation=1, entry=2, positions={name: 0}, read=0)
     read = messages.decode(messages.encode(joined))
     assert isinstance(read, Joined)
     assert (read.positions, read.mark) == ({name: 0}, None)

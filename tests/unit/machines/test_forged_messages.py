@@ -60,7 +60,7 @@ FAR = 10**9
 
 
 def refusal(entry: int = 1, **more: Any) -> Refusal:
-    return Refusal(**({"client": "c0", "incarnation": "i1", "entry": entry, "reason": "for a reason"} | more))
+    return Refusal(**({"client": "c0", "incarnation": 1, "entry": entry, "reason": "for a reason"} | more))
 
 
 def dropped(decisions: list[Any]) -> list[str]:
@@ -342,7 +342,7 @@ def test_once_an_update_of_it_is_accepted_it_waits_no_longer_than_at_first():
 def test_refusals_of_others_of_other_starts_and_of_other_entries_are_not_for_it():
     machine = client()
     first_update(machine, batch("abab"))
-    others = (refusal(client="c1"), refusal(incarnation="i0"), refusal(2), refusal(2, incarnation="i0", evicted=True))
+    others = (refusal(client="c1"), refusal(incarnation=2), refusal(2), refusal(2, incarnation=2, evicted=True))
     assert feed(machine, *others) == []
     assert machine.evicted == ""
 
@@ -407,7 +407,13 @@ def _registry(machine: Client, n: int) -> list[FromCoordinator]:
 
 
 def _answers(machine: Client, n: int) -> list[FromCoordinator]:
-    fields = {"incarnation": machine.incarnation, "entry": n, "positions": {machine.name: n}, "read": n}
+    fields = {
+        "nonce": machine.nonce,
+        "incarnation": machine.incarnation or 1,
+        "entry": n,
+        "positions": {machine.name: n},
+        "read": n,
+    }
     questions = (machine._ledger.answered, machine._ledger.question + n)
     return [joined(machine.name, question=question, **fields) for question in questions]
 
@@ -437,7 +443,7 @@ FORGERS: dict[str, Forger] = {
     "changes of models": _changes,
     "another registry": _registry,
     "answers to no question": _answers,
-    "leaving": lambda machine, _: [Left(client=machine.name, nonce=machine.incarnation)],
+    "leaving": lambda machine, _: [Left(client=machine.name, nonce=machine.nonce)],
     "refusals": lambda machine, n: [
         Refusal(client=machine.name, incarnation=machine.incarnation, entry=machine._ledger.entry + n, reason="no")
     ],

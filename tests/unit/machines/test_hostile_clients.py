@@ -283,7 +283,7 @@ def test_the_incumbent_is_not_mine():
 
 
 def test_a_name_that_is_a_reference():
-    message = Joined(client="c", incarnation="1", entry=1, positions={"$array": 5}, read=0)
+    message = Joined(client="c", nonce="7f", incarnation=1, entry=1, positions={"$array": 5}, read=0)
     assert messages.decode(messages.encode(message)) == message
 
 
@@ -327,8 +327,10 @@ def test_a_late_feature_is_scaled(scale):
     [
         {"client": "x" * 300},
         {"client": "\ud800"},
-        {"incarnation": ""},
-        {"incarnation": "é" * 129},
+        {"nonce": ""},
+        {"nonce": "é" * 129},
+        {"after": -1},
+        {"after": 10**400},
         {"records": -1},
         {"records": 10**400},
         {"question": -1},

@@ -53,7 +53,7 @@ def says(value: object) -> bool:
 def test_a_join_with_too_few_records_says_nothing_about_them():
     machine = client(clock="interval", least=3, capacity=100)
     (question,) = sent(feed(machine, RecordsRead((batch("ab"),))), Join)
-    assert content(question) == {"client", "incarnation", "question"}
+    assert content(question) == {"client", "nonce", "question"}
 
 
 def test_a_join_with_enough_records_describes_them():
@@ -81,7 +81,7 @@ def test_a_repeated_join_describes_the_same_records():
     assert (again.records, again.moments.mean.tolist()) == (3, first.moments.mean.tolist())
     feed(machine, joined(question=2), now=6.0)
     (later,) = sent(feed(machine, Tick(), now=machine.wakes_at), Join)
-    assert content(later) <= {"client", "incarnation", "question"}
+    assert content(later) <= {"client", "nonce", "question"}
 
 
 def test_bad_records_that_use_the_room_up_leave_room_for_least_good_ones():
@@ -155,7 +155,7 @@ def test_a_rest_that_is_too_small_stays_pending_and_it_leaves():
     (leading,) = sent(feed(machine, *opening(2)), Update)
     assert (leading.records, leading.rejected, leading.spans) == (0, 1, (Span("c0", 4, 5),))
     (leave,) = sent(feed(machine, closed(2, leading)), Leave)
-    assert feed(machine, Left(client=leave.client, nonce=leave.incarnation)) == [Finished()]
+    assert feed(machine, Left(client=leave.client, nonce=leave.nonce)) == [Finished()]
     assert (machine.accounted, machine.rejected, machine.pending) == (5, 1, 3)
 
 

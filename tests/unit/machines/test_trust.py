@@ -173,7 +173,7 @@ def test_no_message_about_fewer_than_ten_records_carries_anything():
 
     questions = [question for question in run.of(Join) if question.records < 10]
     assert {question.client for question in questions} == {"c0", "c1", "c2"}
-    assert all(content(question) == {"client", "incarnation", "question"} for question in questions)
+    assert all(content(question) == {"client", "nonce", "question"} for question in questions)
 
     of_some = {(update.client, update.attempt) for update in updates if update.records}
     assert all((scores.client, scores.attempt) in of_some for scores in run.of(Scores))

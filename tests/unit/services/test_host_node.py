@@ -4,14 +4,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from structlog.testing import capture_logs
 from unit.machines.script import LEARNER, cut, fetched, swapping
 
 from streamfl.core.between.native.between_rounds import NativeBetweenRounds
 from streamfl.core.client.budget import Budget
 from streamfl.core.client.settings import ClientSettings
+from streamfl.core.client.machine import Client
 from streamfl.core.coordinator.machine import Coordinator
 from streamfl.core.coordinator.settings import CoordinatorSettings
 from streamfl.core.coordinator.state import CoordinatorState
@@ -32,7 +31,7 @@ from streamfl.ports import ClientProgress, ReadingCounts
 from streamfl.runtime.clock import ManualClock
 from streamfl.runtime.loop import run
 from streamfl.runtime.nodes import CoordinatorNode
-from streamfl.services.client import FOR_GOOD, SETTLE_EVERY, HostNode, incarnation, serve_clients
+from streamfl.services.client import COMES_BACK, FOR_GOOD, SETTLE_EVERY, HostNode, nonce, serve_clients
 from streamfl.services.coordinator import CoordinatorLog, CoordinatorService
 from streamfl.services.settings import FederationSettings, Records
 from streamfl.services.stopping import Stop
@@ -112,6 +111,17 @@ class Host:
         self.closed = True
 
 
+class Inboxes:
+    """The inboxes of several starts of one client."""
+
+    def __init__(self, inboxes):
+        self.inboxes = inboxes
+
+    def append(self, message):
+        for inbox in self.inboxes:
+            inbox.append(message)
+
+
 class Federation:
     """A coordinator and hosts, with a clock that is moved by hand."""
 
@@ -130,12 +140,17 @@ class Federation:
         for node in self.nodes:
             node.host.inbox.append(message)
 
+    def deliver_to(self, client, *nodes):
+        """Deliver what is told to a client to each host on which it has been started."""
+        inboxes = [node.nodes[client].link.inbox for node in nodes]
+        self.transport._to_clients[client] = Inboxes(inboxes)
+
     def partition(self, name):
         return Partition(name, self.records[name], ends=self.ends)
 
     def host(self, *names, until_end=True, stop_within=3.0):
         host = Host(self.transport, **{name: self.partition(name) for name in names})
-        node = HostNode(host, SETTINGS, Stop(), stop_within, until_end, incarnation)
+        node = HostNode(host, SETTINGS, Stop(), stop_within, until_end)
         self.nodes.append(node)
         return node
 
@@ -195,7 +210,7 @@ class TestClients:
         federation.turns(6)
         before = node.nodes["c1"]
         node.host.here["c1"] = federation.partition("c1")
-        federation.turns(1)
+        federation.turns(3)
         assert node.nodes["c1"] is not before
         assert node.nodes["c1"].machine.incarnation > before.machine.incarnation
         federation.run()
@@ -317,12 +332,40 @@ class TestFailing:
 
 
 class TestIncarnations:
-    @given(st.floats(0.0, 4e9), st.floats(1e-3, 1e9))
-    def test_a_later_start_has_a_greater_one(self, now, more):
-        assert incarnation(now) < incarnation(now + more)
+    def test_no_two_starts_have_the_same_nonce(self):
+        assert len({nonce() for _ in range(100)}) == 100
 
-    def test_two_starts_at_one_moment_differ(self):
-        assert len({incarnation(5.0) for _ in range(100)}) == 100
+    @pytest.mark.parametrize("turns", [1, 2, 3, 5])
+    def test_of_two_hosts_of_one_client_the_later_start_goes_on(self, turns):
+        federation = Federation(rounds=6)
+        first = federation.host("c0", "c1")
+        federation.turns(turns)
+        second = federation.host("c1")
+        with capture_logs() as logs:
+            federation.turns(1)
+            federation.deliver_to("c1", first, second)
+            federation.turns(40)
+        assert [log["client"] for log in logs if log["event"] == "client superseded"] == ["c1"]
+        assert first.nodes["c1"].machine.superseded
+        assert second.nodes["c1"].machine.incarnation > first.nodes["c1"].machine.incarnation
+        assert federation.ledger() == federation.all_records()
+
+    def test_one_whose_place_was_taken_is_started_again_after_a_while_if_it_is_still_here(self):
+        federation = Federation(rounds=40)
+        node = federation.host("c0", "c1")
+        federation.turns(3)
+        before = node.nodes["c1"].machine
+        thief = Client(SETTINGS, "c1", "thief")
+        thief._after = before.incarnation
+        federation.transport._to_coordinator.append(thief._join())
+        federation.turns(3)
+        assert before.superseded
+        federation.turns(20)
+        assert node.nodes["c1"].machine is before
+        federation.clock.time += COMES_BACK
+        federation.turns(100)
+        assert node.nodes["c1"].machine.incarnation == before.incarnation + 2
+        assert federation.ledger() == federation.all_records()
 
 
 class TestStopping:
@@ -459,8 +502,8 @@ class TestUntilTheEnd:
         federation = Federation(rounds=2)
         federation.host("c0", "c1")
         idle = federation.host()
-        stranger = {"client": "stranger", "incarnation": "1", "entry": 1}
-        federation.publish(Joined(**stranger, positions={}, read=0))
+        stranger = {"client": "stranger", "incarnation": 1, "entry": 1}
+        federation.publish(Joined(**stranger, nonce="7f", positions={}, read=0))
         federation.publish(Refusal(**stranger, reason="why", evicted=True))
         federation.turns(60)
         idle.step(federation.clock.now() + FOR_GOOD)

@@ -124,7 +124,7 @@ class TestLine:
                 "round 31  not a local drift: c3 did not drift alone; it is one drift with that of other clients, "
                 "first told in round 9",
             ),
-            (Joined(client="c1", incarnation="1", entry=3, positions={}, read=12345), None),
+            (Joined(client="c1", nonce="7f", incarnation=1, entry=3, positions={}, read=12345), None),
             (Left(client="c1", nonce="1"), "c1 left"),
             (OPENED, ""),
             (closed(records=0), ""),

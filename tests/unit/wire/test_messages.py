@@ -193,7 +193,7 @@ def test_fields_with_a_default_may_be_missing():
     message = messages.decode(
         b'{"type":"joined","client":"c","nonce":"7f","incarnation":1,"entry":1,"positions":{},"read":0}'
     )
-    assert message == Joined(client="c", incarnation="1", entry=1, positions={}, read=0)
+    assert message == Joined(client="c", nonce="7f", incarnation=1, entry=1, positions={}, read=0)
 
 
 # --- what is no message ----------------------------------------------------------------------------------------
@@ -273,12 +273,12 @@ def test_fields_of_any_type_are_refused_or_fit(kind, data):
         b"[]",
         b"null",
         b'{"type":"shout"}',
-        b'{"type":null,"client":"c0","incarnation":"1"}',
-        b'{"type":["leave"],"client":"c0","incarnation":"1"}',
-        b'{"client":"c0","incarnation":"1"}',
+        b'{"type":null,"client":"c0","nonce":"1"}',
+        b'{"type":["leave"],"client":"c0","nonce":"1"}',
+        b'{"client":"c0","nonce":"1"}',
         b'{"type":"leave"}',
-        b'{"type":"leave","client":7,"incarnation":"1"}',
-        b'{"type":"leave","client":null,"incarnation":"1"}',
+        b'{"type":"leave","client":7,"nonce":"1"}',
+        b'{"type":"leave","client":null,"nonce":"1"}',
         b'{"type":"joined","client":"c","nonce":"7f","incarnation":1,"entry":1.5,"positions":{},"read":0}',
         b'{"type":"joined","client":"c","nonce":"7f","incarnation":1,"entry":1,"positions":[],"read":0}',
         b'{"type":"joined","client":"c","nonce":"7f","incarnation":1,"entry":1,"positions":{"p":"x"},"read":0}',
