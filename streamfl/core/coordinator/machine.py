@@ -274,8 +274,9 @@ class Coordinator:
         if account is None:
             return [Commit(tuple(told))]
         self._change(client, account)
-        if account.evicted:
-            told.append(self._evicted(account, client))
+        if ordered.command.action == "reset":  # the client is to come back
+            return [Commit(tuple(told)), *self._go_on_if_complete(now)]
+        told.append(self._evicted(account, client))
         return [Commit(tuple(told)), *self._finished(), *self._go_on_if_complete(now)]
 
     def announce(self, now: float) -> list[CoordinatorDecision]:

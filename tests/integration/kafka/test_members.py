@@ -305,9 +305,9 @@ def test_operators_evict_admit_and_reset_through_the_log(signed, members, small)
     assert {told_of[name][3] for name in small.names} == {"host b"}
     changes = [(one.action, one.client) for one in federation.told() if isinstance(one, MemberChanged)]
     assert changes == [("evict", "c2"), ("admit", "c2"), ("reset", "c0"), ("reset", "c1"), ("reset", "c2")]
-    code, told = members_command(federation, members, "evict", "c9")
+    code, told = members_command(federation, members, "evict", "c22")
     assert code == 2
-    assert "no client is called 'c9'; did you mean c" in told
+    assert "no client is called 'c22'; did you mean c2?" in told
 
 
 def messages_of_operators(federation: Federation, number: int, signers: Sequence[Signer | None]) -> list[Message]:
