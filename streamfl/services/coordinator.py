@@ -258,7 +258,6 @@ def serve_coordinator(
         The model cannot be written.
     """
     model = None if model_out is None else ModelOut(model_out, settings)
-    warn_if_open(settings)
     connector.prepare()
     link = connector.coordinator(settings.placement, settings.record_format, settings.apart)
     log = CoordinatorLog(lambda: link.bytes_read)
@@ -282,6 +281,7 @@ def _machine(settings: FederationSettings, link: ServedCoordinatorLink) -> Coord
     else:
         LOG.info("resumed", round=before.round, epoch=before.profile.epoch, entry=before.entry)
     LOG.info("equal bytes", promised=not settings.unequal, because_of=list(settings.unequal))
+    warn_if_open(settings)
 
     def recover() -> CoordinatorState:
         return link.restore() or settings.first_state()

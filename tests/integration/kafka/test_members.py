@@ -77,10 +77,11 @@ def members(tmp_path: Path) -> Members:
 
 @pytest.fixture
 def signed(federate, members) -> Any:
-    """Make a federation whose members are `known` or listed, in a `file`."""
+    """Make a federation whose members are `known` or in a `file`; without a list, hosts pin the coordinator's key."""
 
-    def federation(stream: SmallStream, mode: str) -> Federation:
-        made = federate(stream, *members.settings(mode), "logs.level=debug")
+    def federation(stream: SmallStream, mode: str, *, listed: bool = True) -> Federation:
+        told = members.settings(mode) if listed else members.settings(mode)[::2]
+        made = federate(stream, *told, "logs.level=debug")
         made.verifier = members.verifier(made.name)
         return made
 
@@ -183,7 +184,7 @@ def forgeries(federation: Federation) -> list[Message]:
 
 @pytest.mark.parametrize("mode", ["file", "known"])
 def test_forgeries_and_a_takeover_change_no_byte(mode, signed, members, small):
-    federation = signed(small, mode)
+    federation = signed(small, mode, listed=mode == "file")
     host(federation, members, "a")
     coordinator = federation.start("coordinator")
     small.write(until=4)
@@ -199,7 +200,8 @@ def test_forgeries_and_a_takeover_change_no_byte(mode, signed, members, small):
 
     federation.running.pop(0).kill()
     if mode == "known":  # the client belongs to the key, not to the process
-        members.key("a").rename(members.key("b").with_suffix(".old")).rename(members.key("b"))
+        assert pinned(members, "a").read_text() == f"{members.public['coordinator']}\n"
+        members.key("a").rename(members.key("b"))
     heir = host(federation, members, "b")
     small.write(until=10)
     federation.until("the other host has all", lambda: heir.serves() == set(small.names))
@@ -212,6 +214,11 @@ def test_forgeries_and_a_takeover_change_no_byte(mode, signed, members, small):
     small.end()
     check_as_undisturbed(federation, small)
     check_no_secrets(federation, members)
+
+
+def pinned(members: Members, name: str) -> Path:
+    """Return the file in which a host keeps the coordinator's key."""
+    return members.folder / f"{name}.key.coordinator"
 
 
 def check_no_secrets(federation: Federation, members: Members) -> None:

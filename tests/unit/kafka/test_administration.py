@@ -65,13 +65,14 @@ class TestTopics:
 
     def test_the_order_of_what_the_coordinator_tells_is_that_of_one_partition(self):
         planned = {plan.name: plan for plan in plans(Topics("f"))}
-        assert [planned[f"f.{name}"].partitions for name in ("control", "models", "state")] == [1, 1, 1]
+        assert [planned[f"f.{name}"].partitions for name in ("control", "models", "commands", "state")] == [1] * 4
         assert planned["f.updates"].partitions is None
         policies = {name: plan.configs["cleanup.policy"] for name, plan in planned.items()}
         assert policies == {
             "f.control": "delete",
             "f.models": "compact",
             "f.updates": "delete",
+            "f.commands": "delete",
             "f.state": "compact",
             "f.dead-letter": "delete",
         }
@@ -191,6 +192,7 @@ class TestRoles:
         ]
         assert [str(need) for need in NEEDS["the coordinator"]] == [
             "READ on topic f.updates",
+            "READ on topic f.commands",
             "READ on topic f.state",
             "WRITE on topic f.control",
             "WRITE on topic f.models",
@@ -203,11 +205,11 @@ class TestRoles:
 
     def test_a_log_in_may_be_for_one_role_alone(self):
         assert self.states() == ["ok", "ok"]
-        assert self.states(coordinator=9) == ["ok", "warning"]
+        assert self.states(coordinator=10) == ["ok", "warning"]
         assert self.states(clients=5) == ["warning", "ok"]
 
     def test_a_right_that_a_role_lacks_is_an_error(self):
-        assert self.states(clients=1, coordinator=8) == ["error", "warning"]
+        assert self.states(clients=1, coordinator=9) == ["error", "warning"]
         assert self.states(clients=5, coordinator=1) == ["warning", "error"]
 
     def test_a_log_in_that_is_meant_for_both_is_checked_for_both(self):
@@ -215,8 +217,8 @@ class TestRoles:
         assert self.states(clients=1, coordinator=1) == ["error", "error"]
 
     def test_a_log_in_that_may_do_hardly_anything_is_an_error(self):
-        assert self.states(clients=6, coordinator=9) == ["error", "error"]
-        assert self.states(clients=5, coordinator=9) == ["error", "warning"]
+        assert self.states(clients=6, coordinator=10) == ["error", "error"]
+        assert self.states(clients=5, coordinator=10) == ["error", "warning"]
 
     def test_what_is_lacking_is_named_with_the_remedy(self):
         missing = {"clients": [Need("WRITE", "topic", "f.updates")], "the coordinator": []}

@@ -27,6 +27,7 @@ from streamfl.model_file import ServedModel
 from streamfl.runtime.nodes import CoordinatorNode
 from streamfl.services import coordinator as service
 from streamfl.services.coordinator import QUIET, CoordinatorLog, CoordinatorService, serve_coordinator
+from streamfl.services.identity import OPEN_TO_ALL
 from streamfl.services.model_out import EVERY, ModelOut
 from streamfl.services.settings import FederationSettings, Records
 from streamfl.services.stopping import Stop
@@ -66,7 +67,7 @@ def one_bad(opened, client):
 
 
 def warnings(logged):
-    return [line for line in logged if line["log_level"] == "warning"]
+    return [line for line in logged if line["log_level"] == "warning" and line["event"] != OPEN_TO_ALL]
 
 
 class TestWaiting:
@@ -413,6 +414,7 @@ class TestProcess:
         first = serve(settings, Link(transport, Stop(), [join("c0"), join("c1")]))
         assert first[0]["event"] == "a new federation"
         assert first[1]["event"] == "equal bytes"
+        assert (first[2]["event"], first[2]["log_level"]) == (OPEN_TO_ALL, "warning")
         assert (first[1]["promised"], first[1]["because_of"]) == (not settings.unequal, list(settings.unequal))
         state = transport.coordinator().restore()
         opened = first_opening(settings, state)
