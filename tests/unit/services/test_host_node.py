@@ -9,8 +9,8 @@ from unit.machines.script import LEARNER, cut, fetched, swapping
 
 from streamfl.core.between.native.between_rounds import NativeBetweenRounds
 from streamfl.core.client.budget import Budget
-from streamfl.core.client.settings import ClientSettings
 from streamfl.core.client.machine import Client
+from streamfl.core.client.settings import ClientSettings
 from streamfl.core.coordinator.machine import Coordinator
 from streamfl.core.coordinator.settings import CoordinatorSettings
 from streamfl.core.coordinator.state import CoordinatorState
