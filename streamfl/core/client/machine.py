@@ -347,9 +347,9 @@ class Client(ClientState):
             self._left = True
             return [Finished()]
         self.nonce = f"{self.nonce.removesuffix(f'+{self._renewals}')}+{self._renewals + 1}"
+        self._in_doubt |= self.incarnation > 0
         self._after, self.incarnation = self.incarnation or self._after, 0
         self._renewals += 1
-        self._in_doubt = True
         self._flight.forget()
         self._ledger.lose()
         self._patience = self._patience.may_ask()

@@ -107,7 +107,7 @@ TRANSITIONS = (
     Transition((Phase.LEAVING,), (RoundOpened, RoundClosed, Ended, Joined, Dropped), (Phase.JOINING,)),
     Transition((Phase.JOINING, *IN_FLIGHT), (Dropped,), (Phase.LEAVING,)),  # it was stopped
     # A belief turns out wrong: a round of another size, other models, more records, a late answer.
-    Transition((Phase.FILLING,), (RoundOpened, Stopped, Dropped), (Phase.JOINING,)),
+    Transition((Phase.FILLING,), (RoundOpened, Stopped, Left, Dropped), (Phase.JOINING,)),
     Transition((Phase.JOINING,), (RoundOpened, Dropped), (Phase.FILLING,)),
     Transition((Phase.WAITING,), (RoundClosed, Tick), (Phase.GATHERING, Phase.SENT)),
     Transition((Phase.GATHERING,), (RoundOpened, RoundClosed, *MODELS), (Phase.WAITING,)),

@@ -44,6 +44,7 @@ from streamfl.core.protocol.events import RecordsRead, Tick
 from streamfl.core.protocol.messages import (
     Accepted,
     Ended,
+    Fenced,
     FromCoordinator,
     Join,
     Leave,
@@ -469,6 +470,11 @@ FORGERS: dict[str, Forger] = {
     "changes of models": _changes,
     "another registry": _registry,
     "answers to no question": _answers,
+    "another start": lambda machine, n: [joined(machine.name, nonce="other", incarnation=machine.incarnation + n)],
+    "fences": lambda machine, n: [
+        Fenced(client=machine.name, nonce=nonce, after=machine._after, incarnation=n + 7)
+        for nonce in ("other", *([] if machine.incarnation else [machine.nonce]))  # one that holds one would stop
+    ],
     "leaving": lambda machine, _: [Left(client=machine.name, nonce=machine.nonce)],
     "refusals": lambda machine, n: [
         Refusal(client=machine.name, incarnation=machine.incarnation, entry=machine._ledger.entry + n, reason="no")
