@@ -258,9 +258,8 @@ class Client(ClientState):
             case Ended() if self._ledger.place is not None:
                 self._in_doubt = True
                 self._lose_place()
-            case Left() if self._is_own(event) and self._leaves:
-                self._left = True
-                return [Finished()]
+            case Left() if self._is_own(event):
+                return self._told_left()
             case _:
                 pass  # a Tick, or a message for another client, of an older entry, or for people
         return []
@@ -337,6 +336,23 @@ class Client(ClientState):
             return self._joined(answer) if self._ledger.is_answer(answer) else []
         if 0 < self.incarnation <= answer.incarnation:
             self._lose_place()  # the other start joined later, and may have taken this one's place
+        return []
+
+    def _told_left(self) -> list[ClientDecision]:
+        """Finish; or if it has not sent Leave, but somebody in its name, join again as another start of the client.
+
+        The incarnation that has left stays so, whatever copies of its messages still come.
+        """
+        if self._leaves:
+            self._left = True
+            return [Finished()]
+        self.nonce = f"{self.nonce.removesuffix(f'+{self._renewals}')}+{self._renewals + 1}"
+        self._in_doubt |= self.incarnation > 0
+        self._after, self.incarnation = self.incarnation or self._after, 0
+        self._renewals += 1
+        self._flight.forget()
+        self._ledger.lose()
+        self._patience = self._patience.may_ask()
         return []
 
     def _is_fenced(self, fenced: Fenced) -> bool:

@@ -102,11 +102,12 @@ TRANSITIONS = (
     Transition((*UNPLACED, *BEFORE_UPDATE), (Stopped,), (Phase.LEAVING,)),
     Transition(ALL_BUT_LEFT, (Left, Refusal, Fenced), (Phase.LEFT,)),  # Left may come late, and Refusal evict
     # The place in the ledger becomes unknown, or all messages are forgotten.
-    Transition((*BEFORE_UPDATE, *IN_FLIGHT), (RoundOpened, RoundClosed, Refusal, Ended, Joined, Dropped), UNPLACED),
+    Transition((*BEFORE_UPDATE, *IN_FLIGHT), (RoundOpened, RoundClosed, Refusal, Ended, Dropped), UNPLACED),
+    Transition((*BEFORE_UPDATE, *IN_FLIGHT), (Joined, Left), UNPLACED),  # of another start; that it has not asked for
     Transition((Phase.LEAVING,), (RoundOpened, RoundClosed, Ended, Joined, Dropped), (Phase.JOINING,)),
     Transition((Phase.JOINING, *IN_FLIGHT), (Dropped,), (Phase.LEAVING,)),  # it was stopped
     # A belief turns out wrong: a round of another size, other models, more records, a late answer.
-    Transition((Phase.FILLING,), (RoundOpened, Stopped, Dropped), (Phase.JOINING,)),
+    Transition((Phase.FILLING,), (RoundOpened, Stopped, Left, Dropped), (Phase.JOINING,)),
     Transition((Phase.JOINING,), (RoundOpened, Dropped), (Phase.FILLING,)),
     Transition((Phase.WAITING,), (RoundClosed, Tick), (Phase.GATHERING, Phase.SENT)),
     Transition((Phase.GATHERING,), (RoundOpened, RoundClosed, *MODELS), (Phase.WAITING,)),

@@ -43,12 +43,13 @@ class ClientState:
     _introduced: tuple[Batch, ...] | None = None
     _taken: Taken = field(default_factory=Taken)
     _after: int = 0  # the incarnation whose place it takes
+    _renewals: int = 0  # how often it was told that it had left, which it had not asked for
     _attempts: int = 0
     _ended: bool = False
     _due: bool = False
     _stopped: bool = False
     _leaves: bool = False  # it has sent Leave
-    _in_doubt: bool = False  # the coordinator is said to have ended, and has not answered since
+    _in_doubt: bool = False  # the coordinator is said to have ended, or that this has left; it has not answered since
     _left: bool = False
     _was_here: bool = False  # an earlier start has answered records, and the models of this round are not here yet
 

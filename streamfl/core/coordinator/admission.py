@@ -10,10 +10,12 @@ from typing import Any, Protocol
 from streamfl.core.coordinator.checks import (
     OTHER_INCARNATION,
     refusal,
+    shows_work,
     wrong_introduction,
     wrong_partitions,
     wrong_scores,
 )
+from streamfl.core.coordinator.ledger import Member
 from streamfl.core.coordinator.refusals import incarnation_in
 from streamfl.core.coordinator.settings import CoordinatorSettings
 from streamfl.core.coordinator.state import CoordinatorState
@@ -112,6 +114,12 @@ class Admission:
         wrong = self._wrong_between(update, unsaved.open.message, state) if update.records else None
         wrong = wrong or self._wrong_places(update, state)
         return None if wrong is None else Refused(update.client, wrong, is_fault=True)
+
+    def shows_work(self, update: Update, member: Member, state: CoordinatorState) -> bool:
+        """Tell whether an update that came too late is of records that its client can have read."""
+        if not shows_work(update, member, self.settings.limits) or self._wrong_places(update, state) is not None:
+            return False
+        return self.log_ends is None or all(span.partition in self._ends for span in update.spans)
 
     def scores(self, scores: Scores, state: CoordinatorState, unsaved: Unsaved) -> Refused | None:
         """Return why scores of candidates are refused, or None."""

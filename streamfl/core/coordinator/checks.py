@@ -135,6 +135,23 @@ def refusal(
     return None if wrong is None else Refused(update.client, wrong, is_fault=True)
 
 
+def shows_work(update: Update, member: Member, limits: Limits = NAMED) -> bool:
+    """Tell whether an update that came too late was made by a member: it has read records where the ledger stands.
+
+    Examples
+    --------
+    >>> from streamfl.core.protocol.records import Span
+    >>> spans = (Span("p", 10, 30),)
+    >>> round = {"entry": 7, "round": 7, "epoch": 1, "registry": 1, "losses": {}, "differences": {}}
+    >>> late = Update(client="c", attempt="2-1", records=20, trained=20, rejected=0, spans=spans, **round)
+    >>> [shows_work(late, Member(n, "7f", positions={"p": at})) for n, at in ((2, 10), (1, 10), (2, 5))]
+    [True, False, False]
+    """
+    if member.left or incarnation_in(update.attempt) != member.incarnation:
+        return False
+    return update.records + update.rejected > 0 and _wrong_positions(update, member, limits) is None
+
+
 def _late(update: Update, member: Member | None, opened: RoundOpened, already: Collection[str]) -> str | None:
     if member is None or member.left:
         return NO_MEMBER

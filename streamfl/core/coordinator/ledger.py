@@ -25,6 +25,9 @@ class Member(ReadsOldNames):
         The nonce of that start, which holds the incarnation; empty if it is not known.
     left
         Whether it has left; it may come back.
+    awaited
+        Whether rounds wait for it: it was there when the federation began, or has sent an update since it joined. A
+        name that only joins holds nothing up.
     positions
         The next position of each of its partitions.
     accepted, rejected
@@ -54,6 +57,7 @@ class Member(ReadsOldNames):
     incarnation: int = 0
     nonce: str = ""
     left: bool = False
+    awaited: bool = True
     positions: dict[str, int] = field(default_factory=dict)
     accepted: int = 0
     rejected: int = 0
@@ -93,7 +97,7 @@ class Member(ReadsOldNames):
 
     def joined(self, nonce: str) -> "Member":
         """Return the account after a Join: the client is a member, again if it had left."""
-        member = replace(self.held_by(nonce), left=False, missed=0)
+        member = replace(self.held_by(nonce), left=False, missed=0, awaited=self.awaited and not self.left)
         return replace(member, refused=0, evicted=False) if self.evicted else member
 
     def gone(self, nonce: str) -> "Member":
@@ -112,7 +116,7 @@ class Member(ReadsOldNames):
         if update.mark is not None:
             expired = update.mark.expired + (self.mark.expired if self.mark else 0)
             self.mark = replace(update.mark, expired=expired)
-        self.missed = self.refused = 0
+        self.missed, self.refused, self.awaited = 0, 0, True
         self.accepted += update.records
         self.rejected += update.rejected
         if update.sample is not None:

@@ -320,8 +320,10 @@ class Coordinator:
             self._unsaved.introductions[join.client] = join
             return self._recovery.begin(now) if self.introduced >= self.settings.expect else []
         member = self.state.members.get(join.client)
-        if member is None or member.fences(join.nonce, join.after):
-            return self._fenced(join, member, now) if member is not None else self._take_up(join, Member())
+        if member is None:
+            return self._take_up(join, Member(awaited=False))
+        if member.fences(join.nonce, join.after):
+            return self._fenced(join, member, now)
         if member.nonce != join.nonce:
             return self._take_up(join, member)
         if member.left:  # it left or was evicted, and has not received the message
@@ -412,10 +414,19 @@ class Coordinator:
         update = named(update, self.state, self.settings.learner.between)
         refused = self._admission.update(update, self.state, self._unsaved)
         if refused is not None:
+            self._await_if_late(update, refused)
             return self._refused(refused, sender_of(update, self.state.members), now)
         self._unsaved.updates[update.client] = update
         self._unsaved.refusals.at_fault.pop(update.client, None)
         return self._go_on_if_complete(now)
+
+    def _await_if_late(self, update: Update, refused: Refused) -> None:
+        """Wait for a newcomer from its first update on, even if that was too late: else it could be late for ever."""
+        member = self.state.members.get(update.client)
+        if member is None or member.awaited or refused.is_fault:
+            return
+        if self._admission.shows_work(update, member, self.state):
+            self._change(update.client, replace(member.copied(), awaited=True))
 
     def _scores(self, scores: Scores, now: float) -> list[CoordinatorDecision]:
         refused = self._admission.scores(scores, self.state, self._unsaved)
@@ -429,6 +440,7 @@ class Coordinator:
     def waited_for(self) -> set[str]:
         """Return the present clients that have sent no update for the open round, or after an alarm no scores.
 
+        A client that joins later is waited for from its first update on, accepted or too late.
         The coordinator does not wait for a client whose message was refused for its content.
         """
         return set(self._lacking())
@@ -439,7 +451,7 @@ class Coordinator:
         have = unsaved.scores if self.is_scoring else unsaved.updates
         asked = unsaved.updates if self.is_scoring else members
         for name in reversed(asked):
-            present = self.is_scoring or self._is_present(members[name])
+            present = self.is_scoring or (members[name].awaited and self._is_present(members[name]))
             if present and name not in have and name not in unsaved.refusals.at_fault:
                 yield name
 

@@ -31,6 +31,7 @@ from streamfl.core.coordinator import agreement
 from streamfl.core.coordinator.ledger import Member
 from streamfl.core.coordinator.machine import Coordinator
 from streamfl.core.coordinator.open_round import next_measured
+from streamfl.core.coordinator.settings import CoordinatorSettings
 from streamfl.core.coordinator.state import CoordinatorState
 from streamfl.core.drift.detectors.glr import GLRDetector
 from streamfl.core.learning import second_moments
@@ -92,7 +93,7 @@ def test_the_agreement_does_not_depend_on_the_order_of_joins():
     assert agreed[0].scale.tolist() == agreed[1].scale.tolist() == [2.0, 1.0]
 
 
-def test_a_late_joiner_gets_the_open_round_and_is_waited_for():
+def test_a_late_joiner_gets_the_open_round_and_counts_if_it_is_in_time():
     machine = coordinator(1)
     opened = begun(machine, "c0")
     decisions = feed(machine, join("c1"))
@@ -100,9 +101,67 @@ def test_a_late_joiner_gets_the_open_round_and_is_waited_for():
     (answered,) = broadcast(decisions, Joined)
     assert (answered.client, answered.entry, dict(answered.positions), answered.read) == ("c1", 1, {}, 0)
     assert broadcast(decisions, RoundOpened) == [opened]
-    assert feed(machine, answer(opened, "c0")) == []
+    assert feed(machine, answer(opened, "c1")) == []
+    (closed,) = broadcast(feed(machine, answer(opened, "c0")), RoundClosed)
+    assert [a.client for a in closed.accepted] == ["c0", "c1"]
+    assert machine.waited_for == {"c0", "c1"}
+
+
+def test_a_slow_newcomer_is_late_once_and_then_waited_for():
+    machine = coordinator(1)
+    opened = begun(machine, "c0")
+    feed(machine, join("c1"))
+    late = answer(opened, "c1")
+    (opened,) = broadcast(feed(machine, answer(opened, "c0")), RoundOpened)
+    assert machine.waited_for == {"c0"}
+    assert refusals(feed(machine, late)) == [("c1", "an older round")]
+    assert machine.waited_for == {"c0", "c1"}
+    assert feed(machine, answer(opened, "c0", start=4)) == []
     (closed,) = broadcast(feed(machine, answer(opened, "c1")), RoundClosed)
     assert [a.client for a in closed.accepted] == ["c0", "c1"]
+
+
+def test_one_that_comes_back_is_a_newcomer_until_it_sends_an_update():
+    machine = coordinator(2)
+    begun(machine, "c0", "c1")
+    feed(machine, leave("c1"), join("c1", start=2))
+    assert machine.waited_for == {"c0"}
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"attempt": "2-1"},
+        {"spans": (Span("c1", 4, 4),), "records": 0},
+        {"spans": (Span("c1", 4, 2),)},
+        {"spans": (Span("c1", 0, 2**63),)},
+        {"spans": (Span("elsewhere", 0, 4),)},
+        {"spans": (Span("c1", 0, 9),)},
+    ],
+)
+def test_a_late_update_of_records_that_it_cannot_have_read_makes_nobody_waited_for(wrong):
+    settings = CoordinatorSettings(LEARNER, expect=1, partitions=("*",))
+    machine = Coordinator(settings, CoordinatorState(plain()), log_ends=lambda names: {"c0": 100, "c1": 8})
+    opened = begun(machine, "c0")
+    moments = join("c0").moments
+    feed(machine, join("c1"), answer(opened, "c0", moments=moments))
+    assert machine.state.entry == 2
+    assert feed(machine, answer(opened, "c1", **wrong))[0].is_fault is False
+    assert machine.waited_for == {"c0"}
+    feed(machine, answer(opened, "c1"))
+    assert machine.waited_for == {"c0", "c1"}
+
+
+def test_names_that_only_join_hold_up_no_round():
+    machine = coordinator(2)
+    opened = begun(machine, "c0", "c1")
+    for t in range(3):
+        phantoms = [f"p{100 * t + i}" for i in range(100)]
+        feed(machine, *(join(name) for name in phantoms), *(join(name, start=2, after=0) for name in phantoms))
+        feed(machine, answer(opened, "c0", start=4 * t))
+        (opened,) = broadcast(feed(machine, answer(opened, "c1", start=4 * t)), RoundOpened)
+        assert machine.waited_for == {"c0", "c1"}
+    assert (opened.entry, len(machine.state.members)) == (4, 302)
 
 
 def test_a_restarted_member_gets_its_place_in_the_ledger():

@@ -18,8 +18,10 @@ from unit.machines.script import (
     Federation,
     as_bytes,
     batch,
+    broadcast,
     client,
     closed,
+    coordinator,
     feed,
     first_update,
     joined,
@@ -42,8 +44,10 @@ from streamfl.core.protocol.events import RecordsRead, Tick
 from streamfl.core.protocol.messages import (
     Accepted,
     Ended,
+    Fenced,
     FromCoordinator,
     Join,
+    Leave,
     Left,
     ModelPublished,
     Refusal,
@@ -177,12 +181,35 @@ def test_a_time_that_never_comes_is_not_waited_for():
     assert sent(feed(machine, Tick(), now=170.0), Update)
 
 
-def test_only_its_own_left_ends_it():
+def test_a_left_that_it_has_not_asked_for_costs_one_question():
     machine = client()
     update = first_update(machine, batch("abab"))
+    assert feed(machine, Left(client="c0", nonce="i2"), Left(client="c1", nonce="i1")) == []
+    (asked,) = sent(feed(machine, Left(client="c0", nonce="i1")), Join)
+    assert (asked.nonce, asked.after) == ("i1+1", 1)  # as another start: the one that has left stays so
     assert feed(machine, Left(client="c0", nonce="i1")) == []
-    feed(machine, closed(1, update))
+    decisions = feed(machine, joined(nonce="i1+1", incarnation=2, question=2), *opening())
+    (again,) = sent(decisions, Update)
+    assert (again.attempt, again.spans) == ("2-2", update.spans)
+    feed(machine, closed(1, again))
     assert machine.accounted == 4
+    (asked,) = sent(feed(machine, Left(client="c0", nonce="i1+1")), Join)
+    assert (asked.nonce, asked.after) == ("i1+2", 2)
+
+
+def test_one_that_was_put_out_by_a_forged_leave_is_back_after_one_question():
+    machine, federation_ = client(), coordinator(1)
+    (introduced,) = sent(feed(machine, RecordsRead((batch("abab"),))), Join)
+    told = broadcast(feed(federation_, introduced), FromCoordinator)
+    assert sent(feed(machine, *told), Update)
+    told = broadcast(feed(federation_, Leave(client="c0", nonce="i1")), FromCoordinator)
+    assert federation_.present == set()
+    (asked,) = sent(feed(machine, *told), Join)
+    (commit,) = feed(federation_, asked)
+    assert federation_.present == {"c0"}
+    (again,) = sent(feed(machine, *commit.messages), Update)
+    feed(machine, *broadcast(feed(federation_, again), FromCoordinator))
+    assert (machine.accounted, federation_.state.members["c0"].accepted) == (4, 4)
 
 
 # --- models ----------------------------------------------------------------------------------------------------
@@ -443,6 +470,11 @@ FORGERS: dict[str, Forger] = {
     "changes of models": _changes,
     "another registry": _registry,
     "answers to no question": _answers,
+    "another start": lambda machine, n: [joined(machine.name, nonce="other", incarnation=machine.incarnation + n)],
+    "fences": lambda machine, n: [
+        Fenced(client=machine.name, nonce=nonce, after=machine._after, incarnation=n + 7)
+        for nonce in ("other", *([] if machine.incarnation else [machine.nonce]))  # one that holds one would stop
+    ],
     "leaving": lambda machine, _: [Left(client=machine.name, nonce=machine.nonce)],
     "refusals": lambda machine, n: [
         Refusal(client=machine.name, incarnation=machine.incarnation, entry=machine._ledger.entry + n, reason="no")

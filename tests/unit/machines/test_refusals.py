@@ -256,8 +256,11 @@ def test_only_a_new_start_brings_it_back():
     assert broadcast([commit], Joined)[0].read == 0
     member = machine.state.members["c1"]
     assert (member.left, member.evicted, member.refused) == (False, False, 0)
-    feed(machine, answer(opened, "c0", start=12))
-    assert machine.waited_for == {"c1"}
+    (opened,) = broadcast(feed(machine, answer(opened, "c0", start=12)), RoundOpened)
+    assert machine.waited_for == {"c0"}
+    feed(machine, answer(opened, "c1", attempt="2-1"))  # from its first update on it is waited for
+    feed(machine, answer(opened, "c0", start=16))
+    assert machine.waited_for == {"c0", "c1"}
 
 
 def test_one_that_was_put_out_may_leave():
