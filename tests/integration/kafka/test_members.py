@@ -240,7 +240,7 @@ def test_a_client_that_nobody_is_granted_joins_nothing_and_is_told_once(signed, 
         small.send("labb", small.message("c0", k))
     small.write(until=8)
     federation.until("eight rounds", lambda: federation.rounds() == 8)
-    (line,) = coordinator.said("refused")
+    (line,) = (line for line in coordinator.said("refused") if line["client"] not in small.names)
     assert (line["client"], line["reason"]) == ("labb", "no host is granted it; did you mean lab?")
     (line,) = there.said("refused in a client's name")
     assert (line["client"], line["reason"]) == ("labb", "no host is granted it; did you mean lab?")
