@@ -98,6 +98,12 @@ class KafkaSettings(BaseModel):
         """Return the settings that are passed to kafka-python unchanged."""
         return dict(self.model_extra or {})
 
+    @property
+    def asks_for_log_in(self) -> bool:
+        """Tell whether there is a log-in, whose rights may differ from those of others."""
+        protocol: str = self.passed_through.get("security_protocol", "PLAINTEXT")
+        return protocol != "PLAINTEXT"
+
     def __repr__(self) -> str:
         """Return the settings without their secrets."""
         return f"KafkaSettings({self.bootstrap_servers!r}, {sorted(self.passed_through)})"

@@ -94,7 +94,7 @@ def everything(broker):
         return sorted(topics), ends, groups
 
 
-ROLES = [("rights of clients", "ok"), ("rights of the coordinator", "ok")]
+ROLES = [("rights of hosts", "ok"), ("rights of the coordinator", "ok")]
 
 
 class TestTopics:
@@ -413,16 +413,18 @@ class TestRights:
 
     def test_a_client_that_may_not_write_updates_is_told_which_right_it_lacks(self, guarded, federation):
         grant(guarded, "client", *as_client(federation))
-        finding = of(self.found(guarded, federation, "client"), "rights of clients")
+        finding = of(self.found(guarded, federation, "client"), "rights of hosts")
         assert finding.state == "error"
         assert finding.found == f"this log-in lacks WRITE on topic {federation}.updates"
-        assert finding.remedy == f"grant it WRITE on topic {federation}.updates"
+        assert finding.remedy == (
+            f"grant it WRITE on topic {federation}.updates: `streamfl acls --role host` prints how"
+        )
 
     def test_a_client_needs_no_right_of_the_coordinators(self, guarded, federation):
         grant(guarded, "client", *as_client(federation), ("WRITE", "TOPIC", f"{federation}.updates"))
         findings = self.found(guarded, federation, "client")
         assert [finding for finding in findings if finding.state == "error"] == []
-        assert of(findings, "rights of clients").state == "ok"
+        assert of(findings, "rights of hosts").state == "ok"
         assert of(findings, "rights of the coordinator").state == "warning"
         assert of(findings, f"{federation}.records.c0/0").state == "ok"
 
@@ -448,14 +450,14 @@ class TestRights:
         rights = [right for right in as_client(federation) if right[1] != "GROUP"]
         rights += [(right, "GROUP", f"{federation}.clients") for right in seen]
         grant(guarded, "client", *rights, ("WRITE", "TOPIC", f"{federation}.updates"))
-        finding = of(self.found(guarded, federation, "client"), "rights of clients")
+        finding = of(self.found(guarded, federation, "client"), "rights of hosts")
         assert finding.found == f"this log-in lacks READ on group {federation}.clients"
 
     def test_a_coordinators_log_in_is_enough_for_a_coordinator(self, guarded, federation):
         grant(guarded, "coordinator", *as_coordinator(federation))
         findings = self.found(guarded, federation, "coordinator")
         assert of(findings, "rights of the coordinator").state == "ok"
-        assert of(findings, "rights of clients").state == "warning"
+        assert of(findings, "rights of hosts").state == "warning"
         connector = self.connector(guarded, federation, "coordinator")
         connector.prepare()
         link = connector.coordinator(Placement((f"{federation}.records.*",)), JSON)
