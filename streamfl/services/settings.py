@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, create_model, model_validator
+from pydantic.fields import FieldInfo
 from pydantic_settings import (
     BaseSettings,
+    EnvSettingsSource,
     InitSettingsSource,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
@@ -479,6 +481,19 @@ class FederationSettings(BaseSettings):
         return CoordinatorState(self.profile.create(self.federation.horizon, self.learner))
 
 
+class _Environment(EnvSettingsSource):
+    """The environment. A value in a connector's section is text, unless it is a JSON list or object.
+
+    Its own model makes numbers of those that are meant so; a password of digits stays as it is.
+    """
+
+    def decode_complex_value(self, field_name: str, field: FieldInfo, value: Any) -> Any:
+        decoded = super().decode_complex_value(field_name, field, value)
+        if not isinstance(decoded, list | dict):
+            raise ValueError("text")  # noqa: TRY004  what the base class takes for: no JSON, so it is text
+        return decoded
+
+
 def load(path: Path, flags: Mapping[str, Any] | None = None) -> FederationSettings:
     """Return the settings of a file, the environment and flags.
 
@@ -506,7 +521,7 @@ def load(path: Path, flags: Mapping[str, Any] | None = None) -> FederationSettin
             file_secret_settings: PydanticBaseSettingsSource,
         ) -> tuple[PydanticBaseSettingsSource, ...]:
             given = InitSettingsSource(settings_cls, dict(flags or {}))
-            return given, env_settings, TomlConfigSettingsSource(settings_cls, path)
+            return given, _Environment(settings_cls), TomlConfigSettingsSource(settings_cls, path)
 
     if not path.is_file():
         raise UsageError(f"{path}: no such file; start from deploy/federation.toml")
@@ -554,8 +569,11 @@ def _check_environment(environment: Mapping[str, str], tables: Collection[str]) 
 def flag(text: str) -> dict[str, Any]:
     """Return the setting in `--set table.name=value`; a value that is not TOML is text.
 
-    >>> flag("rounds.size=50"), flag("client.host=plant-7")
-    ({'rounds': {'size': 50}}, {'client': {'host': 'plant-7'}})
+    In a connector's section only quotes, lists and tables are TOML: its own model makes numbers of what is meant so,
+    and a password of digits stays as it is.
+
+    >>> flag("rounds.size=50"), flag("client.host=plant-7"), flag("kafka.sasl_plain_password=1e5")
+    ({'rounds': {'size': 50}}, {'client': {'host': 'plant-7'}}, {'kafka': {'sasl_plain_password': '1e5'}})
 
     Raises
     ------
@@ -567,6 +585,8 @@ def flag(text: str) -> dict[str, Any]:
     if not equals or len(parts) < 2 or not all(parts):
         raise UsageError(f"--set {name}: write table.name=value, for example rounds.size=50")
     nested: Any = _value(value.strip())
+    if parts[0] not in FederationSettings.model_fields and not isinstance(nested, str | list | dict):
+        nested = value.strip()
     for part in reversed(parts):
         nested = {part: nested}
     setting: dict[str, Any] = nested
