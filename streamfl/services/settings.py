@@ -1,5 +1,6 @@
 """The settings of a live federation: a TOML file, the environment, and flags, in rising order of precedence."""
 
+import json
 import os
 import re
 import socket
@@ -10,10 +11,8 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, create_model, model_validator
-from pydantic.fields import FieldInfo
 from pydantic_settings import (
     BaseSettings,
-    EnvSettingsSource,
     InitSettingsSource,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
@@ -481,19 +480,6 @@ class FederationSettings(BaseSettings):
         return CoordinatorState(self.profile.create(self.federation.horizon, self.learner))
 
 
-class _Environment(EnvSettingsSource):
-    """The environment. A value in a connector's section is text, unless it is a JSON list or object.
-
-    Its own model makes numbers of those that are meant so; a password of digits stays as it is.
-    """
-
-    def decode_complex_value(self, field_name: str, field: FieldInfo, value: Any) -> Any:
-        decoded = super().decode_complex_value(field_name, field, value)
-        if not isinstance(decoded, list | dict):
-            raise ValueError("text")  # noqa: TRY004  what the base class takes for: no JSON, so it is text
-        return decoded
-
-
 def load(path: Path, flags: Mapping[str, Any] | None = None) -> FederationSettings:
     """Return the settings of a file, the environment and flags.
 
@@ -510,6 +496,11 @@ def load(path: Path, flags: Mapping[str, Any] | None = None) -> FederationSettin
         The file cannot be read, or a setting is wrong; the message names the first one, never its value.
     """
 
+    # A connector's section may be any table: only the model of the chosen connector reads its own.
+    sections: dict[str, Any] = {
+        name: (dict[str, Any], Field({}, repr=False)) for name in installed() if _may_name_a_section(name)
+    }
+
     class Layered(FederationSettings):
         @classmethod
         def settings_customise_sources(
@@ -521,14 +512,11 @@ def load(path: Path, flags: Mapping[str, Any] | None = None) -> FederationSettin
             file_secret_settings: PydanticBaseSettingsSource,
         ) -> tuple[PydanticBaseSettingsSource, ...]:
             given = InitSettingsSource(settings_cls, dict(flags or {}))
-            return given, _Environment(settings_cls), TomlConfigSettingsSource(settings_cls, path)
+            texts = InitSettingsSource(settings_cls, _texts(os.environ, sections))
+            return given, texts, env_settings, TomlConfigSettingsSource(settings_cls, path)
 
     if not path.is_file():
         raise UsageError(f"{path}: no such file; start from deploy/federation.toml")
-    # A connector's section may be any table: only the model of the chosen connector reads its own.
-    sections: dict[str, Any] = {
-        name: (dict[str, Any], Field({}, repr=False)) for name in installed() if _may_name_a_section(name)
-    }
     loaded = create_model("Loaded", __base__=Layered, **sections)
     _check_environment(os.environ, loaded.model_fields)
     try:
@@ -555,6 +543,33 @@ def _may_name_a_section(name: str) -> bool:
     """Tell whether a connector's name is free: no table and no other attribute of the settings has it."""
     taken = name in FederationSettings.model_fields or hasattr(FederationSettings, name)
     return not taken and not name.startswith("_")
+
+
+def _texts(environment: Mapping[str, str], sections: Collection[str]) -> dict[str, Any]:
+    """Return what the environment says of connectors' sections, as text: their own models make numbers of it.
+
+    A list or a table is JSON. All else stays as it is, as it may be a password of digits.
+
+    >>> _texts({"STREAMFL_KAFKA__SASL_PLAIN_PASSWORD": "007", "STREAMFL_ROUNDS__SIZE": "5"}, ["kafka"])
+    {'kafka': {'sasl_plain_password': '007'}}
+    """
+    found: list[dict[str, Any]] = []
+    for variable, text in environment.items():
+        table, *names = variable.removeprefix(PREFIX).lower().split("__")
+        if variable.startswith(PREFIX) and table in sections and all(names) and names:
+            nested: Any = _listed(text)
+            for name in reversed(names):
+                nested = {name: nested}
+            found.append({table: nested})
+    return merged(found)
+
+
+def _listed(text: str) -> Any:
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return text
+    return value if isinstance(value, list | dict) else text
 
 
 def _check_environment(environment: Mapping[str, str], tables: Collection[str]) -> None:
