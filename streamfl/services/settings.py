@@ -495,7 +495,6 @@ def load(path: Path, flags: Mapping[str, Any] | None = None) -> FederationSettin
     UsageError
         The file cannot be read, or a setting is wrong; the message names the first one, never its value.
     """
-
     # A connector's section may be any table: only the model of the chosen connector reads its own.
     sections: dict[str, Any] = {
         name: (dict[str, Any], Field({}, repr=False)) for name in installed() if _may_name_a_section(name)
