@@ -32,11 +32,13 @@ SMALL = ("watch", "producer")
 def role_findings(missing: Mapping[str, Sequence[Need]], needed: Mapping[str, int]) -> Iterator[Finding]:
     """Yield a finding on each role, from the rights that it needs and those that the log-in lacks.
 
-    A log-in is taken to be for a role if it has at least half of its rights, or no other role fits better: a missing
-    right is then an error. For other roles it is a warning, since each may have a log-in of its own.
+    A log-in is taken to be for a role if it has at least half of its rights and that on its group, or no other role
+    fits better: a missing right is then an error. For other roles it is a warning, since each may have a log-in of
+    its own; what they all read does not show which one that is.
     """
     share = {role: 1.0 - len(lacks) / needed[role] for role, lacks in missing.items()}
-    meant = {role for role in missing if share[role] >= 0.5 or share[role] == max(share.values())}
+    joins = {role for role, lacks in missing.items() if all(need.kind != "group" for need in lacks)}
+    meant = {role for role in missing if (share[role] >= 0.5 and role in joins) or share[role] == max(share.values())}
     if meant - set(SMALL):
         missing = {role: lacks for role, lacks in missing.items() if role not in SMALL}
     for role, lacks in missing.items():
