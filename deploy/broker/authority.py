@@ -55,8 +55,10 @@ class Authority:
         built = _built(AUTHORITY, self._key, LASTS).add_extension(extension, critical=True)
         return built.sign(self._key, hashes.SHA256())
 
-    def issue(self, name: str, *, lasts: timedelta = LASTS, password: str | None = None) -> Path:
-        """Issue a certificate for this machine, and return the file that holds it with its key.
+    def issue(
+        self, name: str, *, lasts: timedelta = LASTS, password: str | None = None, address: str = LOOPBACK
+    ) -> Path:
+        """Issue a certificate, and return the file that holds it with its key.
 
         Parameters
         ----------
@@ -66,10 +68,12 @@ class Authority:
             How long it is valid from now; it has expired if that is negative.
         password
             Encrypts the key.
+        address
+            The IP address that a server with it may have, beside the name localhost.
         """
         key = generate_private_key(SECP256R1())
         machine = x509.SubjectAlternativeName(
-            [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address(LOOPBACK))]
+            [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address(address))]
         )
         signed = _built(name, key, lasts).add_extension(machine, critical=False).sign(self._key, hashes.SHA256())
         path = self._folder / f"{name}.pem"

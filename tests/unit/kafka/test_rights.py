@@ -115,3 +115,42 @@ class TestCommand:
         )
         refused = self.run("--principal", "User:all")
         assert (refused.returncode, "name that, too: --role host" in refused.stderr) == (2, True)
+
+
+# What the page calls that which a row is about.
+SAYS = {
+    "records": "the records",
+    "labels": "the labels",
+    "unlabelled": "the topics of `[score]`",
+    "coordinator": "`NAME.coordinator`",
+    "clients": "`NAME.clients`",
+    "scorers": "`NAME.scorers`",
+    "each scorer": "`NAME.scorers.*`",
+}
+
+
+def page_table():
+    """The table of docs/kafka.md."""
+    columns = ("READ", "WRITE", "DESCRIBE", "CREATE")
+    lines = ["| role | reads | writes | sees | may make | group, transactional id |", "| --- " * 6 + "|"]
+    for role, rows in ROLES.items():
+        cells = [
+            ", ".join(cell(row) for row in rows if (row.kind, row.right) == ("topic", right)) for right in columns
+        ]
+        others = ", ".join(cell(row, row.kind) for row in rows if row.kind != "topic")
+        lines.append(f"| {' | '.join([role, *cells, others])} |".replace("|  |", "| |").replace("|  |", "| |"))
+    return "\n".join(lines)
+
+
+def cell(row, kind=""):
+    own = f"`NAME.{row.what.replace('_', '-').removesuffix('s') if row.what == 'dead_letters' else row.what}`"
+    words = [
+        kind.replace("topic", ""),
+        SAYS.get(row.what, own) + "*" * (not row.vital),
+        row.when and f"with `{row.when}`",
+    ]
+    return " ".join(word for word in words if word)
+
+
+def test_the_page_has_the_table():
+    assert page_table() in (ROOT / "docs" / "kafka.md").read_text()
