@@ -29,6 +29,11 @@ class Topics:
         return f"{self.federation}.updates"
 
     @property
+    def commands(self) -> str:
+        """Operators' commands."""
+        return f"{self.federation}.commands"
+
+    @property
     def state(self) -> str:
         """The coordinator's state."""
         return f"{self.federation}.state"
@@ -63,6 +68,8 @@ class Topics:
         """All of the federation's own topics; none holds records.
 
         >>> sorted(Topics("forest").own)[:2]
-        ['forest.control', 'forest.dead-letter']
+        ['forest.commands', 'forest.control']
         """
-        return frozenset((self.control, self.models, self.updates, self.state, self.dead_letters, self.predictions))
+        return frozenset(
+            (self.control, self.models, self.updates, self.commands, self.state, self.dead_letters, self.predictions)
+        )

@@ -126,7 +126,7 @@ def check(path: Path, assignments: tuple[str, ...]) -> None:
 
 @click.command()
 @_service
-@click.option("--role", metavar="ROLE", help="Only this one: coordinator, host, scorer, watch or producer.")
+@click.option("--role", metavar="ROLE", help="Only this one: coordinator, host, scorer, watch, producer or operator.")
 @click.option(
     "--principal",
     metavar="USER",

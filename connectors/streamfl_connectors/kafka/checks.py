@@ -16,7 +16,7 @@ from streamfl.ports import Apart, Finding, Placement, RecordFormat, Unlabelled
 from streamfl_connectors.kafka import sample
 from streamfl_connectors.kafka.administration import configs_of, new_topic, wrong_with
 from streamfl_connectors.kafka.connection import Connection, explained
-from streamfl_connectors.kafka.granted import Granted
+from streamfl_connectors.kafka.granted import SMALL, Granted
 from streamfl_connectors.kafka.rights import Federated
 from streamfl_connectors.kafka.settings import KafkaSettings
 from streamfl_connectors.kafka.topics import TopicPlan, plans
@@ -212,7 +212,7 @@ class _Check:
         unlabelled = self._asked[0] if self._asked is not None else Unlabelled(())
         federated = Federated(self._topics, self._placement.topics, labels, unlabelled)
         scorer = ["scorer"] if unlabelled.topics else []
-        return Granted(self._admin, federated).findings(["host", "coordinator", *scorer, "watch", "producer"])
+        return Granted(self._admin, federated).findings(["host", "coordinator", *scorer, *SMALL])
 
     def _schema(self) -> Iterable[Finding]:
         return self._sampled(self._of_records, self._format)

@@ -24,7 +24,7 @@ from streamfl_connectors.kafka.administration import (
     visible,
     wrong_with,
 )
-from streamfl_connectors.kafka.connection import Connection
+from streamfl_connectors.kafka.connection import Connection, explained
 from streamfl_connectors.kafka.coordinator_link import KafkaCoordinatorLink
 from streamfl_connectors.kafka.ends import Ends
 from streamfl_connectors.kafka.granted import Granted
@@ -179,7 +179,9 @@ class KafkaConnector:
             seek = consumer.seek_to_beginning if from_start else consumer.seek_to_end
             seek(partition)
             while True:
-                for batch in consumer.poll(timeout_ms=200).values():
+                with explained(self._connection.settings.bootstrap_servers):
+                    polled = consumer.poll(timeout_ms=200)
+                for batch in polled.values():
                     for message in batch:
                         try:
                             whole = reader.read(message.value, message.headers)

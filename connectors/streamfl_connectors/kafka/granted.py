@@ -6,7 +6,7 @@ the reason of its refusal shows whether there is a right. Transactional ids are 
 
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from typing import Any, TypeVar
 
 import structlog
@@ -26,7 +26,7 @@ LOG = structlog.get_logger("streamfl.kafka")
 LOADED_WITHIN = 10.0
 
 # A log-in is told of these roles only if it has none of the others: each has a few rights of theirs.
-SMALL = ("watch", "producer")
+SMALL = ("watch", "producer", "operator")
 
 
 def role_findings(missing: Mapping[str, Sequence[Need]], needed: Mapping[str, int]) -> Iterator[Finding]:
@@ -38,9 +38,8 @@ def role_findings(missing: Mapping[str, Sequence[Need]], needed: Mapping[str, in
     """
     share = {role: 1.0 - len(lacks) / needed[role] for role, lacks in missing.items()}
     joins = {role for role, lacks in missing.items() if all(need.kind != "group" for need in lacks)}
-    meant = {role for role in missing if (share[role] >= 0.5 and role in joins) or share[role] == max(share.values())}
-    if meant - set(SMALL):
-        missing = {role: lacks for role, lacks in missing.items() if role not in SMALL}
+    meant = _meant(share, joins)
+    missing = {role: lacks for role, lacks in missing.items() if role in meant or role not in SMALL}
     for role, lacks in missing.items():
         names = ", ".join(map(str, lacks))
         subject = f"rights of {HOLDERS[role]}"
@@ -52,6 +51,25 @@ def role_findings(missing: Mapping[str, Sequence[Need]], needed: Mapping[str, in
         else:
             remedy = f"check with the log-in of {HOLDERS[role]}, or grant this one {names}"
             yield Finding(subject, "warning", "this log-in is not meant for this role", remedy)
+
+
+def _meant(share: Mapping[str, float], joins: Set[str]) -> Set[str]:
+    """Return the roles that a log-in is taken to be for.
+
+    Parameters
+    ----------
+    share
+        The share of its rights that the log-in has, by role.
+    joins
+        The roles whose groups it may join.
+    """
+    best = max(share[role] for role in share if role not in SMALL)
+    small = {role for role in SMALL if share.get(role, 0.0) >= 0.5}
+    if best < 0.5 and small:
+        return small
+    return {
+        role for role, has in share.items() if role not in SMALL and (has == best or (has >= 0.5 and role in joins))
+    }
 
 
 class Granted:

@@ -61,11 +61,11 @@ def _rows(right: str, kind: Kind, *what: str, when: str = "", vital: bool = True
     return tuple(Row(right, kind, one, when, vital) for one in what)
 
 
-OWN = ("control", "models", "updates", "state", "dead_letters")
+OWN = ("control", "models", "updates", "commands", "state", "dead_letters")
 
 ROLES: Mapping[str, tuple[Row, ...]] = {
     "coordinator": (
-        *_rows("READ", "topic", "updates", "state"),
+        *_rows("READ", "topic", "updates", "commands", "state"),
         *_rows("WRITE", "topic", "control", "models", "state"),
         *_rows("WRITE", "topic", "dead_letters", vital=False),
         *_rows("DESCRIBE", "topic", "records", "labels", vital=False),
@@ -96,6 +96,7 @@ ROLES: Mapping[str, tuple[Row, ...]] = {
         *_rows("WRITE", "topic", "records", "labels", "unlabelled"),
         *_rows("CREATE", "topic", "records", "labels", "unlabelled"),
     ),
+    "operator": (*_rows("READ", "topic", "state"), *_rows("WRITE", "topic", "commands")),
 }
 
 # How findings call those who have a role.
@@ -105,6 +106,7 @@ HOLDERS = {
     "scorer": "scorers",
     "watch": "watch",
     "producer": "producers",
+    "operator": "operators",
 }
 
 

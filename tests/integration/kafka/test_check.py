@@ -360,7 +360,7 @@ def as_client(name):
 def as_coordinator(name):
     return [
         *(("WRITE", "TOPIC", f"{name}.{topic}") for topic in ("control", "models", "state", "dead-letter")),
-        *(("READ", "TOPIC", f"{name}.{topic}") for topic in ("updates", "state")),
+        *(("READ", "TOPIC", f"{name}.{topic}") for topic in ("updates", "commands", "state")),
         ("DESCRIBE", "TOPIC", f"{name}.records.c0"),
         ("READ", "GROUP", f"{name}.coordinator"),
         ("WRITE", "TRANSACTIONAL_ID", f"{name}.coordinator"),

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import ClassVar
 
 import pytest
-from kafka import KafkaProducer
+from kafka import KafkaAdminClient, KafkaProducer
 from secured import Attempts, Users, topics_of
 from structlog.testing import capture_logs
 
@@ -22,10 +22,12 @@ import streamfl.profiles  # noqa: F401  states name them
 from deploy.broker import Broker
 from deploy.broker.authority import Authority
 from streamfl.core.errors import UsageError
+from streamfl.core.protocol.messages import Leave, Left
 from streamfl.formats import FieldMap, record_format
 from streamfl.ports import Placement, Unlabelled
 from streamfl_connectors.kafka.connector import KafkaConnector
-from streamfl_connectors.kafka.rights import OPTIONAL, ROLES
+from streamfl_connectors.kafka.granted import Granted
+from streamfl_connectors.kafka.rights import HOLDERS, OPTIONAL, ROLES
 from streamfl_connectors.kafka.settings import KafkaSettings
 
 COMMAND = str(Path(sys.executable).parent / "streamfl")
@@ -183,8 +185,7 @@ class TestPasswords:
         )
         findings = users.connector(role).findings(Placement((f"{users.name}.records.*",)), JSON, asked)
         assert [finding for finding in findings if finding.state == "error"] == []
-        subject = {"coordinator": "the coordinator", "host": "hosts", "scorer": "scorers", "producer": "producers"}
-        (own,) = [one for one in findings if one.subject == f"rights of {subject.get(role, role)}"]
+        (own,) = [one for one in findings if one.subject == f"rights of {HOLDERS[role]}"]
         assert own.state == "ok"
 
 
@@ -382,6 +383,9 @@ class TestRights:
                 connector.writer(Placement((f"{users.name}.asked",), by="key"), ["a"]).close()
             case "producer":
                 connector.writer(placement, ["c0"]).close()
+            case "operator":
+                with KafkaAdminClient(**users.log_in(role)) as admin:
+                    Granted(admin, users.federated).require(role)
 
     @pytest.mark.parametrize("role", ROLES)
     def test_a_role_that_lacks_one_names_it(self, federation, users, role):
@@ -400,6 +404,32 @@ class TestRights:
                 assert re.fullmatch(names, lacking)
             users.grant(role, [need])
         self.begin(users, role, need)
+
+    @pytest.mark.parametrize("role", ["coordinator", "host", "watch"])
+    def test_one_that_is_taken_from_a_process_ends_it(self, federation, users, role):
+        connector, placement = users.connector(role), Placement((f"{users.name}.records.*",))
+        topic, act, close = f"{users.name}.control", None, None
+        match role:
+            case "coordinator":
+                link = connector.coordinator(placement, JSON)
+                act, close = lambda: link.publish((Left(client="c0", incarnation="1"),)), link.close
+            case "host":
+                host, topic = connector.host("h", placement, JSON), f"{users.name}.updates"
+                act, close = lambda: host.link("c0").send(Leave(client="c0", incarnation="1")), host.close
+            case "watch":
+                told = connector.control(from_start=True)
+                act, close = lambda: next(told), told.close
+        act()
+        (need,) = [one for one in users.federated.needs(role) if one.name == topic and one.right in ("READ", "WRITE")]
+        users.take(role, need)
+        try:
+            with pytest.raises(UsageError, match=rf"does not allow it: .*{topic}.*; grant what `streamfl acls`"):
+                for _ in range(200):
+                    act()
+                    time.sleep(0.02)
+        finally:
+            close()
+            users.grant(role, [need])
 
     def test_topics_that_may_not_be_made_are_waited_for_and_named(self, secure):
         users = Users.made(secure, f"t{uuid.uuid4().hex[:8]}")

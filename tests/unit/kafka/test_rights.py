@@ -65,7 +65,9 @@ def test_only_the_coordinator_speaks_as_it_and_only_hosts_as_clients():
     for own in ("f.control", "f.models", "f.state"):
         assert may("WRITE", own) == {"coordinator"}
     assert may("WRITE", "f.updates") == {"host"}
-    assert may("READ", "f.updates") == may("READ", "f.state") == {"coordinator"}
+    assert may("READ", "f.updates") == may("READ", "f.commands") == {"coordinator"}
+    assert may("READ", "f.state") == {"coordinator", "operator"}
+    assert may("WRITE", "f.commands") == {"operator"}
     assert may("READ", "r.") == {"host"}
     assert may("WRITE", "r.") == {"producer"}
 
