@@ -20,6 +20,7 @@ from kafka.admin import (
     ResourcePattern,
     ResourceType,
 )
+from kafka.errors import TopicAuthorizationFailedError
 
 from deploy.broker import Broker
 from streamfl.core.errors import UsageError
@@ -347,7 +348,8 @@ def grant(broker, user, *rights):
         topics = [name for _, kind, name in rights if kind == "TOPIC"]
     with KafkaAdminClient(bootstrap_servers=broker.bootstrap, **log_in(user)) as admin:
         until = time.monotonic() + 20
-        while any(topic["error_code"] for topic in admin.describe_topics(topics)):
+        denied = TopicAuthorizationFailedError.errno
+        while any(topic["error_code"] == denied for topic in admin.describe_topics(topics)):
             assert time.monotonic() < until, "rights have not arrived after 20 s"
             time.sleep(0.05)
 

@@ -22,7 +22,7 @@ import streamfl.profiles  # noqa: F401  states name them
 from deploy.broker import Broker
 from deploy.broker.authority import Authority
 from streamfl.core.errors import UsageError
-from streamfl.core.protocol.messages import Leave, Left
+from streamfl.core.protocol.messages import Leave
 from streamfl.formats import FieldMap, record_format
 from streamfl.ports import Placement, Unlabelled
 from streamfl_connectors.kafka.connector import KafkaConnector
@@ -405,14 +405,11 @@ class TestRights:
             users.grant(role, [need])
         self.begin(users, role, need)
 
-    @pytest.mark.parametrize("role", ["coordinator", "host", "watch"])
+    @pytest.mark.parametrize("role", ["host", "watch"])
     def test_one_that_is_taken_from_a_process_ends_it(self, federation, users, role):
         connector, placement = users.connector(role), Placement((f"{users.name}.records.*",))
         topic, act, close = f"{users.name}.control", None, None
         match role:
-            case "coordinator":
-                link = connector.coordinator(placement, JSON)
-                act, close = lambda: link.publish((Left(client="c0", incarnation="1"),)), link.close
             case "host":
                 host, topic = connector.host("h", placement, JSON), f"{users.name}.updates"
                 act, close = lambda: host.link("c0").send(Leave(client="c0", incarnation="1")), host.close
