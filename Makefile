@@ -18,10 +18,11 @@ setup: .venv/.ready
 demo: setup
 	@$(BIN)/streamfl demo --report report.html
 
-# A real Apache Kafka on 127.0.0.1, from its jars: needs Java 17 and Maven, not Docker. make kafka PORT=19092
+# A real Apache Kafka on 127.0.0.1, from its jars: needs Java 17 and Maven, not Docker. make kafka PORT=19092; with
+# SECURE=1 it asks everyone for a log-in, over TLS.
 PORT ?= 9092
 kafka: setup
-	@$(BIN)/python -m deploy.broker --port $(PORT)
+	@$(BIN)/python -m deploy.broker --port $(PORT)$(if $(SECURE), --secure)
 
 # What a topic holds, by Kafka's own console consumer: make console TOPIC=forest.control PORT=19092
 console:

@@ -464,6 +464,13 @@ def _console() -> "Console":
     return Console(stderr=True)
 
 
+def _without_a_secret(error: click.ClickException) -> click.ClickException:
+    """Return an error without the argument that it names, where that may be the secret of a setting."""
+    if "--set" in sys.argv and isinstance(error, click.UsageError) and "unexpected extra argument" in error.message:
+        return click.UsageError("an unexpected argument: write --set TABLE.NAME=VALUE without a space", error.ctx)
+    return error
+
+
 def main() -> None:
     """Run a command. An expected error is printed as one line, without a traceback."""
     try:
@@ -472,7 +479,7 @@ def main() -> None:
         click.echo("streamfl: stopped", err=True)
         sys.exit(130)
     except click.ClickException as error:
-        error.show()
+        _without_a_secret(error).show()
         sys.exit(error.exit_code)
     except click.exceptions.Exit as error:
         sys.exit(error.exit_code)

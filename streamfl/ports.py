@@ -536,6 +536,63 @@ class Connector(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Access:
+    """What one role may do on a log.
+
+    Parameters
+    ----------
+    role
+        Its name.
+    principal
+        The log-in that has it, as the log names it.
+    rights
+        Each right, in the log's own words.
+    commands
+        The shell commands that grant them.
+    """
+
+    role: str
+    principal: str
+    rights: Sequence[Mapping[str, str]]
+    commands: Sequence[str]
+
+
+@runtime_checkable
+class Guarded(Protocol):
+    """A connector to a log that lets each log-in do what it was granted."""
+
+    def access(
+        self,
+        placement: Placement,
+        unlabelled: Unlabelled,
+        apart: Apart | None = None,
+        *,
+        role: str | None = None,
+        principal: str | None = None,
+        config: str | None = None,
+    ) -> Sequence[Access]:
+        """Return what each role may do, and nobody else.
+
+        Parameters
+        ----------
+        placement, unlabelled, apart
+            Where records, those without labels, and labels that come apart are.
+        role
+            The only one that is wanted.
+        principal
+            The log-in that has it; by default one for each role, of its name.
+        config
+            The file with which the commands log in.
+
+        Raises
+        ------
+        UsageError
+            There is no such role, or a right on records would be one on the federation's own topics.
+        """
+        ...
+
+
 class Clock(Protocol):
     """Time, in seconds."""
 

@@ -18,11 +18,14 @@ from deploy.broker.child import Child
 from deploy.broker.lock import locked
 from deploy.broker.ports import LOOPBACK, free_port, is_open, is_taken
 from deploy.broker.properties import DATA, server_properties
+from deploy.broker.secure import Security
 from deploy.broker.toolchain import java
 from streamfl.core.errors import UsageError
 
 PATIENCE = 60.0  # seconds until it must have started; on two cores it takes 3
 LINES_OF_LOG = 12  # in an error
+
+ANOTHER = "stop what listens there, or name another port"
 
 
 class Broker:
@@ -36,13 +39,21 @@ class Broker:
         The folder with `data`, `server.properties` and `broker.log`.
     version
         The version of Apache Kafka.
+    security
+        The certificates and the super user of a secure one; None: it lets anyone in.
     """
 
     def __init__(
-        self, folder: Path, port: int, libs: Path, config: Mapping[str, str], client: Mapping[str, Any]
+        self,
+        folder: Path,
+        port: int,
+        libs: Path,
+        config: Mapping[str, str],
+        client: Mapping[str, Any],
     ) -> None:
         self.folder = folder
         self.port = port or free_port()
+        self.security: Security | None = None
         self.controller_port = free_port(besides=self.port)
         self.bootstrap = f"{LOOPBACK}:{self.port}"
         self.version = jars.version(libs)
@@ -62,6 +73,7 @@ class Broker:
         config: Mapping[str, str] | None = None,
         client: Mapping[str, Any] | None = None,
         fresh: bool = False,
+        secure: bool = False,
     ) -> Self:
         """Start a broker and return when it answers.
 
@@ -79,6 +91,9 @@ class Broker:
             Settings with which kafka-python reaches a broker with these properties.
         fresh
             Whether to delete the data first.
+        secure
+            Whether it asks everyone for a log-in, over TLS, and lets each do what it has rights to; `security` of the
+            broker has what a client needs.
 
         Raises
         ------
@@ -87,11 +102,14 @@ class Broker:
             the last lines of its log.
         """
         if port and is_taken(port):
-            raise UsageError(f"port {port} of {LOOPBACK} is taken: stop what listens there, or name another port")
+            raise UsageError(f"port {port} of {LOOPBACK} is taken: {ANOTHER}")
         java()  # before the jars: if both are missing, the error is about Java
         broker = cls(folder, port, jars.fetched(libs or folder / "libs"), config or {}, client or {})
         try:
             broker._take_folder(fresh=fresh)
+            if secure:
+                broker._secure(port + 1 if port else free_port(besides=broker.port))
+            broker._configure()
             broker.up()
         except BaseException:
             broker.stop()
@@ -165,6 +183,16 @@ class Broker:
         if fresh and self.data.exists():
             shutil.rmtree(self.data)
         self.log.unlink(missing_ok=True)
+
+    def _secure(self, port: int) -> None:
+        if is_taken(port):
+            raise UsageError(f"port {port} of {LOOPBACK} is taken, and log-ins by certificate need it: {ANOTHER}")
+        self.security = Security(self.folder, port)
+        self.security.write_tools(java(), self._class_path)
+        self._config = {**self.security.server(self.port, self.controller_port), **self._config}
+        self._client = {**self.security.admin, **self._client}
+
+    def _configure(self) -> None:
         properties = server_properties(self.port, self.controller_port, self._config)
         (self.folder / "server.properties").write_text(properties)
         if not self._identity.exists():

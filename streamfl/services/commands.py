@@ -134,6 +134,32 @@ def check(path: Path, assignments: tuple[str, ...]) -> None:
 
 
 @click.command()
+@_service
+@click.option("--role", metavar="ROLE", help="Only this one: coordinator, host, scorer, watch, producer or operator.")
+@click.option(
+    "--principal",
+    metavar="USER",
+    help="Who has the role, such as User:plant-7. Default: User:NAME-ROLE, with the federation's name.",
+)
+@click.option("--command-config", metavar="F", help="The properties with which kafka-acls.sh logs in.")
+@click.option("--json", "in_json", is_flag=True, help="Print the rights as JSON, in the words of the admin protocol.")
+def acls(
+    path: Path,
+    assignments: tuple[str, ...],
+    role: str | None,
+    principal: str | None,
+    command_config: str | None,
+    *,
+    in_json: bool,
+) -> None:
+    """Print the commands that grant each role its rights on the brokers, and nothing else. It asks no broker."""
+    from streamfl.services.acls import accesses, as_commands, as_json  # noqa: PLC0415
+
+    found = accesses(_loaded(path, assignments), role, principal, command_config)
+    click.echo(as_json(found) if in_json else as_commands(found))
+
+
+@click.command()
 @click.argument("file")
 @_service
 @click.option(
@@ -328,4 +354,4 @@ def make_key_(out: Path) -> None:
     click.echo(f'key = "{make_key(out)}"')
 
 
-COMMANDS = (coordinator, client, score, produce, watch, check, members, compile_)
+COMMANDS = (coordinator, client, score, produce, watch, check, members, acls, compile_)

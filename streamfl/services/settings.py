@@ -1,5 +1,6 @@
 """The settings of a live federation: a TOML file, the environment, and flags, in rising order of precedence."""
 
+import json
 import os
 import re
 import socket
@@ -505,6 +506,10 @@ def load(path: Path, flags: Mapping[str, Any] | None = None) -> FederationSettin
     UsageError
         The file cannot be read, or a setting is wrong; the message names the first one, never its value.
     """
+    # A connector's section may be any table: only the model of the chosen connector reads its own.
+    sections: dict[str, Any] = {
+        name: (dict[str, Any], Field({}, repr=False)) for name in installed() if _may_name_a_section(name)
+    }
 
     class Layered(FederationSettings):
         @classmethod
@@ -517,14 +522,11 @@ def load(path: Path, flags: Mapping[str, Any] | None = None) -> FederationSettin
             file_secret_settings: PydanticBaseSettingsSource,
         ) -> tuple[PydanticBaseSettingsSource, ...]:
             given = InitSettingsSource(settings_cls, dict(flags or {}))
-            return given, env_settings, TomlConfigSettingsSource(settings_cls, path)
+            texts = InitSettingsSource(settings_cls, _texts(os.environ, sections))
+            return given, texts, env_settings, TomlConfigSettingsSource(settings_cls, path)
 
     if not path.is_file():
         raise UsageError(f"{path}: no such file; start from deploy/federation.toml")
-    # A connector's section may be any table: only the model of the chosen connector reads its own.
-    sections: dict[str, Any] = {
-        name: (dict[str, Any], Field({}, repr=False)) for name in installed() if _may_name_a_section(name)
-    }
     loaded = create_model("Loaded", __base__=Layered, **sections)
     _check_environment(os.environ, loaded.model_fields)
     try:
@@ -553,6 +555,33 @@ def _may_name_a_section(name: str) -> bool:
     return not taken and not name.startswith("_")
 
 
+def _texts(environment: Mapping[str, str], sections: Collection[str]) -> dict[str, Any]:
+    """Return what the environment says of connectors' sections, as text: their own models make numbers of it.
+
+    A list or a table is JSON. All else stays as it is, as it may be a password of digits.
+
+    >>> _texts({"STREAMFL_KAFKA__SASL_PLAIN_PASSWORD": "007", "STREAMFL_ROUNDS__SIZE": "5"}, ["kafka"])
+    {'kafka': {'sasl_plain_password': '007'}}
+    """
+    found: list[dict[str, Any]] = []
+    for variable, text in environment.items():
+        table, *names = variable.removeprefix(PREFIX).lower().split("__")
+        if variable.startswith(PREFIX) and table in sections and all(names) and names:
+            nested: Any = _listed(text)
+            for name in reversed(names):
+                nested = {name: nested}
+            found.append({table: nested})
+    return merged(found)
+
+
+def _listed(text: str) -> Any:
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return text
+    return value if isinstance(value, list | dict) else text
+
+
 def _check_environment(environment: Mapping[str, str], tables: Collection[str]) -> None:
     """Refuse an environment variable for a table that does not exist: it would be ignored."""
     for variable in environment:
@@ -565,8 +594,11 @@ def _check_environment(environment: Mapping[str, str], tables: Collection[str]) 
 def flag(text: str) -> dict[str, Any]:
     """Return the setting in `--set table.name=value`; a value that is not TOML is text.
 
-    >>> flag("rounds.size=50"), flag("client.host=plant-7")
-    ({'rounds': {'size': 50}}, {'client': {'host': 'plant-7'}})
+    In a connector's section only quotes, lists and tables are TOML: its own model makes numbers of what is meant so,
+    and a password of digits stays as it is.
+
+    >>> flag("rounds.size=50"), flag("client.host=plant-7"), flag("kafka.sasl_plain_password=1e5")
+    ({'rounds': {'size': 50}}, {'client': {'host': 'plant-7'}}, {'kafka': {'sasl_plain_password': '1e5'}})
 
     Raises
     ------
@@ -578,6 +610,8 @@ def flag(text: str) -> dict[str, Any]:
     if not equals or len(parts) < 2 or not all(parts):
         raise UsageError(f"--set {name}: write table.name=value, for example rounds.size=50")
     nested: Any = _value(value.strip())
+    if parts[0] not in FederationSettings.model_fields and not isinstance(nested, str | list | dict):
+        nested = value.strip()
     for part in reversed(parts):
         nested = {part: nested}
     setting: dict[str, Any] = nested

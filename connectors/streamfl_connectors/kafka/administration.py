@@ -8,7 +8,7 @@ from kafka import KafkaAdminClient
 from kafka import errors as kafka_errors
 from kafka.admin import ConfigResource, ConfigResourceType
 
-from streamfl.core.errors import UsageError
+from streamfl.core.errors import PeerError, UsageError
 from streamfl.ports import Finding
 from streamfl_connectors.kafka.topics import TopicPlan
 
@@ -40,12 +40,23 @@ def configs_of(admin: KafkaAdminClient, topics: Sequence[str]) -> dict[str, dict
 
 
 def make_missing(admin: KafkaAdminClient, plans: Sequence[TopicPlan], replication: int) -> list[str]:
-    """Make the topics that do not exist, and return their names; another process may make them meanwhile."""
+    """Make the topics that do not exist, and return their names; another process may make them meanwhile.
+
+    Raises
+    ------
+    PeerError
+        This log-in may not make them; another one may.
+    """
     there = partition_counts(admin, (plan.name for plan in plans))
     missing = {plan.name: new_topic(plan, replication) for plan in plans if plan.name not in there}
     if missing:
         with suppress(kafka_errors.TopicAlreadyExistsError):  # the caller checks whether all exist
-            admin.create_topics(missing, wait_for_metadata=True)
+            try:
+                admin.create_topics(missing, wait_for_metadata=True)
+            except kafka_errors.TopicAuthorizationFailedError as error:
+                names = ", ".join(sorted(missing))
+                remedy = "start the coordinator first, whose topics they are, or make them as docs/kafka.md says"
+                raise PeerError(f"no topic {names} yet, and this log-in lacks CREATE on it; {remedy}") from error
     return sorted(missing)
 
 

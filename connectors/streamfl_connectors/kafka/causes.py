@@ -7,6 +7,8 @@ from contextlib import contextmanager
 
 from kafka import errors as kafka_errors
 
+from streamfl_connectors.kafka import tls
+
 # Errors that decide wherever they are among the causes: the brokers answered, and refused.
 REFUSALS = (kafka_errors.SaslAuthenticationFailedError, kafka_errors.UnsupportedSaslMechanismError)
 
@@ -34,7 +36,7 @@ def raised() -> Iterator[None]:
     Raises
     ------
     Exception
-        A refusal of the log-in if there was one, else the last error that kafka-python logged.
+        A refusal of the log-in or of a certificate if there was one, else the last error that kafka-python logged.
     """
     log, collected = logging.getLogger("kafka"), _Collected()
     propagated, log.propagate = log.propagate, False
@@ -55,7 +57,7 @@ def raised() -> Iterator[None]:
 def _cause(causes: list[Exception], error: Exception) -> Exception:
     """Return the most specific cause: a refusal, else the last error that is not a timeout itself."""
     waits = (kafka_errors.KafkaTimeoutError, kafka_errors.RequestTimedOutError)
-    refusals = [cause for cause in causes if isinstance(cause, REFUSALS)]
+    refusals = [cause for cause in causes if isinstance(cause, REFUSALS) or tls.fault(cause)]
     others = [cause for cause in causes if not isinstance(cause, waits)]
     if not refusals and others and all(_is_log_in_cut_off(cause) for cause in others):
         refused: Exception = kafka_errors.SaslAuthenticationFailedError("the brokers hang up on it, every time")

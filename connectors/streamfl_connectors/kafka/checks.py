@@ -16,7 +16,8 @@ from streamfl.ports import Apart, Finding, Placement, RecordFormat, Unlabelled
 from streamfl_connectors.kafka import sample
 from streamfl_connectors.kafka.administration import configs_of, new_topic, wrong_with
 from streamfl_connectors.kafka.connection import Connection, explained
-from streamfl_connectors.kafka.rights import Rights
+from streamfl_connectors.kafka.granted import SMALL, Granted
+from streamfl_connectors.kafka.rights import Federated
 from streamfl_connectors.kafka.settings import KafkaSettings
 from streamfl_connectors.kafka.topics import TopicPlan, plans
 
@@ -207,11 +208,11 @@ class _Check:
             yield Finding("records without labels", "ok", f"{parts} partitions: {listed(sorted(unlabelled))}")
 
     def _rights(self) -> Iterable[Finding]:
-        unlabelled = self._asked[0] if self._asked is not None else None
-        described_ = {**self._of_records, **self._of_labels, **self._to_answer, **self._own}
-        records = sorted({*self._of_records, *self._of_labels})
-        answers = self._apart is not None
-        return Rights(self._admin, self._topics, described_, records, unlabelled, answers=answers).findings()
+        labels = self._apart.placement.topics if self._apart is not None else ()
+        unlabelled = self._asked[0] if self._asked is not None else Unlabelled(())
+        federated = Federated(self._topics, self._placement.topics, labels, unlabelled)
+        scorer = ["scorer"] if unlabelled.topics else []
+        return Granted(self._admin, federated).findings(["host", "coordinator", *scorer, *SMALL])
 
     def _schema(self) -> Iterable[Finding]:
         return self._sampled(self._of_records, self._format)

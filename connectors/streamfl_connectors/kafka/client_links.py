@@ -15,7 +15,7 @@ from streamfl.log.tensors import latest
 from streamfl.log.topics import Topics
 from streamfl.log.updates import PLACE
 from streamfl_connectors.kafka.absence import let_go
-from streamfl_connectors.kafka.connection import Connection
+from streamfl_connectors.kafka.connection import Connection, explained
 from streamfl_connectors.kafka.listener import Listener
 
 LOG = structlog.get_logger("streamfl.kafka.client")
@@ -44,6 +44,8 @@ class ClientLinks(Links):
         super().__init__()
         self._updates = topics.updates
         self._signer = connection.signatures.own
+        self._servers = connection.settings.bootstrap_servers
+        self._denied: list[kafka_errors.AuthorizationError] = []
         self._before_update = before_update
         self._part_bytes = connection.settings.part_bytes
         self._listener = Listener(connection, topics, wake)
@@ -63,7 +65,16 @@ class ClientLinks(Links):
         return latest(self._listener.current.values())
 
     def send(self, message: FromClient) -> None:
-        """Send a client's message; if it is lost, the client asks again."""
+        """Send a client's message; if it is lost, the client asks again.
+
+        Raises
+        ------
+        UsageError
+            This log-in may not write updates any more: asking again would be in vain.
+        """
+        if self._denied:
+            with explained(self._servers):
+                raise self._denied[-1]
         if isinstance(message, Update):
             self._before_update()
         try:
@@ -72,9 +83,9 @@ class ClientLinks(Links):
             for part in cut(data, self._part_bytes):
                 headers = [*part.headers, *stamp]
                 sent = self._producer.send(self._updates, part.value, key=message.client.encode(), headers=headers)
-                sent.add_errback(_lost, message.client)
+                sent.add_errback(self._lost, message.client)
         except kafka_errors.KafkaError as error:
-            _lost(message.client, error)
+            self._lost(message.client, error)
 
     def flush(self, seconds: float) -> None:
         """Wait until all messages are stored, or for so many seconds."""
@@ -89,6 +100,7 @@ class ClientLinks(Links):
         self._listener.close()
         let_go(self._producer, 1.0)
 
-
-def _lost(client: str, error: Exception) -> None:
-    LOG.warning("a message was not sent; the client will ask again", client=client, reason=repr(error))
+    def _lost(self, client: str, error: Exception) -> None:
+        LOG.warning("a message was not sent; the client will ask again", client=client, reason=repr(error))
+        if isinstance(error, kafka_errors.AuthorizationError):
+            self._denied.append(error)

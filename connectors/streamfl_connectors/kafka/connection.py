@@ -10,9 +10,9 @@ import structlog
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 from kafka import errors as kafka_errors
 
-from streamfl.core.errors import PeerError, UsageError
+from streamfl.core.errors import PeerError, StreamflError, UsageError
 from streamfl.signing import OPEN, Signatures
-from streamfl_connectors.kafka import causes
+from streamfl_connectors.kafka import causes, tls
 from streamfl_connectors.kafka.batches import read_leniently
 from streamfl_connectors.kafka.noise import leave_out_noise
 from streamfl_connectors.kafka.settings import KafkaSettings
@@ -87,6 +87,8 @@ class Connection:
         quiet = {"metrics_enabled": False} if "metrics_enabled" in known else {}
         fitting = {"bootstrap_timeout_ms": BOOTSTRAP_MS} | quiet | {k: v for k, v in own.items() if k in known}
         servers = self.settings.bootstrap_servers
+        self.settings.require_log_in()
+        tls.require_usable(shared)
         with explained(servers):
             try:
                 with causes.raised():
@@ -122,27 +124,31 @@ def explained(servers: object) -> Iterator[None]:
     """Turn kafka-python's errors into ours, which say whose fault it is and what to do."""
     try:
         yield
-    except (kafka_errors.ProducerFencedError, kafka_errors.InvalidProducerEpochError) as error:
-        raise PeerError(TAKEN_OVER) from error
-    except kafka_errors.FencedInstanceIdError as error:
-        raise PeerError(
-            "another process of the same name has taken over; give each host its own [client] host, and each scorer "
-            "its own [score] name"
-        ) from error
-    except causes.REFUSALS as error:
-        raise UsageError(
-            f"{servers} refuses the log-in: authentication failed ({error}); correct sasl_* in [kafka]"
-        ) from error
-    except kafka_errors.AuthorizationError as error:
-        raise UsageError(f"{servers} does not allow it: {error}; grant what docs/kafka.md lists") from error
-    except kafka_errors.RetriableError as error:
-        if ENDED.search(str(error)):
-            remedy = "correct security_protocol, ssl_* and sasl_* in [kafka]"
-            raise PeerError(f"{servers} ends the connection ({error}); {remedy}") from error
-        remedy = "start it, or correct bootstrap_servers in [kafka]"
-        raise PeerError(f"no answer from {servers} ({error}); {remedy}") from error
-    except (kafka_errors.MessageSizeTooLargeError, kafka_errors.RecordListTooLargeError) as error:
-        remedy = "raise max_request_size in [kafka] and the topic's max.message.bytes, or lower part_bytes"
-        raise UsageError(f"a message is too large ({error}); {remedy}") from error
     except kafka_errors.KafkaError as error:
-        raise PeerError(f"{servers}: {error!r}") from error
+        raise _ours(error, servers) from error
+
+
+def _ours(error: kafka_errors.KafkaError, servers: object) -> StreamflError:
+    match error:
+        case kafka_errors.ProducerFencedError() | kafka_errors.InvalidProducerEpochError():
+            return PeerError(TAKEN_OVER)
+        case kafka_errors.FencedInstanceIdError():
+            remedy = "give each host its own [client] host, and each scorer its own [score] name"
+            return PeerError(f"another process of the same name has taken over; {remedy}")
+        case kafka_errors.SaslAuthenticationFailedError() | kafka_errors.UnsupportedSaslMechanismError():
+            refused = f"{servers} refuses the log-in: authentication failed ({error})"
+            return UsageError(f"{refused}; correct sasl_* in [kafka]")
+        case kafka_errors.AuthorizationError():
+            remedy = "grant what `streamfl acls` prints for this role"
+            return UsageError(f"{servers} does not allow it: {error}; {remedy}")
+        case kafka_errors.MessageSizeTooLargeError() | kafka_errors.RecordListTooLargeError():
+            remedy = "raise max_request_size in [kafka] and the topic's max.message.bytes, or lower part_bytes"
+            return UsageError(f"a message is too large ({error}); {remedy}")
+    if why := tls.fault(error):
+        return UsageError(f"{servers}: {why}")
+    if not isinstance(error, kafka_errors.RetriableError):
+        return PeerError(f"{servers}: {error!r}")
+    if ENDED.search(str(error)):
+        remedy = "correct security_protocol, ssl_* and sasl_* in [kafka]"
+        return PeerError(f"{servers} ends the connection ({error}); {remedy}")
+    return PeerError(f"no answer from {servers} ({error}); start it, or correct bootstrap_servers in [kafka]")

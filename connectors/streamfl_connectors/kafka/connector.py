@@ -18,8 +18,9 @@ from streamfl.log.control import ControlReader
 from streamfl.log.placement import places_of, topic_of, unequal_partitions, wrong_placement
 from streamfl.log.tally import Tally
 from streamfl.log.topics import Topics
-from streamfl.ports import Apart, Finding, Placement, RecordFormat, Unlabelled
+from streamfl.ports import Access, Apart, Finding, Placement, RecordFormat, Unlabelled
 from streamfl.signing import OPEN, Signatures
+from streamfl_connectors.kafka.acls import access
 from streamfl_connectors.kafka.administration import (
     configs_of,
     make_missing,
@@ -31,7 +32,9 @@ from streamfl_connectors.kafka.administration import (
 from streamfl_connectors.kafka.connection import Connection, explained
 from streamfl_connectors.kafka.coordinator_link import KafkaCoordinatorLink
 from streamfl_connectors.kafka.ends import Ends
+from streamfl_connectors.kafka.granted import Granted
 from streamfl_connectors.kafka.host import KafkaHost
+from streamfl_connectors.kafka.rights import Federated
 from streamfl_connectors.kafka.scorer import KafkaScorer
 from streamfl_connectors.kafka.settings import KafkaSettings
 from streamfl_connectors.kafka.state_topic import last_state
@@ -68,6 +71,19 @@ class KafkaConnector:
         """Make the federation's missing topics, check the others; wait for brokers for `patience` seconds."""
         self._connection.patiently("the federation's topics", self._prepared)
 
+    def _require_rights(self, role: str, federated: Federated) -> None:
+        """Check that the log-in may do the work of a role, unless the brokers ask for none."""
+        if self._connection.settings.asks_for_log_in:
+            self._connection.patiently("the rights of this log-in", lambda: self._rights_are_there(role, federated))
+
+    def _rights_are_there(self, role: str, federated: Federated) -> bool:
+        with self._connection.administered() as admin:
+            Granted(admin, federated).require(role)
+        return True
+
+    def _federated(self, placement: Placement, apart: Apart | None) -> Federated:
+        return Federated(self._topics, placement.topics, apart.placement.topics if apart is not None else ())
+
     def _prepared(self) -> bool | None:
         settings = self._connection.settings
         with self._connection.administered() as admin:
@@ -91,6 +107,7 @@ class KafkaConnector:
         self, placement: Placement, records: RecordFormat, apart: Apart | None = None
     ) -> KafkaCoordinatorLink:
         """Return the coordinator's link, which fences any other one."""
+        self._require_rights("coordinator", self._federated(placement, apart))
         if apart is not None:
             placement = replace(placement, topics=(*placement.topics, *apart.placement.topics))
         ends = Ends(self._connection, self._topics, placement, records.stride)
@@ -98,6 +115,7 @@ class KafkaConnector:
 
     def host(self, name: str, placement: Placement, records: RecordFormat, apart: Apart | None = None) -> KafkaHost:
         """Join the group of hosts, once the topics of records and labels exist; make that of their answers."""
+        self._require_rights("host", self._federated(placement, apart))
         there = self._connection.patiently("the topics of the records", lambda: self._records_there(placement))
         if apart is not None:
             labels = self._connection.patiently(
@@ -120,6 +138,7 @@ class KafkaConnector:
 
     def scorer(self, name: str, unlabelled: Unlabelled, records: RecordFormat) -> KafkaScorer:
         """Join the group of scorers, once the topics exist; make the topic of their answers."""
+        self._require_rights("scorer", Federated(self._topics, (), (), unlabelled, name))
         self._connection.patiently("the federation's topics, which its coordinator makes", self._federation_is_there)
         there = self._connection.patiently(
             "the topics of records without labels", lambda: self._counted(unlabelled.topics)
@@ -145,6 +164,7 @@ class KafkaConnector:
     def writer(self, placement: Placement, clients: Sequence[str]) -> KafkaRecordWriter:
         """Return a writer of records, after making missing topics; wait for brokers for `patience` seconds."""
         topics = {client: topic_of(placement, client) for client in clients}
+        self._require_rights("producer", Federated(self._topics, sorted(set(topics.values()))))
         partitions = {"topic": 1, "partition": len(clients), "key": placement.partitions or 4}[placement.by]
         plans = [TopicPlan(topic, None, partitions, {}) for topic in sorted(set(topics.values()))]
         there = self._connection.patiently("the topics of the records", lambda: self._records_made(plans))
@@ -162,6 +182,7 @@ class KafkaConnector:
 
     def control(self, *, from_start: bool) -> Iterator[FromCoordinator]:
         """Yield the coordinator's messages, without end."""
+        self._require_rights("watch", Federated(self._topics, ()))
         consumer = self._connection.consumer()
         partition = TopicPartition(self._topics.control, 0)
         reader = ControlReader(verifier=self._connection.signatures.coordinator)
@@ -171,7 +192,9 @@ class KafkaConnector:
             seek = consumer.seek_to_beginning if from_start else consumer.seek_to_end
             seek(partition)
             while True:
-                for batch in consumer.poll(timeout_ms=200).values():
+                with explained(self._connection.settings.bootstrap_servers):
+                    polled = consumer.poll(timeout_ms=200)
+                for batch in polled.values():
                     for message in batch:
                         try:
                             whole = reader.read(message.value, message.headers)
@@ -214,3 +237,20 @@ class KafkaConnector:
         from streamfl_connectors.kafka.checks import findings  # noqa: PLC0415  only `check` needs it
 
         return findings(self._connection, self._topics, placement, records, asked, apart)
+
+    def access(
+        self,
+        placement: Placement,
+        unlabelled: Unlabelled,
+        apart: Apart | None = None,
+        *,
+        role: str | None = None,
+        principal: str | None = None,
+        config: str | None = None,
+    ) -> Sequence[Access]:
+        """Return what each role may do, as ACLs and as commands that grant them; no broker is asked."""
+        labels = apart.placement.topics if apart is not None else ()
+        servers = self._connection.settings.bootstrap_servers
+        connect = ["--bootstrap-server", servers if isinstance(servers, str) else ",".join(servers)]
+        connect += ["--command-config", config] if config is not None else []
+        return access(Federated(self._topics, placement.topics, labels, unlabelled), role, principal, connect)

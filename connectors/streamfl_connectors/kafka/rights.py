@@ -1,189 +1,182 @@
-"""Rights: what clients and the coordinator need, and whether a log-in has it.
+"""Rights: what each role of a federation may do on Kafka, as one table.
 
-For topics the brokers report the rights of a log-in. For groups a commit to a topic that does not exist is tried, and
-the reason of its refusal shows whether there is a right. Transactional ids are looked up.
+`streamfl acls` prints it, `streamfl check` and the start of each process hold a log-in to it, and docs/kafka.md shows
+it.
 """
 
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
 
-from kafka import KafkaAdminClient, OffsetAndMetadata, TopicPartition
-from kafka import errors as kafka_errors
-
+from streamfl.core.errors import UsageError
 from streamfl.log.topics import Topics
-from streamfl.ports import Finding, Unlabelled
+from streamfl.ports import Unlabelled
 
-T = TypeVar("T")
+Kind = Literal["topic", "group", "transactional id"]
 
-# Seconds to wait while brokers still load groups and transactions, as they do at the first request.
-LOADED_WITHIN = 10.0
+# Rights that spare work by hand: whoever lacks them can have topics made, and their settings go unchecked.
+OPTIONAL = frozenset({"CREATE", "DESCRIBE_CONFIGS"})
 
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """One right: to READ, WRITE or DESCRIBE a topic, group or transactional id.
+    """One right: to READ, WRITE or DESCRIBE a topic, group or transactional id; with a `*`, all of such names.
+
+    A process that lacks a right that is not `vital` says so, and goes on without.
 
     >>> str(Need("WRITE", "topic", "forest.updates"))
     'WRITE on topic forest.updates'
     """
 
     right: str
-    kind: str
+    kind: Kind
     name: str
+    vital: bool = True
 
     def __str__(self) -> str:
         return f"{self.right} on {self.kind} {self.name}"
 
-
-def client_needs(topics: Topics, records: Sequence[str], *, answers: bool = False) -> list[Need]:
-    """Return the rights that a client's log-in needs; with `answers` it answers records, whose labels come apart."""
-    answered = [Need(right, "topic", topics.predictions) for right in ("READ", "WRITE") if answers]
-    return [
-        *(Need("READ", "topic", name) for name in (*records, topics.control, topics.models)),
-        *(Need("WRITE", "topic", name) for name in (topics.updates, topics.dead_letters)),
-        *answered,
-        Need("READ", "group", topics.clients_group),
-    ]
+    @property
+    def beginning(self) -> str | None:
+        """Return what names begin with; None if there is one name."""
+        before, starred, _ = self.name.partition("*")
+        return before if starred else None
 
 
-def coordinator_needs(topics: Topics, records: Sequence[str]) -> list[Need]:
-    """Return the rights that the coordinator's log-in needs; for records, only to see where they end."""
-    written = (topics.control, topics.models, topics.state, topics.dead_letters)
-    return [
-        *(Need("READ", "topic", name) for name in (topics.updates, topics.commands, topics.state)),
-        *(Need("WRITE", "topic", name) for name in written),
-        *(Need("DESCRIBE", "topic", name) for name in records),
-        Need("READ", "group", topics.coordinator_group),
-        Need("WRITE", "transactional id", topics.coordinator_group),
-    ]
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A right in the table, on what the settings name: `what` is a name of `Federated`, see there.
 
-
-def scorer_needs(topics: Topics, unlabelled: Unlabelled) -> list[Need]:
-    """Return the rights that a scorer's log-in needs."""
-    transacts = [Need("WRITE", "transactional id", f"{topics.scorers_group}.*")] if unlabelled.exactly_once else []
-    return [
-        *(Need("READ", "topic", name) for name in (*unlabelled.topics, topics.control, topics.models)),
-        *(Need("WRITE", "topic", name) for name in (topics.predictions, topics.dead_letters)),
-        Need("READ", "group", topics.scorers_group),
-        *transacts,
-    ]
-
-
-def role_findings(missing: Mapping[str, Sequence[Need]], needed: Mapping[str, int]) -> Iterator[Finding]:
-    """Yield a finding on each role, from the rights that it needs and those that the log-in lacks.
-
-    A log-in is taken to be for a role if it has at least half of its rights, or no other role fits better: a missing
-    right is then an error. For other roles it is a warning, since clients and the coordinator may have log-ins of
-    their own.
+    `when` names the setting without which the right is not needed.
     """
-    share = {role: 1.0 - len(lacks) / needed[role] for role, lacks in missing.items()}
-    meant = {role for role in missing if share[role] >= 0.5 or share[role] == max(share.values())}
-    for role, lacks in missing.items():
-        names = ", ".join(map(str, lacks))
-        if not lacks:
-            yield Finding(f"rights of {role}", "ok", "this log-in has all rights that it needs")
-        elif role in meant:
-            yield Finding(f"rights of {role}", "error", f"this log-in lacks {names}", f"grant it {names}")
-        else:
-            remedy = f"check with the log-in of {role}, or grant this one {names}"
-            yield Finding(f"rights of {role}", "warning", "this log-in is not meant for this role", remedy)
+
+    right: str
+    kind: Kind
+    what: str
+    when: str = ""
+    vital: bool = True
 
 
-class Rights:
-    """Checks the rights of a log-in.
+def _rows(right: str, kind: Kind, *what: str, when: str = "", vital: bool = True) -> tuple[Row, ...]:
+    return tuple(Row(right, kind, one, when, vital) for one in what)
+
+
+OWN = ("control", "models", "updates", "commands", "state", "dead_letters")
+
+ROLES: Mapping[str, tuple[Row, ...]] = {
+    "coordinator": (
+        *_rows("READ", "topic", "updates", "commands", "state"),
+        *_rows("WRITE", "topic", "control", "models", "state"),
+        *_rows("WRITE", "topic", "dead_letters", vital=False),
+        *_rows("DESCRIBE", "topic", "records", "labels", vital=False),
+        *_rows("READ", "group", "coordinator"),
+        *_rows("WRITE", "transactional id", "coordinator"),
+        *_rows("CREATE", "topic", *OWN),
+        *_rows("DESCRIBE_CONFIGS", "topic", *OWN),
+    ),
+    "host": (
+        *_rows("READ", "topic", "records", "labels", "control", "models"),
+        *_rows("WRITE", "topic", "updates"),
+        *_rows("WRITE", "topic", "dead_letters", vital=False),
+        *_rows("READ", "topic", "predictions", when="[labels]"),
+        *_rows("WRITE", "topic", "predictions", when="[labels]"),
+        *_rows("READ", "group", "clients"),
+        *_rows("CREATE", "topic", "predictions", when="[labels]"),
+    ),
+    "scorer": (
+        *_rows("READ", "topic", "unlabelled", "control", "models"),
+        *_rows("WRITE", "topic", "predictions"),
+        *_rows("WRITE", "topic", "dead_letters", vital=False),
+        *_rows("READ", "group", "scorers"),
+        *_rows("WRITE", "transactional id", "each scorer", when="exactly_once"),
+        *_rows("CREATE", "topic", "predictions"),
+    ),
+    "watch": _rows("READ", "topic", "control"),
+    "producer": (
+        *_rows("WRITE", "topic", "records", "labels", "unlabelled"),
+        *_rows("CREATE", "topic", "records", "labels", "unlabelled"),
+    ),
+    "operator": (*_rows("READ", "topic", "control", "state"), *_rows("WRITE", "topic", "commands")),
+}
+
+# How findings call those who have a role.
+HOLDERS = {
+    "coordinator": "the coordinator",
+    "host": "hosts",
+    "scorer": "scorers",
+    "watch": "watch",
+    "producer": "producers",
+    "operator": "operators",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Federated:
+    """What a federation names on Kafka.
 
     Parameters
     ----------
-    admin
-        A connection with the log-in.
     topics
-        The federation's own topics.
-    described
-        What the brokers report of these and of the topics of records.
-    records
-        The names of the topics of records, and of labels.
+        Its own topics and groups.
+    records, labels
+        Topics of records, and of labels that come apart; a name may hold one `*`.
     unlabelled
-        The records that scorers answer; None: there are no scorers.
-    answers
-        Whether clients answer records, because labels come apart from these.
+        Records that scorers answer.
+    scorer
+        The name of the one scorer that is meant; by default any.
+
+    Examples
+    --------
+    >>> forest = Federated(Topics("forest"), ("forest.records.*",))
+    >>> [str(need) for need in forest.needs("producer")]
+    ['WRITE on topic forest.records.*', 'CREATE on topic forest.records.*']
     """
 
-    def __init__(
-        self,
-        admin: KafkaAdminClient,
-        topics: Topics,
-        described: Mapping[str, Mapping[str, Any]],
-        records: Sequence[str],
-        unlabelled: Unlabelled | None = None,
-        *,
-        answers: bool = False,
-    ) -> None:
-        self._unlabelled = unlabelled
-        self._answers = answers
-        self._admin = admin
-        self._topics = topics
-        self._described = described
-        self._records = records
+    topics: Topics
+    records: Sequence[str]
+    labels: Sequence[str] = ()
+    unlabelled: Unlabelled = field(default_factory=lambda: Unlabelled(()))
+    scorer: str = "*"
 
-    def findings(self) -> Iterator[Finding]:
-        """Return the findings, by role."""
-        roles = {
-            "clients": client_needs(self._topics, self._records, answers=self._answers),
-            "the coordinator": coordinator_needs(self._topics, self._records),
+    def needs(self, role: str) -> tuple[Need, ...]:
+        """Return the rights that a role needs here."""
+        return tuple(
+            Need(row.right, row.kind, name, row.vital)
+            for row in ROLES[role]
+            if self._holds(row.when)
+            for name in self._named(row)
+        )
+
+    def _holds(self, when: str) -> bool:
+        return {"": True, "[labels]": bool(self.labels), "exactly_once": self.unlabelled.exactly_once}[when]
+
+    def _named(self, row: Row) -> Sequence[str]:
+        topics = self.topics
+        names: Mapping[str, Sequence[str]] = {
+            "records": self.records,
+            "labels": self.labels,
+            "unlabelled": self.unlabelled.topics,
+            "coordinator": [topics.coordinator_group],
+            "clients": [topics.clients_group],
+            "scorers": [topics.scorers_group],
+            "each scorer": [f"{topics.scorers_group}.{self.scorer}"],
         }
-        if self._unlabelled is not None:
-            roles["scorers"] = scorer_needs(self._topics, self._unlabelled)
-        missing = {role: [need for need in needs if not self._has(need)] for role, needs in roles.items()}
-        return role_findings(missing, {role: len(needs) for role, needs in roles.items()})
+        return names[row.what] if row.what in names else [getattr(topics, row.what)]
 
-    def _has(self, need: Need) -> bool:
-        match need.kind:
-            case "topic":
-                return self._has_topic(need)
-            case "group":
-                return self._has_group(need.name)
-            case _:
-                return self._has_transactions(need.name)
+    def require_apart(self) -> None:
+        """Check that rights on topics of records are none on the federation's own.
 
-    def _has_topic(self, need: Need) -> bool:
-        topic = self._described[need.name]
-        if topic["error_code"] == kafka_errors.UnknownTopicOrPartitionError.errno:
-            return True  # it is missing, which another finding says, or is made by who needs it
-        if topic["error_code"] == kafka_errors.TopicAuthorizationFailedError.errno:
-            return False
-        rights = topic["authorized_operations"]
-        return rights is None or need.right in rights
-
-    def _has_group(self, group: str) -> bool:
-        nowhere = TopicPartition(f"{self._topics.federation}.check", 0)
-        denied = kafka_errors.GroupAuthorizationFailedError
-        try:
-            answers = _once_loaded(
-                lambda: self._admin.alter_group_offsets(group, {nowhere: OffsetAndMetadata(0, "", -1)})
-            )
-        except denied:
-            return False
-        return denied not in answers.values()
-
-    def _has_transactions(self, name: str) -> bool:
-        """Tell whether a transactional id may be seen; a log-in that may not see it, may not use it either."""
-        try:
-            _once_loaded(lambda: self._admin.describe_transactions([name]))
-        except kafka_errors.TransactionalIdAuthorizationFailedError:
-            return False
-        except kafka_errors.TransactionalIdNotFoundError:
-            return True  # it was never used
-        return True
-
-
-def _once_loaded(ask: Callable[[], T]) -> T:
-    until = time.monotonic() + LOADED_WITHIN
-    while True:
-        try:
-            return ask()
-        except kafka_errors.RetriableError:
-            if time.monotonic() >= until:
-                raise
-            time.sleep(0.1)
+        Raises
+        ------
+        UsageError
+            Kafka grants rights on all topics that begin alike, and some of the federation's own do.
+        """
+        for name in (*self.records, *self.labels):
+            before, starred, _ = name.partition("*")
+            taken = sorted(own for own in self.topics.own if own.startswith(before))
+            if starred and taken:
+                raise UsageError(
+                    f"rights on {name} would be rights on {', '.join(taken)}, too: Kafka grants them on all topics "
+                    f"that begin with {before!r}; give topics of records a beginning of their own, such as "
+                    f"{self.topics.federation}.records.*"
+                )

@@ -7,7 +7,7 @@ from typing import Any, Self
 from kafka import KafkaConsumer, KafkaProducer
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
-from streamfl.core.errors import did_you_mean
+from streamfl.core.errors import UsageError, did_you_mean
 from streamfl.log.parts import BUDGET
 
 FILE = "_file"
@@ -17,6 +17,12 @@ OURS = {"acks", "auto_offset_reset", "enable_auto_commit", "enable_idempotence",
     *("group_id", "group_instance_id", "transactional_id"),
     *("key_deserializer", "key_serializer", "value_deserializer", "value_serializer"),
 }
+
+# Settings that kafka-python encodes as text: a password of digits must not become a number on the way.
+TEXTS = {"sasl_mechanism", "sasl_plain_username", "sasl_plain_password", "ssl_password"}
+
+# Mechanisms of log-ins with a user and a password.
+BY_PASSWORD = {"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"}
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
@@ -91,12 +97,40 @@ class KafkaSettings(BaseModel):
                 raise ValueError(f"{name}: exactly-once training depends on it; leave it out")
             if name == "security_protocol" and value not in PROTOCOLS:  # kafka-python would use PLAINTEXT
                 raise ValueError(f"{name}: say one of {', '.join(PROTOCOLS)}")
+            if name in TEXTS and not isinstance(value, str):
+                raise ValueError(f"{name}: text is needed; put it in quotes, or in a file that {name}_file names")
         return self
+
+    def require_log_in(self) -> None:
+        """Check that a log-in by password is complete; it is only then that kafka-python can try it.
+
+        Raises
+        ------
+        UsageError
+            The mechanism, the user or the password is missing.
+        """
+        told = self.passed_through
+        if not str(told.get("security_protocol", "")).startswith("SASL"):
+            return
+        mechanism = told.get("sasl_mechanism")
+        if mechanism is None:
+            raise UsageError("[kafka] sasl_mechanism: a log-in needs one; give one, such as SCRAM-SHA-256")
+        for name in ("sasl_plain_username", "sasl_plain_password") if mechanism in BY_PASSWORD else ():
+            if not told.get(name):
+                raise UsageError(
+                    f"[kafka] {name}: {mechanism} needs it, and it is missing or empty; give {name}_file"
+                )
 
     @property
     def passed_through(self) -> dict[str, Any]:
         """Return the settings that are passed to kafka-python unchanged."""
         return dict(self.model_extra or {})
+
+    @property
+    def asks_for_log_in(self) -> bool:
+        """Tell whether there is a log-in, whose rights may differ from those of others."""
+        protocol: str = self.passed_through.get("security_protocol", "PLAINTEXT")
+        return protocol != "PLAINTEXT"
 
     def __repr__(self) -> str:
         """Return the settings without their secrets."""
@@ -122,7 +156,10 @@ def _typed(name: str, value: Any) -> Any:
 
 
 def _contents(name: str, path: Path) -> str:
+    """Return what a file holds. Errors do not name it: by mistake its name may be the secret itself."""
     try:
         return path.read_text(encoding="utf-8").strip()
     except OSError as error:
-        raise ValueError(f"{name}: {path} cannot be read: {error.strerror}") from error
+        raise ValueError(f"{name}: its file cannot be read: {error.strerror}; correct it") from None
+    except ValueError:
+        raise ValueError(f"{name}: its file is not UTF-8 text; write it anew") from None

@@ -20,6 +20,7 @@ from kafka.admin import (
     ResourcePattern,
     ResourceType,
 )
+from kafka.errors import TopicAuthorizationFailedError
 
 from deploy.broker import Broker
 from streamfl.core.errors import UsageError
@@ -94,7 +95,7 @@ def everything(broker):
         return sorted(topics), ends, groups
 
 
-ROLES = [("rights of clients", "ok"), ("rights of the coordinator", "ok")]
+ROLES = [("rights of hosts", "ok"), ("rights of the coordinator", "ok")]
 
 
 class TestTopics:
@@ -347,7 +348,8 @@ def grant(broker, user, *rights):
         topics = [name for _, kind, name in rights if kind == "TOPIC"]
     with KafkaAdminClient(bootstrap_servers=broker.bootstrap, **log_in(user)) as admin:
         until = time.monotonic() + 20
-        while any(topic["error_code"] for topic in admin.describe_topics(topics)):
+        denied = TopicAuthorizationFailedError.errno
+        while any(topic["error_code"] == denied for topic in admin.describe_topics(topics)):
             assert time.monotonic() < until, "rights have not arrived after 20 s"
             time.sleep(0.05)
 
@@ -360,7 +362,7 @@ def as_client(name):
 def as_coordinator(name):
     return [
         *(("WRITE", "TOPIC", f"{name}.{topic}") for topic in ("control", "models", "state", "dead-letter")),
-        *(("READ", "TOPIC", f"{name}.{topic}") for topic in ("updates", "state")),
+        *(("READ", "TOPIC", f"{name}.{topic}") for topic in ("updates", "commands", "state")),
         ("DESCRIBE", "TOPIC", f"{name}.records.c0"),
         ("READ", "GROUP", f"{name}.coordinator"),
         ("WRITE", "TRANSACTIONAL_ID", f"{name}.coordinator"),
@@ -413,16 +415,18 @@ class TestRights:
 
     def test_a_client_that_may_not_write_updates_is_told_which_right_it_lacks(self, guarded, federation):
         grant(guarded, "client", *as_client(federation))
-        finding = of(self.found(guarded, federation, "client"), "rights of clients")
+        finding = of(self.found(guarded, federation, "client"), "rights of hosts")
         assert finding.state == "error"
         assert finding.found == f"this log-in lacks WRITE on topic {federation}.updates"
-        assert finding.remedy == f"grant it WRITE on topic {federation}.updates"
+        assert finding.remedy == (
+            f"grant it WRITE on topic {federation}.updates: `streamfl acls --role host` prints how"
+        )
 
     def test_a_client_needs_no_right_of_the_coordinators(self, guarded, federation):
         grant(guarded, "client", *as_client(federation), ("WRITE", "TOPIC", f"{federation}.updates"))
         findings = self.found(guarded, federation, "client")
         assert [finding for finding in findings if finding.state == "error"] == []
-        assert of(findings, "rights of clients").state == "ok"
+        assert of(findings, "rights of hosts").state == "ok"
         assert of(findings, "rights of the coordinator").state == "warning"
         assert of(findings, f"{federation}.records.c0/0").state == "ok"
 
@@ -448,14 +452,14 @@ class TestRights:
         rights = [right for right in as_client(federation) if right[1] != "GROUP"]
         rights += [(right, "GROUP", f"{federation}.clients") for right in seen]
         grant(guarded, "client", *rights, ("WRITE", "TOPIC", f"{federation}.updates"))
-        finding = of(self.found(guarded, federation, "client"), "rights of clients")
+        finding = of(self.found(guarded, federation, "client"), "rights of hosts")
         assert finding.found == f"this log-in lacks READ on group {federation}.clients"
 
     def test_a_coordinators_log_in_is_enough_for_a_coordinator(self, guarded, federation):
         grant(guarded, "coordinator", *as_coordinator(federation))
         findings = self.found(guarded, federation, "coordinator")
         assert of(findings, "rights of the coordinator").state == "ok"
-        assert of(findings, "rights of clients").state == "warning"
+        assert of(findings, "rights of hosts").state == "warning"
         connector = self.connector(guarded, federation, "coordinator")
         connector.prepare()
         link = connector.coordinator(Placement((f"{federation}.records.*",)), JSON)

@@ -14,7 +14,8 @@ from streamfl_connectors.kafka.administration import (
     wrong_with,
 )
 from streamfl_connectors.kafka.checks import OLDEST, broker_finding, durability, failed, missing_findings
-from streamfl_connectors.kafka.rights import Need, client_needs, coordinator_needs, role_findings
+from streamfl_connectors.kafka.granted import role_findings
+from streamfl_connectors.kafka.rights import OPTIONAL, Federated, Need
 from streamfl_connectors.kafka.settings import KafkaSettings
 from streamfl_connectors.kafka.topics import TopicPlan, plans
 
@@ -172,59 +173,52 @@ class TestMissing:
         assert (found.state, found.found) == ("error", "no f.control yet, and they could not be made: because")
 
 
-NEEDS = {"clients": client_needs(Topics("f"), ["r"]), "the coordinator": coordinator_needs(Topics("f"), ["r"])}
+FEDERATED = Federated(Topics("f"), ["r"])
+NEEDS = {
+    role: [need for need in FEDERATED.needs(role) if need.right not in OPTIONAL] for role in ("host", "coordinator")
+}
 
 
 class TestRoles:
     def states(self, **lacking):
-        lacks = {"clients": lacking.get("clients", 0), "the coordinator": lacking.get("coordinator", 0)}
+        lacks = {"host": lacking.get("hosts", 0), "coordinator": lacking.get("coordinator", 0)}
         missing = {role: NEEDS[role][:n] for role, n in lacks.items()}
         return [f.state for f in role_findings(missing, {role: len(needs) for role, needs in NEEDS.items()})]
-
-    def test_needs_are_those_that_the_documentation_lists(self):
-        assert [str(need) for need in NEEDS["clients"]] == [
-            "READ on topic r",
-            "READ on topic f.control",
-            "READ on topic f.models",
-            "WRITE on topic f.updates",
-            "WRITE on topic f.dead-letter",
-            "READ on group f.clients",
-        ]
-        assert [str(need) for need in NEEDS["the coordinator"]] == [
-            "READ on topic f.updates",
-            "READ on topic f.commands",
-            "READ on topic f.state",
-            "WRITE on topic f.control",
-            "WRITE on topic f.models",
-            "WRITE on topic f.state",
-            "WRITE on topic f.dead-letter",
-            "DESCRIBE on topic r",
-            "READ on group f.coordinator",
-            "WRITE on transactional id f.coordinator",
-        ]
 
     def test_a_log_in_may_be_for_one_role_alone(self):
         assert self.states() == ["ok", "ok"]
         assert self.states(coordinator=10) == ["ok", "warning"]
-        assert self.states(clients=5) == ["warning", "ok"]
+        assert self.states(hosts=5) == ["warning", "ok"]
 
     def test_a_right_that_a_role_lacks_is_an_error(self):
-        assert self.states(clients=1, coordinator=9) == ["error", "warning"]
-        assert self.states(clients=5, coordinator=1) == ["warning", "error"]
+        assert self.states(hosts=1, coordinator=9) == ["error", "warning"]
+        assert self.states(hosts=5, coordinator=1) == ["warning", "error"]
 
     def test_a_log_in_that_is_meant_for_both_is_checked_for_both(self):
-        assert self.states(clients=1) == ["error", "ok"]
-        assert self.states(clients=1, coordinator=1) == ["error", "error"]
+        assert self.states(hosts=1) == ["error", "ok"]
+        assert self.states(hosts=1, coordinator=1) == ["error", "error"]
 
     def test_a_log_in_that_may_do_hardly_anything_is_an_error(self):
-        assert self.states(clients=6, coordinator=10) == ["error", "error"]
-        assert self.states(clients=5, coordinator=10) == ["error", "warning"]
+        assert self.states(hosts=6, coordinator=10) == ["error", "error"]
+        assert self.states(hosts=5, coordinator=10) == ["error", "warning"]
 
     def test_what_is_lacking_is_named_with_the_remedy(self):
-        missing = {"clients": [Need("WRITE", "topic", "f.updates")], "the coordinator": []}
-        finding = next(role_findings(missing, {"clients": 6, "the coordinator": 9}))
+        missing = {"host": [Need("WRITE", "topic", "f.updates")], "coordinator": []}
+        finding = next(role_findings(missing, {"host": 6, "coordinator": 9}))
         assert finding.found == "this log-in lacks WRITE on topic f.updates"
-        assert finding.remedy == "grant it WRITE on topic f.updates"
+        assert finding.remedy == "grant it WRITE on topic f.updates: `streamfl acls --role host` prints how"
+
+    @pytest.mark.parametrize(
+        ("lacking", "told"),
+        [
+            ({}, ["rights of hosts", "rights of the coordinator"]),
+            ({"host": 6, "coordinator": 8}, ["rights of hosts", "rights of the coordinator", "rights of watch"]),
+        ],
+    )
+    def test_roles_of_few_rights_are_told_to_log_ins_that_have_no_other(self, lacking, told):
+        needed = {"host": 6, "coordinator": 9, "watch": 1}
+        missing = {role: [Need("READ", "topic", "t")] * lacking.get(role, 0) for role in needed}
+        assert [finding.subject for finding in role_findings(missing, needed)] == told
 
 
 def test_an_error_of_kafka_python_without_a_meaning_of_ours_has_a_remedy_too():

@@ -80,12 +80,22 @@ class TestSecrets:
         with pytest.raises(UsageError, match=r"\[kafka\] other_file: kafka-python knows no such setting"):
             settings(other_file="f")
 
-    def test_a_file_that_cannot_be_read_is_named(self, tmp_path):
-        path = tmp_path / "no-such-file"
+    def test_a_file_that_cannot_be_read_is_told_by_its_setting_as_its_name_may_be_the_secret(self):
         with pytest.raises(UsageError) as raised:
-            settings(sasl_plain_password_file=str(path))
-        found = f"[kafka] sasl_plain_password_file: {path} cannot be read: No such file or directory"
+            settings(sasl_plain_password_file=SECRET)
+        found = "[kafka] sasl_plain_password_file: its file cannot be read: No such file or directory; correct it"
         assert str(raised.value) == found
+
+    def test_a_file_of_bytes_that_are_no_text_is_told_without_them(self, file):
+        file.write_bytes(b"\xff" + SECRET.encode())
+        with pytest.raises(UsageError, match=r"sasl_plain_password_file: its file is not UTF-8 text") as raised:
+            settings(sasl_plain_password_file=str(file))
+        assert SECRET not in str(raised.value)
+
+    @pytest.mark.parametrize("number", [73915, 7.5, True, ["a"]])
+    def test_that_are_no_text_are_refused(self, number):
+        with pytest.raises(UsageError, match=r"\[kafka\] sasl_plain_password: text is needed; put it in quotes"):
+            settings(sasl_plain_password=number)
 
     @pytest.mark.parametrize("show", [repr, str, "{}".format, "{!r}".format])
     def test_are_never_shown(self, show):

@@ -23,6 +23,10 @@ def test_the_port_is_told(words, port):
     assert f"--bootstrap-server 127.0.0.1:{port} --topic f.control" in would_run("console", "TOPIC=f.control", *words)
 
 
+def test_a_secure_broker_is_one_word_more():
+    assert "deploy.broker --port 9092 --secure\n" in would_run("kafka", "SECURE=1")
+
+
 def test_a_console_without_a_topic_says_what_is_missing():
     ran = subprocess.run(["make", "console"], cwd=ROOT, capture_output=True, text=True, check=False)
     assert ran.returncode == 2

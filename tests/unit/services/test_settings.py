@@ -392,6 +392,43 @@ class TestFlags:
         assert (first, second) == ({"a": {"b": 1}}, {"a": {"c": 2}})
 
 
+NUMBERS = ["73915", "007", "1e5", "12_3", "0x10", "true", "null", "2026-11-25", "NaN", "7.50", "[1", "{"]
+
+
+class TestPasswordsThatLookLikeNumbers:
+    def told(self, settings):
+        return settings.section.passed_through["sasl_plain_password"]
+
+    @pytest.mark.parametrize("password", NUMBERS)
+    def test_of_the_environment_stay_as_they_are(self, loaded, monkeypatch, password):
+        monkeypatch.setenv("STREAMFL_KAFKA__SASL_PLAIN_PASSWORD", password)
+        assert self.told(loaded(LEAST)) == password
+
+    @pytest.mark.parametrize("password", NUMBERS)
+    def test_of_flags_stay_as_they_are(self, loaded, password):
+        assert self.told(loaded(LEAST, **flag(f"kafka.sasl_plain_password={password}"))) == password
+
+    def test_of_flags_may_be_quoted(self, loaded):
+        assert self.told(loaded(LEAST, **flag('kafka.sasl_plain_password=" 1 "'))) == " 1 "
+
+    def test_of_the_file_must_be_quoted(self, loaded, refused):
+        assert self.told(loaded(f"{LEAST}sasl_plain_password = '007'")) == "007"
+        said = refused(f"{LEAST}sasl_plain_password = 73915")
+        assert said.startswith("[kafka] sasl_plain_password: text is needed; put it in quotes")
+        assert "73915" not in said
+
+    def test_of_a_secrets_file_stay_as_they_are(self, loaded, tmp_path):
+        (tmp_path / "password").write_text("0073915\n")
+        assert self.told(loaded(f"{LEAST}sasl_plain_password_file = '{tmp_path}/password'")) == "0073915"
+
+    def test_make_no_text_of_what_is_a_number(self, loaded, monkeypatch):
+        monkeypatch.setenv("STREAMFL_KAFKA__REQUEST_TIMEOUT_MS", "1234")
+        monkeypatch.setenv("STREAMFL_KAFKA__BOOTSTRAP_SERVERS", '["a:1", "b:2"]')
+        kafka = loaded(LEAST, **flag("kafka.part_bytes=5000")).section
+        assert (kafka.passed_through["request_timeout_ms"], kafka.part_bytes) == (1234, 5000)
+        assert kafka.bootstrap_servers == ["a:1", "b:2"]
+
+
 class TestMeaning:
     def test_the_coordinator_waits_for_all_and_for_ever_if_set_so(self, loaded):
         settings = loaded(LEAST + "[rounds]\nclock = 'records'\nquorum = 'all'\ndeadline = 0\n").coordinator_machine
@@ -676,7 +713,7 @@ class TestDeployed:
             "kafka.replication_factor",
         } <= names
         for text in flags:
-            if not text.startswith("kafka.sasl_plain_password_file"):  # the file is not on this machine
+            if "_password_file" not in text:  # the file is not on this machine
                 connect(load(DEPLOYED, flag(text)))
 
     def test_each_line_says_whether_it_states_or_overrides_the_default(self):

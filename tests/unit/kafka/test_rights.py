@@ -1,0 +1,158 @@
+"""The table of rights: what each role gets, in commands, in the words of the admin protocol, and in the docs."""
+
+import json
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from streamfl.core.errors import UsageError
+from streamfl.log.topics import Topics
+from streamfl.ports import Unlabelled
+from streamfl_connectors.kafka.acls import access
+from streamfl_connectors.kafka.rights import OPTIONAL, ROLES, Federated
+
+ROOT = Path(__file__).parents[3]
+COMMAND = str(Path(sys.executable).parent / "streamfl")
+
+WHOLE = Federated(Topics("f"), ("r.*",), ("l.*",), Unlabelled(("u",), exactly_once=True))
+
+
+def granted(federated, role):
+    """A role's rights as (operation, type, name, pattern)."""
+    (one,) = access(federated, role, "User:u", ["--bootstrap-server", "b"])
+    keys = ("operation", "resource_type", "resource_name", "pattern_type")
+    return {tuple(right[key] for key in keys) for right in one.rights}
+
+
+def read(command):
+    """The rights in a command of kafka-acls.sh."""
+    words = shlex.split(command)
+    assert words[:6] == ["kafka-acls.sh", "--bootstrap-server", "b", "--add", "--allow-principal", "User:u"]
+    options = list(zip(words[6::2], words[7::2], strict=True))
+    operations = [value for option, value in options if option == "--operation"]
+    pattern = dict(options).get("--resource-pattern-type", "literal")
+    kinds = {"--topic": "TOPIC", "--group": "GROUP", "--transactional-id": "TRANSACTIONAL_ID"}
+    names = [(kinds[option], value) for option, value in options if option in kinds]
+    assert len(operations) + len(names) + ("--resource-pattern-type" in dict(options)) == len(options)
+    in_capitals = {"DescribeConfigs": "DESCRIBE_CONFIGS"}
+    return {
+        (in_capitals.get(operation, operation.upper()), *name, pattern.upper())
+        for operation in operations
+        for name in names
+    }
+
+
+@pytest.mark.parametrize("role", ROLES)
+@pytest.mark.parametrize("federated", [WHOLE, Federated(Topics("f"), ("r1", "r2"))], ids=["whole", "small"])
+def test_commands_grant_what_the_table_says_and_nothing_twice(federated, role):
+    (one,) = access(federated, role, "User:u", ["--bootstrap-server", "b"])
+    found = [right for command in one.commands for right in read(command)]
+    assert len(found) == len(set(found))
+    assert set(found) == granted(federated, role)
+
+
+def test_a_watcher_reads_what_the_coordinator_tells_and_nothing_else():
+    assert granted(WHOLE, "watch") == {("READ", "TOPIC", "f.control", "LITERAL")}
+
+
+def test_only_the_coordinator_speaks_as_it_and_only_hosts_as_clients():
+    def may(right, name):
+        return {role for role in ROLES if any(r == right and n == name for r, _, n, _ in granted(WHOLE, role))}
+
+    for own in ("f.control", "f.models", "f.state"):
+        assert may("WRITE", own) == {"coordinator"}
+    assert may("WRITE", "f.updates") == {"host"}
+    assert may("READ", "f.updates") == may("READ", "f.commands") == {"coordinator"}
+    assert may("READ", "f.state") == {"coordinator", "operator"}
+    assert may("WRITE", "f.commands") == {"operator"}
+    assert may("READ", "r.") == {"host"}
+    assert may("WRITE", "r.") == {"producer"}
+
+
+def test_what_settings_do_not_ask_for_is_not_granted():
+    small = Federated(Topics("f"), ("r1", "r2"))
+    assert {right for right in granted(small, "host") if "f.predictions" in right} == set()
+    assert {right for right in granted(small, "scorer") if "TRANSACTIONAL_ID" in right} == set()
+    assert granted(small, "producer") == {
+        (right, "TOPIC", name, "LITERAL") for right in ("WRITE", "CREATE") for name in ("r1", "r2")
+    }
+    assert ("WRITE", "TRANSACTIONAL_ID", "f.scorers.", "PREFIXED") in granted(WHOLE, "scorer")
+
+
+@pytest.mark.parametrize("name", ["f.*", "*", "f.con*"])
+def test_a_right_on_records_that_would_be_one_on_our_own_topics_is_refused(name):
+    with pytest.raises(UsageError, match=r"f\.control.*give topics of records a beginning of their own"):
+        access(Federated(Topics("f"), (name,)), "producer", None, [])
+
+
+def test_a_role_that_does_not_exist_is_told_those_that_do():
+    with pytest.raises(UsageError, match="no role is called 'hosts': take one of coordinator, host, scorer, "):
+        access(WHOLE, "hosts", None, [])
+
+
+class TestCommand:
+    def run(self, *options):
+        words = [COMMAND, "acls", "--settings", "deploy/federation.toml", *options]
+        return subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
+
+    def test_prints_a_script_for_each_role_and_the_same_as_json(self):
+        script = self.run("--command-config", "admin.properties").stdout
+        commands = [line for line in script.splitlines() if line.startswith("kafka-acls.sh")]
+        assert [line for line in script.splitlines() if line.startswith("#")] == [
+            f"# {role}: User:forest-{role}" for role in ROLES
+        ]
+        with_log_in = "kafka-acls.sh --bootstrap-server 127.0.0.1:9092 --command-config admin.properties --add"
+        assert all(command.startswith(with_log_in) for command in commands)
+        rights = json.loads(self.run("--json").stdout)
+        assert {right["role"] for right in rights} == set(ROLES)
+        assert {"READ", "WRITE", "DESCRIBE"} | OPTIONAL == {right["operation"] for right in rights}
+
+    def test_names_one_user_for_one_role(self):
+        ran = self.run("--role", "watch", "--principal", "User:CN=eye,O=Plant 7")
+        assert ran.stdout.splitlines()[1].endswith(
+            "--allow-principal 'User:CN=eye,O=Plant 7' --operation Read --topic forest.control"
+        )
+        refused = self.run("--principal", "User:all")
+        assert (refused.returncode, "name that, too: --role host" in refused.stderr) == (2, True)
+
+
+# What the page calls that which a row is about.
+SAYS = {
+    "records": "the records",
+    "labels": "the labels",
+    "unlabelled": "the topics of `[score]`",
+    "coordinator": "`NAME.coordinator`",
+    "clients": "`NAME.clients`",
+    "scorers": "`NAME.scorers`",
+    "each scorer": "`NAME.scorers.*`",
+}
+
+
+def page_table():
+    """The table of docs/kafka.md."""
+    columns = ("READ", "WRITE", "DESCRIBE", "CREATE")
+    lines = ["| role | reads | writes | sees | may make | group, transactional id |", "| --- " * 6 + "|"]
+    for role, rows in ROLES.items():
+        cells = [
+            ", ".join(cell(row) for row in rows if (row.kind, row.right) == ("topic", right)) for right in columns
+        ]
+        others = ", ".join(cell(row, row.kind) for row in rows if row.kind != "topic")
+        lines.append(f"| {' | '.join([role, *cells, others])} |".replace("|  |", "| |").replace("|  |", "| |"))
+    return "\n".join(lines)
+
+
+def cell(row, kind=""):
+    own = f"`NAME.{row.what.replace('_', '-').removesuffix('s') if row.what == 'dead_letters' else row.what}`"
+    words = [
+        kind.replace("topic", ""),
+        SAYS.get(row.what, own) + "*" * (not row.vital),
+        row.when and f"with `{row.when}`",
+    ]
+    return " ".join(word for word in words if word)
+
+
+def test_the_page_has_the_table():
+    assert page_table() in (ROOT / "docs" / "kafka.md").read_text()
