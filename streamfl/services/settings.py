@@ -20,7 +20,7 @@ from pydantic_settings import (
 
 from streamfl import messages
 from streamfl.core.between.native.between_rounds import NativeBetweenRounds
-from streamfl.core.bounds import NAMED, Limits
+from streamfl.core.bounds import NAMED, Limits, bounded
 from streamfl.core.client.settings import ClientSettings
 from streamfl.core.coordinator.settings import CoordinatorSettings
 from streamfl.core.coordinator.state import CoordinatorState
@@ -523,8 +523,8 @@ def load(path: Path, flags: Mapping[str, Any] | None = None) -> FederationSettin
         raise UsageError(f"{path}: {first_of(error, loaded)}") from None
     except UsageError as error:  # from a model, a detector or a connector
         raise UsageError(f"{path}: {error}") from error
-    except ValueError as error:  # not TOML, or not UTF-8
-        raise UsageError(f"{path}: {error}") from error
+    except (ValueError, RecursionError) as error:  # not TOML, or not UTF-8
+        raise UsageError(f"{path}: {bounded(str(error))}") from error
     return settings
 
 

@@ -148,6 +148,10 @@ def _header(request: Request, row: _Row | None, taken: int) -> list[str]:
         raise request.refusal(what, "give a file with a header and records")
     if row.error:
         raise request.refusal(f"line {row.line} is not CSV: {row.error}", "save the file with LF line ends")
+    if not row.fields:
+        raise request.refusal(
+            f"line {row.line}: a quote opens here and never closes", "close the quote, or remove it"
+        )
     if row.fields[0].lstrip().startswith("{"):
         what = "its lines are JSON objects, but it is read as CSV"
         raise request.refusal(what, "give it a name that ends in .jsonl")
