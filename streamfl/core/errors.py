@@ -9,7 +9,6 @@ StreamflError
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-
 # The characters of a name that are compared with known ones, which takes the square of their number.
 LONGEST = 100
 

@@ -1,5 +1,6 @@
 """An auditor: it checks from outside, by messages and accounts, what must hold in every run despite all faults."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -46,6 +47,8 @@ class Audit:
         When each entry was closed, in seconds.
     dropped
         How many forged messages clients could not use.
+    refusals
+        How many messages of clients were refused, by reason.
 
     Examples
     --------
@@ -72,6 +75,7 @@ class Audit:
     misled: bool = False
     closed_at: list[float] = field(default_factory=list)
     dropped: int = 0
+    refusals: Counter[str] = field(default_factory=Counter)
 
     def note(self, now: float, node: str, event: str) -> None:
         """Write a line into the transcript."""
@@ -171,6 +175,7 @@ class Audit:
 
     def refuses(self, refused: Refused) -> None:
         """Check a refusal for its content: no honest client sends what is refused so."""
+        self.refusals[refused.reason] += 1
         if refused.is_fault and refused.client not in self.liars and not self.misled:
             raise Violation(f"a message of {refused.client}, which is honest, was refused: {refused.reason}")
 

@@ -69,7 +69,7 @@ class Faults:
 
     def with_liars(self, *names: str) -> "Faults":
         """Return the same faults in a world with these liars, and with forgers."""
-        return replace(self, liars=names, lies=0.5, spoilt=0.2, forged=2.0, misleading=0.5)
+        return replace(self, liars=names, lies=0.5, spoilt=0.2, forged=1.0, misleading=0.2)
 
 
 T = TypeVar("T")

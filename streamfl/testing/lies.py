@@ -123,7 +123,7 @@ class Liar:
         return [(message.client, self._spoilt(message) if how < 0.9 else self._flipped(messages.encode(message)))]
 
     def forged(self) -> Sent:
-        """Return a message that nobody sent: junk, an earlier one again, or one in the name of a liar or a stranger."""
+        """Return a forged message: junk, an earlier one again, or one in the name of a liar or a stranger."""
         how = self._rng.random()
         if how < 0.3 and self._said:
             return self._rng.choice(self._said)
@@ -200,7 +200,7 @@ class Liar:
         return 1 if self._opened is None else self._opened.entry
 
 
-# --- lies in each field ------------------------------------------------------------------------------------------------
+# --- lies in each field ----------------------------------------------------------------------------------------
 
 Bend = Callable[[Any, Liar], Any]
 
@@ -334,7 +334,7 @@ LEAVES: Mapping[str, Bend] = {"incarnation": lambda message, liar: liar._rng.cho
 """What a Leave may say instead."""
 
 
-# --- forgeries of the coordinator --------------------------------------------------------------------------------------
+# --- forgeries of the coordinator ------------------------------------------------------------------------------
 
 
 def _opening(client: str, liar: Liar) -> FromCoordinator | None:
@@ -346,8 +346,8 @@ def _opening(client: str, liar: Liar) -> FromCoordinator | None:
 def _closing(client: str, liar: Liar) -> FromCoordinator | None:
     entry = liar.entry + liar._rng.choice((0, 1, FAR))
     return RoundClosed(
-        entry=entry, round=entry, epoch=1, block=1, accepted=(), records=liar._rng.choice((0, 5)), trained=0, rejected=0,
-        losses={}, serves="step 16", readings={}, served=Served(), model="", registry=1,
+        entry=entry, round=entry, epoch=1, block=1, accepted=(), records=liar._rng.choice((0, 5)), trained=0,
+        rejected=0, losses={}, serves="step 16", readings={}, served=Served(), model="", registry=1,
     )  # fmt: skip
 
 

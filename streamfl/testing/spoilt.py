@@ -9,8 +9,9 @@ import numpy as np
 from streamfl.core.arrays import FloatArray
 
 VALUES: tuple[Any, ...] = (
-    None, True, False, 0, -1, 1, 2, 0.5, -0.0, 2**31, 2**53, 2**63 - 1, 2**63, 2**70, -(2**70), 10**300, 1e308, 1e-320,
-    float("nan"), float("inf"), float("-inf"), "", "x", "c0", "x" * 300, "\x00", "\ud800", "é" * 200, "9" * 400,
+    None, True, False, 0, -1, 1, 2, 0.5, -0.0, 2**31, 2**53, 2**63 - 1, 2**63, 2**70, -(2**70), 10**300, 1e308,
+    1e-320, float("nan"), float("inf"), float("-inf"), "", "x", "c0", "x" * 300, "\x00", "\ud800", "é" * 200,
+    "9" * 400,
     [], {}, [0], [[]], {"x": 1}, {"$array": "0"}, {"$array": None}, {"$array": "x"}, [None] * 50, [[[[[[[]]]]]]],
 )  # fmt: skip
 """What may stand in the place of any value."""

@@ -10,14 +10,13 @@ import msgspec
 import numpy as np
 import polars as pl
 
-TESTS = Path(__file__).parents[1]
-
 if __name__ == "__main__":
-    sys.path.insert(0, str(TESTS))
+    sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from fuzz.decoders import CORPUS, JSON, chunked
 from simulation.federation import federation
 from simulation.late_labels import Disorder, late
+
+from fuzz.decoders import CORPUS, JSON, chunked
 from streamfl import array_bytes, messages, whole_numbers
 from streamfl.core.protocol.messages import (
     Ended,
@@ -36,6 +35,7 @@ from streamfl.settings import LearningSettings
 from streamfl.testing import Simulation
 from streamfl.wire_bytes import floats_written, whole_written
 
+TESTS = Path(__file__).parents[1]
 SAVED = TESTS / "golden" / "saved"
 
 
@@ -109,7 +109,8 @@ def of_numbers() -> dict[str, dict[str, bytes]]:
     sparse[[3, 7]] = 0.5
     arrays = {
         "plain": rng.normal(size=(3, 2)), "short": np.float64(np.float32(rng.normal(size=5))), "grid": grid,
-        "symmetric": grid.T @ grid, "zero-sum": np.column_stack([grid, -grid.sum(axis=1)]), "whole": np.rint(grid * 90),
+        "symmetric": grid.T @ grid, "zero-sum": np.column_stack([grid, -grid.sum(axis=1)]),
+        "whole": np.rint(grid * 90),
         "rising": np.arange(0.0, 60.0, 3.0), "slices": rng.integers(-2, 3, (5, 4, 3)) * 0.5, "rows": sparse,
         "empty": np.zeros((0, 3)), "scalar": np.array(2.5), "infinite": np.array([np.nan, np.inf]),
     }  # fmt: skip
@@ -219,8 +220,8 @@ def main() -> None:
     by_client = {n: d for n, d in found.items() if isinstance(messages.decode(d), FromClient)}
     compact_ = {n: d for n, d in found.items() if d.startswith(b"sfl")}
     everything = {
-        "message": found, "update": by_client, "compact": dict(list(compact_.items())[::4]), **of_logs(), **of_numbers(),
-        **of_records(), **of_files(), **of_saved(), **of_answers(),
+        "message": found, "update": by_client, "compact": dict(list(compact_.items())[::4]), **of_logs(),
+        **of_numbers(), **of_records(), **of_files(), **of_saved(), **of_answers(),
         "floats": {"some": floats_written([0.5, 0.1, 2.0, -1e300])},
         "integers": {"some": whole_written([3, -1, 200, 2**63, -(2**69)])},
     }  # fmt: skip

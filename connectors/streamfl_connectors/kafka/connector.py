@@ -8,13 +8,14 @@ import structlog
 from kafka import TopicPartition
 from pydantic import BaseModel
 
+from streamfl.core.coordinator.state import CoordinatorState
 from streamfl.core.errors import PeerError, UsageError
 from streamfl.core.protocol.messages import FromCoordinator
 from streamfl.log.control import ControlReader
 from streamfl.log.placement import places_of, topic_of, unequal_partitions, wrong_placement
 from streamfl.log.tally import Tally
 from streamfl.log.topics import Topics
-from streamfl.ports import Apart, Finding, Placement, RecordFormat, Unlabelled
+from streamfl.ports import Apart, Finding, Placement, RecordFormat, Unlabelled, WrongState
 from streamfl_connectors.kafka.administration import (
     configs_of,
     make_missing,
@@ -76,13 +77,17 @@ class KafkaConnector:
         return True
 
     def coordinator(
-        self, placement: Placement, records: RecordFormat, apart: Apart | None = None
+        self,
+        placement: Placement,
+        records: RecordFormat,
+        apart: Apart | None = None,
+        wrong: WrongState = CoordinatorState.wrong,
     ) -> KafkaCoordinatorLink:
         """Return the coordinator's link, which fences any other one."""
         if apart is not None:
             placement = replace(placement, topics=(*placement.topics, *apart.placement.topics))
         ends = Ends(self._connection, self._topics, placement, records.stride)
-        return KafkaCoordinatorLink(self._connection, self._topics, ends)
+        return KafkaCoordinatorLink(self._connection, self._topics, ends, wrong)
 
     def host(self, name: str, placement: Placement, records: RecordFormat, apart: Apart | None = None) -> KafkaHost:
         """Join the group of hosts, once the topics of records and labels exist; make that of their answers."""
