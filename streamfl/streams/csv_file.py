@@ -3,11 +3,12 @@
 import csv
 import gzip
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from streamfl.core.protocol.records import Rejection
 from streamfl.streams.assembly import BLOCK, Blocks, RowBlock
 from streamfl.streams.cells import Cells, quoted
 from streamfl.streams.csv_block import columns
-from streamfl.streams.lines import decoded
+from streamfl.streams.lines import LONGEST, decoded, whole_lines
 from streamfl.streams.objects import counted
 from streamfl.streams.request import Request, label_column
 
@@ -41,7 +42,7 @@ def csv_file(request: Request, path: Path) -> Iterator[Blocks]:
         yield csv_stream(request, path.name, stream)
 
 
-def csv_stream(request: Request, name: str, stream: Iterable[bytes]) -> Blocks:
+def csv_stream(request: Request, name: str, stream: BinaryIO) -> Blocks:
     """Return the records in the lines of a CSV file: see `csv_file`."""
     source = _Lines(request, stream)
     header = _header(request, next(_rows(request, source), None), source.taken)
@@ -64,19 +65,20 @@ class _Lines:
     request
         For error messages.
     stream
-        The lines with their line ends.
+        The file. Of a line that is too long no more than LONGEST bytes are held.
     """
 
-    def __init__(self, request: Request, stream: Iterable[bytes]) -> None:
+    def __init__(self, request: Request, stream: BinaryIO) -> None:
         self._request = request
-        self._stream = iter(stream)
-        self._ahead: deque[bytes] = deque()
+        self._stream = whole_lines(stream)
+        self._ahead: deque[bytes | None] = deque()
         self.taken = 0
 
     def ahead(self, n: int) -> Sequence[bytes]:
-        """Return the next lines, at most n, without consuming them."""
+        """Return the next lines, at most n, without consuming them; none if one of them is too long."""
         self._ahead.extend(islice(self._stream, n - len(self._ahead)))
-        return self._ahead
+        lines = [line for line in self._ahead if line is not None]
+        return lines if len(lines) == len(self._ahead) else ()
 
     def skip(self) -> None:
         """Consume all lines of the look-ahead."""
@@ -89,6 +91,8 @@ class _Lines:
     def __next__(self) -> str:
         raw = self._ahead.popleft() if self._ahead else next(self._stream)
         self.taken += 1
+        if raw is None:
+            raise csv.Error(f"a line of {LONGEST} bytes or more")
         return decoded(self._request, self.taken, raw)
 
 
@@ -106,7 +110,7 @@ def _next_block(request: Request, source: _Lines, header: list[str], label: str,
 
 def _rows(request: Request, source: _Lines) -> Iterator[_Row]:
     raw: list[str] = []
-    reader = csv.reader(_kept(source, raw), delimiter=request.separator)
+    reader = csv.reader(_Kept(source, raw), delimiter=request.separator)
     while True:
         raw.clear()
         before = source.taken
@@ -123,10 +127,25 @@ def _rows(request: Request, source: _Lines) -> Iterator[_Row]:
                 yield _Row(before + 1, [] if torn else fields, lines=count)
 
 
-def _kept(source: Iterable[str], raw: list[str]) -> Iterator[str]:
-    for line in source:
-        raw.append(line)
-        yield line
+@dataclass
+class _Kept:
+    """Lines, of which those of one record are kept: a quote that never closes must not take a whole file into one."""
+
+    source: Iterator[str]
+    raw: list[str]
+    _size: int = 0
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        self._size = self._size if self.raw else 0
+        line = next(self.source)
+        self.raw.append(line)
+        self._size += len(line)
+        if self._size > LONGEST:
+            raise csv.Error(f"a quote opens here, and the record has more than {LONGEST} characters")
+        return line
 
 
 def _is_open(raw: list[str], separator: str = ",") -> bool:

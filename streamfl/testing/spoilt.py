@@ -1,7 +1,7 @@
 """Any one thing in a message replaced by what a broken or hostile writer may put there."""
 
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -19,8 +19,8 @@ VALUES: tuple[Any, ...] = (
 NUMBERS = (np.nan, np.inf, -np.inf, 1e308, -1e308, 1e-320, -1.0, 0.0, 0.5, 2.0**70)
 """What may stand in the place of a number of an array."""
 
-# The most elements of a list of which one is replaced: the others are like these.
-LOOKED_AT = 20
+# How often what holds other values is replaced as a whole.
+DEEPER = 0.25
 
 Arrays = Mapping[str, FloatArray]
 
@@ -44,16 +44,18 @@ def spoilt(plain: Any, arrays: Arrays, rng: random.Random) -> tuple[Any, Arrays]
     if arrays and rng.random() < 0.3:
         name = rng.choice(sorted(arrays))
         return plain, {**arrays, name: _other_array(arrays[name], rng)}
-    places = list(_places(plain))
-    return (_replaced(plain, rng.choice(places), rng) if places else rng.choice(VALUES)), arrays
+    place = _place(plain, rng)
+    return (_replaced(plain, place, rng) if place else rng.choice(VALUES)), arrays
 
 
-def _places(plain: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    if place:
-        yield place
-    keys = plain if isinstance(plain, dict) else range(min(len(plain), LOOKED_AT)) if isinstance(plain, list) else ()
-    for key in keys:
-        yield from _places(plain[key], (*place, key))
+def _place(plain: Any, rng: random.Random) -> tuple[Any, ...]:
+    """Return the path to a value in plain data, or to what holds it; () if there is none."""
+    path: list[Any] = []
+    while isinstance(plain, dict | list) and plain and not (path and rng.random() < DEEPER):
+        key = rng.choice(list(plain)) if isinstance(plain, dict) else rng.randrange(len(plain))
+        path.append(key)
+        plain = plain[key]
+    return tuple(path)
 
 
 def _replaced(plain: Any, place: tuple[Any, ...], rng: random.Random) -> Any:

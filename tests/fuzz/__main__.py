@@ -12,6 +12,7 @@ import tracemalloc
 import warnings
 from contextlib import suppress
 from dataclasses import asdict
+from math import ceil
 from pathlib import Path
 
 TESTS = Path(__file__).parents[1]
@@ -36,7 +37,7 @@ def main() -> int:
     parser.add_argument("--progress", type=Path, help="a file that is read first and written as the run goes on")
     asked = parser.parse_args()
     decoders = [DECODERS[name] for name in asked.only or DECODERS]
-    each = -(-asked.inputs // len(decoders))
+    each = asked.inputs / sum(decoder.share for decoder in decoders)
     tallies = _noted(asked.progress)
     broken = 0
     for decoder in decoders:
@@ -45,11 +46,11 @@ def main() -> int:
                 decoder.read(data)  # whatever is loaded or compiled at first is none of an input's work
     warnings.simplefilter("error")
     tracemalloc.start()
-    for start in range(0, each, AT_ONCE):
+    for start in range(0, ceil(each), AT_ONCE):
         for decoder in decoders:
-            tally = tallies.setdefault(decoder.name, Tally())
-            if tally.inputs <= start:
-                broken += _round(decoder, asked.seed, start, min(start + AT_ONCE, each), tally)
+            tally, most = tallies.setdefault(decoder.name, Tally()), ceil(each * decoder.share)
+            if tally.inputs <= start < most:
+                broken += _round(decoder, asked.seed, start, min(start + AT_ONCE, most), tally)
         if asked.progress:
             asked.progress.write_text(json.dumps({name: asdict(tally) for name, tally in tallies.items()}))
     sys.stdout.write(_table({decoder.name: tallies[decoder.name] for decoder in decoders}) + "\n")

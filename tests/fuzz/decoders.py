@@ -59,6 +59,8 @@ class Decoder:
         Whether inputs are text: mutations then replace words, too.
     most_memory
         The most bytes that reading takes, whatever the input: fixed ones, and so many for each byte of the input.
+    share
+        How many inputs it gets, beside the others: fewer if it is slow.
     """
 
     name: str
@@ -67,6 +69,7 @@ class Decoder:
     again: Callable[[Any], bytes] | None = None
     is_text: bool = False
     most_memory: tuple[int, int] = (2**20, 100)
+    share: float = 1.0
 
     def corpus(self) -> list[bytes]:
         """Return the kept inputs, in the order of their names."""
@@ -302,7 +305,7 @@ DECODERS = {
         Decoder("whole-numbers", _read_whole_numbers, PEER),
         Decoder("floats", _read_floats, PEER, floats_written),
         Decoder("integers", lambda data: whole_read(Bytes(data)), PEER, whole_written),
-        Decoder("state", state_bytes.decode, PEER, state_bytes.encode, most_memory=(2**26, 400)),
+        Decoder("state", state_bytes.decode, PEER, state_bytes.encode, most_memory=(2**26, 400), share=0.3),
         Decoder("parts", _read_parts, PEER),
         Decoder("control", _read_control, PEER, most_memory=(2**22, 400)),
         Decoder("dead-letter", _read_dead_letter),
@@ -313,7 +316,7 @@ DECODERS = {
         Decoder("json-labels", partial(_read_json, LabelMap(label="kind", key="id")), is_text=True),
         Decoder("packed", partial(_read_packed, "classification"), most_memory=(2**20, 400)),
         Decoder("packed-targets", partial(_read_packed, "regression"), most_memory=(2**20, 400)),
-        Decoder("csv", _read_csv, USAGE, is_text=True, most_memory=(2**22, 400)),
+        Decoder("csv", _read_csv, USAGE, is_text=True, most_memory=(2**22, 400), share=0.3),
         Decoder("csv-gz", partial(_read_records, ".csv.gz"), USAGE, most_memory=(2**22, 400)),
         Decoder("csv-blocks", partial(_read_blocks, ".csv"), USAGE, is_text=True, most_memory=(2**22, 400)),
         Decoder("json-lines", partial(_read_records, ".jsonl"), USAGE, is_text=True, most_memory=(2**22, 400)),
@@ -321,8 +324,10 @@ DECODERS = {
         Decoder("npz-blocks", partial(_read_blocks, ".npz"), USAGE, most_memory=(2**22, 400)),
         Decoder("parquet", partial(_read_records, ".parquet"), USAGE, most_memory=(2**22, 400)),
         Decoder("model", _read_model, USAGE, most_memory=(2**22, 400)),
-        Decoder("estimator", partial(_read_estimator, "MasterFLRegressor"), USAGE, most_memory=(2**23, 400)),
-        Decoder("settings", _read_settings, USAGE, is_text=True, most_memory=(2**22, 400)),
+        Decoder(
+            "estimator", partial(_read_estimator, "MasterFLRegressor"), USAGE, most_memory=(2**23, 400), share=0.3
+        ),
+        Decoder("settings", _read_settings, USAGE, is_text=True, most_memory=(2**22, 400), share=0.05),
         Decoder("http", _read_http, (PeerError, UsageError, TooLargeError), most_memory=(2**20, 400)),
         Decoder("prediction", _read_prediction, PEER, predictions.encoded, is_text=True),
     )

@@ -37,12 +37,10 @@ def among_liars(seed: int, simulation: Simulation | None = None, **settings) -> 
 
 def lost(simulation: Simulation) -> dict[str, int]:
     """Return how many records of honest clients are in no entry."""
-    done = {name: simulation.audit.accepted[name] + simulation.audit.rejected[name] for name in simulation.logs}
-    return {
-        name: len(log) - done[name]
-        for name, log in simulation.logs.items()
-        if name not in simulation.faults.liars and len(log) != done[name]
-    }
+    honest = {name: log for name, log in simulation.logs.items() if name not in simulation.faults.liars}
+    audit = simulation.audit
+    rest = {name: len(log) - audit.accepted[name] - audit.rejected[name] for name, log in honest.items()}
+    return {name: records for name, records in rest.items() if records}
 
 
 @pytest.mark.parametrize("first", [0, 6, 12])
@@ -108,19 +106,22 @@ def test_the_same_seed_tells_the_same_lies():
 
 def test_lies_are_of_every_kind():
     """Attacks that pass the checks, content that does not, junk, strangers, and forgeries towards clients."""
-    simulation = among_liars(3)
-    simulation.run()
-    reasons = " ".join(simulation.audit.refusals)
-    assert "neither JSON nor safetensors" in reasons or "not a compact value" in reasons
-    assert "not a " in reasons
-    assert simulation.audit.dropped > 0
-    liar = [closed.accepted_of("c0") for closed in simulation.audit.closed]
-    assert sum(accepted is not None for accepted in liar) > 3
-    node = simulation._nodes["coordinator"]
-    assert set(node.machine.state.members).intersection(STRANGERS)
+    refused, accepted, dropped, strangers = "", 0, 0, set()
+    for seed in (0, 1):
+        simulation = among_liars(seed)
+        coordinator = simulation.run()
+        refused += " ".join(simulation.audit.refusals)
+        accepted += sum(closed.accepted_of(f"c{seed}") is not None for closed in simulation.audit.closed)
+        dropped += simulation.audit.dropped
+        strangers.update(coordinator.state.members)
+    assert "neither JSON nor safetensors" in refused
+    assert "not a Update" in refused or "not a Join" in refused
+    assert accepted > 3
+    assert dropped > 0
+    assert strangers.intersection(STRANGERS)
 
 
-# --- what is taken out is missed ---------------------------------------------------------------------------------------
+# --- what is taken out is missed ----------------------------------------------------------------------------------
 
 
 def unchecked_clients(patch: pytest.MonkeyPatch) -> None:
