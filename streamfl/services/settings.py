@@ -49,8 +49,8 @@ class Federation(_Table):
 
     `name` is the first part of its topics' names. Round 1 opens when `expect` clients have joined. `horizon` is the
     number of rounds that profile `paper` prepares for. At most `most_features` and `most_labels` are registered:
-    other features are left out, records of other labels rejected. At most `most_clients` are remembered, including
-    those that have left.
+    other features are left out, records of other labels rejected. Neither are names beyond which a model would have
+    more than `most_weights`. At most `most_clients` are remembered, including those that have left.
     """
 
     name: str = Field("federation", pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=200)
@@ -62,6 +62,7 @@ class Federation(_Table):
     most_features: int = Field(NAMED.features, ge=1)
     most_labels: int = Field(NAMED.labels, ge=1)
     most_clients: int = Field(NAMED.clients, ge=1)
+    most_weights: int = Field(NAMED.weights, ge=2)
     connector: str = "kafka"
 
 
@@ -320,7 +321,9 @@ class FederationSettings(BaseSettings):
         federation = self.federation
         logistic = self.learning.loss(federation.task) == "logistic"
         labels = min(2, federation.most_labels) if logistic else federation.most_labels
-        return Limits(federation.most_features, labels, clients=federation.most_clients)
+        return Limits(
+            federation.most_features, labels, clients=federation.most_clients, weights=federation.most_weights
+        )
 
     @property
     def learner(self) -> Learner:

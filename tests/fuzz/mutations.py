@@ -20,8 +20,8 @@ WORDS = (
     b"null", b"true", b"NaN", b"Infinity", b"-Infinity", b"1e999", b"-1", b"0", b"1e308", b"1e-320", b"0.1", b"inf",
     b"9" * 400, b"9" * 5000, b"18446744073709551616", b"[]", b"{}", b"[[[[", b"]" * 9, b"[" * 3000, b'{"a":' * 2000,
     b'""', b'"\\ud800"', b'"\\u0000"', b'"' + b"x" * 300 + b'"', b"\xef\xbb\xbf", b"\xff", b"\xc3\x28", b"\r", b"\n",
-    b'"', b",", b";", b"\x00", b"__proto__", b'"$array"', b'{"$array":"0"}', b'{"$array":null}', b"1_000", b" ", b"1.0",
-    b'"a"', "é".encode(), "\u0661".encode(), b"2026-11-25T00:00:00Z", b"1e11", b"-0.0", b"'", b"\\", b"=", b"#",
+    b'"', b",", b";", b"\x00", b"__proto__", b'"$array"', b'{"$array":"0"}', b'{"$array":null}', b"1_000", b" ",
+    b"1.0", b'"a"', "é".encode(), "\u0661".encode(), b"2026-11-25T00:00:00Z", b"1e11", b"-0.0", b"'", b"\\", b"=", b"#",
 )  # fmt: skip
 
 
@@ -112,9 +112,9 @@ def _unpacked(data: bytes) -> tuple[Any, Mapping[str, np.ndarray], Write] | None
             plain, arrays = codec.split(state_bytes.decode(data))
             return plain, arrays, _state
         plain, arrays = messages.unpack(data)
-        return plain, arrays, _saved if safe_file.DIGEST in plain else codec.pack
     except PeerError:
         return None
+    return plain, arrays, _saved if safe_file.DIGEST in plain else codec.pack
 
 
 def compact_again(read: tuple[Any, Mapping[str, np.ndarray]]) -> bytes:

@@ -1,4 +1,4 @@
-"""Writes good inputs of every decoder: `python tests/fuzz/seeds.py`. What once broke something is kept beside them."""
+"""Writes good inputs of every decoder: `python tests/fuzz/seeds.py`. What once broke something stays beside them."""
 
 import gzip
 import io
