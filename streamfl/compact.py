@@ -85,9 +85,6 @@ DICTIONARY = "".join(
     )
 ).encode()
 
-# The most bytes of a value's JSON: so many times the deflated ones, but at least so many, and at most MOST_TEXT.
-RATIO, LEAST = 200, 2**16
-
 # The most numbers of all arrays of a value together.
 MOST_NUMBERS = 2**25
 
@@ -150,7 +147,7 @@ def _unpacked(data: Bytes) -> tuple[dict[str, Any], dict[str, FloatArray]]:
     if data.take(len(MAGIC)) != MAGIC:
         raise PeerError("not a compact value, or one of a later version")
     packed = data.take(data.varint())
-    text = inflated(packed, min(MOST_TEXT, max(LEAST, RATIO * len(packed))), DICTIONARY).decode()
+    text = inflated(packed, MOST_TEXT, DICTIONARY).decode()
     require_few_values(text)
     plain = json.loads(text, parse_constant=_refused)
     if not isinstance(plain, dict):

@@ -120,6 +120,8 @@ def _rows(request: Request, source: _Lines) -> Iterator[_Row]:
             return
         except csv.Error as error:
             yield _Row(before + 1, [], str(error), source.taken - before)
+            if source.taken - before > 1:
+                return  # nobody knows where the next record begins: the file is refused
         else:
             if fields:
                 count = source.taken - before

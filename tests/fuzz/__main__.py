@@ -22,7 +22,7 @@ from fuzz.decoders import CORPUS, DECODERS, Decoder  # noqa: E402  after the pat
 from fuzz.law import COUNTED, BrokenLawError, Tally, inputs_of, tried  # noqa: E402
 
 # The inputs between two notes of the progress.
-AT_ONCE = 1000
+AT_ONCE = 250
 
 # So many broken laws of one decoder are told; more are alike.
 MOST_BROKEN = 20

@@ -298,9 +298,9 @@ def _as_json(message: Any) -> bytes:
 DECODERS = {
     decoder.name: decoder
     for decoder in (
-        Decoder("message", messages.decode, PEER, _as_json, most_memory=(2**25, 400)),
-        Decoder("update", _read_update, PEER, _as_json, most_memory=(2**25, 400)),
-        Decoder("compact", compact.unpack, PEER, compact_again, most_memory=(2**25, 400)),
+        Decoder("message", messages.decode, PEER, _as_json, most_memory=(2**27, 400)),
+        Decoder("update", _read_update, PEER, _as_json, most_memory=(2**27, 400)),
+        Decoder("compact", compact.unpack, PEER, compact_again, most_memory=(2**27, 400)),
         Decoder("array", lambda data: array_bytes.read(Bytes(data), most=2**16), PEER, array_bytes.written),
         Decoder("whole-numbers", _read_whole_numbers, PEER),
         Decoder("floats", _read_floats, PEER, floats_written),

@@ -3,8 +3,7 @@
 import random
 import sys
 import tracemalloc
-from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from fuzz.decoders import Decoder
@@ -12,6 +11,11 @@ from fuzz.mutations import mutated
 
 # The most calls of functions, of Python and of C, that reading takes: fixed ones, and so many for each byte.
 MOST_CALLS = 50_000, 60
+
+# The most characters of a reason.
+LONGEST = 5000
+
+REFUSED = object()
 
 # Work is counted of one input in so many: it takes longer than to read.
 COUNTED = 16
@@ -29,7 +33,6 @@ class Tally:
     accepted: int = 0
     largest: int = 0  # bytes of memory beyond the input
     calls: int = 0
-    reasons: Counter[str] = field(default_factory=Counter)
 
     def add(self, other: "Tally") -> None:
         """Add another one."""
@@ -56,25 +59,31 @@ def tried(decoder: Decoder, data: bytes, tally: Tally, *, count: bool = False) -
     tally.inputs += 1
     if count:
         _count_calls(decoder, data, tally)
+    value, taken = _measured(decoder, data)
+    tally.accepted += value is not REFUSED
+    fixed, each = decoder.most_memory
+    most = fixed + each * len(data)
+    if taken > most:
+        taken = min(taken, _measured(decoder, data)[1])  # what it loads or keeps at first is no input's work
+    tally.largest = max(tally.largest, taken)
+    if taken > most:
+        raise BrokenLawError(f"{taken} bytes of memory for an input of {len(data)}")
+    if value is not REFUSED and decoder.again is not None:
+        _same_again(decoder, value)
+
+
+def _measured(decoder: Decoder, data: bytes) -> tuple[Any, int]:
+    """Return the value of an input, or REFUSED, and the bytes of memory that reading it took."""
     tracemalloc.clear_traces()
-    before = tracemalloc.get_traced_memory()[0]
     try:
         value = decoder.read(data)
     except decoder.errors as error:
-        if len(str(error)) > 5000:
+        if len(str(error)) > LONGEST:
             raise BrokenLawError(f"a reason of {len(str(error))} characters") from error
-        value = None
+        value = REFUSED
     except BaseException as error:
         raise BrokenLawError(f"{type(error).__name__}: {str(error)[:300]}") from error
-    else:
-        tally.accepted += 1
-    taken = tracemalloc.get_traced_memory()[1] - before
-    tally.largest = max(tally.largest, taken)
-    fixed, each = decoder.most_memory
-    if taken > fixed + each * len(data):
-        raise BrokenLawError(f"{taken} bytes of memory for an input of {len(data)}")
-    if value is not None and decoder.again is not None:
-        _same_again(decoder, value)
+    return value, tracemalloc.get_traced_memory()[1]
 
 
 def _same_again(decoder: Decoder, value: Any) -> None:

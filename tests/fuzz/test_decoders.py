@@ -75,7 +75,7 @@ def test_any_bytes_are_read_or_refused(name, data):
         tried(DECODERS[name], data, tally)
 
 
-# --- the law finds what breaks it ------------------------------------------------------------------------------------
+# --- the law finds what breaks it -------------------------------------------------------------------------------
 
 
 def hungry(data: bytes) -> np.ndarray:

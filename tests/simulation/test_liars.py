@@ -1,5 +1,6 @@
 """Federations among liars: hostile members and producers, forgers on both sides. Honest clients lose nothing."""
 
+import itertools
 from dataclasses import replace
 
 import pytest
@@ -43,7 +44,7 @@ def lost(simulation: Simulation) -> dict[str, int]:
     return {name: records for name, records in rest.items() if records}
 
 
-@pytest.mark.parametrize("first", [0, 6, 12])
+@pytest.mark.parametrize("first", [0, 6])
 def test_honest_clients_lose_no_record_in_the_worlds_of_the_same_seeds(first):
     refused = 0
     for seed in range(first, first + 6):
@@ -72,7 +73,7 @@ def test_so_they_do_if_models_learn_record_by_record():
 
 
 def test_no_lie_keeps_a_round_open_beyond_its_deadline():
-    for seed in range(20, 24):
+    for seed in (20, 21):
         simulation = federation(seed=seed, faults=Faults(delay=0.01).with_liars("c1"))
         simulation.coordinator = replace(
             simulation.coordinator, deadline=DEADLINE, expire_after=3, limits=LIMITS, partitions=("*",)
@@ -92,7 +93,7 @@ def test_no_lie_keeps_a_round_open_beyond_its_deadline():
         assert len(closed) > 15
         # Three stages of scores may follow the updates; a client that was misled asks where it is after its patience.
         most = 4.0 * DEADLINE + 2.0 * simulation.client.retry
-        assert max(after - before for before, after in zip(closed, closed[1:], strict=False)) <= most
+        assert max(after - before for before, after in itertools.pairwise(closed)) <= most
 
 
 def test_the_same_seed_tells_the_same_lies():
