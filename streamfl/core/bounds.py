@@ -33,7 +33,7 @@ class Limits:
         The most names of rows and columns in an external model: some have a row for every feature of every label.
     weights
         The most weights of a model, one for each label of each feature and the constant. Without it both limits
-        together allow four million, and a round has ten models: names that records invent would slow down every round.
+        together allow four million, and a round has ten models: names that records invent would slow down rounds.
 
     Examples
     --------

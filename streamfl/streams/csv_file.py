@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from streamfl.core.protocol.records import Rejection
 from streamfl.streams.assembly import BLOCK, Blocks, RowBlock
 from streamfl.streams.cells import Cells, quoted
 from streamfl.streams.csv_block import columns
-from streamfl.streams.lines import LONGEST, decoded, whole_lines
+from streamfl.streams.lines import LONGEST, MOST_HELD, Lines, decoded, whole_lines
 from streamfl.streams.objects import counted
 from streamfl.streams.request import Request, label_column
 
@@ -42,7 +42,7 @@ def csv_file(request: Request, path: Path) -> Iterator[Blocks]:
         yield csv_stream(request, path.name, stream)
 
 
-def csv_stream(request: Request, name: str, stream: BinaryIO) -> Blocks:
+def csv_stream(request: Request, name: str, stream: Lines) -> Blocks:
     """Return the records in the lines of a CSV file: see `csv_file`."""
     source = _Lines(request, stream)
     header = _header(request, next(_rows(request, source), None), source.taken)
@@ -68,15 +68,21 @@ class _Lines:
         The file. Of a line that is too long no more than LONGEST bytes are held.
     """
 
-    def __init__(self, request: Request, stream: BinaryIO) -> None:
+    def __init__(self, request: Request, stream: Lines) -> None:
         self._request = request
         self._stream = whole_lines(stream)
         self._ahead: deque[bytes | None] = deque()
+        self._held = 0
         self.taken = 0
+        self.read = 0  # bytes of the lines consumed one by one
 
     def ahead(self, n: int) -> Sequence[bytes]:
-        """Return the next lines, at most n, without consuming them; none if one of them is too long."""
-        self._ahead.extend(islice(self._stream, n - len(self._ahead)))
+        """Return the next lines, at most n or MOST_HELD, without consuming them; none if one of them is too long."""
+        for line in islice(self._stream, n - len(self._ahead)) if self._held <= MOST_HELD else ():
+            self._ahead.append(line)
+            self._held += len(line or b"")
+            if self._held > MOST_HELD:
+                break
         lines = [line for line in self._ahead if line is not None]
         return lines if len(lines) == len(self._ahead) else ()
 
@@ -84,13 +90,16 @@ class _Lines:
         """Consume all lines of the look-ahead."""
         self.taken += len(self._ahead)
         self._ahead.clear()
+        self._held = 0
 
     def __iter__(self) -> Iterator[str]:
         return self
 
     def __next__(self) -> str:
         raw = self._ahead.popleft() if self._ahead else next(self._stream)
-        self.taken += 1
+        size = len(raw or b"")
+        self._held = max(0, self._held - size)
+        self.taken, self.read = self.taken + 1, self.read + size
         if raw is None:
             raise csv.Error(f"a line of {LONGEST} bytes or more")
         return decoded(self._request, self.taken, raw)
@@ -101,7 +110,11 @@ def _next_block(request: Request, source: _Lines, header: list[str], label: str,
     first = source.taken + 1
     found = columns(source.ahead(BLOCK), header, request.separator) if source.taken else None
     if found is None:
-        rows = list(islice(_rows(request, source), BLOCK))
+        rows, most = list[_Row](), source.read + MOST_HELD
+        for row in islice(_rows(request, source), BLOCK):
+            rows.append(row)
+            if source.read > most:
+                break
         return _block(request, header, label, start, rows) if rows else None
     source.skip()
     places, lines = counted(start, len(found[header[0]]))

@@ -187,7 +187,7 @@ class FaultyTransport:
 
     def arrivals(self) -> list[float | None]:
         """Return when each machine's next message arrives; for a machine that has ended that may be in the past."""
-        return [box.next_arrival for box in (self.to_coordinator, *self.to_clients.values())]
+        return [self.to_coordinator.next_arrival, *(box.next_arrival for box in self.to_clients.values())]
 
     def _happens(self, probability: float) -> bool:
         return bool(self.rng.random() < probability)

@@ -31,6 +31,7 @@ from streamfl.core.protocol.messages import (
     Scores,
     Served,
     Slot,
+    SlotLosses,
     Update,
 )
 from streamfl.core.protocol.moments import Moments
@@ -258,7 +259,12 @@ def _label_sums(message: Update, liar: Liar) -> tuple[LabelSums, ...]:
 
 def _losses(message: Update | Scores, liar: Liar) -> dict[str, Any]:
     name = liar._rng.choice(("loss", "square", "proper", "history", "history_share"))
-    lied = {slot: replace(each, **{name: _size(getattr(each, name), liar)}) for slot, each in message.losses.items()}
+
+    def lie(told: SlotLosses) -> SlotLosses:
+        size: Any = _size(getattr(told, name), liar)
+        return replace(told, **{name: size})
+
+    lied = {slot: lie(told) for slot, told in message.losses.items()}
     return liar._rng.choice((lied, {}, {"x" * 256: next(iter(lied.values()), None)} if lied else {}))
 
 
