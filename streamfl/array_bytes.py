@@ -176,7 +176,8 @@ def read(
         raise PeerError(f"an array of {size} numbers; at most {most}")
     if form in (FLOAT32, FLOAT64):
         width = 4 if form == FLOAT32 else 8
-        plain: FloatArray = np.frombuffer(data.take(width * size), f"<f{width}").astype(np.float64)
+        with np.errstate(invalid="ignore"):  # of a signalling NaN, which becomes a quiet one
+            plain: FloatArray = np.frombuffer(data.take(width * size), f"<f{width}").astype(np.float64)
         return plain.reshape(shape)
     if form == SLICES and dimensions == 3 and size:
         return _from_slices(data, shape, size)

@@ -6,7 +6,8 @@ is pickled, and a value that does not match its type is refused.
 """
 
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, TypeVar
 
@@ -30,6 +31,13 @@ RARE = frozenset({"mark", "beside", "period"})
 
 # The most errors of a value that a message lists.
 ERRORS_LISTED = 3
+
+# The most characters of the JSON of a message, and in a longer one than FEW the most values: each takes some sixty
+# bytes as an object of Python, however few characters it has.
+MOST_TEXT, FEW, MOST_VALUES = 2**24, 2**20, 2**20
+
+# A text in JSON, or one that never ends.
+_TEXT = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\Z)', re.DOTALL)
 
 
 def _adapter(kind: Any) -> TypeAdapter[Any]:
@@ -102,8 +110,36 @@ def pack(plain: Mapping[str, Any], arrays: Mapping[str, FloatArray]) -> bytes:
     return safetensors.numpy.save(dict(arrays), metadata={METADATA: text})
 
 
-def unpack(data: bytes) -> tuple[dict[str, Any], dict[str, FloatArray]]:
+def require_few_values(text: str) -> None:
+    """Refuse the JSON of more values than any message has.
+
+    >>> require_few_values("[" + "0," * 2**21 + "0]")
+    Traceback (most recent call last):
+    ValueError: more than 1048576 values
+
+    Raises
+    ------
+    ValueError
+        It has more, or is too long.
+    """
+    if len(text) > MOST_TEXT:
+        raise ValueError(f"more than {MOST_TEXT} characters of JSON")
+    if len(text) <= FEW:
+        return
+    outside = _TEXT.sub("", text)
+    if sum(map(outside.count, ",[{")) > MOST_VALUES:
+        raise ValueError(f"more than {MOST_VALUES} values")
+
+
+def unpack(data: bytes, *, bounded_text: bool = False) -> tuple[dict[str, Any], dict[str, FloatArray]]:
     """Return the plain data and the arrays in some bytes.
+
+    Parameters
+    ----------
+    data
+        By any writer.
+    bounded_text
+        Whether it is a message: then its JSON is refused if it would take much memory.
 
     Raises
     ------
@@ -111,10 +147,11 @@ def unpack(data: bytes) -> tuple[dict[str, Any], dict[str, FloatArray]]:
         They are neither JSON nor a safetensors file of ours.
     """
     try:
+        check = require_few_values if bounded_text else _any_text
         if data[:1] == b"{":
-            return _mapping(data.decode()), {}
+            return _mapping(_checked(data, check)), {}
         length = int.from_bytes(data[:8], "little")
-        metadata = json.loads(data[8 : 8 + length])["__metadata__"]
+        metadata = json.loads(_checked(data[8 : 8 + length], check))["__metadata__"]
         return _mapping(metadata[METADATA]), _floats(safetensors.numpy.load(data))
     except (ValueError, KeyError, TypeError, RecursionError, SafetensorError) as error:
         raise PeerError(bounded(f"neither JSON nor safetensors: {error}")) from error
@@ -162,6 +199,16 @@ def _with(plain: Any, arrays: Mapping[str, FloatArray]) -> Any:
         case list():
             return [_with(item, arrays) for item in plain]
     return plain
+
+
+def _any_text(text: str) -> None:
+    """Take any text: that of a file of the user's own."""
+
+
+def _checked(data: bytes, check: Callable[[str], None]) -> str:
+    text = data.decode()
+    check(text)
+    return text
 
 
 def _mapping(text: str) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from streamfl import array_bytes
-from streamfl.codec import REFERENCE, refuse_surrogates
+from streamfl.codec import MOST_TEXT, REFERENCE, refuse_surrogates, require_few_values
 from streamfl.core.arrays import FloatArray
 from streamfl.core.bounds import bounded
 from streamfl.core.errors import PeerError
@@ -85,9 +85,6 @@ DICTIONARY = "".join(
     )
 ).encode()
 
-# The most bytes of a value's JSON: so many times the deflated ones, but at least and at most so many.
-RATIO, LEAST, MOST = 200, 2**16, 2**24
-
 # The most numbers of all arrays of a value together.
 MOST_NUMBERS = 2**25
 
@@ -150,7 +147,8 @@ def _unpacked(data: Bytes) -> tuple[dict[str, Any], dict[str, FloatArray]]:
     if data.take(len(MAGIC)) != MAGIC:
         raise PeerError("not a compact value, or one of a later version")
     packed = data.take(data.varint())
-    text = inflated(packed, min(MOST, max(LEAST, RATIO * len(packed))), DICTIONARY).decode()
+    text = inflated(packed, MOST_TEXT, DICTIONARY).decode()
+    require_few_values(text)
     plain = json.loads(text, parse_constant=_refused)
     if not isinstance(plain, dict):
         raise PeerError("not a compact value: its text is no object")

@@ -70,7 +70,7 @@ def unpack(data: bytes) -> tuple[dict[str, Any], dict[str, FloatArray]]:
     PeerError
         The bytes are no message.
     """
-    return compact.unpack(data) if data.startswith(compact.MAGIC[:3]) else codec.unpack(data)
+    return compact.unpack(data) if data.startswith(compact.MAGIC[:3]) else codec.unpack(data, bounded_text=True)
 
 
 def understood(plain: Mapping[str, Any], arrays: Mapping[str, FloatArray]) -> FromClient | FromCoordinator:

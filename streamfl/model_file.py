@@ -16,6 +16,7 @@ from streamfl.core.between.native.at_client import NativeAtClient
 from streamfl.core.between.native.between_rounds import NativeBetweenRounds
 from streamfl.core.between.native.served import ServedNative
 from streamfl.core.client.follower import Follower
+from streamfl.core.client.usable import LARGEST_WEIGHT
 from streamfl.core.coordinator.machine import Coordinator
 from streamfl.core.errors import PeerError, UsageError
 from streamfl.core.protocol.fingerprint import fingerprint
@@ -280,6 +281,8 @@ class ServedModel:
         shape = registry.rows, MODELS[self.loss].columns(len(self.labels))
         if any(W.shape != shape for W in (self.weights, *self.branches.values())):
             return "weights that do not fit its names"
+        if not all(np.abs(W).max(initial=0.0) <= LARGEST_WEIGHT for W in (self.weights, *self.branches.values())):
+            return "weights that are no finite numbers, or far too large"
         if native is None:
             return None
         known = native.agreed.labels == self.labels[: len(native.agreed.labels)]

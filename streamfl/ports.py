@@ -1,6 +1,6 @@
 """The interfaces through which the machines reach the world: records, links, connectors, time."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
@@ -14,6 +14,9 @@ from streamfl.core.protocol.events import Ordered, Signed, Unusable
 from streamfl.core.protocol.messages import Command, FromClient, FromCoordinator
 from streamfl.core.protocol.records import Batch, Rejection
 from streamfl.signing import OPEN, Signatures
+
+# Returns why a coordinator cannot continue from a state, or None.
+WrongState = Callable[[CoordinatorState], str | None]
 
 
 class Source(Protocol):
@@ -490,9 +493,16 @@ class Connector(Protocol):
         ...
 
     def coordinator(
-        self, placement: Placement, records: RecordFormat, apart: Apart | None = None
+        self,
+        placement: Placement,
+        records: RecordFormat,
+        apart: Apart | None = None,
+        wrong: WrongState = CoordinatorState.wrong,
     ) -> ServedCoordinatorLink:
-        """Return the coordinator's link; it fences any other coordinator, and knows where records and labels end."""
+        """Return the coordinator's link; it fences any other coordinator, and knows where records and labels end.
+
+        A state that is `wrong` is no state: the link restores the one before it.
+        """
         ...
 
     def host(self, name: str, placement: Placement, records: RecordFormat, apart: Apart | None = None) -> Host:

@@ -31,6 +31,16 @@ class Limits:
         The most clients, including those that have left: the ledger keeps the next position of each.
     external_names
         The most names of rows and columns in an external model: some have a row for every feature of every label.
+    weights
+        The most weights of a model, one for each label of each feature and the constant. Without it both limits
+        together allow four million, and a round has ten models: names that records invent would slow down rounds.
+
+    Examples
+    --------
+    >>> Limits().most_labels(features=4096), Limits().most_features(labels=1024)
+    (255, 1023)
+    >>> Limits().most_labels(features=54), Limits().most_features(labels=7)
+    (1024, 4096)
     """
 
     features: int = 4096
@@ -38,6 +48,15 @@ class Limits:
     name_bytes: int = NAME_BYTES
     external_names: int = 65_536
     clients: int = 10_000
+    weights: int = 2**20
+
+    def most_labels(self, features: int) -> int:
+        """Return the most labels beside so many features."""
+        return min(self.labels, self.weights // (features + 1))
+
+    def most_features(self, labels: int) -> int:
+        """Return the most features beside so many labels."""
+        return min(self.features, max(0, self.weights // max(1, labels) - 1))
 
 
 NAMED = Limits()

@@ -9,6 +9,9 @@ StreamflError
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+# The characters of a name that are compared with known ones, which takes the square of their number.
+LONGEST = 100
+
 
 class StreamflError(Exception):
     """The root of all errors that streamfl raises on purpose."""
@@ -32,5 +35,5 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     >>> did_you_mean("siez", ["size", "quorum"]), did_you_mean("colour", ["size", "quorum"])
     ('; did you mean size?', '')
     """
-    close = get_close_matches(name, list(known), n=1)
+    close = get_close_matches(name[:LONGEST], list(known), n=1)
     return f"; did you mean {close[0]}?" if close else ""

@@ -43,7 +43,7 @@ MOST_CLIENTS = 100
 MOST_FEATURES, MOST_BETWEEN_ROUNDS = 20_000, 2_000
 
 # This module checks names when records arrive, so the machines need no limit on their length or number.
-LIMITS = Limits(MOST_FEATURES, MOST_LABELS, name_bytes=2**30, external_names=2**40)
+LIMITS = Limits(MOST_FEATURES, MOST_LABELS, name_bytes=2**30, external_names=2**40, weights=2**60)
 
 # The federation closes rounds itself, so no buffer is ever full.
 ENDLESS = 2**40

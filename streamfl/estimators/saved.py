@@ -58,7 +58,7 @@ class SavedRecords:
 
     def is_sound(self, *, targets: bool) -> bool:
         """Return whether the shapes match, names are unique, and every label index is within `labels`."""
-        n, names = len(self.positions), len(self.labels)
+        n, names = self.positions.size, len(self.labels)
         fits = (
             self.positions.shape == self.y.shape == (n,)
             and self.X.shape == (n, len(self.features))

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import structlog
 
+from streamfl.core.bounds import bounded
 from streamfl.core.coordinator.machine import Coordinator
 from streamfl.core.coordinator.state import CoordinatorState
 from streamfl.core.protocol.decisions import Refused
@@ -20,7 +21,7 @@ from streamfl.core.protocol.messages import (
     Restarted,
     RoundClosed,
 )
-from streamfl.ports import Connector, ServedCoordinatorLink
+from streamfl.ports import Connector, ServedCoordinatorLink, WrongState
 from streamfl.runtime.clock import ListeningClock
 from streamfl.runtime.loop import run
 from streamfl.runtime.nodes import CoordinatorNode
@@ -259,7 +260,7 @@ def serve_coordinator(
     """
     model = None if model_out is None else ModelOut(model_out, settings)
     connector.prepare()
-    link = connector.coordinator(settings.placement, settings.record_format, settings.apart)
+    link = connector.coordinator(settings.placement, settings.record_format, settings.apart, wrong_state(settings))
     log = CoordinatorLog(lambda: link.bytes_read)
     try:
         machine = _machine(settings, link)
@@ -272,6 +273,27 @@ def serve_coordinator(
         _close(machine, log.bytes_a_record)  # not after an error: the machine's state may not have been committed
     finally:
         link.close()
+
+
+def wrong_state(settings: FederationSettings) -> WrongState:
+    """Return what tells why a coordinator with these settings cannot continue from a state, or None.
+
+    Whoever may write states can write any: one with other constants of the profile, or one that no round can be
+    opened from, would keep every coordinator from starting.
+    """
+    configured = settings.first_state().profile
+
+    def wrong(state: CoordinatorState) -> str | None:
+        reason = state.wrong() or state.profile.wrong_beside(configured)
+        if reason is not None:
+            return reason
+        try:
+            Coordinator(settings.coordinator_machine, state).start(0.0)
+        except Exception as error:  # anything that a forged state makes raise
+            return bounded(f"no round can be opened from it: {type(error).__name__}: {error}")
+        return None
+
+    return wrong
 
 
 def _machine(settings: FederationSettings, link: ServedCoordinatorLink) -> Coordinator:

@@ -21,7 +21,7 @@ from pydantic_settings import (
 
 from streamfl import messages
 from streamfl.core.between.native.between_rounds import NativeBetweenRounds
-from streamfl.core.bounds import NAMED, Limits
+from streamfl.core.bounds import NAMED, Limits, bounded
 from streamfl.core.client.settings import ClientSettings
 from streamfl.core.coordinator.settings import CoordinatorSettings
 from streamfl.core.coordinator.state import CoordinatorState
@@ -50,9 +50,10 @@ class Federation(_Table):
 
     `name` is the first part of its topics' names. Round 1 opens when `expect` clients have joined. `horizon` is the
     number of rounds that profile `paper` prepares for. At most `most_features` and `most_labels` are registered:
-    other features are left out, records of other labels rejected. At most `most_clients` are remembered, including
-    those that have left. `members` says who may speak for a client: anybody (`open`), the host that brought it first
-    (`known`), or the hosts that `members_file` grants it (`file`).
+    other features are left out, records of other labels rejected. Neither are names beyond which a model would have
+    more than `most_weights`. At most `most_clients` are remembered, including those that have left. `members` says
+    who may speak for a client: anybody (`open`), the host that brought it first (`known`), or the hosts that
+    `members_file` grants it (`file`).
     """
 
     name: str = Field("federation", pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=200)
@@ -66,6 +67,7 @@ class Federation(_Table):
     most_clients: int = Field(NAMED.clients, ge=1)
     members: Literal["open", "known", "file"] = "open"
     members_file: Path = Path("members.toml")
+    most_weights: int = Field(NAMED.weights, ge=2)
     connector: str = "kafka"
 
 
@@ -332,7 +334,9 @@ class FederationSettings(BaseSettings):
         federation = self.federation
         logistic = self.learning.loss(federation.task) == "logistic"
         labels = min(2, federation.most_labels) if logistic else federation.most_labels
-        return Limits(federation.most_features, labels, clients=federation.most_clients)
+        return Limits(
+            federation.most_features, labels, clients=federation.most_clients, weights=federation.most_weights
+        )
 
     @property
     def learner(self) -> Learner:
@@ -536,8 +540,8 @@ def load(path: Path, flags: Mapping[str, Any] | None = None) -> FederationSettin
         raise UsageError(f"{path}: {first_of(error, loaded)}") from None
     except UsageError as error:  # from a model, a detector or a connector
         raise UsageError(f"{path}: {error}") from error
-    except ValueError as error:  # not TOML, or not UTF-8
-        raise UsageError(f"{path}: {error}") from error
+    except (ValueError, RecursionError) as error:  # not TOML, or not UTF-8
+        raise UsageError(f"{path}: {bounded(str(error))}") from error
     return settings
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
+from streamfl.core.bounds import bounded
 from streamfl.core.errors import did_you_mean
 
 
@@ -18,6 +19,10 @@ def first_of(error: ValidationError, model: type[BaseModel]) -> str:
     model
         The settings model.
     """
+    return bounded(_first_of(error, model))
+
+
+def _first_of(error: ValidationError, model: type[BaseModel]) -> str:
     errors = error.errors(include_input=False, include_url=False)
     first = min(errors, key=lambda one: one["type"] != "extra_forbidden")
     *tables, name = (str(part) for part in first["loc"]) if first["loc"] else ("",)

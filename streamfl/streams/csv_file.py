@@ -3,8 +3,9 @@
 import csv
 import gzip
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
@@ -16,7 +17,7 @@ from streamfl.core.protocol.records import Rejection
 from streamfl.streams.assembly import BLOCK, Blocks, RowBlock
 from streamfl.streams.cells import Cells, quoted
 from streamfl.streams.csv_block import columns
-from streamfl.streams.lines import decoded
+from streamfl.streams.lines import LONGEST, MOST_HELD, Lines, decoded, whole_lines
 from streamfl.streams.objects import counted
 from streamfl.streams.request import Request, label_column
 
@@ -41,7 +42,7 @@ def csv_file(request: Request, path: Path) -> Iterator[Blocks]:
         yield csv_stream(request, path.name, stream)
 
 
-def csv_stream(request: Request, name: str, stream: Iterable[bytes]) -> Blocks:
+def csv_stream(request: Request, name: str, stream: Lines) -> Blocks:
     """Return the records in the lines of a CSV file: see `csv_file`."""
     source = _Lines(request, stream)
     header = _header(request, next(_rows(request, source), None), source.taken)
@@ -64,31 +65,43 @@ class _Lines:
     request
         For error messages.
     stream
-        The lines with their line ends.
+        The file. Of a line that is too long no more than LONGEST bytes are held.
     """
 
-    def __init__(self, request: Request, stream: Iterable[bytes]) -> None:
+    def __init__(self, request: Request, stream: Lines) -> None:
         self._request = request
-        self._stream = iter(stream)
-        self._ahead: deque[bytes] = deque()
+        self._stream = whole_lines(stream)
+        self._ahead: deque[bytes | None] = deque()
+        self._held = 0
         self.taken = 0
+        self.read = 0  # bytes of the lines consumed one by one
 
     def ahead(self, n: int) -> Sequence[bytes]:
-        """Return the next lines, at most n, without consuming them."""
-        self._ahead.extend(islice(self._stream, n - len(self._ahead)))
-        return self._ahead
+        """Return the next lines, at most n or MOST_HELD, without consuming them; none if one of them is too long."""
+        for line in islice(self._stream, n - len(self._ahead)) if self._held <= MOST_HELD else ():
+            self._ahead.append(line)
+            self._held += len(line or b"")
+            if self._held > MOST_HELD:
+                break
+        lines = [line for line in self._ahead if line is not None]
+        return lines if len(lines) == len(self._ahead) else ()
 
     def skip(self) -> None:
         """Consume all lines of the look-ahead."""
         self.taken += len(self._ahead)
         self._ahead.clear()
+        self._held = 0
 
     def __iter__(self) -> Iterator[str]:
         return self
 
     def __next__(self) -> str:
         raw = self._ahead.popleft() if self._ahead else next(self._stream)
-        self.taken += 1
+        size = len(raw or b"")
+        self._held = max(0, self._held - size)
+        self.taken, self.read = self.taken + 1, self.read + size
+        if raw is None:
+            raise csv.Error(f"a line of {LONGEST} bytes or more")
         return decoded(self._request, self.taken, raw)
 
 
@@ -97,7 +110,11 @@ def _next_block(request: Request, source: _Lines, header: list[str], label: str,
     first = source.taken + 1
     found = columns(source.ahead(BLOCK), header, request.separator) if source.taken else None
     if found is None:
-        rows = list(islice(_rows(request, source), BLOCK))
+        rows, most = list[_Row](), source.read + MOST_HELD
+        for row in islice(_rows(request, source), BLOCK):
+            rows.append(row)
+            if source.read > most:
+                break
         return _block(request, header, label, start, rows) if rows else None
     source.skip()
     places, lines = counted(start, len(found[header[0]]))
@@ -106,7 +123,7 @@ def _next_block(request: Request, source: _Lines, header: list[str], label: str,
 
 def _rows(request: Request, source: _Lines) -> Iterator[_Row]:
     raw: list[str] = []
-    reader = csv.reader(_kept(source, raw), delimiter=request.separator)
+    reader = csv.reader(_Kept(source, raw), delimiter=request.separator)
     while True:
         raw.clear()
         before = source.taken
@@ -116,6 +133,8 @@ def _rows(request: Request, source: _Lines) -> Iterator[_Row]:
             return
         except csv.Error as error:
             yield _Row(before + 1, [], str(error), source.taken - before)
+            if source.taken - before > 1:
+                return  # nobody knows where the next record begins: the file is refused
         else:
             if fields:
                 count = source.taken - before
@@ -123,10 +142,25 @@ def _rows(request: Request, source: _Lines) -> Iterator[_Row]:
                 yield _Row(before + 1, [] if torn else fields, lines=count)
 
 
-def _kept(source: Iterable[str], raw: list[str]) -> Iterator[str]:
-    for line in source:
-        raw.append(line)
-        yield line
+@dataclass
+class _Kept:
+    """Lines, of which those of one record are kept: a quote that never closes must not take a whole file into one."""
+
+    source: Iterator[str]
+    raw: list[str]
+    _size: int = 0
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        self._size = self._size if self.raw else 0
+        line = next(self.source)
+        self.raw.append(line)
+        self._size += len(line)
+        if self._size > LONGEST:
+            raise csv.Error(f"a quote opens here, and the record has more than {LONGEST} characters")
+        return line
 
 
 def _is_open(raw: list[str], separator: str = ",") -> bool:
@@ -148,6 +182,10 @@ def _header(request: Request, row: _Row | None, taken: int) -> list[str]:
         raise request.refusal(what, "give a file with a header and records")
     if row.error:
         raise request.refusal(f"line {row.line} is not CSV: {row.error}", "save the file with LF line ends")
+    if not row.fields:
+        raise request.refusal(
+            f"line {row.line}: a quote opens here and never closes", "close the quote, or remove it"
+        )
     if row.fields[0].lstrip().startswith("{"):
         what = "its lines are JSON objects, but it is read as CSV"
         raise request.refusal(what, "give it a name that ends in .jsonl")

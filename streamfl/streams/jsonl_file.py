@@ -12,7 +12,7 @@ import numpy as np
 
 from streamfl.core.protocol.records import Rejection
 from streamfl.streams.assembly import BLOCK, Blocks, RowBlock
-from streamfl.streams.lines import LONGEST, decoded, whole_lines
+from streamfl.streams.lines import LONGEST, MOST_HELD, decoded, whole_lines
 from streamfl.streams.objects import Columns, Object, flat, names
 from streamfl.streams.request import Request, label_column
 
@@ -21,6 +21,7 @@ class _Line(NamedTuple):
     number: int
     record: Object
     error: str = ""
+    size: int = 0
 
 
 @contextmanager
@@ -37,7 +38,7 @@ def jsonl_file(request: Request, path: Path) -> Iterator[Blocks]:
     """
     with path.open("rb") as stream:
         parsed = _parsed(request, whole_lines(stream))
-        taken = list(islice(parsed, BLOCK))
+        taken = _taken(parsed)
         label = _label(request, taken)
         yield Blocks(request, path.name, label, "line", _blocks(Columns(request, label), taken, parsed))
 
@@ -57,7 +58,18 @@ def _blocks(columns: Columns, taken: list[_Line], parsed: Iterator[_Line]) -> It
             ),
         )
         start += len(taken)
-        taken = list(islice(parsed, BLOCK))
+        taken = _taken(parsed)
+
+
+def _taken(parsed: Iterator[_Line]) -> list[_Line]:
+    """Return the next lines, fewer if they are long."""
+    taken, size = list[_Line](), 0
+    for line in islice(parsed, BLOCK):
+        taken.append(line)
+        size += line.size
+        if size > MOST_HELD:
+            break
+    return taken
 
 
 def _label(request: Request, taken: list[_Line]) -> str:
@@ -85,7 +97,7 @@ def _parsed(request: Request, source: Iterator[bytes | None]) -> Iterator[_Line]
             yield _Line(number, {}, f"not JSON ({error})")
             continue
         if isinstance(record, dict):
-            yield _Line(number, flat(record))
+            yield _Line(number, flat(record), size=len(raw))
         else:
             yield _Line(number, {}, "not a JSON object")
 

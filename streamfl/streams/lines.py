@@ -1,15 +1,26 @@
 """Reads the lines of a text file, which must be UTF-8."""
 
 from collections.abc import Iterator
-from typing import BinaryIO
+from typing import Protocol
 
 from streamfl.streams.request import Request
 
 # Bytes of a line: the default limit of a message in a log.
 LONGEST = 1024 * 1024
 
+# Bytes of lines that are held at a time, and one line more: blocks of long lines have fewer.
+MOST_HELD = 32 * LONGEST
 
-def whole_lines(stream: BinaryIO) -> Iterator[bytes | None]:
+
+class Lines(Protocol):
+    """A file that is read line by line."""
+
+    def readline(self, size: int = -1, /) -> bytes:
+        """Return the next line, of at most so many bytes."""
+        ...
+
+
+def whole_lines(stream: Lines) -> Iterator[bytes | None]:
     r"""Yield the lines of a stream with their line ends; None for a line that is too long, which is skipped.
 
     >>> import io

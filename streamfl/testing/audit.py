@@ -1,11 +1,12 @@
 """An auditor: it checks from outside, by messages and accounts, what must hold in every run despite all faults."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from streamfl.core.client.phase import Phase, may_follow
 from streamfl.core.coordinator import phase as coordinator
-from streamfl.core.protocol.decisions import ClientDecision
+from streamfl.core.protocol.decisions import ClientDecision, Refused
 from streamfl.core.protocol.events import ClientEvent, CoordinatorEvent
 from streamfl.core.protocol.messages import (
     Accepted,
@@ -41,6 +42,16 @@ class Audit:
     made, answered, learnt
         If labels come apart: by client and attempt, the records of an update, as the positions of their labels and of
         their features; the positions of features answered, by client; and what the ledger has learnt, by client.
+    liars
+        The clients whose messages may be lies: what they say of themselves is not checked, what the ledger says is.
+    misled
+        Whether clients receive forged messages: one that is misled about its place may send what is refused.
+    closed_at
+        When each entry was closed, in seconds.
+    dropped
+        How many forged messages clients could not use.
+    refusals
+        How many messages of clients were refused, by reason.
 
     Examples
     --------
@@ -63,6 +74,11 @@ class Audit:
     made: dict[tuple[str, str], Mapping[int, int]] = field(default_factory=dict)
     answered: dict[str, set[int]] = field(default_factory=dict)
     learnt: dict[str, dict[int, int]] = field(default_factory=dict)
+    liars: frozenset[str] = frozenset()
+    misled: bool = False
+    closed_at: list[float] = field(default_factory=list)
+    dropped: int = 0
+    refusals: Counter[str] = field(default_factory=Counter)
 
     def note(self, now: float, node: str, event: str) -> None:
         """Write a line into the transcript."""
@@ -77,6 +93,7 @@ class Audit:
             case Update():
                 self.sent[message.client, message.attempt] = message
             case RoundClosed():
+                self.closed_at.append(now)
                 self._entry(message)
             case Restarted():
                 self._restart(message)
@@ -140,11 +157,8 @@ class Audit:
             self._accepted(closed, accepted)
 
     def _accepted(self, closed: RoundClosed, accepted: Accepted) -> None:
-        update = self.sent.get((accepted.client, accepted.attempt))
-        if update is None:
-            raise Violation(f"entry {closed.entry} accepts an update that {accepted.client} never sent")
-        if (update.entry, update.round, update.epoch) != (closed.entry, closed.round, closed.epoch):
-            raise Violation(f"entry {closed.entry} accepts an update made for entry {update.entry}")
+        if accepted.client not in self.liars:
+            self._true(closed, accepted)
         for span in accepted.spans:
             place = (accepted.client, span.partition)
             if span.start != self.positions.get(place, 0):
@@ -153,6 +167,20 @@ class Audit:
         self.accepted[accepted.client] = self.accepted.get(accepted.client, 0) + accepted.records
         self.rejected[accepted.client] = self.rejected.get(accepted.client, 0) + accepted.rejected
         self._learn(accepted.client, self.made.get((accepted.client, accepted.attempt), {}))
+
+    def _true(self, closed: RoundClosed, accepted: Accepted) -> None:
+        """Check that an honest client sent an update for the entry that accepts it."""
+        update = self.sent.get((accepted.client, accepted.attempt))
+        if update is None:
+            raise Violation(f"entry {closed.entry} accepts an update that {accepted.client} never sent")
+        if (update.entry, update.round, update.epoch) != (closed.entry, closed.round, closed.epoch):
+            raise Violation(f"entry {closed.entry} accepts an update made for entry {update.entry}")
+
+    def refuses(self, refused: Refused) -> None:
+        """Check a refusal for its content: no honest client sends what is refused so."""
+        self.refusals[refused.reason] += 1
+        if refused.is_fault and refused.client not in self.liars and not self.misled:
+            raise Violation(f"a message of {refused.client}, which is honest, was refused: {refused.reason}")
 
     def _learn(self, client: str, pairs: Mapping[int, int]) -> None:
         """Check that the records of an update were answered before, and that none is learnt twice."""

@@ -2,14 +2,20 @@
 
 import heapq
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Generic, TypeVar
 
 import numpy as np
 
 from streamfl import messages, state_bytes
 from streamfl.core.coordinator.state import CoordinatorState
+from streamfl.core.errors import PeerError
+from streamfl.core.protocol.events import Signed, Unusable
 from streamfl.core.protocol.messages import FromClient, FromCoordinator
+from streamfl.log.updates import understood
 from streamfl.runtime.clock import ManualClock
+from streamfl.testing.lies import Liar, Sent
 
 
 class Killed(Exception):  # noqa: N818  not an error of the killed machine
@@ -18,23 +24,63 @@ class Killed(Exception):  # noqa: N818  not an error of the killed machine
 
 @dataclass(frozen=True, slots=True)
 class Faults:
-    """The faults of a world. All are probabilities, except `delay`, the mean delay in seconds.
+    """The faults of a world. All are probabilities, except `delay`, `liars`, `forged` and `misleading`.
 
-    `kill` is the probability of a kill at each use of the transport, with even chances before and after its effect.
+    With liars the same seed draws the same delays, losses and kills for as long as the same messages are sent: lies
+    are drawn by themselves.
+
+    Parameters
+    ----------
+    loss, duplicate
+        That a message is lost, or arrives twice.
+    delay
+        The mean delay in seconds.
+    kill
+        That a machine is killed at a use of the transport, with even chances before and after its effect.
+    liars
+        The names of hostile members, some of the federation's clients: what is promised to honest clients is not
+        checked of them.
+    lies
+        That a message of a liar is replaced by a lie: an attack of `streamfl.testing.hostile`, other content of any
+        field, or damaged bytes.
+    spoilt
+        That records of a liar, as it reads them, have absurd values, or many new names of features and labels.
+    forged
+        How many forged messages are sent to the coordinator in a second: in the name of a liar or a stranger, earlier
+        messages of any client once more, or no messages at all.
+    misleading
+        How many forged messages are sent to each client in a second, in the coordinator's name.
+
+    Examples
+    --------
+    >>> Faults(loss=0.1).with_liars("c2").lies, Faults(loss=0.1).with_liars("c2").loss
+    (0.5, 0.1)
     """
 
     loss: float = 0.0
     duplicate: float = 0.0
     delay: float = 0.0
     kill: float = 0.0
+    liars: tuple[str, ...] = ()
+    lies: float = 0.0
+    spoilt: float = 0.0
+    forged: float = 0.0
+    misleading: float = 0.0
+
+    def with_liars(self, *names: str) -> "Faults":
+        """Return the same faults in a world with these liars, and with forgers."""
+        return replace(self, liars=names, lies=0.5, spoilt=0.2, forged=1.0, misleading=0.2)
+
+
+T = TypeVar("T")
 
 
 @dataclass
-class Mailbox:
+class Mailbox(Generic[T]):
     """Messages on their way to one machine, by arrival, encoded as on a real wire.
 
     >>> clock = ManualClock()
-    >>> mailbox = Mailbox(clock)
+    >>> mailbox = Mailbox[bytes](clock)
     >>> mailbox.put(b"late", delay=2.0)
     >>> mailbox.take(), mailbox.next_arrival
     ([], 2.0)
@@ -44,15 +90,15 @@ class Mailbox:
     """
 
     clock: ManualClock
-    _heap: list[tuple[float, int, bytes]] = field(default_factory=list)
+    _heap: list[tuple[float, int, T]] = field(default_factory=list)
     _count: int = 0
 
-    def put(self, data: bytes, delay: float) -> None:
+    def put(self, data: T, delay: float) -> None:
         """Let a message arrive after a delay."""
         self._count += 1
         heapq.heappush(self._heap, (self.clock.now() + delay, self._count, data))
 
-    def take(self) -> list[bytes]:
+    def take(self) -> list[T]:
         """Return the messages that have arrived."""
         arrived = []
         while self._heap and self._heap[0][0] <= self.clock.now():
@@ -79,15 +125,19 @@ class FaultyTransport:
         The faults that happen.
     observe
         Called with the sender and every message that was sent, or committed once that is durable.
+    liar
+        Draws what liars and forgers say.
     """
 
     clock: ManualClock
     rng: np.random.Generator
     faults: Faults
     observe: Callable[[str, FromClient | FromCoordinator], None]
-    to_coordinator: Mailbox = field(init=False)
-    to_clients: dict[str, Mailbox] = field(default_factory=dict)
+    liar: Liar = field(default_factory=lambda: Liar(0, ()))
+    to_coordinator: Mailbox[Sent] = field(init=False)
+    to_clients: dict[str, Mailbox[bytes]] = field(default_factory=dict)
     saved: bytes | None = None
+    _forged_until: float = 0.0
 
     def __post_init__(self) -> None:
         self.to_coordinator = Mailbox(self.clock)
@@ -102,7 +152,24 @@ class FaultyTransport:
         self.to_coordinator = Mailbox(self.clock)
         return FaultyCoordinatorLink(self)
 
-    def deliver(self, mailbox: Mailbox, data: bytes) -> None:
+    def said(self, key: str, data: bytes) -> None:
+        """Send what was said in a client's name, by whomever, to the coordinator."""
+        message = understood(data, key)
+        if isinstance(message, FromClient):
+            self.observe(key, message)
+        self.deliver(self.to_coordinator, (key, data))
+
+    def forge(self) -> None:
+        """Send forged messages, if the world has forgers."""
+        seconds = self.clock.now() - self._forged_until
+        self._forged_until += seconds
+        for _ in range(self.liar.times(self.faults.forged * seconds)):
+            self.said(*self.liar.forged())
+        for name, mailbox in self.to_clients.items():
+            for _ in range(self.liar.times(self.faults.misleading * seconds)):
+                self.deliver(mailbox, self.liar.misleading(name))
+
+    def deliver(self, mailbox: Mailbox[T], data: T) -> None:
         """Send bytes, or lose them, or send them twice."""
         copies = 0 if self._happens(self.faults.loss) else 2 if self._happens(self.faults.duplicate) else 1
         for _ in range(copies):
@@ -120,7 +187,7 @@ class FaultyTransport:
 
     def arrivals(self) -> list[float | None]:
         """Return when each machine's next message arrives; for a machine that has ended that may be in the past."""
-        return [box.next_arrival for box in (self.to_coordinator, *self.to_clients.values())]
+        return [self.to_coordinator.next_arrival, *(box.next_arrival for box in self.to_clients.values())]
 
     def _happens(self, probability: float) -> bool:
         return bool(self.rng.random() < probability)
@@ -137,14 +204,22 @@ class FaultyClientLink:
         """Send a message to the coordinator; it may be lost."""
 
         def effect() -> None:
-            self.transport.observe(self.name, message)
-            self.transport.deliver(self.transport.to_coordinator, messages.encode(message))
+            faults, liar = self.transport.faults, self.transport.liar
+            if self.name not in faults.liars or not liar.happens(faults.lies):
+                liar.hear(message)
+                self.transport.said(self.name, messages.encode(message))
+                return
+            for key, data in liar.instead_of(message):
+                self.transport.said(key, data)
 
         self.transport.with_kills(effect)
 
     def receive(self) -> Sequence[FromCoordinator]:
         """Return the messages that have arrived."""
-        arrived = [messages.decode(data) for data in self.transport.to_clients[self.name].take()]
+        arrived = []
+        for data in self.transport.to_clients[self.name].take():
+            with suppress(PeerError):  # what is no message was forged: a link counts it and goes on
+                arrived.append(messages.decode(data))
         return [message for message in arrived if isinstance(message, FromCoordinator)]
 
 
@@ -168,10 +243,9 @@ class FaultyCoordinatorLink:
 
         self.transport.with_kills(effect)
 
-    def receive(self) -> Sequence[FromClient]:
+    def receive(self) -> Sequence[FromClient | Signed | Unusable]:
         """Return the messages that have arrived."""
-        arrived = [messages.decode(data) for data in self.transport.to_coordinator.take()]
-        return [message for message in arrived if isinstance(message, FromClient)]
+        return [understood(data, key) for key, data in self.transport.to_coordinator.take()]
 
     def refuse(self, reason: str) -> None:
         """Do nothing: a simulation checks refusals in the coordinator's state."""
@@ -183,6 +257,7 @@ class FaultyCoordinatorLink:
     def _send(self, published: Sequence[FromCoordinator]) -> None:
         for message in published:
             self.transport.observe("coordinator", message)
+            self.transport.liar.hear(message)
             data = messages.encode(message)
             for mailbox in self.transport.to_clients.values():
                 self.transport.deliver(mailbox, data)

@@ -1,17 +1,20 @@
 """A simulated federation on one virtual clock and one seed, with any faults."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from threadpoolctl import threadpool_limits
 
+from streamfl import messages
+from streamfl.core.arrays import FloatArray
 from streamfl.core.client.machine import Client
 from streamfl.core.client.recorded import Recorded
 from streamfl.core.client.settings import ClientSettings
 from streamfl.core.coordinator.machine import Coordinator
 from streamfl.core.coordinator.settings import CoordinatorSettings
 from streamfl.core.coordinator.state import CoordinatorState
+from streamfl.core.errors import UsageError
 from streamfl.core.protocol.decisions import (
     Answered,
     ClientDecision,
@@ -20,10 +23,11 @@ from streamfl.core.protocol.decisions import (
     OverBudget,
     PostUpdate,
     Predicted,
+    Refused,
     Send,
 )
 from streamfl.core.protocol.events import ClientEvent, CoordinatorEvent
-from streamfl.core.protocol.messages import FromClient, FromCoordinator, Update
+from streamfl.core.protocol.messages import FromClient, FromCoordinator, Leave, Update
 from streamfl.core.sampling import generator
 from streamfl.runtime.clock import ManualClock
 from streamfl.runtime.nodes import ClientNode, CoordinatorNode, unobserved
@@ -32,7 +36,10 @@ from streamfl.streams.dealing import Log
 from streamfl.streams.source import TableSource
 from streamfl.streams.table import Table
 from streamfl.testing.audit import Audit
+from streamfl.testing.bounds import check_client, check_coordinator
 from streamfl.testing.faulty import Faults, FaultyTransport, Killed
+from streamfl.testing.lies import STRANGERS, Liar
+from streamfl.testing.spoilt_records import SpoiltSource
 from streamfl.testing.violation import Violation
 
 # The mean time that a killed machine is down, in seconds.
@@ -56,6 +63,7 @@ class AuditedClient(Client):
         before = self.phase
         decisions = super().handle(event, now)
         self.audit.moves(self.name, before, event, decisions, self.phase)
+        check_client(self)
         for decision in decisions:
             if isinstance(decision, Answered):
                 self.audit.answers(self.name, decision.batch)
@@ -76,6 +84,7 @@ class AuditedCoordinator(Coordinator):
         before = self.phase
         decisions = super().handle(event, now)
         self.audit.coordinates(before, event, self.phase)
+        check_coordinator(self)
         return decisions
 
 
@@ -150,7 +159,11 @@ class Simulation:
     def __post_init__(self) -> None:
         rng = generator(self.seed, "simulation")
         self._rng = rng
-        self._network = FaultyTransport(self._clock, rng, self.faults, self._watch)
+        self._liar = Liar(self.seed, self.faults.liars)
+        self._network = FaultyTransport(self._clock, rng, self.faults, self._watch, self._liar)
+        if self.faults.lies or self.faults.forged:
+            self.audit.liars = frozenset((*STRANGERS, *self.faults.liars))
+        self.audit.misled = self.faults.misleading > 0.0
 
     def run(self) -> Coordinator:
         """Run to the end and return the coordinator; every invariant has held after every step."""
@@ -171,14 +184,31 @@ class Simulation:
 
     def _step(self) -> bool:
         """Give every machine a turn, in random order, and return whether the run continues."""
-        if self._clock.now() > self.calm_after:
-            self._network.faults = Faults()
+        if self._clock.now() > self.calm_after or self._ended(self._honest):
+            self._calm()
+        self._network.forge()
         busy = False
         for name in self._rng.permutation(["coordinator", *self.logs]).tolist():
             busy = self._turn(name) or busy
         if not busy:
             self._let_time_pass()
-        return not all(name in self._nodes and self._nodes[name].finished for name in ("coordinator", *self.logs))
+        return not self._ended(["coordinator", *self._honest])
+
+    @property
+    def _honest(self) -> list[str]:
+        return [name for name in self.logs if name not in self.audit.liars]
+
+    def _ended(self, names: Sequence[str]) -> bool:
+        return all(name in self._nodes and self._nodes[name].finished for name in names)
+
+    def _calm(self) -> None:
+        """End all faults; what liars and forgers have brought in leaves, once the honest clients have."""
+        self._network.faults = Faults()
+        node = self._nodes.get("coordinator")
+        if self.audit.liars and self._ended(self._honest) and isinstance(node, CoordinatorNode):
+            for name, member in node.machine.state.members.items():
+                if not member.left:
+                    self._network.said(name, messages.encode(Leave(client=name, nonce=member.nonce)))
 
     def _turn(self, name: str) -> bool:
         if name in self._down:
@@ -193,6 +223,11 @@ class Simulation:
         try:
             busy = node.step(self._clock.now())
         except Killed:
+            self._kill(name)
+            return True
+        except UsageError:  # its ledger is not that of its records: a host lets such a client fail
+            if name not in self.faults.liars:
+                raise
             self._kill(name)
             return True
         self._check(name, node)
@@ -228,9 +263,9 @@ class Simulation:
         def recover() -> CoordinatorState:
             return link.restore() or self.state()
 
-        machine = AuditedCoordinator(self.coordinator, recover(), recover)
+        machine = AuditedCoordinator(self.coordinator, recover(), recover, self._log_ends)
         machine.audit = self.audit
-        node = CoordinatorNode(machine, link)
+        node = CoordinatorNode(machine, link, self._told)
         node.start(self._clock.now())
         return node
 
@@ -241,23 +276,39 @@ class Simulation:
     def _client_node(self, name: str) -> ClientNode:
         machine = AuditedClient(self._in_one_process, name, nonce=f"{self._starts:05d}.{name}", audit=self.audit)
         times = self.table.times if len(self.table.times) else None
-        source, link = TableSource(self.table, name, self.logs[name], times), self._network.client(name)
+        source, link = self._source(name, times), self._network.client(name)
         if self.halves is None:
-            return ClientNode(machine, source, link)
+            return ClientNode(machine, source, link, self._record)
         halves = self.halves(source, self.recorded.setdefault(name, Recorded(targets=not self.table.labels)))
         return ClientNode(machine, halves, link, self._record)
 
     def _record(self, event: Answered | Predicted | PostUpdate | Dropped | OverBudget) -> None:
         if isinstance(event, Answered):
             self.recorded[event.client].add_all(event.batch)
+        elif isinstance(event, Dropped) and self.audit.liars:
+            self.audit.dropped += 1
         else:
             unobserved(event)
+
+    def _told(self, event: FromCoordinator | Refused) -> None:
+        if isinstance(event, Refused):
+            self.audit.refuses(event)
+
+    def _log_ends(self, partitions: Collection[str]) -> dict[str, int | None]:
+        return {name: len(self.logs[name]) if name in self.logs else None for name in partitions}
+
+    def _source(self, name: str, times: FloatArray | None) -> TableSource:
+        if name not in self.faults.liars or not self.faults.spoilt:
+            return TableSource(self.table, name, self.logs[name], times)
+        source = SpoiltSource(self.table, name, self.logs[name], times)
+        source.seed, source.share = self.seed, self.faults.spoilt
+        return source
 
     def _watch(self, node: str, message: FromClient | FromCoordinator) -> None:
         self.audit.watch(self._clock.now(), node, message)
 
     def _check(self, name: str, node: ClientNode | CoordinatorNode) -> None:
-        if not isinstance(node, ClientNode) or node.machine.accounted is None:
+        if not isinstance(node, ClientNode) or node.machine.accounted is None or name in self.audit.liars:
             return
         machine, source, accounted = node.machine, node.source, node.machine.accounted
         if isinstance(source, TableSource):
@@ -268,7 +319,8 @@ class Simulation:
             self.audit.waits(name, asked, learnt=learnt, waiting=machine.waiting, expired=machine.expired)
 
     def _finished(self) -> Coordinator:
-        for name, log in self.logs.items() if self.halves is None else ():
+        for name in self._honest if self.halves is None else ():
+            log = self.logs[name]
             done = self.audit.accepted.get(name, 0) + self.audit.rejected.get(name, 0)
             rest = len(log) - done
             good = rest - sum(bad.position >= done for bad in log.rejected)
@@ -277,6 +329,6 @@ class Simulation:
         node = self._nodes["coordinator"]
         if not isinstance(node, CoordinatorNode):
             raise Violation("the coordinator's node is not a CoordinatorNode")
-        if node.machine.state.refused:
+        if node.machine.state.refused and not self.audit.liars:
             raise Violation(f"{node.machine.state.refused} messages of honest clients were refused")
         return node.machine

@@ -41,6 +41,7 @@ from streamfl.ports import (
     ScoringCounts,
     Source,
     Unlabelled,
+    WrongState,
 )
 from streamfl.signing import OPEN, Signatures
 
@@ -150,11 +151,15 @@ class DirectoryLinks(Links):
 class DirectoryCoordinatorLink:
     """`streamfl.ports.ServedCoordinatorLink`: the first process to write the next transaction coordinates."""
 
-    def __init__(self, place: Place, placement: Placement, stride: int) -> None:
+    def __init__(self, place: Place, placement: Placement, stride: int, wrong: WrongState) -> None:
         self._place, self._placement, self._stride = place, placement, stride
         self.bytes_read = 0
         transactions = [place.transaction(message) for message in place.control.read(0)]
-        commits = [transaction for transaction in transactions if transaction[0]]
+        commits = [
+            transaction
+            for transaction in transactions
+            if transaction[0] and wrong(codec.decode(CoordinatorState, transaction[0])) is None
+        ]
         self._state, self._handled, _ = commits[-1] if commits else (b"", 0, [])
         self._next = len(transactions)
         self.publish([])  # from here on no other coordinator can write
@@ -364,10 +369,14 @@ class DirectoryConnector:
             raise UsageError(f"[directory] path: there is no directory {self._place.path}; make it, or correct path")
 
     def coordinator(
-        self, placement: Placement, records: RecordFormat, apart: Apart | None = None
+        self,
+        placement: Placement,
+        records: RecordFormat,
+        apart: Apart | None = None,
+        wrong: WrongState = CoordinatorState.wrong,
     ) -> DirectoryCoordinatorLink:
         _refuse(apart)
-        return DirectoryCoordinatorLink(self._place, placement, records.stride)
+        return DirectoryCoordinatorLink(self._place, placement, records.stride, wrong)
 
     def host(
         self, name: str, placement: Placement, records: RecordFormat, apart: Apart | None = None

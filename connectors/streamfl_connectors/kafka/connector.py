@@ -18,7 +18,7 @@ from streamfl.log.control import ControlReader
 from streamfl.log.placement import places_of, topic_of, unequal_partitions, wrong_placement
 from streamfl.log.tally import Tally
 from streamfl.log.topics import Topics
-from streamfl.ports import Access, Apart, Finding, Placement, RecordFormat, Unlabelled
+from streamfl.ports import Access, Apart, Finding, Placement, RecordFormat, Unlabelled, WrongState
 from streamfl.signing import OPEN, Signatures
 from streamfl_connectors.kafka.acls import access
 from streamfl_connectors.kafka.administration import (
@@ -104,14 +104,18 @@ class KafkaConnector:
         return True
 
     def coordinator(
-        self, placement: Placement, records: RecordFormat, apart: Apart | None = None
+        self,
+        placement: Placement,
+        records: RecordFormat,
+        apart: Apart | None = None,
+        wrong: WrongState = CoordinatorState.wrong,
     ) -> KafkaCoordinatorLink:
         """Return the coordinator's link, which fences any other one."""
         self._require_rights("coordinator", self._federated(placement, apart))
         if apart is not None:
             placement = replace(placement, topics=(*placement.topics, *apart.placement.topics))
         ends = Ends(self._connection, self._topics, placement, records.stride)
-        return KafkaCoordinatorLink(self._connection, self._topics, ends)
+        return KafkaCoordinatorLink(self._connection, self._topics, ends, wrong)
 
     def host(self, name: str, placement: Placement, records: RecordFormat, apart: Apart | None = None) -> KafkaHost:
         """Join the group of hosts, once the topics of records and labels exist; make that of their answers."""

@@ -23,6 +23,7 @@ from streamfl.log.tally import Tally
 from streamfl.log.tensors import END, STAYING, VERSIONS, Tensors, key_of, place_of, slot_of, version_of
 from streamfl.log.topics import Topics
 from streamfl.log.updates import assembled, completed
+from streamfl.ports import WrongState
 from streamfl_connectors.kafka import dead_letters, state_topic
 from streamfl_connectors.kafka.absence import let_go
 from streamfl_connectors.kafka.connection import TAKEN_OVER, Connection, explained
@@ -61,14 +62,19 @@ class KafkaCoordinatorLink:
         The federation's topics.
     ends
         The ends of the record partitions.
+    wrong
+        Returns why a state cannot be continued, or None.
     """
 
-    def __init__(self, connection: Connection, topics: Topics, ends: Ends) -> None:
+    def __init__(
+        self, connection: Connection, topics: Topics, ends: Ends, wrong: WrongState = CoordinatorState.wrong
+    ) -> None:
         self._connection = connection
         self._settings = connection.settings
         self._signatures = connection.signatures
         self._topics = topics
         self._ends = ends
+        self._wrong = wrong
         self._producer = self._transactional_producer()
         self._consumer = connection.consumer(group_id=topics.coordinator_group)
         self._members: frozenset[str] = frozenset()
@@ -403,7 +409,11 @@ class KafkaCoordinatorLink:
         try:
             with explained(self._settings.bootstrap_servers):
                 return last_state(
-                    reader, self._topics.state, self._settings.largest_update, self._signatures.coordinator
+                    reader,
+                    self._topics.state,
+                    self._settings.largest_update,
+                    self._signatures.coordinator,
+                    wrong=self._wrong,
                 )
         finally:
             reader.close()

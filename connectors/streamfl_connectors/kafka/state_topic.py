@@ -8,9 +8,11 @@ from kafka import KafkaConsumer, TopicPartition
 
 from streamfl import state_bytes
 from streamfl.core.bounds import bounded
+from streamfl.core.coordinator.state import CoordinatorState
 from streamfl.core.errors import PeerError
 from streamfl.log.parts import DIGEST, LONGEST, Headers, PartAssembly
 from streamfl.log.signatures import signer_of
+from streamfl.ports import WrongState
 from streamfl.signing import Verifier
 from streamfl_connectors.kafka.reading import bounds, read_to
 
@@ -37,7 +39,14 @@ class LastState:
     skipped: int
 
 
-def last_state(consumer: KafkaConsumer, topic: str, most_bytes: int, verifier: Verifier | None = None) -> LastState:
+def last_state(
+    consumer: KafkaConsumer,
+    topic: str,
+    most_bytes: int,
+    verifier: Verifier | None = None,
+    *,
+    wrong: WrongState = CoordinatorState.wrong,
+) -> LastState:
     """Return the state that was committed last; other messages are skipped and counted.
 
     Parameters
@@ -50,6 +59,8 @@ def last_state(consumer: KafkaConsumer, topic: str, most_bytes: int, verifier: V
         The largest state that is read.
     verifier
         Checks that the coordinator has signed it.
+    wrong
+        Returns why a state cannot be continued, or None.
     """
     partition = TopicPartition(topic, 0)
     consumer.assign([partition])
@@ -59,7 +70,7 @@ def last_state(consumer: KafkaConsumer, topic: str, most_bytes: int, verifier: V
         start = max(begin, end - window)
         wholes, others = _wholes(consumer, partition, start, end, most_bytes, verifier)
         for _, data in reversed(wholes):
-            if _is_state(data):
+            if _is_state(data, wrong):
                 return LastState(data, skipped + others)
             skipped += 1
         if wholes:
@@ -105,11 +116,11 @@ def _digest(headers: Headers) -> str:
     return (dict(headers).get(DIGEST) or b"")[:LONGEST].hex()
 
 
-def _is_state(data: bytes) -> bool:
+def _is_state(data: bytes, wrong: WrongState) -> bool:
     try:
-        wrong = state_bytes.decode(data).wrong()
+        reason = wrong(state_bytes.decode(data))
     except PeerError as error:
-        wrong = str(error)
-    if wrong is not None:
-        LOG.error("a state cannot be used; the one before it is", reason=wrong)
-    return wrong is None
+        reason = str(error)
+    if reason is not None:
+        LOG.error("a state cannot be used; the one before it is", reason=reason)
+    return reason is None

@@ -121,8 +121,9 @@ class Buffer:
 
     def within(self, registry: Registry, limits: Limits) -> None:
         """Remove features and records whose names a full registry cannot take."""
-        features = registry.features if len(registry.features) >= limits.features else None
-        labels = registry.labels if registry.labels and len(registry.labels) >= limits.labels else None
+        d, k = len(registry.features), len(registry.labels)
+        features = registry.features if d >= limits.most_features(k) else None
+        labels = registry.labels if k and k >= limits.most_labels(d) else None
         if features is not None or labels is not None:
             self.batches = [batch.within(features, labels) for batch in self.batches]
 

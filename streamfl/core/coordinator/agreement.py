@@ -69,8 +69,8 @@ class Agreement:
         Names beyond the limits are left out, in the order of the clients.
         """
         moments = merged([join.moments for join in joins])
-        moments = moments.aligned(granted(moments.features, (), limits.features))
-        labels = ordered(granted((label for join in joins for label in join.labels), (), limits.labels))
+        labels = ordered(granted((label for join in joins for label in join.labels), (), limits.most_labels(0)))
+        moments = moments.aligned(granted(moments.features, (), limits.most_features(len(labels))))
         d = len(moments.features)
         farthest = FARTHEST if scaling else FARTHEST_UNSCALED
         registry = Registry(1, moments.features, labels, np.zeros(d), np.ones(d), middle_unit(joins), farthest)

@@ -99,12 +99,11 @@ class Grant:
     def of(cls, updates: Sequence[Update], registry: Registry, limits: Limits) -> "Grant":
         """Return what is granted to updates, which are in the order of their clients."""
         features = (name for update in updates for name in update.new_features)
-        labels = (name for update in updates for name in update.new_labels)
-        return cls(
-            registry,
-            frozenset((*registry.features, *granted(features, registry.features, limits.features))),
-            frozenset((*registry.labels, *granted(labels, registry.labels, limits.labels))),
-        )
+        names = (name for update in updates for name in update.new_labels)
+        most = limits.most_labels(len(registry.features))
+        labels = frozenset((*registry.labels, *granted(names, registry.labels, most)))
+        new = granted(features, registry.features, limits.most_features(len(labels)))
+        return cls(registry, frozenset((*registry.features, *new)), labels)
 
     def kept_columns(self, new_labels: Sequence[str]) -> list[int]:
         """Return which columns of a client's weights are kept, given its new labels."""

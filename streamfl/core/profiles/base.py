@@ -171,6 +171,8 @@ class Profile(Kind):
         A field that names the class in saved states: `profile: Literal["paper"] = "paper"`.
     takes
         The `ProfileOptions` that it uses besides learner, horizon and step. Other options are refused if given.
+    constants
+        The fields that come from the options and never change.
     epoch
         A field: the number of the epoch, from 1.
     """
@@ -180,6 +182,7 @@ class Profile(Kind):
         "calibrated": "profile calibrated was removed: begin anew with profile adaptive or paper"
     }
     takes: ClassVar[tuple[str, ...]] = ()
+    constants: ClassVar[tuple[str, ...]] = ()
     profile: str
     epoch: int
 
@@ -191,6 +194,16 @@ class Profile(Kind):
     def outlook(self) -> str:
         """Return what users should know before it starts; empty if nothing."""
         return ""
+
+    def wrong_beside(self, configured: "Profile") -> str | None:
+        """Return why this cannot have come from a configured profile, or None.
+
+        A saved profile is checked by it: one whose constants somebody else chose may take any time.
+        """
+        if self.profile != configured.profile:
+            return f"profile {self.profile}, and {configured.profile} is configured"
+        other = [name for name in self.constants if getattr(self, name) != getattr(configured, name)]
+        return f"other {other[0]} of profile {self.profile} than are configured" if other else None
 
     @property
     def promotions(self) -> int:

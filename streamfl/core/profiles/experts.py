@@ -137,6 +137,7 @@ class Experts(Profile):
     """
 
     takes: ClassVar[tuple[str, ...]] = ("start", "max_order")
+    constants: ClassVar[tuple[str, ...]] = ("settings",)
 
     settings: ExpertsSettings = field(default_factory=ExpertsSettings)
     profile: Literal["experts"] = "experts"

@@ -206,12 +206,18 @@ def _is_whole(name: str) -> bool:
         return False
 
 
+# The largest weight after a change of scales: steps and averages keep far below ten times that, and a client takes
+# weights up to ten orders of magnitude more.
+LARGEST_WEIGHT = 1e90
+
+
 def re_expression(old: Registry, new: Registry, columns: int) -> Callable[[FloatArray], FloatArray]:
     """Return the map of weights from an old registry to a newer one, under which no prediction changes.
 
     New features and labels get rows and columns of zeros. With z = (x - m) / s and z' = (x - m') / s',
     w' = w s' / s and b' = b + sum_j w_j (m'_j - m_j) / s_j; a new unit of targets scales and shifts the outputs. A
-    feature whose values were all clipped under the old scale was a constant, and goes into the intercept.
+    feature whose values were all clipped under the old scale was a constant, and goes into the intercept. Weights
+    beyond `LARGEST_WEIGHT` are cut: only records with absurd values lead to them, and no client takes such a model.
 
     Parameters
     ----------
@@ -229,8 +235,10 @@ def re_expression(old: Registry, new: Registry, columns: int) -> Callable[[Float
            [31.]])
     """
     d = len(old.features)
-    stretch = np.where(_all_far_out(old, new), 0.0, new.scale[:d] / old.scale)[:, None]
-    shift = (np.nan_to_num(new.mean[:d] - old.mean) / old.scale)[:, None]  # weights of an unknown scale are 0
+    with np.errstate(over="ignore"):  # what is infinite is cut
+        stretch = np.minimum(new.scale[:d] / old.scale, LARGEST_WEIGHT)
+        shift = (np.nan_to_num(new.mean[:d] - old.mean) / old.scale)[:, None]  # weights of an unknown scale are 0
+    stretch = np.where(_all_far_out(old, new), 0.0, stretch)[:, None]
     shift = np.clip(shift, -old.farthest, old.farthest)
     before, after = old.target, new.target
     # Without a known unit, targets were already measured in the new one.
@@ -243,7 +251,8 @@ def re_expression(old: Registry, new: Registry, columns: int) -> Callable[[Float
         kept = slice(0, W.shape[1])
         changed[:d, kept] = W[:d] * stretch * unit
         changed[-1, kept] = (W[-1] + (W[:d] * shift).sum(axis=0)) * unit + offset
-        return changed
+        bounded: FloatArray = np.clip(changed, -LARGEST_WEIGHT, LARGEST_WEIGHT)
+        return bounded
 
     return change
 

@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
+from streamfl.core.client.usable import unusable
 from streamfl.core.coordinator.agreement import middle_unit
 from streamfl.core.learning.local_round import RoundRecords
-from streamfl.core.protocol.messages import Join
+from streamfl.core.protocol.messages import Join, ModelPublished
 from streamfl.core.protocol.moments import NOTHING, Moments
 from streamfl.core.protocol.records import Batch, Span
 from streamfl.core.protocol.registry import (
@@ -220,3 +221,13 @@ def test_nobody_knows_a_unit_who_has_no_records():
 
     assert not middle_unit([told(0, TargetUnit()), told(0, TargetUnit())]).is_known
     assert middle_unit([told(0, TargetUnit()), told(3, TargetUnit(5.0, 2.0))]) == TargetUnit(5.0, 2.0)
+
+
+def test_weights_stay_within_what_clients_take_however_far_a_record_moves_the_scale():
+    old = Registry(1, ("x", "y"), ("a",), np.zeros(2), np.array([1e-300, 1.0]))
+    new = Registry(2, ("x", "y"), ("a",), np.array([0.0, 1e100]), np.array([1e100, 1e100]))
+    W = np.array([[0.0], [-1e5], [1.0]])
+    for _ in range(3):  # they are carried on from round to round
+        W = re_expression(old, new, 1)(W)
+    assert np.isfinite(W).all()
+    assert unusable(ModelPublished(slot="m", version=1, registry=2, weights=W), None) is None

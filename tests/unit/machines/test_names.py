@@ -27,6 +27,7 @@ from unit.machines.script import (
 )
 
 from streamfl.core.bounds import Limits
+from streamfl.core.client.buffer import Buffer
 from streamfl.core.client.settings import ClientSettings
 from streamfl.core.coordinator.machine import Coordinator
 from streamfl.core.coordinator.names import Grant
@@ -340,3 +341,46 @@ def test_memory_is_bounded_and_every_update_counts(learning, one, other, third):
         member = state.members[name]
         assert member.read == source.read
         assert member.rejected >= len(source.rejected)
+
+
+# --- both limits together ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("features", "labels", "new_features", "new_labels", "granted_features", "granted_labels"),
+    [
+        (1, 2, 9, 9, 0, 7),  # 9 labels of 20 weights leave room for one feature
+        (3, 2, 9, 9, 0, 3),
+        (3, 5, 9, 9, 0, 0),
+        (1, 2, 9, 0, 8, 0),
+        (1, 4, 9, 1, 2, 1),
+    ],
+)
+def test_names_are_granted_as_long_as_a_model_has_no_more_weights_than_it_may(
+    features, labels, new_features, new_labels, granted_features, granted_labels
+):
+    limits = Limits(features=10, labels=9, weights=20)
+    registry = Registry(1, _names("x", features), _names("a", labels), np.zeros(features), np.ones(features))
+    update = Update(
+        client="c0", attempt="i1-1", entry=1, round=1, epoch=1, registry=1, records=1, trained=1, rejected=0,
+        spans=(), losses={}, differences={}, new_features=_names("new x", new_features), new_labels=_names("new a", new_labels),
+    )  # fmt: skip
+    grant = Grant.of([update], registry, limits)
+    assert len(grant.features) == features + granted_features
+    assert len(grant.labels) == labels + granted_labels
+    assert (len(grant.features) + 1) * len(grant.labels) <= limits.weights
+
+
+def test_a_client_leaves_out_what_is_beyond_the_weights_of_a_model():
+    limits = Limits(features=10, labels=9, weights=8)
+    full = Registry(2, ("x", "y", "z"), ("a", "b"), np.zeros(3), np.ones(3))
+    buffer = Buffer(10)
+    X, y = np.ones((2, 4)), np.array([0.0, 2.0])
+    buffer.add([Batch(Span("c0", 0, 2), np.arange(2), ("x", "y", "z", "new"), X, y, ("a", "b", "c"))])
+    buffer.within(full, limits)
+    (kept,) = buffer.batches
+    assert (kept.features, kept.labels, len(kept), len(kept.rejected)) == (("x", "y", "z"), ("a", "b"), 1, 1)
+
+
+def _names(what: str, count: int) -> tuple[str, ...]:
+    return tuple(f"{what}{i}" for i in range(count))

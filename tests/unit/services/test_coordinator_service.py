@@ -384,7 +384,7 @@ class Connector:
     def prepare(self):
         self.prepared = True
 
-    def coordinator(self, placement, records, apart=None):
+    def coordinator(self, placement, records, apart=None, wrong=None):
         assert placement.topics == ("r",)
         assert records.stride == 1
         assert self.prepared, "topics must be there before the link is made"

@@ -67,7 +67,7 @@ def test_bytes_that_are_not_of_this_form_are_refused_by_name(data: bytes, reason
 
 
 def test_a_text_that_inflates_beyond_its_bound_is_refused_before_it_is_read():
-    bomb = packed({"a": "x" * (compact.MOST + 1)}, [])
+    bomb = packed({"a": "x" * (compact.MOST_TEXT + 1)}, [])
     assert len(bomb) < 20_000
     with pytest.raises(PeerError, match="too many"):
         compact.unpack(bomb)

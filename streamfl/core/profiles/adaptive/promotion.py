@@ -70,6 +70,7 @@ class Promotion(ReadsOldNames, Profile):
     OLD_NAMES: ClassVar[Mapping[str, str]] = {"odd": "released"}
 
     takes: ClassVar[tuple[str, ...]] = ("detector",)
+    constants: ClassVar[tuple[str, ...]] = ("ladder",)
 
     ladder: LadderSettings = field(default_factory=LadderSettings)
     detector: Detector = field(default_factory=Excess)

@@ -123,6 +123,7 @@ class Paper(Profile):
     """
 
     takes: ClassVar[tuple[str, ...]] = ("rho_scale", "optimistic", "start", "order_after_alarm", "max_order")
+    constants: ClassVar[tuple[str, ...]] = ("settings",)
 
     settings: PaperSettings
     profile: Literal["paper"] = "paper"
@@ -156,6 +157,12 @@ class Paper(Profile):
     def outlook(self) -> str:
         """Return whether the tests can fire at all, and from which T on."""
         return self.settings.outlook()
+
+    def wrong_beside(self, configured: Profile) -> str | None:
+        """Return why this cannot have come from a configured profile, or None: a schedule has 2^order rounds."""
+        orders = [self.next_order, *([self.block.order] if self.block is not None else [])]
+        possible = self.horizon >= 0 and 0 <= min(orders) <= max(orders) <= self.settings.max_order
+        return super().wrong_beside(configured) or (None if possible else "orders that no block has")
 
     def open(self, t: int, scratch: FloatArray, squared_norm: float) -> RoundPlan:
         """Begin round t: begin a block if the last has ended, and let the active instance play."""

@@ -1,0 +1,154 @@
+"""Federations among liars: hostile members and producers, forgers on both sides. Honest clients lose nothing."""
+
+import itertools
+from dataclasses import replace
+
+import pytest
+
+from simulation.federation import CLIENTS, federation
+from simulation.late_labels import Disorder, late
+from simulation.test_simulation import faults_of
+from streamfl.core.bounds import Limits
+from streamfl.core.coordinator import checks
+from streamfl.core.coordinator.admission import Admission
+from streamfl.core.protocol.messages import RoundOpened
+from streamfl.settings import LearningSettings
+from streamfl.testing import Faults, Simulation, Violation
+from streamfl.testing.lies import STRANGERS, Liar
+
+# Fewer than forgers try to bring in.
+LIMITS = Limits(features=12, labels=6, clients=8)
+
+DEADLINE = 1.0
+
+# A model of River, whose tables are sent by name.
+RIVER = LearningSettings(model="river:preprocessing.StandardScaler|linear_model.SoftmaxRegression(optim.SGD(0.1))")
+
+
+def among_liars(seed: int, simulation: Simulation | None = None, **settings) -> Simulation:
+    """Return a world of a seed with a liar among its clients, and forgers."""
+    faults = faults_of(seed).with_liars(f"c{seed % CLIENTS}")
+    simulation = simulation or federation(seed=seed, faults=faults, quorum=2, **settings)
+    simulation.coordinator = replace(simulation.coordinator, expire_after=3, limits=LIMITS)
+    if simulation.halves is None:
+        simulation.coordinator = replace(simulation.coordinator, partitions=("*",))
+    simulation.calm_after = 40.0
+    return simulation
+
+
+def lost(simulation: Simulation) -> dict[str, int]:
+    """Return how many records of honest clients are in no entry."""
+    honest = {name: log for name, log in simulation.logs.items() if name not in simulation.faults.liars}
+    audit = simulation.audit
+    rest = {name: len(log) - audit.accepted[name] - audit.rejected[name] for name, log in honest.items()}
+    return {name: records for name, records in rest.items() if records}
+
+
+@pytest.mark.parametrize("first", [0, 6])
+def test_honest_clients_lose_no_record_in_the_worlds_of_the_same_seeds(first):
+    refused = 0
+    for seed in range(first, first + 6):
+        simulation = among_liars(seed, profile=("adaptive", "paper")[seed % 2])
+        simulation.run()
+        assert lost(simulation) == {}
+        refused += sum(simulation.audit.refusals.values())
+    assert refused > 30
+
+
+def test_so_they_do_if_labels_come_apart_or_models_are_of_another_library():
+    worlds = [among_liars(400, learning=RIVER)]
+    for seed in (300, 301):
+        faults = faults_of(seed).with_liars(f"c{seed % CLIENTS}")
+        worlds.append(among_liars(seed, late(Disorder((7,)), window=60, seed=seed, faults=faults, quorum=2)))
+    for simulation in worlds:
+        simulation.run()
+        assert simulation.audit.refusals
+
+
+@pytest.mark.compiles
+def test_so_they_do_if_models_learn_record_by_record():
+    simulation = among_liars(200, learning=LearningSettings(features="auto"))
+    simulation.run()
+    assert lost(simulation) == {}
+
+
+def test_no_lie_keeps_a_round_open_beyond_its_deadline():
+    for seed in (20, 21):
+        simulation = federation(seed=seed, faults=Faults(delay=0.01).with_liars("c1"))
+        simulation.coordinator = replace(
+            simulation.coordinator, deadline=DEADLINE, expire_after=3, limits=LIMITS, partitions=("*",)
+        )
+        simulation.calm_after = 40.0
+        opened: list[float] = []
+        watch = simulation.audit.watch
+
+        def noting(now, node, message, watch=watch, opened=opened):
+            watch(now, node, message)
+            if isinstance(message, RoundOpened) and node == "coordinator" and not message.resumed:
+                opened.append(now)
+
+        simulation.audit.watch = noting
+        simulation.run()
+        closed = simulation.audit.closed_at
+        assert len(closed) > 15
+        # Three stages of scores may follow the updates; a client that was misled asks where it is after its patience.
+        most = 4.0 * DEADLINE + 2.0 * simulation.client.retry
+        assert max(after - before for before, after in itertools.pairwise(closed)) <= most
+
+
+def test_the_same_seed_tells_the_same_lies():
+    def transcript() -> list[str]:
+        simulation = among_liars(4)
+        simulation.run()
+        return simulation.audit.transcript
+
+    assert transcript() == transcript()
+
+
+def test_lies_are_of_every_kind():
+    """Attacks that pass the checks, content that does not, junk, strangers, and forgeries towards clients."""
+    refused, accepted, dropped, strangers = "", 0, 0, set()
+    for seed in (0, 1):
+        simulation = among_liars(seed)
+        coordinator = simulation.run()
+        refused += " ".join(simulation.audit.refusals)
+        accepted += sum(closed.accepted_of(f"c{seed}") is not None for closed in simulation.audit.closed)
+        dropped += simulation.audit.dropped
+        strangers.update(coordinator.state.members)
+    assert "neither JSON nor safetensors" in refused
+    assert "not a Update" in refused or "not a Join" in refused
+    assert accepted > 3
+    assert dropped > 0
+    assert strangers.intersection(STRANGERS)
+
+
+# --- what is taken out is missed ----------------------------------------------------------------------------------
+
+
+def unchecked_clients(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Admission, "_one_too_many", lambda *_: None)
+
+
+def unchecked_positions(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(checks, "_wrong_positions", lambda *_: None)
+
+
+def unchecked_names(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(checks, "wrong_partitions", lambda *_: None)
+    patch.setattr("streamfl.core.coordinator.admission.wrong_partitions", lambda *_: None)
+    patch.setattr(Admission, "_wrong_places", lambda *_: None)
+
+
+@pytest.mark.parametrize("without", [unchecked_clients, unchecked_positions, unchecked_names])
+def test_a_safeguard_that_is_taken_out_is_missed(without, monkeypatch):
+    without(monkeypatch)
+    with pytest.raises((Violation, ValueError, IndexError)):
+        for seed in range(3, 12):
+            simulation = among_liars(seed)
+            simulation.run()
+            assert lost(simulation) == {}
+
+
+def test_a_liar_draws_by_itself_so_that_the_faults_stay_those_of_the_seed():
+    one, other = Liar(1, ("c0",)), Liar(1, ("c0",))
+    assert [one.forged() for _ in range(20)] == [other.forged() for _ in range(20)]
