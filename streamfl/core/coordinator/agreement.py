@@ -117,6 +117,12 @@ class Agreement:
             return slope * (len(slope) / ((1.0 + RIDGE) * self.squared_norm))
         return self.second.whitened(slope)
 
+    def half_whitened(self, slopes: FloatArray) -> FloatArray:
+        """Return L^-1 slopes, A = L L^T the same second moments: gradients of single records are then alike in size."""
+        if self.second is None:
+            return slopes * np.sqrt(len(slopes) / ((1.0 + RIDGE) * self.squared_norm))
+        return self.second.half_whitened(slopes)
+
     @property
     def exponents(self) -> tuple[int, ...]:
         """Return the grid of the next round, see `RoundOpened.exponents`; empty before any record was measured."""

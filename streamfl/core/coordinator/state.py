@@ -6,6 +6,7 @@ from typing import ClassVar
 
 from streamfl.core.arrays import HOLDS_ARRAYS
 from streamfl.core.coordinator.agreement import Agreement
+from streamfl.core.coordinator.influence import Influence
 from streamfl.core.coordinator.ledger import Member
 from streamfl.core.coordinator.one_drift import Drift
 from streamfl.core.errors import PeerError
@@ -48,6 +49,8 @@ class CoordinatorState(ReadsOldNames):
         The last drifts that were announced.
     period
         The open period, with rounds by event time.
+    influence
+        What is remembered of clients' earlier numbers, to bound their influence.
     """
 
     __pydantic_config__: ClassVar[dict[str, object]] = HOLDS_ARRAYS
@@ -66,6 +69,7 @@ class CoordinatorState(ReadsOldNames):
     measured: tuple[str, ...] | None = None
     drifts: tuple[Drift, ...] = ()
     period: int | None = None
+    influence: Influence = field(default_factory=Influence)
 
     @property
     def chain(self) -> str:

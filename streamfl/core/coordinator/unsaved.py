@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from streamfl.core.bounds import bounded
 from streamfl.core.coordinator.aggregate import Aggregation
+from streamfl.core.coordinator.influence import Influence
 from streamfl.core.coordinator.ledger import Member
 from streamfl.core.coordinator.names import Grant
 from streamfl.core.coordinator.open_round import OpenRound
@@ -51,7 +52,12 @@ class Unsaved:
     updates
         The accepted updates, by client.
     counted
-        The same when the round closes, in the order of the clients' names, with granted names only.
+        The same when the round closes, in the order of the clients' names, with granted names only and bounded
+        influence.
+    shares
+        How much of each client's steps counts.
+    influence
+        The histories after the round; None before it closes.
     grant
         The names that the round may register; None before it closes.
     pending_alarm
@@ -75,6 +81,8 @@ class Unsaved:
     open: OpenRound | None = None
     updates: dict[str, Update] = field(default_factory=dict)
     counted: tuple[Update, ...] = ()
+    shares: Mapping[str, float] = field(default_factory=dict)
+    influence: Influence | None = None
     grant: Grant | None = None
     pending_alarm: PendingAlarm | None = None
     scores: dict[str, Scores] = field(default_factory=dict)
@@ -101,6 +109,7 @@ class Unsaved:
     def collect_for(self, opened: OpenRound) -> None:
         """Start collecting for a new round."""
         self.open, self.updates, self.counted, self.grant = opened, {}, (), None
+        self.shares, self.influence = {}, None
         self.refusals, self.readings = self.refusals.for_next_entry(), {}
 
     @property

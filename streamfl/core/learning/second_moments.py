@@ -110,6 +110,14 @@ class SecondMoments:
         """Return A^-1 slope, shape (d, columns)."""
         return np.asarray(np.linalg.solve(self._metric, slope), dtype=np.float64)
 
+    def half_whitened(self, slopes: FloatArray) -> FloatArray:
+        """Return L^-1 slopes, with A = L L^T: its squared norm is slopes^T A^-1 slopes. Shape (d, columns).
+
+        >>> SecondMoments(np.diag([4.0 - 5.0 / 84.0, 1.0 / 4.0 - 5.0 / 84.0]), 1.0).half_whitened(np.ones((2, 1))).T.round(1)
+        array([[0.5, 1.9]])
+        """
+        return np.asarray(np.linalg.solve(np.linalg.cholesky(self._metric), slopes), dtype=np.float64)
+
     @property
     def deviation(self) -> FloatArray:
         """Return sqrt(C_jj / N), shape (d,)."""
