@@ -223,7 +223,7 @@ def figures(world: World) -> dict[str, Any]:
     watch, clock, transport = Watch(world.honest), ManualClock(), MemoryTransport()
     learning = LearningSettings.model_validate({"features": world.features})
     learner = learning.learner("classification", world.seed)
-    settings = CoordinatorSettings(learner, expect=world.of, deadline=1.0)
+    settings = CoordinatorSettings(learner, expect=world.of, deadline=1.0, round_size=SIZE)
     state = CoordinatorState(ProfileSettings().create(ROUNDS, learner))
     coordinator = CoordinatorNode(Coordinator(settings, state), transport.coordinator(), watch.coordinator)
     of_clients = ClientSettings(learner.in_one_process(), round_size=SIZE, measure=True)

@@ -410,6 +410,7 @@ class Replay:
             CoordinatorSettings(
                 learner=learner,
                 expect=len(self.logs),
+                round_size=None if self.sizes or settings.interval else max(settings.round_size, settings.least),
                 task=self.task,
                 scaling=settings.scaling,
                 by_event_time=settings.interval is not None,

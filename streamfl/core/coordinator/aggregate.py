@@ -2,12 +2,13 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from streamfl.core.arrays import FloatArray
 from streamfl.core.coordinator.agreement import Agreement, labels_seen_first
+from streamfl.core.coordinator.influence import odd
 from streamfl.core.drift.evidence import ClientPart, LiveModel, Observed, Played
 from streamfl.core.learning.algorithms.base import combine
 from streamfl.core.learning.fixed_point import exact_sum, weighted_mean
@@ -44,6 +45,8 @@ class Aggregation:
         The registered labels, then all new labels of the round: the columns of the result.
     apart
         The clients whose contributions to the common models are left out.
+    odd
+        The clients whose losses of the common models are left out, because they stand out.
 
     Examples
     --------
@@ -66,14 +69,20 @@ class Aggregation:
     agreement: Agreement
     labels: tuple[str, ...]
     apart: frozenset[str] = frozenset()
+    odd: frozenset[str] = frozenset()
 
     @classmethod
     def of(
-        cls, learner: Learner, agreement: Agreement, updates: Sequence[Update], apart: frozenset[str] = frozenset()
+        cls,
+        learner: Learner,
+        agreement: Agreement,
+        updates: Sequence[Update],
+        apart: frozenset[str] = frozenset(),
+        odd: frozenset[str] = frozenset(),
     ) -> "Aggregation":
         """Return the aggregation over the union of the clients' labels."""
         labels = (*agreement.registry.labels, *labels_seen_first(updates))
-        return cls(learner, agreement.during(updates), labels, apart)
+        return cls(learner, agreement.during(updates), labels, apart, odd)
 
     def observed(
         self,
@@ -114,11 +123,20 @@ class Aggregation:
     def answer(self, scored: Sequence[tuple[Update, Scores]], live: tuple[LiveModel, ...]) -> Answer:
         """Return the scores of candidates, each client's on the records of its update."""
         scored = [(update, scores) for update, scores in scored if update.records]
+        contributions = [self._contribution(update, scores) for update, scores in scored]
+        here = replace(self, odd=self._odd_beside(contributions, live))
+        judges = [(update, scores) for update, scores in scored if update.client not in here.odd] or scored
         return Answer(
-            self._all_played(live, [self._contribution(update, scores) for update, scores in scored]),
-            {update.client: ClientPart(update.records, _sums(scores)) for update, scores in scored},
-            {scores.client: scores.relabelling for _, scores in scored},
+            here._all_played(live, contributions),
+            {update.client: ClientPart(update.records, _sums(scores)) for update, scores in judges},
+            {scores.client: scores.relabelling for _, scores in judges},
         )
+
+    def _odd_beside(self, contributions: Sequence[Contribution], live: Sequence[LiveModel]) -> frozenset[str]:
+        """Return the clients whose scores of candidates for all clients are left out; of a few clients none is."""
+        if any(model.clients is not None for model in live):
+            return frozenset()
+        return self.odd | odd_in([c for c in contributions if c.client not in self.apart], live)
 
     def played(self, model: LiveModel, contributions: Sequence[Contribution]) -> Played | None:
         """Return the measurements of a model, and the model after its step; None if no client scored it."""
@@ -128,7 +146,8 @@ class Aggregation:
         records = sum([c.records for c in scored])
         if not records:
             return None
-        losses = [c.losses[model.name] for c in scored]
+        judges = [c for c in scored if model.clients is not None or c.client not in self.odd] or scored
+        records, losses = sum([c.records for c in judges]), [c.losses[model.name] for c in judges]
         mean = math.fsum([x.loss for x in losses]) / records
         share = math.fsum([x.history_share for x in losses])
         return Played(
@@ -181,6 +200,18 @@ class Aggregation:
     @property
     def _columns(self) -> int:
         return self.learner.model.columns(len(self.labels))
+
+
+def odd_in(contributions: Sequence[Contribution | Update], live: Sequence[LiveModel]) -> frozenset[str]:
+    """Return the clients whose losses of the models of all clients stand out."""
+    names = [model.name for model in live if model.clients is None]
+    there = [c for c in contributions if c.records and c.losses.keys() >= set(names)]
+    means = {c.client: np.array([_means(c.losses[name], c.records) for name in names]).ravel() for c in there}
+    return odd(means) if names else frozenset()
+
+
+def _means(losses: SlotLosses, records: int) -> tuple[float, float]:
+    return losses.loss / records, losses.proper / records
 
 
 def served_in_all(updates: Sequence[Update]) -> Served:

@@ -50,6 +50,7 @@ def bounded(
     agreement: Agreement,
     influence: Influence,
     *,
+    most: int | None = None,
     between: BetweenRounds[Any, Any] | None = None,
     agreed: AgreedState | None = None,
 ) -> Bounded:
@@ -65,10 +66,12 @@ def bounded(
         The agreement of the round, from before its updates.
     influence
         The histories before the round.
+    most
+        The most records that an update counts as; None: only the others bound it.
     between, agreed
         The models that learn between rounds, and their agreed state.
     """
-    light = _lighter(updates, {model.name for model in live if model.whitened})
+    light = _lighter(updates, most, {model.name for model in live if model.whitened})
     common = [model for model in live if model.trained and model.clients is None]
     verdicts = {STEPS: _judged_steps(light, common, agreement, influence)}
     shares = smallest([verdict.shares for verdict in verdicts.values()])
@@ -132,10 +135,11 @@ def _times(differences: Mapping[str, FloatArray], share: float) -> dict[str, Flo
     return {name: share * x for name, x in differences.items()} if share else {}
 
 
-def _lighter(updates: Sequence[Update], sums: set[str]) -> list[Update]:
-    """Return updates none of which is about more than so many times the records of the middle one."""
+def _lighter(updates: Sequence[Update], size: int | None, sums: set[str]) -> list[Update]:
+    """Return updates none of which is about more records than a round has, or than so many times the middle one."""
     records = sorted(update.records for update in updates if update.records)
     most = HEAVIEST * records[(len(records) - 1) // 2] if records else 0
+    most = most if size is None else min(most, size)
     return [_of_fewer(update, most, sums) if update.records > most else update for update in updates]
 
 

@@ -34,6 +34,10 @@ FEWEST = 4
 # records perfectly, the others are not liars. docs/choices.md, "Influence".
 LEAST = 0.1
 
+# From so many deviations between clients on, a client's losses are odd, and the least such deviation. A deviation is
+# so many times the middle distance from the middle, if they are Gaussian. docs/choices.md, "Influence".
+ODD, LEAST_SPREAD, DEVIATION = 6.0, 0.002, 1.4826
+
 History = Mapping[str, FloatArray]
 
 
@@ -153,6 +157,30 @@ def _places(kind: str, model: int, column: int, rows: int) -> tuple[IntArray, Fl
     """Return the sum and the sign of each row of a column."""
     drawn = generator(0, "influence", kind, model, column).integers(2 * NUMBERS, size=rows)
     return drawn // 2, (2.0 * (drawn % 2) - 1.0)
+
+
+def odd(losses: Mapping[str, FloatArray]) -> frozenset[str]:
+    """Return the clients whose losses do not rank models as those of the others do, or lie far from theirs.
+
+    Parameters
+    ----------
+    losses
+        By client, the mean losses of the same models, shape (models,).
+
+    Examples
+    --------
+    >>> honest = {f"c{i}": np.array([0.3, 0.2 + 0.01 * i, 0.1]) for i in range(5)}
+    >>> odd(honest), odd(honest | {"c5": np.array([0.1, 0.2, 0.3])})
+    (frozenset(), frozenset({'c5'}))
+    """
+    if len(losses) < FEWEST:
+        return frozenset()
+    X = np.array(list(losses.values()))
+    level = X.mean(axis=1, keepdims=True)
+    distances = np.hstack([np.abs(each - np.median(each, axis=0)) for each in (level, X - level)])
+    spread = np.maximum(DEVIATION * np.median(distances, axis=0), LEAST_SPREAD)
+    far = (distances > ODD * spread).any(axis=1)
+    return frozenset(name for name, is_far in zip(losses, far, strict=True) if is_far)
 
 
 def smallest(shares: Sequence[Mapping[str, float]]) -> dict[str, float]:

@@ -12,7 +12,7 @@ import numpy as np
 
 from streamfl.core.arrays import FloatArray
 from streamfl.core.bounds import REFUSALS_IN_A_ROW, bounded
-from streamfl.core.coordinator.aggregate import Aggregation, served_in_all
+from streamfl.core.coordinator.aggregate import Aggregation, odd_in, served_in_all
 from streamfl.core.coordinator.agreement import Agreement, middle_unit
 from streamfl.core.coordinator.announcements import Announcement, announcements
 from streamfl.core.coordinator.bounded import bounded as bounded_updates
@@ -142,6 +142,7 @@ class Rounds:
             unsaved.opened.plan.live,
             state.agreed,
             state.influence,
+            most=self.settings.round_size,
             between=self.settings.learner.between,
             agreed=state.between,
         )
@@ -150,9 +151,11 @@ class Rounds:
     def observed(self) -> tuple[Observed, Aggregation]:
         """Return what the round's updates show, and how they are aggregated."""
         state, opened, counted = self.state, self.unsaved.opened, self.unsaved.counted
-        aggregation = Aggregation.of(self.settings.learner, state.agreed, counted, opened.apart)
-        known = state.registry.labels[: state.known_labels]
         live, serves = opened.plan.live, opened.plan.serves
+        without = {client for client, share in self.unsaved.shares.items() if share == 0.0}
+        odd = odd_in([update for update in counted if update.client not in opened.apart], live) | without
+        aggregation = Aggregation.of(self.settings.learner, state.agreed, counted, opened.apart, odd)
+        known = state.registry.labels[: state.known_labels]
         observed = aggregation.observed(counted, live, t=state.round, known_labels=known, serves=serves)
         return observed, aggregation
 

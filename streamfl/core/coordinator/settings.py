@@ -29,6 +29,8 @@ class CoordinatorSettings:
         Seconds a round lasts with the `interval` clock; None is the `records` clock.
     by_event_time
         Whether rounds take the records of one period of event time, of which clients know the length.
+    round_size
+        The records of a client's round with the `records` clock: an update counts as of no more. None: unknown.
     task
         `classification` or `regression`.
     scaling
@@ -52,6 +54,7 @@ class CoordinatorSettings:
     expire_after: int | None = None
     interval: float | None = None
     by_event_time: bool = False
+    round_size: int | None = None
     task: Literal["classification", "regression"] = "classification"
     scaling: bool = True
     warm_up: int | None = 8
