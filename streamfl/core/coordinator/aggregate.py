@@ -8,7 +8,7 @@ import numpy as np
 
 from streamfl.core.arrays import FloatArray
 from streamfl.core.coordinator.agreement import Agreement, labels_seen_first
-from streamfl.core.coordinator.influence import odd
+from streamfl.core.learning.influence import odd
 from streamfl.core.drift.evidence import ClientPart, LiveModel, Observed, Played
 from streamfl.core.learning.algorithms.base import combine
 from streamfl.core.learning.fixed_point import exact_sum, weighted_mean

@@ -12,7 +12,7 @@ import numpy as np
 
 from streamfl.core.arrays import FloatArray
 from streamfl.core.coordinator.agreement import Agreement, labels_seen_first
-from streamfl.core.coordinator.influence import LEAST, Influence, Judged, Sent, judged, smallest
+from streamfl.core.learning.influence import LEAST, Influence, Judged, Sent, judged, smallest
 from streamfl.core.drift.evidence import LiveModel
 from streamfl.core.learning.between_rounds import BetweenRounds
 from streamfl.core.protocol.messages import AgreedState, LabelSums, Scores, SlotLosses, Update
@@ -50,6 +50,7 @@ def bounded(
     agreement: Agreement,
     influence: Influence,
     *,
+    apart: frozenset[str] = frozenset(),
     most: int | None = None,
     between: BetweenRounds[Any, Any] | None = None,
     agreed: AgreedState | None = None,
@@ -66,16 +67,21 @@ def bounded(
         The agreement of the round, from before its updates.
     influence
         The histories before the round.
+    apart
+        The clients that have models of their own: they add nothing to what is common.
     most
         The most records that an update counts as; None: only the others bound it.
     between, agreed
         The models that learn between rounds, and their agreed state.
     """
-    light = _lighter(updates, most, {model.name for model in live if model.whitened})
+    light = _lighter(updates, most, {model.name for model in live if model.whitened}, between)
     common = [model for model in live if model.trained and model.clients is None]
+    learnt = {u.client: u.learnt for u in light if u.learnt is not None and u.client not in apart}
+    sent = {} if between is None or agreed is None else between.sent(learnt, agreed)
     verdicts = {STEPS: _judged_steps(light, common, agreement, influence)}
+    verdicts |= {kind: judged(each, influence.histories.get(kind, {})) for kind, each in sent.items()}
     shares = smallest([verdict.shares for verdict in verdicts.values()])
-    counted = tuple(_shared(update, shares.get(update.client, 1.0)) for update in light)
+    counted = tuple(_shared(update, shares.get(update.client, 1.0), between) for update in light)
     return Bounded(counted, shares, Influence({kind: v.histories for kind, v in verdicts.items()}))
 
 
@@ -102,7 +108,7 @@ def _judged_steps(
         halved = agreement.half_whitened(X.transpose(1, 0, 2, 3).reshape(rows, -1))
         X = halved.reshape(rows, clients, models, columns).transpose(1, 0, 2, 3) / records[:, None, None, None]
         least = LEAST * float(np.sqrt(models * rows / np.median(records)))
-    return judged(STEPS, Sent(tuple(u.client for u in senders), records, X), before, least=least)
+    return judged(Sent.of(STEPS, tuple(u.client for u in senders), records, X), before, least=least)
 
 
 def _stacked(updates: Sequence[Update], names: Sequence[str], agreement: Agreement) -> FloatArray:
@@ -122,30 +128,35 @@ def _stacked(updates: Sequence[Update], names: Sequence[str], agreement: Agreeme
     return np.array(stacked)
 
 
-def _shared(update: Update, share: float) -> Update:
-    """Return an update of whose steps a share counts."""
+def _shared(update: Update, share: float, between: BetweenRounds[Any, Any] | None) -> Update:
+    """Return an update of which a share of what it learnt counts; without any, it counts as untrained."""
     if share == 1.0:
         return update
     if share == 0.0:
         return replace(update, differences={}, trained=0, learnt=None, second_moments=None)
-    return replace(update, differences=_times(update.differences, share))
+    learnt = update.learnt if between is None or update.learnt is None else between.times(update.learnt, share)
+    return replace(update, differences=_times(update.differences, share), learnt=learnt)
 
 
 def _times(differences: Mapping[str, FloatArray], share: float) -> dict[str, FloatArray]:
     return {name: share * x for name, x in differences.items()} if share else {}
 
 
-def _lighter(updates: Sequence[Update], size: int | None, sums: set[str]) -> list[Update]:
+def _lighter(
+    updates: Sequence[Update], size: int | None, sums: set[str], between: BetweenRounds[Any, Any] | None
+) -> list[Update]:
     """Return updates none of which is about more records than a round has, or than so many times the middle one."""
     records = sorted(update.records for update in updates if update.records)
     most = HEAVIEST * records[(len(records) - 1) // 2] if records else 0
     most = most if size is None else min(most, size)
-    return [_of_fewer(update, most, sums) if update.records > most else update for update in updates]
+    return [_of_fewer(update, most, sums, between) if update.records > most else update for update in updates]
 
 
-def _of_fewer(update: Update, records: int, sums: set[str]) -> Update:
+def _of_fewer(
+    update: Update, records: int, sums: set[str], between: BetweenRounds[Any, Any] | None
+) -> Update:
     """Return an update as if it were about fewer records: all that is a sum over records is smaller."""
-    part, C = records / update.records, update.second_moments
+    part, C, learnt = records / update.records, update.second_moments, update.learnt
     return replace(
         update,
         records=records,
@@ -155,6 +166,7 @@ def _of_fewer(update: Update, records: int, sums: set[str]) -> Update:
         new=tuple(_part_of_label(x, part) for x in update.new),
         second_moments=None if C is None else part * C,
         squared_norm=part * update.squared_norm,
+        learnt=learnt if between is None or learnt is None else between.of_fewer(learnt, records),
     )
 
 

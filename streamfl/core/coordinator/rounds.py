@@ -142,6 +142,7 @@ class Rounds:
             unsaved.opened.plan.live,
             state.agreed,
             state.influence,
+            apart=unsaved.opened.apart,
             most=self.settings.round_size,
             between=self.settings.learner.between,
             agreed=state.between,

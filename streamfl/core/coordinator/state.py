@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from streamfl.core.arrays import HOLDS_ARRAYS
 from streamfl.core.coordinator.agreement import Agreement
-from streamfl.core.coordinator.influence import Influence
+from streamfl.core.learning.influence import Influence
 from streamfl.core.coordinator.ledger import Member
 from streamfl.core.coordinator.one_drift import Drift
 from streamfl.core.errors import PeerError

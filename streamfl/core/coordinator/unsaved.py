@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from streamfl.core.bounds import bounded
 from streamfl.core.coordinator.aggregate import Aggregation
-from streamfl.core.coordinator.influence import Influence
+from streamfl.core.learning.influence import Influence
 from streamfl.core.coordinator.ledger import Member
 from streamfl.core.coordinator.names import Grant
 from streamfl.core.coordinator.open_round import OpenRound

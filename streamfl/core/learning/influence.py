@@ -65,13 +65,21 @@ class Sent(NamedTuple):
         The clients' names, in order.
     records
         The records of each, shape (clients,).
-    numbers
-        Shape (clients, rows, models, columns).
+    sizes
+        The norm of the numbers of each, shape (clients,).
+    sketches
+        Sums of these numbers with random signs, shape (clients, 64): see `sketches`.
     """
 
     clients: tuple[str, ...]
     records: FloatArray
-    numbers: FloatArray
+    sizes: FloatArray
+    sketches: FloatArray
+
+    @classmethod
+    def of(cls, kind: str, clients: tuple[str, ...], records: FloatArray, numbers: FloatArray) -> "Sent":
+        """Return what clients sent, given all numbers, shape (clients, rows, models, columns)."""
+        return cls(clients, records, np.sqrt((numbers**2).sum(axis=(1, 2, 3))), sketches(kind, numbers))
 
 
 class Judged(NamedTuple):
@@ -81,15 +89,13 @@ class Judged(NamedTuple):
     histories: dict[str, FloatArray]
 
 
-def judged(kind: str, sent: Sent, histories: History, *, least: float = 0.0) -> Judged:
+def judged(sent: Sent, histories: History, *, least: float = 0.0) -> Judged:
     """Return how much of what each client sent counts.
 
     Parameters
     ----------
-    kind
-        What the numbers are; each kind has histories of its own.
     sent
-        What the clients sent.
+        What the clients sent of one kind; each kind has histories of its own.
     histories
         By client, the history before the round.
     least
@@ -98,8 +104,8 @@ def judged(kind: str, sent: Sent, histories: History, *, least: float = 0.0) -> 
     Examples
     --------
     >>> numbers = np.array([1.0, 1.0, 1.0, 1.0, 6.0])[:, None, None, None] * np.array([2.0, -2.0, 1.0])
-    >>> sent = Sent(("c0", "c1", "c2", "c3", "c4"), np.full(5, 10.0), numbers)
-    >>> shares, histories = judged("steps", sent, {})
+    >>> sent = Sent.of("steps", ("c0", "c1", "c2", "c3", "c4"), np.full(5, 10.0), numbers)
+    >>> shares, histories = judged(sent, {})
     >>> [round(share, 2) for share in shares.values()], round(float(np.linalg.norm(histories["c0"])), 6)
     ([1.0, 1.0, 1.0, 1.0, 0.33], 0.1)
     """
@@ -108,11 +114,11 @@ def judged(kind: str, sent: Sent, histories: History, *, least: float = 0.0) -> 
         return Judged(dict.fromkeys(names, 1.0), dict(histories))
     # The mean over few records has more noise, so it may be larger.
     noise = np.maximum(1.0, np.sqrt(np.median(sent.records) / sent.records))
-    sizes = np.sqrt((sent.numbers**2).sum(axis=(1, 2, 3))) / noise
+    sizes = sent.sizes / noise
     middle = max(float(np.median(sizes)), least)
     units = noise * np.maximum(middle, sizes / SIZE)
     before = np.array([histories.get(name, np.zeros(NUMBERS)) for name in names])
-    added = sketches(kind, sent.numbers) / np.where(units > 0.0, units, 1.0)[:, None]
+    added = sent.sketches / np.where(units > 0.0, units, 1.0)[:, None]
     after = KEEPS * before + (1.0 - KEEPS) * added
     distances = np.sqrt(((after - np.median(after, axis=0)) ** 2).sum(axis=1))
     shares = np.minimum(_share(sizes, middle, SIZE), _share(distances, float(np.median(distances)), HISTORY))
