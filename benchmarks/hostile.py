@@ -10,16 +10,11 @@ attack, `missed` the exchanges without a restart within 20 rounds, `made_up` the
 that name an honest client. A file that exists is continued. Figures: docs/results.md, "Hostile members".
 """
 
-import json
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
-
-import click
-import numpy as np
 
 from streamfl.core.client.machine import Client
 from streamfl.core.client.settings import ClientSettings
@@ -223,7 +218,9 @@ def figures(world: World) -> dict[str, Any]:
     watch, clock, transport = Watch(world.honest), ManualClock(), MemoryTransport()
     learning = LearningSettings.model_validate({"features": world.features})
     learner = learning.learner("classification", world.seed)
-    settings = CoordinatorSettings(learner, expect=world.of, deadline=1.0, round_size=SIZE)
+    settings = CoordinatorSettings(
+        learner, expect=world.of, deadline=1.0, round_size=SIZE, aggregation=world.aggregation
+    )
     state = CoordinatorState(ProfileSettings().create(ROUNDS, learner))
     coordinator = CoordinatorNode(Coordinator(settings, state), transport.coordinator(), watch.coordinator)
     of_clients = ClientSettings(learner.in_one_process(), round_size=SIZE, measure=True)

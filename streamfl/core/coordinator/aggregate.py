@@ -7,11 +7,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from streamfl.core.arrays import FloatArray
+from streamfl.core.coordinator.aggregations import AGGREGATORS, Aggregator
 from streamfl.core.coordinator.agreement import Agreement, labels_seen_first
-from streamfl.core.learning.influence import odd
 from streamfl.core.drift.evidence import ClientPart, LiveModel, Observed, Played
 from streamfl.core.learning.algorithms.base import combine
 from streamfl.core.learning.fixed_point import exact_sum, weighted_mean
+from streamfl.core.learning.influence import odd
 from streamfl.core.learning.local_round import Learner
 from streamfl.core.learning.model import score_bound
 from streamfl.core.profiles.base import Answer
@@ -47,6 +48,8 @@ class Aggregation:
         The clients whose contributions to the common models are left out.
     odd
         The clients whose losses of the common models are left out, because they stand out.
+    aggregator
+        How the differences of models that rounds train are combined.
 
     Examples
     --------
@@ -70,6 +73,7 @@ class Aggregation:
     labels: tuple[str, ...]
     apart: frozenset[str] = frozenset()
     odd: frozenset[str] = frozenset()
+    aggregator: Aggregator = "mean"
 
     @classmethod
     def of(
@@ -79,10 +83,11 @@ class Aggregation:
         updates: Sequence[Update],
         apart: frozenset[str] = frozenset(),
         odd: frozenset[str] = frozenset(),
+        aggregator: Aggregator = "mean",
     ) -> "Aggregation":
         """Return the aggregation over the union of the clients' labels."""
         labels = (*agreement.registry.labels, *labels_seen_first(updates))
-        return cls(learner, agreement.during(updates), labels, apart, odd)
+        return cls(learner, agreement.during(updates), labels, apart, odd, aggregator)
 
     def observed(
         self,
@@ -180,13 +185,28 @@ class Aggregation:
         if not trained:
             return start
         if model.whitened:
-            slope = exact_sum([self._widened(c, model.name) for c in trained]) / sum([c.trained for c in trained])
+            slope = self._slope(trained, model.name)
             kept = 1.0 - model.eta * self.learner.l2  # the penalty is measured in whitened features, too
             return self.learner.algorithm.from_average(kept * start + self.agreement.whitened(-model.eta * slope))
-        mean = weighted_mean([(c.trained, self._widened(c, model.name)) for c in trained])
+        mean = self._mean(trained, model.name)
         algorithm = self.learner.algorithm
         whole = self.learner.exchange == "model"
         return algorithm.from_average(mean) if whole else combine(algorithm, start, mean)
+
+    def _slope(self, trained: Sequence[Contribution], name: str) -> FloatArray:
+        """Return the combined gradient a record, of sums over records."""
+        sums, records = [self._widened(c, name) for c in trained], [c.trained for c in trained]
+        if self.aggregator == "mean":
+            return exact_sum(sums) / sum(records)
+        X, weights = np.array([x / n for x, n in zip(sums, records, strict=True)]), np.array(records, np.float64)
+        return AGGREGATORS[self.aggregator](X, np.array([self.agreement.half_whitened(x) for x in X]), weights)
+
+    def _mean(self, trained: Sequence[Contribution], name: str) -> FloatArray:
+        """Return the combined difference, weighted by records."""
+        if self.aggregator == "mean":
+            return weighted_mean([(c.trained, self._widened(c, name)) for c in trained])
+        X = np.array([self._widened(c, name) for c in trained])
+        return AGGREGATORS[self.aggregator](X, X, np.array([float(c.trained) for c in trained]))
 
     def _widened(self, contribution: Contribution, name: str) -> FloatArray:
         """Return a client's difference with its columns where the federation has them."""

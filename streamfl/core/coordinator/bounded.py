@@ -6,23 +6,24 @@ updates pass it unchanged unless they stand out: see `influence`.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from statistics import median_low
 from typing import Any
 
 import numpy as np
 
 from streamfl.core.arrays import FloatArray
 from streamfl.core.coordinator.agreement import Agreement, labels_seen_first
-from streamfl.core.learning.influence import LEAST, Influence, Judged, Sent, judged, smallest
 from streamfl.core.drift.evidence import LiveModel
 from streamfl.core.learning.between_rounds import BetweenRounds
+from streamfl.core.learning.influence import FEWEST, HEAVIEST, LEAST, Influence, Judged, Sent, judged, smallest
 from streamfl.core.protocol.messages import AgreedState, LabelSums, Scores, SlotLosses, Update
 from streamfl.core.protocol.registry import placed_columns
 
-# A client counts as at most so many times as many records as the middle one: rates of 1 to 30 in geometric steps pass.
-# docs/choices.md, "Influence".
-HEAVIEST = 10
-
 STEPS = "steps"
+
+# A client's mean squared norm, and its largest norm, are at most so many times the middle ones; beyond that its
+# second moments are left out. docs/choices.md, "Influence".
+LONGEST = 8.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,6 +77,7 @@ def bounded(
     """
     light = _lighter(updates, most, {model.name for model in live if model.whitened}, between)
     common = [model for model in live if model.trained and model.clients is None]
+    light = _shortened(light)
     learnt = {u.client: u.learnt for u in light if u.learnt is not None and u.client not in apart}
     sent = {} if between is None or agreed is None else between.sent(learnt, agreed)
     verdicts = {STEPS: _judged_steps(light, common, agreement, influence)}
@@ -152,9 +154,7 @@ def _lighter(
     return [_of_fewer(update, most, sums, between) if update.records > most else update for update in updates]
 
 
-def _of_fewer(
-    update: Update, records: int, sums: set[str], between: BetweenRounds[Any, Any] | None
-) -> Update:
+def _of_fewer(update: Update, records: int, sums: set[str], between: BetweenRounds[Any, Any] | None) -> Update:
     """Return an update as if it were about fewer records: all that is a sum over records is smaller."""
     part, C, learnt = records / update.records, update.second_moments, update.learnt
     return replace(
@@ -168,6 +168,25 @@ def _of_fewer(
         squared_norm=part * update.squared_norm,
         learnt=learnt if between is None or learnt is None else between.of_fewer(learnt, records),
     )
+
+
+def _shortened(updates: Sequence[Update]) -> list[Update]:
+    """Return updates none of which claims far longer records than the others do."""
+    there = [update for update in updates if update.records]
+    if len(there) < FEWEST:
+        return list(updates)
+    square = LONGEST * median_low([update.squared_norm / update.records for update in there])
+    longest = LONGEST * median_low([update.largest_norm for update in there])
+    return [_of_norms(update, square * update.records, longest) for update in updates]
+
+
+def _of_norms(update: Update, most: float, longest: float) -> Update:
+    """Return an update with norms of at most so much."""
+    if update.largest_norm > longest:
+        update = replace(update, largest_norm=longest)
+    if update.squared_norm <= most:
+        return update
+    return replace(update, squared_norm=most, second_moments=None)
 
 
 def _part_of(losses: SlotLosses, part: float) -> SlotLosses:

@@ -155,7 +155,8 @@ class Rounds:
         live, serves = opened.plan.live, opened.plan.serves
         without = {client for client, share in self.unsaved.shares.items() if share == 0.0}
         odd = odd_in([update for update in counted if update.client not in opened.apart], live) | without
-        aggregation = Aggregation.of(self.settings.learner, state.agreed, counted, opened.apart, odd)
+        learner, aggregator = self.settings.learner, self.settings.aggregation
+        aggregation = Aggregation.of(learner, state.agreed, counted, opened.apart, odd, aggregator)
         known = state.registry.labels[: state.known_labels]
         observed = aggregation.observed(counted, live, t=state.round, known_labels=known, serves=serves)
         return observed, aggregation

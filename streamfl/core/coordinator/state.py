@@ -6,10 +6,10 @@ from typing import ClassVar
 
 from streamfl.core.arrays import HOLDS_ARRAYS
 from streamfl.core.coordinator.agreement import Agreement
-from streamfl.core.learning.influence import Influence
 from streamfl.core.coordinator.ledger import Member
 from streamfl.core.coordinator.one_drift import Drift
 from streamfl.core.errors import PeerError
+from streamfl.core.learning.influence import Influence
 from streamfl.core.profiles.base import Profile
 from streamfl.core.protocol.messages import AgreedState, Join, Joined
 from streamfl.core.protocol.old_names import ReadsOldNames

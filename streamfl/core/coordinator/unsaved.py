@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 
 from streamfl.core.bounds import bounded
 from streamfl.core.coordinator.aggregate import Aggregation
-from streamfl.core.learning.influence import Influence
 from streamfl.core.coordinator.ledger import Member
 from streamfl.core.coordinator.names import Grant
 from streamfl.core.coordinator.open_round import OpenRound
@@ -17,6 +16,7 @@ from streamfl.core.coordinator.refusals import Refusals
 from streamfl.core.coordinator.state import CoordinatorState
 from streamfl.core.drift.evidence import LiveModel, Observed
 from streamfl.core.errors import BrokenInvariantError
+from streamfl.core.learning.influence import Influence
 from streamfl.core.profiles.base import Answer, Deliberation
 from streamfl.core.protocol.alarm import Reading
 from streamfl.core.protocol.decisions import Refused

@@ -4,8 +4,8 @@ A client's numbers are compared with the middle of all clients, in two ways. The
 large as the middle one counts less, and one far larger not at all. Their history: a running mean of a client's
 differences, without what all clients have in common. Honest differences are mostly noise, which averages out; the
 push of a liar does not, however small it is in a single round (Karimireddy, He and Jaggi 2021, "Learning from history
-for Byzantine robust optimization"). Of the running mean a sketch of 64 numbers is kept, whose norm is near that of the
-whole (Charikar, Chen and Farach-Colton 2002).
+for Byzantine robust optimization"). Of the running mean a sketch of 64 numbers is kept, whose norm is near that of
+the whole (Charikar, Chen and Farach-Colton 2002).
 
 All shares are 1 unless a client stands out, so that honest numbers pass unchanged.
 """
@@ -26,6 +26,10 @@ SIZE, HISTORY = 4.0, 4.0
 
 # How much of the history is left after a round, and of how many numbers it is. docs/choices.md, "Influence".
 KEEPS, NUMBERS = 0.9, 64
+
+# A client counts as at most so many times as many records as the middle one: rates of 1 to 30 in geometric steps
+# pass. docs/choices.md, "Influence".
+HEAVIEST = 10
 
 # Of fewer clients none can be told from the others: with three, two liars are the majority.
 FEWEST = 4
@@ -162,7 +166,7 @@ def sketches(kind: str, numbers: FloatArray) -> FloatArray:
 def _places(kind: str, model: int, column: int, rows: int) -> tuple[IntArray, FloatArray]:
     """Return the sum and the sign of each row of a column."""
     drawn = generator(0, "influence", kind, model, column).integers(2 * NUMBERS, size=rows)
-    return drawn // 2, (2.0 * (drawn % 2) - 1.0)
+    return drawn // 2, np.where(drawn % 2 == 0, -1.0, 1.0)
 
 
 def odd(losses: Mapping[str, FloatArray]) -> frozenset[str]:

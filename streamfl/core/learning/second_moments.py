@@ -113,8 +113,8 @@ class SecondMoments:
     def half_whitened(self, slopes: FloatArray) -> FloatArray:
         """Return L^-1 slopes, with A = L L^T: its squared norm is slopes^T A^-1 slopes. Shape (d, columns).
 
-        >>> SecondMoments(np.diag([4.0 - 5.0 / 84.0, 1.0 / 4.0 - 5.0 / 84.0]), 1.0).half_whitened(np.ones((2, 1))).T.round(1)
-        array([[0.5, 1.9]])
+        >>> SecondMoments(np.diag([3.895, 0.105]), 1.0).half_whitened(np.array([[1.0], [1.0]])).T.round(2)
+        array([[0.5 , 2.21]])
         """
         return np.asarray(np.linalg.solve(np.linalg.cholesky(self._metric), slopes), dtype=np.float64)
 

@@ -6,15 +6,20 @@ from functools import lru_cache
 
 import numpy as np
 
-from streamfl.core.arrays import FloatArray, IntArray
+from streamfl.core.arrays import BoolArray, FloatArray, IntArray
 from streamfl.core.between.native.grids import depth_of, step_of_cells, step_of_weights
 from streamfl.core.learning.influence import NUMBERS, Sent
+from streamfl.core.protocol.early import FEW
 from streamfl.core.protocol.native.learnt import NativeLearnt
 from streamfl.core.protocol.native.models import NativeState
 from streamfl.core.protocol.native.settings import DEPTHS, FERN
+from streamfl.core.protocol.tempered import beside, tempered
 from streamfl.core.sampling import generator
 
 WEIGHTS, TABLE = "weights", "table"
+
+# The mean squared norm of a client's records is at most so many times the middle one. docs/choices.md, "Influence".
+LONGEST = 8.0
 
 
 def sent(learnt: Mapping[str, NativeLearnt], agreed: NativeState) -> dict[str, Sent]:
@@ -55,6 +60,23 @@ def of_fewer(part: NativeLearnt, records: int) -> NativeLearnt:
     )
 
 
+def tempered_parts(parts: Sequence[NativeLearnt], agreed: NativeState) -> list[NativeLearnt]:
+    """Return what clients learnt with moments that do not lie far beyond the agreed ones, nor beyond each other's.
+
+    Those of a feature that began again may: they count only where most of its values did.
+    """
+    each = [part.moments.only(_goes_on(part)) for part in parts]
+    near = tempered([beside(moments, agreed.moments, FEW) for moments in each])
+    return [
+        part if after is before else replace(part, moments=part.moments.where(_goes_on(part), after))
+        for part, before, after in zip(parts, each, near, strict=True)
+    ]
+
+
+def _goes_on(part: NativeLearnt) -> BoolArray:
+    return np.array([name not in part.again for name in part.moments.features], np.bool_)
+
+
 def _new(names: Sequence[tuple[str, ...]], known: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(sorted({name for each in names for name in each} - set(known)))
 
@@ -82,7 +104,7 @@ def _middles(norms: FloatArray) -> FloatArray:
     """Return the middle norm of each column; where it is 0, the largest; where all are 0, infinity.
 
     >>> _middles(np.array([[1.0, 0.0, 0.0], [2.0, 0.0, 0.0], [9.0, 4.0, 0.0]]))
-    array([2., 4., inf])
+    array([ 2.,  4., inf])
     """
     middle = np.median(norms, axis=0)
     middle = np.where(middle > 0.0, middle, norms.max(axis=0))
@@ -139,7 +161,7 @@ def _sketch(cells: IntArray, changes: FloatArray, rows: int) -> FloatArray:
 @lru_cache(maxsize=2)
 def _places(rows: int) -> tuple[IntArray, FloatArray]:
     drawn = generator(0, "influence", TABLE).integers(2 * NUMBERS, size=rows)
-    return drawn // 2, 2.0 * (drawn % 2) - 1.0
+    return drawn // 2, np.where(drawn % 2 == 0, -1.0, 1.0)
 
 
 @lru_cache(maxsize=4096)

@@ -75,8 +75,8 @@ class Cells:
         """Return the cells with zeros for all clients but some, a mask of shape (clients,)."""
         if chosen.all():
             return self
-        sums = {name: np.where(chosen[:, None], getattr(self, name), 0.0) for name in ("n", "s", "q", "h", "hs", "hq")}
-        return replace(self, **sums)
+        n, s, q, h, hs, hq = np.where(chosen[:, None], (self.n, self.s, self.q, self.h, self.hs, self.hq), 0.0)
+        return replace(self, n=n, s=s, q=q, h=h, hs=hs, hq=hq)
 
     @classmethod
     def of(cls, parts: Mapping[str, ClientPart], groups: Mapping[str, int]) -> "Cells":
