@@ -22,7 +22,7 @@ from streamfl.core.sampling import generator
 
 # So many times the middle size, and the middle history, a client's may be; beyond that its share falls, and at twice
 # as many times it is 0. docs/choices.md, "Influence".
-SIZE, HISTORY = 4.0, 4.0
+SIZE, HISTORY = 3.0, 3.0
 
 # How much of the history is left after a round, and of how many numbers it is. docs/choices.md, "Influence".
 KEEPS, NUMBERS = 0.9, 64
