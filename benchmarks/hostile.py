@@ -10,14 +10,20 @@ attack, `missed` the exchanges without a restart within 20 rounds, `made_up` the
 that name an honest client. A file that exists is continued. Figures: docs/results.md, "Hostile members".
 """
 
+import json
 from collections import deque
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Mapping, Sequence
+from concurrent.futures import as_completed
+from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
+
+import click
 
 from streamfl.core.client.machine import Client
 from streamfl.core.client.settings import ClientSettings
+from streamfl.core.coordinator.aggregations import Aggregator
 from streamfl.core.coordinator.machine import Coordinator
 from streamfl.core.coordinator.settings import CoordinatorSettings
 from streamfl.core.coordinator.state import CoordinatorState
@@ -44,12 +50,15 @@ from streamfl.streams.dealing import Log
 from streamfl.streams.drift import Injection, inject
 from streamfl.streams.source import TableSource
 from streamfl.streams.table import Table
-from streamfl.testing.hostile import ATTACKS, labels_flipped
+from streamfl.testing.hostile import ATTACKS, Attack, labels_flipped
 from streamfl.transport.memory import MemoryTransport
+from streamfl_benchmarks.processes import pool
 
 ROUNDS, SIZE, SWAPS, WITHIN = 120, 60, (40, 80), 20
 BEGINS, FLIPPED_FROM = 5, 20
-FLIPPED = "labels-flipped"
+FLIPPED, NONE = "labels-flipped", "none"
+ATTACKED = (*ATTACKS, FLIPPED)
+OTHERS: tuple[Aggregator, ...] = ("trimmed", "median", "krum", "geometric-median")
 
 
 @dataclass(frozen=True)
@@ -60,13 +69,8 @@ class World:
     hostile: int
     of: int
     features: str
-    aggregation: str
+    aggregation: Aggregator
     seed: int
-
-    @property
-    def key(self) -> tuple[object, ...]:
-        """Return what tells it from all others."""
-        return self.attack, self.hostile, self.of, self.features, self.aggregation, self.seed
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -89,19 +93,20 @@ class HostileLink:
 
     link: ClientLink
     client: str
-    change: Callable[[Update | Scores], Update | Scores]
+    attack: Attack
+    seed: int
     ahead: int = 0
     sent: deque[tuple[str, tuple[Span, ...], int]] = field(default_factory=lambda: deque(maxlen=4))
 
     def send(self, message: FromClient) -> None:
         """Send what the attack makes of an update or of scores."""
         if isinstance(message, Update) and message.records and message.round >= BEGINS:
-            changed = self.change(message)
+            changed = self.attack(message, self.seed)
             assert isinstance(changed, Update)
             self.sent.append((message.attempt, message.spans, _end(changed) - _end(message)))
             message = _later(changed, self.ahead)
         elif isinstance(message, Scores):
-            changed_scores = self.change(message)
+            changed_scores = self.attack(message, self.seed)
             assert isinstance(changed_scores, Scores)
             message = changed_scores
         elif isinstance(message, Update):
@@ -148,19 +153,18 @@ class Watch:
     """What a run has shown."""
 
     honest: frozenset[str]
-    records: int = 0
-    right: int = 0
-    no_change: int = 0
+    by_client: dict[str, list[int]] = field(default_factory=dict)
     restarts: list[int] = field(default_factory=list)
     local: dict[int, frozenset[str]] = field(default_factory=dict)
     refused: dict[str, int] = field(default_factory=dict)
 
     def client(self, event: object) -> None:
         """Take what a client reports."""
-        if isinstance(event, Predicted) and event.client in self.honest:
-            self.records += len(event.truth)
-            self.right += int((event.truth == event.served).sum())
-            self.no_change += int((event.truth == event.no_change).sum())
+        if isinstance(event, Predicted):
+            counts = self.by_client.setdefault(event.client, [0, 0, 0])
+            counts[0] += len(event.truth)
+            counts[1] += int((event.truth == event.served).sum())
+            counts[2] += int((event.truth == event.no_change).sum())
 
     def coordinator(self, event: FromCoordinator | Refused) -> None:
         """Take what the coordinator publishes and refuses."""
@@ -179,14 +183,21 @@ class Watch:
         found = {swap: [t for t in self.restarts if swap <= t < swap + WITHIN] for swap in SWAPS}
         first = [rounds[0] for rounds in found.values() if rounds]
         return {
-            "accuracy": round(self.right / self.records, 4),
-            "no_change": round(self.no_change / self.records, 4),
+            "accuracy": accuracy(self.by_client, self.honest),
+            "no_change": accuracy(self.by_client, self.honest, column=2),
             "missed": sum(not rounds for rounds in found.values()),
             "made_up": len(self.restarts) - len(first) + len(self.local),
             "restarts": self.restarts,
             "local": len(self.local),
             "refused": sum(self.refused.values()),
+            "by_client": self.by_client,
         }
+
+
+def accuracy(by_client: Mapping[str, Sequence[int]], clients: Collection[str], *, column: int = 1) -> float:
+    """Return the part of the records of some clients that were predicted right; column 2: by the record before."""
+    counts = [each for name, each in by_client.items() if name in clients]
+    return round(sum(each[column] for each in counts) / sum(each[0] for each in counts), 4)
 
 
 @lru_cache(maxsize=2)
@@ -228,9 +239,104 @@ def figures(world: World) -> dict[str, Any]:
     for i, (name, log) in enumerate(logs.items()):
         link: ClientLink = transport.client(name)
         if i < world.hostile and world.attack in ATTACKS:
-            attack = ATTACKS[world.attack]
-            link = HostileLink(link, name, lambda message, attack=attack: attack(message, world.seed))
+            link = HostileLink(link, name, ATTACKS[world.attack], world.seed)
         nodes.append(ClientNode(Client(of_clients, name, "1"), TableSource(table, name, log), link, watch.client))
     coordinator.start(clock.now())
     run([*nodes, coordinator], clock)
     return watch.figures()
+
+
+def worlds(seed: int, *, quick: bool) -> list[World]:
+    """Return the runs of a seed."""
+    sizes: list[tuple[int, int, str, Aggregator]] = [(hostile, 10, "rounds", "mean") for hostile in (1, 2, 3)]
+    sizes += [(3, 10, "rounds", other) for other in OTHERS]
+    sizes += [(hostile, 10, "auto", "mean") for hostile in ((2, 3) if quick else (1, 2, 3))]
+    sizes += [(hostile, 50, "rounds", "mean") for hostile in (5, 10)]
+    if not quick:
+        sizes += [(hostile, 10, "rounds", other) for hostile in (1, 2) for other in OTHERS]
+        sizes += [(3, 10, "auto", other) for other in OTHERS]
+        sizes += [(hostile, 50, "auto", "mean") for hostile in (5, 10)]
+    return [World(attack, *size, seed) for size in sizes for attack in ATTACKED]
+
+
+def honest_of(world: World) -> World:
+    """Return the same run without attack."""
+    return replace(world, attack=NONE, hostile=0)
+
+
+def read(path: Path) -> dict[World, dict[str, Any]]:
+    """Return the finished runs of a file."""
+    lines = json.loads(path.read_text()) if path.exists() else []
+    names = World.__dataclass_fields__
+    return {World(**{name: line[name] for name in names}): line for line in lines}
+
+
+def write(path: Path, done: Mapping[World, dict[str, Any]]) -> None:
+    """Write the finished runs, one a line."""
+    lines = [json.dumps(line) for line in done.values()]
+    part = path.with_suffix(".part")
+    part.write_text("[\n" + ",\n".join(lines) + "\n]\n")
+    part.replace(path)
+
+
+def line_of(world: World, found: dict[str, Any], honest: dict[str, Any] | None) -> dict[str, Any]:
+    """Return a run as it is written: beside the accuracy of the same clients without attack."""
+    by_client = found.pop("by_client")
+    if honest is None:
+        return asdict(world) | found | {"honest": found["accuracy"], "by_client": by_client}
+    return asdict(world) | found | {"honest": accuracy(honest["by_client"], world.honest)}
+
+
+def make(todo: Sequence[World], done: dict[World, dict[str, Any]], path: Path, jobs: int) -> None:
+    """Make the runs that the file lacks; each is written when it has finished."""
+    missing = [world for world in todo if world not in done]
+    if not missing:
+        return
+    with pool(min(jobs, len(missing))) as executor:
+        running = {executor.submit(figures, world): world for world in missing}
+        for future in as_completed(running):
+            world = running[future]
+            done[world] = line_of(world, future.result(), None if world.attack == NONE else done[honest_of(world)])
+            write(path, done)
+
+
+def table(done: Mapping[World, dict[str, Any]]) -> str:
+    """Return a row for each attack: by setting its largest cost of all seeds, and drifts missed and made up."""
+    settings = sorted({(w.features, w.of, w.aggregation, w.hostile) for w in done})
+    head = [f"{hostile} of {of}, {features}, {how}" for features, of, how, hostile in settings]
+    rows = ["| attack | " + " | ".join(head) + " |", "| --- |" + " ---: |" * len(head)]
+    for attack in ATTACKED:
+        cells = [_cell([line for w, line in done.items() if _is(w, attack, setting)]) for setting in settings]
+        rows.append(f"| {attack} | " + " | ".join(cells) + " |")
+    return "\n".join(rows)
+
+
+def _is(world: World, attack: str, setting: tuple[str, int, str, int]) -> bool:
+    return (world.attack, world.features, world.of, world.aggregation, world.hostile) == (attack, *setting)
+
+
+def _cell(lines: Sequence[dict[str, Any]]) -> str:
+    if not lines:
+        return ""
+    cost = max(line["honest"] - line["accuracy"] for line in lines)
+    missed, made_up = (sum(line[name] for line in lines) for name in ("missed", "made_up"))
+    return f"{cost:.3f}" + (f" ({missed} missed, {made_up} made up)" if missed or made_up else "")
+
+
+@click.command(help=__doc__.splitlines()[0])
+@click.option("--quick", is_flag=True, help="One seed, and fewer settings.")
+@click.option("--seeds", default=3, show_default=True, help="How many seeds, from 1.")
+@click.option("--jobs", default=2, show_default=True, help="Runs at a time.")
+@click.option(
+    "--json", "path", type=click.Path(path_type=Path), required=True, help="A file that exists is continued."
+)
+def main(quick: bool, seeds: int, jobs: int, path: Path) -> None:
+    done = read(path)
+    todo = [world for seed in range(1, 2 if quick else seeds + 1) for world in worlds(seed, quick=quick)]
+    make(list(dict.fromkeys(map(honest_of, todo))), done, path, jobs)
+    make(todo, done, path, jobs)
+    click.echo(table({world: done[world] for world in todo}))
+
+
+if __name__ == "__main__":
+    main()
