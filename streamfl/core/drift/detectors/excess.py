@@ -447,7 +447,7 @@ class Excess(Detector):
         records = sum(cells.n[i].sum() for i, client in enumerate(cells.clients) if client in named)
         few = bool(named) and bool(records <= self.most_local * cells.n.sum())
         local = few and self._rest(excesses, named) < SURE
-        if local:
+        if local or not labels:  # clients that differ from the others are in none of the labels' streams
             labels = tuple(self._risen(excesses, named))
         return Alarm("excess", self.statistic(), math.log(self.run_length), self._since(t), named, labels, local)
 
