@@ -199,6 +199,14 @@ _on_bad_record = click.option(
     "next record.",
 )
 @click.option(
+    "--aggregation",
+    type=click.Choice(["mean", "trimmed", "median", "krum", "geometric-median"]),
+    default="mean",
+    show_default=True,
+    help="How the differences of the models that rounds train are combined. All but mean bear with a minority of "
+    "hostile clients, at some cost when all are honest.",
+)
+@click.option(
     "--inject",
     metavar="KIND@R,...",
     help="Impose a drift from the rounds R on: class-swap, class-introduction or permutation.",
@@ -418,6 +426,7 @@ def _settings(options: dict[str, Any]) -> Any:
         least=options["least"],
         seed=options["seed"],
         label_delay=options["label_delay"],
+        aggregation=options["aggregation"],
         interval=options["interval"],
         learning=LearningSettings.model_validate(_given(options, LEARNING)),
         profile=ProfileSettings.model_validate(_given(options, PROFILE)),

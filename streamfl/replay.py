@@ -14,6 +14,7 @@ from streamfl.core.arrays import FloatArray
 from streamfl.core.bounds import NAME_BYTES, NAMED, is_name
 from streamfl.core.client.machine import Client
 from streamfl.core.client.settings import ClientSettings
+from streamfl.core.coordinator.aggregations import Aggregator
 from streamfl.core.coordinator.machine import Coordinator
 from streamfl.core.coordinator.settings import CoordinatorSettings
 from streamfl.core.coordinator.state import CoordinatorState
@@ -82,6 +83,8 @@ class ReplaySettings:
         takes `round_size` records of each client.
     scaling
         Whether features are standardised by the federation.
+    aggregation
+        How the differences of models that rounds train are combined.
     measure
         Whether predictions are measured: without it the result has no accuracy, and the run is faster.
     """
@@ -94,6 +97,7 @@ class ReplaySettings:
     label_delay: int = 0
     interval: float | None = None
     scaling: bool = True
+    aggregation: Aggregator = "mean"
     measure: bool = True
 
     def __post_init__(self) -> None:
@@ -410,8 +414,10 @@ class Replay:
             CoordinatorSettings(
                 learner=learner,
                 expect=len(self.logs),
+                round_size=None if self.sizes or settings.interval else max(settings.round_size, settings.least),
                 task=self.task,
                 scaling=settings.scaling,
+                aggregation=settings.aggregation,
                 by_event_time=settings.interval is not None,
             ),
             CoordinatorState(self.profile()),

@@ -23,6 +23,7 @@ from streamfl import messages
 from streamfl.core.between.native.between_rounds import NativeBetweenRounds
 from streamfl.core.bounds import NAMED, Limits, bounded
 from streamfl.core.client.settings import ClientSettings
+from streamfl.core.coordinator.aggregations import Aggregator
 from streamfl.core.coordinator.settings import CoordinatorSettings
 from streamfl.core.coordinator.state import CoordinatorState
 from streamfl.core.errors import UsageError, did_you_mean
@@ -80,7 +81,8 @@ class RoundSettings(_Table):
     or `deadline` seconds after clients should have closed their buffers (0: no deadline). A client without an update
     in `expire_after` rounds is not waited for until it sends one. A client with fewer than `least` good records sends
     nothing about them: they wait for more. `least` protects each client's own records, so hosts may differ in it;
-    with 1, sums over a single record may be sent.
+    with 1, sums over a single record may be sent. `aggregation` is how the differences of the models that rounds
+    train are combined: all but `mean` bear with a minority of hostile clients, at some cost when all are honest.
     """
 
     clock: Literal["records", "interval", "event_time"] = "interval"
@@ -90,6 +92,7 @@ class RoundSettings(_Table):
     quorum: int | Literal["all"] = "all"
     deadline: float = Field(5.0, ge=0.0)
     expire_after: int = Field(3, ge=1)
+    aggregation: Aggregator = "mean"
 
     @model_validator(mode="after")
     def _quorum_is_positive(self) -> Self:
@@ -355,6 +358,8 @@ class FederationSettings(BaseSettings):
             expire_after=rounds.expire_after,
             interval=rounds.interval if rounds.clock == "interval" else None,
             by_event_time=rounds.clock == "event_time",
+            round_size=max(rounds.size, rounds.least) if rounds.clock == "records" else None,
+            aggregation=rounds.aggregation,
             task=self.federation.task,
             scaling=self.federation.scaling,
             limits=self.limits,

@@ -99,17 +99,18 @@ def moments(message: Message, seed: int) -> Message:
     """Return moments of features that vary and lie farther out than the records do."""
     if not isinstance(message, Update):
         return message
-    C, learnt = message.second_moments, message.learnt
+    C, learnt, constant = message.second_moments, message.learnt, float(message.records)
+    norm = constant + STRETCHED * (message.squared_norm - constant)
     if C is not None:
-        C = C.copy()
-        C[:-1, :-1] *= STRETCHED
+        squares = STRETCHED * np.diag(C)
+        squares[-1] = constant
+        C, norm = np.diag(squares), float(squares.sum())
     if isinstance(learnt, NativeLearnt):
         learnt = replace(learnt, moments=_far(learnt.moments), norms=STRETCHED * learnt.norms)
-    constant = float(message.records)
     return replace(
         message,
         second_moments=C,
-        squared_norm=constant + STRETCHED * (message.squared_norm - constant),
+        squared_norm=norm,
         moments=None if message.moments is None else _far(message.moments),
         learnt=learnt,
     )
@@ -197,8 +198,8 @@ def _with_weight(update: Update, times: int) -> Update:
             replace(x, count=times * x.count, loss=times * x.loss, square=times * x.square) for x in update.new
         ),
         held=(),
-        second_moments=None if C is None else times * C,
-        squared_norm=times * update.squared_norm,
+        second_moments=None if C is None else times * np.diag(np.diag(C)),
+        squared_norm=times * update.squared_norm if C is None else times * float(np.trace(C)),
         learnt=learnt,
     )
 

@@ -2,15 +2,17 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from streamfl.core.arrays import FloatArray
+from streamfl.core.coordinator.aggregations import AGGREGATORS, Aggregator
 from streamfl.core.coordinator.agreement import Agreement, labels_seen_first
 from streamfl.core.drift.evidence import ClientPart, LiveModel, Observed, Played
 from streamfl.core.learning.algorithms.base import combine
 from streamfl.core.learning.fixed_point import exact_sum, weighted_mean
+from streamfl.core.learning.influence import odd
 from streamfl.core.learning.local_round import Learner
 from streamfl.core.learning.model import score_bound
 from streamfl.core.profiles.base import Answer
@@ -44,6 +46,10 @@ class Aggregation:
         The registered labels, then all new labels of the round: the columns of the result.
     apart
         The clients whose contributions to the common models are left out.
+    odd
+        The clients whose losses of the common models are left out, because they stand out.
+    aggregator
+        How the differences of models that rounds train are combined.
 
     Examples
     --------
@@ -66,14 +72,22 @@ class Aggregation:
     agreement: Agreement
     labels: tuple[str, ...]
     apart: frozenset[str] = frozenset()
+    odd: frozenset[str] = frozenset()
+    aggregator: Aggregator = "mean"
 
     @classmethod
     def of(
-        cls, learner: Learner, agreement: Agreement, updates: Sequence[Update], apart: frozenset[str] = frozenset()
+        cls,
+        learner: Learner,
+        agreement: Agreement,
+        updates: Sequence[Update],
+        apart: frozenset[str] = frozenset(),
+        odd: frozenset[str] = frozenset(),
+        aggregator: Aggregator = "mean",
     ) -> "Aggregation":
         """Return the aggregation over the union of the clients' labels."""
         labels = (*agreement.registry.labels, *labels_seen_first(updates))
-        return cls(learner, agreement.during(updates), labels, apart)
+        return cls(learner, agreement.during(updates), labels, apart, odd, aggregator)
 
     def observed(
         self,
@@ -114,11 +128,20 @@ class Aggregation:
     def answer(self, scored: Sequence[tuple[Update, Scores]], live: tuple[LiveModel, ...]) -> Answer:
         """Return the scores of candidates, each client's on the records of its update."""
         scored = [(update, scores) for update, scores in scored if update.records]
+        contributions = [self._contribution(update, scores) for update, scores in scored]
+        here = replace(self, odd=self._odd_beside(contributions, live))
+        judges = [(update, scores) for update, scores in scored if update.client not in here.odd] or scored
         return Answer(
-            self._all_played(live, [self._contribution(update, scores) for update, scores in scored]),
-            {update.client: ClientPart(update.records, _sums(scores)) for update, scores in scored},
-            {scores.client: scores.relabelling for _, scores in scored},
+            here._all_played(live, contributions),
+            {update.client: ClientPart(update.records, _sums(scores)) for update, scores in judges},
+            {scores.client: scores.relabelling for _, scores in judges},
         )
+
+    def _odd_beside(self, contributions: Sequence[Contribution], live: Sequence[LiveModel]) -> frozenset[str]:
+        """Return the clients whose scores of candidates for all clients are left out; of a few clients none is."""
+        if any(model.clients is not None for model in live):
+            return frozenset()
+        return self.odd | odd_in([c for c in contributions if c.client not in self.apart], live)
 
     def played(self, model: LiveModel, contributions: Sequence[Contribution]) -> Played | None:
         """Return the measurements of a model, and the model after its step; None if no client scored it."""
@@ -128,7 +151,8 @@ class Aggregation:
         records = sum([c.records for c in scored])
         if not records:
             return None
-        losses = [c.losses[model.name] for c in scored]
+        judges = [c for c in scored if model.clients is not None or c.client not in self.odd] or scored
+        records, losses = sum([c.records for c in judges]), [c.losses[model.name] for c in judges]
         mean = math.fsum([x.loss for x in losses]) / records
         share = math.fsum([x.history_share for x in losses])
         return Played(
@@ -161,13 +185,28 @@ class Aggregation:
         if not trained:
             return start
         if model.whitened:
-            slope = exact_sum([self._widened(c, model.name) for c in trained]) / sum([c.trained for c in trained])
+            slope = self._slope(trained, model.name)
             kept = 1.0 - model.eta * self.learner.l2  # the penalty is measured in whitened features, too
             return self.learner.algorithm.from_average(kept * start + self.agreement.whitened(-model.eta * slope))
-        mean = weighted_mean([(c.trained, self._widened(c, model.name)) for c in trained])
+        mean = self._mean(trained, model.name)
         algorithm = self.learner.algorithm
         whole = self.learner.exchange == "model"
         return algorithm.from_average(mean) if whole else combine(algorithm, start, mean)
+
+    def _slope(self, trained: Sequence[Contribution], name: str) -> FloatArray:
+        """Return the combined gradient a record, of sums over records."""
+        sums, records = [self._widened(c, name) for c in trained], [c.trained for c in trained]
+        if self.aggregator == "mean":
+            return exact_sum(sums) / sum(records)
+        X, weights = np.array([x / n for x, n in zip(sums, records, strict=True)]), np.array(records, np.float64)
+        return AGGREGATORS[self.aggregator](X, np.array([self.agreement.half_whitened(x) for x in X]), weights)
+
+    def _mean(self, trained: Sequence[Contribution], name: str) -> FloatArray:
+        """Return the combined difference, weighted by records."""
+        if self.aggregator == "mean":
+            return weighted_mean([(c.trained, self._widened(c, name)) for c in trained])
+        X = np.array([self._widened(c, name) for c in trained])
+        return AGGREGATORS[self.aggregator](X, X, np.array([float(c.trained) for c in trained]))
 
     def _widened(self, contribution: Contribution, name: str) -> FloatArray:
         """Return a client's difference with its columns where the federation has them."""
@@ -181,6 +220,18 @@ class Aggregation:
     @property
     def _columns(self) -> int:
         return self.learner.model.columns(len(self.labels))
+
+
+def odd_in(contributions: Sequence[Contribution | Update], live: Sequence[LiveModel]) -> frozenset[str]:
+    """Return the clients whose losses of the models of all clients stand out."""
+    names = [model.name for model in live if model.clients is None]
+    there = [c for c in contributions if c.records and c.losses.keys() >= set(names)]
+    means = {c.client: np.array([_means(c.losses[name], c.records) for name in names]).ravel() for c in there}
+    return odd(means) if names else frozenset()
+
+
+def _means(losses: SlotLosses, records: int) -> tuple[float, float]:
+    return losses.loss / records, losses.proper / records
 
 
 def served_in_all(updates: Sequence[Update]) -> Served:

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from statistics import median_low
 
 import numpy as np
 
@@ -10,11 +11,13 @@ from streamfl.core.arrays import FloatArray
 from streamfl.core.bounds import NAMED, Limits
 from streamfl.core.coordinator.names import granted
 from streamfl.core.learning.grid import exponents
+from streamfl.core.learning.influence import HEAVIEST
 from streamfl.core.learning.second_moments import EVER, RIDGE, SecondMoments
 from streamfl.core.protocol.early import FEW, Early, followed
 from streamfl.core.protocol.messages import Join, Update
 from streamfl.core.protocol.moments import NOTHING, Moments, merged
 from streamfl.core.protocol.registry import FARTHEST, FARTHEST_UNSCALED, Registry, TargetUnit, ordered
+from streamfl.core.protocol.tempered import tempered
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,7 +71,7 @@ class Agreement:
         Their moments are used for the first round only, since its updates carry those of the same records again.
         Names beyond the limits are left out, in the order of the clients.
         """
-        moments = merged([join.moments for join in joins])
+        moments = merged(tempered([join.moments for join in joins]))
         labels = ordered(granted((label for join in joins for label in join.labels), (), limits.most_labels(0)))
         moments = moments.aligned(granted(moments.features, (), limits.most_features(len(labels))))
         d = len(moments.features)
@@ -76,8 +79,10 @@ class Agreement:
         registry = Registry(1, moments.features, labels, np.zeros(d), np.ones(d), middle_unit(joins), farthest)
         if scaling:
             registry = registry.scaled_by(moments)
-        squares = _expected_squares(registry, moments, sum(join.records for join in joins))
-        size = sum(join.records for join in joins) / max(1, len(joins))
+        middle = median_low([join.records for join in joins]) if joins else 0
+        records = sum(min(join.records, HEAVIEST * middle) for join in joins)
+        squares = _expected_squares(registry, moments, records)
+        size = records / max(1, len(joins))
         return cls(registry, float(squares.sum()), scaling, size=size, expected=np.sqrt(squares))
 
     def after(
@@ -102,7 +107,7 @@ class Agreement:
         grown = replace(self, registry=registry, squared_norm=self._norm_after(updates, t))
         parts = [update.moments for update in updates if update.moments is not None]
         if parts and self.scaling:
-            grown = grown._scaled(merged(parts), frozen=frozen)
+            grown = grown._scaled(merged(tempered(parts)), frozen=frozen)
         sizes = [update.records for update in updates if update.records]
         return replace(grown, second=self._second_after(updates, grown.registry), size=sum(sizes) / len(sizes))
 
@@ -116,6 +121,12 @@ class Agreement:
         if self.second is None:
             return slope * (len(slope) / ((1.0 + RIDGE) * self.squared_norm))
         return self.second.whitened(slope)
+
+    def half_whitened(self, slopes: FloatArray) -> FloatArray:
+        """Return L^-1 slopes, A = L L^T the same second moments: noise is then alike in all directions."""
+        if self.second is None:
+            return slopes * math.sqrt(len(slopes) / ((1.0 + RIDGE) * self.squared_norm))
+        return self.second.half_whitened(slopes)
 
     @property
     def exponents(self) -> tuple[int, ...]:

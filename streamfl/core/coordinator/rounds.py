@@ -12,9 +12,11 @@ import numpy as np
 
 from streamfl.core.arrays import FloatArray
 from streamfl.core.bounds import REFUSALS_IN_A_ROW, bounded
-from streamfl.core.coordinator.aggregate import Aggregation, served_in_all
+from streamfl.core.coordinator.aggregate import Aggregation, odd_in, served_in_all
 from streamfl.core.coordinator.agreement import Agreement, middle_unit
 from streamfl.core.coordinator.announcements import Announcement, announcements
+from streamfl.core.coordinator.bounded import bounded as bounded_updates
+from streamfl.core.coordinator.bounded import bounded_scores
 from streamfl.core.coordinator.ledger import Member
 from streamfl.core.coordinator.names import Grant
 from streamfl.core.coordinator.one_drift import in_one_drift
@@ -121,7 +123,7 @@ class Rounds:
         state, unsaved = self.state, self.unsaved
         updates = [unsaved.updates[client] for client in sorted(unsaved.updates)]
         unsaved.grant = Grant.of(updates, state.registry, self.settings.limits)
-        unsaved.counted = tuple(unsaved.grant.update(update) for update in updates)
+        self._bound([unsaved.grant.update(update) for update in updates])
         if not any(update.records for update in updates):
             return self._conclude(None, (), now)
         observed, aggregation = self.observed()
@@ -132,12 +134,30 @@ class Rounds:
         deliberation = state.profile.deliberate(alarm, observed, self.untrained())
         return self._deliberate(deliberation, observed, aggregation, (), now)
 
+    def _bound(self, updates: Sequence[Update]) -> None:
+        """Bound the influence of each update; the histories of clients become the state's when the round ends."""
+        state, unsaved = self.state, self.unsaved
+        made = bounded_updates(
+            updates,
+            unsaved.opened.plan.live,
+            state.agreed,
+            state.influence,
+            apart=unsaved.opened.apart,
+            most=self.settings.round_size,
+            between=self.settings.learner.between,
+            agreed=state.between,
+        )
+        unsaved.counted, unsaved.shares, unsaved.influence = made.updates, made.shares, made.influence
+
     def observed(self) -> tuple[Observed, Aggregation]:
         """Return what the round's updates show, and how they are aggregated."""
         state, opened, counted = self.state, self.unsaved.opened, self.unsaved.counted
-        aggregation = Aggregation.of(self.settings.learner, state.agreed, counted, opened.apart)
-        known = state.registry.labels[: state.known_labels]
         live, serves = opened.plan.live, opened.plan.serves
+        without = {client for client, share in self.unsaved.shares.items() if share == 0.0}
+        odd = odd_in([update for update in counted if update.client not in opened.apart], live) | without
+        learner, aggregator = self.settings.learner, self.settings.aggregation
+        aggregation = Aggregation.of(learner, state.agreed, counted, opened.apart, odd, aggregator)
+        known = state.registry.labels[: state.known_labels]
         observed = aggregation.observed(counted, live, t=state.round, known_labels=known, serves=serves)
         return observed, aggregation
 
@@ -173,7 +193,12 @@ class Rounds:
         pending_alarm, scores = self.unsaved.pending_alarm, self.unsaved.scores
         if pending_alarm is None:
             raise BrokenInvariantError("a round without an alarm is to be settled")
-        scored = [(u, scores[u.client]) for u in self.unsaved.counted if u.client in scores]
+        shares = self.unsaved.shares
+        scored = [
+            (u, bounded_scores(scores[u.client], shares.get(u.client, 1.0)))
+            for u in self.unsaved.counted
+            if u.client in scores
+        ]
         answer = pending_alarm.aggregation.answer(scored, pending_alarm.live)
         pending_alarm.deliberation.answer(answer)
         answers = (*pending_alarm.answers, answer)
@@ -209,6 +234,7 @@ class Rounds:
             made = announcements(closed, state.profile.noticed, decided, state.members)
             state.drifts, announced = in_one_drift(state.drifts, made, state.members)
             restart = next((decision for decision in decided if isinstance(decision, Restart)), None)
+            state.influence = self.unsaved.influence or state.influence
             self._change_registry(restarted=restart is not None)
             change = self._learn_between(opened.apart, restart)
             state.round += 1

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from streamfl.core.bounds import NAMED, Limits
+from streamfl.core.coordinator.aggregations import Aggregator
 from streamfl.core.learning.local_round import Learner
 
 
@@ -29,6 +30,10 @@ class CoordinatorSettings:
         Seconds a round lasts with the `interval` clock; None is the `records` clock.
     by_event_time
         Whether rounds take the records of one period of event time, of which clients know the length.
+    aggregation
+        How the differences of models that rounds train are combined.
+    round_size
+        The records of a client's round with the `records` clock: an update counts as of no more. None: unknown.
     task
         `classification` or `regression`.
     scaling
@@ -52,6 +57,8 @@ class CoordinatorSettings:
     expire_after: int | None = None
     interval: float | None = None
     by_event_time: bool = False
+    aggregation: Aggregator = "mean"
+    round_size: int | None = None
     task: Literal["classification", "regression"] = "classification"
     scaling: bool = True
     warm_up: int | None = 8

@@ -9,6 +9,7 @@ from streamfl.core.coordinator.agreement import Agreement
 from streamfl.core.coordinator.ledger import Member
 from streamfl.core.coordinator.one_drift import Drift
 from streamfl.core.errors import PeerError
+from streamfl.core.learning.influence import Influence
 from streamfl.core.profiles.base import Profile
 from streamfl.core.protocol.messages import AgreedState, Join, Joined, MemberChanged
 from streamfl.core.protocol.old_names import ReadsOldNames
@@ -55,6 +56,8 @@ class CoordinatorState(ReadsOldNames):
         The clients that an operator has evicted and not admitted again.
     changed
         The last command of an operator.
+    influence
+        What is remembered of clients' earlier numbers, to bound their influence.
     """
 
     __pydantic_config__: ClassVar[dict[str, object]] = HOLDS_ARRAYS
@@ -76,6 +79,7 @@ class CoordinatorState(ReadsOldNames):
     keys: dict[str, str] = field(default_factory=dict)
     barred: tuple[str, ...] = ()
     changed: MemberChanged | None = None
+    influence: Influence = field(default_factory=Influence)
 
     @property
     def chain(self) -> str:

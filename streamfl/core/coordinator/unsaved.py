@@ -16,6 +16,7 @@ from streamfl.core.coordinator.refusals import Refusals
 from streamfl.core.coordinator.state import CoordinatorState
 from streamfl.core.drift.evidence import LiveModel, Observed
 from streamfl.core.errors import BrokenInvariantError
+from streamfl.core.learning.influence import Influence
 from streamfl.core.profiles.base import Answer, Deliberation
 from streamfl.core.protocol.alarm import Reading
 from streamfl.core.protocol.decisions import Refused
@@ -52,7 +53,12 @@ class Unsaved:
     updates
         The accepted updates, by client.
     counted
-        The same when the round closes, in the order of the clients' names, with granted names only.
+        The same when the round closes, in the order of the clients' names, with granted names only and bounded
+        influence.
+    shares
+        How much of each client's steps counts.
+    influence
+        The histories after the round; None before it closes.
     grant
         The names that the round may register; None before it closes.
     pending_alarm
@@ -78,6 +84,8 @@ class Unsaved:
     open: OpenRound | None = None
     updates: dict[str, Update] = field(default_factory=dict)
     counted: tuple[Update, ...] = ()
+    shares: Mapping[str, float] = field(default_factory=dict)
+    influence: Influence | None = None
     grant: Grant | None = None
     pending_alarm: PendingAlarm | None = None
     scores: dict[str, Scores] = field(default_factory=dict)
@@ -105,6 +113,7 @@ class Unsaved:
     def collect_for(self, opened: OpenRound) -> None:
         """Start collecting for a new round."""
         self.open, self.updates, self.counted, self.grant = opened, {}, (), None
+        self.shares, self.influence = {}, None
         self.refusals, self.readings = self.refusals.for_next_entry(), {}
 
     @property

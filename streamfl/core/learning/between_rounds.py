@@ -14,6 +14,7 @@ import numpy as np
 
 from streamfl.core.arrays import FloatArray
 from streamfl.core.bounds import Limits
+from streamfl.core.learning.influence import Sent
 from streamfl.core.learning.serving import Serving
 from streamfl.core.protocol.messages import AgreedState, BetweenPublished, Learnt
 from streamfl.core.protocol.records import Batch
@@ -148,6 +149,26 @@ class BetweenRounds(abc.ABC, Generic[S, L]):
     @abc.abstractmethod
     def at_client(self) -> "AtClient":
         """Return the client's side of it, which has learnt nothing yet."""
+
+    def sent(self, learnt: Mapping[str, L], agreed: S) -> Mapping[str, Sent]:
+        """Return what clients learnt as numbers to be compared, by kind; nothing if they cannot be compared.
+
+        Parameters
+        ----------
+        learnt
+            Each client's result, in the order of the clients' names.
+        agreed
+            The agreed state from which they learnt.
+        """
+        return {}
+
+    def times(self, learnt: L, share: float) -> L:
+        """Return a client's result of which a share counts, between 0 and 1."""
+        return learnt
+
+    def of_fewer(self, learnt: L, records: int) -> L:
+        """Return a client's result as if it were about fewer records."""
+        return learnt
 
     def in_one_process(self) -> Self:
         """Return the same for clients that are driven by one thread: they may keep once what is the same at all."""

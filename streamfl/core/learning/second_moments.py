@@ -110,10 +110,22 @@ class SecondMoments:
         """Return A^-1 slope, shape (d, columns)."""
         return np.asarray(np.linalg.solve(self._metric, slope), dtype=np.float64)
 
+    def half_whitened(self, slopes: FloatArray) -> FloatArray:
+        """Return L^-1 slopes, with A = L L^T: its squared norm is slopes^T A^-1 slopes. Shape (d, columns).
+
+        >>> SecondMoments(np.diag([3.895, 0.105]), 1.0).half_whitened(np.array([[1.0], [1.0]])).T.round(2)
+        array([[0.5 , 2.21]])
+        """
+        try:
+            half = np.linalg.cholesky(self._metric)
+        except np.linalg.LinAlgError:  # sums that clients rounded, or made up, need not be positive
+            return slopes / np.sqrt(np.maximum(np.abs(np.diag(self._metric)), RIDGE))[:, None]
+        return np.asarray(np.linalg.solve(half, slopes), dtype=np.float64)
+
     @property
     def deviation(self) -> FloatArray:
         """Return sqrt(C_jj / N), shape (d,)."""
-        return np.asarray(np.sqrt(np.diag(self.total) / self.records))
+        return np.asarray(np.sqrt(np.maximum(0.0, np.diag(self.total)) / self.records))
 
     @cached_property
     def _metric(self) -> FloatArray:

@@ -11,7 +11,7 @@ from streamfl.core.learning.grid import second_steps
 from streamfl.core.protocol.moments import LARGEST, Moments
 from streamfl.core.protocol.native.learnt import NativeLearnt, sends_moments
 from streamfl.core.protocol.native.models import NativeState
-from streamfl.core.protocol.native.settings import FARTHEST, FERNS, KINDS, NativeSettings
+from streamfl.core.protocol.native.settings import FARTHEST, FERNS, KINDS, TOUCHED, NativeSettings
 from streamfl.core.protocol.native.sleeping import together
 from streamfl.core.protocol.native.steps import COARSEST
 from streamfl.core.protocol.records import LARGEST_TARGET
@@ -130,6 +130,9 @@ def _wrong_cells(learnt: NativeLearnt, agreed: NativeState) -> str | None:
         return "cells that are named twice, or not in order"
     if len(visits) and (visits.min() < 0 or visits.max() > math.ceil(math.log2(max(1, learnt.records)))):
         return "visits that the records cannot make"
+    # Visits are rounded to powers of two, and a cell with a single one may count as four.
+    if np.ldexp(1.0, visits.astype(np.int64)).sum() > 4.0 * TOUCHED * learnt.records:
+        return "more visits than the records can make"
     return None
 
 

@@ -6,11 +6,13 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Optional
 
+from streamfl.core.between.native import influence
 from streamfl.core.between.native.admission import wrong_learnt
 from streamfl.core.between.native.agreed_round import after_round
 from streamfl.core.between.native.at_client import NativeAtClient
 from streamfl.core.bounds import Limits
 from streamfl.core.learning.between_rounds import BetweenRounds, Covered, Renewal
+from streamfl.core.learning.influence import Sent
 from streamfl.core.protocol.messages import BetweenPublished
 from streamfl.core.protocol.native.change import NativeChange
 from streamfl.core.protocol.native.learnt import NativeLearnt
@@ -84,6 +86,18 @@ class NativeBetweenRounds(BetweenRounds[NativeState, NativeLearnt]):
         """
         renamed = None if renewal is None else renewal.renamed
         return after_round(agreed, learnt, labels, self.settings, apart=apart, renamed=renamed)
+
+    def sent(self, learnt: Mapping[str, NativeLearnt], agreed: NativeState) -> Mapping[str, Sent]:
+        """Return what clients learnt as numbers to be compared: the linear weights, and the cells of ferns."""
+        return influence.sent(learnt, agreed)
+
+    def times(self, learnt: NativeLearnt, share: float) -> NativeLearnt:
+        """Return what a client learnt, of which a share counts."""
+        return replace(learnt, weights=share * learnt.weights, table=share * learnt.table)
+
+    def of_fewer(self, learnt: NativeLearnt, records: int) -> NativeLearnt:
+        """Return what a client learnt as if from fewer records."""
+        return influence.of_fewer(learnt, records)
 
     def published(self, agreed: NativeState, version: int, change: NativeChange | None = None) -> BetweenPublished:
         """Return the agreed state as it is published, or its change."""

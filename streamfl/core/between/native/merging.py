@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from streamfl.core.arrays import FloatArray, IntArray
+from streamfl.core.between.native import influence
 from streamfl.core.between.native.agreed_moments import Seen, after_round
 from streamfl.core.between.native.grids import finer, median_steps, next_steps, step_of_cells, step_of_weights
 from streamfl.core.between.native.rounding import ROOM, told
@@ -74,7 +75,7 @@ def after(
     grown = agreed.grown(features, labels[len(agreed.labels) :])
     if not parts:
         return grown, _nothing_learnt(agreed, grown)
-    scales = after_round(Seen(agreed.moments, agreed.early, agreed.far), parts)
+    scales = after_round(Seen(agreed.moments, agreed.early, agreed.far), influence.tempered_parts(parts, agreed))
     change, kept_back = _change(agreed, grown, parts, apart, scales.moments, settings)
     cells = change.cells.astype(np.int64)
     grown.table[cells] = change.rows(grown.table.take(cells, axis=0))
@@ -115,7 +116,8 @@ def _change(
     `grown` has the new names.
     """
     total = sum(part.records for part in parts)
-    norms = sum((part.records * part.norms for part in parts), np.zeros(2)) / total
+    longest = influence.LONGEST * np.sort([part.norms for part in parts], axis=0)[(len(parts) - 1) // 2]
+    norms = sum((part.records * np.minimum(part.norms, longest) for part in parts), np.zeros(2)) / total
     common = agreed.steps if agreed.steps.are_known else median_steps(parts)
     steps, kept_back = finer(common), agreed.kept_back.over(grown.weights, grown.table)
     weights, left = told(_mean_weights(parts, grown, common), kept_back.weights, step_of_weights(steps))

@@ -31,6 +31,14 @@ OWN, OTHERS = 3, 10
 # The records that a round needs: for a stream, for a label of the rest, and in all. docs/choices.md, "Excess".
 FEWEST_OF_STREAM, FEWEST_OF_LABEL, FEWEST = 3, 5, 20
 
+# A client whose excess differs from the middle one by more than so many of its own standard deviations, and by more
+# than so many of those between clients, says nothing about all clients: it is left to the test for a few clients.
+# Of fewer clients than the second number none differs from the others. docs/choices.md, "Influence".
+APART, FEWEST_CLIENTS = 4.0, 4
+
+# A new label is an alarm if more than this part of the clients have it. docs/choices.md, "Influence".
+SPREAD = 0.2
+
 # The standard deviations from which on a single round shows a rise of a label or of the rest, and by which a baseline
 # may be off. docs/choices.md, "Excess".
 SURE = 3.0
@@ -62,6 +70,13 @@ class Cells:
     hs: FloatArray
     hq: FloatArray
     groups: FloatArray
+
+    def of_clients(self, chosen: BoolArray) -> "Cells":
+        """Return the cells with zeros for all clients but some, a mask of shape (clients,)."""
+        if chosen.all():
+            return self
+        n, s, q, h, hs, hq = np.where(chosen[:, None], (self.n, self.s, self.q, self.h, self.hs, self.hq), 0.0)
+        return replace(self, n=n, s=s, q=q, h=h, hs=hs, hq=hq)
 
     @classmethod
     def of(cls, parts: Mapping[str, ClientPart], groups: Mapping[str, int]) -> "Cells":
@@ -95,6 +110,9 @@ class Excesses:
     borrowed, shared
         Records of cells that borrow their label's baseline from their group, and the variance of that baseline, which
         all these cells share; shape (clients, labels).
+    alike
+        The clients that do not differ from all others, shape (clients,): variances and shared baselines are theirs,
+        and so is what is said about all clients.
     """
 
     cells: Cells
@@ -105,25 +123,34 @@ class Excesses:
     own: FloatArray
     borrowed: FloatArray
     shared: FloatArray
+    alike: BoolArray
 
     @classmethod
     def of(cls, cells: Cells) -> "Excesses":
         """Compare every cell with its baseline: its own held-out records, else those of its group and label."""
-        c = cells
+        everybody = cls._among(cells, np.ones(len(cells.clients), np.bool_))
+        alike = _alike(everybody)
+        return everybody if alike.all() else cls._among(cells, alike)
+
+    @classmethod
+    def _among(cls, cells: Cells, alike: BoolArray) -> "Excesses":
+        """Compare every cell with its baseline, given the clients that are alike."""
+        c, common = cells, cells.of_clients(alike)
         with np.errstate(divide="ignore", invalid="ignore"):
             same = (c.groups[:, None] == c.groups[None, :]).astype(np.float64)
-            others, others_sum = same @ c.h, same @ c.hs
+            others, others_sum = same @ common.h, same @ common.hs
             is_own = c.h >= OWN
             borrows = ~is_own & (others >= OTHERS)
             baseline = np.where(is_own, c.hs / c.h, np.where(borrows, others_sum / others, 0.0))
             n = np.where(is_own | borrows, c.n, 0.0)
             s, q = np.where(n > 0.0, c.s, 0.0), np.where(n > 0.0, c.q, 0.0)
-            variance = _variances(c, n, s, q)
-            own = np.where(is_own, n**2 * variance / c.h, np.where(borrows, n**2 * _between(c, variance), 0.0))
+            variance = _variances(common, *(np.where(alike[:, None], x, 0.0) for x in (n, s, q)))
+            between = _between(common, variance)
+            own = np.where(is_own, n**2 * variance / c.h, np.where(borrows, n**2 * between, 0.0))
             shared = np.where(others > 0.0, variance / others, 0.0)
         return cls(
             cells, n, s - n * baseline, q - 2.0 * baseline * s + n * baseline**2,
-            variance, own, np.where(borrows, n, 0.0), shared,
+            variance, own, np.where(borrows, n, 0.0), shared, alike,
         )  # fmt: skip
 
     def dispersed(self, factor: float) -> "Excesses":
@@ -132,8 +159,8 @@ class Excesses:
 
     @property
     def whole(self) -> "Sample":
-        """Return the excess over all records."""
-        return self.pooled(np.ones_like(self.n, np.bool_), borrowed=0.0)
+        """Return the excess over all records of clients that are alike."""
+        return self.pooled(np.repeat(self.alike[:, None], self.n.shape[1], axis=1), borrowed=0.0)
 
     def pooled(self, chosen: BoolArray, *, borrowed: float = BORROWED) -> "Sample":
         """Return the excess over some cells, a mask of shape (clients, labels).
@@ -152,8 +179,8 @@ class Excesses:
         uncertain = (float(self.own[chosen].sum()) + self._shared(chosen)) / count**2
         return Sample(round(count), mean - MARGIN, variance, uncertain)
 
-    def by_label(self, clients: BoolArray | bool = True) -> Iterator[tuple[str, "Sample"]]:
-        """Yield the excess of each label, over all clients or those in a mask of shape (clients,)."""
+    def by_label(self, clients: BoolArray) -> Iterator[tuple[str, "Sample"]]:
+        """Yield the excess of each label, over the clients in a mask of shape (clients,)."""
         for j, label in enumerate(self.cells.labels):
             column = np.zeros_like(self.n, np.bool_)
             column[:, j] = clients
@@ -194,6 +221,19 @@ class Sample:
     def deviations(self) -> float:
         """Return the excess in standard deviations."""
         return self.excess / math.sqrt(self.variance)
+
+
+def _alike(excesses: Excesses) -> BoolArray:
+    """Return the clients whose excess does not differ from that of all others, shape (clients,)."""
+    rises, clients = dict(_rises(excesses)), excesses.cells.clients
+    if len(rises) < FEWEST_CLIENTS:
+        return np.ones(len(clients), np.bool_)
+    means = np.array([rise.mean for rise in rises.values()])
+    own = np.sqrt([rise.variance + rise.baseline for rise in rises.values()])
+    distances = np.abs(means - np.median(means))
+    between = 1.4826 * float(np.median(distances))  # a standard deviation, if they are Gaussian
+    odd = {name for name, far in zip(rises, distances > APART * np.maximum(own, between), strict=True) if far}
+    return np.array([client not in odd for client in clients], np.bool_)
 
 
 def _variances(c: Cells, n: FloatArray, s: FloatArray, q: FloatArray) -> FloatArray:
@@ -246,7 +286,7 @@ class Excess(Detector):
     filling
         Rounds after a restart in which held-out records are only gathered.
     most_local
-        Drift is local only if the named clients have less than this part of the records.
+        Drift is local only if the named clients have at most this part of the records.
     new_label
         A label that is new to the epoch is an alarm by itself if it has more than this part of a round's records.
     logs
@@ -371,7 +411,9 @@ class Excess(Detector):
         share = count / max(1, observed.records)
         unseen = (cells.h.sum(axis=0) < OTHERS) & (share > self.new_label)
         frequent = (name for name, is_unseen in zip(cells.labels, unseen, strict=True) if is_unseen)
-        labels = tuple(name for name in frequent if name not in known)
+        having = dict(zip(cells.labels, (cells.n > 0.0).sum(axis=0).tolist(), strict=True))
+        most = SPREAD * len(cells.clients)
+        labels = tuple(name for name in frequent if name not in known and having[name] > most)
         if not labels or not known:
             return None
         largest = float(max(x for x, name in zip(share, cells.labels, strict=True) if name in labels))
@@ -382,7 +424,7 @@ class Excess(Detector):
         self._bet_on("", t, whole)
         self.eased = _after(self.eased, whole.fall)
         self.few.add(dict(_rises(excesses)))
-        for label, sample in excesses.by_label():
+        for label, sample in excesses.by_label(excesses.alike):
             self._bet_on(f"label {label}", t, sample)
 
     def _bet_on(self, stream: str, t: int, sample: Sample) -> None:
@@ -402,10 +444,10 @@ class Excess(Detector):
         named = self.named(cells.clients)
         bar = math.log(ODDS * max(1, len(self._labels())))
         labels = tuple(name for name in cells.labels if name and _log_mean(self.logs[f"label {name}"]) >= bar)
-        records = sum(excesses.n[i].sum() for i, client in enumerate(cells.clients) if client in named)
-        few = bool(named) and bool(records < self.most_local * excesses.n.sum())
+        records = sum(cells.n[i].sum() for i, client in enumerate(cells.clients) if client in named)
+        few = bool(named) and bool(records <= self.most_local * cells.n.sum())
         local = few and self._rest(excesses, named) < SURE
-        if local:
+        if local or not labels:  # clients that differ from the others are in none of the labels' streams
             labels = tuple(self._risen(excesses, named))
         return Alarm("excess", self.statistic(), math.log(self.run_length), self._since(t), named, labels, local)
 
@@ -420,7 +462,7 @@ class Excess(Detector):
     @staticmethod
     def _rest(excesses: Excesses, named: Collection[str]) -> float:
         """Return the largest excess, in deviations, of the clients that are not named: in all, and by label."""
-        rest = np.array([client not in named for client in excesses.cells.clients])
+        rest = excesses.alike & np.array([client not in named for client in excesses.cells.clients])
         everywhere = np.repeat(rest[:, None], len(excesses.cells.labels), axis=1)
         samples = [excesses.pooled(everywhere), *(sample for _, sample in excesses.by_label(rest))]
         return max((x.deviations for x in samples if x.count >= FEWEST_OF_LABEL), default=-math.inf)
