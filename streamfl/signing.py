@@ -304,14 +304,17 @@ class Pinned:
 
     def __post_init__(self) -> None:
         if self.path is not None and self.path.exists():
-            self._key = PublicKey.of(self._read(self.path))
+            self._key = self._read(self.path)
 
     @staticmethod
-    def _read(path: Path) -> str:
+    def _read(path: Path) -> PublicKey:
         try:
-            return path.read_text(encoding="ascii").strip()
-        except (OSError, UnicodeDecodeError) as error:
-            raise UsageError(f"{path}: the coordinator's key cannot be read: {error}") from error
+            return PublicKey.of(path.read_text(encoding="ascii").strip())
+        except (OSError, UnicodeDecodeError, UsageError) as error:
+            raise UsageError(
+                f"{path}: the coordinator's key cannot be read: {error}; remove the file, and the first that is "
+                "heard is kept again"
+            ) from error
 
     def named(self, name: bytes) -> PublicKey | None:
         """Return the pinned key, if it has this name; any key while none is pinned."""
@@ -331,7 +334,9 @@ class Pinned:
             return
         if self.path is not None:
             try:
-                self.path.write_text(f"{key}\n", encoding="ascii")
+                beside = self.path.with_name(f".{self.path.name}.{os.getpid()}")
+                beside.write_text(f"{key}\n", encoding="ascii")
+                beside.replace(self.path)  # a process that is killed leaves no half of it
             except OSError as error:
                 raise UsageError(
                     f"{self.path}: the coordinator's key cannot be kept: {error.strerror}; let this process write "

@@ -139,7 +139,8 @@ def _coordinators(
 ) -> Keys:
     """Return whose signatures count as the coordinator's."""
     if listed.coordinator is not None:
-        return Listed.of([PublicKey.of(listed.coordinator.key)])
+        former = listed.coordinator.former if process == "coordinator" else ()
+        return Listed.of(PublicKey.of(key) for key in (listed.coordinator.key, *former))
     if settings.federation.members == "file":
         raise UsageError(f"{settings.federation.members_file}: [coordinator] key is missing; add its public key")
     if process == "coordinator" and own is not None:

@@ -44,9 +44,10 @@ class _Named(_Table):
 
 
 class ListedCoordinator(_Table):
-    """`[coordinator]`: its public key."""
+    """`[coordinator]`: its public key, and former ones, with which a state that it goes on from may be signed."""
 
     key: Public
+    former: tuple[Public, ...] = Field((), max_length=MOST_PATTERNS)
 
 
 class ListedOperator(_Named):

@@ -104,6 +104,15 @@ def test_the_first_key_is_pinned_also_for_the_next_process(tmp_path: Path) -> No
         assert later.signer("control", DIGEST, stamps[KEY]) == str(KEY.public)
 
 
+def test_a_pinned_key_that_cannot_be_read_or_kept_says_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "half").write_text("ed25519:AAAA")
+    with pytest.raises(UsageError, match=r"half: the coordinator's key cannot be read: .*; remove the file"):
+        Pinned(tmp_path / "half")
+    stamp = Signer(KEY, "coordinator", "f", whole=True).stamp("control", DIGEST)
+    with pytest.raises(UsageError, match=r"cannot be kept: No such file .*members_file"):
+        Verifier(Pinned(tmp_path / "nowhere" / "pin"), "coordinator", "f").signer("control", DIGEST, stamp)
+
+
 def test_a_key_file_is_made_once_and_read_by_its_owner_alone(tmp_path: Path) -> None:
     path = tmp_path / "plant-7.key"
     public = make_key(path)

@@ -32,6 +32,10 @@ class Grants(Protocol):
         """Return why a signer may not speak for a client, or None; the signer of an unsigned message is empty."""
         ...
 
+    def meant(self, client: str, state: CoordinatorState) -> str:
+        """Return the end of a sentence that names the client that may have been meant; empty if there is none."""
+        ...
+
 
 # Why a client that an operator has evicted is refused.
 BARRED = "evicted by an operator; `streamfl members admit` lets it in again"
@@ -80,6 +84,10 @@ class Admission:
         if client in state.barred:
             return BARRED
         return None if self.grants is None else self.grants.refusal(client, signer, state)
+
+    def meant(self, client: str, state: CoordinatorState) -> str:
+        """Return the end of a sentence that names the client that may have been meant; it takes time."""
+        return "" if self.grants is None else self.grants.meant(client, state)
 
     def wrong_join(self, join: Join, state: CoordinatorState, unsaved: Unsaved) -> str | None:
         """Return why a Join cannot be used, or None."""

@@ -3,14 +3,14 @@
 A signer is the text of a public key. Without grants everybody may speak for every client.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from streamfl.core.coordinator.state import CoordinatorState
 from streamfl.core.errors import did_you_mean
 
 # The most names that are searched for the one that was meant.
-MOST_SEARCHED = 1000
+MOST_SEARCHED = 200
 
 NOT_SIGNED = "its signature is missing or not right"
 
@@ -34,10 +34,12 @@ class Known:
             return NOT_SIGNED
         key = state.keys.get(client)
         if key is None:
-            return (
-                None if state.agreement is None else f"a client that nobody has admitted{_meant(client, state.keys)}"
-            )
+            return None if state.agreement is None else "a client that nobody has admitted"
         return None if key in ("", signer) else "signed by another key than that of the host that brought it"
+
+    def meant(self, client: str, state: CoordinatorState) -> str:
+        """Return the end of a sentence that names the closest client that there is."""
+        return _closest(client, state.keys)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +56,9 @@ class Granted:
     >>> from streamfl.core.profiles.experts import Experts
     >>> granted, state = Granted({"k1": ("lab", "plant-7.*"), "k2": ("plant-8.*",)}), CoordinatorState(Experts())
     >>> [granted.refusal(client, "k1", state) for client in ("lab", "plant-7.a", "labb")]
-    [None, None, 'no host is granted it; did you mean lab?']
-    >>> granted.refusal("plant-7.a", "k2", state)
-    'its signer is not granted it'
+    [None, None, 'no host is granted it']
+    >>> granted.refusal("plant-7.a", "k2", state), granted.meant("labb", state)
+    ('its signer is not granted it', '; did you mean lab?')
     """
 
     by_signer: Mapping[str, tuple[str, ...]]
@@ -67,10 +69,18 @@ class Granted:
             return NOT_SIGNED
         if any(matches(name, client) for name in self.by_signer.get(signer, ())):
             return None
-        names = [name for granted in self.by_signer.values() for name in granted]
-        if not any(matches(name, client) for name in names):
-            return f"no host is granted it{_meant(client, (*names, *state.members))}"
-        return "its signer is not granted it"
+        return "its signer is not granted it" if self._is_granted(client) else "no host is granted it"
+
+    def meant(self, client: str, state: CoordinatorState) -> str:
+        """Return the end of a sentence that names the closest client that is granted to any host."""
+        return "" if self._is_granted(client) else _closest(client, (*self._names, *state.members))
+
+    def _is_granted(self, client: str) -> bool:
+        return any(matches(name, client) for name in self._names)
+
+    @property
+    def _names(self) -> Iterator[str]:
+        return (name for granted in self.by_signer.values() for name in granted)
 
 
 def matches(pattern: str, client: str) -> bool:
@@ -86,5 +96,6 @@ def matches(pattern: str, client: str) -> bool:
     return is_longer and client.startswith(before) and client.endswith(after)
 
 
-def _meant(client: str, names: Iterable[str]) -> str:
-    return did_you_mean(client, sorted(set(names))[:MOST_SEARCHED])
+def _closest(client: str, names: Iterable[str]) -> str:
+    others = sorted(set(names))
+    return "" if client in others else did_you_mean(client, others[:MOST_SEARCHED])

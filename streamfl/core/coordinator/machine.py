@@ -100,7 +100,7 @@ class Coordinator:
         self._admission = Admission(settings, log_ends, grants)
         self._announced: float | None = None
         self._expected: dict[str, float] = {}  # members of which a start is to ask again, and until when
-        self._told: set[str] = set()  # the clients that were told once that a signer may not speak for them
+        self._told: dict[str, str] = {}  # why a signer may not speak for them, by the clients that were told once
 
     @property
     def state(self) -> CoordinatorState:
@@ -504,10 +504,11 @@ class Coordinator:
         self.state.refused = self._unsaved.refused
         self._unsaved.refusals.count += 1
         if client not in self._told and len(self._told) < MOST_TOLD:
-            self._told.add(client)
-            refusal = Refusal(client=client, incarnation=0, entry=self.state.entry, reason=bounded(reason))
+            told = self._told[client] = bounded(reason + self._admission.meant(client, self.state))
+            refusal = Refusal(client=client, incarnation=0, entry=self.state.entry, reason=told)
             self._unsaved.refusals.warn(refusal, self.state.members)
-        return [Refused(bounded(client), bounded(reason), is_fault=True)]
+        told = self._told.get(client, "")
+        return [Refused(bounded(client), told if told.startswith(reason) else bounded(reason), is_fault=True)]
 
     def _fault(self, client: str, incarnation: int | None, reason: str, now: float) -> list[CoordinatorDecision]:
         """Refuse a message for its content, and continue without the member that sent it."""

@@ -158,7 +158,8 @@ def leaves(signer: Signer) -> list[Message]:
 
 def forgeries(federation: Federation) -> list[Message]:
     """What a stranger can make who may write to all topics, and has read them."""
-    sent, told, models = (list(again(federation, topic)) for topic in ("updates", "control", "models"))
+    topics = ("updates", "control", "models", "state")
+    sent, told, models, states = (list(again(federation, topic)) for topic in topics)
     of_client = Signer(PrivateKey(b"s" * 32), "client", federation.name)
     of_coordinator = Signer(PrivateKey(b"s" * 32), "coordinator", federation.name)
     evicted = messages.encode(Refusal(client="c0", incarnation=1, entry=3, reason="evicted", evicted=True))
@@ -179,6 +180,8 @@ def forgeries(federation: Federation) -> list[Message]:
         *unsigned(models[-20:]),
         *tampered(models[-20:]),
         *[("models", key, None, headers) for _, key, _, headers in models[-20:]],
+        *unsigned(states[-40:]),
+        *tampered(states[-40:]),
     ]
 
 
@@ -208,11 +211,12 @@ def test_forgeries_and_a_takeover_change_no_byte(mode, signed, members, small):
     federation.until("rounds of the other host", lambda: federation.rounds() == 10, patience=60.0)
     coordinator.kill()
     federation.running.remove(coordinator)
-    federation.start("coordinator")
+    coordinator = federation.start("coordinator")
 
     small.write(until=ROUNDS)
     small.end()
     check_as_undisturbed(federation, small)
+    assert [line["round"] for line in coordinator.said("resumed")] == [11]
     check_no_secrets(federation, members)
 
 

@@ -22,7 +22,7 @@ from streamfl import state_bytes
 from streamfl.core.bounds import Limits
 from streamfl.core.coordinator.admission import BARRED
 from streamfl.core.coordinator.grants import NOT_SIGNED, Granted, Known
-from streamfl.core.coordinator.machine import Coordinator
+from streamfl.core.coordinator.machine import MOST_TOLD, Coordinator
 from streamfl.core.coordinator.settings import CoordinatorSettings
 from streamfl.core.coordinator.state import CoordinatorState
 from streamfl.core.protocol.events import Ordered, Signed, Unusable
@@ -245,3 +245,13 @@ def test_no_replay_changes_a_byte(profile, monkeypatch):
 
 def once(closed: list[RoundClosed]) -> list[RoundClosed]:
     return list({one.entry: one for one in closed}.values())
+
+
+def test_the_closest_name_is_looked_for_once_for_each_client_and_not_for_ever(monkeypatch):
+    asked: list[str] = []
+    monkeypatch.setattr(Granted, "meant", lambda _, client, __: asked.append(client) or "; did you mean lab?")
+    machine = coordinator(Granted({"k1": ("lab",)}))
+    for n in (*range(MOST_TOLD), *range(2 * MOST_TOLD)):
+        ((_, reason),) = refusals(feed(machine, Signed(join(f"s{n}"), "k1")))
+        assert reason == "no host is granted it" + ("; did you mean lab?" if n < MOST_TOLD else "")
+    assert asked == [f"s{n}" for n in range(MOST_TOLD)]

@@ -156,6 +156,17 @@ def test_what_is_wrong_in_a_list_is_named(listed, why, settings):
     assert why in str(error.value)
 
 
+def test_a_coordinator_with_a_new_key_reads_what_it_signed_with_the_one_before(settings, keys, tmp_path):
+    keys["new"] = make_key(tmp_path / "new.key")
+    listed = LIST.replace('key = "{coordinator}"', 'key = "{new}"\nformer = ["{coordinator}"]')
+    before, data = signatures(settings("file"), "coordinator").own, b"d" * 32
+    (tmp_path / "new.key").replace(tmp_path / "coordinator.key")
+    told = settings("file", listed)
+    signatures(told, "coordinator").coordinator.signer("state", data, before.stamp("state", data))
+    with pytest.raises(PeerError, match="not listed"):
+        signatures(told, "client").coordinator.signer("state", data, before.stamp("state", data))
+
+
 def test_check_says_which_keys_can_be_used(settings, keys, tmp_path):
     (finding,) = member_findings(settings("open"))
     assert (finding.state, "anybody" in finding.found) == ("warning", True)
