@@ -134,11 +134,15 @@ class Liar:
         name = self._rng.choice((*self.names, self._rng.choice(STRANGERS)))
         if how < 0.5:
             return name, self._rng.randbytes(self._rng.choice((0, 3, 100)))
-        nonce = self._rng.choice((self._starts.get(name, "1"), "0", "\x00", "9" * 256, "z"))
-        after = self._rng.choice((0, self._issued.get(name, 0), FAR, -1))
-        forged: list[FromClient] = [self._joins(name, nonce, after), Leave(client=name, nonce=nonce, after=after)]
-        forged += [replace(update, client=name) for update in self._sent.values()]
-        message = self._rng.choice(forged)
+        others = ("0", "\x00", "9" * 256, "z")
+        nonce = self._starts.get(name, "1") if self.happens(0.9) else self._rng.choice(others)
+        after = self._issued.get(name, 0) if self.happens(0.9) else self._rng.choice((0, FAR, -1))
+        forged: list[FromClient] = [replace(update, client=name) for update in self._sent.values()]
+        if name not in self.names or not forged:  # a Leave would put a liar out, and end its lies
+            forged.append(Leave(client=name, nonce=nonce, after=after))
+        message = self._joins(name, nonce, after) if self.happens(0.5) else self._rng.choice(forged)
+        if self.happens(0.3):
+            return name, messages.encode(message)
         return name, self._spoilt(message) if self.happens(0.3) else messages.encode(self._bent(message))
 
     def _as_sent(self, message: FromClient) -> Sent:
@@ -162,9 +166,9 @@ class Liar:
         return bytes(changed)
 
     def _joins(self, name: str, nonce: str, after: int) -> Join:
-        x = self._rng.choice((0.0, 1e30, -1e300, np.nan))
+        x = self._rng.choice((0.0, 1.0, 1e30, -1e300, np.nan))
         moments = Moments((self._rng.choice(("a", "b", "x" * 256)),), np.ones(1), np.array([x]), np.ones(1))
-        labels = self._names("label")
+        labels = self._rng.choice(((), ("0",), self._names("label")))
         return Join(client=name, nonce=nonce, after=after, moments=moments, records=20, labels=labels)
 
     def _names(self, what: str) -> tuple[str, ...]:

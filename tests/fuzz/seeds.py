@@ -16,22 +16,27 @@ if __name__ == "__main__":
 from simulation.federation import federation
 from simulation.late_labels import Disorder, late
 
-from fuzz.decoders import CORPUS, JSON, chunked
+from fuzz.decoders import CORPUS, HOST_SIGNER, JSON, chunked
 from streamfl import array_bytes, messages, whole_numbers
 from streamfl.core.protocol.messages import (
+    Command,
     Ended,
+    Fenced,
     FromClient,
     FromCoordinator,
     LocalDrift,
+    MemberChanged,
     Noticed,
     Refusal,
     RoundClosed,
 )
 from streamfl.formats import JsonRecords, Packed
-from streamfl.log import predictions
+from streamfl.log import commands, predictions, updates
 from streamfl.log.control import written
 from streamfl.log.parts import cut
+from streamfl.log.signatures import sealed
 from streamfl.settings import LearningSettings
+from streamfl.signing import PrivateKey
 from streamfl.testing import Simulation
 from streamfl.wire_bytes import floats_written, whole_written
 
@@ -67,6 +72,7 @@ def all_said() -> Iterator[tuple[str, FromClient | FromCoordinator]]:
     yield "told", Ended(entry=9)
     yield "told", Refusal(client="c0", incarnation=1, entry=4, reason="a loss of NaN")
     yield "told", Fenced(client="c0", nonce="n", after=1, incarnation=2)
+    yield "told", MemberChanged(action="evict", client="c0", number=3, by="ed25519:AAA=", entry=9)
 
 
 def of_messages() -> dict[str, bytes]:
@@ -191,6 +197,32 @@ def of_saved() -> dict[str, dict[str, bytes]]:
     }
 
 
+def of_members() -> dict[str, dict[str, bytes]]:
+    orders = [Command(action="evict", client="c0", number=1), Command(action="admit", client="größe", number=2**40)]
+    keys = [str(PrivateKey(bytes([i]) * 32).public) for i in range(3)]
+    listed = f"""[coordinator]
+key = "{keys[0]}"
+[groups.north]
+clients = ["plant-7.*"]
+[[operators]]
+name = "anna"
+key = "{keys[1]}"
+[[hosts]]
+name = "plant-7"
+key = "{keys[2]}"
+clients = ["lab"]
+groups = ["north"]
+"""
+    return {
+        "command": {one.action: commands.written(one, None)[0] for one in orders},
+        "signed": {
+            "some": sealed(HOST_SIGNER, updates.PLACE, b"data"),
+            "none": sealed(HOST_SIGNER, updates.PLACE, b""),
+        },
+        "members": {"all": listed.encode()},
+    }
+
+
 def of_answers() -> dict[str, dict[str, bytes]]:
     def request(body: object, rest: bytes = b"", model: bytes = b"s") -> bytes:
         text = msgspec.json.encode(body)
@@ -222,7 +254,8 @@ def main() -> None:
     compact_ = {n: d for n, d in found.items() if d.startswith(b"sfl")}
     everything = {
         "message": found, "update": by_client, "compact": dict(list(compact_.items())[::4]), **of_logs(),
-        **of_numbers(), **of_records(), **of_files(), **of_saved(), **of_answers(),
+        **of_numbers(), **of_records(), **of_files(), **of_saved(), **of_members(),
+        **of_answers(),
         "floats": {"some": floats_written([0.5, 0.1, 2.0, -1e300])},
         "integers": {"some": whole_written([3, -1, 200, 2**63, -(2**69)])},
     }  # fmt: skip
