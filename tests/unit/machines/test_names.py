@@ -363,7 +363,8 @@ def test_names_are_granted_as_long_as_a_model_has_no_more_weights_than_it_may(
     registry = Registry(1, _names("x", features), _names("a", labels), np.zeros(features), np.ones(features))
     update = Update(
         client="c0", attempt="i1-1", entry=1, round=1, epoch=1, registry=1, records=1, trained=1, rejected=0,
-        spans=(), losses={}, differences={}, new_features=_names("new x", new_features), new_labels=_names("new a", new_labels),
+        spans=(), losses={}, differences={}, new_features=_names("new x", new_features),
+        new_labels=_names("new a", new_labels),
     )  # fmt: skip
     grant = Grant.of([update], registry, limits)
     assert len(grant.features) == features + granted_features
