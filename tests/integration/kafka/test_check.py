@@ -107,7 +107,9 @@ class TestTopics:
             *ROLES,
         ]
         assert findings[0].found.startswith(f"{broker.bootstrap} answers: 1 broker, Apache Kafka ")
-        own = ", ".join(f"{name}.{topic}" for topic in ("control", "models", "updates", "state", "dead-letter"))
+        own = ", ".join(
+            f"{name}.{topic}" for topic in ("control", "models", "updates", "commands", "state", "dead-letter")
+        )
         assert (findings[1].found, findings[1].remedy) == (f"no {own} yet", "the coordinator will make them")
         assert "streamfl produce" in findings[2].remedy
 
@@ -360,7 +362,7 @@ def as_client(name):
 def as_coordinator(name):
     return [
         *(("WRITE", "TOPIC", f"{name}.{topic}") for topic in ("control", "models", "state", "dead-letter")),
-        *(("READ", "TOPIC", f"{name}.{topic}") for topic in ("updates", "state")),
+        *(("READ", "TOPIC", f"{name}.{topic}") for topic in ("updates", "commands", "state")),
         ("DESCRIBE", "TOPIC", f"{name}.records.c0"),
         ("READ", "GROUP", f"{name}.coordinator"),
         ("WRITE", "TRANSACTIONAL_ID", f"{name}.coordinator"),
@@ -526,7 +528,9 @@ class TestRights:
     def test_a_log_in_that_may_see_no_topic_is_told_what_it_lacks(self, guarded, federation):
         with pytest.raises(UsageError) as raised:
             self.connector(guarded, federation, "coordinator").prepare()
-        own = ", ".join(f"{federation}.{topic}" for topic in ("control", "models", "updates", "state", "dead-letter"))
+        own = ", ".join(
+            f"{federation}.{topic}" for topic in ("control", "models", "updates", "commands", "state", "dead-letter")
+        )
         assert str(raised.value).startswith(f"this log-in may see none of {own}; grant it READ and WRITE")
 
     def test_a_coordinator_that_may_not_read_updates_is_told_so(self, guarded, federation):
