@@ -25,6 +25,7 @@ from deploy.broker import Broker
 from streamfl.core.errors import UsageError
 from streamfl.core.protocol.messages import Leave, Left
 from streamfl.formats import FieldMap, JsonRecords, LabelMap, Packed, record_format
+from streamfl.log.sample import listed
 from streamfl.ports import Answer, Apart, Placement, Unlabelled
 from streamfl_connectors.kafka.connector import KafkaConnector
 from streamfl_connectors.kafka.settings import KafkaSettings
@@ -107,8 +108,8 @@ class TestTopics:
             *ROLES,
         ]
         assert findings[0].found.startswith(f"{broker.bootstrap} answers: 1 broker, Apache Kafka ")
-        own = ", ".join(
-            f"{name}.{topic}" for topic in ("control", "models", "updates", "commands", "state", "dead-letter")
+        own = listed(
+            [f"{name}.{topic}" for topic in ("control", "models", "updates", "commands", "state", "dead-letter")]
         )
         assert (findings[1].found, findings[1].remedy) == (f"no {own} yet", "the coordinator will make them")
         assert "streamfl produce" in findings[2].remedy
