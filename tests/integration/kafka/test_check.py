@@ -26,6 +26,7 @@ from deploy.broker import Broker
 from streamfl.core.errors import UsageError
 from streamfl.core.protocol.messages import Leave, Left
 from streamfl.formats import FieldMap, JsonRecords, LabelMap, Packed, record_format
+from streamfl.log.sample import listed
 from streamfl.ports import Answer, Apart, Placement, Unlabelled
 from streamfl_connectors.kafka.connector import KafkaConnector
 from streamfl_connectors.kafka.settings import KafkaSettings
@@ -108,7 +109,9 @@ class TestTopics:
             *ROLES,
         ]
         assert findings[0].found.startswith(f"{broker.bootstrap} answers: 1 broker, Apache Kafka ")
-        own = ", ".join(f"{name}.{topic}" for topic in ("control", "models", "updates", "state", "dead-letter"))
+        own = listed(
+            [f"{name}.{topic}" for topic in ("control", "models", "updates", "commands", "state", "dead-letter")]
+        )
         assert (findings[1].found, findings[1].remedy) == (f"no {own} yet", "the coordinator will make them")
         assert "streamfl produce" in findings[2].remedy
 
@@ -530,7 +533,9 @@ class TestRights:
     def test_a_log_in_that_may_see_no_topic_is_told_what_it_lacks(self, guarded, federation):
         with pytest.raises(UsageError) as raised:
             self.connector(guarded, federation, "coordinator").prepare()
-        own = ", ".join(f"{federation}.{topic}" for topic in ("control", "models", "updates", "state", "dead-letter"))
+        own = ", ".join(
+            f"{federation}.{topic}" for topic in ("control", "models", "updates", "commands", "state", "dead-letter")
+        )
         assert str(raised.value).startswith(f"this log-in may see none of {own}; grant it READ and WRITE")
 
     def test_a_coordinator_that_may_not_read_updates_is_told_so(self, guarded, federation):
