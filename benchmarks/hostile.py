@@ -249,8 +249,8 @@ def figures(world: World) -> dict[str, Any]:
 def worlds(seed: int, *, quick: bool) -> list[World]:
     """Return the runs of a seed."""
     sizes: list[tuple[int, int, str, Aggregator]] = [(hostile, 10, "rounds", "mean") for hostile in (1, 2, 3)]
-    sizes += [(3, 10, "rounds", other) for other in OTHERS]
     sizes += [(hostile, 10, "auto", "mean") for hostile in ((2, 3) if quick else (1, 2, 3))]
+    sizes += [(3, 10, "rounds", other) for other in OTHERS]
     sizes += [(hostile, 50, "rounds", "mean") for hostile in (5, 10)]
     if not quick:
         sizes += [(hostile, 10, "rounds", other) for hostile in (1, 2) for other in OTHERS]

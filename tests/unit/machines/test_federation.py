@@ -417,8 +417,8 @@ def test_a_branch_that_is_no_better_any_more_is_merged_back():
 
 
 def test_a_branch_that_ends_in_the_round_of_another_clients_alarm_is_announced():
-    """From round 14 on half of c1's classes are back, so that its branch ends after 38, when c2's are exchanged."""
-    size, records = 40, {f"c{i}": swapping(f"c{i}", 58, size=40, at={1: 9, 2: 38}.get(i)) for i in range(8)}
+    """From round 14 on half of c1's classes are back, so that its branch ends after 46, when c2's are exchanged."""
+    size, records = 40, {f"c{i}": swapping(f"c{i}", 58, size=40, at={1: 9, 2: 46}.get(i)) for i in range(8)}
     mine = records["c1"]
     half = np.random.default_rng(4).random(45 * size) < 0.5
     again = np.append(np.zeros(13 * size, np.bool_), half)
@@ -426,10 +426,10 @@ def test_a_branch_that_ends_in_the_round_of_another_clients_alarm_is_announced()
     machine = Coordinator(CoordinatorSettings(learner=LEARNER, expect=8), CoordinatorState(Promotion()))
     run = Federation(machine, records, ClientSettings(learner=LEARNER, round_size=size)).run()
     drifts = [(drift.round, drift.state, drift.clients) for drift in run.of(LocalDrift)]
-    assert (38, "latched", ("c2",)) in drifts
+    assert (46, "latched", ("c2",)) in drifts
     apart = run.of(RoundOpened)[-1].apart
     assert all("c1" not in group.clients for group in apart)
-    assert (39, "merged", ("c1",)) in drifts
+    assert (47, "merged", ("c1",)) in drifts
 
 
 def test_a_coordinator_that_is_restored_at_every_commit_keeps_clients_apart_as_they_were():

@@ -128,9 +128,12 @@ class Excesses:
     @classmethod
     def of(cls, cells: Cells) -> "Excesses":
         """Compare every cell with its baseline: its own held-out records, else those of its group and label."""
-        everybody = cls._among(cells, np.ones(len(cells.clients), np.bool_))
-        alike = _alike(everybody)
-        return everybody if alike.all() else cls._among(cells, alike)
+        return cls._among(cells, np.ones(len(cells.clients), np.bool_))
+
+    def of_alike(self) -> "Excesses":
+        """Return them with variances and shared baselines of the clients that do not differ from all others."""
+        alike = _alike(self)
+        return self if alike.all() else self._among(self.cells, alike)
 
     @classmethod
     def _among(cls, cells: Cells, alike: BoolArray) -> "Excesses":
@@ -357,13 +360,14 @@ class Excess(Detector):
         plain = Excesses.of(cells)
         if plain.n.sum() < FEWEST:
             return None
-        excesses = plain.dispersed(self.dispersion.factor)
-        self._bet(observed.round, excesses)
+        everybody = plain.dispersed(self.dispersion.factor)
+        excesses = plain.of_alike().dispersed(self.dispersion.factor)
+        self._bet(observed.round, excesses, everybody)
         statistic, threshold = self.statistic(), math.log(self.run_length)
         self.reading = Reading(statistic, threshold)
-        whole = plain.whole
+        whole = plain.of_alike().whole
         self.dispersion.add(whole.rise, whole.variance)
-        return self._alarm(observed.round, excesses) if statistic >= threshold else None
+        return self._alarm(observed.round, excesses, everybody) if statistic >= threshold else None
 
     def reset(self, *, filled: bool = False) -> None:
         """Forget every stream; unless `filled`, the next rounds only gather held-out records."""
@@ -402,7 +406,8 @@ class Excess(Detector):
 
     def rest_is_quiet(self, observed: Observed, groups: Mapping[str, int], named: Collection[str], sd: float) -> bool:
         """Return whether this round's excess of all other clients, in all and by label, is below `sd` deviations."""
-        excesses = Excesses.of(Cells.of(observed.clients, groups)).dispersed(self.dispersion.factor)
+        plain = Excesses.of(Cells.of(observed.clients, groups))
+        excesses = plain.of_alike().dispersed(self.dispersion.factor)
         return self._rest(excesses, named) < sd
 
     def _new_label_alarm(self, cells: Cells, observed: Observed) -> Alarm | None:
@@ -419,11 +424,11 @@ class Excess(Detector):
         largest = float(max(x for x, name in zip(share, cells.labels, strict=True) if name in labels))
         return Alarm("new-label", largest, self.new_label, since=observed.round, labels=labels)
 
-    def _bet(self, t: int, excesses: Excesses) -> None:
+    def _bet(self, t: int, excesses: Excesses, everybody: Excesses) -> None:
         whole = excesses.whole
         self._bet_on("", t, whole)
         self.eased = _after(self.eased, whole.fall)
-        self.few.add(dict(_rises(excesses)))
+        self.few.add(dict(_rises(everybody)))
         for label, sample in excesses.by_label(excesses.alike):
             self._bet_on(f"label {label}", t, sample)
 
@@ -439,7 +444,7 @@ class Excess(Detector):
         begun = [pair for name in self.logs for pair in zip(self.logs[name], self.begun[name], strict=True)]
         return max([*begun, (self.few.statistic(), t - self.few.age())])[1]
 
-    def _alarm(self, t: int, excesses: Excesses) -> Alarm:
+    def _alarm(self, t: int, excesses: Excesses, everybody: Excesses) -> Alarm:
         cells = excesses.cells
         named = self.named(cells.clients)
         bar = math.log(ODDS * max(1, len(self._labels())))
@@ -448,7 +453,7 @@ class Excess(Detector):
         few = bool(named) and bool(records <= self.most_local * cells.n.sum())
         local = few and self._rest(excesses, named) < SURE
         if local or not labels:  # clients that differ from the others are in none of the labels' streams
-            labels = tuple(self._risen(excesses, named))
+            labels = tuple(self._risen(everybody, named))
         return Alarm("excess", self.statistic(), math.log(self.run_length), self._since(t), named, labels, local)
 
     @staticmethod

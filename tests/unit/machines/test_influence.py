@@ -1,0 +1,211 @@
+"""Bounded influence: what one client of several can move, and that honest clients pass unchanged."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from unit.machines.script import answer, begun, coordinator, feed
+
+from streamfl.core.coordinator.aggregations import AGGREGATORS
+from streamfl.core.coordinator.agreement import Agreement
+from streamfl.core.coordinator.bounded import bounded
+from streamfl.core.drift.detectors.excess import Excess
+from streamfl.core.drift.evidence import ClientPart, LiveModel, Observed
+from streamfl.core.learning.influence import Influence, Sent, judged, odd
+from streamfl.core.profiles.adaptive.promotion import Promotion
+from streamfl.core.protocol.messages import LabelSums, SlotLosses, Update
+from streamfl.core.protocol.moments import Moments
+from streamfl.core.protocol.records import Span
+from streamfl.core.protocol.registry import Registry
+from streamfl.core.protocol.tempered import tempered
+
+REGISTRY = Registry(1, ("x",), ("a", "b"), np.zeros(1), np.ones(1))
+LIVE = (LiveModel("m", np.zeros((2, 2)), 1.0, whitened=True),)
+
+
+def update(client: str, slope: float = 1.0, records: int = 100, loss: float = 0.3) -> Update:
+    """A client whose gradients sum up to `slope` a record, in one direction."""
+    x = records * slope * np.array([[1.0, -1.0], [0.5, -0.5]])
+    return Update(
+        client=client,
+        attempt="1",
+        entry=1,
+        round=1,
+        epoch=1,
+        registry=1,
+        records=records,
+        trained=records,
+        rejected=0,
+        spans=(Span(client, 0, records),),
+        losses={"m": SlotLosses(loss=records * loss, square=records * loss**2, proper=records * loss)},
+        differences={"m": x},
+        squared_norm=2.0 * records,
+        largest_norm=2.0,
+        new=(LabelSums(label="a", count=records, loss=records * loss, square=records * loss**2),),
+    )
+
+
+def honest(n: int = 8) -> list[Update]:
+    return [update(f"c{i}", 1.0 + 0.05 * i) for i in range(n)]
+
+
+def made(updates, influence=None, **more):
+    return bounded(updates, LIVE, Agreement(REGISTRY, 2.0), influence or Influence(), **more)
+
+
+def test_honest_updates_pass_as_they_are():
+    updates = honest()
+    result = made(updates)
+    assert all(a is b for a, b in zip(result.updates, updates, strict=True))
+    assert set(result.shares.values()) == {1.0}
+
+
+@pytest.mark.parametrize(("times", "share"), [(3.0, 1.0), (4.0, 0.5), (6.0, 0.0), (1e6, 0.0)])
+def test_by_size_by_hand(times, share):
+    # The middle of 1, 1, 1, 1 and a liar is 1: up to three times as large counts, at four times half, at six nothing.
+    result = made([*(update(f"c{i}") for i in range(4)), update("c9", times)])
+    assert result.shares["c9"] == pytest.approx(share)
+    moved = result.updates[-1].differences.get("m", np.zeros((2, 2)))
+    assert moved[0, 0] == pytest.approx(100.0 * times * share)
+    assert result.updates[-1].trained == (100 if share else 0)
+
+
+def test_a_small_push_in_every_round_is_noticed():
+    rng, influence, shares = np.random.default_rng(0), Influence(), {}
+    for _ in range(30):
+        sent = [replace(each, differences={"m": 100.0 * rng.normal(size=(2, 2))}) for each in honest()]
+        sent.append(replace(update("c9"), differences={"m": np.array([[250.0, -250.0], [0.0, 0.0]])}))
+        result = made(sent, influence)
+        influence, shares = result.influence, result.shares
+    assert shares["c9"] == 0.0
+    assert min(share for client, share in shares.items() if client != "c9") > 0.5
+
+
+def test_histories_follow_the_client_in_the_state():
+    result = made(honest())
+    assert sorted(result.influence.histories["steps"]) == [f"c{i}" for i in range(8)]
+    assert all(len(sketch) == 64 for sketch in result.influence.histories["steps"].values())
+
+
+def test_a_thousandfold_weight_counts_as_ten_middle_clients():
+    heavy = made([*honest(), update("c9", records=100_000)]).updates[-1]
+    assert (heavy.records, heavy.trained, heavy.new[0].count) == (1000, 1000, 1000)
+    assert heavy.losses["m"].loss == pytest.approx(300.0)
+    assert heavy.squared_norm == pytest.approx(2000.0)
+
+
+def test_a_known_size_bounds_the_weight():
+    assert [u.records for u in made([*honest(), update("c9", records=900)], most=120).updates][-2:] == [100, 120]
+
+
+def test_rates_of_one_to_thirty_pass():
+    rates = (1, 2, 5, 12, 30, 30, 30, 30)
+    updates = [update(f"c{i}", records=10 * rate) for i, rate in enumerate(rates)]
+    assert [u.records for u in made(updates).updates] == [10 * rate for rate in rates]
+
+
+def test_norms_far_beyond_all_others_are_cut():
+    liar = replace(update("c9"), squared_norm=1e6, largest_norm=1e3, second_moments=np.diag([1e6, 100.0]))
+    cut = made([*honest(), liar]).updates[-1]
+    assert (cut.squared_norm, cut.largest_norm, cut.second_moments) == (8.0 * 2.0 * 100, 8.0 * 2.0, None)
+
+
+def test_of_three_clients_none_is_judged():
+    assert set(made([*honest(2), update("c9", 1e6)]).shares.values()) == {1.0}
+
+
+@given(st.permutations(range(9)), st.floats(-1e3, 1e3))
+@settings(max_examples=30, deadline=None)
+def test_no_update_moves_the_sum_by_more_than_three_middle_ones(order, slope):
+    """Whatever one client sends, the sum of steps moves by at most three times the middle size."""
+    updates = [*honest(), update("c9", slope)]
+    result = made([updates[i] for i in sorted(order)])
+    mine = result.updates[-1].differences.get("m", np.zeros((2, 2)))
+    middle = np.median([np.linalg.norm(u.differences["m"]) for u in updates])
+    assert np.linalg.norm(mine) <= 3.0 * middle * (1.0 + 1e-9)
+
+
+@given(st.permutations(range(5)))
+@settings(max_examples=20, deadline=None)
+def test_the_order_of_arrival_changes_no_byte(order):
+    def digest(order):
+        machine = coordinator(5, scaling=True, profile=Promotion())
+        opened = begun(machine, *(f"c{i}" for i in range(5)))
+        moments = Moments(("x",), np.ones(1), np.zeros(1), np.ones(1))
+        sent = [replace(answer(opened, f"c{i}"), moments=moments) for i in range(5)]
+        big = {name: 50.0 * x for name, x in sent[3].differences.items()}
+        sent[3] = replace(sent[3], differences=big)
+        feed(machine, *(sent[i] for i in order))
+        assert machine.state.round == 2
+        histories = machine.state.influence.histories["steps"]
+        return machine.digest(), [histories[name].tobytes() for name in sorted(histories)]
+
+    assert digest(order) == digest(range(5))
+
+
+def test_losses_that_rank_models_the_other_way_round_are_odd():
+    parts = {f"c{i}": np.array([0.3 + 0.01 * i, 0.2 + 0.01 * i]) for i in range(6)}
+    assert odd(parts) == frozenset()
+    assert odd(parts | {"liar": np.array([0.2, 0.5])}) == {"liar"}
+
+
+def excess_of(liars: int, new: float, old: float, rise: float) -> tuple[list[int], list[tuple[str, ...]]]:
+    """Rounds of alarms for all, and the clients of local ones: eight or nine honest clients rise in round 20."""
+    rng, detector = np.random.default_rng(1), Excess()
+    restarts, local = [], []
+    for t in range(1, 31):
+        parts = {}
+        for i in range(10):
+            lies = i < liars
+            mean = new if lies else 0.25 + 0.02 * rng.normal() + (rise if t >= 20 else 0.0)
+            base = old if lies else 0.25
+            sums = [
+                LabelSums(label="a", count=n, loss=n * m, square=n * (m**2 + (0.0 if lies else 0.04)))
+                for n, m in ((60, mean), (40, base))
+            ]
+            parts[f"c{i}"] = ClientPart(60, {}, (sums[0],), (sums[1],))
+        alarm = detector.update(Observed(t, 600, {}, clients=parts), {})
+        if alarm is not None and alarm.local:
+            local.append(alarm.clients)
+            detector.forget(alarm.clients)
+        elif alarm is not None:
+            restarts.append(t)
+            detector.reset()
+    return restarts, local
+
+
+@pytest.mark.parametrize("liars", [1, 2])
+def test_liars_neither_hide_a_drift_nor_make_one_up(liars):
+    names = tuple(f"c{i}" for i in range(liars))
+    assert excess_of(liars, new=0.0, old=1.0, rise=0.2)[0][:1] == [20]  # low losses
+    restarts, local = excess_of(liars, new=1.0, old=0.0, rise=0.0)  # high ones: a local drift at the liars
+    assert restarts == []
+    assert set(local) == {names}
+
+
+def test_moments_far_out_are_moved_nearer_and_honest_ones_are_not():
+    each = [Moments(("x",), np.array([50.0]), np.array([0.1 * i]), np.array([50.0])) for i in range(8)]
+    assert all(a is b for a, b in zip(tempered(each), each, strict=True))
+    far = tempered([*each, Moments(("x",), np.array([50.0]), np.array([1e9]), np.array([1e18]))])[-1]
+    # 10 deviations: 1 within clients, and 1.4826 times the middle distance of 0.2 between their means; around 0.4.
+    bound = 10.0 * np.sqrt(1.0 + (1.4826 * 0.2) ** 2)
+    assert far.mean[0] == pytest.approx(0.4 + bound)
+    assert far.m2[0] == pytest.approx(50.0 * bound**2)
+
+
+@pytest.mark.parametrize("name", AGGREGATORS)
+def test_three_liars_of_ten_do_not_move_an_aggregation(name):
+    rng = np.random.default_rng(0)
+    X = 1.0 + 0.1 * rng.normal(size=(10, 3, 2))
+    X[:3] = -50.0
+    combined = AGGREGATORS[name](X, X, np.full(10, 60.0))
+    assert np.abs(combined - 1.0).max() < 0.2
+
+
+def test_sizes_may_differ_by_noise_alone():
+    # A mean over 25 records has twice the noise of one over 100, and is judged by half its size.
+    sizes, records = np.array([1.0, 1.0, 1.0, 1.0, 6.0]), np.array([100.0, 100.0, 100.0, 100.0, 25.0])
+    sent = Sent(("c0", "c1", "c2", "c3", "c4"), records, sizes, np.zeros((5, 64)))
+    assert judged(sent, {}).shares["c4"] == 1.0
