@@ -42,7 +42,7 @@ class Traffic:
     >>> traffic = Traffic()
     >>> traffic.add(Leave(client="c0", nonce="7f"))
     >>> traffic.up, traffic.a_record
-    (48, (0.0, 0.0))
+    (53, (0.0, 0.0))
     """
 
     up: int = 0
