@@ -263,7 +263,9 @@ class Simulation:
         def recover() -> CoordinatorState:
             return link.restore() or self.state()
 
-        machine = AuditedCoordinator(self.coordinator, recover(), recover, self._log_ends)
+        # Labels that come apart are a log of their own, whose end the source alone knows.
+        ends = self._log_ends if self.halves is None else None
+        machine = AuditedCoordinator(self.coordinator, recover(), recover, ends)
         machine.audit = self.audit
         node = CoordinatorNode(machine, link, self._told)
         node.start(self._clock.now())

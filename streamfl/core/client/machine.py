@@ -361,8 +361,12 @@ class Client(ClientState):
         return asked and fenced.incarnation != self._after
 
     def _fenced(self, fenced: Fenced) -> list[ClientDecision]:
-        """Ask again with the present incarnation. If this start has had one, another has taken its place: it ends."""
-        if self.incarnation:
+        """Ask again with the present incarnation; end if it is not older than its own: this start was superseded.
+
+        An older one is present again after a kill of a coordinator that had issued its own while candidates were
+        scored, when nothing can be saved.
+        """
+        if 0 < self.incarnation <= fenced.incarnation:
             self._left = self.superseded = True
             return [Finished()]
         self._after, self._patience = fenced.incarnation, self._patience.may_ask()

@@ -22,7 +22,7 @@ from unit.machines.script import (
 
 from streamfl.core.protocol.decisions import Finished, PostUpdate, Predicted, Seek
 from streamfl.core.protocol.events import RecordsRead, SourceEnded, Stopped, Tick
-from streamfl.core.protocol.messages import BranchGroup, Join, LabelSums, Leave, Left, Slot, Update
+from streamfl.core.protocol.messages import BranchGroup, Fenced, Join, LabelSums, Leave, Left, Slot, Update
 from streamfl.core.protocol.records import Span
 from streamfl.core.protocol.registry import Registry
 
@@ -65,6 +65,26 @@ def test_it_asks_once_and_again_without_an_answer():
         now = machine.wakes_at
         assert len(sent(feed(machine, Tick(), now=now), Join)) == 1
         assert machine.wakes_at - now in (waited * 2, 160.0)
+
+
+def fenced(after: int, present: int) -> Fenced:
+    return Fenced(client="c0", nonce="i1", after=after, incarnation=present)
+
+
+def test_a_start_that_is_fenced_by_a_later_one_ends():
+    machine = client()
+    feed(machine, RecordsRead((batch("abab"),)), joined(incarnation=3))
+    assert feed(machine, fenced(after=2, present=4)) == [Finished()]
+    assert machine.superseded
+
+
+def test_a_start_whose_incarnation_a_kill_of_the_coordinator_undid_asks_for_another():
+    machine = client()
+    feed(machine, RecordsRead((batch("abab"),)), joined(incarnation=3))
+    (again,) = sent(feed(machine, fenced(after=2, present=1), Tick(), now=100.0), Join)
+    assert (again.nonce, again.after) == ("i1", 1)
+    feed(machine, joined(incarnation=2, question=again.question), now=101.0)
+    assert (machine.incarnation, machine.superseded) == (2, False)
 
 
 def test_a_client_with_a_lost_join_asks_again_while_the_others_continue():
