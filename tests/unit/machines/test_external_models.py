@@ -154,7 +154,8 @@ def test_clients_apart_do_not_count():
         for closed in run.of(RoundClosed)
     ]
     assert run.of(Restarted) == []
-    assert agreed(run).seen == sum(counts) < sum(closed.records for closed in run.of(RoundClosed))
+    # In the round in which it drifts a client that is not apart yet differs from all others, and counts for nothing.
+    assert agreed(run).seen == sum(counts) - 40 < sum(closed.records for closed in run.of(RoundClosed))
 
 
 def test_a_coordinator_that_is_restored_at_every_commit_comes_to_the_same_end():
@@ -174,7 +175,7 @@ def test_clients_that_start_again_at_any_time_come_to_the_same_end(optimizer):
 
         def _restarted(self) -> None:
             entry = self.coordinator.state.entry
-            if entry % 3 == 0 and entry < 15:
+            if entry % 3 == 0 and entry < 15 and entry not in starts:
                 starts.append(entry)
                 for name in self.clients:
                     machine = type(self.clients[name])(self.settings, name, f"i{100 + len(starts)}")

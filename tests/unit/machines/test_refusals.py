@@ -690,10 +690,10 @@ def poisoned(monkeypatch, *names):
     """Let a round that holds updates of these clients raise when it is added up."""
     whole = Aggregation.of.__func__
 
-    def of(cls, learner, agreement, updates, apart=frozenset()):
+    def of(cls, learner, agreement, updates, *others):
         if {update.client for update in updates} & set(names):
             raise OverflowError("numbers too large")
-        return whole(cls, learner, agreement, updates, apart)
+        return whole(cls, learner, agreement, updates, *others)
 
     monkeypatch.setattr(Aggregation, "of", classmethod(of))
 

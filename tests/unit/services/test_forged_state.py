@@ -19,7 +19,7 @@ from streamfl.services.settings import FederationSettings
 def begun_state(profile) -> CoordinatorState:
     """Return a state in which round 1 is open."""
     join = Join(client="c0", nonce="1", moments=Moments.of(("x",), np.array([[1.0], [2.0]])), labels=("a", "b"))
-    members, agreement = {"c0": Member("1")}, Agreement.of([join], scaling=True)
+    members, agreement = {"c0": Member(1)}, Agreement.of([join], scaling=True)
     return CoordinatorState(profile, members=members, agreement=agreement)
 
 
