@@ -14,6 +14,9 @@ sys.path.insert(0, str(ROOT / "tests"))
 os.environ.setdefault("NUMBA_BOUNDSCHECK", "1")  # an index outside an array is an error here, elsewhere it is memory
 os.environ.setdefault("NUMBA_CACHE_DIR", str(ROOT / ".numba_cache"))
 
+# Guided fuzzing needs a package that is not installed for the tests.
+collect_ignore = ["tests/fuzz/guided.py"]
+
 KAFKA = "tests/integration/kafka/"
 
 # Doctests of what learns between rounds and of replays, and folders whose tests run whole commands; others say so.

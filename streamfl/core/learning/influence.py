@@ -107,11 +107,11 @@ def judged(sent: Sent, histories: History, *, least: float = 0.0) -> Judged:
 
     Examples
     --------
-    >>> numbers = np.array([1.0, 1.0, 1.0, 1.0, 6.0])[:, None, None, None] * np.array([2.0, -2.0, 1.0])
+    >>> numbers = np.array([1.0, 1.0, 1.0, 1.0, 4.0])[:, None, None, None] * np.array([2.0, -2.0, 1.0])
     >>> sent = Sent.of("steps", ("c0", "c1", "c2", "c3", "c4"), np.full(5, 10.0), numbers)
     >>> shares, histories = judged(sent, {})
     >>> [round(share, 2) for share in shares.values()], round(float(np.linalg.norm(histories["c0"])), 6)
-    ([1.0, 1.0, 1.0, 1.0, 0.33], 0.1)
+    ([1.0, 1.0, 1.0, 1.0, 0.5], 0.1)
     """
     names = sent.clients
     if len(names) < FEWEST:
