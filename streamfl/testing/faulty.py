@@ -207,7 +207,7 @@ class FaultyClientLink:
             faults, liar = self.transport.faults, self.transport.liar
             if self.name not in faults.liars or not liar.happens(faults.lies):
                 liar.hear(message)
-                self.transport.said(self.name, messages.encode(message))
+                self.transport.said(message.client, messages.encode(message))
                 return
             for key, data in liar.instead_of(message):
                 self.transport.said(key, data)

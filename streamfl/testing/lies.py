@@ -81,6 +81,7 @@ class Liar:
     _starts: dict[str, str] = field(default_factory=dict)
     _issued: dict[str, int] = field(default_factory=dict)
     _sent: dict[str, Update] = field(default_factory=dict)
+    _leaving: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self._rng = random.Random(f"{self.seed} lies")  # noqa: S311  not for secrets
@@ -109,6 +110,8 @@ class Liar:
                 self._issued[message.client] = message.incarnation
             case Update():
                 self._sent[message.client] = message
+            case Leave():
+                self._leaving.add(message.client)
             case _:
                 pass
         if isinstance(message, FromClient):
@@ -421,6 +424,10 @@ def _refusal(client: str, liar: Liar) -> FromCoordinator:
     return Refusal(client=client, incarnation=incarnation, entry=liar.entry + liar._rng.choice((0, 1)), reason="no")
 
 
+def _left(client: str, liar: Liar) -> FromCoordinator | None:
+    return None if client in liar._leaving else Left(client=client, nonce=liar._starts.get(client, "1"))
+
+
 MISLEADING: Sequence[Callable[[str, Liar], FromCoordinator | None]] = (
     _opening,
     _closing,
@@ -430,7 +437,7 @@ MISLEADING: Sequence[Callable[[str, Liar], FromCoordinator | None]] = (
     _other_registry,
     _asked,
     _refusal,
-    lambda client, liar: Left(client=client, nonce=liar._starts.get(client, "1")),
+    _left,
     lambda client, liar: Ended(entry=liar.entry),
 )
-"""Forgeries that a client finds out; not an eviction, nor a plausible opening or model, which it cannot."""
+"""Forgeries that a client finds out; no eviction, confirmation of its Leave, plausible opening or model."""

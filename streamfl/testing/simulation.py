@@ -190,9 +190,11 @@ class Simulation:
         busy = False
         for name in self._rng.permutation(["coordinator", *self.logs]).tolist():
             busy = self._turn(name) or busy
+        if self._ended(["coordinator", *self._honest]):
+            return False
         if not busy:
             self._let_time_pass()
-        return not self._ended(["coordinator", *self._honest])
+        return True
 
     @property
     def _honest(self) -> list[str]:

@@ -39,7 +39,7 @@ class Disputed(Simulation):
     """A simulation in which clients are taken over while their former hosts go on, and old messages come again."""
 
     former: list[tuple[str, ClientNode]] = field(default_factory=list)
-    said: list[bytes] = field(default_factory=list)
+    said: list[tuple[str, bytes]] = field(default_factory=list)
     issued: dict[tuple[str, int], set[str]] = field(default_factory=dict)
     takeovers: int = 0
     superseded: int = 0
@@ -88,7 +88,7 @@ class Disputed(Simulation):
     def _watch(self, node: str, message: FromClient | FromCoordinator) -> None:
         super()._watch(node, message)
         if isinstance(message, Join | Leave):
-            self.said.append(messages.encode(message))
+            self.said.append((message.client, messages.encode(message)))
         if isinstance(message, Joined) and not self._nodes["coordinator"].machine.is_scoring:
             self.issued.setdefault((message.client, message.incarnation), set()).add(message.nonce)
 

@@ -411,7 +411,8 @@ def test_clients_apart_take_what_is_agreed_and_add_nothing_to_it():
 
     def is_apart(opened: RoundOpened, update: Update) -> bool:
         """Tell whether an update adds nothing: its client is apart, or differs from all others for the first time."""
-        return any(update.client in group.clients for group in opened.apart) or (opened.round, update.client) == (9, "c1")
+        apart = any(update.client in group.clients for group in opened.apart)
+        return apart or (opened.round, update.client) == (9, "c1")
 
     assert run.coordinator.state.between is not None
     assert state(run.coordinator.state.between) == state(agreed_by(run, without=is_apart)[13])
