@@ -1,8 +1,9 @@
 """Aggregation of a round's updates into what the profile observes: exact sums, the same in any order."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 
@@ -30,6 +31,9 @@ class Contribution:
     labels: tuple[str, ...]
     losses: Mapping[str, SlotLosses]
     differences: Mapping[str, FloatArray]
+
+
+Sent = TypeVar("Sent", Update, Scores, Contribution)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -189,9 +193,7 @@ class Aggregation:
             kept = 1.0 - model.eta * self.learner.l2  # the penalty is measured in whitened features, too
             return self.learner.algorithm.from_average(kept * start + self.agreement.whitened(-model.eta * slope))
         mean = self._mean(trained, model.name)
-        algorithm = self.learner.algorithm
-        whole = self.learner.exchange == "model"
-        return algorithm.from_average(mean) if whole else combine(algorithm, start, mean)
+        return combine(self.learner.algorithm, start, mean)
 
     def _slope(self, trained: Sequence[Contribution], name: str) -> FloatArray:
         """Return the combined gradient a record, of sums over records."""
@@ -232,6 +234,18 @@ def odd_in(contributions: Sequence[Contribution | Update], live: Sequence[LiveMo
 
 def _means(losses: SlotLosses, records: int) -> tuple[float, float]:
     return losses.loss / records, losses.proper / records
+
+
+def as_differences(message: Sent, live: Iterable[LiveModel], learner: Learner) -> Sent:
+    """Return a message with differences, where clients send whole models: all that follows is about differences."""
+    if learner.exchange != "model":
+        return message
+    differences = dict(message.differences)
+    for model in live:
+        if model.name in differences and not model.whitened:
+            before, x = learner.algorithm.to_average(model.W), differences[model.name]
+            differences[model.name] = x - placed_columns(before, np.arange(before.shape[1]), x.shape[1])
+    return replace(message, differences=differences)
 
 
 def served_in_all(updates: Sequence[Update]) -> Served:

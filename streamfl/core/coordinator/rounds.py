@@ -12,7 +12,7 @@ import numpy as np
 
 from streamfl.core.arrays import FloatArray
 from streamfl.core.bounds import REFUSALS_IN_A_ROW, bounded
-from streamfl.core.coordinator.aggregate import Aggregation, odd_in, served_in_all
+from streamfl.core.coordinator.aggregate import Aggregation, as_differences, odd_in, served_in_all
 from streamfl.core.coordinator.agreement import Agreement, middle_unit
 from streamfl.core.coordinator.announcements import Announcement, announcements
 from streamfl.core.coordinator.bounded import bounded as bounded_updates
@@ -40,6 +40,7 @@ from streamfl.core.protocol.messages import (
     Refusal,
     RoundClosed,
     Score,
+    Scores,
     Update,
 )
 from streamfl.core.protocol.registry import Registry, TargetUnit, re_expression
@@ -138,7 +139,7 @@ class Rounds:
         """Bound the influence of each update; the histories of clients become the state's when the round ends."""
         state, unsaved = self.state, self.unsaved
         made = bounded_updates(
-            updates,
+            [as_differences(update, unsaved.opened.plan.live, self.settings.learner) for update in updates],
             unsaved.opened.plan.live,
             state.agreed,
             state.influence,
@@ -194,11 +195,12 @@ class Rounds:
         if pending_alarm is None:
             raise BrokenInvariantError("a round without an alarm is to be settled")
         shares = self.unsaved.shares
-        scored = [
-            (u, bounded_scores(scores[u.client], shares.get(u.client, 1.0)))
-            for u in self.unsaved.counted
-            if u.client in scores
-        ]
+
+        def bounded_of(client: str) -> Scores:
+            made = as_differences(scores[client], pending_alarm.live, self.settings.learner)
+            return bounded_scores(made, shares.get(client, 1.0))
+
+        scored = [(u, bounded_of(u.client)) for u in self.unsaved.counted if u.client in scores]
         answer = pending_alarm.aggregation.answer(scored, pending_alarm.live)
         pending_alarm.deliberation.answer(answer)
         answers = (*pending_alarm.answers, answer)

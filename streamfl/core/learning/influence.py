@@ -31,7 +31,8 @@ KEEPS, NUMBERS = 0.9, 64
 # pass. docs/choices.md, "Influence".
 HEAVIEST = 10
 
-# Of fewer clients none can be told from the others: with three, two liars are the majority.
+# Of fewer clients none can be told from the others: with three, two liars are the majority. docs/choices.md,
+# "Influence".
 FEWEST = 4
 
 # A part of a record's mean size that a middle size never falls below: where all but a few clients have learnt their

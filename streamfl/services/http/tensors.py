@@ -78,7 +78,7 @@ def numbers_of_json(data: bytes, datatype: str, shape: Shape) -> FloatArray:
     kind: Any = {"B": bool, "F": float}.get(datatype[0], int) | None
     rows = _decoded(data, list[list[kind]] if nested else list[kind])
     flat = [value for row in rows for value in row] if nested else rows
-    if (nested and any(len(row) != shape[1] for row in rows)) or len(flat) != prod(shape):
+    if (nested and any((len(row),) != shape[1:] for row in rows)) or len(flat) != prod(shape):
         raise PeerError(f"rows of other lengths than shape {list(shape)} has")
     layout = NUMBERS[datatype]
     if kind == int | None:

@@ -348,17 +348,18 @@ WHY = {
 
 @pytest.mark.parametrize("lie", LIES)
 def test_a_member_that_lies_is_not_waited_for_then_evicted_and_the_model_is_the_others(lie, begun, small):
-    """With quorum "all" and no deadline: three entries in a row, and nobody waits for it any more."""
+    """With quorum "all" and no deadline: a name that has only joined holds nothing up, after three lies it is out."""
     topic = f"{small.prefix}.{STRANGER}"
     make(small.bootstrap, {topic: 1})
     write(begun, said(Join(client=STRANGER, nonce="1", moments=moments_of(()))))
     begun.until("it has joined", lambda: any(is_of(m, Joined) for m in begun.told()))
     for i in range(1, 4):
-        small.write(until=BEFORE + i)
         opened = last_opened(begun)
         assert opened.round == BEFORE + i
         update = LIES[lie](honest(opened, topic, attempt=f"1-{i}"))
         write(begun, said(update))
+        begun.until("it is refused", lambda i=i: sum(is_of(m, Refusal) for m in begun.told()) == i)
+        small.write(until=BEFORE + i)
         begun.until("the round closes without it", lambda i=i: begun.rounds() == BEFORE + i)
     refusals = [message for message in begun.told() if is_of(message, Refusal)]
     assert [refusal.evicted for refusal in refusals][-1:] == [True]

@@ -74,7 +74,8 @@ RESTARTED = Restarted(
 
 JOINED = Joined(
     client="plant-00007",
-    incarnation="1",
+    nonce="1",
+    incarnation=1,
     entry=2,
     positions={},
     read=0,

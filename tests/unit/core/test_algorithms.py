@@ -8,7 +8,7 @@ from typing import Literal, Self
 import numpy as np
 import pytest
 
-from streamfl.core.coordinator.aggregate import Aggregation, Contribution
+from streamfl.core.coordinator.aggregate import Aggregation, Contribution, as_differences
 from streamfl.core.coordinator.agreement import Agreement
 from streamfl.core.drift.evidence import LiveModel
 from streamfl.core.learning.algorithms import Algorithm, FedAvg, FedOMD, LocalProblem, combine, local_model
@@ -141,7 +141,9 @@ def test_exchanging_models_is_the_same_as_exchanging_differences(algorithm: Algo
     for exchange in ("difference", "model"):
         learner = Learner(Softmax(), algorithm, local_batch=4, exchange=exchange)
         sent = [contribution(learner, W, i, n) for i, n in enumerate((3, 10, 200))]
-        played = Aggregation(learner, Agreement(REGISTRY, 1.0), LABELS).played(LiveModel("main", W, 0.5), sent)
+        live = LiveModel("main", W, 0.5)
+        sent = [as_differences(one, [live], learner) for one in sent]
+        played = Aggregation(learner, Agreement(REGISTRY, 1.0), LABELS).played(live, sent)
         assert played is not None
         results.append(played.stepped)
     # Sums are rounded to 2^-32.

@@ -294,6 +294,7 @@ def test_texts_that_lie_about_their_lengths_are_refused(data, reason):
         ([A, column("b", [], shape=[2])], "1 elements, where shape [2] has 2"),
         ([A, column("b", [[1.0, 1.0], []], shape=[2, 1])], "3 elements, where"),
         ([A, column("b", [[], []], shape=[2, 1])], "rows of other lengths"),
+        ([column("a", [[]], "BOOL", shape=[1]), column("b", [1.0])], "rows of other lengths"),
         ([A, column("b", [[1.0], 1.0], shape=[2, 1])], "2 elements, where shape [2, 1] has 2"),
         ([A, column("b", [[[1.0]], [[1.0]]], shape=[2, 1])], "elements, where shape"),
         ([A, column("b", [1.0, 1.0], shape=[-2])], "Expected `int` >= 0"),
