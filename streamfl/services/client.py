@@ -58,7 +58,9 @@ def nonce() -> str:
 class Totals:
     """Sums over this host's clients: records, or labels that come apart, read = accepted + rejected + pending.
 
+    `read` is counted where records are read, the others where they are entered into the ledger.
     `waiting` are records that have been answered and wait for their labels, `expired` those that were written off.
+    `unmatched` are rejected labels without a record, `repeated` those of a record that had one.
     `out_of_period`: with rounds by event time, records that were learnt in a later round than that of their period.
     """
 
@@ -69,17 +71,28 @@ class Totals:
     out_of_period: int = 0
     waiting: int = 0
     expired: int = 0
+    unmatched: int = 0
+    repeated: int = 0
 
-    def add(self, machine: Client) -> None:
+    @property
+    def unaccounted(self) -> int:
+        """Return how many more records were read than are accounted for: 0, unless there is a defect."""
+        return self.read - self.accepted - self.rejected - self.pending
+
+    def add(self, node: ClientNode) -> None:
         """Add the counts of a client."""
+        machine = node.machine
         accounted = machine.accounted or 0
-        self.read += accounted + machine.pending
+        self.read += node.reading.total
         self.accepted += accounted - machine.rejected
         self.rejected += machine.rejected
         self.pending += machine.pending
         self.out_of_period += machine.late
         self.waiting += machine.waiting
         self.expired += machine.expired
+        unmatched, repeated = machine.unpaired
+        self.unmatched += unmatched
+        self.repeated += repeated
 
 
 @dataclass
@@ -118,6 +131,7 @@ class HostNode:
     _taking_part: set[str] = field(default_factory=set)
     _superseded: dict[str, float] = field(default_factory=dict)
     _refusals: set[str] = field(default_factory=set)
+    _unpaired: dict[str, int] = field(default_factory=dict)
     _all_left_at: float | None = None
     _ended_at: float | None = None
     _deadline: float | None = None
@@ -162,6 +176,7 @@ class HostNode:
             if node.machine.superseded and name not in self._superseded:
                 LOG.warning("client superseded", client=name, reason="another start of it joined later")
                 self._superseded[name] = now + COMES_BACK
+            self._complain(name, node.machine)
         self._settle(now)
         self.finished = self._is_over(now)
         return any(busy) or bool(messages) or self.finished
@@ -327,15 +342,26 @@ class HostNode:
             self._refusals.add(refusal.client)
             LOG.warning("refused in a client's name", client=refusal.client, reason=refusal.reason)
 
+    def _complain(self, client: str, machine: Client) -> None:
+        """Log a client's first labels that were rejected for want of a record; then as often as they have doubled."""
+        total = sum(machine.unpaired)
+        if total.bit_length() > self._unpaired.get(client, 0).bit_length():
+            unmatched, repeated = machine.unpaired
+            LOG.warning(
+                "labels rejected", client=client, unmatched=unmatched, repeated=repeated, last=machine.complaint
+            )
+        self._unpaired[client] = total
+
     def _apart(self, marks: Sequence[Mark]) -> dict[str, int]:
         """Return what is told of records whose labels come apart."""
-        return {"waiting": self.totals().waiting, "expired": sum(mark.expired for mark in marks)}
+        counted = {name: sum(getattr(mark, name) for mark in marks) for name in ("expired", "unmatched", "repeated")}
+        return {"waiting": self.totals().waiting, **counted}
 
     def totals(self) -> Totals:
         """Return the sums over this host's clients."""
         totals = Totals()
         for node in self.nodes.values():
-            totals.add(node.machine)
+            totals.add(node)
         return totals
 
 
@@ -384,6 +410,8 @@ def serve_clients(settings: FederationSettings, connector: Connector, stop: Stop
 def _close(node: HostNode, host: Host) -> None:
     """Log how many records were read, accepted and rejected, and are pending."""
     totals, counts = node.totals(), host.counts
+    if totals.unaccounted:
+        LOG.error("records unaccounted for", unaccounted=totals.unaccounted, remedy="report this: it is a defect")
     LOG.info(
         "ended",
         clients=len(node.nodes),
@@ -394,6 +422,8 @@ def _close(node: HostNode, host: Host) -> None:
         out_of_period=totals.out_of_period,
         waiting=totals.waiting,
         expired=totals.expired,
+        unmatched=totals.unmatched,
+        repeated=totals.repeated,
         unrouted=counts.unrouted,
         late=counts.late,
         dead_letters=counts.dead_letters,

@@ -4,6 +4,7 @@ import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from secrets import token_hex
 from typing import TYPE_CHECKING, Any, cast
 
 import click
@@ -204,7 +205,7 @@ def produce(file: str, path: Path, assignments: tuple[str, ...], **options: Any)
     if options["inject"]:
         logs = inject(table, logs, parse(options["inject"]), settings.rounds.size, options["seed"])
     names = ("rate", "limit", "end", "unlabelled", "labels_apart")
-    production = Production(table, logs, **{name: options[name] for name in names})
+    production = Production(table, logs, run=token_hex(4), **{name: options[name] for name in names})
     with stopped_by_signals() as stop, Progress(console=_errors()) as progress:
         task = progress.add_task(table.name, total=production.records)
         written = write(settings, connect(settings), production, stop, lambda n: progress.advance(task, n))

@@ -98,8 +98,10 @@ def _round(closed: RoundClosed) -> str:
     parts.append(f"{count(closed.records)} records of {len(closed.accepted)} clients")
     if closed.rejected:
         parts.append(f"{count(closed.rejected)} rejected")
-    if expired := sum(one.mark.expired for one in closed.accepted if one.mark is not None):
-        parts.append(f"{count(expired)} expired")
+    marks = [one.mark for one in closed.accepted if one.mark is not None]
+    for name in ("expired", "unmatched", "repeated"):
+        if total := sum(getattr(mark, name) for mark in marks):
+            parts.append(f"{count(total)} {name}")
     if closed.refused:
         parts.append(f"{count(closed.refused)} messages refused")
     return "  ".join(parts)

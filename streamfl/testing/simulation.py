@@ -315,10 +315,11 @@ class Simulation:
         if not isinstance(node, ClientNode) or node.machine.accounted is None or name in self.audit.liars:
             return
         machine, source, accounted = node.machine, node.source, node.machine.accounted
+        if machine.is_restored:
+            self.audit.accounts(name, node.reading.total, accounted, machine.pending)
         if isinstance(source, TableSource):
             self.audit.accounts(name, source.read, accounted, machine.pending)
         elif isinstance(source, HalvesSource) and machine.is_restored:
-            self.audit.accounts(name, max(source.read, accounted), accounted, machine.pending)
             asked, learnt = self.logs[name].good_before(source.asked), accounted - machine.rejected
             self.audit.waits(name, asked, learnt=learnt, waiting=machine.waiting, expired=machine.expired)
 

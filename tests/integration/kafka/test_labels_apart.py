@@ -235,7 +235,10 @@ def test_labels_before_their_records_twice_of_no_record_and_of_a_wrong_type_end_
     assert Counter(letter["topic"].decode() for letter in letters) == {halved.of_labels(name): 5}
     (ended,) = host.said("ended")
     assert (ended["accepted"], ended["rejected"], ended["dead_letters"]) == (3 * everything, 8, 5)
-    assert (ended["waiting"], ended["expired"]) == (0, 0)
+    assert (ended["waiting"], ended["expired"], ended["unmatched"], ended["repeated"]) == (0, 0, 1, 2)
+    complaints = host.said("labels rejected")
+    assert [one["client"] for one in complaints] == [name] * len(complaints) and complaints
+    assert complaints[0]["last"].startswith("a second label for a record: ")
 
 
 def test_a_label_after_the_window_is_rejected_and_its_record_written_off(broker, federate, halved):
@@ -258,4 +261,6 @@ def test_a_label_after_the_window_is_rejected_and_its_record_written_off(broker,
     rejected = sum(one.rejected for entry in federation.closed() for one in entry.accepted if one.client == name)
     assert (records, rejected) == (SIZE * ROUNDS - 1, 1)
     (ended,) = host.said("ended")
-    assert (ended["waiting"], ended["expired"]) == (0, 1)
+    assert (ended["waiting"], ended["expired"], ended["unmatched"], ended["repeated"]) == (0, 1, 1, 0)
+    (complaint,) = host.said("labels rejected")
+    assert complaint["last"] == f"a label without a record: none within the window has its key: {name}-{late}"
