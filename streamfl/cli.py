@@ -199,6 +199,13 @@ _on_bad_record = click.option(
     "next record.",
 )
 @click.option(
+    "--answers",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="With --label-delay: what clients of a live federation have answered to these records, as lines of its "
+    "NAME.predictions. Records are scored by these answers.",
+)
+@click.option(
     "--aggregation",
     type=click.Choice(["mean", "trimmed", "median", "krum", "geometric-median"]),
     default="mean",
@@ -315,6 +322,7 @@ def replay(file: str, **options: Any) -> None:
         outputs=_named_outputs(options),
         console=_console(),
         source=file,
+        answers=options["answers"],
     )
 
 
