@@ -337,6 +337,10 @@ class Host(Protocol):
         """
         ...
 
+    def backlog(self) -> Mapping[str, int]:
+        """Return how many messages of each partition were not read yet, as far as the log has told."""
+        ...
+
     def settle(self, progress: Mapping[str, ClientProgress]) -> None:
         """Report the clients' progress to the group: a hint for the next host, and for tools that show lag."""
         ...

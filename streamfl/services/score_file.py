@@ -38,7 +38,7 @@ def serve_file(path: Path, http: str, stop: Stop) -> None:
     try:
         host, port = address(http)
     except ValueError as error:
-        raise UsageError(f"--{error}") from None
+        raise UsageError(f"--http: {error}") from None
     counts = Counts()
     serve(
         app(path.stem, lambda: answering, counts=counts),

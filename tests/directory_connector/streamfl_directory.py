@@ -253,6 +253,9 @@ class DirectoryHost(DirectoryLinks):
                 self.place.bury(letter)
                 self.counts.dead_letters += 1
 
+    def backlog(self) -> Mapping[str, int]:
+        return {}
+
     def settle(self, progress: Mapping[str, ClientProgress]) -> None:
         pass  # a new host learns from the ledger where its clients continue
 
