@@ -172,7 +172,7 @@ def test_scorer_host_and_coordinator_are_killed_and_bytes_are_equal_and_every_re
         federation,
         halved,
         exactly_once=exactly_once,
-        s=["answers_written:2", "records_read:2"],
+        s=["before_committing:2", "records_read:2"],
         a=["client_answers_written:6"],
         coordinator=["inside_transaction:8"],
     )
