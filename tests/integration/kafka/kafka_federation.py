@@ -74,11 +74,30 @@ M = TypeVar("M", RoundClosed, Restarted)
 
 @dataclass
 class Process:
-    """One process of a federation, with its log; `log` has the lines of all starts of the same name."""
+    """One process of a federation.
+
+    Parameters
+    ----------
+    name, popen
+        Its name, and what runs.
+    log
+        The lines of all starts of the same name.
+    hit
+        The file that it writes when it is killed at its point, see killable.py.
+    """
 
     name: str
     popen: subprocess.Popen[bytes]
     log: Path
+    hit: Path
+
+    def was_killed_at(self, point: str) -> bool:
+        """Tell whether it was killed at this point, of which `point:3` is the third passage."""
+        return (
+            self.popen.poll() == -signal.SIGKILL
+            and self.hit.exists()
+            and self.hit.read_text(encoding="utf-8") == point.partition(":")[0]
+        )
 
     def kill(self) -> None:
         """End it as a power cut does."""
@@ -188,9 +207,10 @@ class Federation:
         """
         roles = {"coordinator": ("coordinator", "--until-end")}
         role = role or roles.get(name, ("client", "--host", name, "--until-end"))
-        program = [sys.executable, str(HERE / "killable.py"), dies_at, str(self.hit)] if dies_at else [COMMAND]
+        log, hit = self.folder / f"{name}.log", self.folder / f"{name}.hit"
+        hit.unlink(missing_ok=True)
+        program = [sys.executable, str(HERE / "killable.py"), dies_at, str(hit)] if dies_at else [COMMAND]
         chosen = [word for setting in self.extra for word in ("--set", setting)]
-        log = self.folder / f"{name}.log"
         with log.open("ab") as file:
             popen = subprocess.Popen(
                 [*program, *role, "--settings", str(self.settings), *chosen, *arguments],
@@ -199,7 +219,7 @@ class Federation:
                 env=self._environment(),
                 cwd=self.folder,
             )
-        process = Process(name, popen, log)
+        process = Process(name, popen, log, hit)
         self.running.append(process)
         return process
 
@@ -208,11 +228,6 @@ class Federation:
         if self.package is None:
             return kept
         return kept | {"PYTHONPATH": os.pathsep.join([str(self.package), kept.get("PYTHONPATH", "")])}
-
-    @property
-    def hit(self) -> Path:
-        """Return the file that a process writes when it is killed at its point."""
-        return self.folder / "hit"
 
     def told(self) -> list[FromCoordinator]:
         """Return all that the coordinator has told so far."""

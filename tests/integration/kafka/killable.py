@@ -9,6 +9,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from kafka import KafkaConsumer, KafkaProducer
+
 from streamfl.cli import main
 from streamfl.core.protocol.events import RecordsRead
 from streamfl.core.protocol.messages import RoundClosed, Scores, Update
@@ -107,6 +109,21 @@ def answers_written(die: Die) -> None:
     scorer.KafkaScorer._write = killing
 
 
+def before_committing(die: Die) -> None:
+    """Scorer: answers are in the log, with `exactly_once` also the positions after them; nothing is committed."""
+    sent, commit = KafkaProducer.send_offsets_to_transaction, KafkaConsumer.commit
+
+    def killing_after(self: KafkaProducer, *told: object) -> None:
+        sent(self, *told)
+        die()
+
+    def killing_before(self: KafkaConsumer, *told: object, **options: object) -> None:
+        die()
+        commit(self, *told, **options)
+
+    KafkaProducer.send_offsets_to_transaction, KafkaConsumer.commit = killing_after, killing_before
+
+
 def client_answers_written(die: Die) -> None:
     """Client: answers to records are in the log, and the records wait for their labels."""
     flush = client_answers.AnswerWriter.flush
@@ -167,6 +184,7 @@ POINTS = {
         inside_transaction,
         round_closed,
         answers_written,
+        before_committing,
         client_answers_written,
         answers_read_back,
         records_read,

@@ -100,8 +100,7 @@ def disturbed(federation: Federation, *points: tuple[str, str]) -> None:
     start(federation, victims)
     for process in [process for process in federation.running if process.name in victims]:
         federation.until(f"{process.name} is killed", lambda process=process: process.popen.poll() is not None)
-        assert process.popen.returncode == -9, federation.last_words()
-        assert federation.hit.read_text() in victims[process.name]
+        assert process.was_killed_at(victims[process.name]), federation.last_words()
         round_open = federation.round_is_open()
         assert 1 < round_open <= ROUNDS - AFTERWARDS
         federation.start(process.name)

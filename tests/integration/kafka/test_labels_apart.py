@@ -71,23 +71,41 @@ def test_labels_that_come_later_teach_what_they_would_have_taught_at_once(broker
 # --- killed ----------------------------------------------------------------------------------------------------
 
 
-def wait_for_kill(federation, process, point):
-    """Wait until a process is killed at a point, while records wait for labels."""
-    federation.until(f"{process.name} is killed", lambda: process.popen.poll() is not None)
-    assert process.popen.returncode == -9, federation.last_words()
-    assert federation.hit.read_text() == point.partition(":")[0]
+def waiting_records(federation, halved):
+    """Count the records that have been answered by their client, and have no label in the ledger.
+
+    The k-th label is that of the k-th record, so the ledger's position tells which records have theirs.
+    """
+    passed = dict.fromkeys(halved.names, 0)
+    for entry in federation.closed():
+        for accepted in entry.accepted:
+            for span in accepted.spans:
+                passed[accepted.client] = span.end
+    return sum(k >= passed[name] for name, k in first_answers(federation))
+
+
+def check_killed(federation, halved, process, point):
+    """Check that a process was killed at a point, while records waited for labels."""
+    assert process.was_killed_at(point), federation.last_words()
     assert 1 < federation.round_is_open() < ROUNDS
+    assert waiting_records(federation, halved) > 0, f"{process.name} was killed at {point}, and no record waited"
 
 
-def run_killed(federation, halved, **victims):
+def run_killed(federation, halved, *, exactly_once=False, **victims):
     """Run a host, a coordinator and a scorer; those that are killed at their points start again at once."""
     scored = f"score.topics={json.dumps([topic for topic, _ in halved.places.values()])}"
-    federation.start("s", "--set", scored, role=("score", "--name", "s"))
+    once = f"score.exactly_once={json.dumps(exactly_once)}"
     left = {name: list(points) for name, points in victims.items()}
 
     def start(name):
-        return federation.start(name, dies_at=left[name][0] if left.get(name) else "")
+        dies_at = left[name][0] if left.get(name) else ""
+        if name == "s":
+            return federation.start(
+                name, "--set", scored, "--set", once, role=("score", "--name", name), dies_at=dies_at
+            )
+        return federation.start(name, dies_at=dies_at)
 
+    start("s")
     host = start("a")
     federation.until("it has all clients", lambda: host.serves() == set(halved.names))
     start("coordinator")
@@ -95,7 +113,7 @@ def run_killed(federation, halved, **victims):
     def restart_the_killed():
         for process in list(federation.running):
             if left.get(process.name) and process.popen.poll() is not None:
-                wait_for_kill(federation, process, left[process.name].pop(0))
+                check_killed(federation, halved, process, left[process.name].pop(0))
                 federation.running.remove(process)
                 start(process.name)
 
@@ -107,40 +125,69 @@ def run_killed(federation, halved, **victims):
             return federation.rounds() >= halved.complete
 
         federation.until("the rounds with labels", learnt)
-    assert not any(left.values()), f"not killed: {left}"
+
+    def all_were_killed():
+        restart_the_killed()
+        return not any(left.values())
+
+    federation.until(f"kills at {left}", all_were_killed)
     halved.end()
 
 
 def check_killed_run(federation, halved):
-    """Check model, ledger and answers; a killed host has not forgotten what it has answered."""
+    """Check model, ledger and answers; a killed host has not forgotten what it has answered.
+
+    Return how often the scorer has answered each record, by its topic, partition, offset and row.
+    """
     (scorer,) = [process for process in federation.running if process.name == "s"]
-    federation.until(
-        "the scorer answers all", lambda: len(by_scorer(federation)) == SIZE * ROUNDS * len(halved.names)
-    )
+    everything = {(*halved.places[name], k, 0) for name in halved.names for k in range(SIZE * ROUNDS)}
+    federation.until("the scorer answers all", lambda: by_scorer(federation).keys() >= everything)
     assert scorer.terminate() == 0
     check_as_undisturbed(federation, halved)
     times = Counter((one["client"], one["offset"]) for one in answers(federation) if "client" in one)
     assert max(times.values()) == 1, "a record was answered again after a restart"
-    return check_served(federation, halved)
+    check_served(federation, halved)
+    scored = by_scorer(federation)
+    assert scored.keys() == everything
+    return scored
 
 
-def by_scorer(federation):
-    return {(a["topic"], a["offset"]) for a in answers(federation) if "client" not in a}
-
-
-@pytest.mark.parametrize("point", ["client_answers_written:6", "update_sent:12", "after_polling:20"])
-def test_a_host_killed_while_records_wait_counts_what_it_has_answered(point, broker, federate, halved):
-    federation = federate(halved, *halved.settings())
-    run_killed(federation, halved, a=[point])
-    first = check_killed_run(federation, halved)
-    late = [one for one in first.values() if one["offset"] > SIZE * (ROUNDS - 2)]
+def check_answered_by_models(federation):
+    """Check that in the end the clients answer by models, not with nothing."""
+    late = [one for one in first_answers(federation).values() if one["offset"] > SIZE * (ROUNDS - 2)]
     assert all(one["prediction"] is not None for one in late)
 
 
-def test_a_coordinator_killed_inside_the_transaction_of_a_round_with_late_labels(broker, federate, halved):
+def by_scorer(federation):
+    told = [one for one in answers(federation) if "client" not in one]
+    return Counter((one["topic"], one["partition"], one["offset"], one.get("row", 0)) for one in told)
+
+
+@pytest.mark.parametrize("exactly_once", [True, False], ids=["exactly once", "at least once"])
+def test_scorer_host_and_coordinator_are_killed_and_bytes_are_equal_and_every_record_is_answered(
+    exactly_once, broker, federate, halved
+):
     federation = federate(halved, *halved.settings())
-    run_killed(federation, halved, coordinator=["inside_transaction:8"])
+    run_killed(
+        federation,
+        halved,
+        exactly_once=exactly_once,
+        s=["before_committing:2", "records_read:2"],
+        a=["client_answers_written:6"],
+        coordinator=["inside_transaction:8"],
+    )
+    times = check_killed_run(federation, halved).values()
+    assert min(times) == 1
+    assert (max(times) == 1) == exactly_once  # what was written and not committed is written again
+    check_answered_by_models(federation)
+
+
+@pytest.mark.parametrize("point", ["update_sent:12", "after_polling:20"])
+def test_a_host_killed_while_records_wait_counts_what_it_has_answered(point, broker, federate, halved):
+    federation = federate(halved, *halved.settings())
+    run_killed(federation, halved, a=[point])
     check_killed_run(federation, halved)
+    check_answered_by_models(federation)
 
 
 def test_a_host_killed_again_as_it_has_read_its_answers_back_and_the_coordinator_after_it(broker, federate, halved):
