@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from operator import itemgetter
 
 from streamfl.core.client.known_ledger import LedgerPlace
+from streamfl.core.errors import BrokenInvariantError
 from streamfl.core.protocol.messages import Accepted, Mark
 from streamfl.streams.apart import HalvesSource
 from streamfl.testing.violation import expect
@@ -31,11 +32,15 @@ class Halves:
     def of(cls, source: HalvesSource) -> "Halves":
         """Return all halves of a source that nobody else reads."""
         keys: dict[str, dict[int, str]] = {"features": {}, "labels": {}}
-        while not source.ended:
-            for batch in (half.sound() for half in source.poll(1000)):
-                if batch.half is not None:
-                    keys[batch.half.kind].update(zip(batch.positions.tolist(), batch.half.keys.tolist(), strict=True))
-        return cls(keys["features"], keys["labels"], source.read)
+        ends = {"features": 0, "labels": 0}
+        while halves := source.poll(1000):
+            for batch in (half.sound() for half in halves):
+                if batch.half is None:
+                    raise BrokenInvariantError("a source of halves has returned whole records")
+                named = zip(batch.positions.tolist(), batch.half.keys.tolist(), strict=True)
+                keys[batch.half.kind].update(named)
+                ends[batch.half.kind] = batch.span.end
+        return cls(keys["features"], keys["labels"], ends["labels"])
 
 
 @dataclass(frozen=True)
