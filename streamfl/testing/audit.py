@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from streamfl.core.client.known_ledger import KnownLedger
 from streamfl.core.client.phase import Phase, may_follow
 from streamfl.core.coordinator import phase as coordinator
 from streamfl.core.protocol.decisions import ClientDecision, Refused
@@ -19,6 +20,7 @@ from streamfl.core.protocol.messages import (
     Update,
 )
 from streamfl.core.protocol.records import Batch
+from streamfl.testing.apart import Accounts
 from streamfl.testing.violation import Violation
 
 # The fields of a message that its line in the transcript shows.
@@ -39,9 +41,10 @@ class Audit:
     sent, positions, accepted, rejected, closed, restarts
         Updates by client and attempt; the ledger's positions by client and partition; records accepted and rejected
         by client; the ledger's entries; and restarts.
-    made, answered, learnt
+    made, answered, learnt, apart
         If labels come apart: by client and attempt, the records of an update, as the positions of their labels and of
-        their features; the positions of features answered, by client; and what the ledger has learnt, by client.
+        their features; the positions of features answered, by client; what the ledger has learnt, by client; and the
+        accounts of honest clients.
     liars
         The clients whose messages may be lies: what they say of themselves is not checked, what the ledger says is.
     misled
@@ -74,6 +77,7 @@ class Audit:
     made: dict[tuple[str, str], Mapping[int, int]] = field(default_factory=dict)
     answered: dict[str, set[int]] = field(default_factory=dict)
     learnt: dict[str, dict[int, int]] = field(default_factory=dict)
+    apart: dict[str, Accounts] = field(default_factory=dict)
     liars: frozenset[str] = frozenset()
     misled: bool = False
     closed_at: list[float] = field(default_factory=list)
@@ -105,11 +109,32 @@ class Audit:
         if read != accounted + pending:
             raise Violation(f"{client} has read {read} records, but {accounted} accounted for + {pending} pending")
 
-    def waits(self, client: str, asked: int, *, learnt: int, waiting: int, expired: int) -> None:
-        """Check records whose labels come apart: those read = learnt + waiting for their labels + written off."""
-        if asked != learnt + waiting + expired:
+    def waits(self, client: str, known: KnownLedger, *, told: int, asked: int, pending: int, waiting: int) -> None:
+        """Check a client whose labels come apart, by what its log holds, and what the ledger says of it.
+
+        Labels read = accepted + rejected + pending; records read = learnt + waiting for their labels + written off.
+
+        Parameters
+        ----------
+        client
+            Its name.
+        known
+            What it knows of the ledger.
+        told, asked
+            How many labels, good and bad, and how many good features its source has given out.
+        pending, waiting
+            How many labels are pending and how many records wait, as it says.
+        """
+        account, off = self.apart[client].at(known.entry)
+        if known.place is None or not account.is_known_as(client, known.place):
+            if not self.misled:
+                raise Violation(f"{client} knows {known.place}, but entry {known.entry} leaves it at {account}")
+            return
+        self.accounts(client, told, account.accepted + account.rejected, pending)
+        learnt = len(account.learnt)
+        if asked != learnt + waiting + off:
             raise Violation(
-                f"{client} has read {asked} records, but {learnt} learnt + {waiting} waiting + {expired} expired"
+                f"{client} has read {asked} records, but {learnt} learnt + {waiting} waiting + {off} expired"
             )
 
     def answers(self, client: str, batch: Batch) -> None:
@@ -166,7 +191,10 @@ class Audit:
             self.positions[place] = span.end
         self.accepted[accepted.client] = self.accepted.get(accepted.client, 0) + accepted.records
         self.rejected[accepted.client] = self.rejected.get(accepted.client, 0) + accepted.rejected
-        self._learn(accepted.client, self.made.get((accepted.client, accepted.attempt), {}))
+        made = self.made.get((accepted.client, accepted.attempt), {})
+        self._learn(accepted.client, made)
+        if accepted.client in self.apart:
+            self.apart[accepted.client].enter(closed.entry, accepted, made)
 
     def _true(self, closed: RoundClosed, accepted: Accepted) -> None:
         """Check that an honest client sent an update for the entry that accepts it."""

@@ -35,6 +35,7 @@ from streamfl.streams.apart import HalvesSource
 from streamfl.streams.dealing import Log
 from streamfl.streams.source import TableSource
 from streamfl.streams.table import Table
+from streamfl.testing.apart import Accounts, Halves
 from streamfl.testing.audit import Audit
 from streamfl.testing.bounds import check_client, check_coordinator
 from streamfl.testing.faulty import Faults, FaultyTransport, Killed
@@ -175,6 +176,7 @@ class Simulation:
             raise Violation(f"seed {self.seed}: {violation}\n{transcript}") from None
 
     def _run(self) -> Coordinator:
+        self.audit.apart = self._accounts()
         for name in ("coordinator", *self.logs):
             self._start(name)
         for _ in range(self.most_steps):
@@ -298,6 +300,17 @@ class Simulation:
         if isinstance(event, Refused):
             self.audit.refuses(event)
 
+    def _accounts(self) -> dict[str, Accounts]:
+        """Return empty accounts of the honest clients beside what their logs hold, if labels come apart."""
+        if self.halves is None:
+            return {}
+        logs = {
+            name: Halves.of(self.halves(TableSource(self.table, name, self.logs[name]), Recorded()))
+            for name in self._honest
+        }
+        window, among_liars = self.client.window or 0, bool(self.audit.liars)
+        return {name: Accounts(name, log, window, may_lack_names=among_liars) for name, log in logs.items()}
+
     def _log_ends(self, partitions: Collection[str]) -> dict[str, int | None]:
         return {name: len(self.logs[name]) if name in self.logs else None for name in partitions}
 
@@ -320,20 +333,33 @@ class Simulation:
         if isinstance(source, TableSource):
             self.audit.accounts(name, source.read, accounted, machine.pending)
         elif isinstance(source, HalvesSource) and machine.is_restored:
-            asked, learnt = self.logs[name].good_before(source.asked), accounted - machine.rejected
-            self.audit.waits(name, asked, learnt=learnt, waiting=machine.waiting, expired=machine.expired)
+            self.audit.waits(
+                name,
+                machine._ledger,
+                told=source.read,
+                asked=self.logs[name].good_before(source.asked),
+                pending=machine.pending,
+                waiting=machine.waiting,
+            )
 
     def _finished(self) -> Coordinator:
-        for name in self._honest if self.halves is None else ():
-            log = self.logs[name]
-            done = self.audit.accepted.get(name, 0) + self.audit.rejected.get(name, 0)
-            rest = len(log) - done
-            good = rest - sum(bad.position >= done for bad in log.rejected)
-            if rest and not 0 < good < self.client.least:
-                raise Violation(f"{name} has {len(log)} records, but the ledger has {done} of them")
+        for name in self._honest:
+            self._check_end(name)
         node = self._nodes["coordinator"]
         if not isinstance(node, CoordinatorNode):
             raise Violation("the coordinator's node is not a CoordinatorNode")
         if node.machine.state.refused and not self.audit.liars:
             raise Violation(f"{node.machine.state.refused} messages of honest clients were refused")
         return node.machine
+
+    def _check_end(self, name: str) -> None:
+        """Check that the ledger has all of a client's records, but for a rest that is too small to be sent."""
+        if self.halves is not None:
+            self.audit.apart[name].check_end(self.audit.answered.get(name, set()), self.client.least)
+            return
+        log = self.logs[name]
+        done = self.audit.accepted.get(name, 0) + self.audit.rejected.get(name, 0)
+        rest = len(log) - done
+        good = rest - sum(bad.position >= done for bad in log.rejected)
+        if rest and not 0 < good < self.client.least:
+            raise Violation(f"{name} has {len(log)} records, but the ledger has {done} of them")

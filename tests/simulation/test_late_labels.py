@@ -10,12 +10,15 @@ import pytest
 from simulation.federation import BAD, CLIENTS, ROUND, federation
 from simulation.late_labels import Disorder, late
 from simulation.test_simulation import faults_of
+from streamfl.core.client.buffer import Buffer
+from streamfl.core.client.waiting import Waiting
 from streamfl.core.protocol.messages import Mark
+from streamfl.core.protocol.records import Batch
 from streamfl.core.sampling import generator
 from streamfl.settings import LearningSettings
 from streamfl.streams.source import TableSource
 from streamfl.streams.table import Table
-from streamfl.testing import Simulation
+from streamfl.testing import Simulation, Violation
 
 # What a run comes to: the model, the rounds of restarts, which label was learnt with which features, and the marks.
 Outcome = tuple[str, tuple[int, ...], dict[str, dict[int, int]], dict[str, Mark | None]]
@@ -156,6 +159,49 @@ def test_targets_that_come_apart_are_learnt_alike_and_those_that_are_no_numbers_
     assert sum(simulation.audit.rejected.values()) > 2 * CLIENTS
     for faults in (5, 7):
         assert outcome(regression(0, faults)) == undisturbed
+
+
+def settles_nothing_for_itself(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Waiting, "records", property(lambda self: len(self._behind) + len(self._ahead)))
+
+
+def rejects_labels_before_their_records(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Waiting, "is_read", property(lambda self: True))
+
+
+def writes_off_in_silence(patch: pytest.MonkeyPatch) -> None:
+    after = Waiting.after
+    patch.setattr(Waiting, "after", lambda *given: (mark := after(*given)) and replace(mark, expired=0))
+
+
+def passes_over_a_record(patch: pytest.MonkeyPatch) -> None:
+    take = Waiting.take_features
+
+    def take_features(self: Waiting, batch: Batch) -> None:
+        take(self, batch.only(np.flatnonzero(batch.positions != 30)))
+
+    patch.setattr(Waiting, "take_features", take_features)
+
+
+def leaves_with_its_last_labels_unsent(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Buffer, "has_sendable", property(lambda self: self.size >= ROUND))
+
+
+@pytest.mark.parametrize(
+    ("fault", "noticed"),
+    [
+        (settles_nothing_for_itself, "has read .* waiting"),
+        (rejects_labels_before_their_records, "has for the label of .* the record at None, not at"),
+        (writes_off_in_silence, "are written off, but the ledger says"),
+        (passes_over_a_record, "has read .* waiting"),
+        (leaves_with_its_last_labels_unsent, "labels, but the ledger has"),
+    ],
+)
+def test_a_client_whose_accounts_do_not_balance_is_noticed(fault, noticed, monkeypatch):
+    fault(monkeypatch)
+    with pytest.raises(Violation, match=noticed):
+        for seed in (0, 3):
+            outcome(late(Disorder((-5, 1, 9), missing=0.1, twice=0.1, unknown=0.1), window=20, labels=seed))
 
 
 def test_without_a_window_nothing_of_it_is_sent():

@@ -1,0 +1,207 @@
+"""What must have become of each record whose label comes apart, by what the log holds and the ledger says alone."""
+
+from bisect import bisect_right
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from operator import itemgetter
+
+from streamfl.core.client.known_ledger import LedgerPlace
+from streamfl.core.errors import BrokenInvariantError
+from streamfl.core.protocol.messages import Accepted, Mark
+from streamfl.streams.apart import HalvesSource
+from streamfl.testing.violation import expect
+
+
+@dataclass(frozen=True)
+class Halves:
+    """All halves of one client, as its log holds them.
+
+    Parameters
+    ----------
+    features, labels
+        The keys of the good ones, by position. No two records have the same key.
+    length
+        How many labels there are, good and bad.
+    """
+
+    features: Mapping[int, str]
+    labels: Mapping[int, str]
+    length: int
+
+    @classmethod
+    def of(cls, source: HalvesSource) -> "Halves":
+        """Return all halves of a source that nobody else reads."""
+        keys: dict[str, dict[int, str]] = {"features": {}, "labels": {}}
+        ends = {"features": 0, "labels": 0}
+        while halves := source.poll(1000):
+            for batch in (half.sound() for half in halves):
+                if batch.half is None:
+                    raise BrokenInvariantError("a source of halves has returned whole records")
+                named = zip(batch.positions.tolist(), batch.half.keys.tolist(), strict=True)
+                keys[batch.half.kind].update(named)
+                ends[batch.half.kind] = batch.span.end
+        return cls(keys["features"], keys["labels"], ends["labels"])
+
+
+@dataclass(frozen=True)
+class Account:
+    """What the ledger says of a client whose labels come apart.
+
+    Parameters
+    ----------
+    passed
+        Its position among the labels.
+    accepted, rejected
+        Labels.
+    mark
+        The last one, with all that was written off; None before the first.
+    learnt
+        The positions of the labels and of the features that were learnt.
+
+    Examples
+    --------
+    The window of two positions begins at 1. Of k to o, k is learnt, l is before the window, and n has been named by a
+    label that was rejected; m and o wait.
+
+    >>> halves = Halves(dict(enumerate("klmno")), dict(enumerate("kn")), 2)
+    >>> account = Account(2, 1, 1, Mark("f", 4, 0, 2), {0: 0})
+    >>> sorted(account.waiting(halves, 2)), account.written_off(halves, 2)
+    ([2, 4], 2)
+    """
+
+    passed: int = 0
+    accepted: int = 0
+    rejected: int = 0
+    mark: Mark | None = None
+    learnt: Mapping[int, int] = field(default_factory=dict)
+
+    def after(self, entered: Accepted, learnt: Mapping[int, int]) -> "Account":
+        """Return the account after an entry, by which some records were learnt."""
+        mark = None if entered.mark is None else entered.mark.after(self.mark)
+        return Account(
+            max([self.passed, *(span.end for span in entered.spans)]),
+            self.accepted + entered.records,
+            self.rejected + entered.rejected,
+            mark or self.mark,
+            {**self.learnt, **learnt},
+        )
+
+    def is_known_as(self, client: str, place: LedgerPlace) -> bool:
+        """Tell whether this is what a client knows of its place."""
+        known = (place.positions.get(client, 0), place.read - place.rejected, place.rejected, place.mark)
+        return known == (self.passed, self.accepted, self.rejected, self.mark)
+
+    def waiting(self, halves: Halves, window: int) -> Collection[int]:
+        """Return the records that wait: those in the window, but for those that are learnt or written off.
+
+        A record before the mark is written off if a label with its key was passed, and it was not learnt.
+        """
+        done = set(self.learnt.values())
+        if self.mark is None:
+            return halves.features.keys() - done
+        mark = self.mark.features
+        passed = range(self.mark.labels, self.passed)
+        named = {halves.labels[position] for position in passed if position in halves.labels}
+        before = {at for at, key in halves.features.items() if at < mark and (at < mark - window or key in named)}
+        return halves.features.keys() - done - before
+
+    def written_off(self, halves: Halves, window: int) -> int:
+        """Count the records that neither were learnt nor wait."""
+        return len(halves.features) - len(self.learnt) - len(self.waiting(halves, window))
+
+    def found(self, halves: Halves, window: int) -> Mapping[str, int]:
+        """Return the records that a label can find, by their keys: those that wait, up to the window's end."""
+        end = window if self.mark is None else self.mark.features + window
+        return {halves.features[at]: at for at in self.waiting(halves, window) if at < end}
+
+
+@dataclass
+class Accounts:
+    """What the ledger has said of one client, entry by entry, beside what its log holds.
+
+    Parameters
+    ----------
+    name
+        The client.
+    halves
+        What its log holds.
+    window
+        See `streamfl.core.client.waiting`.
+    may_lack_names
+        Whether the registry may be full, so that a label is rejected for its name.
+    """
+
+    name: str
+    halves: Halves
+    window: int
+    may_lack_names: bool = False
+    _known: list[tuple[int, Account]] = field(default_factory=lambda: [(0, Account())])
+    _off: dict[int, int] = field(default_factory=dict)  # by entry, what is written off
+
+    def enter(self, entry: int, entered: Accepted, learnt: Mapping[int, int]) -> None:
+        """Take what an entry accepts, and check what becomes of each label that it passes, and what it writes off."""
+        before, account = self.last, self.last.after(entered, learnt)
+        self._known.append((entry, account))
+        self._check_labels(before, range(before.passed, account.passed), learnt)
+        expect(
+            account.accepted == len(account.learnt),
+            f"{account.accepted} records of {self.name} are accepted, but {len(account.learnt)} were learnt",
+        )
+        expect(
+            account.accepted + account.rejected == account.passed,
+            f"{account.passed} labels of {self.name} are passed, but {account.accepted} accepted "
+            f"+ {account.rejected} rejected",
+        )
+        off, told = account.written_off(self.halves, self.window), account.mark.expired if account.mark else 0
+        self._off[entry] = off
+        expect(off == told, f"{off} records of {self.name} are written off, but the ledger says {told}")
+
+    def _check_labels(self, before: Account, passed: range, learnt: Mapping[int, int]) -> None:
+        """Check that of the labels that an entry passes those are learnt that find a record that waits, each once."""
+        expect(all(label in passed for label in learnt), f"{self.name} learns {sorted(learnt)}, not of {passed}")
+        found = dict(before.found(self.halves, self.window))
+        for label in passed:
+            key = self.halves.labels.get(label)
+            at = found.pop(key, None) if key is not None else None
+            lacks_name = self.may_lack_names and label not in learnt
+            expect(
+                learnt.get(label) == at or lacks_name,
+                f"{self.name} has for the label of {key} at {label} the record at {learnt.get(label)}, not at {at}",
+            )
+
+    @property
+    def last(self) -> Account:
+        """Return the account after the newest entry."""
+        return self._known[-1][1]
+
+    def at(self, entry: int) -> tuple[Account, int]:
+        """Return the account after an entry, and how many records were written off by then."""
+        found, account = self._known[bisect_right(self._known, entry, key=itemgetter(0)) - 1]
+        return account, self._off.get(found, 0)
+
+    def check_end(self, answered: Collection[int], least: int) -> None:
+        """Check that once all is read each record was answered, and each label passed, but for a rest.
+
+        Parameters
+        ----------
+        answered
+            The positions of the features that were answered.
+        least
+            With fewer labels than this that find a record none of them is sent.
+
+        Raises
+        ------
+        Violation
+            Records or labels are missing; the message says which.
+        """
+        halves, last = self.halves, self.last
+        missing = halves.features.keys() ^ set(answered)
+        expect(not missing, f"{self.name} has not answered what its log holds: {sorted(missing)}")
+        rest = range(last.passed, halves.length)
+        found = last.found(halves, self.window)
+        good = len({halves.labels[label] for label in rest if halves.labels.get(label) in found})
+        expect(
+            not rest or 0 < good < least,
+            f"{self.name} has {halves.length} labels, but the ledger has {last.passed} of them; "
+            f"{good} of the others have records that wait",
+        )
