@@ -152,10 +152,13 @@ def watch(path: Path, assignments: tuple[str, ...], rounds: int | None, *, from_
     """Show a federation's rounds and restarts as they happen."""
     from streamfl.services.connectors import connect  # noqa: PLC0415
     from streamfl.services.identity import signatures  # noqa: PLC0415
+    from streamfl.services.watch import standing  # noqa: PLC0415
     from streamfl.services.watch import watch as show  # noqa: PLC0415
 
     settings = _loaded(path, assignments)
     connector = connect(settings, signatures(settings, "reader"))
+    if not from_start:
+        click.echo(standing(settings.federation.name, connector.open_round()))
     show(connector.control(from_start=from_start), _output(), rounds=rounds)
 
 

@@ -15,6 +15,7 @@ from streamfl.core.protocol.messages import (
     Refusal,
     Restarted,
     RoundClosed,
+    RoundOpened,
 )
 from streamfl.display import local_text, notice_text, restart_text
 from streamfl.report.changes import sentence
@@ -43,6 +44,18 @@ def watch(messages: Iterable[FromCoordinator], console: Console, *, rounds: int 
         seen += isinstance(message, RoundClosed) and message.records > 0
         if rounds is not None and seen >= rounds:
             return
+
+
+def standing(name: str, opened: RoundOpened | None) -> str:
+    """Return the line with which watching begins: how far the federation is, and what comes next.
+
+    >>> standing("forest", None)
+    'forest: no round is open; the coordinator opens the first one when all clients that it expects have joined'
+    """
+    if opened is None:
+        wait = "the coordinator opens the first one when all clients that it expects have joined"
+        return f"{name}: no round is open; {wait}"
+    return f"{name}: round {count(opened.round)} is open, epoch {opened.epoch}; a line follows when it has closed"
 
 
 def line(message: FromCoordinator) -> tuple[str, str]:

@@ -7,6 +7,17 @@ from kafka_federation import check_ledger
 from kafka_stream import check_as_undisturbed
 from small_stream import NAMES, ROUNDS, SIZE
 
+from streamfl_connectors.kafka.connector import KafkaConnector
+from streamfl_connectors.kafka.settings import KafkaSettings
+
+
+def connector_of(federation):
+    return KafkaConnector(federation.name, KafkaSettings.model_validate({"bootstrap_servers": federation.bootstrap}))
+
+
+def test_before_the_coordinator_has_begun_no_round_is_open(broker, federate, small):
+    assert connector_of(federate(small)).open_round() is None
+
 
 def accepted_of(federation, client):
     return [[a for a in entry.accepted if a.client == client] for entry in federation.closed()]
@@ -82,6 +93,7 @@ def test_metrics_and_health_say_what_happens(stalled, small):
     shows = lambda: coordinator.measures()["streamfl_rounds_total",] >= 9  # noqa: E731
     federation.until("they are shown", shows)
     shown, entries = coordinator.measures(), federation.closed()
+    assert connector_of(federation).open_round().round == entries[-1].round + 1
     assert shown["streamfl_records_total", "accepted"] == sum(entry.records for entry in entries)
     assert shown["streamfl_loss",] == pytest.approx(entries[-1].losses[entries[-1].serves])
     assert shown["streamfl_served", "accuracy"] == entries[-1].served.correct / entries[-1].served.records
