@@ -1,7 +1,7 @@
 """`streamfl coordinator`: the coordinator machine on a log."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
@@ -26,6 +26,7 @@ from streamfl.ports import Connector, ServedCoordinatorLink, WrongState
 from streamfl.runtime.clock import ListeningClock
 from streamfl.runtime.loop import run
 from streamfl.runtime.nodes import CoordinatorNode
+from streamfl.services import kept_settings
 from streamfl.services.coordinator_measures import CoordinatorMeasures
 from streamfl.services.exposure import exposed, unwatched
 from streamfl.services.identity import grants, warn_if_open
@@ -297,10 +298,10 @@ def wrong_state(settings: FederationSettings) -> WrongState:
     Whoever may write states can write any: one with other constants of the profile, or one that no round can be
     opened from, would keep every coordinator from starting.
     """
-    configured = settings.first_state().profile
+    configured, now = settings.first_state().profile, kept_settings.kept(settings)
 
     def wrong(state: CoordinatorState) -> str | None:
-        reason = state.wrong() or state.profile.wrong_beside(configured)
+        reason = state.wrong() or kept_settings.wrong(state.settings, now) or state.profile.wrong_beside(configured)
         if reason is not None:
             return reason
         try:
@@ -318,14 +319,21 @@ def _machine(settings: FederationSettings, link: ServedCoordinatorLink) -> Coord
         LOG.info("a new federation", federation=settings.federation.name, expects=settings.federation.expect)
     else:
         LOG.info("resumed", round=before.round, epoch=before.profile.epoch, entry=before.entry)
+        for name, (was, now) in kept_settings.changed(before.settings, kept_settings.kept(settings)).items():
+            LOG.warning("setting changed", setting=name, was=was, now=now)
     LOG.info("equal bytes", promised=not settings.unequal, because_of=list(settings.unequal))
     warn_if_open(settings)
 
     def recover() -> CoordinatorState:
-        return link.restore() or settings.first_state()
+        return _with_settings(link.restore() or settings.first_state(), settings)
 
-    state = before or settings.first_state()
+    state = _with_settings(before or settings.first_state(), settings)
     return Coordinator(settings.coordinator_machine, state, recover, link.ends, grants(settings))
+
+
+def _with_settings(state: CoordinatorState, settings: FederationSettings) -> CoordinatorState:
+    """Return a state that the next commit saves with these settings."""
+    return replace(state, settings=kept_settings.kept(settings))
 
 
 def _close(machine: Coordinator, bytes_a_record: dict[str, float]) -> None:
