@@ -337,6 +337,11 @@ class Host(Protocol):
         """
         ...
 
+    @property
+    def is_divided(self) -> bool:
+        """Whether the group has divided the clients: none is about to come to this host."""
+        ...
+
     def backlog(self) -> Mapping[str, int]:
         """Return how many messages of each partition were not read yet, as far as the log has told."""
         ...

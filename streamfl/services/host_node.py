@@ -263,7 +263,7 @@ class HostNode:
         done = all(node.finished or name in self.failed for name, node in self.nodes.items())
         if self._deadline is not None:
             return done or now >= self._deadline
-        if self.until_end and done and self.nodes and not self._that_come_back:
+        if self.until_end and done and self.nodes and not self._that_come_back and self.host.is_divided:
             return True
         over = self._ends_at is not None and now >= self._ends_at
         if over:

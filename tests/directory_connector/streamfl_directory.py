@@ -253,6 +253,10 @@ class DirectoryHost(DirectoryLinks):
                 self.place.bury(letter)
                 self.counts.dead_letters += 1
 
+    @property
+    def is_divided(self) -> bool:
+        return True
+
     def backlog(self) -> Mapping[str, int]:
         return {}
 

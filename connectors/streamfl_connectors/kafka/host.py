@@ -88,6 +88,11 @@ class KafkaHost:
         if self._answers is not None:
             self._answers.flush()
 
+    @property
+    def is_divided(self) -> bool:
+        """Whether the group does not rebalance, and all that it has assigned is hosted."""
+        return self._records.is_divided
+
     def backlog(self) -> Mapping[str, int]:
         """Return how many messages of each partition lie between what was fetched and its end."""
         return self._records.backlog()

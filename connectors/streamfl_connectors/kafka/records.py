@@ -183,6 +183,16 @@ class RecordConsumer:
         return GROUP_POLL_MS
 
     @property
+    def is_divided(self) -> bool:
+        """Tell whether the group does not rebalance, and all partitions that it has assigned are read.
+
+        A partition that a host gives up belongs to nobody until the group has joined again. A host that ended then
+        would leave it so, if it is the one to which it was to go.
+        """
+        is_stable = bool(self._consumer.group_metadata().state == MemberState.STABLE)
+        return is_stable and bool(self._consumer.assignment() == self._feed.readers.keys())
+
+    @property
     def hungry(self) -> bool:
         """Tell whether any partition has room, or none is assigned yet."""
         return self._feed.hungry or (self.labels is not None and self.labels.hungry)

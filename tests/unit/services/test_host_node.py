@@ -102,6 +102,8 @@ class Host:
         arrived, self.inbox = self.inbox, []
         return arrived
 
+    is_divided = True
+
     def backlog(self):
         return {"r.c0/0": 7}
 
@@ -193,6 +195,22 @@ class TestClients:
         node.host.here["c1"] = federation.partition("c1")
         federation.run()
         assert federation.ledger() == federation.all_records()
+
+    def test_on_their_way_to_a_host_are_waited_for(self):
+        federation = Federation(("c0",))
+        node = federation.host("c0")
+        node.host.is_divided = False  # the group takes a client from another host, which then ends
+        federation.turns(100)
+        assert federation.ledger() == federation.all_records()
+        assert not node.finished
+        node.host.here["c1"] = Partition("c1", swapping("c1", 4, size=SIZE), ends=False)
+        node.host.is_divided = True
+        federation.turns(10)
+        assert "c1" in node.nodes
+        assert not node.finished
+        del node.host.here["c1"]
+        federation.turns(2)
+        assert node.finished
 
     @pytest.mark.parametrize("turns", [0, 1, 2, 3, 5, 8, 11])
     def test_that_move_to_another_host_go_on_where_the_ledger_is(self, turns):
