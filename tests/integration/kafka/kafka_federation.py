@@ -147,9 +147,12 @@ class Process:
         return [line for line in self.lines() if line["event"] == event]
 
     def shows(self, path: str) -> tuple[int, str]:
-        """Return the status and the text of what its telemetry shows at a path."""
+        """Return the status and the text of what its telemetry shows at a path; 0 before it shows anything."""
+        told = self.said("telemetry")
+        if not told:
+            return 0, ""
         try:
-            with urllib.request.urlopen(f"http://{self.said('telemetry')[-1]['address']}{path}", timeout=10) as reply:
+            with urllib.request.urlopen(f"http://{told[-1]['address']}{path}", timeout=10) as reply:
                 return reply.status, reply.read().decode()
         except urllib.error.HTTPError as error:
             return error.code, error.read().decode()

@@ -83,10 +83,13 @@ def test_rounds_go_on_without_a_host_that_is_stopped_and_take_it_back(stalled, s
     assert [process.popen.returncode for process in federation.running] == [0, 0, 0]
 
 
-def test_metrics_and_health_say_what_happens(stalled, small):
-    """Its records are written, but its host does not run: the log has them, and the coordinator misses it."""
-    (a, b, coordinator), federation = stalled.running, stalled
-    b.popen.send_signal(signal.SIGCONT)
+def test_metrics_and_health_say_what_happens(federate, small):
+    federation = federate(small, 'telemetry.address="0"')
+    a, b = federation.start("a"), federation.start("b")
+    both = lambda: a.serves() and b.serves() and a.serves() | b.serves() == set(NAMES)  # noqa: E731
+    federation.until("both hosts have clients", both)
+    coordinator = federation.start("coordinator")
+    small.write(until=4)
     federation.until("all are ready", lambda: all(one.shows("/ready")[0] == 200 for one in federation.running))
     small.write(until=9)
     federation.until("nine rounds", lambda: federation.rounds() >= 9)
