@@ -12,6 +12,7 @@ from simulation.late_labels import late
 from simulation.test_late_labels import DELAYED, Outcome, disorder, outcome
 from simulation.test_simulation import faults_of
 from streamfl.core.protocol.messages import RoundOpened
+from streamfl.streams.source import TableSource
 from streamfl.testing import Faults, Simulation
 
 PERIOD = 60.0
@@ -66,6 +67,13 @@ def test_under_faults_and_kills_the_model_is_the_undisturbed_one(seed):
     simulation = by_event_time(seed, faults_of(seed))
     assert simulation.run().digest() == undisturbed()
     assert sum(simulation.audit.rejected.values()) == BAD
+
+
+@pytest.mark.parametrize("most", [1, 7])
+def test_the_model_does_not_depend_on_how_many_records_are_read_at_once(most, monkeypatch):
+    poll = TableSource.poll
+    monkeypatch.setattr(TableSource, "poll", lambda source, limit: poll(source, min(limit, most)))
+    assert by_event_time().run().digest() == undisturbed()
 
 
 def test_a_gap_of_years_takes_one_entry_and_not_one_a_minute():

@@ -83,6 +83,12 @@ def test_with_a_delay_the_model_is_that_of_the_undisturbed_run(profile, features
         assert sum(closed.served.correct for closed in simulation.audit.closed) == right_answers(simulation)
 
 
+def test_a_client_that_reads_halves_one_by_one_and_is_killed_before_round_1_is_introduced_by_the_same_records():
+    for seed, faults in ((0, None), (15, faults_of(15))):
+        simulation = late(replace(DELAYED, most=1), window=60, seed=seed, faults=faults)
+        assert outcome(simulation) == delayed("adaptive", "rounds")
+
+
 def disorder(seed: int) -> tuple[Disorder, int]:
     """Return how labels come in a world, and its window: many are too small for the delays."""
     rng = generator(seed, "disorder")

@@ -2,7 +2,9 @@
 
 import json
 from collections import Counter
+from dataclasses import replace
 
+import numpy as np
 import pytest
 from halved_stream import JUNK, HalvedStream, answers, first_answers, read
 from kafka import KafkaProducer
@@ -68,6 +70,29 @@ def test_labels_that_come_later_teach_what_they_would_have_taught_at_once(broker
     assert delayed.model_sha256 == halved.expected.model_sha256
 
 
+def test_rounds_by_event_time_take_a_late_record_into_the_round_that_is_open_and_count_it(broker, federate, halved):
+    """A record comes each second, 20 of a client in a minute; the first one in the middle of a minute."""
+    name, late = halved.names[0], SIZE * 6 + 5
+    times = 1_700_000_070.0 + np.arange(len(halved.table))
+    times[halved.logs[name].rows[late]] -= 180.0
+    halved.measured = lambda of, k: times[halved.logs[of].rows[k]]
+    settings = ReplaySettings(interval=60.0, profile=halved.profile, learning=halved.learning)
+    halved.expected = Replay(replace(halved.table, times=times), halved.logs, settings).run().result
+    clock = ('rounds.clock="event_time"', "rounds.interval=60", 'records.fields.time="measured"')
+    federation = federate(halved, *halved.settings(), *clock)
+    host = federation.start("a")
+    federation.start("coordinator")
+    run_in_stages(federation, halved)
+    check_as_undisturbed(federation, halved)
+    check_served(federation, halved)
+    taken = {entry.round: entry.accepted_of(name) for entry in federation.closed()}
+    half = SIZE // 2
+    assert [accepted.records for accepted in taken.values()] == [half, *[SIZE] * (ROUNDS - 1), half]
+    assert any(span.start <= late < span.end for span in taken[7].spans)
+    (ended,) = host.said("ended")
+    assert (ended["out_of_period"], ended["late"]) == (1, 1)
+
+
 # --- killed ----------------------------------------------------------------------------------------------------
 
 
@@ -87,7 +112,7 @@ def waiting_records(federation, halved):
 def check_killed(federation, halved, process, point):
     """Check that a process was killed at a point, while records waited for labels."""
     assert process.was_killed_at(point), federation.last_words()
-    assert 1 < federation.round_is_open() < ROUNDS
+    assert federation.rounds() == 0 or 1 < federation.round_is_open() < ROUNDS
     assert waiting_records(federation, halved) > 0, f"{process.name} was killed at {point}, and no record waited"
 
 
@@ -173,7 +198,7 @@ def test_scorer_host_and_coordinator_are_killed_and_bytes_are_equal_and_every_re
         halved,
         exactly_once=exactly_once,
         s=["before_committing:2", "records_read:2"],
-        a=["client_answers_written:6"],
+        a=["client_answers_written:1", "client_answers_written:4"],  # before the first round, and in a later one
         coordinator=["inside_transaction:8"],
     )
     times = check_killed_run(federation, halved).values()
