@@ -278,8 +278,12 @@ def test_labels_before_their_records_twice_of_no_record_and_of_a_wrong_type_end_
     federation.start("coordinator")
     halved.write(4)
     name = halved.names[0]
-    for value in (b"{", b'{"id":"%s-100"}' % name.encode(), b'{"label":"oak"}', b'{"id":[1],"label":"oak"}', b"\xff"):
-        halved.tell_anything(name, value)  # bad: dead letters
+    waits = halved.told[name] + 5  # what is no label takes nothing from the right one
+    wrong_types = [{"id": f"{name}-{waits}", "label": label} for label in (["oak"], {"name": "oak"}, None)]
+    wrong_keys = [{"id": [1], "label": "oak"}, {"id": 1.5, "label": "oak"}, {"label": "oak"}]
+    bad = [b"{", b"\xff", *(json.dumps(one).encode() for one in (*wrong_types, *wrong_keys))]
+    for value in bad:
+        halved.tell_anything(name, value)  # dead letters
     halved.tell(name, f"{name}-{halved.written[name]}", halved.label(name, halved.written[name]))  # early
     halved.tell(name, f"{name}-0", "oak")  # a second one
     halved.tell(name, "nobody", "oak")  # of no record
@@ -298,15 +302,15 @@ def test_labels_before_their_records_twice_of_no_record_and_of_a_wrong_type_end_
             counts[accepted.client, "rejected"] += accepted.rejected
     everything = SIZE * ROUNDS
     assert counts[name, "records"] == everything  # the early label taught its record, the later one is the second
-    assert counts[name, "rejected"] == 5 + 3
+    assert counts[name, "rejected"] == len(bad) + 3
     assert [counts[other, kind] for other in halved.names[1:] for kind in ("records", "rejected")] == [
         everything,
         0,
     ] * 2
     letters = [dict(message.headers) for message in read(federation, "dead-letter")]
-    assert Counter(letter["topic"].decode() for letter in letters) == {halved.of_labels(name): 5}
+    assert Counter(letter["topic"].decode() for letter in letters) == {halved.of_labels(name): len(bad)}
     (ended,) = host.said("ended")
-    assert (ended["accepted"], ended["rejected"], ended["dead_letters"]) == (3 * everything, 8, 5)
+    assert (ended["accepted"], ended["rejected"], ended["dead_letters"]) == (3 * everything, len(bad) + 3, len(bad))
     assert (ended["waiting"], ended["expired"]) == (0, 0)
 
 
